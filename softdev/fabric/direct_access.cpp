@@ -72,10 +72,6 @@ bool execute_copied(peer& at, const message& what, std::span<const segment> loca
   return outcome.status == copy_status::ok;
 }
 
-void count(std::atomic<std::uint64_t>& counter) noexcept {
-  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
-
 }  // namespace
 
 std::optional<response> direct_access::execute(const queue_pair& sender, peer& at,
@@ -100,7 +96,7 @@ std::optional<response> direct_access::execute(const queue_pair& sender, peer& a
   if (std::byte* memory = map_target(at, what, where)) {
     if (!earlier_done) return response{.outcome = verdict::blocked};
     if (const auto outcome = execute_mapped(at, what, local, where, memory)) {
-      count(mapped_);
+      mapped_.add();
       return outcome;
     }
   }
@@ -108,7 +104,7 @@ std::optional<response> direct_access::execute(const queue_pair& sender, peer& a
   // not find the owner's new pages by their address when it continues.
   const bool may_copy = where.region.arena == 0 && !is_atomic(what.opcode);
   if (!earlier_done || !may_copy || !execute_copied(at, what, local, where)) return std::nullopt;
-  count(copied_);
+  copied_.add();
   return executed;
 }
 

@@ -4,12 +4,12 @@
 // request goes to the responder, which alone refuses.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
 
 #include "softdev/core/message.hpp"
+#include "softdev/core/spread_counter.hpp"
 #include "softdev/peers/peer.hpp"
 
 namespace verbena::softdev {
@@ -28,13 +28,13 @@ class direct_access {
                                                 bool earlier_done) noexcept;
 
   /// Requests executed in mapped memory; approximate if several threads post.
-  [[nodiscard]] std::uint64_t mapped() const noexcept { return mapped_.load(); }
+  [[nodiscard]] std::uint64_t mapped() const noexcept { return mapped_.sum(); }
   /// Requests executed by process_vm_readv(2) or process_vm_writev(2); approximate as above.
-  [[nodiscard]] std::uint64_t copied() const noexcept { return copied_.load(); }
+  [[nodiscard]] std::uint64_t copied() const noexcept { return copied_.sum(); }
 
  private:
-  std::atomic<std::uint64_t> mapped_{0};
-  std::atomic<std::uint64_t> copied_{0};
+  spread_counter mapped_;
+  spread_counter copied_;
 };
 
 }  // namespace verbena::softdev

@@ -12,8 +12,8 @@
 namespace verbena::softdev {
 
 fabric_endpoint_counters fabric_endpoint::counters() const noexcept {
-  return {state_.direct.mapped(), state_.direct.copied(), state_.by_ring.load(),
-          state_.dropped.load() + state_.successes.lost()};
+  return {state_.direct.mapped(), state_.direct.copied(), state_.by_ring.sum(),
+          state_.dropped.sum() + state_.successes.lost()};
 }
 
 response fabric_endpoint::submit(queue_pair& sender, const message& what,
@@ -90,9 +90,10 @@ void fabric_endpoint::prepare(const queue_pair& which, const queue_pair_attribut
   } else if (next.destination_is_this_host && !state_.home.is_local(next.destination_qpn)) {
     const std::uint32_t slot = slot_of_number(next.destination_qpn);
     auto made = std::make_unique<connection>();
+    // Before the pairing begins, so that its events find the queue pair.
+    state_.connected.insert(slot, endpoint_state::index_of(which));
     made->to = state_.neighbours.connect(slot);
     mine = std::move(made);
-    state_.connected.insert(slot, endpoint_state::index_of(which));
     state_.home.ring(which);  // wakes the thread that services the link
   }
 }

@@ -9,6 +9,7 @@
 
 #include "softdev/core/active_set.hpp"
 #include "softdev/core/engine.hpp"
+#include "softdev/core/spread_counter.hpp"
 #include "softdev/fabric/acknowledgements.hpp"
 #include "softdev/fabric/connection.hpp"
 #include "softdev/fabric/direct_access.hpp"
@@ -38,8 +39,8 @@ struct endpoint_state {
   std::atomic<bool> some_lost{false};  ///< a pairing ended
   direct_access direct;
   acknowledgements successes;
-  std::atomic<std::uint64_t> by_ring{0};
-  std::atomic<std::uint64_t> dropped{0};
+  spread_counter by_ring;
+  spread_counter dropped;
 
   [[nodiscard]] static std::uint32_t index_of(const queue_pair& which) noexcept {
     return which.number() % limits::queue_pair_indices;
@@ -60,8 +61,8 @@ struct endpoint_state {
   }
   void set_restless() noexcept { restless.store(true, std::memory_order_release); }
   void set_some_lost() noexcept { some_lost.store(true, std::memory_order_release); }
-  void note_by_ring() noexcept { count(by_ring); }
-  void note_dropped() noexcept { count(dropped); }
+  void note_by_ring() noexcept { by_ring.add(); }
+  void note_dropped() noexcept { dropped.add(); }
 
   /// The bytes of a ring that requests and the data of reads leave to answers.
   [[nodiscard]] std::uint32_t reserve_for_answers() const noexcept {
@@ -73,11 +74,6 @@ struct endpoint_state {
   /// Sends the answer to `what`, if its transport has answers.
   void answer(peer& to, const message& what, const response& outcome) noexcept;
 
- private:
-  /// Threads that count at the same time may lose an increment, which saves a locked instruction.
-  static void count(std::atomic<std::uint64_t>& counter) noexcept {
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
 };
 
 /// What becomes of a request to a process that is overdue, so that its own timeout counts.

@@ -61,6 +61,8 @@ std::size_t lane_of_this_thread() noexcept {
 
 }  // namespace
 
+std::size_t access_epoch::number_of_thread() noexcept { return lane_of_this_thread(); }
+
 access_epoch::guard::guard(access_epoch& epoch) noexcept : guard(epoch, lane_of_this_thread()) {}
 
 access_epoch::guard::guard(access_epoch& epoch, std::size_t lane) noexcept

@@ -20,6 +20,9 @@ class access_epoch {
  public:
   /// Threads with a counter of their own.
   static constexpr std::size_t exclusive_lanes = 64;
+  /// Numbers the threads of the process that live: the smallest free number, below
+  /// `exclusive_lanes` as long as there is one. Larger numbers are shared.
+  [[nodiscard]] static std::size_t number_of_thread() noexcept;
 
   /// Inside from construction to destruction. While it exists, this thread must not synchronize,
   /// nor wait for a thread that does.

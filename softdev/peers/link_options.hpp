@@ -32,7 +32,7 @@ struct link_options {
   /// usually of microseconds). Then the pairing ends.
   std::chrono::milliseconds section_timeout{5000};
   /// Pairings with one process (which has as many links), dead ones included whose memory is still
-  /// mapped here. Each takes 4 descriptors and 20 MB of address space.
+  /// mapped here. Each takes 2 descriptors and 20 MB of address space.
   std::uint32_t links_per_process = 32;
   /// The same for all processes outside this pid namespace together: they cannot be told apart.
   std::uint32_t links_without_pid = 256;

@@ -35,16 +35,9 @@ std::shared_ptr<peer> own_side::make_peer(std::uint32_t other) const {
   return std::shared_ptr<peer>(new peer(other, slot(), options.route, *marks));
 }
 
-void own_side::ignore_wakes(const peer& of) noexcept {
-  wakes->dismiss(&of);
-  channels.dismiss(&of);
-}
+void own_side::ignore_wakes(const peer& of) noexcept { channels.dismiss(&of); }
 
 bool own_side::prepare_pair(peer& with) {
-  // A new end each time: the last hello may have reached another process.
-  auto wake = wakes->admit(&with);
-  if (!wake) return false;
-  with.own_wake_ = *std::move(wake);
   if (with.own_map_.size() != 0) return true;
   auto memory =
       create_sealed("verbena-pair", pair_ring_offset + options.ring_bytes, sealed_for::owner_only);
@@ -67,11 +60,10 @@ send_status own_side::send_hello(peer& to) {
   hello.slot = slot();
   hello.generation = generation;
   hello.ring_bytes = options.ring_bytes;
-  std::array<int, 4> descriptors{};
+  std::array<int, max_descriptors> descriptors{};
   descriptors[hello_public] = segment->fd();
   descriptors[hello_pair] = to.own_pair_fd_.get();
   descriptors[hello_doorbell] = doorbell.fd.get();
-  descriptors[hello_wake] = to.own_wake_.get();
   return send_message(to.socket_.get(), hello, descriptors);
 }
 

@@ -28,10 +28,10 @@ struct own_side {
 
   [[nodiscard]] std::uint32_t slot() const noexcept { return claim.slot(); }
   [[nodiscard]] std::shared_ptr<peer> make_peer(std::uint32_t other) const;
-  /// Ignores wake-ups by the peer from now on.
+  /// Ignores the peer's signals of completion channels from now on.
   void ignore_wakes(const peer& of) noexcept;
-  /// Makes what the peer gets with the hello: memory for the ring to it, and an end by which it
-  /// wakes this process, a new one each time. False when descriptors or memory are missing.
+  /// Makes what the peer gets with the hello: memory for the ring to it. False when descriptors or
+  /// memory are missing.
   [[nodiscard]] bool prepare_pair(peer& with);
   /// Sends the hello over the peer's socket.
   [[nodiscard]] send_status send_hello(peer& to);

@@ -206,7 +206,6 @@ void pairing::finish(const std::shared_ptr<peer>& with, peer_end why) {
     return how_.requests.end(*with, why);
   }
   with->own_pair_fd_.reset();
-  with->own_wake_.reset();
   with->state_.store(peer_state::paired, std::memory_order_release);
   how_.receiver.start(with);
   how_.requests.count_change(*with);
@@ -222,8 +221,7 @@ peer_end pairing::pair_with(peer& with, received_message& hello) try {
       is_sealed_memory(fds[hello_public].get(), public_segment_bytes, sealed_for::owner_only) &&
       is_sealed_memory(fds[hello_pair].get(), pair_ring_offset + said.ring_bytes,
                        sealed_for::owner_only) &&
-      is_sealed_memory(fds[hello_doorbell].get(), segment_page, sealed_for::everybody) &&
-      is_wake_socket(fds[hello_wake].get());
+      is_sealed_memory(fds[hello_doorbell].get(), segment_page, sealed_for::everybody);
   if (!sound) return peer_end::broken_protocol;
   const pid_t pid = identify_peer(with.socket_.get()).pid;
   with.pid_ = pid;
@@ -248,7 +246,6 @@ peer_end pairing::pair_with(peer& with, received_message& hello) try {
   if (how_.own.options.route == route_policy::automatic && pid > 0) {
     with.routes_ = probe_copy(pid, said.probe);
   }
-  with.wake_ = std::move(fds[hello_wake]);
   const std::span own(with.own_map_.data() + pair_ring_offset, how_.own.options.ring_bytes);
   const std::span theirs(with.their_map_.data() + pair_ring_offset, said.ring_bytes);
   with.producer_ = ring_producer(own, with.own_pair().published, with.their_pair().consumed_bytes);

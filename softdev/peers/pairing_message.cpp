@@ -75,14 +75,14 @@ void note_denied(const char* line) noexcept {
 
 bool is_kind(std::uint16_t kind) noexcept {
   return kind >= static_cast<std::uint16_t>(message_kind::hello) &&
-         kind <= static_cast<std::uint16_t>(message_kind::refuse_channel);
+         kind <= static_cast<std::uint16_t>(message_kind::wake);
 }
 }  // namespace
 
 std::size_t descriptors_of(message_kind kind) noexcept {
   switch (kind) {
     case message_kind::hello:
-      return 4;
+      return 3;
     case message_kind::give_arena:
     case message_kind::give_channel:
       return 1;
@@ -133,6 +133,11 @@ send_status send_message(int socket, const link_message& message,
           "system calls (seccomp)");
     return later ? send_status::full : send_status::closed;
   }
+}
+
+void send_wake(int socket) noexcept {
+  // If the buffer is full, the socket is readable.
+  static_cast<void>(send_message(socket, {.kind = message_kind::wake}, {}));
 }
 
 received_message receive_message(int socket) noexcept {

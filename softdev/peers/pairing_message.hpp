@@ -14,7 +14,7 @@
 namespace verbena::softdev {
 
 enum class message_kind : std::uint16_t {
-  hello = 1,       ///< first message in both directions; 4 descriptors, see hello_descriptors
+  hello = 1,       ///< first message in both directions; 3 descriptors, see hello_descriptors
   refuse_version,  ///< instead of hello; `id` is the sender's layout version
   ask_arena,       ///< id = arena
   give_arena,      ///< id = arena, bytes = its size; 1 descriptor
@@ -23,11 +23,12 @@ enum class message_kind : std::uint16_t {
   ask_channel,     ///< id = wake_channel_id
   give_channel,    ///< id = wake_channel_id; 1 descriptor
   refuse_channel,  ///< id = wake_channel_id
+  wake,            ///< says nothing: the receiver's progress thread is to look at its rings
 };
 
 /// Positions of a hello's descriptors.
-enum hello_descriptor : std::uint8_t { hello_public, hello_pair, hello_doorbell, hello_wake };
-inline constexpr std::size_t max_descriptors = 4;
+enum hello_descriptor : std::uint8_t { hello_public, hello_pair, hello_doorbell };
+inline constexpr std::size_t max_descriptors = 3;
 
 /// What a message carries. Unused members are zero.
 struct link_message {
@@ -49,6 +50,10 @@ enum class send_status : std::uint8_t { sent, full, closed };
 /// Sends one message; never blocks. `full` when the socket's buffer is full. Thread-safe.
 [[nodiscard]] send_status send_message(int socket, const link_message& message,
                                        std::span<const int> descriptors) noexcept;
+
+/// Wakes the receiver of a socket, one that is not read yet included. One system call; never
+/// blocks.
+void send_wake(int socket) noexcept;
 
 enum class receive_status : std::uint8_t { received, empty, closed, malformed };
 struct received_message {

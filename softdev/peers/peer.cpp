@@ -5,22 +5,25 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <new>
 
+#include "softdev/core/access_epoch.hpp"
 #include "softdev/ipc/wake_sockets.hpp"
 #include "softdev/peers/slot_set.hpp"
 
 namespace verbena::softdev {
 
 namespace {
-constexpr std::size_t channel_slots = 64;
+constexpr std::size_t channels_of_page = 64;
+/// Descriptors that are kept of one peer.
+constexpr std::uint32_t most_channels = wake_channels::most_per_peer;
 constexpr std::size_t max_queued_messages = 4096;
 }  // namespace
 
 /// What is known about one of the peer's wake channels.
 struct peer::channel_slot {
   wake_channel_id id = 0;
-  bool refused = false;
-  unique_fd fd;
+  unique_fd fd;  ///< none: it was refused, or the answer has not come
 };
 
 const char* describe(peer_end why) noexcept {
@@ -62,7 +65,7 @@ peer::peer(std::uint32_t slot, std::uint32_t own_slot, route_policy policy, peer
       own_slot_(own_slot),
       policy_(policy),
       marks_(marks),
-      channels_(new channel_slot[channel_slots]) {}
+      channels_(new std::unique_ptr<channel_slot[]>[wake_channels::capacity / channels_of_page]) {}
 
 peer::~peer() = default;
 
@@ -75,8 +78,6 @@ void peer::die(peer_end why) noexcept {
 
 void peer::close_descriptors() noexcept {
   socket_.reset();
-  wake_.reset();
-  own_wake_.reset();
   watch_ = process_watch();
   own_pair_fd_.reset();
 }
@@ -122,34 +123,47 @@ void peer::announce() noexcept {
       bells.summary.fetch_or(std::uint64_t{1} << word, std::memory_order_seq_cst);
     }
   }
-  if (sleeper_.wanted(flags.sleeping.load(std::memory_order_seq_cst)))
-    signal_wake_socket(wake_.get());
+  if (sleeper_.wanted(flags.sleeping.load(std::memory_order_seq_cst))) send_wake(socket_.get());
 }
 
 bool peer::signal_channel(wake_channel_id channel) noexcept {
   if (channel == 0) return false;
   const std::lock_guard lock(channel_mutex_);
-  channel_slot& known = channels_[channel % channel_slots];
-  if (known.id == channel && known.fd) {
-    signal_wake_socket(known.fd.get());
+  channel_slot* const known = place_of_channel(channel);
+  if (known == nullptr) return false;
+  if (known->id == channel && known->fd) {
+    signal_wake_socket(known->fd.get());
     return true;
   }
-  if (known.id != channel) {
+  if (known->id != channel) {
     const link_message ask{.kind = message_kind::ask_channel, .id = channel};
     if (send_message(socket_.get(), ask, {}) == send_status::sent) {
-      known.id = channel;
-      known.refused = false;
-      known.fd.reset();
+      known->id = channel;
+      if (known->fd) --channels_held_;
+      known->fd.reset();
     }
   }
-  signal_wake_socket(wake_.get());
+  send_wake(socket_.get());
   return false;
 }
 
+/// The place of a channel, which the peer numbered; nullptr if it is not a number of a channel, or
+/// memory is missing.
+peer::channel_slot* peer::place_of_channel(wake_channel_id channel) noexcept {
+  const std::uint32_t index = wake_channels::index_of(channel);
+  if (index >= wake_channels::capacity) return nullptr;
+  auto& page = channels_[index / channels_of_page];
+  if (!page) page.reset(new (std::nothrow) channel_slot[channels_of_page]);
+  return page ? &page[index % channels_of_page] : nullptr;
+}
+
 active_section peer::enter() noexcept {
-  // Lanes of other threads last: taking one ends its ownership.
+  // Each thread begins at a lane of its own, unless there are more threads than lanes. Lanes of
+  // other threads last: taking one ends its ownership.
+  const auto first = static_cast<std::uint32_t>(access_epoch::number_of_thread() % lane_count);
   for (const bool owned_too : {false, true}) {
-    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+    for (std::uint32_t step = 0; step < lane_count; ++step) {
+      const std::uint32_t lane = (first + step) % lane_count;
       biased_lock& lock = lane_locks_[lane];
       if (lock.owned_by_other() != owned_too || !lock.try_lock()) continue;
       pair_header& pair = own_pair();
@@ -230,11 +244,14 @@ bool peer::may_be_inside() const noexcept {
 
 void peer::take_channel(wake_channel_id id, unique_fd fd) {
   const std::lock_guard lock(channel_mutex_);
-  channel_slot& known = channels_[id % channel_slots];
-  if (known.id != id) return;  // forgotten meanwhile for another channel
-  known.refused = !fd;
-  known.fd = std::move(fd);
-  if (known.fd) signal_wake_socket(known.fd.get());  // what made us ask
+  channel_slot* const known = place_of_channel(id);
+  if (known == nullptr || known->id != id) return;  // forgotten meanwhile for another channel
+  if (known->fd) --channels_held_;
+  if (channels_held_ >= most_channels) fd.reset();
+  known->fd = std::move(fd);
+  if (!known->fd) return;
+  ++channels_held_;
+  signal_wake_socket(known->fd.get());  // what made us ask
 }
 
 }  // namespace verbena::softdev

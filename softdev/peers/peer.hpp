@@ -207,6 +207,7 @@ class peer {
   }
   /// Keeps and signals our end of a wake channel; an empty one means that it was refused.
   void take_channel(wake_channel_id id, unique_fd fd);
+  [[nodiscard]] channel_slot* place_of_channel(wake_channel_id channel) noexcept;
   /// Sends what is queued as far as it goes.
   void flush_messages();
   /// True when a thread of the peer is inside an active section, and the peer has not exited.
@@ -246,9 +247,7 @@ class peer {
   std::uint32_t max_record_ = 0;
   copy_routes routes_;
 
-  unique_fd socket_;    ///< shut down at death, closed with the object
-  unique_fd wake_;      ///< our end towards the peer's progress thread
-  unique_fd own_wake_;  ///< the peer's end towards ours, until it was sent
+  unique_fd socket_;  ///< messages and wake-ups; shut down at death, closed with the object
   process_watch watch_;
   peer_segment segment_;
   unique_fd own_pair_fd_;  ///< until it was sent
@@ -262,7 +261,8 @@ class peer {
   sleeper_signal sleeper_;
   std::atomic<std::uint64_t> full_at_ = no_position;  ///< consumer's position when it was full
   std::mutex channel_mutex_;
-  std::unique_ptr<channel_slot[]> channels_;
+  std::unique_ptr<std::unique_ptr<channel_slot[]>[]> channels_;  ///< by number; made when used
+  std::uint32_t channels_held_ = 0;
 
   /// Held while a thread is in an active section of that lane.
   std::array<biased_lock, lane_count> lane_locks_;

@@ -11,6 +11,8 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr int messages_per_turn = 32;
+/// A peer that leaves so many answers unread gets none of its questions read, nor its wake-ups.
+constexpr std::size_t most_unsent_answers = 16;
 constexpr auto turn_interval = 1ms;
 constexpr auto departed_interval = 100ms;
 constexpr auto full_scan_interval = 10ms;
@@ -58,7 +60,10 @@ void peer_service::serve(time_point now) {
   for (const peer_watch::event& each : watch_.events()) dispatch(each, now);
   pairing_.expire(now);
   end_closing(now);
-  if (how_.requests.take_ended()) bury_dead();
+  if (how_.requests.take_ended()) {
+    how_.requests.count_event();  // also if another peer has taken the place of the dead one
+    bury_dead();
+  }
   watch_departed_ = how_.peers.sweep();
   tell_retired_arenas();
   drop_retired_mappings();
@@ -74,6 +79,8 @@ void peer_service::finish_hellos() {
   if (!pairing_.has_hellos_out()) return;
   const std::lock_guard lock(mutex_);
   const auto waiting = pairing_.connecting();  // what is read changes the peers, not the list
+  // The progress thread may sleep, and what is read may be what should have woken it.
+  how_.own.wakes->signal();
   for (const auto& each : waiting) {
     if (each->state() == peer_state::connecting && each->socket_) {
       read_peer(each, std::chrono::steady_clock::now());
@@ -112,7 +119,8 @@ void peer_service::read_peer(const std::shared_ptr<peer>& from, time_point now) 
 
 void peer_service::read_messages(const std::shared_ptr<peer>& from, time_point now) {
   from->flush_messages();
-  for (int turn = 0; turn < messages_per_turn && from->outbox_.empty(); ++turn) {
+  for (int turn = 0; turn < messages_per_turn && from->outbox_.size() < most_unsent_answers;
+       ++turn) {
     received_message got = receive_message(from->socket_.get());
     if (got.status == receive_status::empty) break;
     if (got.status == receive_status::closed) {
@@ -125,13 +133,20 @@ void peer_service::read_messages(const std::shared_ptr<peer>& from, time_point n
     if (!sound) return how_.requests.end_for_message(*from);
     if (from->state() != peer_state::paired) return;
   }
-  // A peer that does not read its answers gets none of its questions read.
-  watch_.watch_socket(
-      *from, from->outbox_.empty() ? peer_watch::wanted::message : peer_watch::wanted::room);
+  watch_socket_of(*from);
+}
+
+void peer_service::watch_socket_of(peer& which) {
+  using wanted = peer_watch::wanted;
+  const std::size_t unsent = which.outbox_.size();
+  watch_.watch_socket(which, unsent == 0                    ? wanted::message
+                             : unsent < most_unsent_answers ? wanted::either
+                                                            : wanted::room);
 }
 
 bool peer_service::handle(peer& from, received_message& got) {
   const link_message& said = got.message;
+  if (said.kind == message_kind::wake) return true;
   how_.requests.count_event();
   switch (said.kind) {
     case message_kind::ask_arena:
@@ -156,6 +171,8 @@ bool peer_service::handle(peer& from, received_message& got) {
       return true;
     case message_kind::refuse_channel:
       from.take_channel(static_cast<wake_channel_id>(said.id), {});
+      return true;
+    case message_kind::wake:
       return true;
     case message_kind::hello:
     case message_kind::refuse_version:
@@ -214,7 +231,7 @@ void peer_service::tell_retired_arenas() {
     for (const auto& each : how_.receiver.peers()) {
       if (!each->given_arenas_ || each->closing_) continue;
       if (!each->post_message(gone, {})) how_.requests.end_for_message(*each);
-      if (!each->outbox_.empty()) watch_.watch_socket(*each, peer_watch::wanted::room);
+      if (!each->outbox_.empty()) watch_socket_of(*each);
     }
   }
 }

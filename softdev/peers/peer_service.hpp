@@ -57,6 +57,7 @@ class peer_service {
   void dispatch(const peer_watch::event& what, time_point now);
   void read_peer(const std::shared_ptr<peer>& from, time_point now);
   void read_messages(const std::shared_ptr<peer>& from, time_point now);
+  void watch_socket_of(peer& which);
   [[nodiscard]] bool handle(peer& from, received_message& got);
   [[nodiscard]] bool give_arena(peer& to, std::uint64_t arena);
   void close_down(const std::shared_ptr<peer>& from, time_point now);

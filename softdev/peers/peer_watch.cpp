@@ -33,7 +33,8 @@ result<void> peer_watch::add_pending(int fd, std::uint32_t number) {
 
 void peer_watch::watch_socket(peer& of, wanted what) {
   const int fd = of.socket_.get();
-  const std::uint32_t events = what == wanted::message ? EPOLLIN : EPOLLOUT;
+  const std::uint32_t events = (what != wanted::room ? EPOLLIN : 0U) |  //
+                               (what != wanted::message ? EPOLLOUT : 0U);
   const event about{source::peer_socket, of.slot()};
   if (control(EPOLL_CTL_MOD, fd, events, about)) return;
   static_cast<void>(errno == ENOENT && control(EPOLL_CTL_ADD, fd, events, about));

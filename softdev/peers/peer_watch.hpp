@@ -22,8 +22,8 @@ class peer_watch {
     std::uint32_t number;
   };
   static constexpr std::size_t most_events = 64;
-  /// What a peer's socket is watched for: a message, or room for one.
-  enum class wanted : std::uint8_t { message, room };
+  /// What a peer's socket is watched for: a message, room for one, or either.
+  enum class wanted : std::uint8_t { message, room, either };
 
   /// Errors: the errno of epoll_create1(2).
   [[nodiscard]] result<void> open();

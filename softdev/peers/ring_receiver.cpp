@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/peers/ring_receiver.hpp"
 
-#include "softdev/ipc/wake_sockets.hpp"
+#include "softdev/peers/pairing_message.hpp"
 
 namespace verbena::softdev {
 
@@ -17,7 +17,7 @@ void ring_receiver::end_batch(peer& from) {
   if (!from.consumer_.publish_position()) return;
   if (from.their_pair().wants_space.load(std::memory_order_seq_cst) == 0) return;
   if ((from.segment_.header().sleeping.load(std::memory_order_seq_cst) & 1U) != 0) {
-    signal_wake_socket(from.wake_.get());
+    send_wake(from.socket_.get());
   }
 }
 

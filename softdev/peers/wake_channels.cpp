@@ -8,7 +8,6 @@
 namespace verbena::softdev {
 
 namespace {
-constexpr std::uint32_t index_of(wake_channel_id id) noexcept { return id & 0xffffU; }
 constexpr std::uint16_t generation_of(wake_channel_id id) noexcept {
   return static_cast<std::uint16_t>(id >> 16);
 }

@@ -21,6 +21,10 @@ using wake_channel_id = std::uint32_t;
 class wake_channels {
  public:
   static constexpr std::uint32_t capacity = 4096;
+  /// The index of a channel, less than `capacity` if it is one.
+  [[nodiscard]] static constexpr std::uint32_t index_of(wake_channel_id id) noexcept {
+    return id & 0xffffU;
+  }
   /// Channels that one peer may signal directly; it wakes the progress thread for further ones.
   static constexpr std::uint32_t most_per_peer = 64;
 

@@ -20,7 +20,7 @@ namespace verbena::softdev {
 
 inline constexpr std::uint64_t segment_magic = 0x3062'6e62'7276'0001;
 /// Changed with every change of a layout or of a message; processes that differ do not pair.
-inline constexpr std::uint32_t layout_version = 6;
+inline constexpr std::uint32_t layout_version = 7;
 
 /// One line per queue pair number of a process: the number's low 14 bits are the index.
 inline constexpr std::uint32_t queue_pair_lines = limits::queue_pair_indices;
@@ -31,7 +31,7 @@ inline constexpr std::uint32_t group_entries = 128;
 /// A region lies within this many entries from the place that its key names.
 inline constexpr std::uint32_t region_window = 16;
 /// Threads of one process that may be inside active sections towards one peer at once.
-inline constexpr std::uint32_t lane_count = 48;
+inline constexpr std::uint32_t lane_count = 60;
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t segment_page = 4096;
 

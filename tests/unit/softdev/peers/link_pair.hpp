@@ -84,10 +84,8 @@ struct malicious_peer {
       : claim(slot_claim::take().value()),
         segment(public_segment::create(claim.slot(), generation).value()),
         pair(create_sealed("x", pair_ring_offset + min_ring_bytes, sealed_for::owner_only).value()),
-        bell(create_sealed("x", segment_page, sealed_for::everybody).value()),
-        wakes(wake_receiver::create().value()) {
+        bell(create_sealed("x", segment_page, sealed_for::everybody).value()) {
     words().magic = segment_magic;
-    given_wake = wakes->admit(this).value();
     connection = std::move(connect_to_slot(owner.slot()).socket);
     EXPECT_TRUE(connection);
     EXPECT_EQ(send_message(connection.get(), hello(), descriptors()), send_status::sent);
@@ -109,18 +107,14 @@ struct malicious_peer {
     message.ring_bytes = min_ring_bytes;
     return message;
   }
-  [[nodiscard]] std::array<int, 4> descriptors() const {
-    return {segment->fd(), pair.fd.get(), bell.fd.get(), given_wake.get()};
+  [[nodiscard]] std::array<int, 3> descriptors() const {
+    return {segment->fd(), pair.fd.get(), bell.fd.get()};
   }
-  /// The end by which it wakes the owner's progress thread.
-  [[nodiscard]] int wake() const { return answer.descriptors[hello_wake].get(); }
 
   slot_claim claim;
   std::unique_ptr<public_segment> segment;
   sealed_memory pair;
   sealed_memory bell;
-  std::unique_ptr<wake_receiver> wakes;
-  unique_fd given_wake;  ///< the owner has a copy
   unique_fd connection;
   received_message answer;        ///< the owner's hello
   std::shared_ptr<peer> seen_as;  ///< the malicious peer in the owner

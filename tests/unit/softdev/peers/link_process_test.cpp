@@ -435,6 +435,14 @@ int descriptors_to(std::string_view what) {
   return found;
 }
 
+TEST(link_process, peer_takes_two_descriptors) {
+  const auto own = open_link();
+  child echo(echo_peer);
+  const int before = descriptors_to("");
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+  EXPECT_EQ(descriptors_to(""), before + 2) << "its socket and its pidfd";
+}
+
 TEST(link_process, forked_child_does_not_watch_peers_of_its_parent) {
   const auto own = open_link();
   child echo(echo_peer);

@@ -326,9 +326,9 @@ TEST(link, sender_on_full_ring_is_woken_when_room_returns) {
   EXPECT_GT(sent, 10);
   EXPECT_FALSE(pair.to_right->may_have_room());
   EXPECT_TRUE(pair.left->announce_sleep(clock::now()));
-  EXPECT_FALSE(readable(pair.left->wakes().fd()));
+  EXPECT_FALSE(readable(pair.left->service_fd()));
   EXPECT_EQ(pair.right->receive(take_all, 4), 4U);
-  EXPECT_TRUE(readable(pair.left->wakes().fd()))
+  EXPECT_TRUE(readable(pair.left->service_fd()))
       << "the sleeping sender is woken when the ring has room";
   pair.left->announce_awake();
   EXPECT_TRUE(pair.to_right->may_have_room());
@@ -355,25 +355,27 @@ TEST(link, returned_ring_space_prevents_sleep) {
 TEST(link, sleeping_peer_is_woken_once_per_sleep) {
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_FALSE(readable(pair.right->wakes().fd())) << "the peer is awake";
+  EXPECT_FALSE(readable(pair.right->service_fd())) << "the peer is awake";
   EXPECT_FALSE(pair.right->announce_sleep(clock::now())) << "a record prevents sleep";
   EXPECT_EQ(pair.right->receive(take_all, 10), 1U);
   ASSERT_TRUE(pair.right->announce_sleep(clock::now()));
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_TRUE(pair.right->wakes().take());
+  EXPECT_TRUE(readable(pair.right->service_fd()));
+  EXPECT_EQ(pair.right->service(clock::now()).events, 0U) << "a wake-up is no event";
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_FALSE(readable(pair.right->wakes().fd())) << "one signal per sleep";
+  EXPECT_FALSE(readable(pair.right->service_fd())) << "one signal per sleep";
   pair.right->announce_awake();
   EXPECT_EQ(pair.right->receive(take_all, 10), 2U);
   ASSERT_TRUE(pair.right->announce_sleep(clock::now()));
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_TRUE(readable(pair.right->wakes().fd())) << "each sleep is signaled";
+  EXPECT_TRUE(readable(pair.right->service_fd())) << "each sleep is signaled";
   pair.right->announce_awake();
 }
 
 TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
   // The sleeper waits without a timeout: a lost wake-up makes the test reach its deadline.
   linked_pair pair;
+  ASSERT_TRUE(pair.right->wakes().watch(pair.right->service_fd(), 1));
   std::atomic<bool> stop = false;
   std::atomic<int> received = 0;
   std::atomic<int> lost = 0;
@@ -381,10 +383,12 @@ TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
     while (!stop) {
       received += static_cast<int>(pair.right->receive(take_all, 64));
       if (!pair.right->announce_sleep(clock::now())) continue;
-      if (!pair.right->wakes().wait(10s).signaled) {
+      const auto woken = pair.right->wakes().wait(10s);
+      if (!woken.signaled && woken.watched == 0) {
         ++lost;
         stop = true;
       }
+      pair.right->service(clock::now());
       pair.right->announce_awake();
     }
   });
@@ -408,7 +412,7 @@ TEST(link, wake_channel_is_fetched_on_first_use_and_cached) {
   linked_pair pair;
   const auto channel = pair.right->create_wake_channel().value();
   EXPECT_FALSE(pair.to_right->signal_channel(channel.id)) << "the channel is not cached";
-  EXPECT_TRUE(readable(pair.right->wakes().fd())) << "the progress thread is woken instead";
+  EXPECT_TRUE(readable(pair.right->service_fd())) << "the progress thread is woken instead";
   EXPECT_FALSE(readable(channel.receiver->fd()));
   ASSERT_TRUE(
       drive({pair.right.get(), pair.left.get()}, [&] { return readable(channel.receiver->fd()); }));
@@ -416,6 +420,23 @@ TEST(link, wake_channel_is_fetched_on_first_use_and_cached) {
   EXPECT_TRUE(pair.to_right->signal_channel(channel.id));
   EXPECT_TRUE(readable(channel.receiver->fd()));
   EXPECT_FALSE(pair.to_right->signal_channel(0)) << "0 is not a channel";
+}
+
+TEST(link, each_of_64_wake_channels_is_signaled_directly) {
+  // The numbers differ by more than 64, so that a table of 64 places would not do.
+  linked_pair pair;
+  std::vector<wake_channels::created> all;
+  for (int i = 0; i < 200; ++i) all.push_back(pair.right->create_wake_channel().value());
+  std::vector<wake_channels::created> used;
+  for (std::size_t i = 0; i < all.size(); i += 4) used.push_back(all[i]);
+  for (const auto& each : used) static_cast<void>(pair.to_right->signal_channel(each.id));
+  for (const auto& each : used) {
+    ASSERT_TRUE(
+        drive({pair.right.get(), pair.left.get()}, [&] { return readable(each.receiver->fd()); }));
+    EXPECT_TRUE(each.receiver->take());
+  }
+  for (const auto& each : used) EXPECT_TRUE(pair.to_right->signal_channel(each.id));
+  for (const auto& each : used) EXPECT_TRUE(each.receiver->take());
 }
 
 TEST(link, reused_wake_channel_id_refers_to_the_new_channel) {
@@ -426,7 +447,6 @@ TEST(link, reused_wake_channel_id_refers_to_the_new_channel) {
   const auto second = pair.right->create_wake_channel().value();
   EXPECT_NE(first.id, second.id);
   EXPECT_FALSE(pair.to_right->signal_channel(first.id));
-  pair.right->wakes().take();
   EXPECT_FALSE(pair.to_right->signal_channel(second.id));
   ASSERT_TRUE(
       drive({pair.right.get(), pair.left.get()}, [&] { return readable(second.receiver->fd()); }));

@@ -35,6 +35,7 @@ MOST_ROWS_OF_BARS = 30
 TITLES = {
     "overhead": "Posting and polling, compared with the same calls in C",
     "local": "soft0 between two processes, compared with its peers",
+    "scale": "soft0 with many queue pairs, threads and processes, compared with one",
     "channel": "Operations of a channel, compared with raw post and poll",
     "connect": "Connecting by librdmacm on soft0, compared with TCP",
     "compile": "Compile time of the public headers",

@@ -44,10 +44,9 @@ class Count:
 CROWD_COUNTS = (
     Count("pair_kib", "memory of an idle pair", "KiB", 64),
     Count("peer_descriptors", "descriptors of a peer", "", 2),
-    Count("peer_threads", "threads of a peer", "", 0),
     Count("process_kib", "memory of a process", "KiB"),
     Count("process_descriptors", "descriptors of a process", ""),
-    Count("process_threads", "threads of a process", ""),
+    Count("process_threads", "threads of a process", "", 2),
     Count("connect_ms", "connect all to all", "ms"),
     Count("idle_ms_per_s", "idle, 63 peers", "ms/s", 1),
 )

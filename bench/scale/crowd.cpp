@@ -242,15 +242,15 @@ std::string crowd(std::size_t processes) {
     return total(after, what) - total(before, what);
   };
   std::array<char, 512> text{};
-  std::snprintf(
-      text.data(), text.size(),
-      "process_kib %.1f\nprocess_descriptors %.2f\nprocess_threads %.2f\n"
-      "pair_kib %.2f\npeer_descriptors %.3f\npeer_threads %.3f\n"
-      "connect_ms %.2f\nidle_ms_per_s %.3f",
-      total(after, &holdings::memory_kib) / count, total(after, &holdings::descriptors) / count,
-      total(after, &holdings::threads) / count, grown(&holdings::memory_kib) / pairs,
-      grown(&holdings::descriptors) / (2 * pairs), grown(&holdings::threads) / (2 * pairs),
-      *std::ranges::max_element(connected), *std::ranges::max_element(idle));
+  std::snprintf(text.data(), text.size(),
+                "process_kib %.1f\nprocess_descriptors %.2f\nprocess_threads %.2f\n"
+                "pair_kib %.2f\npeer_descriptors %.3f\n"
+                "connect_ms %.2f\nidle_ms_per_s %.3f",
+                total(after, &holdings::memory_kib) / count,
+                total(after, &holdings::descriptors) / count,
+                total(after, &holdings::threads) / count, grown(&holdings::memory_kib) / pairs,
+                grown(&holdings::descriptors) / (2 * pairs), *std::ranges::max_element(connected),
+                *std::ranges::max_element(idle));
   return text.data();
 }
 

@@ -35,7 +35,7 @@ namespace {
 constexpr unsigned most_seconds = 300;
 constexpr std::size_t endpoint_bytes = verbena::endpoint::encoded_size;
 
-// What a process has at one moment.
+// The memory, descriptors and threads of a process at one moment.
 struct holdings {
   double memory_kib = 0;
   double descriptors = 0;
@@ -100,7 +100,7 @@ Value receive_value(int socket) {
   return value;
 }
 
-// Waits until the parent has heard of all processes.
+// Waits until all processes have called it.
 void meet(int socket) {
   send_value(socket, char{1});
   static_cast<void>(receive_value<char>(socket));
@@ -149,11 +149,13 @@ int member(int parent, std::size_t processes, std::size_t self) {
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
   send_value(parent, spent.count());
   meet(parent);
+  // lint: allow(sleep): the process is to become idle
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   send_value(parent, now());
   meet(parent);
   constexpr double seconds = 3;
   const double before = processor_ms();
+  // lint: allow(sleep): the time in which it is idle
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   send_value(parent, (processor_ms() - before) / seconds);
   meet(parent);

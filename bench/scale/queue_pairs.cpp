@@ -163,8 +163,10 @@ double idle_time(const process_pair& pair, std::size_t queue_pairs) {
   pair.meet();
   constexpr auto settling = std::chrono::milliseconds(500);
   constexpr auto measured = std::chrono::seconds(5);
+  // lint: allow(sleep): the process is to become idle
   std::this_thread::sleep_for(settling);
   const double before = processor_ms();
+  // lint: allow(sleep): the time in which it is idle
   std::this_thread::sleep_for(measured);
   const double mine = (processor_ms() - before) / std::chrono::duration<double>(measured).count();
   double theirs = 0;

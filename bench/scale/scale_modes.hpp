@@ -30,7 +30,8 @@ double thread_rate(const process_pair& pair, std::size_t threads);
 std::string send_instructions(std::size_t threads);   // to a queue pair of the process
 std::string write_instructions(std::size_t threads);  // to another process
 
-// What `processes` processes take that are all connected to each other, by lines "NAME NUMBER".
+// Memory, descriptors and times of `processes` processes that are all connected to each other:
+// lines "NAME NUMBER".
 std::string crowd(std::size_t processes);
 
 }  // namespace bench

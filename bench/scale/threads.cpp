@@ -91,8 +91,8 @@ struct device {
   }
 };
 
-// Runs `work(i)` in one thread for each i from 1, which then waits for ever; then in this thread
-// for 0.
+// Runs `work(i)` in one thread for each i from 1, which then waits without limit; then in this
+// thread for 0.
 template <class Work>
 void warm_up_threads(std::size_t threads, Work work) {
   std::atomic<std::size_t> ready{1};

@@ -31,7 +31,7 @@ inline constexpr std::uint32_t group_entries = 128;
 /// A region lies within this many entries from the place that its key names.
 inline constexpr std::uint32_t region_window = 16;
 /// Threads of one process that may be inside active sections towards one peer at once.
-inline constexpr std::uint32_t lane_count = 60;
+inline constexpr std::uint32_t lane_count = 64;
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t segment_page = 4096;
 
@@ -114,7 +114,8 @@ inline constexpr std::size_t groups_offset =
 inline constexpr std::size_t public_segment_bytes = groups_offset + segment_page;
 static_assert(group_entries * sizeof(group_entry) <= segment_page);
 
-/// First page of a pair segment; the ring's bytes follow it.
+/// First pages of a pair segment; the ring's bytes follow them. Only a process with many threads
+/// touches the second page.
 struct alignas(cache_line) pair_header {
   shared_u64 magic;
   shared_u32 version;
@@ -128,9 +129,9 @@ struct alignas(cache_line) pair_header {
     shared_u64 word;
   } lanes[lane_count];
 };
-static_assert(sizeof(pair_header) <= segment_page);
+static_assert(sizeof(pair_header) <= 2 * segment_page);
 
-inline constexpr std::size_t pair_ring_offset = segment_page;
+inline constexpr std::size_t pair_ring_offset = 2 * segment_page;
 inline constexpr std::uint32_t min_ring_bytes = 1U << 14;
 inline constexpr std::uint32_t max_ring_bytes = 1U << 24;
 

@@ -184,6 +184,7 @@ double thread_rate(const process_pair& pair, std::size_t threads) {
   const std::size_t messages = 60'000 / threads / outstanding * outstanding;
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::thread> running;
+  running.reserve(threads);
   for (auto& each : side.sides) {
     running.emplace_back([&pair, messages, on = each.get()] {
       if (pair.is_parent()) {

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "softdev/core/attributes.hpp"
 #include "softdev/core/message.hpp"
 
 namespace verbena::softdev {

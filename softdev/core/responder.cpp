@@ -130,10 +130,10 @@ response responder::take_receive() noexcept {
   if (current_->length <= room) return {};
   const failure mine{.why = reason::receive_too_short, .length = current_->length, .limit = room};
   // If the message is dropped, the receive request waits for the next one.
-  if (rules().refused == refusal::drops_message) return silence(mine);
+  if (rules().refused == refusal_effect::drops_message) return silence(mine);
   failure theirs = mine;
   theirs.why = reason::peer_receive_too_short;
-  if (rules().refused == refusal::fails_responder)
+  if (rules().refused == refusal_effect::fails_responder)
     complete_receive(completion_status::local_length_error, mine);
   return refuse({.outcome = verdict::invalid_request, .why = theirs});
 }
@@ -254,15 +254,15 @@ response responder::execute_atomic() noexcept {
 /// Ends the request with an error answer: the queue pair fails, with an event that says why. A
 /// message that is to have no answer is dropped, unless it is our own receive request that is bad.
 response responder::refuse(const response& answer) noexcept {
-  const refusal effect = rules().refused;
+  const refusal_effect effect = rules().refused;
   // Of a WRITE with immediate data that violates the protection of our memory (IBTA 11.6.2).
-  if (receive_taken_ && effect == refusal::fails_responder &&
+  if (receive_taken_ && effect == refusal_effect::fails_responder &&
       answer.outcome == verdict::access_error)
     complete_receive(completion_status::local_access_error, answer.why);
   busy_ = receive_taken_ = false;
-  if (effect == refusal::drops_message && answer.outcome != verdict::operation_error)
+  if (effect == refusal_effect::drops_message && answer.outcome != verdict::operation_error)
     return silence(answer.why);
-  if (effect == refusal::answers_only) return answer;
+  if (effect == refusal_effect::answers_only) return answer;
   if (self_.fail()) {
     const auto event = answer.outcome == verdict::access_error ? queue_pair_event::access_error
                        : answer.outcome == verdict::invalid_request

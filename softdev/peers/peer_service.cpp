@@ -47,7 +47,7 @@ peer_service::outcome peer_service::run(time_point now) {
   } catch (const std::bad_alloc&) {
     // The rest is for the next turn. A burial may have been lost.
     complete = false;
-    how_.requests.request_burial();
+    how_.requests.repeat_burials();
   }
   pairing_.update_hellos_out();
   auto next = next_deadline(now);

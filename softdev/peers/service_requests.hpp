@@ -38,6 +38,10 @@ class service_requests {
   /// A peer was ended by other means.
   void request_burial(const peer& which) noexcept {
     changed_.insert(which.slot());
+    repeat_burials();
+  }
+  /// The service did not remove all peers that were ended.
+  void repeat_burials() noexcept {
     some_ended_.store(true, std::memory_order_release);
     request();
   }

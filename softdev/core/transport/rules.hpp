@@ -19,7 +19,7 @@ enum class carriage : std::uint8_t {
 };
 
 /// The effect of a request that a responder refuses.
-enum class refusal : std::uint8_t {
+enum class refusal_effect : std::uint8_t {
   fails_responder,  ///< it is answered, and the responder's queue pair fails
   drops_message,    ///< it is not answered
   answers_only,     ///< it is answered, and the responder's queue pair goes on
@@ -38,7 +38,7 @@ struct transport_rules {
   bool negotiates_reads = false;   ///< by max_rd_atomic and max_dest_rd_atomic
   bool numbers_addresses = false;  ///< completions contain the sender's address handle as its LID
   carriage carried = carriage::stream;
-  refusal refused = refusal::drops_message;
+  refusal_effect refused = refusal_effect::drops_message;
   std::uint32_t longest_send = 0;   ///< bytes of a SEND, without route header
   std::uint32_t longest_other = 0;  ///< bytes of a READ or WRITE
 
@@ -77,7 +77,7 @@ constexpr std::array<transport_rules, 8> make_rules() noexcept {
                                                     .connected = true,
                                                     .sequenced = true,
                                                     .negotiates_reads = true,
-                                                    .refused = refusal::fails_responder,
+                                                    .refused = refusal_effect::fails_responder,
                                                     .longest_send = limits::max_message_bytes,
                                                     .longest_other = limits::max_message_bytes};
   // Over UC a lost message is not repeated, so responders do not check the sequence.
@@ -99,7 +99,7 @@ constexpr std::array<transport_rules, 8> make_rules() noexcept {
       .acknowledged = true,
       .numbers_addresses = true,
       .carried = carriage::parts,
-      .refused = refusal::answers_only,
+      .refused = refusal_effect::answers_only,
       .longest_send = limits::max_reliable_datagram_bytes,
       .longest_other = limits::max_message_bytes};
   return rules;

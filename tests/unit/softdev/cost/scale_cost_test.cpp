@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/unit/softdev/cost/instruction_count.hpp"
-#include "tests/unit/softdev/fabric/host_pair.hpp"
+#include "tests/unit/softdev/fabric/device_pair.hpp"
 
 namespace verbena::softdev::testing {
 namespace {

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include "examples/rcopy/client.hpp"
 
+#include <poll.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "examples/rcopy/checksum.hpp"
 #include "examples/rcopy/interruption.hpp"
+#include "examples/rcopy/protocol.hpp"
 #include "examples/rcopy/transfer.hpp"
+#include "verbena/base/random.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/verbs/device_list.hpp"
 
@@ -20,6 +27,9 @@ namespace {
 using verbena::error;
 using verbena::result;
 using verbena::bringup::stream;
+
+constexpr std::chrono::nanoseconds shortest_pause = std::chrono::milliseconds(50);
+constexpr std::chrono::nanoseconds longest_pause = std::chrono::seconds(1);
 
 /// The values of the final message other than the result.
 struct report {
@@ -96,8 +106,8 @@ struct agreement {
 };
 
 /// Connects, sends the request and waits for the server's reply.
-result<agreement> send_request(const copy_options& options, const request& wanted) {
-  const auto until = verbena::deadline::after(options.timeout);
+result<agreement> send_request_once(const copy_options& options, const request& wanted,
+                                    verbena::deadline until) {
   VERBENA_TRY(auto server, stream::connect(options.server, until));
   VERBENA_TRY(const auto answer, server.exchange(encode(wanted), until));
   VERBENA_TRY(const auto agreed, decode_reply(answer));
@@ -107,6 +117,25 @@ result<agreement> send_request(const copy_options& options, const request& wante
     return error::protocol("copy", server.peer(),
                            "the server's chunk size or window exceeds the requested value");
   return agreement{.server = std::move(server), .reply = agreed};
+}
+
+/// Sends the request. If the server is busy, sends it again at growing intervals until the timeout.
+result<agreement> send_request(const copy_options& options, const request& wanted) {
+  const auto until = verbena::deadline::after(options.timeout);
+  std::optional<error> busy;
+  for (auto pause = shortest_pause;; pause = std::min(2 * pause, longest_pause)) {
+    auto made = send_request_once(options, wanted, until);
+    if (made) return made;
+    const bool is_busy = made.error().message().find(busy_reason) != std::string::npos;
+    // A timeout in the queue of a busy server: the refusal says more.
+    if (!is_busy && !(busy && made.error().kind() == verbena::error_kind::timed_out)) return made;
+    if (is_busy) busy = std::move(made).error();
+    // Different for each client: clients that were refused together do not return together.
+    const auto wait = pause / 2 + pause * verbena::random_u32() / (2 * (std::int64_t{1} << 32));
+    if (until.expired() || until.when() - verbena::deadline::clock::now() < wait)
+      return *std::move(busy);
+    static_cast<void>(::poll(nullptr, 0, verbena::deadline::after(wait).poll_timeout_ms()));
+  }
 }
 
 request request_for(operation what, const copy_options& options, std::string name) {

@@ -68,7 +68,8 @@ void add_serve(CLI::App& app, serve_options& serve, raw_options& raw) {
   app.add_option("--device", serve.device, "RDMA device (default: an adapter, else soft0)")
       ->type_name("NAME");
   app.add_option("--max-clients", serve.max_clients,
-                 "Concurrent clients; others wait half of --timeout")
+                 "Concurrent clients; others wait half of --timeout\n"
+                 "and are refused then; they retry until their --timeout")
       ->check(CLI::Range(1, 1000).description(""))
       ->type_name("N")
       ->capture_default_str();

@@ -49,6 +49,10 @@ struct request {
   std::string name;
 };
 
+/// The beginning of the refusal of a server that serves as many clients as it can: the client can
+/// repeat its request.
+inline constexpr std::string_view busy_reason = "the server is already serving ";
+
 struct reply {
   rcopy::flow flow;
   std::uint64_t file_bytes = 0;

@@ -136,7 +136,7 @@ void server::admit_waiting() {
 
 void server::refuse_client(stream& peer) {
   print_line(stderr, "rcopy: serve: refused " + peer.peer() + ": too many clients");
-  peer.refuse("the server is already serving " + std::to_string(options_.max_clients) +
+  peer.refuse(std::string(busy_reason) + std::to_string(options_.max_clients) +
               " clients: try again later, or raise --max-clients of the server");
 }
 

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: MIT
 """rcopy refuses unsupported requests with one line of error and changes no file."""
+import contextlib
 import os
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import (BLOB, BOUND, CM, ENDPOINT, GET, GREETING, MIB, OFFER, OLD_GREETING, PUT, RCOPY, RDMA,  # noqa: E402
                      READY, REFUSAL, SERVER_GREETING, Case, RawClient, frame, limit_file_size, rcopy, request, summary)
+
+MAX_WAITING = 64  # clients that wait to be served (examples/rcopy/server.cpp)
 
 
 class Refusals(Case):
@@ -114,9 +118,39 @@ class Refusals(Case):
 
     def test_client_above_max_clients_is_refused_after_half_of_the_timeout(self):
         server = self.serve("--max-clients", 1, "--timeout", "2")
-        with RawClient(server) as first:
-            first.greeted()  # is the only client until the timeout of the server
-            self.assert_refused(rcopy("put", self.file("f", 1), server.place), "the server is already serving 1 clients")
+        with RawClient(server) as first, RawClient(server) as second:
+            # One of them is the only client until the timeout of the server.
+            received = sorted(client.greeted().receive_rest() for client in (first, second))
+        self.assertEqual(received[0], b"")
+        self.assertEqual(received[1][0], REFUSAL)
+        self.assertIn(b"the server is already serving 1 clients", received[1])
+
+    def busy_server(self, clients):
+        """Starts a server that refuses each further client until `clients` is closed."""
+        server = self.serve("--max-clients", 1, "--timeout", BOUND)
+        for _ in range(1 + MAX_WAITING):
+            clients.enter_context(RawClient(server)).greeted()
+        return server
+
+    def test_refused_client_retries_until_it_is_served(self):
+        with contextlib.ExitStack() as waiting:
+            server = self.busy_server(waiting)
+            clients = [subprocess.Popen([RCOPY, "put", str(self.file(name, 1)), server.place, "--quiet",
+                                         "--timeout", str(BOUND)]) for name in ("f0", "f1", "f2")]
+            end = time.monotonic() + BOUND
+            while server.errors().count("too many clients") < 6 and time.monotonic() < end:
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    clients[0].wait(0.05)
+        self.assertEqual([client.wait(BOUND) for client in clients], [0, 0, 0])
+        self.assertEqual(self.names(), ["f0", "f1", "f2"])
+        self.assertGreaterEqual(server.errors().count("too many clients"), 6)
+
+    def test_client_that_is_refused_until_its_timeout_fails_with_the_refusal(self):
+        with contextlib.ExitStack() as waiting:
+            server = self.busy_server(waiting)
+            refused = rcopy("put", self.file("f", 1), server.place, "--timeout", "2")
+            self.assert_refused(refused, "the server is already serving 1 clients")
+            self.assertGreaterEqual(server.errors().count("too many clients"), 2)
 
     def test_client_above_max_clients_waits(self):
         server = self.serve("--max-clients", 1)

@@ -3,7 +3,6 @@
 #include "softdev/cm/manager.hpp"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -72,9 +71,9 @@ void manager::abandon() noexcept {
 }
 
 result<channel_ptr> manager::create_channel() {
-  unique_fd fd(::eventfd(0, EFD_CLOEXEC));
-  if (!fd) return error::from_errno(errno, "rdma_create_event_channel", "soft0");
-  return std::make_shared<channel>(std::move(fd));
+  auto fd = create_eventfd(when_empty::wait);
+  if (!fd) return error::from_errno(fd.error().code(), "rdma_create_event_channel", "soft0");
+  return std::make_shared<channel>(*std::move(fd));
 }
 
 endpoint_ptr manager::make_endpoint(port_space space) {

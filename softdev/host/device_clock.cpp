@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "softdev/host/host.hpp"
+#include "softdev/ipc/clock.hpp"
 
 namespace verbena::softdev {
 namespace {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -141,12 +140,6 @@ void event_queue::drop(event_node& node) noexcept {
   if (last_ == &node) last_ = before;
   node.next = nullptr;
   became_shorter();
-}
-
-result<unique_fd> make_event_fd() {
-  unique_fd fd(eventfd(0, EFD_CLOEXEC));
-  if (!fd) return error::from_errno(errno, "eventfd");
-  return fd;
 }
 
 int wait_readable(int fd) noexcept {

@@ -81,9 +81,6 @@ class event_queue {
   bool readable_ = false;  ///< the descriptor is, or a thread is about to make it so
 };
 
-/// A new eventfd with the value 0, closed on exec.
-[[nodiscard]] result<unique_fd> make_event_fd();
-
 /// Waits until `fd` is readable. 0, EAGAIN when it is not and has O_NONBLOCK, or EINTR when a
 /// signal handler ran that was installed without SA_RESTART (as a blocking read would behave). A
 /// point of cancellation.

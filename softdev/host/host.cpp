@@ -9,13 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "softdev/host/memory_faults.hpp"
 #include "softdev/host/settings.hpp"
+#include "softdev/ipc/clock.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -68,12 +68,6 @@ result<void> check_descriptors() {
 constexpr time_ns restless_ns = 50'000;
 
 }  // namespace
-
-time_ns monotonic_now() noexcept {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<time_ns>(now.tv_sec) * 1'000'000'000U + static_cast<time_ns>(now.tv_nsec);
-}
 
 const persona& process_persona() {
   static const persona* const described = new persona(describe_host());

@@ -17,10 +17,10 @@
 #include "softdev/fabric/endpoint.hpp"
 #include "softdev/host/address_watch.hpp"
 #include "softdev/host/device_events.hpp"
-#include "softdev/host/generation.hpp"
 #include "softdev/host/gid_table.hpp"
 #include "softdev/host/persona.hpp"
 #include "softdev/host/progress_thread.hpp"
+#include "softdev/ipc/generation.hpp"
 #include "softdev/peers/link.hpp"
 #include "verbena/base/result.hpp"
 
@@ -166,8 +166,5 @@ class host final : private engine_observer, private progress_work {
 /// What the device says about itself on this host, whatever it looks like: its GUID. Described at
 /// the first call. Thread-safe.
 [[nodiscard]] const persona& process_persona();
-
-/// Nanoseconds on CLOCK_MONOTONIC.
-[[nodiscard]] time_ns monotonic_now() noexcept;
 
 }  // namespace verbena::softdev

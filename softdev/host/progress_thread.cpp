@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <mutex>
 #include <utility>
 
+#include "softdev/ipc/clock.hpp"
 #include "src/base/quiet_thread.hpp"
 
 namespace verbena::softdev {
@@ -19,12 +19,6 @@ namespace {
 constexpr time_ns park_ns = 2'000'000;
 // What is waited for instead of `never`.
 constexpr time_ns longest_wait_ns = 3'600'000'000'000;
-
-time_ns monotonic_ns() noexcept {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<time_ns>(now.tv_sec) * 1'000'000'000U + static_cast<time_ns>(now.tv_nsec);
-}
 
 // Numbers of the watched descriptors.
 constexpr std::uint32_t watch_number = 0;
@@ -104,7 +98,7 @@ void progress_thread::loop() noexcept {
     if (!called_.load(std::memory_order_seq_cst) && work_.fall_asleep()) {
       // Falling asleep may have left something for later.
       const time_ns until = work_.next_deadline();
-      const time_ns now = monotonic_ns();
+      const time_ns now = monotonic_now();
       if (until > now) wait_for(until - now);
       work_.awake();
     }
@@ -115,7 +109,7 @@ void progress_thread::loop() noexcept {
 void progress_thread::park() noexcept {
   {
     const std::lock_guard lock(park_lock_);
-    parked_until_ = monotonic_ns() + park_ns;
+    parked_until_ = monotonic_now() + park_ns;
     parked_.store(true, std::memory_order_seq_cst);
   }
   if (attentive_.load(std::memory_order_seq_cst) == 0) wait_for(park_ns);

@@ -9,8 +9,8 @@
 
 namespace verbena::softdev {
 
-result<unique_fd> create_eventfd() {
-  unique_fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+result<unique_fd> create_eventfd(when_empty reads) {
+  unique_fd fd(::eventfd(0, EFD_CLOEXEC | (reads == when_empty::fail ? EFD_NONBLOCK : 0)));
   if (!fd) return error::from_errno(errno, "eventfd");
   return fd;
 }

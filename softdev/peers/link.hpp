@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "softdev/ipc/fork_guard.hpp"
+#include "softdev/ipc/generation.hpp"
 #include "softdev/peers/group_users.hpp"
 #include "softdev/peers/link_options.hpp"
 #include "softdev/peers/own_side.hpp"
@@ -54,7 +54,7 @@ class link {
   link& operator=(const link&) = delete;
 
   /// False in a child of fork. No system call.
-  [[nodiscard]] bool usable() const noexcept { return fork_guard_.same_process(); }
+  [[nodiscard]] bool usable() const noexcept { return is_current_generation(generation_); }
   /// 0..1023: the top 10 bits of this process's queue pair numbers.
   [[nodiscard]] std::uint32_t slot() const noexcept { return own_->slot(); }
   [[nodiscard]] const link_options& options() const noexcept { return own_->options; }
@@ -189,7 +189,7 @@ class link {
  private:
   explicit link(std::unique_ptr<own_side> own);
 
-  fork_guard fork_guard_;
+  const std::uint32_t generation_ = current_generation();
   std::unique_ptr<own_side> own_;
   group_users groups_;
   service_requests requests_;

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <utility>
 
-#include "softdev/host/generation.hpp"
 #include "softdev/host/settings.hpp"
+#include "softdev/ipc/generation.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/objects.hpp"

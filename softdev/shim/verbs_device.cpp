@@ -11,6 +11,7 @@
 
 #include "softdev/host/settings.hpp"
 #include "softdev/host/warn_once.hpp"
+#include "softdev/ipc/eventfd.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/guard.hpp"
@@ -213,7 +214,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
     return nullptr;
   }
   auto host = host::instance();
-  auto event_fd = make_event_fd();
+  auto event_fd = create_eventfd(when_empty::wait);
   if (!host || !event_fd) return not_opened(!host ? host.error() : event_fd.error());
   auto made = std::make_unique<context_object>();
   context_object* const object = made.get();

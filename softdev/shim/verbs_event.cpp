@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "softdev/ipc/eventfd.hpp"
 #include "softdev/shim/operations.hpp"
 #include "verbena/base/log.hpp"
 
@@ -216,7 +217,7 @@ extern "C" {
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   context_object& owner = object_of(context);
   if (!working(owner)) return nullptr;
-  auto event_fd = make_event_fd();
+  auto event_fd = create_eventfd(when_empty::wait);
   if (!event_fd) {
     const int code = event_fd.error().code();
     verbena::log(verbena::log_level::warning,

@@ -9,12 +9,14 @@
 #include <atomic>
 #include <thread>
 
+#include "softdev/ipc/eventfd.hpp"
+
 namespace verbena::softdev {
 namespace {
 
 class event_queue_of_capacity_two : public ::testing::Test {
  protected:
-  event_queue_of_capacity_two() : queue_(make_event_fd().value()) {
+  event_queue_of_capacity_two() : queue_(create_eventfd(when_empty::wait).value()) {
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
       nodes_[i].owner = &counts_[i];
       nodes_[i].kind = i;

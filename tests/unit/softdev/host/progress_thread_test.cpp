@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "softdev/host/host.hpp"
+#include "softdev/ipc/clock.hpp"
 #include "softdev/ipc/eventfd.hpp"
 
 namespace verbena::softdev {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/host/generation.hpp"
+#include "softdev/ipc/generation.hpp"
 
 #include <pthread.h>
 #include <sys/mman.h>

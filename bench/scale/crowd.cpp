@@ -168,6 +168,7 @@ struct crowd_of {
   template <class Value>
   [[nodiscard]] std::vector<Value> receive() const {
     std::vector<Value> all;
+    all.reserve(sockets.size());
     for (const auto& each : sockets) all.push_back(receive_value<Value>(each.get()));
     return all;
   }

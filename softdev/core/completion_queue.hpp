@@ -33,8 +33,8 @@ struct completion {
   std::uint64_t timestamp = 0;
 };
 
-/// What a completion queue tells its owner. Called on the thread that made the completion, without
-/// any lock of the queue held, inside the engine: must not block and must not call the engine.
+/// Learns of a completion queue. Threads: thread-safe, on the thread that made the completion,
+/// inside the engine, without a lock of the queue held: must not block or call the engine.
 class completion_observer {
  public:
   /// The queue was armed and a completion came; it is disarmed now.

@@ -28,7 +28,7 @@
 
 namespace verbena::softdev {
 
-/// Learns what an engine needs. Called on any thread, possibly with locks of queue pairs held: must
+/// Learns what an engine needs. Threads: thread-safe, possibly with locks of queue pairs held: must
 /// not block and must not call the engine.
 class engine_observer {
  public:

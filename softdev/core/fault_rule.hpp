@@ -20,7 +20,7 @@ enum class fault_effect : std::uint8_t {
 
 class queue_pair;
 
-/// Learns of requests that wait for a command. Called on any thread, with the send lock of the
+/// Learns of requests that wait for a command. Threads: thread-safe, with the send lock of the
 /// queue pair held: must not block and must not call the engine.
 class command_observer {
  public:

@@ -37,7 +37,7 @@ enum class queue_pair_event : std::uint8_t {
 
 class queue_pair;
 
-/// Learns what happens to a queue pair. Called on any thread, possibly with locks of queue pairs
+/// Learns what happens to a queue pair. Threads: thread-safe, possibly with locks of queue pairs
 /// held: must not block and must not call the engine.
 class queue_pair_observer {
  public:

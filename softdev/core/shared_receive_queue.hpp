@@ -16,7 +16,7 @@ namespace verbena::softdev {
 class shared_receive_queue;
 
 /// What a shared receive queue tells its owner: fewer requests than the limit are left, and the
-/// limit is disarmed now. Called on the thread that brings a message, with the receive lock of its
+/// limit is disarmed now. Threads: thread-safe, with the receive lock of the message's
 /// queue pair held: must not block and must not call the engine.
 class shared_receive_observer {
  public:

@@ -9,7 +9,7 @@
 
 namespace verbena::softdev {
 
-/// Threads: with the receive lock of the queue pair held, except `run`.
+/// Threads: one thread at a time: with the receive lock of the queue pair held, except for `run`.
 class read_answerer {
  public:
   explicit read_answerer(endpoint_state& state) noexcept : state_(state) {}

@@ -73,7 +73,6 @@ struct endpoint_state {
   [[nodiscard]] static bool room_for_answer(peer& to) noexcept;
   /// Sends the answer to `what`, if its transport has answers.
   void answer(peer& to, const message& what, const response& outcome) noexcept;
-
 };
 
 /// What becomes of a request to a process that is overdue, so that its own timeout counts.

@@ -76,9 +76,8 @@ group_sender::told group_sender::tell_member(queue_pair& sender, peer& to, const
     state_.home.schedule(sender, since + group_patience);
     return told::waits;
   }
-  sender.drops().note({.why = reason::path_full,
-                       .length = group_patience,
-                       .detail = first_number_of(to.slot())});
+  sender.drops().note(
+      {.why = reason::path_full, .length = group_patience, .detail = first_number_of(to.slot())});
   return told::dropped;
 }
 

@@ -11,7 +11,7 @@
 
 namespace verbena::softdev {
 
-/// Threads: with the send lock of the sender held.
+/// Threads: one thread at a time: with the send lock of the sender held.
 class group_sender {
  public:
   explicit group_sender(endpoint_state& state) noexcept : state_(state) {}

@@ -10,7 +10,7 @@
 
 namespace verbena::softdev {
 
-/// Threads: with the receive lock of the queue pair held.
+/// Threads: one thread at a time: with the receive lock of the queue pair held.
 class part_receiver {
  public:
   explicit part_receiver(endpoint_state& state) noexcept : state_(state) {}

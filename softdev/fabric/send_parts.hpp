@@ -13,7 +13,7 @@
 
 namespace verbena::softdev {
 
-/// Threads: with the send lock of the sender held. Allocates for the first request to a process.
+/// Threads: one thread at a time, with the send lock held. Allocates for a process's first request.
 class part_sender {
  public:
   explicit part_sender(endpoint_state& state) noexcept : state_(state) {}

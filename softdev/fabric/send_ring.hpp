@@ -9,7 +9,7 @@
 
 namespace verbena::softdev {
 
-/// Threads: with the send lock of the sender held.
+/// Threads: one thread at a time: with the send lock of the sender held.
 class ring_sender {
  public:
   explicit ring_sender(endpoint_state& state) noexcept : state_(state) {}

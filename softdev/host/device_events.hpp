@@ -21,8 +21,8 @@ enum class device_event : std::uint8_t {
   speed_change = 20,
 };
 
-/// Learns what happens to the device, for each open context. Called with the lock of the listeners
-/// held: must not call them.
+/// Learns what happens to the device, for each context. Threads: thread-safe, with the lock of the
+/// listeners held: must not call them.
 class device_observer {
  public:
   virtual void event(void* context, device_event what) = 0;

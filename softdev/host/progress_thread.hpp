@@ -14,7 +14,7 @@
 
 namespace verbena::softdev {
 
-/// What the thread drives. Called on the thread only.
+/// What the thread drives. Threads: thread-bound, called on that thread only.
 class progress_work {
  public:
   /// Does what nobody else does: pairing with peers, noticing their death.

@@ -253,7 +253,8 @@ TEST_F(window, lost_peer_fails_the_oldest_request_and_flushes_the_rest) {
   {
     const access_epoch::guard inside(home->epoch());
     const std::lock_guard lock(a.qp->send_lock());
-    a.qp->sender().process_lost(slot_of_number(0x123456), {.why = reason::peer_gone, .detail = 0x123456});
+    a.qp->sender().process_lost(slot_of_number(0x123456),
+                                {.why = reason::peer_gone, .detail = 0x123456});
     a.qp->sender().run();
   }
   const auto done = drain(*a.sent);
@@ -270,7 +271,8 @@ TEST_F(window, lost_peer_fails_the_oldest_request_even_if_a_later_one_failed) {
   EXPECT_EQ(completed(), ids{});
   const access_epoch::guard inside(home->epoch());
   const std::lock_guard lock(a.qp->send_lock());
-  a.qp->sender().process_lost(slot_of_number(0x123456), {.why = reason::peer_gone, .detail = 0x123456});
+  a.qp->sender().process_lost(slot_of_number(0x123456),
+                              {.why = reason::peer_gone, .detail = 0x123456});
   a.qp->sender().run();
   const auto done = drain(*a.sent);
   ASSERT_EQ(done.size(), 2U);

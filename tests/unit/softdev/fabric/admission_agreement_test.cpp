@@ -60,7 +60,7 @@ const request_case cases[] = {
     {.name = "other_source", .source_change = 1, .wanted = verdict::no_answer},
 };
 
-/// What the requester finds before it executes `what` in the responder's memory.
+/// Returns the verdict of the requester before it executes `what` in the responder's memory.
 response found_by_requester(device_pair& pair, const message& what) {
   const auto to = pair.left.neighbours->find(pair.right.neighbours->slot());
   EXPECT_TRUE(to && pair.until([&] { return to->state() == peer_state::paired; }));
@@ -86,13 +86,13 @@ response found_by_responder(device_pair& pair, const message& what) {
 TEST_P(agreement, of_requester_and_responder) {
   const request_case& given = GetParam();
   device_pair pair;
+  pair.b = &pair.right.make({.domain = domain_id{given.domain}});
   auto at_target = connection_to(pair.a->qp->number());
   at_target.rights = given.queue_pair_rights;
   at_target.max_dest_rd_atomic = given.read_resources;
   connect(*pair.b->qp, at_target);
   connect(*pair.a->qp, connection_to(pair.b->qp->number()));
-  shared_buffer target(pair.right, memory_kind::shareable, 64, 1, given.region_rights,
-                       domain_id{given.domain});
+  shared_buffer target(pair.right, memory_kind::shareable, 64, 1, given.region_rights);
   const message what{.opcode = given.op,
                      .partition = given.partition,
                      .source_qpn = pair.a->qp->number() + given.source_change,

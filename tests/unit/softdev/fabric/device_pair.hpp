@@ -60,7 +60,7 @@ enum class memory_kind : std::uint8_t { shareable, ordinary };
 class shared_buffer {
  public:
   shared_buffer(device& home, memory_kind kind, std::size_t bytes, std::uint32_t seed,
-                access_flags rights = everything, domain_id domain = domain_id{1})
+                access_flags rights = everything)
       : home_(home), kind_(kind) {
     base_ =
         kind == memory_kind::shareable
@@ -73,13 +73,13 @@ class shared_buffer {
                                   .length = bytes,
                                   .iova = address(),
                                   .rights = rights,
-                                  .domain = domain})
+                                  .domain = domain_id{1}})
                .value();
     const auto place = home.neighbours->arenas().acquire(base_, bytes);
     EXPECT_EQ(place.has_value(), kind == memory_kind::shareable);
     EXPECT_TRUE(
         home.neighbours->segment().publish_region({.key = key_,
-                                                   .pd = static_cast<std::uint32_t>(domain),
+                                                   .pd = 1,
                                                    .access = rights.mask(),
                                                    .iova = address(),
                                                    .length = bytes,

@@ -47,6 +47,7 @@ TEST(warn_once, equal_lines_of_threads_are_logged_once) {
   const counted_log log;
   const std::string line = new_line();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) threads.emplace_back([&] { warn_once(line); });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(lines, 1);

@@ -19,7 +19,9 @@ struct scale_options {
   std::size_t queue_pairs = 1;
   /// Each queue pair has a receive queue of its own, not the shared one.
   bool own_receives = false;
-  verbena::reliability reliability = {};
+  /// Without a limit, because on a busy machine the receiver may not run for a while.
+  verbena::reliability reliability = {.rnr_retry_count =
+                                          verbena::reliability::unlimited_rnr_retries};
 };
 
 /// Queue pairs that are connected to those of the other process, with one completion queue for

@@ -46,7 +46,12 @@ struct thread_side {
       : sends(context.create_cq(256).value()),
         receives(context.create_cq(256).value()),
         region(pd.allocate(4096, verbena::access::local_write | peer_access).value()),
-        prepared(pd.create_qp<verbena::rc>(sends, receives, {.access = peer_access}).value()) {}
+        prepared(
+            pd.create_qp<verbena::rc>(
+                  sends, receives,
+                  {.access = peer_access,
+                   .reliability = {.rnr_retry_count = verbena::reliability::unlimited_rnr_retries}})
+                .value()) {}
 
   void connect(const verbena::endpoint& to) { qp = std::move(*prepared).handshake(to).value(); }
   void post_receive() {

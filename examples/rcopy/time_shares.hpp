@@ -28,7 +28,7 @@ class stage_clock {
   stage_clock();
   /// Adds the processor time since the last call, or since the creation, to a stage.
   void end(stage which);
-  /// Returns the stages so far. What remains of the elapsed time is `waiting`.
+  /// Returns the stages so far. `waiting` is the rest of the elapsed time.
   [[nodiscard]] time_shares shares() const;
 
  private:

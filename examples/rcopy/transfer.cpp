@@ -47,8 +47,9 @@ result<std::unique_ptr<chunk_receiver>> make_receiver(const transfer_parameters&
   return std::make_unique<rdma_receiver>(std::move(side), parameters.flow, with);
 }
 
-result<checksum> send_chunks(outgoing_file& file, chunk_sender& sender, std::size_t chunk_bytes,
-                             progress& shown, time_shares& time) {
+/// Sets the checksum and the times of `made`.
+result<void> send_chunks(outgoing_file& file, chunk_sender& sender, std::size_t chunk_bytes,
+                         progress& shown, outcome& made) {
   running_checksum sum;
   stage_clock clock;
   for (std::uint64_t left = file.size(); left > 0;) {
@@ -65,16 +66,17 @@ result<checksum> send_chunks(outgoing_file& file, chunk_sender& sender, std::siz
   }
   VERBENA_TRY_VOID(sender.finish());
   clock.end(stage::transport);
-  time = clock.shares();
-  return sum.value();
+  made.sender = clock.shares();
+  made.sum = sum.value();
+  return {};
 }
 
-result<checksum> receive_chunks(incoming_file& file, std::uint64_t file_bytes,
-                                chunk_receiver& receiver, std::size_t chunk_bytes, progress& shown,
-                                time_shares& time) {
+/// Sets the checksum and the times of `made`.
+result<void> receive_chunks(incoming_file& file, chunk_receiver& receiver, std::size_t chunk_bytes,
+                            progress& shown, outcome& made) {
   running_checksum sum;
   stage_clock clock;
-  for (std::uint64_t left = file_bytes; left > 0;) {
+  for (std::uint64_t left = made.file_bytes; left > 0;) {
     VERBENA_TRY(const auto chunk, receiver.next(std::min<std::uint64_t>(left, chunk_bytes)));
     clock.end(stage::transport);
     sum.add(chunk);
@@ -87,8 +89,9 @@ result<checksum> receive_chunks(incoming_file& file, std::uint64_t file_bytes,
   }
   VERBENA_TRY_VOID(receiver.finish());
   clock.end(stage::transport);
-  time = clock.shares();
-  return sum.value();
+  made.receiver = clock.shares();
+  made.sum = sum.value();
+  return {};
 }
 
 /// Returns what took the sender's time.
@@ -108,8 +111,7 @@ result<outcome> send_and_confirm(outgoing_file& file, const transfer_parameters&
   VERBENA_TRY(const auto sender, make_sender(parameters, with));
   outcome made{.file_bytes = file.size()};
   const stopwatch copying;
-  VERBENA_TRY(made.sum,
-              send_chunks(file, *sender, parameters.flow.chunk_bytes, shown, made.sender));
+  VERBENA_TRY_VOID(send_chunks(file, *sender, parameters.flow.chunk_bytes, shown, made));
   const summary sent{.file_bytes = file.size(), .sum = made.sum, .time = made.sender};
   VERBENA_TRY_VOID(with.peer.send(encode(sent), with.timeout_from_now()));
   made.copy_seconds = copying.seconds();
@@ -127,8 +129,7 @@ result<outcome> receive_and_store(incoming_file& file, std::uint64_t file_bytes,
   VERBENA_TRY(const auto receiver, make_receiver(parameters, with));
   outcome made{.file_bytes = file_bytes};
   const stopwatch copying;
-  VERBENA_TRY(made.sum, receive_chunks(file, file_bytes, *receiver, parameters.flow.chunk_bytes,
-                                       shown, made.receiver));
+  VERBENA_TRY_VOID(receive_chunks(file, *receiver, parameters.flow.chunk_bytes, shown, made));
   made.copy_seconds = copying.seconds();
   VERBENA_TRY(made.sender, check_summary(with, file_bytes, made.sum));
   const stopwatch storing;

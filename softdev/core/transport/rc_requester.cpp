@@ -5,14 +5,13 @@
 #include "softdev/core/process_slot.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/route.hpp"
+#include "softdev/core/transport/rnr_retry.hpp"
 
 namespace verbena::softdev {
 namespace {
 
 /// How often a request without a timeout looks whether somebody answers.
 constexpr time_ns patient_retry = 100'000'000;
-/// The RNR retry count that means: without limit.
-constexpr std::uint8_t without_limit = 7;
 
 }  // namespace
 
@@ -120,7 +119,7 @@ bool rc_requester::settle(send_entry& entry, const response& what) noexcept {
 
 void rc_requester::wait_for_receiver(send_entry& entry, const response& what) noexcept {
   const std::uint8_t allowed = self().attributes().rnr_retry;
-  if (allowed != without_limit && receiver_retries_ >= allowed) {
+  if (allowed != unlimited_rnr_retries && receiver_retries_ >= allowed) {
     const failure refused{.why = reason::receiver_not_ready,
                           .key = self().attributes().destination_qpn,
                           .length = rnr_time(what.rnr_timer),
@@ -130,7 +129,7 @@ void rc_requester::wait_for_receiver(send_entry& entry, const response& what) no
     end(entry, completion_status::rnr_retry_exceeded, injected ? what.why : refused);
     return;
   }
-  if (allowed != without_limit) ++receiver_retries_;
+  if (allowed != unlimited_rnr_retries) ++receiver_retries_;
   answer_retries_ = 0;
   waiting_ = wait::receiver;
   wait_until(self().home().now() + rnr_time(what.rnr_timer));

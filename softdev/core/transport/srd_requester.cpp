@@ -7,6 +7,7 @@
 #include "softdev/core/process_slot.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/route.hpp"
+#include "softdev/core/transport/rnr_retry.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -16,8 +17,6 @@ constexpr time_ns longest_silence = 1'000'000'000;
 constexpr time_ns between_tries = 1'000'000;
 /// When a path that had no room is asked again, unless it says before that it has.
 constexpr time_ns short_while = 50'000;
-/// The RNR retry count that means: without limit.
-constexpr std::uint8_t without_limit = 7;
 
 /// Reduces a request to what is left of it after `bytes`.
 void drop_front(outgoing_request& out, std::uint64_t bytes) noexcept {
@@ -124,7 +123,7 @@ bool srd_requester::settle(std::uint64_t index, const response& what) noexcept {
 
 void srd_requester::wait_for_receiver(std::uint64_t index, std::uint8_t rnr_timer) noexcept {
   const std::uint8_t allowed = self().attributes().rnr_retry;
-  if (allowed != without_limit && delivery_of(index).receiver_retries++ >= allowed)
+  if (allowed != unlimited_rnr_retries && delivery_of(index).receiver_retries++ >= allowed)
     return fail(index, completion_status::rnr_retry_exceeded,
                 {.why = reason::receiver_not_ready,
                  .key = delivery_of(index).to.qpn,
@@ -192,7 +191,7 @@ requester::admission srd_requester::apply(send_entry& entry, const fault_rule& r
     fail(index, rule.status, why);
   } else if (rule.effect == fault_effect::delay) {
     postpone(index, now + rule.delay);
-  } else if (allowed != without_limit && rule.repetitions > allowed) {
+  } else if (allowed != unlimited_rnr_retries && rule.repetitions > allowed) {
     fail(index, completion_status::rnr_retry_exceeded, why);
   } else {
     postpone(index, now + rule.repetitions * rnr_time(rule.rnr_timer));

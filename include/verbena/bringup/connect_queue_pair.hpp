@@ -41,12 +41,13 @@ namespace detail {
 /// system calls.
 ///
 /// If a step fails, the queue pair is destroyed, and later calls with the stream return ENOTCONN.
-/// The error is sent to the peer, except in these cases: the stream failed; the peer sent its own
-/// error; the first bytes of the peer or the header of one of its frames are malformed. In the last
-/// case, the peer's call fails when this side closes the stream.
+/// The error is sent to the peer, except if the stream failed, if the peer sent its own error, or
+/// if the data of the peer is malformed (its first bytes or the header of a frame). If the data is
+/// malformed, close the stream: the peer's call fails only then.
 ///
-/// Errors: `timed_out` if `until` expires, or if a port changed in each of five attempts; those of
-/// negotiation::failure(), of the stream and of `post_receives`. Blocks and allocates.
+/// Errors: `timed_out` if `until` expires, or if a port changed in each of five attempts; the
+/// errors listed at negotiation::failure(); errors of the stream; the error that `post_receives`
+/// returned. Blocks and allocates.
 template <connected_transport Transport, class PostReceives>
   requires std::same_as<std::invoke_result_t<PostReceives, queue_pair<Transport>&>, result<void>>
 [[nodiscard]] result<negotiated_queue_pair<Transport>> negotiate_queue_pair(

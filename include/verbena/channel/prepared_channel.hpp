@@ -73,12 +73,13 @@ class [[nodiscard]] prepared_channel {
                                         const bringup::negotiation_options& options = {}) &&;
 
   /// Connects through the connection manager, like cm::connector::connect(). Destroying the channel
-  /// closes the connection. Blocks until `until`, and allocates.
+  /// closes the connection. Blocks until the connection is established or has failed, at most until
+  /// `until`. Allocates.
   ///
   /// `prepare` is called before the peer can send. It may post receives, and must not use the
   /// channel in any other way: if it moves or closes the channel, the library stops the program. By
-  /// default, no receives are posted. If `prepare` fails, the request is rejected, or on iWARP the
-  /// connection is closed, and the error of `prepare` is returned.
+  /// default, no receives are posted. If `prepare` fails, its error is returned and the
+  /// connection is not established; the peer receives a rejection, or on iWARP a disconnection.
   ///
   /// On iWARP, a channel can be connected only through the connection manager. iWARP does not
   /// repeat a message that arrives when no receive is posted, so post receives in `prepare`. If the

@@ -36,9 +36,9 @@ using address_handle_number = strong_id<struct address_handle_number_tag, std::u
 
 /// Returns the number of the sender's address handle, or `nullopt` if no address handle matches.
 ///
-/// Preconditions: the queue was created with completion_field::source_lid (on EFA, the source LID
-/// is the address handle number); if not, the library stops the program. `received` is a receive,
-/// and is ok().
+/// Preconditions: `received` is a receive and is ok(). The queue was created with
+/// completion_field::source_lid, because EFA reports the address handle number in this field; if it
+/// was not, the library stops the program.
 [[nodiscard]] inline std::optional<address_handle_number> known_sender(
     const lazy_completion& received) {
   constexpr std::uint16_t unknown = 0xffff;
@@ -54,7 +54,8 @@ inline constexpr completion_fields sender_fields =
 
 /// A completion queue that returns the GIDs of unknown senders. Created by efa::create_cq().
 ///
-/// Threads: one thread at a time uses each handle; see verbena::extended_completion_queue.
+/// Threads: one thread at a time may use each object of this class; see
+/// verbena::extended_completion_queue.
 class completion_queue : public extended_completion_queue {
  public:
   /// Returns the sender's GID if the protection domain of the receiving queue pair has no address
@@ -64,8 +65,8 @@ class completion_queue : public extended_completion_queue {
   /// and is ok().
   [[nodiscard]] std::optional<gid> source_gid(const lazy_completion& received) const;
 
-  /// Destroys the queue. If the queue is shared, or if ibv_destroy_cq(3) fails, returns the queue
-  /// with the error.
+  /// Destroys the queue. If a queue pair or another object still uses the queue, or if
+  /// ibv_destroy_cq(3) fails, returns the queue with the error.
   [[nodiscard]] close_result<completion_queue> close() &&;
 
  private:

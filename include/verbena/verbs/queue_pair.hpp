@@ -34,8 +34,8 @@ class prepared_queue_pair;
 ///
 /// Posting costs the same as in the C API. The library does not keep the buffers of a request
 /// alive. The *Contract* paragraph of each function states which objects must stay valid, and for
-/// how long. Using a moved-from queue pair stops the program: for queries in all builds, for posts
-/// in checked builds.
+/// how long. A query on a moved-from queue pair stops the program in all builds. A post on one
+/// stops the program in checked builds; in other builds its behavior is undefined.
 ///
 /// Threads: one thread at a time, not always the same one.
 template <class Transport>

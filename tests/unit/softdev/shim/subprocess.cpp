@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <sstream>
 #include <stdexcept>
@@ -22,8 +24,15 @@ void stream::put_bytes(const void* bytes, std::size_t count) {
 }
 
 void stream::take_bytes(void* bytes, std::size_t count) {
-  if (recv(fd_, bytes, count, MSG_WAITALL) != static_cast<ssize_t>(count))
-    throw std::runtime_error("the other process is gone or silent");
+  auto* at = static_cast<std::byte*>(bytes);
+  while (count > 0) {
+    const ssize_t got = recv(fd_, at, count, MSG_WAITALL);
+    // A receive with a timeout is also interrupted when a stopped process is continued (signal(7)).
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) throw std::runtime_error("the other process is gone or silent");
+    at += got;
+    count -= static_cast<std::size_t>(got);
+  }
 }
 
 child_process::child_process(const std::function<int(stream& parent)>& work) {

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <random>
+#include <string>
 #include <thread>
 
 #include "tests/unit/campaign_seed.hpp"
@@ -52,7 +53,9 @@ class load {
     }
     stopped[which] = true;
     const bool flushed = done.status == IBV_WC_WR_FLUSH_ERR;
-    if (!flushed && failures[which] == IBV_WC_SUCCESS) failures[which] = done.status;
+    if (flushed || failures[which] != IBV_WC_SUCCESS) return;
+    failures[which] = done.status;
+    if (reason.empty()) reason = reason_of(done);
   }
   [[nodiscard]] int all_pending() const {
     int sum = 0;
@@ -64,8 +67,16 @@ class load {
   std::array<bool, queue_pairs> stopped{};
   std::array<ibv_wc_status, queue_pairs> failures{};
   std::uint64_t succeeded = 0;
+  std::string reason;  ///< of the first failure
 
  private:
+  static std::string reason_of(const ibv_wc& done) {
+    const auto ask = reinterpret_cast<verbena_soft_explain_function>(find("verbena_soft_explain"));
+    std::array<char, 512> text{};
+    static_cast<void>(ask(done.qp_num, done.wr_id, done.vendor_err, text.data(), text.size()));
+    return text.data();
+  }
+
   traffic_end& end_;
   std::minstd_rand random_;
 };
@@ -164,7 +175,7 @@ TEST(random_moments, stopped_process_under_load_fails_no_request) {
       own.turn();
       return own.succeeded >= before + 50;
     })) << "no transfers after SIGCONT";
-    for (const ibv_wc_status each : own.failures) EXPECT_EQ(each, IBV_WC_SUCCESS);
+    for (const ibv_wc_status each : own.failures) EXPECT_EQ(each, IBV_WC_SUCCESS) << own.reason;
     if (HasFailure()) return;
   }
   std::printf("%d stops, %llu transfers\n", stops, static_cast<unsigned long long>(own.succeeded));

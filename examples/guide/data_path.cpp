@@ -227,16 +227,15 @@ void threads() {
   const auto context = verbena::open_device().value();
   // [copies]
   const auto pd = context.allocate_pd().value();
-  const auto work =
-      [](const verbena::protection_domain& mine) {  // std::async stores a copy for each thread
-        const auto cq = mine.context().create_cq(16).value();
-        auto prepared = mine.create_qp<verbena::rc>(cq, cq, {.access = all_access}).value();
-        const auto self = prepared.endpoint();
-        auto qp = std::move(prepared).handshake(self).value();
-        const auto memory = mine.allocate(4096, all_access).value();
-        qp.post_write({.signaled = true}, memory.slice(0, 8), memory.remote().slice(64, 8)).value();
-        wait_for(cq, 1);
-      };
+  const auto work = [](const verbena::protection_domain& mine) {  // std::async copies it
+    const auto cq = mine.context().create_cq(16).value();
+    auto prepared = mine.create_qp<verbena::rc>(cq, cq, {.access = all_access}).value();
+    const auto self = prepared.endpoint();
+    auto qp = std::move(prepared).handshake(self).value();
+    const auto memory = mine.allocate(4096, all_access).value();
+    qp.post_write({.signaled = true}, memory.slice(0, 8), memory.remote().slice(64, 8)).value();
+    wait_for(cq, 1);
+  };
   std::vector<std::future<void>> workers;
   workers.reserve(4);
   for (int i = 0; i < 4; ++i)

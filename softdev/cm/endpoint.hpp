@@ -14,7 +14,8 @@ namespace verbena::softdev::cm {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-/// How far an endpoint has come.
+/// How far an endpoint has come. Changed by the program's calls (manager_requests.cpp), and by
+/// frames of peers and deadlines (manager_protocol.cpp).
 enum class phase : std::uint8_t {
   idle,
   bound,

@@ -90,23 +90,23 @@ requester::local_refusal requester::prepare(std::uint64_t index, outgoing_reques
   return {};
 }
 
-requester::admission requester::inspect(send_entry& entry) noexcept {
+requester::start_decision requester::inspect(send_entry& entry) noexcept {
   const auto [becomes, rule] = faults_.inspect();
   if (becomes == send_faults::next::has_fault) return apply(entry, *rule);
-  return becomes == send_faults::next::starts ? admission::start : admission::stop;
+  return becomes == send_faults::next::starts ? start_decision::start : start_decision::stop;
 }
 
-requester::admission requester::apply(send_entry& entry, const fault_rule& rule) noexcept {
+requester::start_decision requester::apply(send_entry& entry, const fault_rule& rule) noexcept {
   const failure why{.why = reason::injected_fault, .detail = rule.number};
   if (rule.effect == fault_effect::delay) faults_.hold(rule.delay);
-  if (rule.effect != fault_effect::error) return admission::start;
+  if (rule.effect != fault_effect::error) return start_decision::start;
   if (rule.delivered) {
     entry.status = rule.status;  // that of its completion, once it is done
     failure_ = why;
-    return admission::start;
+    return start_decision::start;
   }
   end(entry, rule.status, why);
-  return admission::stop;
+  return start_decision::stop;
 }
 
 bool requester::answer(const request_id& /*which*/, const response& /*what*/) noexcept {

@@ -71,7 +71,7 @@ class requester {
  protected:
   requester(queue_pair& self, const queue_pair_options& options);
 
-  enum class admission : std::uint8_t { start, stop, done };
+  enum class start_decision : std::uint8_t { start, stop, done };
   /// Calls `start` for each request that may start now, until it returns false. `may_start` is
   /// asked before a request counts for injected faults.
   template <class MayStart, class Start>
@@ -86,7 +86,7 @@ class requester {
   virtual void forget_window() noexcept {}
   /// Applies a fault to the next request. `error` and `delay` are the same for all transports that
   /// keep an order.
-  virtual admission apply(send_entry& entry, const fault_rule& rule) noexcept;
+  virtual start_decision apply(send_entry& entry, const fault_rule& rule) noexcept;
 
   /// Why a request cannot be sent.
   struct local_refusal {
@@ -121,7 +121,7 @@ class requester {
 
  private:
   [[nodiscard]] bool may_send() const noexcept;
-  [[nodiscard]] admission inspect(send_entry& entry) noexcept;
+  [[nodiscard]] start_decision inspect(send_entry& entry) noexcept;
   void report_drained() noexcept;
 
   queue_pair& self_;
@@ -136,9 +136,9 @@ void requester::start_each(MayStart may_start, Start start) noexcept {
   while (!closed_ && window_.has_next() && may_send()) {
     send_entry& entry = window_.next();
     if (!may_start(entry)) return;
-    const admission admitted = faults_.present() ? inspect(entry) : admission::start;
-    if (admitted == admission::stop) return;
-    if (admitted == admission::start && !start(entry)) return;
+    const start_decision admitted = faults_.present() ? inspect(entry) : start_decision::start;
+    if (admitted == start_decision::stop) return;
+    if (admitted == start_decision::start && !start(entry)) return;
     retire();
   }
 }

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
-#include "softdev/core/admission.hpp"
 #include "softdev/core/atomic.hpp"
 #include "softdev/core/copy.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/responder_checks.hpp"
 #include "softdev/core/transport/rules.hpp"
 
 namespace verbena::softdev {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
-#include "softdev/core/admission.hpp"
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/message.hpp"
+#include "softdev/core/responder_checks.hpp"
 #include "softdev/core/work_queue.hpp"
 
 namespace verbena::softdev {

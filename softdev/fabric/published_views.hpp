@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What peers see in the public segment of a process, as the views of core/admission: they check a
-// request before they access memory themselves.
+// What peers see in the public segment of a process, as the views of core/responder_checks: they
+// check a request before they access memory themselves.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "softdev/core/admission.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/responder_checks.hpp"
 #include "softdev/shm/segment.hpp"
 
 namespace verbena::softdev {

@@ -78,7 +78,7 @@ void pairing::start_one(const std::shared_ptr<peer>& to) {
   hellos_out_.store(true, std::memory_order_seq_cst);
   to->socket_ = std::move(made.socket);
   to->hello_waits_ = true;
-  how_.watch.watch_socket(*to, peer_watch::wanted::message);
+  how_.watch.watch_socket(*to, service_descriptors::wanted::message);
   say_hello(to);
 }
 
@@ -172,7 +172,7 @@ void pairing::adopt(pending_socket& from, received_message& hello, time_point no
   }
   if (!how_.own.prepare_pair(*known)) return how_.requests.end(*known, peer_end::out_of_resources);
   known->socket_ = std::move(from.socket);
-  how_.watch.watch_socket(*known, peer_watch::wanted::message);
+  how_.watch.watch_socket(*known, service_descriptors::wanted::message);
   // From its hello on, the other one is paired, and expects to get what we send.
   if (const peer_end failed = pair_with(*known, hello); failed != peer_end::none) {
     static_cast<void>(how_.own.send_hello(*known));

@@ -19,8 +19,8 @@
 #include "softdev/peers/own_side.hpp"
 #include "softdev/peers/pairing_message.hpp"
 #include "softdev/peers/peer_table.hpp"
-#include "softdev/peers/peer_watch.hpp"
 #include "softdev/peers/ring_receiver.hpp"
+#include "softdev/peers/service_descriptors.hpp"
 #include "softdev/peers/service_requests.hpp"
 
 namespace verbena::softdev {
@@ -34,7 +34,7 @@ class pairing {
     peer_table& peers;
     ring_receiver& receiver;
     service_requests& requests;
-    peer_watch& watch;
+    service_descriptors& watch;
     /// Reads what a peer sent, whether it is paired or not.
     std::function<void(const std::shared_ptr<peer>&, time_point)> read_peer;
   };

@@ -182,7 +182,7 @@ class peer {
   friend class pairing;
   friend class peer_service;
   friend class peer_table;
-  friend class peer_watch;
+  friend class service_descriptors;
   friend class ring_receiver;
   friend class section_fence;
   friend class service_requests;

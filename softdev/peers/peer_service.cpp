@@ -57,7 +57,7 @@ peer_service::outcome peer_service::run(time_point now) {
 
 void peer_service::serve(time_point now) {
   pairing_.start(now);
-  for (const peer_watch::event& each : watch_.events()) dispatch(each, now);
+  for (const service_descriptors::event& each : watch_.events()) dispatch(each, now);
   pairing_.expire(now);
   end_closing(now);
   if (how_.requests.take_ended()) {
@@ -88,18 +88,18 @@ void peer_service::finish_hellos() {
   }
 }
 
-void peer_service::dispatch(const peer_watch::event& what, time_point now) {
+void peer_service::dispatch(const service_descriptors::event& what, time_point now) {
   switch (what.from) {
-    case peer_watch::source::listener:
+    case service_descriptors::source::listener:
       return pairing_.accept(now);
-    case peer_watch::source::pending:
+    case service_descriptors::source::pending:
       return pairing_.read_pending(what.number, now);
-    case peer_watch::source::peer_socket:
+    case service_descriptors::source::peer_socket:
       if (const auto from = how_.peers.find(what.number); from && from->socket_) {
         read_peer(from, now);
       }
       return;
-    case peer_watch::source::peer_process:
+    case service_descriptors::source::peer_process:
       if (const auto from = how_.peers.find(what.number); from && from->watch_.exited()) {
         close_down(from, now);
       }
@@ -137,7 +137,7 @@ void peer_service::read_messages(const std::shared_ptr<peer>& from, time_point n
 }
 
 void peer_service::watch_socket_of(peer& which) {
-  using wanted = peer_watch::wanted;
+  using wanted = service_descriptors::wanted;
   const std::size_t unsent = which.outbox_.size();
   watch_.watch_socket(which, unsent == 0                    ? wanted::message
                              : unsent < most_unsent_answers ? wanted::either

@@ -15,8 +15,8 @@
 #include "softdev/peers/own_side.hpp"
 #include "softdev/peers/pairing.hpp"
 #include "softdev/peers/peer_table.hpp"
-#include "softdev/peers/peer_watch.hpp"
 #include "softdev/peers/ring_receiver.hpp"
+#include "softdev/peers/service_descriptors.hpp"
 #include "softdev/peers/service_requests.hpp"
 #include "verbena/base/result.hpp"
 
@@ -54,7 +54,7 @@ class peer_service {
 
  private:
   void serve(time_point now);
-  void dispatch(const peer_watch::event& what, time_point now);
+  void dispatch(const service_descriptors::event& what, time_point now);
   void read_peer(const std::shared_ptr<peer>& from, time_point now);
   void read_messages(const std::shared_ptr<peer>& from, time_point now);
   void watch_socket_of(peer& which);
@@ -70,7 +70,7 @@ class peer_service {
 
   const options how_;
   std::mutex mutex_;
-  peer_watch watch_;
+  service_descriptors watch_;
   pairing pairing_;
   std::vector<std::shared_ptr<peer>> closing_;
   std::vector<std::shared_ptr<peer>> retiring_;  ///< those with mappings that are to be dropped

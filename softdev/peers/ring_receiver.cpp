@@ -54,6 +54,10 @@ void ring_receiver::forbid_in_handler() const {
 bool ring_receiver::anything_published() {
   forbid_in_handler();
   const std::lock_guard held(lock_);
+  return published_by_any();
+}
+
+bool ring_receiver::published_by_any() {
   bool found = false;
   for (const auto& each : peers_) found = published_by(*each) || found;
   if (found) look_at_all();
@@ -61,14 +65,14 @@ bool ring_receiver::anything_published() {
 }
 
 bool ring_receiver::anything_published(time_point now) {
+  forbid_in_handler();
+  const std::lock_guard held(lock_);
   if (!uses_doorbells() || now >= next_look_ || look_at_all_.load(std::memory_order_relaxed)) {
     next_look_ = now + look_interval;
     look_is_due_ = false;
-    return anything_published();
+    return published_by_any();
   }
   look_is_due_ = true;
-  forbid_in_handler();
-  const std::lock_guard held(lock_);
   return published_by_some() || room_came_back();
 }
 

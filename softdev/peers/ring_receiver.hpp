@@ -111,6 +111,7 @@ class ring_receiver {
   void end_batch(peer& from);
   void collect_doorbells();
   bool published_by(peer& from);
+  bool published_by_any();
   bool published_by_some();
   [[nodiscard]] bool room_came_back();
 

@@ -2,9 +2,10 @@
 // A process's place among the processes of its user on this host: a number, the slot, which is also
 // a range of queue pair numbers. Each slot is claimed in one way only, so that no two processes
 // that can meet have the same one:
-//   public slots    by abstract socket names made of the user and the slot; every user can bind
-//   them private slots   by a lock in the user's table of names, which has the random name
-//   (name_table.hpp)
+//
+//   public slots    by abstract socket names of the user and the slot, which every user can bind
+//   private slots   by a lock in the user's table of names, which has a random name
+//
 // The kernel frees a slot at exit. docs/decisions/0020-names-that-other-users-cannot-take.md
 #pragma once
 

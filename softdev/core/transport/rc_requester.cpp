@@ -146,12 +146,12 @@ void rc_requester::retry_now() noexcept {
   if (waiting_ == wait::answer) stop_waiting();
 }
 
-requester::admission rc_requester::apply(send_entry& entry, const fault_rule& rule) noexcept {
+requester::start_decision rc_requester::apply(send_entry& entry, const fault_rule& rule) noexcept {
   if (rule.effect != fault_effect::receiver_not_ready) return requester::apply(entry, rule);
   wait_for_receiver(entry, {.outcome = verdict::receiver_not_ready,
                             .rnr_timer = rule.rnr_timer,
                             .why = {.why = reason::injected_fault, .detail = rule.number}});
-  return admission::stop;
+  return start_decision::stop;
 }
 
 bool rc_requester::comes_from_peer(std::uint32_t from) noexcept {

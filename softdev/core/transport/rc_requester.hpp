@@ -25,7 +25,7 @@ class rc_requester final : public requester {
   void start_requests() noexcept override;
   [[nodiscard]] bool wake_up() noexcept override;
   void forget_window() noexcept override;
-  admission apply(send_entry& entry, const fault_rule& rule) noexcept override;
+  start_decision apply(send_entry& entry, const fault_rule& rule) noexcept override;
 
   [[nodiscard]] bool may_start(const send_entry& entry) noexcept;
   [[nodiscard]] bool start(send_entry& entry) noexcept;

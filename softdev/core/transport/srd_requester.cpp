@@ -179,7 +179,7 @@ bool srd_requester::wake_up() noexcept {
 }
 
 /// Requests have no order, so a delay is one of the delivery.
-requester::admission srd_requester::apply(send_entry& entry, const fault_rule& rule) noexcept {
+requester::start_decision srd_requester::apply(send_entry& entry, const fault_rule& rule) noexcept {
   const time_ns now = self().home().now();
   const failure why{.why = reason::injected_fault, .detail = rule.number};
   const std::uint64_t index = window().submitted();
@@ -196,7 +196,7 @@ requester::admission srd_requester::apply(send_entry& entry, const fault_rule& r
   } else {
     postpone(index, now + rule.repetitions * rnr_time(rule.rnr_timer));
   }
-  return admission::done;
+  return start_decision::done;
 }
 
 /// Completes a request of the window, whether or not those before it are done.

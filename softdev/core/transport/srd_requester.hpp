@@ -23,7 +23,7 @@ class srd_requester final : public requester {
  private:
   void start_requests() noexcept override;
   [[nodiscard]] bool wake_up() noexcept override;
-  admission apply(send_entry& entry, const fault_rule& rule) noexcept override;
+  start_decision apply(send_entry& entry, const fault_rule& rule) noexcept override;
 
   [[nodiscard]] delivery& delivery_of(std::uint64_t index) noexcept;
   [[nodiscard]] bool start(send_entry& entry) noexcept;

@@ -13,7 +13,7 @@
 namespace verbena::softdev {
 
 /// One thread at a time, except fd().
-class peer_watch {
+class service_descriptors {
  public:
   /// What is readable: the number is a slot, or the number of a pending connection.
   enum class source : std::uint8_t { listener, pending, peer_socket, peer_process };

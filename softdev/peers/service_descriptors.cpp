@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/peers/peer_watch.hpp"
+#include "softdev/peers/service_descriptors.hpp"
 
 #include <sys/epoll.h>
 
@@ -7,13 +7,14 @@
 
 namespace verbena::softdev {
 
-result<void> peer_watch::open() {
+result<void> service_descriptors::open() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return error::from_errno(errno, "epoll_create1");
   return {};
 }
 
-bool peer_watch::control(int operation, int fd, std::uint32_t events, event about) noexcept {
+bool service_descriptors::control(int operation, int fd, std::uint32_t events,
+                                  event about) noexcept {
   epoll_event request{};
   request.events = events;
   request.data.u64 =
@@ -21,17 +22,17 @@ bool peer_watch::control(int operation, int fd, std::uint32_t events, event abou
   return ::epoll_ctl(epoll_.get(), operation, fd, &request) == 0;
 }
 
-result<void> peer_watch::add_listener(int fd) {
+result<void> service_descriptors::add_listener(int fd) {
   if (control(EPOLL_CTL_ADD, fd, EPOLLIN, {source::listener, 0})) return {};
   return error::from_errno(errno, "epoll_ctl");
 }
 
-result<void> peer_watch::add_pending(int fd, std::uint32_t number) {
+result<void> service_descriptors::add_pending(int fd, std::uint32_t number) {
   if (control(EPOLL_CTL_ADD, fd, EPOLLIN, {source::pending, number})) return {};
   return error::from_errno(errno, "epoll_ctl");
 }
 
-void peer_watch::watch_socket(peer& of, wanted what) {
+void service_descriptors::watch_socket(peer& of, wanted what) {
   const int fd = of.socket_.get();
   const std::uint32_t events = (what != wanted::room ? EPOLLIN : 0U) |  //
                                (what != wanted::message ? EPOLLOUT : 0U);
@@ -40,19 +41,19 @@ void peer_watch::watch_socket(peer& of, wanted what) {
   static_cast<void>(errno == ENOENT && control(EPOLL_CTL_ADD, fd, events, about));
 }
 
-void peer_watch::watch_process(peer& of) {
+void service_descriptors::watch_process(peer& of) {
   if (of.watch_.fd() < 0) return;
   static_cast<void>(
       control(EPOLL_CTL_ADD, of.watch_.fd(), EPOLLIN, {source::peer_process, of.slot()}));
 }
 
-void peer_watch::stop(peer& which) {
+void service_descriptors::stop(peer& which) {
   for (const int fd : {which.socket_.get(), which.watch_.fd()}) {
     if (fd >= 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   }
 }
 
-std::span<const peer_watch::event> peer_watch::events() noexcept {
+std::span<const service_descriptors::event> service_descriptors::events() noexcept {
   std::array<epoll_event, most_events> ready;
   const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   const auto known = static_cast<std::size_t>(count > 0 ? count : 0);

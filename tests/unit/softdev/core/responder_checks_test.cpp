@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The checks of a responder as a pure function: each one alone, and their order.
-#include "softdev/core/admission.hpp"
+#include "softdev/core/responder_checks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -66,12 +66,12 @@ constexpr expected unanswered(reason why) { return {verdict::no_answer, why}; }
 constexpr expected invalid(reason why) { return {verdict::invalid_request, why}; }
 constexpr expected inaccessible(reason why) { return {verdict::access_error, why}; }
 
-TEST(admission, correct_request_is_admitted) {
+TEST(responder_checks, correct_request_is_admitted) {
   expect(one_sided, admitted, [](inputs&) {});
   expect({opcode::send}, admitted, [](inputs& of) { of.has_region = false; });
 }
 
-TEST(admission, request_to_another_connection_is_not_answered) {
+TEST(responder_checks, request_to_another_connection_is_not_answered) {
   expect(one_sided, unanswered(reason::peer_port_down),
          [](inputs& of) { of.self.port_is_up = false; });
   expect(one_sided, unanswered(reason::lid_mismatch),
@@ -90,14 +90,14 @@ TEST(admission, request_to_another_connection_is_not_answered) {
   expect(one_sided, unanswered(reason::psn_mismatch), [](inputs& of) { of.what.psn = 101; });
 }
 
-TEST(admission, sequence_is_checked_over_rc_only) {
+TEST(responder_checks, sequence_is_checked_over_rc_only) {
   expect({opcode::rdma_write}, admitted, [](inputs& of) {
     of.self.transport = of.what.transport = transport::uc;
     of.what.psn = 101;
   });
 }
 
-TEST(admission, q_key_is_checked_instead_of_the_connection) {
+TEST(responder_checks, q_key_is_checked_instead_of_the_connection) {
   const auto as_srd = [](inputs& of) {
     of.self.transport = of.what.transport = transport::srd;
     of.what.source_qpn = 12345;
@@ -111,7 +111,7 @@ TEST(admission, q_key_is_checked_instead_of_the_connection) {
          });
 }
 
-TEST(admission, operation_that_the_queue_pair_forbids_is_refused) {
+TEST(responder_checks, operation_that_the_queue_pair_forbids_is_refused) {
   expect(one_sided, invalid(reason::qp_access_denied), [](inputs& of) { of.self.access = {}; });
   expect({opcode::rdma_read, opcode::fetch_add}, invalid(reason::no_responder_resources),
          [](inputs& of) { of.self.has_read_resources = false; });
@@ -119,7 +119,7 @@ TEST(admission, operation_that_the_queue_pair_forbids_is_refused) {
          [](inputs& of) { of.what.remote_address += 4; });
 }
 
-TEST(admission, access_outside_the_region_is_refused) {
+TEST(responder_checks, access_outside_the_region_is_refused) {
   expect(one_sided, inaccessible(reason::remote_key_unknown),
          [](inputs& of) { of.has_region = false; });
   expect(one_sided, inaccessible(reason::remote_key_other_domain),
@@ -136,19 +136,19 @@ TEST(admission, access_outside_the_region_is_refused) {
            });
 }
 
-TEST(admission, access_up_to_the_end_of_the_region_is_admitted) {
+TEST(responder_checks, access_up_to_the_end_of_the_region_is_admitted) {
   expect(one_sided, admitted, [](inputs& of) { of.what.remote_address += 56; });
   expect({opcode::rdma_write}, admitted, [](inputs& of) { of.what.length = 64; });
 }
 
-TEST(admission, key_of_an_access_to_zero_bytes_is_ignored) {
+TEST(responder_checks, key_of_an_access_to_zero_bytes_is_ignored) {
   expect({opcode::rdma_write, opcode::rdma_read}, admitted, [](inputs& of) {
     of.has_region = false;
     of.what.length = 0;
   });
 }
 
-TEST(admission, the_earlier_of_two_faults_is_reported) {
+TEST(responder_checks, the_earlier_of_two_faults_is_reported) {
   expect(one_sided, unanswered(reason::psn_mismatch), [](inputs& of) {
     of.what.psn = 99;
     of.self.access = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/core/admission.hpp"
+#include "softdev/core/responder_checks.hpp"
 
 #include "softdev/core/transport/rules.hpp"
 

@@ -105,7 +105,7 @@ std::string holder_of(const local_name& name) {
          std::to_string(found.process.pid) + ")";
 }
 
-/// Takes a free name; 0 or an errno. If there is none, `out` stays empty.
+/// Takes a free name. Returns 0 or an errno. If all names are taken, leaves `out` empty.
 int take_name(const port_wish& of, const key& which, taken_name& out) {
   socket_or_error made = new_local_socket();
   if (!made.socket) return made.error;

@@ -32,7 +32,7 @@ enum class access_side : std::uint8_t { local, remote };
 [[nodiscard]] reason reason_at(access_side side, reason local) noexcept;
 
 /// Checks an access to the region of its key, `nullptr` if no region has the key: key, protection
-/// domain, range, rights, in this order. Returns the failed check; reason::none if there is none.
+/// domain, range, rights, in this order. Returns the first failed check, or reason::none.
 /// Does not overflow.
 [[nodiscard]] failure check_region(const region_view* region, const region_access& wanted,
                                    access_side side) noexcept;

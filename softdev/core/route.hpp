@@ -26,7 +26,7 @@ struct route {
 /// members of the group are in this process only. Threads: inside an access epoch.
 [[nodiscard]] route find_route(const queue_pair& sender, const message& what) noexcept;
 
-/// Sends along a route that was found, or says that there is none. `earlier_done`: see
+/// Sends along a route. Without a route, returns `no_answer` with the reason. `earlier_done`: see
 /// remote_path::submit.
 [[nodiscard]] response send_along(const route& way, queue_pair& sender, const message& what,
                                   std::span<const segment> local, bool earlier_done) noexcept;

@@ -34,7 +34,7 @@ class send_faults {
   void hold(time_ns duration) noexcept;
   /// Releases requests whose completion is due.
   void release_due() noexcept;
-  /// Releases all requests. Returns false if there is none.
+  /// Releases all requests. Returns false if no request was held.
   bool release_all() noexcept;
   /// Forgets what waits.
   void forget() noexcept;

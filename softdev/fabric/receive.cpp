@@ -174,7 +174,7 @@ handled record_receiver::receive_answer(peer& from, std::span<const std::byte> b
   connection* by = state_.connection_of(asked->number());
   if (by == nullptr || (by->to != nullptr && by->to.get() != &from)) return drop();
   if (!asked->sender().answer(request_of(taken->to), taken->what)) return drop();
-  // Anything but success ends or begins anew what was under way after it, too.
+  // After a failure, later requests in flight also end, or are sent again.
   if (taken->what.outcome != verdict::done) by->sent.partly = by->read.waits = false;
   if (by->read.waits && by->read.psn == taken->to.psn) by->read.waits = false;
   asked->sender().run();

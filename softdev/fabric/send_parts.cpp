@@ -36,7 +36,7 @@ response part_sender::send(queue_pair& sender, connection& by, const message& wh
       if (to.is_overdue()) return from_overdue(what);
       return {.outcome = verdict::blocked};
     case peer_state::dead:
-      // It is looked for anew when what was on its way to it has ended.
+      // The process is looked up again after its requests in flight have ended.
       state_.note_lost(sender);
       return from_dead(to, what);
     case peer_state::paired:

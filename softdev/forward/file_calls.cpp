@@ -29,8 +29,8 @@ namespace {
 
 [[gnu::tls_model("initial-exec")]] constinit thread_local bool resolving = false;
 
-// The next definition of a function in the process. `without` is called where there is none, and
-// by the loader itself while it looks one up.
+// The next definition of a function in the process. `without` is called if no next definition
+// exists, and by the loader itself while it looks one up.
 template <class Signature>
 struct next_call {
   const char* name;

@@ -22,8 +22,8 @@ struct private_directory {
 
 /// Opens $HOME/.cache/verbena; if this cannot exist, $XDG_RUNTIME_DIR/verbena. The directory
 /// belongs to the effective user and no other user has access to it. Errors: `unavailable` with the
-/// reasons for each place: ENOENT if there is none; EACCES if one exists that others can
-/// change; an errno of a lack of resources.
+/// reasons for each place: ENOENT if the place does not exist; EACCES if others can change it; an
+/// errno of a lack of resources.
 [[nodiscard]] result<private_directory> open_private_directory(if_missing what);
 
 /// Whether the errno says that descriptors or memory are missing now, not that there is no such

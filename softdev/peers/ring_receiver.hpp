@@ -62,9 +62,9 @@ class ring_receiver {
   /// in a ring that was full. Sequentially consistent. Waits for a receive() in progress. Looks at
   /// every peer.
   [[nodiscard]] bool anything_published();
-  /// The same before a sleep in which peers signal what they publish. With many peers, looks at
-  /// those that rang; and at all if it did not do so for a while, because a peer can clear the bits
-  /// of others.
+  /// Returns what anything_published() returns, before a sleep in which peers signal what they
+  /// publish. With many peers, looks at those that rang only; after a while without a look at all
+  /// peers, looks at all, because a peer can clear the bits of others.
   [[nodiscard]] bool anything_published(time_point now);
   /// When a sleep has to end for a look at all peers; nullopt when that was done. One thread, that
   /// of the above.

@@ -68,7 +68,7 @@ void complain(const peer& about) {
 std::vector<section_fence::lane_mark> section_fence::marks() const {
   for (;;) {
     try {
-      // A peer that answered our hello is at work already, though we have not read its answer.
+      // A peer that answered our hello may use memory before we have read its answer.
       how_.finish_hellos();
       return odd_lanes();
     } catch (const std::bad_alloc&) {

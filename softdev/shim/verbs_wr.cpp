@@ -141,7 +141,7 @@ struct refused<void(ibv_qp_ex*, Arguments...)> {
   }
 };
 
-// The same for one that the device lacks.
+// An operation that the device does not support.
 template <const refusal* What, class Signature>
 struct not_of_device;
 template <const refusal* What, class... Arguments>

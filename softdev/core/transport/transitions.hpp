@@ -10,7 +10,7 @@
 namespace verbena::softdev {
 
 /// What a queue pair has in RESET. The driver of EFA lets nobody set what RC negotiates: peers have
-/// all rights, and a receiver that is not ready is tried again for ever.
+/// all rights, and RNR retries are unlimited.
 [[nodiscard]] queue_pair_attributes initial_attributes(transport kind) noexcept;
 
 struct transition {

@@ -92,7 +92,7 @@ class closing_place {
   closing_place(const closing_place&) = delete;
   closing_place& operator=(const closing_place&) = delete;
   ~closing_place();
-  /// Returns the innermost location of this thread; if there is none, the location of the caller.
+  /// Returns the innermost location of this thread. Without one, returns the caller's location.
   [[nodiscard]] static call_site here() noexcept;
 
  private:

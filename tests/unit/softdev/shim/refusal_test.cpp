@@ -17,7 +17,7 @@ std::size_t explain(char* text, std::size_t capacity) {
   return ask(0, 0, EOPNOTSUPP, text, capacity);
 }
 
-// The description of this thread's last refusal; empty if there is none.
+// The description of this thread's last refusal; empty without a refusal.
 std::string last_refusal() {
   std::array<char, 1024> text{};
   const std::size_t length = explain(text.data(), text.size());

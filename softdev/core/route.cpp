@@ -29,7 +29,7 @@ response send_along(const route& way, queue_pair& sender, const message& what,
                     std::span<const segment> local, bool earlier_done) noexcept {
   if (way.here != nullptr) return execute_in_process(*way.here, what, local);
   if (way.away != nullptr) return way.away->submit(sender, what, local, earlier_done);
-  return way.nobody(what);
+  return without_answer(way.why, what);
 }
 
 }  // namespace verbena::softdev

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where requests go. The same for all transports.
+// Where requests go, for all transports.
 #pragma once
 
 #include "softdev/core/message.hpp"
@@ -12,12 +12,12 @@ struct route {
   queue_pair* here = nullptr;
   remote_path* away = nullptr;
   reason why = reason::none;
-
-  /// What the sender learns if there is no way to the destination of `what`.
-  [[nodiscard]] response nobody(const message& what) const noexcept {
-    return {.outcome = verdict::no_answer, .why = {.why = why, .detail = what.destination_qpn}};
-  }
 };
+
+/// Returns what the sender of `what` learns if its destination does not answer.
+[[nodiscard]] inline response without_answer(reason why, const message& what) noexcept {
+  return {.outcome = verdict::no_answer, .why = {.why = why, .detail = what.destination_qpn}};
+}
 
 /// True if `what` goes to a multicast group.
 [[nodiscard]] bool is_for_group(const message& what) noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/fabric/endpoint_state.hpp"
 
+#include "softdev/core/route.hpp"
 #include "softdev/core/transport/rules.hpp"
 
 namespace verbena::softdev {
@@ -20,10 +21,6 @@ void endpoint_state::answer(peer& to, const message& what, const response& outco
   if (!rules_of(what.transport).acknowledged) return;
   successes.flush();
   if (!send_answer(to, what, outcome)) note_dropped();
-}
-
-response without_answer(reason why, const message& what) noexcept {
-  return {.outcome = verdict::no_answer, .why = {.why = why, .detail = what.destination_qpn}};
 }
 
 response from_overdue(const message& what) noexcept {

@@ -81,8 +81,6 @@ struct endpoint_state {
 [[nodiscard]] response from_dead(const peer& to, const message& what) noexcept;
 /// Why a queue pair of a dead peer does not answer.
 [[nodiscard]] failure loss_of(const peer& to, std::uint32_t qp_num) noexcept;
-/// And of one without an answer.
-[[nodiscard]] response without_answer(reason why, const message& what) noexcept;
 
 /// Takes a lock that is held for long only by somebody who should not be waited for.
 [[nodiscard]] std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept;

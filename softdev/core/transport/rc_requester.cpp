@@ -120,11 +120,8 @@ bool rc_requester::settle(send_entry& entry, const response& what) noexcept {
 void rc_requester::wait_for_receiver(send_entry& entry, const response& what) noexcept {
   const std::uint8_t allowed = self().attributes().rnr_retry;
   if (allowed != unlimited_rnr_retries && receiver_retries_ >= allowed) {
-    const failure refused{.why = reason::receiver_not_ready,
-                          .key = self().attributes().destination_qpn,
-                          .length = rnr_time(what.rnr_timer),
-                          .detail = receiver_retries_,
-                          .extra = std::uint32_t{what.rnr_timer}};
+    const failure refused = rnr_retries_exceeded(self().attributes().destination_qpn,
+                                                 receiver_retries_, what.rnr_timer);
     const bool injected = what.why.why == reason::injected_fault;
     end(entry, completion_status::rnr_retry_exceeded, injected ? what.why : refused);
     return;

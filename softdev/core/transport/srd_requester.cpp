@@ -125,11 +125,7 @@ void srd_requester::wait_for_receiver(std::uint64_t index, std::uint8_t rnr_time
   const std::uint8_t allowed = self().attributes().rnr_retry;
   if (allowed != unlimited_rnr_retries && delivery_of(index).receiver_retries++ >= allowed)
     return fail(index, completion_status::rnr_retry_exceeded,
-                {.why = reason::receiver_not_ready,
-                 .key = delivery_of(index).to.qpn,
-                 .length = rnr_time(rnr_timer),
-                 .detail = allowed,
-                 .extra = std::uint32_t{rnr_timer}});
+                rnr_retries_exceeded(delivery_of(index).to.qpn, allowed, rnr_timer));
   const time_ns now = self().home().now();
   delivery_of(index).give_up_at = now + longest_silence;
   wait_for(index, now + rnr_time(rnr_timer));

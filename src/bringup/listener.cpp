@@ -206,6 +206,12 @@ bool greeter::answer(greeting& connection) {
     note_closed(connection.peer, agreed.error().diagnosis());
     return false;
   }
+  // A connected socket is writable, so that the epoll descriptor stays readable until accept()
+  // returns this connection.
+  epoll_event writable{};
+  writable.events = EPOLLOUT;
+  writable.data.fd = connection.socket.get();
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &writable);
   connection.version = *agreed;
   connection.greeted = true;
   return true;

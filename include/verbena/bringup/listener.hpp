@@ -64,8 +64,9 @@ class listener {
   [[nodiscard]] std::uint16_t port() const noexcept;
   /// Returns the counters since open().
   [[nodiscard]] listener_statistics statistics() const noexcept;
-  /// Returns a descriptor for poll(2), readable if accept() has work to do. Call accept() at
-  /// intervals even if it is not readable: accept() applies the greeting timeouts.
+  /// Returns a descriptor for poll(2), readable if accept() has work to do: also while peers whose
+  /// greeting is complete wait for further calls of accept(). Call accept() at intervals even if
+  /// it is not readable: accept() applies the greeting timeouts.
   [[nodiscard]] int fd() const noexcept;
 
  private:

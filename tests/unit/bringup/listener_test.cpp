@@ -217,6 +217,20 @@ TEST(listener, fd_is_readable_after_a_connection) {
   EXPECT_TRUE(verbena::wait_for_fd(listening.fd(), POLLIN, soon()).value());
 }
 
+TEST(listener, fd_stays_readable_until_each_greeted_peer_is_accepted) {
+  auto listening = listen();
+  std::vector<verbena::unique_fd> greeted;
+  for (int i = 0; i < 3; ++i) {
+    greeted.push_back(raw_connection(listening.port()));
+    send_bytes(greeted.back(), bringup::encode_greeting({}));
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(verbena::wait_for_fd(listening.fd(), POLLIN, soon()).value()) << i;
+    EXPECT_TRUE(listening.accept(soon())) << i;
+  }
+  EXPECT_FALSE(verbena::wait_for_fd(listening.fd(), POLLIN, deadline::after(no_wait)).value());
+}
+
 TEST(listener_death, max_greeting_of_0_aborts) {
   EXPECT_DEATH(static_cast<void>(bringup::listener::open({}, {.max_greeting = 0})),
                "max_greeting is 0");

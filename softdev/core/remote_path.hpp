@@ -12,8 +12,8 @@ namespace verbena::softdev {
 
 class queue_pair;
 
-/// One virtual call per request that leaves the process; none for those that stay. Threads:
-/// implementations are thread-safe.
+/// At most one virtual call per request that leaves the process, and one per run of a send queue;
+/// none for requests that stay. Threads: implementations are thread-safe.
 class remote_path {
  public:
   /// Starts `what` on its way, or goes on with one that was `partial`. `local` is the payload of a
@@ -26,6 +26,11 @@ class remote_path {
   /// datagram to a process.
   virtual response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                           bool earlier_done) noexcept = 0;
+
+  /// Ends a run of `submit` calls of one sender, as the last call with its send lock: makes visible
+  /// what `submit` left for the end, so that a list of requests needs one announcement. Does not
+  /// block or allocate.
+  virtual void end_run(queue_pair& /*sender*/) noexcept {}
 
   /// Allocates what `changed` needs if the queue pair gets the attributes `next`. Both locks are
   /// held. Throws std::bad_alloc; then nothing has changed.

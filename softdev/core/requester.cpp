@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/core/requester.hpp"
 
+#include <utility>
+
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/remote_path.hpp"
 #include "softdev/core/transport/request_extra.hpp"
 #include "softdev/core/transport/rules.hpp"
 
@@ -23,13 +26,19 @@ failure check_length(const transport_rules& rules, opcode op, std::uint64_t leng
 
 }  // namespace
 
-requester::requester(queue_pair& self, const queue_pair_options& options)
+requester::requester(queue_pair& self, const queue_pair_options& options, bool takes_followers)
     : self_(self),
       window_(self, options.capabilities.max_send_wr, options.capabilities.max_send_sge,
               options.capabilities.max_inline_bytes, request_extra_bytes(options.transport)),
-      faults_(self, window_) {}
+      faults_(self, window_),
+      takes_followers_(takes_followers) {}
 
 void requester::run() noexcept {
+  go_on();
+  if (used_path_ != nullptr) std::exchange(used_path_, nullptr)->end_run(self_);
+}
+
+void requester::go_on() noexcept {
   retire();
   if (sends_failed(self_.state())) return flush();
   if (deadline_ != never && !wake_up()) return;
@@ -88,6 +97,16 @@ requester::local_refusal requester::prepare(std::uint64_t index, outgoing_reques
   what.destination_lid = to.address.lid();
   what.qkey = to.key_of(attributes.qkey);
   return {};
+}
+
+bool requester::prepare_behind(std::uint32_t behind, outgoing_request& out) noexcept {
+  const std::uint64_t index = window_.submitted() + behind;
+  if (index >= window_.queue().posted() || self_.state() != queue_pair_state::rts) return false;
+  send_entry& entry = window_.at(index);
+  if (is_read_or_atomic(entry.request.opcode) && self_.attributes().max_rd_atomic == 0)
+    return false;
+  entry.psn = next_psn_;
+  return prepare(index, out).status == completion_status::success;
 }
 
 requester::start_decision requester::inspect(send_entry& entry) noexcept {

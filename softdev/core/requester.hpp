@@ -16,6 +16,7 @@
 namespace verbena::softdev {
 
 class queue_pair;
+class remote_path;
 struct queue_pair_options;
 
 /// Threads: one thread at a time: all functions want the send lock of the queue pair held; those
@@ -35,8 +36,17 @@ class requester {
   /// Starts what may start now, completes what is done, retries what is due. In the error state
   /// flushes everything.
   void run() noexcept;
+  /// A request goes along `path` in this run.
+  void note_path(remote_path& path) noexcept { used_path_ = &path; }
   /// The peer may answer now: a request that waits for an answer is tried again by the next `run`.
   virtual void retry_now() noexcept {}
+
+  /// For a path that executes several requests in the responder's name: prepares the request that
+  /// is `behind` the one that the path was given, which it has executed, and all between. Returns
+  /// false if that one has to be submitted by itself. `out` is valid until the next call.
+  [[nodiscard]] bool prepare_following(std::uint32_t behind, outgoing_request& out) noexcept {
+    return takes_followers_ && !faults_.present() && prepare_behind(behind, out);
+  }
 
   /// Takes the answer to a request. Returns false if it fits no request in flight. The caller calls
   /// `run` afterwards.
@@ -69,7 +79,9 @@ class requester {
   void resume() noexcept { faults_.resume(); }
 
  protected:
-  requester(queue_pair& self, const queue_pair_options& options);
+  /// `takes_followers`: the transport executes its requests in order, and notes
+  /// response::followers.
+  requester(queue_pair& self, const queue_pair_options& options, bool takes_followers);
 
   enum class start_decision : std::uint8_t { start, stop, done };
   /// Calls `start` for each request that may start now, until it returns false. `may_start` is
@@ -120,13 +132,17 @@ class requester {
   failure failure_;            ///< of the request that failed, or why there is no answer
 
  private:
+  void go_on() noexcept;
   [[nodiscard]] bool may_send() const noexcept;
+  [[nodiscard]] bool prepare_behind(std::uint32_t behind, outgoing_request& out) noexcept;
   [[nodiscard]] start_decision inspect(send_entry& entry) noexcept;
   void report_drained() noexcept;
 
   queue_pair& self_;
   send_window window_;
   send_faults faults_;
+  remote_path* used_path_ = nullptr;  ///< since the last run ended
+  const bool takes_followers_;
   bool closed_ = false;  ///< a request of the window failed; nothing more starts
   bool drain_event_ = false;
 };

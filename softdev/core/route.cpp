@@ -28,7 +28,10 @@ route find_route(const queue_pair& sender, const message& what) noexcept {
 response send_along(const route& way, queue_pair& sender, const message& what,
                     std::span<const segment> local, bool earlier_done) noexcept {
   if (way.here != nullptr) return execute_in_process(*way.here, what, local);
-  if (way.away != nullptr) return way.away->submit(sender, what, local, earlier_done);
+  if (way.away != nullptr) {
+    sender.sender().note_path(*way.away);
+    return way.away->submit(sender, what, local, earlier_done);
+  }
   return without_answer(way.why, what);
 }
 

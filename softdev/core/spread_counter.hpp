@@ -13,9 +13,9 @@ namespace verbena::softdev {
 /// increment, which saves a locked instruction.
 class spread_counter {
  public:
-  void add() noexcept {
+  void add(std::uint64_t count = 1) noexcept {
     auto& mine = places_[place_of_thread()].value;
-    mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    mine.store(mine.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
   /// A snapshot.
   [[nodiscard]] std::uint64_t sum() const noexcept {

@@ -32,6 +32,13 @@ struct connection {
     std::uint64_t position = 0;  ///< in the ring, after its last record
   } sent;
 
+  /// Records that were committed and are to be announced at the end of the run.
+  struct {
+    std::uint32_t qpn = 0;  ///< their receiver; 0: there are none
+    bool consume_receives = false;
+    bool solicited = false;  ///< one of them
+  } unannounced;
+
   /// A read that went by the ring; nothing may follow it yet.
   struct {
     bool waits = false;

@@ -17,25 +17,67 @@ namespace {
 /// its payload through the ring, where it is copied twice.
 constexpr std::uint64_t min_waiting_bytes = 4096;
 
+/// How much one call executes: the peer's fence waits for it.
+constexpr std::uint8_t max_followers = 63;
+constexpr std::uint64_t max_bytes_at_once = 65536;
+
 constexpr response executed{.outcome = verdict::done, .direct = true};
 
-struct reachable {
-  region_record region;
-  std::uint64_t offset = 0;  ///< of the first byte in the region
+/// The responder as its process publishes it, for the requests of one call: looked up once, because
+/// what a fence of that process withdraws stays usable until the call ends.
+class target {
+ public:
+  explicit target(peer& at) noexcept : at_(at) {}
+
+  /// Looks up what `what` needs. Returns false if the responder might not permit it.
+  [[nodiscard]] bool admits(const queue_pair& sender, const message& what) noexcept {
+    if (!responder_) responder_ = read_queue_pair(at_.segment(), sender, what);
+    if (!responder_) return false;
+    if (!accesses_region(what)) return admit(*responder_, nullptr, what).outcome == verdict::done;
+    if (region_.key != what.remote_key || region_.found_at == nullptr) {
+      mapped_ = nullptr;
+      if (at_.segment().find_region(what.remote_key, region_) != lookup::found) {
+        region_.found_at = nullptr;
+        return false;
+      }
+    }
+    const region_view region = view_of(region_);
+    return admit(*responder_, &region, what).outcome == verdict::done;
+  }
+
+  // The others: of the region of the last request that was admitted.
+
+  [[nodiscard]] bool is_ordinary_memory() const noexcept { return region_.arena == 0; }
+  /// The address of the request's first byte in the other process.
+  [[nodiscard]] std::uint64_t address(const message& what) const noexcept {
+    return region_.address + (what.remote_address - region_.iova);
+  }
+  /// The request's memory, mapped in this process; nullptr if it is not, or not yet.
+  [[nodiscard]] std::byte* map(const message& what) noexcept {
+    if (is_ordinary_memory()) return nullptr;
+    const map_access wanted =
+        what.opcode == opcode::rdma_read ? map_access::read_only : map_access::read_write;
+    if (mapped_ == nullptr || wanted > mapped_for_) {
+      const auto found = at_.map(region_.arena, region_.arena_offset, region_.length, wanted);
+      if (found.status != map_status::ready) return nullptr;
+      mapped_ = found.address;
+      mapped_for_ = wanted;
+    }
+    return mapped_ + (what.remote_address - region_.iova);
+  }
+  /// False if the owner gave the region other pages: what was done since `admits` was on the old
+  /// ones.
+  [[nodiscard]] bool is_current() const noexcept { return peer_segment::is_current(region_); }
+
+ private:
+  peer& at_;
+  std::optional<responder_view> responder_;
+  region_record region_;
+  std::byte* mapped_ = nullptr;  ///< the region's first byte
+  map_access mapped_for_ = map_access::read_only;
 };
 
-/// Returns the target's memory, mapped in this process; nullptr if it is not, or not yet.
-std::byte* map_target(peer& at, const message& what, const reachable& where) noexcept {
-  if (where.region.arena == 0) return nullptr;
-  const map_access wanted =
-      what.opcode == opcode::rdma_read ? map_access::read_only : map_access::read_write;
-  const auto mapped =
-      at.map(where.region.arena, where.region.arena_offset + where.offset, what.length, wanted);
-  return mapped.status == map_status::ready ? mapped.address : nullptr;
-}
-
-std::optional<response> execute_mapped(const peer& at, const message& what,
-                                       std::span<const segment> local, const reachable& where,
+std::optional<response> execute_mapped(const message& what, std::span<const segment> local,
                                        std::byte* memory) noexcept {
   if (is_atomic(what.opcode)) {
     std::uint64_t original = 0;
@@ -55,57 +97,122 @@ std::optional<response> execute_mapped(const peer& at, const message& what,
       to += bytes;
     }
   }
-  // If the owner gave the region other pages meanwhile, what we did was on the old ones.
-  if (!at.segment().is_current(where.region)) return std::nullopt;
   return executed;
 }
 
-bool execute_copied(peer& at, const message& what, std::span<const segment> local,
-                    const reachable& where) noexcept {
-  std::array<iovec, limits::max_sges> pieces;
-  for (std::size_t i = 0; i < local.size(); ++i) pieces[i] = {local[i].data, local[i].bytes};
-  const std::span<const iovec> list(pieces.data(), local.size());
-  const std::uint64_t address = where.region.address + where.offset;
-  const copy_outcome outcome = what.opcode == opcode::rdma_read
-                                   ? at.read(list, address, what.length)
-                                   : at.write(list, address, what.length);
-  return outcome.status == copy_status::ok;
+/// Executes a request that was admitted in mapped memory.
+std::optional<response> execute_mapped(const target& at, const message& what,
+                                       std::span<const segment> local, std::byte* memory) noexcept {
+  const auto outcome = execute_mapped(what, local, memory);
+  return at.is_current() ? outcome : std::nullopt;
+}
+
+/// Requests of one kind, all writes or all reads of ordinary memory, for one system call.
+class copy_list {
+ public:
+  /// Adds a request; false if it does not fit.
+  [[nodiscard]] bool add(const message& what, std::span<const segment> pieces,
+                         std::uint64_t address) noexcept {
+    if (requests_ == ends_.size() || pieces.size() > local_.size() - pieces_) return false;
+    for (const auto& [data, bytes] : pieces) local_[pieces_++] = {data, bytes};
+    remote_[requests_] = place_in_process(address, what.length);
+    bytes_ += what.length;
+    ends_[requests_++] = bytes_;
+    return true;
+  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::uint8_t requests() const noexcept { return requests_; }
+
+  /// Copies, and returns how many requests are executed as a whole.
+  [[nodiscard]] std::uint8_t execute(peer& at, opcode op) noexcept {
+    const std::span<const iovec> here(local_.data(), pieces_);
+    const std::span<const iovec> there(remote_.data(), requests_);
+    const copy_outcome outcome =
+        op == opcode::rdma_read ? at.read(here, there) : at.write(here, there);
+    if (outcome.status == copy_status::ok) return requests_;
+    std::uint8_t whole = 0;
+    while (whole < requests_ && ends_[whole] <= outcome.copied) ++whole;
+    return whole;
+  }
+
+ private:
+  std::array<iovec, limits::max_sges + max_followers> local_;
+  std::array<iovec, max_followers + 1> remote_;
+  std::array<std::uint64_t, max_followers + 1> ends_;  ///< bytes up to the end of each request
+  std::uint64_t bytes_ = 0;
+  std::size_t pieces_ = 0;
+  std::uint8_t requests_ = 0;
+};
+
+/// Executes a request in ordinary memory, and those that follow and are of the same kind.
+std::optional<response> execute_copied(queue_pair& sender, peer& at, target& on,
+                                       const message& what,
+                                       std::span<const segment> local) noexcept {
+  copy_list list;
+  outgoing_request next;
+  bool fits = list.add(what, local, on.address(what));
+  while (fits && list.requests() <= max_followers &&
+         sender.sender().prepare_following(list.requests(), next)) {
+    fits = next.what.opcode == what.opcode && next.what.length > 0 &&
+           list.bytes() + next.what.length <= max_bytes_at_once && on.admits(sender, next.what) &&
+           on.is_ordinary_memory() && list.add(next.what, next.local, on.address(next.what));
+  }
+  const std::uint8_t done = list.execute(at, what.opcode);
+  if (done == 0) return std::nullopt;
+  response outcome = executed;
+  outcome.followers = static_cast<std::uint8_t>(done - 1);
+  return outcome;
+}
+
+/// Executes the requests that follow one of `bytes` that was executed in mapped memory.
+std::uint8_t execute_following(queue_pair& sender, target& on, std::uint64_t bytes) noexcept {
+  std::uint8_t done = 0;
+  outgoing_request next;
+  while (done < max_followers && bytes < max_bytes_at_once &&
+         sender.sender().prepare_following(done + 1U, next)) {
+    bytes += next.what.length;
+    if (consumes_receive(next.what.opcode) || bytes > max_bytes_at_once ||
+        !on.admits(sender, next.what))
+      break;
+    if (accesses_region(next.what)) {
+      std::byte* const memory = on.map(next.what);
+      if (memory == nullptr) break;
+      const auto outcome = execute_mapped(on, next.what, next.local, memory);
+      if (!outcome || outcome->outcome != verdict::done) break;
+    }
+    ++done;
+  }
+  return done;
 }
 
 }  // namespace
 
-std::optional<response> direct_access::execute(const queue_pair& sender, peer& at,
-                                               const message& what, std::span<const segment> local,
+std::optional<response> direct_access::execute(queue_pair& sender, peer& at, const message& what,
+                                               std::span<const segment> local,
                                                bool earlier_done) noexcept {
   if (consumes_receive(what.opcode)) return std::nullopt;
   const bool may_wait = rules_of(what.transport).acknowledged && what.length >= min_waiting_bytes;
   if (!earlier_done && !may_wait) return std::nullopt;
   const active_section section = at.enter();
   if (!section) return std::nullopt;
-  const auto responder = read_queue_pair(at.segment(), sender, what);
-  if (!responder) return std::nullopt;
-  reachable where;
-  const bool accesses = accesses_region(what);
-  if (accesses && at.segment().find_region(what.remote_key, where.region) != lookup::found)
-    return std::nullopt;
-  const region_view region = view_of(where.region);
-  if (admit(*responder, accesses ? &region : nullptr, what).outcome != verdict::done)
-    return std::nullopt;
-  if (!accesses) return executed;
-  where.offset = what.remote_address - where.region.iova;
-  if (std::byte* memory = map_target(at, what, where)) {
+  target on(at);
+  if (!on.admits(sender, what)) return std::nullopt;
+  if (!accesses_region(what)) return executed;
+  if (std::byte* memory = on.map(what)) {
     if (!earlier_done) return response{.outcome = verdict::blocked};
-    if (const auto outcome = execute_mapped(at, what, local, where, memory)) {
-      mapped_.add();
+    if (auto outcome = execute_mapped(on, what, local, memory)) {
+      if (outcome->outcome == verdict::done)
+        outcome->followers = execute_following(sender, on, what.length);
+      mapped_.add(1U + outcome->followers);
       return outcome;
     }
   }
   // Not to shareable memory: a fence replaces its pages and passes over a stopped peer, which must
   // not find the owner's new pages by their address when it continues.
-  const bool may_copy = where.region.arena == 0 && !is_atomic(what.opcode);
-  if (!earlier_done || !may_copy || !execute_copied(at, what, local, where)) return std::nullopt;
-  copied_.add();
-  return executed;
+  if (!earlier_done || !on.is_ordinary_memory() || is_atomic(what.opcode)) return std::nullopt;
+  const auto outcome = execute_copied(sender, at, on, what, local);
+  if (outcome) copied_.add(1U + outcome->followers);
+  return outcome;
 }
 
 }  // namespace verbena::softdev

@@ -53,6 +53,10 @@ response fabric_endpoint::submit(queue_pair& sender, const message& what,
   return ring_.send(sender, *by, what, local);
 }
 
+void fabric_endpoint::end_run(queue_pair& sender) noexcept {
+  if (connection* by = state_.connection_of(sender.number())) ring_sender::announce(*by);
+}
+
 /// Returns nullptr if memory is exhausted.
 std::shared_ptr<peer> fabric_endpoint::try_connect(std::uint32_t slot) noexcept {
   try {
@@ -71,6 +75,7 @@ void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
   if (same && by.search.tried && by.search.psn == what.psn) return;
   by.search.tried = true;
   by.search.psn = what.psn;
+  ring_sender::announce(by);
   by.to = try_connect(slot);
   by.sent.partly = false;
   if (by.to == nullptr) return;

@@ -47,7 +47,7 @@ response part_sender::send(queue_pair& sender, connection& by, const message& wh
   if (const auto out = state_.direct.execute(sender, to, what, local, earlier_done)) return *out;
   const response out = push(sender, to, what, local);
   if (out.outcome == verdict::pending && consumes_receive(what.opcode))
-    signal_receiver(to, by, what);
+    signal_receiver(to, by, what.destination_qpn, what.solicited);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include "softdev/fabric/send_ring.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "softdev/core/copy.hpp"
 #include "softdev/core/transport/rules.hpp"
@@ -11,6 +12,11 @@ namespace verbena::softdev {
 
 using namespace records;
 
+namespace {
+/// A request with less payload waits for the end of its run to be announced.
+constexpr std::uint64_t min_announced_bytes = 4096;
+}  // namespace
+
 response ring_sender::send(queue_pair& sender, connection& by, const message& what,
                            std::span<const segment> local) noexcept {
   if (!by.sent.partly || by.sent.psn != what.psn) {
@@ -18,6 +24,7 @@ response ring_sender::send(queue_pair& sender, connection& by, const message& wh
     by.sent.psn = what.psn;
     by.sent.bytes = 0;
   }
+  if (by.unannounced.qpn != what.destination_qpn) announce(by);
   const std::byte* bad = nullptr;
   pushed all = push_parts(by, what, local, bad);
   if (all == pushed::no_room) {
@@ -33,22 +40,39 @@ response ring_sender::send(queue_pair& sender, connection& by, const message& wh
     by.read.waits = true;
     by.read.psn = what.psn;
   }
-  if (consumes_receive(what.opcode)) signal_receiver(*by.to, by, what);
+  if (consumes_receive(what.opcode)) {
+    if (by.unannounced.qpn != 0) {
+      by.unannounced.consume_receives = true;
+      by.unannounced.solicited |= what.solicited;
+    } else {
+      signal_receiver(*by.to, by, what.destination_qpn, what.solicited);
+    }
+  }
   state_.note_by_ring();
   return {.outcome = rules_of(what.transport).acknowledged ? verdict::pending : verdict::done};
 }
 
-void signal_receiver(peer& to, connection& by, const message& what) noexcept {
-  const completion_queue_line* const line = to.segment().receive_queue_of(what.destination_qpn);
+void ring_sender::announce(connection& by) noexcept {
+  if (by.unannounced.qpn == 0) return;
+  const auto due = std::exchange(by.unannounced, {});
+  {
+    const auto lock = by.to->lock_sends();
+    by.to->announce();
+  }
+  if (due.consume_receives) signal_receiver(*by.to, by, due.qpn, due.solicited);
+}
+
+void signal_receiver(peer& to, connection& by, std::uint32_t receiver, bool solicited) noexcept {
+  const completion_queue_line* const line = to.segment().receive_queue_of(receiver);
   if (line == nullptr) return;
   const std::uint32_t word = line->arm.load(std::memory_order_seq_cst);
   const arm_state armed = arm_state_of(word);
-  const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && what.solicited);
-  if (!wanted || (word == by.signalled.arming && what.destination_qpn == by.signalled.qpn)) return;
+  const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && solicited);
+  if (!wanted || (word == by.signalled.arming && receiver == by.signalled.qpn)) return;
   const std::uint32_t channel = line->channel.load(std::memory_order_relaxed);
   if (channel != 0 && to.signal_channel(channel)) {
     by.signalled.arming = word;
-    by.signalled.qpn = what.destination_qpn;
+    by.signalled.qpn = receiver;
   }
 }
 
@@ -59,6 +83,7 @@ pushed ring_sender::push_parts(connection& by, const message& what, std::span<co
   const auto lock = by.to->lock_sends();
   const std::uint32_t spare = state_.reserve_for_answers();
   const std::uint32_t chunk = std::min(payload_bytes, by.to->max_record() / 2);
+  const bool is_short = !by.sent.partly && total < min_announced_bytes;
   bool complete = false;
   while (!complete) {
     const std::uint32_t header = by.sent.partly
@@ -84,7 +109,10 @@ pushed ring_sender::push_parts(connection& by, const message& what, std::span<co
     complete = by.sent.bytes == total;
   }
   by.sent.position = by.to->position();
-  by.to->announce();
+  if (is_short && complete)
+    by.unannounced.qpn = what.destination_qpn;
+  else
+    by.to->announce();
   if (bad != nullptr) return pushed::refused;
   return complete ? pushed::all : pushed::no_room;
 }

@@ -21,6 +21,8 @@ class ring_sender {
   /// Sends a request, or goes on with it, to the process that `by` has chosen.
   [[nodiscard]] response send(queue_pair& sender, connection& by, const message& what,
                               std::span<const segment> local) noexcept;
+  /// Announces the short requests that `send` only committed, which a receiver that polls has seen.
+  static void announce(connection& by) noexcept;
 
  private:
   [[nodiscard]] pushed push_parts(connection& by, const message& what,
@@ -29,8 +31,8 @@ class ring_sender {
   endpoint_state& state_;
 };
 
-/// Wakes who waits for the completion channel of the receiver's queue, once per arming. The request
-/// was announced before: either we see the arming, or who armed sees the request.
-void signal_receiver(peer& to, connection& by, const message& what) noexcept;
+/// Wakes who waits for the completion channel of the queue pair `receiver`, once per arming. What
+/// it receives was announced before: either we see the arming, or who armed sees the request.
+void signal_receiver(peer& to, connection& by, std::uint32_t receiver, bool solicited) noexcept;
 
 }  // namespace verbena::softdev

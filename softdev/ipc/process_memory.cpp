@@ -61,17 +61,19 @@ struct cursor {
   }
 };
 
-copy_outcome copy(long call, pid_t pid, std::span<const iovec> local, std::uint64_t remote,
-                  std::size_t bytes) noexcept {
+copy_outcome copy(long call, pid_t pid, std::span<const iovec> local,
+                  std::span<const iovec> remote) noexcept {
   std::array<iovec, vectors_per_call> here;
+  std::array<iovec, vectors_per_call> there;
   cursor at{local};
+  cursor from{remote};
   std::size_t done = 0;
-  while (done < bytes) {
-    const auto [count, length] = at.fill(here, std::min(bytes - done, bytes_per_call));
-    if (length == 0) return {copy_status::other, done};
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of another process
-    const iovec there{reinterpret_cast<void*>(remote + done), length};
-    const long moved = ::syscall(call, pid, here.data(), count, &there, 1UL, 0UL);
+  while (true) {
+    const auto [count, length] = at.fill(here, bytes_per_call);
+    const auto [places, room] = from.fill(there, length);
+    if (room == 0) return {copy_status::ok, done};
+    const long moved =
+        ::syscall(call, pid, here.data(), count, there.data(), places, 0UL);  // the shorter list
     if (moved < 0) {
       if (errno == EINTR) continue;
       return {status_of(errno), done};
@@ -79,29 +81,37 @@ copy_outcome copy(long call, pid_t pid, std::span<const iovec> local, std::uint6
     if (moved == 0) return {copy_status::fault, done};
     done += static_cast<std::size_t>(moved);
     at.advance(static_cast<std::size_t>(moved));
+    from.advance(static_cast<std::size_t>(moved));
   }
-  return {copy_status::ok, done};
 }
 }  // namespace
 
-copy_outcome remote_read(pid_t pid, std::span<const iovec> local, std::uint64_t remote,
-                         std::size_t bytes) noexcept {
-  return copy(SYS_process_vm_readv, pid, local, remote, bytes);
+copy_outcome remote_read(pid_t pid, std::span<const iovec> local,
+                         std::span<const iovec> remote) noexcept {
+  return copy(SYS_process_vm_readv, pid, local, remote);
 }
 
-copy_outcome remote_write(pid_t pid, std::span<const iovec> local, std::uint64_t remote,
-                          std::size_t bytes) noexcept {
-  return copy(SYS_process_vm_writev, pid, local, remote, bytes);
+copy_outcome remote_write(pid_t pid, std::span<const iovec> local,
+                          std::span<const iovec> remote) noexcept {
+  return copy(SYS_process_vm_writev, pid, local, remote);
+}
+
+/// A place in another process.
+iovec place_in_process(std::uint64_t address, std::size_t bytes) noexcept {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of another process
+  return {reinterpret_cast<void*>(address), bytes};
 }
 
 copy_routes probe_copy(pid_t pid, const probe_place& place) noexcept {
   std::uint64_t value = ~place.source_value;
   const iovec local{&value, sizeof value};
   copy_routes routes;
-  const auto read = remote_read(pid, {&local, 1}, place.source_address, sizeof value);
+  const iovec source = place_in_process(place.source_address, sizeof value);
+  const auto read = remote_read(pid, {&local, 1}, {&source, 1});
   routes.read = read.status == copy_status::ok && value == place.source_value;
   if (routes.read) {
-    const auto wrote = remote_write(pid, {&local, 1}, place.sink_address, sizeof value);
+    const iovec sink = place_in_process(place.sink_address, sizeof value);
+    const auto wrote = remote_write(pid, {&local, 1}, {&sink, 1});
     routes.write = wrote.status == copy_status::ok;
   }
   return routes;

@@ -25,14 +25,17 @@ struct copy_outcome {
   std::size_t copied = 0;
 };
 
-/// Copies `bytes` from `remote` of process `pid` into `local` (scattered). Continues after partial
-/// transfers. Blocks only as long as the kernel copies. Precondition: the sizes of `local` add up
-/// to at least `bytes`. Thread-safe, does not allocate.
+/// Copies from `remote`, addresses of process `pid`, into `local`. Continues after partial
+/// transfers. Blocks only as long as the kernel copies. Precondition: `local` has at
+/// least as many bytes as `remote`. Thread-safe, does not allocate.
 [[nodiscard]] copy_outcome remote_read(pid_t pid, std::span<const iovec> local,
-                                       std::uint64_t remote, std::size_t bytes) noexcept;
-/// Copies `bytes` from `local` (gathered) to `remote` of process `pid`, in ascending order.
+                                       std::span<const iovec> remote) noexcept;
+/// Copies from `local` to `remote`, in the order of the lists.
 [[nodiscard]] copy_outcome remote_write(pid_t pid, std::span<const iovec> local,
-                                        std::uint64_t remote, std::size_t bytes) noexcept;
+                                        std::span<const iovec> remote) noexcept;
+
+/// A range of another process, for the lists above.
+[[nodiscard]] iovec place_in_process(std::uint64_t address, std::size_t bytes) noexcept;
 
 /// Which of the two calls work towards one process.
 struct copy_routes {

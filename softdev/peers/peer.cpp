@@ -192,18 +192,16 @@ peer::mapped peer::map(std::uint64_t arena, std::uint64_t offset, std::uint64_t 
   return {map_status::pending};
 }
 
-copy_outcome peer::read(std::span<const iovec> local, std::uint64_t remote,
-                        std::size_t bytes) noexcept {
+copy_outcome peer::read(std::span<const iovec> local, std::span<const iovec> remote) noexcept {
   if (!routes().read) return {copy_status::not_permitted, 0};
-  const auto outcome = remote_read(pid_, local, remote, bytes);
+  const auto outcome = remote_read(pid_, local, remote);
   if (outcome.status == copy_status::not_permitted) cma_closed_ = true;
   return outcome;
 }
 
-copy_outcome peer::write(std::span<const iovec> local, std::uint64_t remote,
-                         std::size_t bytes) noexcept {
+copy_outcome peer::write(std::span<const iovec> local, std::span<const iovec> remote) noexcept {
   if (!routes().write) return {copy_status::not_permitted, 0};
-  const auto outcome = remote_write(pid_, local, remote, bytes);
+  const auto outcome = remote_write(pid_, local, remote);
   if (outcome.status == copy_status::not_permitted) cma_closed_ = true;
   return outcome;
 }

@@ -163,10 +163,10 @@ class peer {
                            map_access access) noexcept;
   /// Inside an active section: copies by process_vm_readv/writev at addresses of the peer. A
   /// `not_permitted` closes the route; a dead process is `process_gone`.
-  [[nodiscard]] copy_outcome read(std::span<const iovec> local, std::uint64_t remote,
-                                  std::size_t bytes) noexcept;
-  [[nodiscard]] copy_outcome write(std::span<const iovec> local, std::uint64_t remote,
-                                   std::size_t bytes) noexcept;
+  [[nodiscard]] copy_outcome read(std::span<const iovec> local,
+                                  std::span<const iovec> remote) noexcept;
+  [[nodiscard]] copy_outcome write(std::span<const iovec> local,
+                                   std::span<const iovec> remote) noexcept;
 
   /// For the code that owns queue pairs: one pointer of its own per peer. Thread-safe.
   std::atomic<void*> attachment = nullptr;

@@ -33,18 +33,20 @@ void put(shared_u64& word, std::uint64_t value) noexcept {
   word.store(value, std::memory_order_release);
 }
 
-/// Copies words under a sequence word; false when the owner changes them all the time. The first
-/// load is sequentially consistent: it orders the copy after the reader's active mark.
+/// Copies words under a sequence word and returns its value; an odd one when the owner changes
+/// them all the time. The first load is sequentially consistent: it orders the copy after the
+/// reader's active mark.
 template <class Body>
-bool snapshot(const shared_u32& sequence, Body&& body) noexcept {
+std::uint32_t snapshot(const shared_u32& sequence, Body&& body) noexcept {
   for (int attempt = 0; attempt < snapshot_attempts; ++attempt) {
     const std::uint32_t before = sequence.load(std::memory_order_seq_cst);
     if ((before & 1U) != 0) continue;
     body();
-    if (sequence.load(relaxed) == before) return true;
+    if (sequence.load(relaxed) == before) return before;
   }
-  return false;
+  return 1;
 }
+constexpr bool is_whole(std::uint32_t sequence) noexcept { return (sequence & 1U) == 0; }
 
 std::uint32_t get(const shared_u32& word) noexcept { return word.load(std::memory_order_acquire); }
 std::uint64_t get(const shared_u64& word) noexcept { return word.load(std::memory_order_acquire); }
@@ -286,15 +288,21 @@ lookup peer_segment::find_region(std::uint32_t key, region_record& out) const no
     const std::size_t index = (first + step) % region_entries;
     const auto& entry = *map_.at<region_entry>(regions_offset + index * sizeof(region_entry));
     if (entry.key.load(std::memory_order_seq_cst) != key) continue;
-    if (!snapshot(entry.sequence, [&] { out = copy_region(entry); })) return lookup::busy;
-    if (out.key == key) return lookup::found;
+    const std::uint32_t sequence = snapshot(entry.sequence, [&] { out = copy_region(entry); });
+    if (!is_whole(sequence)) return lookup::busy;
+    if (out.key != key) continue;
+    out.found_at = &entry;
+    out.sequence = sequence;
+    return lookup::found;
   }
   return lookup::absent;
 }
 
-bool peer_segment::is_current(const region_record& region) const noexcept {
-  region_record now;
-  return find_region(region.key, now) == lookup::found && now.generation == region.generation;
+bool peer_segment::is_current(const region_record& region) noexcept {
+  const region_entry& entry = *region.found_at;
+  // The generation as well, in case the sequence word ran over.
+  return get(entry.generation) == region.generation &&
+         entry.sequence.load(std::memory_order_seq_cst) == region.sequence;
 }
 
 const queue_pair_line& peer_segment::line(std::uint32_t qpn) const noexcept {
@@ -311,13 +319,13 @@ const completion_queue_line* peer_segment::receive_queue_of(std::uint32_t qpn) c
 
 lookup peer_segment::find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept {
   const queue_pair_line& in = line(qpn);
-  const bool whole = snapshot(in.sequence, [&] {
+  const bool whole = is_whole(snapshot(in.sequence, [&] {
     out = {.qpn = get(in.qpn),
            .state = get(in.state),
            .pd = get(in.pd),
            .access = get(in.access),
            .peer_qpn = get(in.peer_qpn)};
-  });
+  }));
   if (!whole) return lookup::busy;
   return qpn != 0 && out.qpn == qpn ? lookup::found : lookup::absent;
 }
@@ -329,10 +337,10 @@ bool peer_segment::may_be_in(const gid_bytes& group) const noexcept {
     const auto& entry = *map_.at<group_entry>(groups_offset + index * sizeof(group_entry));
     group_words found{};
     bool used = false;
-    const bool whole = snapshot(entry.sequence, [&] {
+    const bool whole = is_whole(snapshot(entry.sequence, [&] {
       used = get(entry.used) != 0;
       found = {get(entry.gid[0]), get(entry.gid[1])};
-    });
+    }));
     if (!whole || (used && found == wanted)) return true;
   }
   return false;

@@ -26,6 +26,9 @@ struct region_record {
   std::uint64_t arena = 0;         ///< 0: ordinary memory
   std::uint64_t arena_offset = 0;  ///< of the region's first byte in the arena
   std::uint64_t generation = 0;    ///< set by publish_region
+  /// Where peer_segment::find_region found it, and the sequence word that it had.
+  const region_entry* found_at = nullptr;
+  std::uint32_t sequence = 0;
 };
 
 /// The words of a queue pair that change together.
@@ -126,7 +129,7 @@ class peer_segment {
 
   [[nodiscard]] lookup find_region(std::uint32_t key, region_record& out) const noexcept;
   /// True while `region` is published unchanged, as find_region returned it.
-  [[nodiscard]] bool is_current(const region_record& region) const noexcept;
+  [[nodiscard]] static bool is_current(const region_record& region) noexcept;
   [[nodiscard]] lookup find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept;
   [[nodiscard]] const queue_pair_line& line(std::uint32_t qpn) const noexcept;
   /// The line of the completion queue into which a queue pair receives; nullptr if the peer does

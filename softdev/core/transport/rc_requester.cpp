@@ -114,6 +114,11 @@ bool rc_requester::settle(send_entry& entry, const response& what) noexcept {
   }
   if (!what.direct) step_psn();
   window().submit_next();
+  for (std::uint8_t i = 0; i < what.followers; ++i) {
+    window().note_begun();
+    window().next().stage = send_entry::progress::done;
+    window().submit_next();
+  }
   return true;
 }
 

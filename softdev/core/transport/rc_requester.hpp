@@ -10,7 +10,8 @@ namespace verbena::softdev {
 /// the sends and writes before it. Threads: as requester.
 class rc_requester final : public requester {
  public:
-  rc_requester(queue_pair& self, const queue_pair_options& options) : requester(self, options) {}
+  rc_requester(queue_pair& self, const queue_pair_options& options)
+      : requester(self, options, true) {}
 
   void retry_now() noexcept override;
   bool answer(const request_id& which, const response& what) noexcept override;

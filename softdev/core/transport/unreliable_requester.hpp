@@ -12,7 +12,7 @@ namespace verbena::softdev {
 class unreliable_requester final : public requester {
  public:
   unreliable_requester(queue_pair& self, const queue_pair_options& options)
-      : requester(self, options) {}
+      : requester(self, options, false) {}
 
  private:
   void start_requests() noexcept override;

@@ -80,6 +80,87 @@ TEST_P(routes, read_fetches_bytes) {
   EXPECT_EQ(executed(), 1U);
 }
 
+// What the path executes itself it executes as a list: here words, each twice, and a read of them.
+TEST_P(routes, list_of_requests_is_executed_in_order) {
+  constexpr std::size_t words = 6;
+  for (std::size_t i = 0; i < 2 * words; ++i) source.set_word(i, 100 + i);
+  send_request next{.opcode = opcode::rdma_write, .remote_key = target.key()};
+  pair.a->qp->sends().open();
+  for (std::size_t i = 0; i < 2 * words; ++i) {
+    next.wr_id = i;
+    next.flags = i % 4 == 0 ? signaled : send_flags();
+    next.remote_address = target.address() + i % words * 8;
+    const sge piece = source.slice(i * 8, 8);
+    EXPECT_EQ(pair.a->qp->sends().add(next, {&piece, 1}), 0);
+  }
+  next = {.wr_id = 2 * words,
+          .opcode = opcode::rdma_read,
+          .flags = signaled,
+          .remote_address = target.address(),
+          .remote_key = target.key()};
+  const sge sink = source.slice(4096, words * 8);
+  EXPECT_EQ(pair.a->qp->sends().add(next, {&sink, 1}), 0);
+  pair.a->qp->sends().submit();
+  const auto done = pair.wait_for(*pair.a->sent, 4);
+  ASSERT_EQ(done.size(), 4U);
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    EXPECT_EQ(done[i].wr_id, 4 * i);
+    EXPECT_EQ(done[i].status, completion_status::success);
+  }
+  for (std::size_t i = 0; i < words; ++i) {
+    EXPECT_EQ(target.word(i), 100 + words + i);
+    EXPECT_EQ(source.word(512 + i), 100 + words + i);
+  }
+  EXPECT_EQ(executed(), 2 * words + 1);
+}
+
+TEST_P(routes, list_ends_at_the_request_that_is_refused) {
+  for (std::size_t i = 0; i < 4; ++i) source.set_word(i, 100 + i);
+  pair.a->qp->sends().open();
+  for (std::size_t i = 0; i < 4; ++i) {
+    const sge piece = source.slice(i * 8, 8);
+    EXPECT_EQ(pair.a->qp->sends().add({.wr_id = i,
+                                       .opcode = opcode::rdma_write,
+                                       .flags = signaled,
+                                       .remote_address = target.address() + (i == 2 ? 8192 : i * 8),
+                                       .remote_key = target.key()},
+                                      {&piece, 1}),
+              0);
+  }
+  pair.a->qp->sends().submit();
+  const auto done = pair.wait_for(*pair.a->sent, 4);
+  ASSERT_EQ(done.size(), 4U);
+  const std::array expected{completion_status::success, completion_status::success,
+                            completion_status::remote_access_error, completion_status::flushed};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(done[i].wr_id, i);
+    EXPECT_EQ(done[i].status, expected[i]);
+  }
+  EXPECT_EQ(target.word(1), 101U);
+  EXPECT_TRUE(target.holds(2, 24, 8, 24));
+}
+
+TEST_P(routes, list_ends_at_the_request_whose_local_key_is_invalid) {
+  const sge good = source.slice(0, 8);
+  const sge bad{source.address(), 8, source.key() + 1};
+  pair.a->qp->sends().open();
+  for (const sge* piece : {&good, &bad, &good}) {
+    EXPECT_EQ(pair.a->qp->sends().add({.opcode = opcode::rdma_write,
+                                       .flags = signaled,
+                                       .remote_address = target.address(),
+                                       .remote_key = target.key()},
+                                      {piece, 1}),
+              0);
+  }
+  pair.a->qp->sends().submit();
+  const auto done = pair.wait_for(*pair.a->sent, 3);
+  ASSERT_EQ(done.size(), 3U);
+  EXPECT_EQ(done[0].status, completion_status::success);
+  EXPECT_EQ(done[1].status, completion_status::local_protection_error);
+  EXPECT_EQ(done[2].status, completion_status::flushed);
+  EXPECT_EQ(executed(), 1U);
+}
+
 TEST_P(routes, atomics_change_the_target_once) {
   target.set_word(5, 40);
   send_request add{.wr_id = 1,

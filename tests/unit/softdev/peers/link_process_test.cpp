@@ -385,10 +385,11 @@ TEST(link_process, initiator_writes_ordinary_memory_of_the_owner) {
       std::memcpy(&address, record.payload.data(), sizeof address);
       std::uint64_t value = 0;
       const iovec local{&value, sizeof value};
+      const iovec remote = place_in_process(address, sizeof value);
       const auto section = from.enter();
-      if (from.read({&local, 1}, address, sizeof value).status != copy_status::ok) ::_exit(1);
+      if (from.read({&local, 1}, {&remote, 1}).status != copy_status::ok) ::_exit(1);
       ++value;
-      if (from.write({&local, 1}, address, sizeof value).status != copy_status::ok) ::_exit(2);
+      if (from.write({&local, 1}, {&remote, 1}).status != copy_status::ok) ::_exit(2);
       return handled::consumed;
     });
   });

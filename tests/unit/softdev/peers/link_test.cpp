@@ -491,8 +491,7 @@ TEST(link, route_policy_disables_routes) {
   EXPECT_FALSE(no_cma.to_right->routes().write);
   int value = 0;
   const iovec local{&value, sizeof value};
-  EXPECT_EQ(no_cma.to_right->read({&local, 1}, reinterpret_cast<std::uintptr_t>(&value), 4).status,
-            copy_status::not_permitted);
+  EXPECT_EQ(no_cma.to_right->read({&local, 1}, {&local, 1}).status, copy_status::not_permitted);
   options.route = route_policy::ring;
   linked_pair ring(options);
   EXPECT_FALSE(ring.to_right->routes().read);

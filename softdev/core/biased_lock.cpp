@@ -29,7 +29,8 @@ void biased_lock::lock_slowly() noexcept {
 }
 
 bool biased_lock::try_lock_slowly() noexcept {
-  if (owner_.load(std::memory_order_relaxed) == this_thread()) return false;  // it holds it
+  if (thread_of(owner_.load(std::memory_order_relaxed)) == this_thread())
+    return false;  // it holds it
   if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) {
     return false;
   }
@@ -44,29 +45,36 @@ bool biased_lock::try_lock_slowly() noexcept {
 /// With `held_`: ends the ownership. Returns whether the owner has left its section, for which it
 /// waits if told so.
 bool biased_lock::take_from_owner(bool wait) noexcept {
-  if (owner_.load(std::memory_order_relaxed) != nullptr) {
-    owner_.store(nullptr, std::memory_order_relaxed);
+  if (owner_.load(std::memory_order_relaxed) != 0) {
+    owner_.store(0, std::memory_order_relaxed);
     run_process_barrier();
   }
   spin_wait pause;
-  while (owner_inside_.load(std::memory_order_acquire)) {
-    if (!wait) return false;
-    pause.once();
+  for (auto& inside : inside_) {
+    while (inside.load(std::memory_order_acquire)) {
+      if (!wait) return false;
+      pause.once();
+    }
   }
   return true;
 }
 
 void biased_lock::count_for(thread_mark self) noexcept {
-  by_owner_ = false;
+  holder_ = &held_;
   if (last_ != self) {
     last_ = self;
     times_ = 0;
   }
   if (++times_ < needed_times_ || !can_have_owner()) return;
-  if (only_owner_ == nullptr) only_owner_ = self;
-  if (only_owner_ != self) return;
+  if (last_owner_ == 0) {
+    last_owner_ = self;
+  } else if (thread_of(last_owner_) != self) {
+    const std::uintptr_t next = (last_owner_ & (most_owners - 1)) + 1;
+    if (next == most_owners) return;
+    last_owner_ = self | next;
+  }
   needed_times_ = std::min(needed_times_ * 2, most_times);
-  owner_.store(self, std::memory_order_relaxed);
+  owner_.store(last_owner_, std::memory_order_relaxed);
 }
 
 }  // namespace verbena::softdev

@@ -3,15 +3,18 @@
 // owner and takes it without a locked instruction; another thread that needs it first revokes this.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace verbena::softdev {
 
 /// Satisfies Lockable; not recursive. A thread that waits long yields its processor. The first
 /// thread that takes the lock many times in a row becomes its owner. Another thread revokes the
-/// ownership, which takes a few microseconds; the same thread can get it back, no other one, after
-/// twice as many times. Without membarrier(2) there is no owner. Threads: thread-safe.
+/// ownership, which takes a few microseconds. After twice as many times in a row the same thread
+/// gets it back, or another one, until `most_owners` threads were owners. Without membarrier(2)
+/// there is no owner. Threads: thread-safe.
 class biased_lock {
  public:
   void lock() noexcept {
@@ -20,36 +23,37 @@ class biased_lock {
   [[nodiscard]] bool try_lock() noexcept { return lock_as_owner() || try_lock_slowly(); }
   /// Whether taking the lock would revoke an ownership.
   [[nodiscard]] bool owned_by_other() const noexcept {
-    const thread_mark owner = owner_.load(std::memory_order_relaxed);
-    return owner != nullptr && owner != this_thread();
+    const std::uintptr_t owner = owner_.load(std::memory_order_relaxed);
+    return owner != 0 && thread_of(owner) != this_thread();
   }
-  void unlock() noexcept {
-    if (by_owner_) {
-      owner_inside_.store(false, std::memory_order_release);
-    } else {
-      held_.store(false, std::memory_order_release);
-    }
-  }
+  void unlock() noexcept { holder_->store(false, std::memory_order_release); }
 
  private:
-  using thread_mark = const void*;
+  using thread_mark = std::uintptr_t;
   /// Differs between threads that live. A thread that gets the mark of one that ended also gets its
   /// memory, and so what it wrote.
-  [[nodiscard]] static thread_mark this_thread() noexcept { return __builtin_thread_pointer(); }
+  [[nodiscard]] static thread_mark this_thread() noexcept {
+    return reinterpret_cast<thread_mark>(__builtin_thread_pointer());
+  }
+  /// An owner is the mark of its thread and, in the low bits, which of `inside_` it uses.
+  [[nodiscard]] static thread_mark thread_of(std::uintptr_t owner) noexcept {
+    return owner & ~std::uintptr_t{most_owners - 1};
+  }
 
   // A thread that revokes sets `owner_` to none and then runs a barrier in all threads. Either it
   // sees the owner's store after that, or the owner's second look finds that it is not the owner.
   [[nodiscard]] bool lock_as_owner() noexcept {
-    const thread_mark self = this_thread();
-    if (owner_.load(std::memory_order_relaxed) != self) return false;
-    if (owner_inside_.load(std::memory_order_relaxed)) return false;  // this thread holds it
-    owner_inside_.store(true, std::memory_order_relaxed);
+    const std::uintptr_t owner = owner_.load(std::memory_order_relaxed);
+    if (thread_of(owner) != this_thread()) return false;
+    std::atomic<bool>& inside = inside_[owner & (most_owners - 1)];
+    if (inside.load(std::memory_order_relaxed)) return false;  // this thread holds it
+    inside.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (owner_.load(std::memory_order_relaxed) != self) {
-      owner_inside_.store(false, std::memory_order_release);
+    if (owner_.load(std::memory_order_relaxed) != owner) {
+      inside.store(false, std::memory_order_release);
       return false;
     }
-    by_owner_ = true;
+    holder_ = &inside;
     return true;
   }
   void lock_slowly() noexcept;
@@ -57,20 +61,21 @@ class biased_lock {
   [[nodiscard]] bool take_from_owner(bool wait) noexcept;
   void count_for(thread_mark self) noexcept;
 
+  static constexpr std::size_t most_owners = 4;
   static constexpr std::uint32_t first_times = 64;
   static constexpr std::uint32_t most_times = 1U << 20;
 
-  std::atomic<thread_mark> owner_{nullptr};
-  std::atomic<bool> owner_inside_{false};
+  std::atomic<std::uintptr_t> owner_{0};
+  /// Whether each owner is inside. They have a word each: a former owner may be about to enter, or
+  /// to find out that it must not, and stores both.
+  std::array<std::atomic<bool>, most_owners> inside_{};
   std::atomic<bool> held_{false};  ///< by a thread that is not the owner
   // Guarded by this lock:
-  bool by_owner_ = false;
-  /// The only thread that was ever owner. A former owner may be about to enter or to find out that
-  /// it must not, which another owner could not tell from its own section.
-  thread_mark only_owner_ = nullptr;
+  std::atomic<bool>* holder_ = nullptr;  ///< what to clear in the end
+  std::uintptr_t last_owner_ = 0;
   std::uint32_t times_ = 0;  ///< how often `last_` took it in a row
   std::uint32_t needed_times_ = first_times;
-  thread_mark last_ = nullptr;
+  thread_mark last_ = 0;
 };
 
 }  // namespace verbena::softdev

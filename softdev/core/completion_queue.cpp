@@ -25,7 +25,7 @@ std::size_t completion_queue::poll(std::span<completion> out) noexcept {
   const auto taken = static_cast<std::uint32_t>(std::min<std::size_t>(held, out.size()));
   for (std::uint32_t i = 0; i < taken; ++i) {
     const slot& from = slots_[head_];
-    out[i] = from.what;
+    copy_members(out[i], from.what);
     if (from.from.released != nullptr)
       from.from.released->store(from.from.index, std::memory_order_release);
     if (++head_ == capacity_) head_ = 0;
@@ -72,8 +72,8 @@ bool completion_queue::push(const completion& what, origin from, bool solicited)
       kept = false;
     } else {
       slot& to = at(held);
-      to.what = what;
-      to.what.timestamp = clock_ != nullptr ? clock_() : 0;
+      copy_members(to.what, what);
+      if (clock_ != nullptr) to.what.timestamp = clock_();
       to.from = from;
       count_.store(held + 1, std::memory_order_release);
       const notify armed = armed_.load(std::memory_order_relaxed);

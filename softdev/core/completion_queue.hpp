@@ -33,6 +33,24 @@ struct completion {
   std::uint64_t timestamp = 0;
 };
 
+/// Copies member by member. A plain copy loads several members at once, and so waits for their
+/// stores if the completion was just made.
+inline void copy_members(completion& to, const completion& from) noexcept {
+  to.wr_id = from.wr_id;
+  to.status = from.status;
+  to.opcode = from.opcode;
+  to.flags = from.flags;
+  to.service_level = from.service_level;
+  to.byte_count = from.byte_count;
+  to.immediate = from.immediate;
+  to.qp_num = from.qp_num;
+  to.source_qp = from.source_qp;
+  to.vendor_error = from.vendor_error;
+  to.source_lid = from.source_lid;
+  to.path_bits = from.path_bits;
+  to.timestamp = from.timestamp;
+}
+
 /// Learns of a completion queue. Threads: thread-safe, on the thread that made the completion,
 /// inside the engine, without a lock of the queue held: must not block or call the engine.
 class completion_observer {

@@ -12,9 +12,7 @@
 
 namespace verbena::softdev {
 namespace {
-constexpr std::size_t places = std::size_t{limits::max_regions} * 2;
 constexpr std::size_t quarantined_keys = 1024;
-static_assert((places & (places - 1)) == 0);
 
 bool writes(access_flags needed) noexcept {
   return !(needed & (access_flags(access::local_write) | access_flags(access::remote_write) |
@@ -23,25 +21,14 @@ bool writes(access_flags needed) noexcept {
 }
 }  // namespace
 
-struct memory_region_table::slot {
-  std::atomic<std::uint32_t> key;  ///< 0 while nothing may be accessed
-  std::uint32_t last_key;
-  bool taken;
-  memory_region region;
-};
-
 void memory_region_table::free_deleter::operator()(slot* slots) const noexcept { std::free(slots); }
 
 // calloc: places that are never used are never touched.
 memory_region_table::memory_region_table()
-    : slots_(static_cast<slot*>(std::calloc(places, sizeof(slot)))) {
+    : slots_(static_cast<slot*>(std::calloc(places_, sizeof(slot)))) {
   if (!slots_) throw std::bad_alloc();
 }
 memory_region_table::~memory_region_table() = default;
-
-memory_region_table::slot& memory_region_table::slot_of(std::uint32_t key) const noexcept {
-  return slots_[key & (places - 1)];
-}
 
 std::uint32_t memory_region_table::add(const memory_region& region) {
   const std::lock_guard lock(lock_);
@@ -96,15 +83,16 @@ const memory_region* memory_region_table::find(std::uint32_t key) const noexcept
 std::byte* memory_region_table::check(const region_access& wanted, failure& why,
                                       access_side side) const noexcept {
   const memory_region* const region = find(wanted.key);
-  region_view view;
-  if (region != nullptr)
-    view = {.domain = region->domain,
-            .iova = region->iova,
-            .length = region->length,
-            .rights = region->rights};
-  const failure found = check_region(region != nullptr ? &view : nullptr, wanted, side);
-  if (found.why != reason::none) {
-    why = found;
+  if (region == nullptr) {
+    why = check_region(nullptr, wanted, side);
+    return nullptr;
+  }
+  const region_view view{.domain = region->domain,
+                         .iova = region->iova,
+                         .length = region->length,
+                         .rights = region->rights};
+  if (!permits(view, wanted)) {
+    why = check_region(&view, wanted, side);
     return nullptr;
   }
   const auto refuse = [&](reason local) -> std::byte* {
@@ -123,15 +111,6 @@ std::byte* memory_region_table::check(const region_access& wanted, failure& why,
   if (region->fault_in != nullptr && !region->fault_in(data, wanted.length, writes(wanted.needed)))
     return refuse(reason::local_not_mapped);
   return data;
-}
-
-std::byte* memory_region_table::check_local(const region_access& wanted,
-                                            failure& why) const noexcept {
-  return check(wanted, why, access_side::local);
-}
-std::byte* memory_region_table::check_remote(const region_access& wanted,
-                                             failure& why) const noexcept {
-  return check(wanted, why, access_side::remote);
 }
 
 }  // namespace verbena::softdev

@@ -14,6 +14,7 @@ namespace verbena::softdev {
 /// side. Lives on the stack of the thread that sends it.
 struct outgoing_request {
   message what;
+  bool begun = false;  ///< `what` has what all requests of the queue pair have in common
   std::span<const segment> local;  ///< payload of a send or write, sinks of a read or atomic
   /// The memory of `local`; the first piece is left for a route header.
   std::array<segment, limits::max_sges + 1> pieces;

@@ -2,8 +2,10 @@
 #include "softdev/core/posting.hpp"
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "softdev/core/copy.hpp"
 #include "softdev/core/engine.hpp"
@@ -19,6 +21,17 @@ sge element(sge_list list, std::uint32_t index) noexcept {
   sge one;
   std::memcpy(&one, static_cast<const std::byte*>(list.entries) + index * sizeof one, sizeof one);
   return one;
+}
+
+/// Copies elements member by member, because programs make them just before they post.
+void copy_elements(std::byte* to, sge_list list) noexcept {
+  for (std::uint32_t i = 0; i < list.count; ++i) {
+    const std::byte* const from = static_cast<const std::byte*>(list.entries) + i * sizeof(sge);
+    sge& one = *::new (to + i * sizeof(sge)) sge;
+    std::memcpy(&one.address, from + offsetof(sge, address), sizeof one.address);
+    std::memcpy(&one.length, from + offsetof(sge, length), sizeof one.length);
+    std::memcpy(&one.lkey, from + offsetof(sge, lkey), sizeof one.lkey);
+  }
 }
 
 bool takes_sends(queue_pair_state state) {
@@ -40,8 +53,17 @@ int send_posting::add(const send_request& request) noexcept {
   if (queue.full()) return ENOMEM;
   begin_request_extra(self_.transport(), queue.extra(queue.posted()));
   send_entry& entry = queue.next();
-  entry.request = request;
+  // Member by member: the request was just made, and a plain copy would wait for its stores.
+  entry.request.wr_id = request.wr_id;
+  entry.request.opcode = request.opcode;
   entry.request.flags = request.flags.without(send_flag::inline_data);
+  entry.request.immediate = request.immediate;
+  entry.request.remote_address = request.remote_address;
+  entry.request.remote_key = request.remote_key;
+  if (is_atomic(request.opcode)) {
+    entry.request.compare_or_add = request.compare_or_add;
+    entry.request.swap = request.swap;
+  }
   queue.push();
   return 0;
 }
@@ -74,7 +96,7 @@ int send_posting::set_sges(sge_list data) noexcept {
   send_entry& entry = queue.at(index);
   entry.sge_count = data.count;
   entry.request.flags = entry.request.flags.without(send_flag::inline_data);
-  if (data.count > 0) std::memcpy(queue.payload(index), data.entries, data.count * sizeof(sge));
+  copy_elements(queue.payload(index), data);
   return 0;
 }
 
@@ -129,7 +151,7 @@ int receive_posting::add(std::uint64_t wr_id, sge_list sinks) noexcept {
   receive_entry& entry = queue.next();
   entry.wr_id = wr_id;
   entry.sge_count = sinks.count;
-  if (sinks.count > 0) std::memcpy(queue.payload(index), sinks.entries, sinks.count * sizeof(sge));
+  copy_elements(queue.payload(index), sinks);
   queue.push();
   return 0;
 }

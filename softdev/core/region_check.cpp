@@ -18,6 +18,7 @@ failure check_region(const region_view* region, const region_access& wanted,
     return why;
   };
   if (region == nullptr) return refuse(reason::local_key_unknown);
+  if (permits(*region, wanted)) return {};
   why.base = region->iova;
   why.limit = region->length;
   if (region->domain != wanted.domain) {
@@ -28,12 +29,9 @@ failure check_region(const region_view* region, const region_access& wanted,
   const std::uint64_t offset = wanted.address - region->iova;
   if (wanted.length > region->length || offset > region->length - wanted.length)
     return refuse(reason::local_range);
-  if (!region->rights.contains(wanted.needed)) {
-    why.detail = region->rights.mask();
-    why.extra = wanted.needed.mask();
-    return refuse(reason::local_access_denied);
-  }
-  return {};
+  why.detail = region->rights.mask();
+  why.extra = wanted.needed.mask();
+  return refuse(reason::local_access_denied);
 }
 
 }  // namespace verbena::softdev

@@ -27,6 +27,14 @@ struct region_access {
   domain_id domain{};
 };
 
+/// Whether check_region() finds nothing. Kept apart because it is on each data path.
+[[nodiscard]] constexpr bool permits(const region_view& region,
+                                     const region_access& wanted) noexcept {
+  return region.domain == wanted.domain && wanted.length <= region.length &&
+         wanted.address - region.iova <= region.length - wanted.length &&
+         region.rights.contains(wanted.needed);
+}
+
 /// Who accesses: selects the reasons `local_…` or `remote_…`.
 enum class access_side : std::uint8_t { local, remote };
 [[nodiscard]] reason reason_at(access_side side, reason local) noexcept;

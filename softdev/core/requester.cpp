@@ -54,49 +54,61 @@ bool requester::may_send() const noexcept {
   return now == queue_pair_state::rts || (now == queue_pair_state::sqd && window_.was_begun());
 }
 
+void requester::begin_message(message& what) noexcept {
+  const queue_pair_attributes& attributes = self_.attributes();
+  what.attempt = attempt_;
+  what.partition = self_.home().port().partition(attributes.pkey_index);
+  what.source_qpn = self_.number();
+  what.transport = self_.transport();
+  if (!rules_of(what.transport).connected) return;
+  what.destination_qpn = attributes.destination_qpn;
+  what.destination_lid = attributes.destination_lid;
+}
+
 requester::local_refusal requester::prepare(std::uint64_t index, outgoing_request& out) noexcept {
   send_entry& entry = window_.at(index);
   const send_request& request = entry.request;
   const transport_rules& rules = rules_of(self_.transport());
-  failure why;
-  const std::size_t count = window_.gather(index, std::span(out.pieces).subspan(1), why);
-  if (why.why != reason::none) return {completion_status::local_protection_error, why};
+  message& what = out.what;
+  if (!std::exchange(out.begun, true)) begin_message(what);
+  local_refusal refused;
+  const std::size_t count = window_.gather(index, std::span(out.pieces).subspan(1), refused.why);
+  if (refused.why.why != reason::none) {
+    refused.status = completion_status::local_protection_error;
+    return refused;
+  }
   out.local = {out.pieces.data() + 1, count};
   std::uint64_t length = 0;
   for (const segment& piece : out.local) length += piece.bytes;
-  why = check_length(rules, request.opcode, length);
-  if (why.why != reason::none) return {completion_status::local_length_error, why};
-  if (is_atomic(request.opcode)) length = 8;
+  if (length > rules.longest(request.opcode) || is_atomic(request.opcode)) {
+    refused.why = check_length(rules, request.opcode, length);
+    if (refused.why.why != reason::none) {
+      refused.status = completion_status::local_length_error;
+      return refused;
+    }
+    if (is_atomic(request.opcode)) length = 8;
+    what.compare_or_add = request.compare_or_add;
+    what.swap = request.swap;
+  }
   entry.byte_count = static_cast<std::uint32_t>(length);
-
-  const queue_pair_attributes& attributes = self_.attributes();
-  message& what = out.what;
   what.opcode = request.opcode;
   what.solicited = request.flags.contains(send_flag::solicited);
-  what.attempt = attempt_;
-  what.partition = self_.home().port().partition(attributes.pkey_index);
-  what.source_qpn = self_.number();
   what.psn = entry.psn;
   what.immediate = request.immediate;
   what.length = entry.byte_count;
   what.remote_key = request.remote_key;
-  what.transport = self_.transport();
   what.remote_address = request.remote_address;
-  what.compare_or_add = request.compare_or_add;
-  what.swap = request.swap;
-  if (rules.connected) {
-    what.destination_qpn = attributes.destination_qpn;
-    what.destination_lid = attributes.destination_lid;
-    return {};
-  }
+  if (rules.connected) return refused;
   const datagram_destination& to = destination(index);
-  if (!to.known)
-    return {completion_status::local_qp_operation_error,
-            {.why = reason::no_address, .detail = self_.number()}};
+  if (!to.known) {
+    refused.status = completion_status::local_qp_operation_error;
+    refused.why = {.why = reason::no_address, .detail = self_.number()};
+    return refused;
+  }
   what.destination_qpn = to.qpn;
   what.destination_lid = to.address.lid();
-  what.qkey = to.key_of(attributes.qkey);
-  return {};
+  what.qkey = to.key_of(self_.attributes().qkey);
+  return refused;
 }
 
 bool requester::prepare_behind(std::uint32_t behind, outgoing_request& out) noexcept {

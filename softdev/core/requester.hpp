@@ -133,6 +133,7 @@ class requester {
 
  private:
   void go_on() noexcept;
+  void begin_message(message& what) noexcept;
   [[nodiscard]] bool may_send() const noexcept;
   [[nodiscard]] bool prepare_behind(std::uint32_t behind, outgoing_request& out) noexcept;
   [[nodiscard]] start_decision inspect(send_entry& entry) noexcept;

@@ -36,8 +36,8 @@ void responder::clear() noexcept {
 
 response responder::begin(const message& what) noexcept {
   const responder_view self = view();
-  const failure foreign = check_connection(self, what);
-  if (foreign.why != reason::none) {
+  if (connection_refusal(self, what) != reason::none) {
+    const failure foreign = check_connection(self, what);
     self_.home().port().note_drop(foreign.why);
     return silence(foreign);
   }
@@ -50,14 +50,17 @@ response responder::begin(const message& what) noexcept {
   placed_ = 0;
   receive_taken_ = false;
   busy_ = true;
-  response answer = check_permission(self, what);
-  if (answer.outcome != verdict::done)
-    answer = refuse(answer);
-  else if (consumes_receive(what.opcode))
-    answer = take_receive();
-  if (answer.outcome == verdict::done) answer = check_range();
-  if (answer.outcome != verdict::done) busy_ = false;
-  return answer;
+  if (permission_refusal(self, what) != reason::none) return refuse(check_permission(self, what));
+  if (consumes_receive(what.opcode)) {
+    response answer = take_receive();
+    if (answer.outcome != verdict::done) {
+      busy_ = false;
+      return answer;
+    }
+  }
+  if (!accesses_region(what)) return {};
+  segment first;
+  return reach(0, what.length, first);
 }
 
 void responder::keep() noexcept {
@@ -87,12 +90,6 @@ responder_view responder::view() const noexcept {
           .expected_psn = expected_psn_,
           .access = attributes.rights,
           .has_read_resources = attributes.max_dest_rd_atomic != 0};
-}
-
-response responder::check_range() noexcept {
-  if (!accesses_region(*current_)) return {};
-  segment first;
-  return reach(0, current_->length, first);
 }
 
 response responder::refuse_misaligned() noexcept {
@@ -227,13 +224,20 @@ response responder::finish() noexcept {
   if (!busy_ || (!is_read_or_atomic(current_->opcode) && placed_ != current_->length))
     return refuse({.outcome = verdict::invalid_request,
                    .why = {.why = reason::bad_request, .length = placed_}});
-  response answer;
-  if (is_atomic(current_->opcode)) answer = execute_atomic();
-  if (answer.outcome != verdict::done) return answer;
+  if (!is_atomic(current_->opcode)) {
+    conclude();
+    return {};
+  }
+  response answer = execute_atomic();
+  if (answer.outcome == verdict::done) conclude();
+  return answer;
+}
+
+/// The message is executed.
+void responder::conclude() noexcept {
   busy_ = false;
   expected_psn_ = (expected_psn_ + 1) & psn_mask;
   if (receive_taken_) complete_receive(completion_status::success, {});
-  return answer;
 }
 
 response responder::execute_atomic() noexcept {

@@ -62,12 +62,12 @@ class responder {
  private:
   [[nodiscard]] const transport_rules& rules() const noexcept;
   [[nodiscard]] responder_view view() const noexcept;
-  [[nodiscard]] response check_range() noexcept;
   [[nodiscard]] response reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
   [[nodiscard]] bool has_receive() noexcept;
   [[nodiscard]] response take_receive() noexcept;
   [[nodiscard]] response scatter_to_receive(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] response execute_atomic() noexcept;
+  void conclude() noexcept;
   response refuse(const response& answer) noexcept;
   [[nodiscard]] response silence(const failure& why) const noexcept;
   [[nodiscard]] response no_receive() noexcept;

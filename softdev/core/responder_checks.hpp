@@ -8,6 +8,7 @@
 
 #include "softdev/core/message.hpp"
 #include "softdev/core/region_check.hpp"
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/core/types.hpp"
 
 namespace verbena::softdev {
@@ -28,6 +29,12 @@ struct responder_view {
   bool has_read_resources = false;  ///< max_dest_rd_atomic is not 0
 };
 
+/// True if a queue pair in this state receives.
+[[nodiscard]] constexpr bool receives(queue_pair_state state) noexcept {
+  return state == queue_pair_state::rtr || state == queue_pair_state::rts ||
+         state == queue_pair_state::sqd || state == queue_pair_state::sqe;
+}
+
 /// Returns the access flags that a request needs of the queue pair and of the memory region.
 [[nodiscard]] constexpr access_flags access_needed(opcode op) noexcept {
   if (is_write(op)) return access::remote_write;
@@ -36,17 +43,41 @@ struct responder_view {
   return {};
 }
 
+/// The first check of check_connection() that fails.
+[[nodiscard]] constexpr reason connection_refusal(const responder_view& self,
+                                                  const message& what) noexcept {
+  if (!self.port_is_up) return reason::peer_port_down;
+  if (what.destination_lid != self.lid) return reason::lid_mismatch;
+  if (!receives(self.state)) return reason::peer_not_ready;
+  if (what.transport != self.transport) return reason::transport_mismatch;
+  if (!same_partition(what.partition, self.partition)) return reason::partition_mismatch;
+  const transport_rules& rules = rules_of(self.transport);
+  if (!rules.connected) return what.qkey == self.qkey ? reason::none : reason::qkey_mismatch;
+  if (self.destination_qpn != what.source_qpn) return reason::peer_not_connected;
+  if (rules.sequenced && what.psn != self.expected_psn) return reason::psn_mismatch;
+  return reason::none;
+}
 /// Checks that the request is for this queue pair, and is the next one. Returns the failed check,
 /// after which the responder sends no answer; reason::none if there is none.
 [[nodiscard]] failure check_connection(const responder_view& self, const message& what) noexcept;
+
+/// The first check of check_permission() that fails.
+[[nodiscard]] constexpr reason permission_refusal(const responder_view& self,
+                                                  const message& what) noexcept {
+  if (!self.access.contains(access_needed(what.opcode))) return reason::qp_access_denied;
+  if (is_read_or_atomic(what.opcode) && !self.has_read_resources)
+    return reason::no_responder_resources;
+  if (is_atomic(what.opcode) && what.remote_address % 8 != 0) return reason::atomic_misaligned;
+  return reason::none;
+}
 
 /// Checks that the queue pair permits the operation. Returns `done`, or the answer with the failed
 /// check. Precondition: check_connection() found nothing.
 [[nodiscard]] response check_permission(const responder_view& self, const message& what) noexcept;
 
 /// Returns the access of a request to the memory region of its key.
-[[nodiscard]] inline region_access access_of(const responder_view& self,
-                                             const message& what) noexcept {
+[[nodiscard]] constexpr region_access access_of(const responder_view& self,
+                                                const message& what) noexcept {
   return {.key = what.remote_key,
           .address = what.remote_address,
           .length = what.length,
@@ -57,6 +88,13 @@ struct responder_view {
 /// True if the request accesses a memory region: the key of an access to zero bytes is ignored.
 [[nodiscard]] constexpr bool accesses_region(const message& what) noexcept {
   return what.length != 0 && !access_needed(what.opcode).empty();
+}
+
+/// Whether admit() finds nothing in a request whose connection was checked before.
+[[nodiscard]] constexpr bool permits_request(const responder_view& self, const region_view& region,
+                                             const message& what) noexcept {
+  return permission_refusal(self, what) == reason::none &&
+         (!accesses_region(what) || permits(region, access_of(self, what)));
 }
 
 /// All checks of a request that takes no receive request. `region` is that of its key, or nullptr.

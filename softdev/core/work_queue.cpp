@@ -34,23 +34,6 @@ void work_queue<Entry>::deleter::operator()(std::byte* memory) const noexcept {
   ::operator delete(memory, std::align_val_t{line});
 }
 
-template <class Entry>
-Entry& work_queue<Entry>::next() noexcept {
-  return *new (place(posted_)) Entry;
-}
-template <class Entry>
-Entry& work_queue<Entry>::at(std::uint64_t index) noexcept {
-  return *std::launder(reinterpret_cast<Entry*>(place(index)));
-}
-template <class Entry>
-std::span<sge> work_queue<Entry>::sges(std::uint64_t index) noexcept {
-  return {std::launder(reinterpret_cast<sge*>(place(index) + sizeof(Entry))), at(index).sge_count};
-}
-template <class Entry>
-std::byte* work_queue<Entry>::payload(std::uint64_t index) noexcept {
-  return place(index) + sizeof(Entry);
-}
-
 template class work_queue<send_entry>;
 template class work_queue<receive_entry>;
 

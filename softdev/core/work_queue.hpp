@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <type_traits>
 
@@ -70,17 +71,23 @@ class work_queue {
   [[nodiscard]] std::atomic<std::uint64_t>& released() noexcept { return released_; }
 
   /// The next place, reset to a default entry; `push` makes it part of the queue.
-  [[nodiscard]] Entry& next() noexcept;
+  [[nodiscard]] Entry& next() noexcept { return *new (place(posted_)) Entry; }
   void push() noexcept { ++posted_; }
   /// Takes back everything from `index` on.
   void truncate(std::uint64_t index) noexcept { posted_ = index; }
   /// Forgets all entries; their places are free.
   void clear() noexcept { released_.store(posted_, std::memory_order_release); }
 
-  [[nodiscard]] Entry& at(std::uint64_t index) noexcept;
-  [[nodiscard]] std::span<sge> sges(std::uint64_t index) noexcept;
+  [[nodiscard]] Entry& at(std::uint64_t index) noexcept {
+    return *std::launder(reinterpret_cast<Entry*>(place(index)));
+  }
+  [[nodiscard]] std::span<sge> sges(std::uint64_t index) noexcept {
+    return {std::launder(reinterpret_cast<sge*>(payload(index))), at(index).sge_count};
+  }
   /// The room behind the entry: where its elements are, or its inline data.
-  [[nodiscard]] std::byte* payload(std::uint64_t index) noexcept;
+  [[nodiscard]] std::byte* payload(std::uint64_t index) noexcept {
+    return place(index) + sizeof(Entry);
+  }
   /// The extra room, aligned as an Entry.
   [[nodiscard]] std::byte* extra(std::uint64_t index) noexcept {
     return place(index) + extra_offset_;

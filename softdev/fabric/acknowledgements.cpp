@@ -30,12 +30,14 @@ bool send_answer(peer& to, const message& what, const response& outcome) noexcep
 }
 
 void acknowledgements::add(const std::shared_ptr<peer>& from, const message& what) noexcept {
-  const fragment_header next = address_of(what);
   const std::lock_guard lock(lock_);
   const bool same_queue_pair =
-      header_.destination_qpn == next.destination_qpn && header_.source_qpn == next.source_qpn;
+      header_.destination_qpn == what.source_qpn && header_.source_qpn == what.destination_qpn;
   if (!same_queue_pair) send();
-  header_ = next;
+  header_.destination_qpn = what.source_qpn;
+  header_.source_qpn = what.destination_qpn;
+  header_.psn = what.psn;
+  header_.attempt = what.attempt;
   if (to_ != from) to_ = from;
   is_due_.store(true, std::memory_order_release);
 }

@@ -21,28 +21,22 @@ constexpr std::uint64_t min_waiting_bytes = 4096;
 constexpr std::uint8_t max_followers = 63;
 constexpr std::uint64_t max_bytes_at_once = 65536;
 
-constexpr response executed{.outcome = verdict::done, .direct = true};
-
-/// The responder as its process publishes it, for the requests of one call: looked up once, because
-/// what a fence of that process withdraws stays usable until the call ends.
+/// The responder as its process publishes it, for the requests of one sender in one call: looked up
+/// once, because what a fence of that process withdraws stays usable until the call ends.
 class target {
  public:
   explicit target(peer& at) noexcept : at_(at) {}
 
   /// Looks up what `what` needs. Returns false if the responder might not permit it.
   [[nodiscard]] bool admits(const queue_pair& sender, const message& what) noexcept {
-    if (!responder_) responder_ = read_queue_pair(at_.segment(), sender, what);
-    if (!responder_) return false;
-    if (!accesses_region(what)) return admit(*responder_, nullptr, what).outcome == verdict::done;
-    if (region_.key != what.remote_key || region_.found_at == nullptr) {
-      mapped_ = nullptr;
-      if (at_.segment().find_region(what.remote_key, region_) != lookup::found) {
-        region_.found_at = nullptr;
-        return false;
-      }
+    if (!connected_) {
+      if (!read_queue_pair(at_.segment(), sender, what, responder_)) return false;
+      // The other requests have the same queue pairs, port and sequence number.
+      if (connection_refusal(responder_, what) != reason::none) return false;
+      connected_ = true;
     }
-    const region_view region = view_of(region_);
-    return admit(*responder_, &region, what).outcome == verdict::done;
+    if (accesses_region(what) && !find_region(what.remote_key)) return false;
+    return permits_request(responder_, region_view_, what);
   }
 
   // The others: of the region of the last request that was admitted.
@@ -70,41 +64,63 @@ class target {
   [[nodiscard]] bool is_current() const noexcept { return peer_segment::is_current(region_); }
 
  private:
+  [[nodiscard]] bool find_region(std::uint32_t key) noexcept {
+    if (region_.found_at != nullptr && region_.key == key) return true;
+    mapped_ = nullptr;
+    region_.found_at = nullptr;
+    if (at_.segment().find_region(key, region_) != lookup::found) return false;
+    region_view_.domain = static_cast<domain_id>(region_.pd);
+    region_view_.iova = region_.iova;
+    region_view_.length = region_.length;
+    region_view_.rights = access_flags::from_mask(region_.access);
+    return true;
+  }
+
   peer& at_;
-  std::optional<responder_view> responder_;
+  bool connected_ = false;
+  responder_view responder_;
   region_record region_;
+  region_view region_view_;
   std::byte* mapped_ = nullptr;  ///< the region's first byte
   map_access mapped_for_ = map_access::read_only;
 };
 
-std::optional<response> execute_mapped(const message& what, std::span<const segment> local,
-                                       std::byte* memory) noexcept {
-  if (is_atomic(what.opcode)) {
-    std::uint64_t original = 0;
-    if (execute_atomic(memory, what, original) != atomic_outcome::done) return std::nullopt;
-    const auto [fault, piece] = scatter(local, 0, std::as_bytes(std::span(&original, 1)));
-    if (fault != copy_fault::none) return local_fault(piece);
-  } else if (what.opcode == opcode::rdma_read) {
-    const auto [fault, piece] = scatter(local, 0, {memory, what.length});
-    if (fault == copy_fault::sink) return local_fault(piece);
-    if (fault == copy_fault::source) return std::nullopt;
-  } else {
+enum class execution : std::uint8_t { done, by_responder, bad_local_memory };
+
+/// `bad` becomes the piece of local memory that is not accessible.
+execution execute_mapped(const message& what, std::span<const segment> local, std::byte* memory,
+                         const std::byte*& bad) noexcept {
+  if (is_write(what.opcode)) {
     std::byte* to = memory;
     for (const auto& [data, bytes] : local) {
       const copy_fault fault = copy_payload(to, data, bytes);
-      if (fault == copy_fault::source) return local_fault(data);
-      if (fault == copy_fault::sink) return std::nullopt;
-      to += bytes;
+      if (fault == copy_fault::none) {
+        to += bytes;
+        continue;
+      }
+      bad = data;
+      return fault == copy_fault::source ? execution::bad_local_memory : execution::by_responder;
     }
+    return execution::done;
   }
-  return executed;
+  std::uint64_t original = 0;
+  std::span<const std::byte> result(memory, what.length);
+  if (is_atomic(what.opcode)) {
+    if (execute_atomic(memory, what, original) != atomic_outcome::done)
+      return execution::by_responder;
+    result = std::as_bytes(std::span(&original, 1));
+  }
+  const auto [fault, piece] = scatter(local, 0, result);
+  bad = piece;
+  if (fault == copy_fault::sink) return execution::bad_local_memory;
+  return fault == copy_fault::none ? execution::done : execution::by_responder;
 }
 
 /// Executes a request that was admitted in mapped memory.
-std::optional<response> execute_mapped(const target& at, const message& what,
-                                       std::span<const segment> local, std::byte* memory) noexcept {
-  const auto outcome = execute_mapped(what, local, memory);
-  return at.is_current() ? outcome : std::nullopt;
+execution execute_mapped(const target& at, const message& what, std::span<const segment> local,
+                         std::byte* memory, const std::byte*& bad) noexcept {
+  const execution outcome = execute_mapped(what, local, memory, bad);
+  return at.is_current() ? outcome : execution::by_responder;
 }
 
 /// Requests of one kind, all writes or all reads of ordinary memory, for one system call.
@@ -144,10 +160,10 @@ class copy_list {
   std::uint8_t requests_ = 0;
 };
 
-/// Executes a request in ordinary memory, and those that follow and are of the same kind.
-std::optional<response> execute_copied(queue_pair& sender, peer& at, target& on,
-                                       const message& what,
-                                       std::span<const segment> local) noexcept {
+/// Executes a request in ordinary memory, and those that follow and are of the same kind. Returns
+/// how many.
+std::uint8_t execute_copied(queue_pair& sender, peer& at, target& on, const message& what,
+                            std::span<const segment> local) noexcept {
   copy_list list;
   outgoing_request next;
   bool fits = list.add(what, local, on.address(what));
@@ -157,14 +173,11 @@ std::optional<response> execute_copied(queue_pair& sender, peer& at, target& on,
            list.bytes() + next.what.length <= max_bytes_at_once && on.admits(sender, next.what) &&
            on.is_ordinary_memory() && list.add(next.what, next.local, on.address(next.what));
   }
-  const std::uint8_t done = list.execute(at, what.opcode);
-  if (done == 0) return std::nullopt;
-  response outcome = executed;
-  outcome.followers = static_cast<std::uint8_t>(done - 1);
-  return outcome;
+  return list.execute(at, what.opcode);
 }
 
-/// Executes the requests that follow one of `bytes` that was executed in mapped memory.
+/// Executes the requests that follow one of `bytes` that was executed in mapped memory. Returns how
+/// many.
 std::uint8_t execute_following(queue_pair& sender, target& on, std::uint64_t bytes) noexcept {
   std::uint8_t done = 0;
   outgoing_request next;
@@ -176,9 +189,10 @@ std::uint8_t execute_following(queue_pair& sender, target& on, std::uint64_t byt
       break;
     if (accesses_region(next.what)) {
       std::byte* const memory = on.map(next.what);
-      if (memory == nullptr) break;
-      const auto outcome = execute_mapped(on, next.what, next.local, memory);
-      if (!outcome || outcome->outcome != verdict::done) break;
+      const std::byte* bad = nullptr;
+      if (memory == nullptr ||
+          execute_mapped(on, next.what, next.local, memory, bad) != execution::done)
+        break;
     }
     ++done;
   }
@@ -187,32 +201,43 @@ std::uint8_t execute_following(queue_pair& sender, target& on, std::uint64_t byt
 
 }  // namespace
 
-std::optional<response> direct_access::execute(queue_pair& sender, peer& at, const message& what,
-                                               std::span<const segment> local,
-                                               bool earlier_done) noexcept {
-  if (consumes_receive(what.opcode)) return std::nullopt;
+bool direct_access::execute(queue_pair& sender, peer& at, const message& what,
+                            std::span<const segment> local, bool earlier_done,
+                            response& out) noexcept {
+  if (consumes_receive(what.opcode)) return false;
   const bool may_wait = rules_of(what.transport).acknowledged && what.length >= min_waiting_bytes;
-  if (!earlier_done && !may_wait) return std::nullopt;
+  if (!earlier_done && !may_wait) return false;
   const active_section section = at.enter();
-  if (!section) return std::nullopt;
+  if (!section) return false;
   target on(at);
-  if (!on.admits(sender, what)) return std::nullopt;
-  if (!accesses_region(what)) return executed;
+  if (!on.admits(sender, what)) return false;
+  out.direct = true;
+  if (!accesses_region(what)) return true;
   if (std::byte* memory = on.map(what)) {
-    if (!earlier_done) return response{.outcome = verdict::blocked};
-    if (auto outcome = execute_mapped(on, what, local, memory)) {
-      if (outcome->outcome == verdict::done)
-        outcome->followers = execute_following(sender, on, what.length);
-      mapped_.add(1U + outcome->followers);
-      return outcome;
+    if (!earlier_done) {
+      out = {.outcome = verdict::blocked};
+      return true;
+    }
+    const std::byte* bad = nullptr;
+    const execution outcome = execute_mapped(on, what, local, memory, bad);
+    if (outcome == execution::bad_local_memory) out = local_fault(bad);
+    if (outcome == execution::done) out.followers = execute_following(sender, on, what.length);
+    if (outcome != execution::by_responder) {
+      mapped_.add(1U + out.followers);
+      return true;
     }
   }
   // Not to shareable memory: a fence replaces its pages and passes over a stopped peer, which must
   // not find the owner's new pages by their address when it continues.
-  if (!earlier_done || !on.is_ordinary_memory() || is_atomic(what.opcode)) return std::nullopt;
-  const auto outcome = execute_copied(sender, at, on, what, local);
-  if (outcome) copied_.add(1U + outcome->followers);
-  return outcome;
+  const bool may_copy = earlier_done && on.is_ordinary_memory() && !is_atomic(what.opcode);
+  const std::uint8_t copied = may_copy ? execute_copied(sender, at, on, what, local) : 0;
+  if (copied == 0) {
+    out.direct = false;
+    return false;
+  }
+  out.followers = static_cast<std::uint8_t>(copied - 1);
+  copied_.add(copied);
+  return true;
 }
 
 }  // namespace verbena::softdev

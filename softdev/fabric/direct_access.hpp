@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "softdev/core/message.hpp"
@@ -19,14 +18,14 @@ class queue_pair;
 /// Threads: thread-safe. Does not allocate.
 class direct_access {
  public:
-  /// Executes a request of `sender` in the process `at`, and requests that follow it. Returns
+  /// Executes a request of `sender` in the process `at`, and requests that follow it. `out` becomes
   /// `done`; or `blocked` if it could be executed, but an earlier request of the queue pair is not
-  /// answered yet and the payload is long: then try again after that answer. `nullopt`: send the
-  /// request to the responder. `local` is the payload of a write, or the sinks of a read or atomic.
-  /// Wants the send lock of `sender`.
-  [[nodiscard]] std::optional<response> execute(queue_pair& sender, peer& at, const message& what,
-                                                std::span<const segment> local,
-                                                bool earlier_done) noexcept;
+  /// answered yet and the payload is long: then try again after that answer. Returns false if the
+  /// request has to be sent to the responder. `local` is the payload of a write, or the sinks of a
+  /// read or atomic. Wants the send lock of `sender`.
+  [[nodiscard]] bool execute(queue_pair& sender, peer& at, const message& what,
+                             std::span<const segment> local, bool earlier_done,
+                             response& out) noexcept;
 
   /// Requests executed in mapped memory; approximate if several threads post.
   [[nodiscard]] std::uint64_t mapped() const noexcept { return mapped_.sum(); }

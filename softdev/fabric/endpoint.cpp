@@ -47,10 +47,17 @@ response fabric_endpoint::submit(queue_pair& sender, const message& what,
   state_.successes.flush();
   if (by->read.waits) return {.outcome = verdict::blocked};
   if (!rules.acknowledged) earlier_done = to.has_handled(by->sent.position);
-  if (!ring_sender::has_begun(*by, what)) {
-    if (const auto out = state_.direct.execute(sender, to, what, local, earlier_done)) return *out;
-  }
-  return ring_.send(sender, *by, what, local);
+  return submit_to_paired(sender, *by, what, local, earlier_done);
+}
+
+response fabric_endpoint::submit_to_paired(queue_pair& sender, connection& by, const message& what,
+                                           std::span<const segment> local,
+                                           bool earlier_done) noexcept {
+  response out;
+  if (ring_sender::has_begun(by, what) ||
+      !state_.direct.execute(sender, *by.to, what, local, earlier_done, out))
+    ring_.send(sender, by, what, local, out);
+  return out;
 }
 
 void fabric_endpoint::end_run(queue_pair& sender) noexcept {

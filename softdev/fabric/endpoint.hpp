@@ -66,6 +66,9 @@ class fabric_endpoint final : public remote_path {
   void fence() noexcept override;
 
  private:
+  [[nodiscard]] response submit_to_paired(queue_pair& sender, connection& by, const message& what,
+                                          std::span<const segment> local,
+                                          bool earlier_done) noexcept;
   [[nodiscard]] std::shared_ptr<peer> try_connect(std::uint32_t slot) noexcept;
   void find_peer(const queue_pair& sender, connection& by, const message& what) noexcept;
   void run_blocked(const link::receive_lock& held) noexcept;

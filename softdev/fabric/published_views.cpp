@@ -34,28 +34,29 @@ void publish_queue_pair(public_segment& own, const queue_pair& which,
                           .peer_qpn = attributes.destination_qpn});
 }
 
-std::optional<responder_view> read_queue_pair(const peer_segment& at, const queue_pair& sender,
-                                              const message& next) noexcept {
+bool read_queue_pair(const peer_segment& at, const queue_pair& sender, const message& next,
+                     responder_view& out) noexcept {
   queue_pair_record record;
-  if (at.find_queue_pair(next.destination_qpn, record) != lookup::found) return std::nullopt;
+  if (at.find_queue_pair(next.destination_qpn, record) != lookup::found) return false;
   const auto& notes = at.line(next.destination_qpn).notes;
   const std::uint64_t first = notes[0].load();
   const std::uint64_t port = notes[1].load();
   const auto more = static_cast<std::uint32_t>(first >> 32U);
   const auto kind = static_cast<transport>(first >> transport_at & 0xffU);
   const bool agreed = (first & psn_mask) == sender.attributes().send_psn;
-  return responder_view{.number = next.destination_qpn,
-                        .domain = static_cast<domain_id>(record.pd),
-                        .state = static_cast<queue_pair_state>(record.state),
-                        .transport = kind,
-                        .port_is_up = (port >> 32U & 1U) != 0,
-                        .lid = static_cast<std::uint16_t>(port >> 16U),
-                        .partition = static_cast<std::uint16_t>(port),
-                        .qkey = more,
-                        .destination_qpn = record.peer_qpn,
-                        .expected_psn = agreed ? next.psn : (next.psn + 1) & psn_mask,
-                        .access = access_flags::from_mask(record.access),
-                        .has_read_resources = !rules_of(kind).negotiates_reads || more != 0};
+  out.number = next.destination_qpn;
+  out.domain = static_cast<domain_id>(record.pd);
+  out.state = static_cast<queue_pair_state>(record.state);
+  out.transport = kind;
+  out.port_is_up = (port >> 32U & 1U) != 0;
+  out.lid = static_cast<std::uint16_t>(port >> 16U);
+  out.partition = static_cast<std::uint16_t>(port);
+  out.qkey = more;
+  out.destination_qpn = record.peer_qpn;
+  out.expected_psn = agreed ? next.psn : (next.psn + 1) & psn_mask;
+  out.access = access_flags::from_mask(record.access);
+  out.has_read_resources = !rules_of(kind).negotiates_reads || more != 0;
+  return true;
 }
 
 region_view view_of(const region_record& region) noexcept {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/responder_checks.hpp"
@@ -17,13 +16,12 @@ namespace verbena::softdev {
 void publish_queue_pair(public_segment& own, const queue_pair& which,
                         const port_state& port) noexcept;
 
-/// Reads the view of the destination of `next`; `nullopt` if it is not published, or changes at
-/// this moment. `expected_psn` is that of `next`, a request of `sender`, if both ends agreed on the
-/// first packet sequence number: a request that is executed by its requester has none of its own.
-/// Threads: inside an active section.
-[[nodiscard]] std::optional<responder_view> read_queue_pair(const peer_segment& at,
-                                                            const queue_pair& sender,
-                                                            const message& next) noexcept;
+/// Reads the view of the destination of `next` into `out`; false if it is not published, or changes
+/// at this moment. `expected_psn` is that of `next`, a request of `sender`, if both ends agreed on
+/// the first packet sequence number: a request that is executed by its requester has none of its
+/// own. Threads: inside an active section.
+[[nodiscard]] bool read_queue_pair(const peer_segment& at, const queue_pair& sender,
+                                   const message& next, responder_view& out) noexcept;
 
 /// Returns the view of a region that was found in a public segment.
 [[nodiscard]] region_view view_of(const region_record& region) noexcept;

@@ -44,20 +44,20 @@ bool makes_sense(const request_header& header) noexcept {
   return rules.carries(op) && rules.may_have(op, header.length);
 }
 
-request_header header_of(const message& what, const request_part& part) noexcept {
+void put_header(request_header& out, const message& what, const request_part& part) noexcept {
   const bool is_datagram = rules_of(what.transport).carried == carriage::datagrams;
-  return {.destination_qpn = what.destination_qpn,
-          .source_qpn = what.source_qpn,
-          .psn = what.psn,
-          .attempt = what.attempt,
-          .opcode = static_cast<std::uint8_t>(part.opcode),
-          .kind = kind_of(what),
-          .length = part.length,
-          .immediate = what.immediate,
-          .remote_address = is_datagram ? origin_word(what.origin) : what.remote_address,
-          .remote_key = is_datagram ? what.qkey : what.remote_key,
-          .partition = what.partition,
-          .destination_lid = what.destination_lid};
+  out.destination_qpn = what.destination_qpn;
+  out.source_qpn = what.source_qpn;
+  out.psn = what.psn;
+  out.attempt = what.attempt;
+  out.opcode = static_cast<std::uint8_t>(part.opcode);
+  out.kind = kind_of(what);
+  out.length = part.length;
+  out.immediate = what.immediate;
+  out.remote_address = is_datagram ? origin_word(what.origin) : what.remote_address;
+  out.remote_key = is_datagram ? what.qkey : what.remote_key;
+  out.partition = what.partition;
+  out.destination_lid = what.destination_lid;
 }
 
 /// Takes what differs between the transports; false when it is not there.
@@ -108,7 +108,7 @@ void put_request(std::span<std::byte>& room, const message& what) noexcept {
 
 void put_request_part(std::span<std::byte>& room, const message& what,
                       const request_part& part) noexcept {
-  put(room, header_of(what, part));
+  put_header(make<request_header>(room), what, part);
   if (rules_of(what.transport).carried == carriage::parts) put(room, delivery_header{what.qkey, 0});
   if (is_atomic(part.opcode)) put(room, operands{what.compare_or_add, what.swap});
 }
@@ -148,17 +148,18 @@ void put_answer(std::span<std::byte>& room, const fragment_header& to,
                 const response& what) noexcept {
   const failure& why = what.why;
   const bool numbers = answer_bytes(what) > sizeof(answer_header);
-  put(room, answer_header{.destination_qpn = to.destination_qpn,
-                          .source_qpn = to.source_qpn,
-                          .psn = to.psn,
-                          .attempt = static_cast<std::uint16_t>(to.attempt),
-                          .outcome = static_cast<std::uint8_t>(what.outcome),
-                          .rnr_timer = what.rnr_timer,
-                          .original = what.original,
-                          .why = static_cast<std::uint32_t>(why.why),
-                          .detail = why.detail,
-                          .extra = why.extra,
-                          .key = why.key});
+  auto& header = make<answer_header>(room);
+  header.destination_qpn = to.destination_qpn;
+  header.source_qpn = to.source_qpn;
+  header.psn = to.psn;
+  header.attempt = static_cast<std::uint16_t>(to.attempt);
+  header.outcome = static_cast<std::uint8_t>(what.outcome);
+  header.rnr_timer = what.rnr_timer;
+  header.original = what.original;
+  header.why = static_cast<std::uint32_t>(why.why);
+  header.detail = why.detail;
+  header.extra = why.extra;
+  header.key = why.key;
   if (numbers && room.size() >= sizeof(failure_numbers))
     put(room, failure_numbers{why.address, why.length, why.base, why.limit});
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <span>
 
@@ -93,6 +94,14 @@ template <class Header>
   std::memcpy(&header, bytes.data(), sizeof header);
   bytes = bytes.subspan(sizeof header);
   return header;
+}
+/// Makes a header at the front of `room` and steps over it. The caller sets each member: a copy of
+/// a header that was just made would wait for the stores of its members.
+template <class Header>
+[[nodiscard]] Header& make(std::span<std::byte>& room) noexcept {
+  auto* const made = ::new (room.data()) Header;
+  room = room.subspan(sizeof(Header));
+  return *made;
 }
 /// Copies a header to the front of `room` and steps over it.
 template <class Header>

@@ -17,8 +17,8 @@ namespace {
 constexpr std::uint64_t min_announced_bytes = 4096;
 }  // namespace
 
-response ring_sender::send(queue_pair& sender, connection& by, const message& what,
-                           std::span<const segment> local) noexcept {
+void ring_sender::send(queue_pair& sender, connection& by, const message& what,
+                       std::span<const segment> local, response& out) noexcept {
   if (!by.sent.partly || by.sent.psn != what.psn) {
     by.sent.partly = false;
     by.sent.psn = what.psn;
@@ -31,11 +31,16 @@ response ring_sender::send(queue_pair& sender, connection& by, const message& wh
     // Room that came back before it was known that we wait is found by trying once more.
     state_.wait_for_room(sender, *by.to);
     all = push_parts(by, what, local, bad);
-    if (all == pushed::no_room)
-      return {.outcome = by.sent.partly ? verdict::partial : verdict::blocked};
+    if (all == pushed::no_room) {
+      out.outcome = by.sent.partly ? verdict::partial : verdict::blocked;
+      return;
+    }
   }
   by.sent.partly = false;
-  if (all == pushed::refused) return local_fault(bad);
+  if (all == pushed::refused) {
+    out = local_fault(bad);
+    return;
+  }
   if (what.opcode == opcode::rdma_read) {
     by.read.waits = true;
     by.read.psn = what.psn;
@@ -49,7 +54,7 @@ response ring_sender::send(queue_pair& sender, connection& by, const message& wh
     }
   }
   state_.note_by_ring();
-  return {.outcome = rules_of(what.transport).acknowledged ? verdict::pending : verdict::done};
+  out.outcome = rules_of(what.transport).acknowledged ? verdict::pending : verdict::done;
 }
 
 void ring_sender::announce(connection& by) noexcept {

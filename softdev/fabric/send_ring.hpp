@@ -18,9 +18,9 @@ class ring_sender {
   [[nodiscard]] static bool has_begun(const connection& by, const message& what) noexcept {
     return by.sent.partly && by.sent.psn == what.psn;
   }
-  /// Sends a request, or goes on with it, to the process that `by` has chosen.
-  [[nodiscard]] response send(queue_pair& sender, connection& by, const message& what,
-                              std::span<const segment> local) noexcept;
+  /// Sends a request, or goes on with it, to the process that `by` has chosen. `out` is new.
+  void send(queue_pair& sender, connection& by, const message& what, std::span<const segment> local,
+            response& out) noexcept;
   /// Announces the short requests that `send` only committed, which a receiver that polls has seen.
   static void announce(connection& by) noexcept;
 

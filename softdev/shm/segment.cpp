@@ -51,16 +51,17 @@ constexpr bool is_whole(std::uint32_t sequence) noexcept { return (sequence & 1U
 std::uint32_t get(const shared_u32& word) noexcept { return word.load(std::memory_order_acquire); }
 std::uint64_t get(const shared_u64& word) noexcept { return word.load(std::memory_order_acquire); }
 
-region_record copy_region(const region_entry& entry) noexcept {
-  return {.key = get(entry.key),
-          .pd = get(entry.pd),
-          .access = get(entry.access),
-          .iova = get(entry.iova),
-          .length = get(entry.length),
-          .address = get(entry.address),
-          .arena = get(entry.arena),
-          .arena_offset = get(entry.arena_offset),
-          .generation = get(entry.generation)};
+// Word by word: a copy of the whole record would have to wait for the stores of its words.
+void copy_region(const region_entry& entry, region_record& out) noexcept {
+  out.key = get(entry.key);
+  out.pd = get(entry.pd);
+  out.access = get(entry.access);
+  out.iova = get(entry.iova);
+  out.length = get(entry.length);
+  out.address = get(entry.address);
+  out.arena = get(entry.arena);
+  out.arena_offset = get(entry.arena_offset);
+  out.generation = get(entry.generation);
 }
 
 /// A GID as the two words that stand for it.
@@ -153,7 +154,8 @@ void public_segment::for_shareable(std::uint64_t address, std::uint64_t length, 
   for (std::uint32_t index = 0; left != 0 && index < region_entries; ++index) {
     if (!used_[index]) continue;
     --left;
-    const region_record region = copy_region(entry(index));
+    region_record region;
+    copy_region(entry(index), region);
     if (region.arena != 0 && region.address - address < length) action(entry(index), region);
   }
 }
@@ -288,7 +290,7 @@ lookup peer_segment::find_region(std::uint32_t key, region_record& out) const no
     const std::size_t index = (first + step) % region_entries;
     const auto& entry = *map_.at<region_entry>(regions_offset + index * sizeof(region_entry));
     if (entry.key.load(std::memory_order_seq_cst) != key) continue;
-    const std::uint32_t sequence = snapshot(entry.sequence, [&] { out = copy_region(entry); });
+    const std::uint32_t sequence = snapshot(entry.sequence, [&] { copy_region(entry, out); });
     if (!is_whole(sequence)) return lookup::busy;
     if (out.key != key) continue;
     out.found_at = &entry;
@@ -320,11 +322,11 @@ const completion_queue_line* peer_segment::receive_queue_of(std::uint32_t qpn) c
 lookup peer_segment::find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept {
   const queue_pair_line& in = line(qpn);
   const bool whole = is_whole(snapshot(in.sequence, [&] {
-    out = {.qpn = get(in.qpn),
-           .state = get(in.state),
-           .pd = get(in.pd),
-           .access = get(in.access),
-           .peer_qpn = get(in.peer_qpn)};
+    out.qpn = get(in.qpn);
+    out.state = get(in.state);
+    out.pd = get(in.pd);
+    out.access = get(in.access);
+    out.peer_qpn = get(in.peer_qpn);
   }));
   if (!whole) return lookup::busy;
   return qpn != 0 && out.qpn == qpn ? lookup::found : lookup::absent;

@@ -62,6 +62,35 @@ TEST(biased_lock, lock_of_an_ended_owner_can_be_taken) {
   lock.unlock();
 }
 
+TEST(biased_lock, other_threads_become_owners_in_turn) {
+  constexpr int turns = 7;  // of more threads than can be owners: the last ones only take it
+  biased_lock lock;
+  std::atomic<int> turn = 0;
+  std::atomic<bool> done = false;
+  std::vector<std::thread> threads;  // that live at the same time, so that they differ
+  for (int own = 0; own < turns; ++own) {
+    threads.emplace_back([&, own] {
+      while (turn != own) std::this_thread::yield();
+      take_often(lock, 20'000);
+      turn = turns;
+      while (!done) std::this_thread::yield();
+    });
+  }
+  int owners = 0;
+  for (int next = 1; next <= turns; ++next) {
+    while (turn != turns) std::this_thread::yield();
+    if (lock.owned_by_other()) ++owners;
+    EXPECT_TRUE(lock.try_lock());
+    EXPECT_FALSE(try_in_another_thread(lock));
+    lock.unlock();
+    if (next < turns) turn = next;
+  }
+  done = true;
+  for (std::thread& each : threads) each.join();
+  // None without membarrier(2), and with ThreadSanitizer.
+  EXPECT_TRUE(owners == 4 || owners == 0) << owners;
+}
+
 // One thread becomes the owner of each lock, and another one revokes the ownership meanwhile.
 TEST(biased_lock, sections_never_overlap) {
   constexpr int locks = 200;

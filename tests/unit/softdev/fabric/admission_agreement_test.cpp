@@ -66,12 +66,12 @@ response found_by_requester(device_pair& pair, const message& what) {
   EXPECT_TRUE(to && pair.until([&] { return to->state() == peer_state::paired; }));
   const active_section section = to->enter();
   EXPECT_TRUE(section);
-  const auto view = read_queue_pair(to->segment(), *pair.a->qp, what);
-  EXPECT_TRUE(view);
+  responder_view view;
+  EXPECT_TRUE(read_queue_pair(to->segment(), *pair.a->qp, what, view));
   region_record record;
   const bool known = to->segment().find_region(what.remote_key, record) == lookup::found;
   const region_view region = view_of(record);
-  return admit(view.value_or(responder_view{}), known ? &region : nullptr, what);
+  return admit(view, known ? &region : nullptr, what);
 }
 
 response found_by_responder(device_pair& pair, const message& what) {

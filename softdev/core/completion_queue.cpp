@@ -59,32 +59,20 @@ void completion_queue::arm(notify kind) noexcept {
   if (kind > armed_.load(std::memory_order_relaxed)) armed_.store(kind, std::memory_order_release);
 }
 
-bool completion_queue::push(const completion& what, origin from, bool solicited) noexcept {
-  bool raise = false;
-  bool first_loss = false;
-  bool kept = true;
-  {
-    const std::lock_guard lock(lock_);
-    const std::uint32_t held = count_.load(std::memory_order_relaxed);
-    if (held >= room_) {
-      room_ = capacity_;
-      first_loss = !overrun_.exchange(true, std::memory_order_acq_rel);
-      kept = false;
-    } else {
-      slot& to = at(held);
-      copy_members(to.what, what);
-      if (clock_ != nullptr) to.what.timestamp = clock_();
-      to.from = from;
-      count_.store(held + 1, std::memory_order_release);
-      const notify armed = armed_.load(std::memory_order_relaxed);
-      raise = armed == notify::any || (armed == notify::solicited &&
-                                       (solicited || what.status != completion_status::success));
-      if (raise) armed_.store(notify::none, std::memory_order_release);
-    }
-  }
-  if (raise && observer_ != nullptr) observer_->event(*this);
+bool completion_queue::lose_one() noexcept {
+  room_ = capacity_;
+  const bool first_loss = !overrun_.exchange(true, std::memory_order_acq_rel);
+  lock_.unlock();
   if (first_loss && observer_ != nullptr) observer_->overrun(*this);
-  return kept;
+  return false;
+}
+
+bool completion_queue::raise(notify armed, bool solicited) noexcept {
+  const bool wanted = armed == notify::any || solicited;
+  if (wanted) armed_.store(notify::none, std::memory_order_release);
+  lock_.unlock();
+  if (wanted && observer_ != nullptr) observer_->event(*this);
+  return true;
 }
 
 void completion_queue::forget(const std::atomic<std::uint64_t>* released) noexcept {

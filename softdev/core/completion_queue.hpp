@@ -105,8 +105,29 @@ class completion_queue {
     std::atomic<std::uint64_t>* released = nullptr;
     std::uint64_t index = 0;
   };
-  /// Appends a completion; false when it was lost to an overrun.
-  bool push(const completion& what, origin from, bool solicited) noexcept;
+  /// Appends a completion; false when it was lost to an overrun. `make(completion&)` sets all of
+  /// its members but the time, in the queue's lock.
+  template <class Make>
+  bool push(origin from, bool solicited, Make&& make) noexcept {
+    lock_.lock();
+    const std::uint32_t held = count_.load(std::memory_order_relaxed);
+    if (held >= room_) [[unlikely]]
+      return lose_one();
+    slot& to = at(held);
+    make(to.what);
+    to.what.timestamp = clock_ != nullptr ? clock_() : 0;
+    to.from = from;
+    count_.store(held + 1, std::memory_order_release);
+    const notify armed = armed_.load(std::memory_order_relaxed);
+    if (armed != notify::none) [[unlikely]]
+      return raise(armed, solicited || to.what.status != completion_status::success);
+    lock_.unlock();
+    return true;
+  }
+  /// The same for a completion that was made before.
+  bool push(const completion& what, origin from, bool solicited) noexcept {
+    return push(from, solicited, [&](completion& to) { copy_members(to, what); });
+  }
   /// Cuts completions that are still here off from their work queue, which goes away.
   void forget(const std::atomic<std::uint64_t>* released) noexcept;
   /// Takes out the completions of a work queue that starts anew.
@@ -117,6 +138,10 @@ class completion_queue {
     completion what;
     origin from;
   };
+
+  // The rest of `push`, with the lock held; both unlock.
+  bool lose_one() noexcept;
+  bool raise(notify armed, bool solicited) noexcept;
 
   [[nodiscard]] slot& at(std::uint32_t place) noexcept {
     const std::uint32_t behind = capacity_ - head_;

@@ -225,8 +225,12 @@ __attribute__((VERBENA_UNINSTRUMENTED)) copy_fault copy_tail(std::byte* to, cons
 __attribute__((VERBENA_UNINSTRUMENTED)) copy_fault copy_payload(std::byte* to,
                                                                 const std::byte* from,
                                                                 std::size_t bytes) noexcept {
+  const std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % 8;
+  if (bytes == 8 && head == 0) {
+    VERBENA_MOVE(64, to, from);
+    return copy_fault::none;
+  }
   std::size_t at = 0;
-  const std::size_t head = (8 - reinterpret_cast<std::uintptr_t>(to) % 8) % 8;
   if (bytes > head) {
     if ((head & 1U) != 0) {
       VERBENA_MOVE(8, to, from);

@@ -46,11 +46,17 @@ void send_posting::open() noexcept {
   batch_begin_ = self_.sender().queue().posted();
 }
 
-int send_posting::add(const send_request& request) noexcept {
-  if (!takes_sends(self_.state()) || !rules_of(self_.transport()).carries(request.opcode))
-    return EINVAL;
+/// Adds a request without data. Returns nullptr with the error in `code`.
+send_entry* send_posting::begin(const send_request& request, int& code) noexcept {
+  if (!takes_sends(self_.state()) || !rules_of(self_.transport()).carries(request.opcode)) {
+    code = EINVAL;
+    return nullptr;
+  }
   send_queue& queue = self_.sender().queue();
-  if (queue.full()) return ENOMEM;
+  if (queue.full()) {
+    code = ENOMEM;
+    return nullptr;
+  }
   begin_request_extra(self_.transport(), queue.extra(queue.posted()));
   send_entry& entry = queue.next();
   // Member by member: the request was just made, and a plain copy would wait for its stores.
@@ -65,20 +71,33 @@ int send_posting::add(const send_request& request) noexcept {
     entry.request.swap = request.swap;
   }
   queue.push();
-  return 0;
+  code = 0;
+  return &entry;
+}
+
+int send_posting::add(const send_request& request) noexcept {
+  int code = 0;
+  static_cast<void>(begin(request, code));
+  return code;
 }
 
 int send_posting::add(const send_request& request, sge_list data) noexcept {
-  int code = add(request);
-  if (code != 0) return code;
-  if (request.flags.contains(send_flag::inline_data)) {
+  int code = 0;
+  send_entry* const entry = begin(request, code);
+  if (entry == nullptr) return code;
+  if (!request.flags.contains(send_flag::inline_data)) {
+    if (data.count <= self_.sender().queue().max_sges()) {
+      entry->sge_count = data.count;
+      copy_elements(send_queue::payload_of(*entry), data);
+      return 0;
+    }
+    code = EINVAL;
+  } else {
     code = append_inline(nullptr, 0);
     for (std::uint32_t i = 0; i < data.count && code == 0; ++i) {
       const sge one = element(data, i);
       code = append_inline(reinterpret_cast<const void*>(one.address), one.length);
     }
-  } else {
-    code = set_sges(data);
   }
   if (code != 0) take_back();
   return code;

@@ -41,6 +41,8 @@ class send_posting {
   void abort() noexcept;
 
  private:
+  [[nodiscard]] send_entry* begin(const send_request& request, int& code) noexcept;
+
   queue_pair& self_;
   std::uint64_t batch_begin_ = 0;
 };

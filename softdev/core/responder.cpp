@@ -282,47 +282,51 @@ void responder::abandon(const failure& why) noexcept {
   static_cast<void>(refuse({.outcome = verdict::invalid_request, .why = why}));
 }
 
+/// Completes the receive request at the head.
+template <class Make>
+void responder::push(bool solicited, Make&& make) noexcept {
+  ++consumed_;
+  const bool kept =
+      self_.options().receive_queue->push({&queue_.released(), consumed_}, solicited, make);
+  if (!kept && self_.fail()) self_.report(queue_pair_event::fatal);
+}
+
 void responder::complete_receive(completion_status status, const failure& why) noexcept {
   const receive_entry& entry = queue_.at(consumed_);
   const bool imm = has_immediate(current_->opcode);
   if (status != completion_status::success)
     self_.home().failures().record(self_.number(), entry.wr_id, why);
-  push(
-      {.wr_id = entry.wr_id,
-       .status = status,
-       .opcode = is_send(current_->opcode) ? completion_opcode::receive
-                                           : completion_opcode::receive_rdma_with_imm,
-       .flags = static_cast<std::uint8_t>((imm ? completion_with_imm : 0) |
-                                          (current_->origin.has_route ? completion_with_route : 0)),
-       .service_level = current_->origin.service_level,
-       .byte_count = current_->length,
-       .immediate = imm ? current_->immediate : 0,
-       .qp_num = self_.number(),
-       .source_qp = current_->source_qpn,
-       .vendor_error = static_cast<std::uint32_t>(why.why),
-       .source_lid = rules().numbers_addresses ? self_.sender_number() : current_->origin.lid,
-       .path_bits = current_->origin.path_bits},
-      current_->solicited);
+  const message& what = *current_;
+  push(what.solicited, [&](completion& made) {
+    made.wr_id = entry.wr_id;
+    made.status = status;
+    made.opcode = is_send(what.opcode) ? completion_opcode::receive
+                                       : completion_opcode::receive_rdma_with_imm;
+    made.flags = static_cast<std::uint8_t>((imm ? completion_with_imm : 0) |
+                                           (what.origin.has_route ? completion_with_route : 0));
+    made.service_level = what.origin.service_level;
+    made.byte_count = what.length;
+    made.immediate = imm ? what.immediate : 0;
+    made.qp_num = self_.number();
+    made.source_qp = what.source_qpn;
+    made.vendor_error = static_cast<std::uint32_t>(why.why);
+    made.source_lid = rules().numbers_addresses ? self_.sender_number() : what.origin.lid;
+    made.path_bits = what.origin.path_bits;
+  });
   receive_taken_ = false;
-}
-
-void responder::push(const completion& what, bool solicited) noexcept {
-  ++consumed_;
-  const bool kept =
-      self_.options().receive_queue->push(what, {&queue_.released(), consumed_}, solicited);
-  if (!kept && self_.fail()) self_.report(queue_pair_event::fatal);
 }
 
 void responder::flush() noexcept {
   busy_ = receive_taken_ = false;
   const auto why = static_cast<std::uint32_t>(self_.flush_reason());
   while (consumed_ < queue_.posted())
-    push({.wr_id = queue_.at(consumed_).wr_id,
-          .status = completion_status::flushed,
-          .opcode = completion_opcode::receive,
-          .qp_num = self_.number(),
-          .vendor_error = why},
-         false);
+    push(false, [&, id = queue_.at(consumed_).wr_id](completion& made) {
+      made = {.wr_id = id,
+              .status = completion_status::flushed,
+              .opcode = completion_opcode::receive,
+              .qp_num = self_.number(),
+              .vendor_error = why};
+    });
   if (shared_ == nullptr || told_last_) return;
   told_last_ = true;
   self_.report(queue_pair_event::last_request_reached);

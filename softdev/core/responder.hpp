@@ -74,7 +74,8 @@ class responder {
   [[nodiscard]] response refuse_misaligned() noexcept;
   [[nodiscard]] response refuse_receive(const failure& why) noexcept;
   void complete_receive(completion_status status, const failure& why) noexcept;
-  void push(const completion& what, bool solicited) noexcept;
+  template <class Make>
+  void push(bool solicited, Make&& make) noexcept;
 
   queue_pair& self_;
   shared_receive_queue* const shared_;  ///< where receive requests come from; or nullptr

@@ -48,18 +48,19 @@ void send_window::flush(reason why) noexcept {
 
 std::size_t send_window::gather(std::uint64_t index, std::span<segment> out,
                                 failure& why) noexcept {
-  const send_entry& entry = queue_.at(index);
+  send_entry& entry = queue_.at(index);
   if (entry.request.flags.contains(send_flag::inline_data)) {
-    out[0] = {queue_.payload(index), entry.inline_bytes};
+    out[0] = {send_queue::payload_of(entry), entry.inline_bytes};
     return entry.inline_bytes > 0 ? 1 : 0;
   }
   const access_flags needed =
       is_read_or_atomic(entry.request.opcode) ? access_flags(access::local_write) : access_flags();
+  const memory_region_table& regions = self_.home().regions();
   std::size_t count = 0;
-  for (const sge& one : queue_.sges(index)) {
+  for (const sge& one : send_queue::sges_of(entry)) {
     if (one.length == 0) continue;
-    std::byte* data = self_.home().regions().check_local(
-        {one.lkey, one.address, one.length, needed, self_.domain()}, why);
+    std::byte* data =
+        regions.check_local({one.lkey, one.address, one.length, needed, self_.domain()}, why);
     if (data == nullptr) return 0;
     out[count++] = {data, one.length};
   }
@@ -104,14 +105,16 @@ void send_window::complete_failed(std::uint64_t index, std::uint64_t released,
 void send_window::push(std::uint64_t index, std::uint64_t released, completion_status status,
                        reason why) noexcept {
   const send_entry& entry = queue_.at(index);
-  const bool kept =
-      self_.options().send_queue->push({.wr_id = entry.request.wr_id,
-                                        .status = status,
-                                        .opcode = completion_opcode_of(entry.request.opcode),
-                                        .byte_count = entry.byte_count,
-                                        .qp_num = self_.number(),
-                                        .vendor_error = static_cast<std::uint32_t>(why)},
-                                       {&queue_.released(), released}, false);
+  const bool kept = self_.options().send_queue->push(
+      {&queue_.released(), released}, false, [&](completion& made) {
+        made = {};
+        made.wr_id = entry.request.wr_id;
+        made.status = status;
+        made.opcode = completion_opcode_of(entry.request.opcode);
+        made.byte_count = entry.byte_count;
+        made.qp_num = self_.number();
+        made.vendor_error = static_cast<std::uint32_t>(why);
+      });
   if (!kept && self_.fail()) self_.report(queue_pair_event::fatal);
 }
 

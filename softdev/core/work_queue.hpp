@@ -81,12 +81,14 @@ class work_queue {
   [[nodiscard]] Entry& at(std::uint64_t index) noexcept {
     return *std::launder(reinterpret_cast<Entry*>(place(index)));
   }
-  [[nodiscard]] std::span<sge> sges(std::uint64_t index) noexcept {
-    return {std::launder(reinterpret_cast<sge*>(payload(index))), at(index).sge_count};
-  }
+  [[nodiscard]] std::span<sge> sges(std::uint64_t index) noexcept { return sges_of(at(index)); }
   /// The room behind the entry: where its elements are, or its inline data.
-  [[nodiscard]] std::byte* payload(std::uint64_t index) noexcept {
-    return place(index) + sizeof(Entry);
+  [[nodiscard]] std::byte* payload(std::uint64_t index) noexcept { return payload_of(at(index)); }
+  [[nodiscard]] static std::byte* payload_of(Entry& entry) noexcept {
+    return reinterpret_cast<std::byte*>(&entry) + sizeof(Entry);
+  }
+  [[nodiscard]] static std::span<sge> sges_of(Entry& entry) noexcept {
+    return {std::launder(reinterpret_cast<sge*>(payload_of(entry))), entry.sge_count};
   }
   /// The extra room, aligned as an Entry.
   [[nodiscard]] std::byte* extra(std::uint64_t index) noexcept {

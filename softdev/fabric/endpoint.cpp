@@ -138,10 +138,14 @@ bool fabric_endpoint::progress() noexcept {
   if (state_.restless.load(std::memory_order_relaxed))
     state_.restless.store(false, std::memory_order_relaxed);
   constexpr std::size_t budget = 256;
-  const std::size_t received = state_.neighbours.receive(
-      lock,
-      [this](peer& from, const ring_record& record) { return receiver_.receive(from, record); },
-      budget);
+  std::size_t received = 0;
+  {
+    const access_epoch::guard inside(state_.home.epoch());
+    received = state_.neighbours.receive(
+        lock,
+        [this](peer& from, const ring_record& record) { return receiver_.receive(from, record); },
+        budget);
+  }
   state_.successes.flush();
   if (received == budget) state_.set_restless();
   receiver_.run_answers();

@@ -63,7 +63,6 @@ handled record_receiver::receive_request(peer& from, std::span<const std::byte> 
   if (!take_request(bytes, what) || !comes_from(from, what.source_qpn)) return handled::broken;
   const bool acknowledged = rules_of(what.transport).acknowledged;
   if (acknowledged && !endpoint_state::room_for_answer(from)) return handled::keep;
-  const access_epoch::guard inside(state_.home.epoch());
   queue_pair* target = state_.home.find(what.destination_qpn);
   const auto silence = [&](reason why, std::uint32_t extra) {
     if (!acknowledged)
@@ -149,7 +148,6 @@ handled record_receiver::receive_fragment(peer& from, std::span<const std::byte>
   const auto header = take<fragment_header>(bytes);
   if (!header || !comes_from(from, header->source_qpn) || bytes.empty()) return handled::broken;
   if (!endpoint_state::room_for_answer(from)) return handled::keep;
-  const access_epoch::guard inside(state_.home.epoch());
   queue_pair* target = state_.home.find(header->destination_qpn);
   if (target == nullptr) return drop();
   const auto lock = try_for_a_while(target->receive_lock());
@@ -166,7 +164,6 @@ handled record_receiver::receive_fragment(peer& from, std::span<const std::byte>
 handled record_receiver::receive_answer(peer& from, std::span<const std::byte> bytes) noexcept {
   const auto taken = take_answer(bytes);
   if (!taken || !comes_from(from, taken->to.source_qpn)) return handled::broken;
-  const access_epoch::guard inside(state_.home.epoch());
   queue_pair* asked = state_.home.find(taken->to.destination_qpn);
   if (asked == nullptr) return drop();
   const auto lock = try_for_a_while(asked->send_lock());
@@ -184,7 +181,6 @@ handled record_receiver::receive_answer(peer& from, std::span<const std::byte> b
 handled record_receiver::receive_data(peer& from, std::span<const std::byte> bytes) noexcept {
   const auto header = take<fragment_header>(bytes);
   if (!header || !comes_from(from, header->source_qpn)) return handled::broken;
-  const access_epoch::guard inside(state_.home.epoch());
   queue_pair* asked = state_.home.find(header->destination_qpn);
   if (asked == nullptr) return drop();
   const auto lock = try_for_a_while(asked->send_lock());

@@ -13,7 +13,7 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time. Takes access epochs and locks of queue pairs.
+/// Threads: one thread at a time. `receive` wants an access epoch. Takes locks of queue pairs.
 class record_receiver {
  public:
   explicit record_receiver(endpoint_state& state) noexcept

@@ -2,7 +2,6 @@
 #include "softdev/fabric/endpoint.hpp"
 
 #include <mutex>
-#include <new>
 
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/route.hpp"
@@ -64,15 +63,6 @@ void fabric_endpoint::end_run(queue_pair& sender) noexcept {
   if (connection* by = state_.connection_of(sender.number())) ring_sender::announce(*by);
 }
 
-/// Returns nullptr if memory is exhausted.
-std::shared_ptr<peer> fabric_endpoint::try_connect(std::uint32_t slot) noexcept {
-  try {
-    return state_.neighbours.connect(slot);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-
 /// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
 void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
                                 const message& what) noexcept {
@@ -83,7 +73,7 @@ void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
   by.search.tried = true;
   by.search.psn = what.psn;
   ring_sender::announce(by);
-  by.to = try_connect(slot);
+  by.to = state_.try_connect(slot);
   by.sent.partly = false;
   if (by.to == nullptr) return;
   if (by.to->state() == peer_state::connecting)
@@ -231,7 +221,7 @@ bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
   if (mine->to->state() != peer_state::dead) return true;
   if (is_out_of_reach(mine->to->end())) {
     // Descriptors or memory may come back. The requests' own timeouts say when it is enough.
-    auto again = try_connect(mine->to->slot());
+    auto again = state_.try_connect(mine->to->slot());
     if (again == nullptr) return false;
     mine->to = std::move(again);
   } else {

@@ -69,7 +69,6 @@ class fabric_endpoint final : public remote_path {
   [[nodiscard]] response submit_to_paired(queue_pair& sender, connection& by, const message& what,
                                           std::span<const segment> local,
                                           bool earlier_done) noexcept;
-  [[nodiscard]] std::shared_ptr<peer> try_connect(std::uint32_t slot) noexcept;
   void find_peer(const queue_pair& sender, connection& by, const message& what) noexcept;
   void run_blocked(const link::receive_lock& held) noexcept;
   void run_waiting_for(std::uint32_t slot, const link::receive_lock& held) noexcept;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/fabric/endpoint_state.hpp"
 
+#include <new>
+
 #include "softdev/core/route.hpp"
 #include "softdev/core/transport/rules.hpp"
 
@@ -10,6 +12,14 @@ endpoint_state::endpoint_state(engine& of, link& to)
     : home(of),
       neighbours(to),
       connections(new std::unique_ptr<connection>[limits::queue_pair_indices]) {}
+
+std::shared_ptr<peer> endpoint_state::try_connect(std::uint32_t slot) noexcept {
+  try {
+    return neighbours.connect(slot);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 
 bool endpoint_state::room_for_answer(peer& to) noexcept {
   if (to.has_room(longest_answers)) return true;

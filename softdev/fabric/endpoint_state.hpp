@@ -51,6 +51,9 @@ struct endpoint_state {
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
     return home.find(number_at(neighbours.slot(), index));
   }
+  /// Returns the process of a slot, with which pairing begins if it is new. Returns nullptr if
+  /// memory is exhausted: try again later.
+  [[nodiscard]] std::shared_ptr<peer> try_connect(std::uint32_t slot) noexcept;
   void wait_for_room(const queue_pair& which, const peer& to) noexcept {
     waiting.insert(to.slot(), index_of(which));
   }

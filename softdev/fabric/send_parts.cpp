@@ -2,7 +2,10 @@
 #include "softdev/fabric/send_parts.hpp"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
+#include "softdev/core/route.hpp"
 #include "softdev/fabric/records.hpp"
 #include "softdev/fabric/send_ring.hpp"
 
@@ -14,22 +17,30 @@ std::uint32_t longest_part(const peer& to, transport kind) noexcept {
   return std::min(payload_bytes, to.max_record() / 2 - request_bytes(kind, opcode::rdma_write));
 }
 
-/// The process that has the queue pair `qpn`; contact is made with one that is new.
-peer& part_sender::find_peer(const queue_pair& sender, connection& by, std::uint32_t qpn) noexcept {
+/// Returns the process that has the queue pair `qpn`; pairing begins with one that is new. Returns
+/// nullptr if memory is exhausted.
+peer* part_sender::find_peer(const queue_pair& sender, connection& by, std::uint32_t qpn) noexcept {
   const std::uint32_t slot = slot_of_number(qpn);
   // In the order of their slots.
   const auto at =
       std::ranges::lower_bound(by.peers, slot, {}, [](const auto& e) { return e->slot(); });
-  if (at != by.peers.end() && (*at)->slot() == slot) return **at;
-  peer& found = **by.peers.insert(at, state_.neighbours.connect(slot));
-  if (found.state() == peer_state::connecting)
+  if (at != by.peers.end() && (*at)->slot() == slot) return at->get();
+  auto found = state_.try_connect(slot);
+  if (found == nullptr) return nullptr;
+  if (found->state() == peer_state::connecting)
     state_.home.ring(sender);  // wakes who services the link
-  return found;
+  try {
+    return by.peers.insert(at, std::move(found))->get();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 response part_sender::send(queue_pair& sender, connection& by, const message& what,
                            std::span<const segment> local) noexcept {
-  peer& to = find_peer(sender, by, what.destination_qpn);
+  peer* const known = find_peer(sender, by, what.destination_qpn);
+  if (known == nullptr) return without_answer(reason::peer_unreachable, what);
+  peer& to = *known;
   if (to.state() == peer_state::connecting) state_.wait_for_room(sender, to);
   switch (to.state()) {
     case peer_state::connecting:

@@ -25,7 +25,7 @@ class part_sender {
   void tell_lost(queue_pair& which, connection& mine) noexcept;
 
  private:
-  [[nodiscard]] peer& find_peer(const queue_pair& sender, connection& by,
+  [[nodiscard]] peer* find_peer(const queue_pair& sender, connection& by,
                                 std::uint32_t qpn) noexcept;
   [[nodiscard]] response push(queue_pair& sender, peer& to, const message& what,
                               std::span<const segment> local) noexcept;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/unit/softdev/fabric/device_pair.hpp"
+#include "tests/unit/softdev/failing_allocations.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -207,6 +208,39 @@ TEST(srd_processes, killed_peer_fails_only_requests_to_that_peer) {
   EXPECT_EQ(end.qp->state(), queue_pair_state::rts);
   EXPECT_TRUE(local.holds(1, 1000, 100, 0));
 }
+
+#ifdef VERBENA_FAILS_ALLOCATIONS
+TEST(srd_processes, first_request_without_memory_is_tried_again) {
+  std::uint32_t failing = 0;
+  for (bool failed = true; failed;) {
+    device_pair pair({}, transport::srd);
+    for (end_point* end : {pair.a, pair.b}) connect(*end->qp, connection_to(0));
+    const shared_buffer source(pair.left, memory_kind::ordinary, 64, 1);
+    const shared_buffer target(pair.right, memory_kind::ordinary, 64, 2);
+    const send_request request{.opcode = opcode::rdma_write,
+                               .flags = signaled,
+                               .remote_address = target.address(),
+                               .remote_key = target.key()};
+    const datagram_destination to{
+        .address = {}, .qpn = pair.b->qp->number(), .qkey = 0x1234, .known = true};
+    const std::vector<sge> data{source.slice(0, 64)};
+    fail_allocation(++failing);
+    const int posted = testing::post_to(*pair.a->qp, request, to, data);
+    failed = permit_allocations() >= failing;
+    ASSERT_EQ(posted, 0);
+    std::vector<completion> done;
+    EXPECT_TRUE(pair.until([&] {
+      virtual_now += 10'000;
+      for (const completion& one : drain(*pair.a->sent)) done.push_back(one);
+      return !done.empty();
+    }));
+    ASSERT_EQ(done.size(), 1U);
+    EXPECT_EQ(done.front().status, completion_status::success);
+    EXPECT_TRUE(target.holds(1, 0, 64, 0));
+  }
+  EXPECT_GT(failing, 3U);  // the process, its place in the table, its place in the connection
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(all, srd_routes,
                          ::testing::Values(route_policy::automatic, route_policy::no_cma,

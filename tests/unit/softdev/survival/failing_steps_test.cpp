@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "tests/unit/campaign_seed.hpp"
-#include "tests/unit/softdev/survival/failing_allocations.hpp"
+#include "tests/unit/softdev/failing_allocations.hpp"
 #include "tests/unit/softdev/survival/scenario.hpp"
 #include "tests/unit/softdev/survival/steps.hpp"
 #include "tests/unit/softdev/survival/traffic.hpp"

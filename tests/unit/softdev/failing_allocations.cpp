@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/unit/softdev/survival/failing_allocations.hpp"
+#include "tests/unit/softdev/failing_allocations.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -9,8 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-
-#include "verbena/base/sanitizers.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -75,8 +73,7 @@ bool allocation_fails(const void* caller) {
 
 }  // namespace verbena::softdev::testing
 
-// Sanitizers have their own allocators.
-#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER) && defined(__GLIBC__)
+#ifdef VERBENA_FAILS_ALLOCATIONS
 
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)

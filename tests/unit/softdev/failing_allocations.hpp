@@ -4,6 +4,13 @@
 
 #include <cstdint>
 
+#include "verbena/base/sanitizers.hpp"
+
+// Sanitizers have their own allocators.
+#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER) && defined(__GLIBC__)
+#define VERBENA_FAILS_ALLOCATIONS
+#endif
+
 namespace verbena::softdev::testing {
 
 /// Makes the allocation `last` (from 1) from now on fail with ENOMEM, in whichever thread it is.

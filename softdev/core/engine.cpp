@@ -13,9 +13,6 @@
 namespace verbena::softdev {
 namespace {
 
-/// Numbers of destroyed queue pairs are not used again before so many others were destroyed.
-constexpr std::size_t quarantined = 1024;
-
 error not_created(const std::string& text) {
   return error::invalid_argument("ibv_create_qp", "software device", text);
 }
@@ -89,11 +86,10 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
   VERBENA_TRY_VOID(check(options));
   const std::lock_guard lock(creation_);
   const std::size_t usable = max_queue_pairs();
-  while (!quarantine_.empty() &&
-         (quarantine_.size() > quarantined || live_ + quarantine_.size() >= usable)) {
-    const std::uint32_t index = quarantine_.front();
-    quarantine_.pop_front();
-    reserved_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+  while (live_ + quarantine_.size() >= usable) {
+    const auto oldest = quarantine_.take_oldest();
+    if (!oldest) break;
+    release_index(*oldest);
   }
   if (live_ >= usable)
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device",
@@ -112,7 +108,11 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
   return created;
 }
 
-void engine::destroy(queue_pair* which) {
+void engine::release_index(std::uint32_t index) noexcept {
+  reserved_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+}
+
+void engine::destroy(queue_pair* which) noexcept {
   const std::uint32_t index = index_of_number(which->number());
   VERBENA_ASSERT(find(which->number()) == which, "a queue pair is destroyed by its engine, once");
   queue_pairs_[index].store(nullptr);
@@ -128,7 +128,7 @@ void engine::destroy(queue_pair* which) {
   timers_.cancel(index);
   const std::lock_guard lock(creation_);
   --live_;
-  quarantine_.push_back(index);
+  if (const auto oldest = quarantine_.add(index)) release_index(*oldest);
 }
 
 template <class Action>
@@ -169,7 +169,7 @@ result<std::uint32_t> engine::register_region(const memory_region& region) {
   return key;
 }
 
-bool engine::deregister_region(std::uint32_t key) {
+bool engine::deregister_region(std::uint32_t key) noexcept {
   if (!regions_.invalidate(key)) return false;
   epoch_.synchronize();
   regions_.release(key);

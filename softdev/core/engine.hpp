@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "softdev/core/multicast_groups.hpp"
 #include "softdev/core/port_state.hpp"
 #include "softdev/core/process_slot.hpp"
+#include "softdev/core/quarantine.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/remote_path.hpp"
 #include "softdev/core/types.hpp"
@@ -46,7 +46,7 @@ struct engine_options {
   remote_path* remote = nullptr;        ///< to other processes; may be set later, once
 };
 
-/// Threads: thread-safe. Only creation, registration and their reverse allocate or block.
+/// Threads: thread-safe. Only creation and registration allocate; they and their reverse may block.
 class engine {
  public:
   explicit engine(const engine_options& options);
@@ -58,8 +58,8 @@ class engine {
   /// max_queue_pairs() exist. The queue pair lives until `destroy`.
   [[nodiscard]] result<queue_pair*> create(const queue_pair_options& options);
   /// Waits for those who use the queue pair, then destroys it. Its completions that were not polled
-  /// stay. No batch may be open on it.
-  void destroy(queue_pair* which);
+  /// stay. Its number is not used again soon. No batch may be open on it.
+  void destroy(queue_pair* which) noexcept;
 
   /// Registers memory and returns the key (lkey and rkey). O(1). Errors: `invalid_argument` for
   /// remote_write or remote_atomic without local_write, or a range that wraps; ENOMEM when
@@ -67,7 +67,7 @@ class engine {
   [[nodiscard]] result<std::uint32_t> register_region(const memory_region& region);
   /// Ends a registration: when it returns, no thread of this process touches the memory through it.
   /// False when the key is not registered.
-  bool deregister_region(std::uint32_t key);
+  bool deregister_region(std::uint32_t key) noexcept;
   /// Gives a key another region: when it returns, no thread of this process touches anything
   /// through the old one, and accesses in between were refused. Errors: `invalid_argument` as
   /// above, and then nothing has changed, or for a key that is not registered.
@@ -128,6 +128,7 @@ class engine {
   [[nodiscard]] bool run(std::uint32_t index) noexcept;
   void wake() noexcept;
   [[nodiscard]] std::uint32_t free_number();
+  void release_index(std::uint32_t index) noexcept;
   template <class Action>
   void for_each_send_side(Action action);
 
@@ -146,7 +147,7 @@ class engine {
   deadline_queue timers_{limits::queue_pair_indices};
   std::mutex creation_;
   std::uint32_t live_ = 0;
-  std::deque<std::uint32_t> quarantine_;
+  quarantine quarantine_;                      ///< indices of destroyed queue pairs
   std::unique_ptr<std::uint64_t[]> reserved_;  ///< indices in use or in quarantine
   std::uint32_t created_ = 0;
   std::uint32_t faults_added_ = 0;

@@ -12,7 +12,6 @@
 
 namespace verbena::softdev {
 namespace {
-constexpr std::size_t quarantined_keys = 1024;
 
 bool writes(access_flags needed) noexcept {
   return !(needed & (access_flags(access::local_write) | access_flags(access::remote_write) |
@@ -54,16 +53,13 @@ bool memory_region_table::invalidate(std::uint32_t key) noexcept {
   return true;
 }
 
-void memory_region_table::release(std::uint32_t key) {
+void memory_region_table::release(std::uint32_t key) noexcept {
   const std::lock_guard lock(lock_);
   const slot& place = slot_of(key);
   VERBENA_ASSERT(place.taken && place.last_key == key && place.key.load() == 0,
                  "a key is invalidated before it is released");
   count_.fetch_sub(1, std::memory_order_relaxed);
-  quarantine_.push_back(key);
-  if (quarantine_.size() <= quarantined_keys) return;
-  slot_of(quarantine_.front()).taken = false;
-  quarantine_.pop_front();
+  if (const auto oldest = quarantine_.add(key)) slot_of(*oldest).taken = false;
 }
 
 void memory_region_table::restore(std::uint32_t key, const memory_region& region) noexcept {

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 
 #include "softdev/core/failure.hpp"
+#include "softdev/core/quarantine.hpp"
 #include "softdev/core/region_check.hpp"
 #include "softdev/core/spin_lock.hpp"
 #include "softdev/core/types.hpp"
@@ -32,7 +32,7 @@ struct memory_region {
 /// among the living and the last 1024 dead.
 ///
 /// Threads: thread-safe. Lookups take no lock, and what they return stays valid while the caller is
-/// inside an `access_epoch`; only `add` and `remove` allocate or lock.
+/// inside an `access_epoch`. Allocates only when it is made.
 class memory_region_table {
  public:
   memory_region_table();
@@ -46,7 +46,7 @@ class memory_region_table {
   /// The caller waits for the others (access_epoch::synchronize), then calls `release`.
   [[nodiscard]] bool invalidate(std::uint32_t key) noexcept;
   /// Puts an invalidated key into quarantine.
-  void release(std::uint32_t key);
+  void release(std::uint32_t key) noexcept;
   /// Makes an invalidated key usable again, for another region. The caller has waited as above.
   void restore(std::uint32_t key, const memory_region& region) noexcept;
 
@@ -102,7 +102,7 @@ class memory_region_table {
   std::unique_ptr<slot[], free_deleter> slots_;
   std::atomic<std::uint32_t> count_{0};
   spin_lock lock_;
-  std::deque<std::uint32_t> quarantine_;
+  quarantine quarantine_;  ///< keys of ended registrations
 };
 
 }  // namespace verbena::softdev

@@ -55,7 +55,7 @@ struct arena_registry::backing {
       : owner(registry), id(new_id), fd(std::move(new_fd)), bytes(size) {}
   ~backing() {
     owner.backings_.erase(id);
-    owner.retired_.push_back(id);
+    owner.retired_.push_back(id);  // make_backing() has made room
   }
   backing(const backing&) = delete;
   backing& operator=(const backing&) = delete;
@@ -116,6 +116,9 @@ result<std::shared_ptr<arena_registry::backing>> arena_registry::make_backing(st
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return error::from_errno(errno, "fcntl(F_ADD_SEALS)", "verbena-memory");
   }
+  // A backing goes without an allocation, because it goes in destructors.
+  const std::size_t most_retired = retired_.size() + backings_.size() + 1;
+  if (retired_.capacity() < most_retired) retired_.reserve(2 * most_retired);
   const std::uint64_t id = next_arena_++;
   auto store = std::make_shared<backing>(*this, id, std::move(fd), bytes);
   backings_.emplace(id, store);
@@ -236,12 +239,11 @@ void arena_registry::release(const void* memory) {
   --at->second.uses;
 }
 
-result<arena_registry::allocated_range> arena_registry::range_of(const void* memory) {
+std::optional<arena_registry::allocated_range> arena_registry::range_of(
+    const void* memory) noexcept {
   const std::lock_guard lock(mutex_);
   const auto at = find(memory);
-  if (at == allocations_.end()) {
-    return error::invalid_argument("replace_pages", "memory", "it is not shareable memory");
-  }
+  if (at == allocations_.end()) return std::nullopt;
   return allocated_range{at->first, at->second.bytes};
 }
 
@@ -284,7 +286,11 @@ std::optional<arena_registry::share> arena_registry::share_arena(std::uint64_t a
 
 std::vector<std::uint64_t> arena_registry::take_retired() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(retired_, {});
+  if (retired_.empty()) return {};
+  std::vector<std::uint64_t> next;
+  next.reserve(2 * backings_.size());
+  next.swap(retired_);
+  return next;
 }
 
 std::size_t arena_registry::size() const {

@@ -46,12 +46,12 @@ class arena_registry {
   [[nodiscard]] std::optional<arena_location> acquire(const void* memory, std::size_t bytes);
   void release(const void* memory);
 
-  /// The allocation around `memory`; `invalid_argument` for ordinary memory.
+  /// The allocation around `memory`; nullopt for ordinary memory.
   struct allocated_range {
     std::uint64_t address = 0;
     std::uint64_t length = 0;
   };
-  [[nodiscard]] result<allocated_range> range_of(const void* memory);
+  [[nodiscard]] std::optional<allocated_range> range_of(const void* memory) noexcept;
 
   /// Moves the allocation around `memory` to fresh pages at the same addresses, with the same
   /// content; a process that mapped the old pages keeps those alone. Used when a stopped peer holds

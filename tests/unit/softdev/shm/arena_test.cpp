@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/softdev/failing_allocations.hpp"
+
 namespace verbena::softdev {
 namespace {
 
@@ -50,6 +52,27 @@ TEST(arena, reallocated_pages_are_zeroed) {
   EXPECT_EQ(arenas.free(again), 0);
   EXPECT_EQ(arenas.free(keep), 0);
 }
+
+#ifdef VERBENA_FAILS_ALLOCATIONS
+TEST(arena, freeing_memory_and_asking_for_regions_allocate_nothing) {
+  arena_registry arenas;
+  std::vector<void*> all;
+  // With as many arenas as allocations, because they are large.
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 20; ++i) all.push_back(arenas.allocate(300'000, pages::normal).value());
+    static_cast<void>(arenas.take_retired());
+    testing::fail_allocation(1);
+    const bool local_is_ordinary = !arenas.range_of(&round);
+    int failures = 0;
+    for (void* each : all) failures += arenas.free(each) != 0 ? 1 : 0;
+    EXPECT_EQ(testing::permit_allocations(), 0U);
+    EXPECT_TRUE(local_is_ordinary);
+    EXPECT_EQ(failures, 0);
+    EXPECT_EQ(arenas.take_retired().size(), all.size());
+    all.clear();
+  }
+}
+#endif
 
 TEST(arena, invalid_allocation_is_refused) {
   arena_registry arenas;

@@ -227,7 +227,7 @@ result<registered_region> host::reregister_region(const registered_region& old,
   return made;
 }
 
-void host::deregister_region(const registered_region& region) {
+void host::deregister_region(const registered_region& region) noexcept {
   link_->segment().withdraw_region(region.key);
   link_->fence_memory(region.memory);
   engine_->deregister_region(region.key);

@@ -67,7 +67,7 @@ class host final : private engine_observer, private progress_work {
                                                             const memory_region& region);
   /// Ends a registration: when it returns, neither this process nor a peer touches the memory
   /// through it. Blocks while one does.
-  void deregister_region(const registered_region& region);
+  void deregister_region(const registered_region& region) noexcept;
 
   // Multicast groups; host_groups.cpp
 

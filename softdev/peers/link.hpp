@@ -173,12 +173,12 @@ class link {
   /// peer that takes more than link_options::section_timeout. Do not call it while holding
   /// a lock that receive handlers or posting threads need, nor from a receive handler, nor inside
   /// an active section.
-  [[nodiscard]] fence_outcome fence(deadline until) { return fence_.wait(until); }
+  [[nodiscard]] fence_outcome fence(deadline until) noexcept { return fence_.wait(until); }
   /// The same for the end of a region at `memory`: when a peer is inside that is stopped, or whose
   /// pairing was ended for it, and the memory is shareable, its pages are replaced and all regions
   /// that lie there are corrected. Such a peer, once continued, must find that its region
   /// changed (peer_segment::is_current) and do its access again by another route.
-  void fence_memory(const void* memory) { fence_.wait_for_memory(memory); }
+  void fence_memory(const void* memory) noexcept { fence_.wait_for_memory(memory); }
 
   [[nodiscard]] link_counters counters() const noexcept { return requests_.counters(); }
 

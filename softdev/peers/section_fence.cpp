@@ -8,8 +8,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <new>
-#include <string>
 
 #include "verbena/base/log.hpp"
 
@@ -56,16 +57,32 @@ class pauses {
   int count_ = 0;
 };
 
-void complain(const peer& about) {
-  log(log_level::warning,
-      "soft0: process " + std::to_string(about.pid()) +
-          " has been accessing this process's memory for more than a second; deregistration waits "
-          "until it finishes or exits, for some seconds (is it stopped?)");
+// A fence cannot fail, so its messages are made without an allocation.
+constexpr std::size_t longest_message = 320;
+
+void complain(const peer& about) noexcept {
+  std::array<char, longest_message> line{};
+  std::snprintf(line.data(), line.size(),
+                "soft0: process %d has been accessing this process's memory for more than a "
+                "second; deregistration waits until it finishes or exits, for some seconds (is it "
+                "stopped?)",
+                static_cast<int>(about.pid()));
+  log(log_level::warning, line.data());
+}
+
+void say_that_pairing_ended(const peer& with, std::chrono::milliseconds waited) noexcept {
+  std::array<char, longest_message> line{};
+  std::snprintf(line.data(), line.size(),
+                "soft0: the pairing with process %d was ended: it has been accessing this "
+                "process's memory for more than %lld ms; if it was stopped, it may still write "
+                "ordinary memory when it continues",
+                static_cast<int>(with.pid()), static_cast<long long>(waited.count()));
+  log(log_level::error, line.data());
 }
 }  // namespace
 
 /// A fence cannot fail: if memory is exhausted, it waits until there is some.
-std::vector<section_fence::lane_mark> section_fence::marks() const {
+std::vector<section_fence::lane_mark> section_fence::marks() const noexcept {
   for (;;) {
     try {
       // A peer that answered our hello may use memory before we have read its answer.
@@ -90,19 +107,16 @@ std::vector<section_fence::lane_mark> section_fence::odd_lanes() const {
   return odd;
 }
 
-void section_fence::give_up_waiting(const std::vector<lane_mark>& left) {
+void section_fence::give_up_waiting(const std::vector<lane_mark>& left) noexcept {
   for (const lane_mark& mark : left) {
     if (!mark.of->give_up_waiting()) continue;
     how_.requests.request_burial(*mark.of);
-    log(log_level::error,
-        "soft0: the pairing with process " + std::to_string(mark.of->pid()) +
-            " was ended: it has been accessing this process's memory for more than " +
-            std::to_string(how_.section_timeout.count()) +
-            " ms; if it was stopped, it may still write ordinary memory when it continues");
+    say_that_pairing_ended(*mark.of, how_.section_timeout);
   }
 }
 
-section_fence::wait_end section_fence::wait_for_marks(stopped_peers stopped, deadline until) {
+section_fence::wait_end section_fence::wait_for_marks(stopped_peers stopped,
+                                                      deadline until) noexcept {
   auto left = marks();
   const auto started = std::chrono::steady_clock::now();
   bool complained = false;
@@ -132,12 +146,12 @@ section_fence::wait_end section_fence::wait_for_marks(stopped_peers stopped, dea
   return end;
 }
 
-fence_outcome section_fence::wait(deadline until) {
+fence_outcome section_fence::wait(deadline until) noexcept {
   const wait_end end = wait_for_marks(stopped_peers::wait_for, until);
   return end == wait_end::timed_out ? fence_outcome::timed_out : fence_outcome::clear;
 }
 
-void section_fence::wait_for_memory(const void* memory) {
+void section_fence::wait_for_memory(const void* memory) noexcept {
   const bool shareable = how_.arenas.range_of(memory).has_value();
   const auto stopped = shareable ? stopped_peers::pass_over : stopped_peers::wait_for;
   const wait_end end = wait_for_marks(stopped, deadline::never());
@@ -146,22 +160,33 @@ void section_fence::wait_for_memory(const void* memory) {
   if (!replace_pages_of(memory)) static_cast<void>(wait(deadline::never()));
 }
 
-bool section_fence::replace_pages_of(const void* memory) {
+bool section_fence::replace_pages_of(const void* memory) noexcept {
   const auto range = how_.arenas.range_of(memory);
   if (!range) return false;
   // Nobody may begin an access to any region of these pages while they move, and who is inside must
   // have left, unless it is stopped.
   how_.segment.freeze_regions(range->address, range->length);
   static_cast<void>(wait_for_marks(stopped_peers::pass_over, deadline::never()));
-  const auto moved = how_.arenas.replace_pages(memory);
+  const auto moved = move_pages(memory);
   if (moved) {
     how_.segment.rebind_regions(moved->address, moved->length, moved->arena, moved->arena_base);
   } else {
     how_.segment.thaw_regions(range->address, range->length);
-    log(log_level::warning, "soft0: " + moved.error().message());
   }
   how_.requests.request();
   return moved.has_value();
+}
+
+/// Returns nullopt, and logs why, if the pages are where they were.
+std::optional<arena_registry::replaced> section_fence::move_pages(const void* memory) noexcept {
+  try {
+    const auto moved = how_.arenas.replace_pages(memory);
+    if (moved) return *moved;
+    log(log_level::warning, "soft0: " + moved.error().message());
+  } catch (const std::bad_alloc&) {
+    log(log_level::warning, "soft0: shareable memory was not replaced: out of memory");
+  }
+  return std::nullopt;
 }
 
 }  // namespace verbena::softdev

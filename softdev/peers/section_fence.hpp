@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "softdev/peers/peer_table.hpp"
@@ -40,19 +41,20 @@ class section_fence {
   section_fence& operator=(const section_fence&) = delete;
 
   /// Waits until no peer is inside an active section that began before; link::fence().
-  [[nodiscard]] fence_outcome wait(deadline until);
+  [[nodiscard]] fence_outcome wait(deadline until) noexcept;
   /// The same for the end of a region at `memory`; link::fence_memory().
-  void wait_for_memory(const void* memory);
+  void wait_for_memory(const void* memory) noexcept;
 
  private:
   struct lane_mark;
   enum class stopped_peers : std::uint8_t { wait_for, pass_over };
   enum class wait_end : std::uint8_t { left, passed_over, timed_out };
-  [[nodiscard]] std::vector<lane_mark> marks() const;
+  [[nodiscard]] std::vector<lane_mark> marks() const noexcept;
   [[nodiscard]] std::vector<lane_mark> odd_lanes() const;
-  [[nodiscard]] wait_end wait_for_marks(stopped_peers stopped, deadline until);
-  void give_up_waiting(const std::vector<lane_mark>& left);
-  [[nodiscard]] bool replace_pages_of(const void* memory);
+  [[nodiscard]] wait_end wait_for_marks(stopped_peers stopped, deadline until) noexcept;
+  void give_up_waiting(const std::vector<lane_mark>& left) noexcept;
+  [[nodiscard]] bool replace_pages_of(const void* memory) noexcept;
+  [[nodiscard]] std::optional<arena_registry::replaced> move_pages(const void* memory) noexcept;
 
   const options how_;
 };

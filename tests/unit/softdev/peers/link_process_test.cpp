@@ -16,6 +16,7 @@
 #include "softdev/ipc/wake_sockets.hpp"
 #include "softdev/peers/link.hpp"
 #include "tests/unit/campaign_seed.hpp"
+#include "tests/unit/softdev/failing_allocations.hpp"
 #include "tests/unit/softdev/peers/link_pair.hpp"
 #include "tests/unit/softdev/peers/peer_process.hpp"
 #include "verbena/base/log.hpp"
@@ -352,6 +353,44 @@ TEST(link_process, peer_that_stays_inside_is_given_up_and_its_pages_are_replaced
   ASSERT_TRUE(send_record(*other, 1, 8, 1));
   EXPECT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }));
 }
+
+#ifdef VERBENA_FAILS_ALLOCATIONS
+TEST(link_process, fence_of_memory_ends_although_each_allocation_fails_once) {
+  link_options options;
+  options.section_timeout = 5ms;
+  const auto own = open_link(options);
+  constexpr std::size_t bytes = 4096;
+  void* const memory = own->arenas().allocate(bytes, arena_registry::pages::normal).value();
+  malicious_peer hostile(*own);
+  hostile.words().lanes_used = 1;
+  hostile.words().lanes[0].word = 1;
+  ASSERT_EQ(own->fence(deadline::never()), fence_outcome::clear);
+  ASSERT_EQ(hostile.seen_as->end(), peer_end::stayed_inside);
+  // Another region of the same memory, which stays.
+  const auto first = own->arenas().acquire(memory, bytes).value();
+  const auto address = reinterpret_cast<std::uint64_t>(memory);
+  ASSERT_TRUE(own->segment().publish_region({.key = 100,
+                                             .length = bytes,
+                                             .address = address,
+                                             .arena = first.arena,
+                                             .arena_offset = first.offset}));
+  const peer_segment seen(
+      map_shared(own->segment().fd(), public_segment_bytes, map_access::read_only).value());
+  std::uint32_t failing = 0;
+  for (bool failed = true; failed;) {
+    fail_allocation(++failing);
+    own->fence_memory(memory);
+    failed = permit_allocations() >= failing;
+    const auto now = own->arenas().acquire(memory, bytes).value();
+    own->arenas().release(memory);
+    region_record region;
+    ASSERT_EQ(seen.find_region(100, region), lookup::found) << "allocation " << failing;
+    EXPECT_EQ(region.arena, now.arena);
+    EXPECT_EQ(region.arena_offset, now.offset);
+  }
+  EXPECT_GT(failing, 3U);
+}
+#endif
 
 TEST(link_process, process_that_stays_inside_repeatedly_is_not_paired_again) {
   link_options options;

@@ -426,6 +426,7 @@ TEST(link, each_of_64_wake_channels_is_signaled_directly) {
   // The numbers differ by more than 64, so that a table of 64 places would not do.
   linked_pair pair;
   std::vector<wake_channels::created> all;
+  all.reserve(200);
   for (int i = 0; i < 200; ++i) all.push_back(pair.right->create_wake_channel().value());
   std::vector<wake_channels::created> used;
   for (std::size_t i = 0; i < all.size(); i += 4) used.push_back(all[i]);

@@ -6,6 +6,7 @@
 
 #include "tests/unit/campaign_seed.hpp"
 #include "tests/unit/softdev/fabric/device_pair.hpp"
+#include "tests/unit/softdev/failing_allocations.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -270,6 +271,40 @@ TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
   EXPECT_TRUE(region_of_peer.holds(2, 0, 4096, 0)) << "the region does not permit remote access";
 }
 INSTANTIATE_TEST_SUITE_P(in_a_ring, random_records, ::testing::Range(1U, 25U));
+
+#ifdef VERBENA_FAILS_ALLOCATIONS
+TEST(lost_peer, peer_that_memory_was_missing_for_is_not_kept_by_its_last_acknowledgement) {
+  bool lost = false;
+  for (std::uint32_t failing = 1; !lost; ++failing) {
+    ASSERT_LT(failing, 20U);
+    device_pair pair;
+    pair.connect_ends();
+    shared_buffer target(pair.left, memory_kind::shareable, 64, 1);
+    const shared_buffer source(pair.right, memory_kind::ordinary, 64, 2);
+    ASSERT_EQ(post_receive(*pair.a->qp, 1, {target.slice(0, 8)}), 0);
+    ASSERT_EQ(post(*pair.b->qp, {.flags = signaled}, {source.slice(0, 8)}), 0);
+    ASSERT_EQ(pair.wait_for(*pair.b->sent, 1).at(0).status, completion_status::success);
+    // The peer asks for the memory, and the answer finds no memory.
+    const send_request write{.opcode = opcode::rdma_write,
+                             .flags = signaled,
+                             .remote_address = target.address(),
+                             .remote_key = target.key()};
+    ASSERT_EQ(post(*pair.b->qp, write, {source.slice(0, 8)}), 0);
+    const std::weak_ptr<peer> first = pair.left.neighbours->find(pair.right.neighbours->slot());
+    fail_allocation(failing);
+    pair.left.turn();
+    static_cast<void>(permit_allocations());
+    const auto is_lost = [&] {
+      const auto known = first.lock();
+      return known == nullptr || known->end() == peer_end::out_of_resources;
+    };
+    lost = is_lost();
+    if (lost) {
+      EXPECT_TRUE(pair.until([&] { return first.expired(); }));
+    }
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace verbena::softdev::testing

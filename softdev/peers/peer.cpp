@@ -237,7 +237,11 @@ bool peer::may_be_inside() const noexcept {
   for_each_lane(their_lanes(), [&](std::uint32_t lane) {
     inside = inside || (their_lane(lane).load(std::memory_order_seq_cst) & 1U) != 0;
   });
-  return inside && !watch_.exited();
+  return inside && !is_gone();
+}
+
+bool peer::is_gone() const noexcept {
+  return watch_.watchable() ? watch_.exited() : state() == peer_state::dead;
 }
 
 void peer::take_channel(wake_channel_id id, unique_fd fd) {

@@ -210,7 +210,11 @@ class peer {
   [[nodiscard]] channel_slot* place_of_channel(wake_channel_id channel) noexcept;
   /// Sends what is queued as far as it goes.
   void flush_messages();
-  /// True when a thread of the peer is inside an active section, and the peer has not exited.
+  /// Returns whether the process has exited. If it cannot be watched (it is in another pid
+  /// namespace, or a descriptor was missing), returns whether the pairing has ended. Costs a system
+  /// call.
+  [[nodiscard]] bool is_gone() const noexcept;
+  /// True when a thread of the peer is inside an active section, and the peer is not gone.
   [[nodiscard]] bool may_be_inside() const noexcept;
   /// Ends the pairing of a peer that stays within a section: nothing waits for it any more. False
   /// when that was done before.

@@ -30,8 +30,7 @@ struct section_fence::lane_mark {
   /// True when nobody is there any more to be inside, or its word means nothing: costs a system
   /// call.
   [[nodiscard]] bool abandoned() const noexcept {
-    if (of->end() == peer_end::broken_protocol) return true;
-    return of->watch_.watchable() ? of->watch_.exited() : of->state() == peer_state::dead;
+    return of->end() == peer_end::broken_protocol || of->is_gone();
   }
 };
 

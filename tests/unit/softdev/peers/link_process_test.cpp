@@ -3,15 +3,24 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "softdev/ipc/wake_sockets.hpp"
 #include "softdev/peers/link.hpp"
@@ -352,6 +361,34 @@ TEST(link_process, peer_that_stays_inside_is_given_up_and_its_pages_are_replaced
   EXPECT_EQ(other->state(), peer_state::paired);
   ASSERT_TRUE(send_record(*other, 1, 8, 1));
   EXPECT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }));
+}
+
+/// Makes pidfd_open(2) fail with EMFILE in this process.
+bool forbid_watching_processes() {
+  std::array<sock_filter, 4> program{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EMFILE),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+TEST(link_process, dead_peer_that_cannot_be_watched_is_forgotten_although_inside) {
+  child owner([](int) {
+    if (!forbid_watching_processes()) return 2;
+    const auto own = open_link();
+    malicious_peer hostile(*own);
+    hostile.words().lanes_used = 1;
+    hostile.words().lanes[0].word = 1;
+    const std::weak_ptr<peer> seen = std::exchange(hostile.seen_as, nullptr);
+    hostile.connection.reset();
+    const bool forgotten = drive({own.get()}, [&] { return seen.expired(); });
+    return forgotten && !::testing::Test::HasFailure() ? 0 : 1;
+  });
+  EXPECT_EQ(owner.wait(), 0);
 }
 
 #ifdef VERBENA_FAILS_ALLOCATIONS

@@ -38,22 +38,28 @@ namespace {
 constexpr auto complain_after = 1s;
 constexpr auto patience = 50ms;  ///< with a stopped peer
 constexpr int quick_looks = 200;
+constexpr auto quick_time = 2ms;  ///< a yield takes some, if all processors are busy
 
 /// Pauses that grow from a yield to a millisecond: the peer's copy takes microseconds, unless it
 /// was descheduled or stopped.
 class pauses {
  public:
   void pause() noexcept {
-    if (++count_ < quick_looks) {
+    if (slow_) {
+      ::poll(nullptr, 0, 1);
+    } else {
       ::sched_yield();
-      return;
     }
-    ::poll(nullptr, 0, 1);
   }
-  [[nodiscard]] bool slow() const noexcept { return count_ >= quick_looks; }
+  /// Looks once more. Returns whether the peer takes longer than a copy.
+  [[nodiscard]] bool is_slow(std::chrono::steady_clock::duration waited) noexcept {
+    slow_ = slow_ || ++looks_ >= quick_looks || waited >= quick_time;
+    return slow_;
+  }
 
  private:
-  int count_ = 0;
+  int looks_ = 0;
+  bool slow_ = false;
 };
 
 // A fence cannot fail, so its messages are made without an allocation.
@@ -122,10 +128,11 @@ section_fence::wait_end section_fence::wait_for_marks(stopped_peers stopped,
   wait_end end = wait_end::left;
   for (pauses between; !left.empty(); between.pause()) {
     const auto waited = std::chrono::steady_clock::now() - started;
+    const bool slow = between.is_slow(waited);
     std::erase_if(left, [&](const lane_mark& mark) {
       if (mark.moved_on()) return true;
       const bool late = mark.of->may_write_late();
-      if (!late && (!between.slow() || mark.abandoned())) return between.slow();
+      if (!late && (!slow || mark.abandoned())) return slow;
       const bool may_pass = stopped == stopped_peers::pass_over && waited >= patience;
       if (!late && !(may_pass && is_stopped(mark.of->pid()))) return false;
       end = wait_end::passed_over;

@@ -266,11 +266,16 @@ class hostile_words : public ::testing::Test {
 
   void attack_again_and_again(std::uint32_t seed, attack_kind kind) {
     const int attacks = test::campaign_size(4, 40);
+    third_.check();  // it is paired
     const std::size_t descriptors = count_descriptors();
+    const std::string before = list_descriptors();
     std::mt19937 random(seed);
     for (int i = 0; i < attacks && !HasFailure(); ++i) attack(random(), kind);
     EXPECT_GT(words_, 100U);
-    EXPECT_TRUE(eventually([&] { return count_descriptors() <= descriptors; }));
+    EXPECT_TRUE(eventually([&] { return count_descriptors() <= descriptors; }))
+        << "descriptors before:\n"
+        << before << "and now:\n"
+        << list_descriptors();
     std::printf("%d attacks on %llu words in use: %llu garbage words, %d failed queue pairs\n",
                 attacks, static_cast<unsigned long long>(words_),
                 static_cast<unsigned long long>(written_), failures_);

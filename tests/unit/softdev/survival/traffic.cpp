@@ -223,6 +223,16 @@ std::size_t count_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all))) - 1;
 }
 
+std::string list_descriptors() {
+  std::string lines;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the iterator's own descriptor
+    lines += each.path().filename().string() + " " +
+             std::filesystem::read_symlink(each.path(), gone).string() + "\n";
+  }
+  return lines;
+}
+
 std::set<std::string> files_of_shared_memory() {
   std::set<std::string> names;
   for (const auto& each : std::filesystem::directory_iterator("/dev/shm"))

@@ -122,6 +122,8 @@ class third_process {
 [[nodiscard]] bool has_ended(pid_t child);
 /// Returns the number of open descriptors of this process.
 [[nodiscard]] std::size_t count_descriptors();
+/// Returns a line for each open descriptor: its number and target.
+[[nodiscard]] std::string list_descriptors();
 /// Returns the names in /dev/shm.
 [[nodiscard]] std::set<std::string> files_of_shared_memory();
 /// Polls `done` until it holds. Returns false after a timeout.

@@ -28,8 +28,8 @@ int host::meet_group_users() {
   if (!others) return others.error().code();
   const auto until = link::time_point::clock::now() + pairing_patience;
   while (std::ranges::any_of(*others, is_connecting) && link::time_point::clock::now() < until) {
-    thread_.wake();
     tend();
+    thread_.wake();  // it may have to tend at an earlier time now
     pollfd sockets{link_->service_fd(), POLLIN, 0};
     if (std::ranges::any_of(*others, is_connecting)) ::poll(&sockets, 1, between_looks_ms);
   }

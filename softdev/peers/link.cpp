@@ -92,7 +92,7 @@ std::shared_ptr<peer> link::connect(std::uint32_t slot) {
 }
 
 result<std::vector<std::shared_ptr<peer>>> link::meet_group_users() {
-  VERBENA_TRY(const std::vector<std::uint32_t> slots, groups_.meet());
+  VERBENA_TRY(const std::vector<std::uint32_t> slots, groups_.meet(peers_.slots_ever_used()));
   std::vector<std::shared_ptr<peer>> found;
   found.reserve(slots.size());
   for (const std::uint32_t other : slots) found.push_back(connect(other));

@@ -77,8 +77,8 @@ class link {
 
   /// Makes this process known, by a name, to all that use multicast groups from now on, and begins
   /// to pair with those that do: them. Of two such processes the later one finds the other, so
-  /// that all are paired. About a thousand system calls; does not block. Errors: the errno of
-  /// socket(2), bind(2) or listen(2).
+  /// that all are paired. The first call makes about four thousand system calls, later calls some
+  /// for each process that is or was a peer. Does not block. Errors: those of group_users::meet().
   [[nodiscard]] result<std::vector<std::shared_ptr<peer>>> meet_group_users();
   /// Puts the paired processes that may have a queue pair in the group into `out`, as far as there
   /// is room; returns how many. No system call, no allocation.

@@ -21,6 +21,7 @@ peer_table::entry peer_table::find_or_make_locked(std::uint32_t slot) {
   }
   place = own_.make_peer(slot);
   known_.insert(slot);
+  used_.insert(slot);
   return {place, true};
 }
 

@@ -33,6 +33,8 @@ class peer_table {
   [[nodiscard]] entry find_or_make(std::uint32_t slot);
   /// The same; a new one is also among the next take_new().
   [[nodiscard]] entry connect(std::uint32_t slot);
+  /// The slots in which there is or was a peer.
+  [[nodiscard]] const slot_set& slots_ever_used() const noexcept { return used_; }
   /// Appends those that connect() made since the last call to `out`.
   void take_new(std::vector<std::shared_ptr<peer>>& out);
   /// The peer of the slot that is not dead, if any.
@@ -69,6 +71,7 @@ class peer_table {
   mutable std::mutex mutex_;
   std::array<std::shared_ptr<peer>, slot_count> by_slot_;
   slot_set known_;  ///< where there is one
+  slot_set used_;   ///< where there is or was one
   std::vector<std::shared_ptr<peer>> new_;
   std::vector<std::shared_ptr<peer>> departed_;
 };

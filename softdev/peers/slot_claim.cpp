@@ -306,15 +306,25 @@ slot_holder find_slot_holder(std::uint32_t slot) noexcept {
   return {.pid = identify_peer(made.socket.get()).pid};
 }
 
-group_user_search::group_user_search() {
+result<group_user_search> group_user_search::begin() {
+  auto opened = name_table::open(if_missing::fail);
+  if (opened) return group_user_search(*std::move(opened));
+  if (is_lack_of_resources(opened.error().code())) return std::move(opened).error();
   // Without the table, nobody is found in private slots.
-  if (auto opened = name_table::open(if_missing::fail)) table_ = *std::move(opened);
+  return group_user_search(std::nullopt);
 }
 
-bool group_user_search::is_group_user(std::uint32_t slot) noexcept {
+bool group_user_search::is_group_user(std::uint32_t slot, int& failed) noexcept {
   const auto names = names_of(slot, table_);
   if (!names) return false;
-  if (!probe_) probe_ = new_local_socket().socket;
+  if (!probe_) {
+    socket_or_error made = new_local_socket();
+    if (made.error != 0) {
+      failed = made.error;
+      return false;
+    }
+    probe_ = std::move(made.socket);
+  }
   if (::connect(probe_.get(), names->groups.get(), names->groups.length()) != 0)
     return errno == EAGAIN;
   const unique_fd connected = std::move(probe_);

@@ -67,10 +67,14 @@ struct slot_holder {
 /// time.
 class group_user_search {
  public:
-  group_user_search();
-  [[nodiscard]] bool is_group_user(std::uint32_t slot) noexcept;
+  /// Errors: the errno of a lack of resources.
+  [[nodiscard]] static result<group_user_search> begin();
+  /// Sets `failed` to an errno if descriptors or memory are missing: then the answer is unknown.
+  [[nodiscard]] bool is_group_user(std::uint32_t slot, int& failed) noexcept;
 
  private:
+  explicit group_user_search(std::optional<name_table> table) noexcept : table_(std::move(table)) {}
+
   std::optional<name_table> table_;
   unique_fd probe_;  ///< not connected
 };

@@ -143,13 +143,4 @@ persona describe_host(persona_kind kind) {
   return result;
 }
 
-bool is_local_gid(const persona& known, std::span<const std::uint8_t, 16> gid) {
-  const auto same = [&](const gid_entry& entry) {
-    return std::equal(gid.begin(), gid.end(), entry.gid.begin());
-  };
-  if (std::any_of(known.gids.begin(), known.gids.end(), same)) return true;
-  const auto addresses = host_addresses();
-  return std::any_of(addresses.begin(), addresses.end(), same);
-}
-
 }  // namespace verbena::softdev

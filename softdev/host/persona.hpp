@@ -81,7 +81,4 @@ struct persona {
 /// Describes this host: identifier, interfaces, addresses. Reads files, asks the kernel, allocates.
 [[nodiscard]] persona describe_host(persona_kind kind = persona_kind::roce);
 
-/// True when `gid` is an address of this host now. Asks the kernel unless `known` has it.
-[[nodiscard]] bool is_local_gid(const persona& known, std::span<const std::uint8_t, 16> gid);
-
 }  // namespace verbena::softdev

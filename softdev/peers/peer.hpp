@@ -118,9 +118,8 @@ class peer {
   /// Longest payload of one record.
   [[nodiscard]] std::uint32_t max_record() const noexcept { return max_record_; }
   /// Reserves a record (ring_producer::try_reserve). When the ring is full, the peer is told to
-  /// wake us (the progress thread) when there is room, and room_returned() will say so.
-  /// `corrupt` ends the peer. `spare` bytes are left to records
-  /// that must not wait for others.
+  /// wake us (the progress thread) when there is room, and may_have_room() becomes true. `corrupt`
+  /// ends the peer. `spare` bytes are left to records that must not wait for others.
   [[nodiscard]] ring_producer::reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
                                                        std::uint32_t spare = 0) noexcept;
   /// Publishes the reserved record: the peer may see it at once.
@@ -168,10 +167,9 @@ class peer {
   [[nodiscard]] copy_outcome write(std::span<const iovec> local,
                                    std::span<const iovec> remote) noexcept;
 
-  /// For the code that owns queue pairs: one pointer of its own per peer. Thread-safe.
-  std::atomic<void*> attachment = nullptr;
-  /// And of datagrams to multicast groups: since when there was no room for one, 0 when there was;
-  /// and the receiver that had the one at the head of its ring last (under the receive lock).
+  /// For the code that owns queue pairs, of datagrams to multicast groups: since when there was no
+  /// room for one, 0 when there was; and the receiver that had the one at the head of its ring last
+  /// (under the receive lock).
   std::atomic<std::uint64_t> no_room_since = 0;
   std::uint32_t last_receiver = 0;
 

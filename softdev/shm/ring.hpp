@@ -79,14 +79,11 @@ class ring_producer {
 
   /// The consumer's position as last seen.
   [[nodiscard]] std::uint64_t consumed() const noexcept { return consumed_; }
-  /// Bytes that the consumer has not consumed yet, as last seen.
-  [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return head() - consumed_; }
   /// Where the next record begins.
   [[nodiscard]] std::uint64_t position() const noexcept { return head(); }
   /// Returns whether a record of `bytes` payload certainly fits. Thread-safe, also beside the
   /// thread that writes; false if the consumer's position makes no sense.
   [[nodiscard]] bool has_room(std::uint32_t bytes) const noexcept;
-  [[nodiscard]] std::uint64_t committed() const noexcept { return committed_; }
 
  private:
   [[nodiscard]] shared_u64& word(std::uint64_t position) noexcept;

@@ -138,15 +138,6 @@ bool public_segment::withdraw_region(std::uint32_t key) {
   return true;
 }
 
-bool public_segment::update_region(const region_record& region) {
-  if (region.key == 0) return false;
-  const std::lock_guard lock(regions_mutex_);
-  const std::uint32_t index = find(region.key);
-  if (index == region_entries) return false;
-  write(entry(index), region);
-  return true;
-}
-
 template <class Action>
 void public_segment::for_shareable(std::uint64_t address, std::uint64_t length, Action&& action) {
   const std::lock_guard lock(regions_mutex_);
@@ -179,11 +170,6 @@ void public_segment::rebind_regions(std::uint64_t address, std::uint64_t length,
     region.arena_offset = region.address - arena_base;
     write(at, region);
   });
-}
-
-std::uint32_t public_segment::region_count() const {
-  const std::lock_guard lock(regions_mutex_);
-  return used_count_;
 }
 
 queue_pair_line& public_segment::line(std::uint32_t qpn) noexcept {

@@ -54,8 +54,6 @@ class public_segment {
   /// Makes it invisible: when this returns, no reader finds the key any more (readers that found it
   /// before are waited for by link::fence). False when it was not published.
   bool withdraw_region(std::uint32_t key);
-  /// Changes the access, pd and range of a published region at once; false when not published.
-  bool update_region(const region_record& region);
   /// Makes all regions of shareable memory in [address, address+length) unreadable (peers find
   /// `busy`) until rebind_regions, for the time in which their pages move.
   void freeze_regions(std::uint64_t address, std::uint64_t length);
@@ -65,8 +63,6 @@ class public_segment {
   /// readable again. `arena_base` is the owner's address of the new arena's first byte.
   void rebind_regions(std::uint64_t address, std::uint64_t length, std::uint64_t arena,
                       std::uint64_t arena_base);
-  /// Regions published now.
-  [[nodiscard]] std::uint32_t region_count() const;
 
   /// Makes a queue pair visible or changes it (sequentially consistent, for link::fence).
   void publish_queue_pair(const queue_pair_record& queue_pair);

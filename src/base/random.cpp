@@ -2,27 +2,24 @@
 #include "verbena/base/random.hpp"
 
 #include <fcntl.h>
+#include <strings.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <new>
 
 #include "verbena/base/fd.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace {
-
-template <class T>
-T random_value() {
-  T value{};
-  fill_random(std::as_writable_bytes(std::span(&value, 1)));
-  return value;
-}
 
 // Reads what is left of `out` from a file. Returns whether all came.
 bool fill_from_file(const char* path, std::span<std::byte> out) noexcept {
@@ -75,6 +72,73 @@ void fill_without_getrandom(std::span<std::byte> out) {
         "getrandom(2) and /dev/urandom are not permitted; keys and numbers are made of the clock "
         "and the state of the process, and are easier to guess. Permit getrandom(2)");
   fill_from_state(out);
+}
+
+/// Random bytes for the next numbers, so that not each number costs a system call. They are in a
+/// page that the kernel clears in a child of fork (MADV_WIPEONFORK), also after a raw clone(2):
+/// parent and child never use the same bytes. Bytes are erased when they are used. Threads:
+/// thread-safe.
+class random_stock {
+ public:
+  /// The stock of the process; nullptr if the kernel cannot clear pages in a child.
+  static random_stock* of_process() noexcept {
+    static random_stock* const stock = make();
+    return stock;
+  }
+
+  /// Returns false if another thread is here, or if a signal handler has forked in the meantime and
+  /// this is the child: the caller then asks the kernel.
+  [[nodiscard]] bool take(std::span<std::byte> out) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    const leave_when_done leave{busy_};
+    std::uint32_t left = left_.load(std::memory_order_relaxed);
+    if (!is_filled_.load(std::memory_order_relaxed) || left < out.size()) {
+      is_filled_.store(true, std::memory_order_relaxed);  // first: see above
+      fill_random(bytes_);
+      left = capacity;
+    }
+    left -= static_cast<std::uint32_t>(out.size());
+    std::memcpy(out.data(), bytes_.data() + left, out.size());
+    ::explicit_bzero(bytes_.data() + left, out.size());
+    left_.store(left, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return is_filled_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t capacity = 256;  // the most that getrandom(2) never interrupts
+  struct leave_when_done {
+    std::atomic<bool>& busy;
+    ~leave_when_done() { busy.store(false, std::memory_order_release); }
+  };
+
+  random_stock() noexcept = default;
+  static random_stock* make() noexcept {
+    void* const page = ::mmap(nullptr, sizeof(random_stock), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return nullptr;
+    if (::madvise(page, sizeof(random_stock), MADV_WIPEONFORK) != 0) {
+      ::munmap(page, sizeof(random_stock));
+      return nullptr;
+    }
+    ::madvise(page, sizeof(random_stock), MADV_DONTDUMP);
+    return new (page) random_stock;
+  }
+
+  // A cleared page is an empty stock.
+  std::atomic<bool> busy_{false};
+  std::atomic<bool> is_filled_{false};
+  std::atomic<std::uint32_t> left_{0};
+  std::array<std::byte, capacity> bytes_{};
+};
+
+template <class T>
+T random_value() {
+  T value{};
+  const auto bytes = std::as_writable_bytes(std::span(&value, 1));
+  random_stock* const stock = random_stock::of_process();
+  if (stock == nullptr || !stock->take(bytes)) fill_random(bytes);
+  return value;
 }
 
 }  // namespace

@@ -15,9 +15,10 @@ namespace verbena::inline VERBENA_ABI {
 /// system call, or a few in the other cases.
 void fill_random(std::span<std::byte> out);
 
-/// Returns 32 random bits; see fill_random().
+/// Returns 32 random bits from the source of fill_random(). Thread-safe. Makes one system call for
+/// many numbers. A child of fork(2) never returns a number that its parent returns, too.
 [[nodiscard]] std::uint32_t random_u32();
-/// Returns 64 random bits; see fill_random().
+/// Returns 64 random bits; see random_u32().
 [[nodiscard]] std::uint64_t random_u64();
 
 }  // namespace verbena::inline VERBENA_ABI

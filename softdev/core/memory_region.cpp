@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: MIT
-// A key is random, and its low bits are its place in the table: a new key is drawn until its place
-// is free, so that a lookup is one access and needs no lock.
+// A key is random, and its low bits are its place in a table of numbers: a new key is drawn until
+// its place is free, so that a lookup searches nothing and needs no lock. The number at the place
+// is that of a slot. Slots are used again in the reverse order of their release, because memory
+// that was never touched costs a page fault, which is longer than a registration.
 #include "softdev/core/memory_region.hpp"
 
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/random.hpp"
 
 namespace verbena::softdev {
 namespace {
+constexpr std::uint32_t places = limits::max_regions * 2;
+static_assert((places & (places - 1)) == 0);
+/// The word of a place whose key must not be given out yet. (0: a free place; i + 1: slot i.)
+constexpr std::uint32_t in_quarantine = ~0U;
+
+/// Zeroed memory of which untouched pages cost nothing.
+template <class T>
+T* make_zeroed(std::size_t count) {
+  void* const memory = std::calloc(count, sizeof(T));
+  if (memory == nullptr) throw std::bad_alloc();
+  return static_cast<T*>(memory);
+}
 
 bool writes(access_flags needed) noexcept {
   return !(needed & (access_flags(access::local_write) | access_flags(access::remote_write) |
@@ -20,75 +35,106 @@ bool writes(access_flags needed) noexcept {
 }
 }  // namespace
 
-void memory_region_table::free_deleter::operator()(slot* slots) const noexcept { std::free(slots); }
+struct memory_region_table::slot {
+  std::atomic<std::uint32_t> key;  ///< 0 while nothing may be accessed
+  std::uint32_t given_key;         ///< also after invalidate(); 0: the slot is free
+  std::uint32_t next_free;         ///< 1 + the next free slot
+  memory_region region;
+};
 
-// calloc: places that are never used are never touched.
-memory_region_table::memory_region_table()
-    : slots_(static_cast<slot*>(std::calloc(places_, sizeof(slot)))) {
-  if (!slots_) throw std::bad_alloc();
+void memory_region_table::free_deleter::operator()(void* memory) const noexcept {
+  std::free(memory);
 }
+
+memory_region_table::memory_region_table()
+    : places_(make_zeroed<place>(places)), slots_(make_zeroed<slot>(limits::max_regions)) {}
 memory_region_table::~memory_region_table() = default;
+
+memory_region_table::place& memory_region_table::place_of(std::uint32_t key) const noexcept {
+  return places_[key & (places - 1)];
+}
+
+memory_region_table::slot* memory_region_table::slot_of(std::uint32_t key) const noexcept {
+  const std::uint32_t number = place_of(key).load(std::memory_order_relaxed) - 1;
+  if (key == 0 || number >= limits::max_regions) return nullptr;
+  slot& found = slots_[number];
+  return found.given_key == key ? &found : nullptr;
+}
+
+std::uint32_t memory_region_table::unused_key() const {
+  for (;;) {
+    const std::uint32_t key = random_u32();
+    if (key != 0 && key != ~0U && place_of(key).load(std::memory_order_relaxed) == 0) return key;
+  }
+}
 
 std::uint32_t memory_region_table::add(const memory_region& region) {
   const std::lock_guard lock(lock_);
   if (count_.load(std::memory_order_relaxed) >= limits::max_regions) return 0;
-  for (;;) {
-    const std::uint32_t key = random_u32();
-    slot& place = slot_of(key);
-    if (key == 0 || key == ~0U || place.taken || place.last_key == key) continue;
-    place.taken = true;
-    place.last_key = key;
-    place.region = region;
-    place.key.store(key);
-    count_.fetch_add(1, std::memory_order_relaxed);
-    return key;
-  }
+  const std::uint32_t key = unused_key();
+  const bool reused = free_slot_ != 0;
+  const std::uint32_t number = reused ? free_slot_ - 1 : fresh_slot_++;
+  slot& taken = slots_[number];
+  if (reused) free_slot_ = taken.next_free;
+  taken.given_key = key;
+  taken.region = region;
+  taken.key.store(key);
+  place_of(key).store(number + 1);
+  count_.fetch_add(1, std::memory_order_relaxed);
+  return key;
 }
 
 bool memory_region_table::invalidate(std::uint32_t key) noexcept {
   const std::lock_guard lock(lock_);
-  slot& place = slot_of(key);
-  if (key == 0 || place.key.load() != key) return false;
-  place.key.store(0);
+  slot* const found = slot_of(key);
+  if (found == nullptr || found->key.load() != key) return false;
+  found->key.store(0);
   return true;
 }
 
 void memory_region_table::release(std::uint32_t key) noexcept {
   const std::lock_guard lock(lock_);
-  const slot& place = slot_of(key);
-  VERBENA_ASSERT(place.taken && place.last_key == key && place.key.load() == 0,
+  slot* const found = slot_of(key);
+  VERBENA_ASSERT(found != nullptr && found->key.load() == 0,
                  "a key is invalidated before it is released");
   count_.fetch_sub(1, std::memory_order_relaxed);
-  if (const auto oldest = quarantine_.add(key)) slot_of(*oldest).taken = false;
+  found->given_key = 0;
+  found->next_free = free_slot_;
+  free_slot_ = static_cast<std::uint32_t>(found - slots_.get()) + 1;
+  place_of(key).store(in_quarantine, std::memory_order_relaxed);
+  const std::uint32_t leaving = std::exchange(quarantine_[oldest_], key);
+  if (leaving != 0) place_of(leaving).store(0, std::memory_order_relaxed);
+  oldest_ = (oldest_ + 1) % quarantined_keys_;
 }
 
 void memory_region_table::restore(std::uint32_t key, const memory_region& region) noexcept {
   const std::lock_guard lock(lock_);
-  slot& place = slot_of(key);
-  VERBENA_ASSERT(place.taken && place.last_key == key && place.key.load() == 0,
+  slot* const found = slot_of(key);
+  VERBENA_ASSERT(found != nullptr && found->key.load() == 0,
                  "a key is invalidated before it is reused");
-  place.region = region;
-  place.key.store(key);
+  found->region = region;
+  found->key.store(key);
 }
 
 const memory_region* memory_region_table::find(std::uint32_t key) const noexcept {
-  const slot& place = slot_of(key);
-  return key != 0 && place.key.load() == key ? &place.region : nullptr;
+  const std::uint32_t number = place_of(key).load() - 1;
+  if (number >= limits::max_regions) return nullptr;  // the place is free, or in quarantine
+  const slot& found = slots_[number];
+  return key != 0 && found.key.load() == key ? &found.region : nullptr;
 }
 
 std::byte* memory_region_table::check(const region_access& wanted, failure& why,
                                       access_side side) const noexcept {
   const memory_region* const region = find(wanted.key);
-  if (region == nullptr) {
-    why = check_region(nullptr, wanted, side);
-    return nullptr;
-  }
-  const region_view view{.domain = region->domain,
-                         .iova = region->iova,
-                         .length = region->length,
-                         .rights = region->rights};
-  if (!permits(view, wanted)) {
-    why = check_region(&view, wanted, side);
+  region_view view;
+  if (region != nullptr)
+    view = {.domain = region->domain,
+            .iova = region->iova,
+            .length = region->length,
+            .rights = region->rights};
+  const failure found = check_region(region != nullptr ? &view : nullptr, wanted, side);
+  if (found.why != reason::none) {
+    why = found;
     return nullptr;
   }
   const auto refuse = [&](reason local) -> std::byte* {
@@ -107,6 +153,15 @@ std::byte* memory_region_table::check(const region_access& wanted, failure& why,
   if (region->fault_in != nullptr && !region->fault_in(data, wanted.length, writes(wanted.needed)))
     return refuse(reason::local_not_mapped);
   return data;
+}
+
+std::byte* memory_region_table::check_local(const region_access& wanted,
+                                            failure& why) const noexcept {
+  return check(wanted, why, access_side::local);
+}
+std::byte* memory_region_table::check_remote(const region_access& wanted,
+                                             failure& why) const noexcept {
+  return check(wanted, why, access_side::remote);
 }
 
 }  // namespace verbena::softdev

@@ -2,13 +2,13 @@
 // Memory regions: who may touch which bytes under which key.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "softdev/core/failure.hpp"
-#include "softdev/core/quarantine.hpp"
 #include "softdev/core/region_check.hpp"
 #include "softdev/core/spin_lock.hpp"
 #include "softdev/core/types.hpp"
@@ -32,7 +32,7 @@ struct memory_region {
 /// among the living and the last 1024 dead.
 ///
 /// Threads: thread-safe. Lookups take no lock, and what they return stays valid while the caller is
-/// inside an `access_epoch`. Allocates only when it is made.
+/// inside an `access_epoch`; the others lock. Only the constructor allocates.
 class memory_region_table {
  public:
   memory_region_table();
@@ -53,56 +53,37 @@ class memory_region_table {
   /// The region of `key`, or nullptr.
   [[nodiscard]] const memory_region* find(std::uint32_t key) const noexcept;
   /// Checks an access and returns its first byte, or nullptr with the failed check in `why`
-  /// (`local_…` or `remote_…` reasons). Overflow-safe. An access of zero bytes is the caller's to
-  /// pass over: its key is not to be looked at.
-  [[nodiscard]] std::byte* check_local(const region_access& wanted, failure& why) const noexcept {
-    std::byte* const data = find_permitted(wanted);
-    return data != nullptr ? data : check(wanted, why, access_side::local);
-  }
-  [[nodiscard]] std::byte* check_remote(const region_access& wanted, failure& why) const noexcept {
-    std::byte* const data = find_permitted(wanted);
-    return data != nullptr ? data : check(wanted, why, access_side::remote);
-  }
+  /// (`local_…` reasons when `remote` is false). Overflow-safe. An access of zero bytes is the
+  /// caller's to pass over: its key is not to be looked at.
+  [[nodiscard]] std::byte* check_local(const region_access& wanted, failure& why) const noexcept;
+  [[nodiscard]] std::byte* check_remote(const region_access& wanted, failure& why) const noexcept;
 
   [[nodiscard]] std::uint32_t count() const noexcept {
     return count_.load(std::memory_order_relaxed);
   }
 
  private:
-  struct slot {
-    std::atomic<std::uint32_t> key;  ///< 0 while nothing may be accessed
-    std::uint32_t last_key;
-    bool taken;
-    memory_region region;
-  };
-  static constexpr std::size_t places_ = std::size_t{limits::max_regions} * 2;
-  static_assert((places_ & (places_ - 1)) == 0);
-
-  [[nodiscard]] slot& slot_of(std::uint32_t key) const noexcept {
-    return slots_[key & (places_ - 1)];
-  }
-  /// The first byte of an access that check() permits without a look at its pages; otherwise
-  /// nullptr.
-  [[nodiscard]] std::byte* find_permitted(const region_access& wanted) const noexcept {
-    const slot& place = slot_of(wanted.key);
-    const memory_region& region = place.region;
-    if (wanted.key == 0 || place.key.load() != wanted.key || region.fault_in != nullptr ||
-        !permits(region_view{region.domain, region.iova, region.length, region.rights}, wanted))
-      return nullptr;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): of a region of everything, the base is no object
-    return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(region.base) +
-                                        (wanted.address - region.iova));
-  }
+  struct slot;
+  using place = std::atomic<std::uint32_t>;
+  static constexpr std::uint32_t quarantined_keys_ = 1024;
+  [[nodiscard]] place& place_of(std::uint32_t key) const noexcept;
+  /// The slot of a key that was given out and not released, or nullptr.
+  [[nodiscard]] slot* slot_of(std::uint32_t key) const noexcept;
+  [[nodiscard]] std::uint32_t unused_key() const;
   [[nodiscard]] std::byte* check(const region_access& wanted, failure& why,
                                  access_side side) const noexcept;
 
   struct free_deleter {
-    void operator()(slot* slots) const noexcept;
+    void operator()(void* memory) const noexcept;
   };
+  std::unique_ptr<place[], free_deleter> places_;
   std::unique_ptr<slot[], free_deleter> slots_;
   std::atomic<std::uint32_t> count_{0};
   spin_lock lock_;
-  quarantine quarantine_;  ///< keys of ended registrations
+  std::uint32_t fresh_slot_ = 0;  ///< the first that was never used
+  std::uint32_t free_slot_ = 0;   ///< 1 + the slot that was released last; 0: none is free
+  std::array<std::uint32_t, quarantined_keys_> quarantine_{};  ///< 0: nothing yet
+  std::uint32_t oldest_ = 0;                                   ///< in `quarantine_`
 };
 
 }  // namespace verbena::softdev

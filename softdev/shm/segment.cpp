@@ -14,7 +14,7 @@ constexpr auto relaxed = std::memory_order_relaxed;
 constexpr int snapshot_attempts = 64;
 
 std::uint32_t place_of(std::uint32_t key) noexcept { return (key * 0x9e37'79b1U) >> (32 - 18); }
-static_assert(region_entries == 1U << 18);
+static_assert(region_places == 1U << 18);
 
 /// Changes words under a sequence word, so that readers notice a torn copy. The plain words are
 /// stored between two sequence stores; release on each word keeps them after the odd one.
@@ -83,17 +83,25 @@ result<std::unique_ptr<public_segment>> public_segment::create(std::uint32_t slo
   return segment;
 }
 
-region_entry& public_segment::entry(std::uint32_t index) noexcept {
-  return *map_.at<region_entry>(regions_offset + std::size_t{index} * sizeof(region_entry));
+region_entry& public_segment::entry(std::uint32_t number) noexcept {
+  return *map_.at<region_entry>(regions_offset + std::size_t{number} * sizeof(region_entry));
+}
+
+shared_u32& public_segment::place(std::uint32_t index) noexcept {
+  return *map_.at<shared_u32>(region_places_offset + std::size_t{index} * sizeof(shared_u32));
+}
+
+region_entry& public_segment::entry_at(std::uint32_t place) noexcept {
+  return entry(this->place(place).load(relaxed) - 1);
 }
 
 std::uint32_t public_segment::find(std::uint32_t key) noexcept {
   const std::uint32_t first = place_of(key);
   for (std::uint32_t step = 0; step < region_window; ++step) {
-    const std::uint32_t index = (first + step) % region_entries;
-    if (used_[index] && entry(index).key.load(relaxed) == key) return index;
+    const std::uint32_t at = (first + step) % region_places;
+    if (place(at).load(relaxed) != 0 && entry_at(at).key.load(relaxed) == key) return at;
   }
-  return region_entries;
+  return region_places;
 }
 
 void public_segment::write(region_entry& out, const region_record& region) noexcept {
@@ -114,14 +122,16 @@ void public_segment::write(region_entry& out, const region_record& region) noexc
 bool public_segment::publish_region(const region_record& region) {
   VERBENA_ASSERT(region.key != 0, "key 0 names no memory region");
   const std::lock_guard lock(regions_mutex_);
-  VERBENA_ASSERT(find(region.key) == region_entries, "a key is published once at a time");
+  VERBENA_ASSERT(find(region.key) == region_places, "a key is published once at a time");
+  if (used_count_ == region_entries) return false;
   const std::uint32_t first = place_of(region.key);
   for (std::uint32_t step = 0; step < region_window; ++step) {
-    const std::uint32_t index = (first + step) % region_entries;
-    if (used_[index]) continue;
-    used_[index] = true;
+    shared_u32& free = place((first + step) % region_places);
+    if (free.load(relaxed) != 0) continue;
+    const std::uint32_t number = free_count_ != 0 ? free_entries_[--free_count_] : fresh_entry_++;
     ++used_count_;
-    write(entry(index), region);
+    write(entry(number), region);
+    free.store(number + 1, std::memory_order_release);
     return true;
   }
   return false;
@@ -130,10 +140,12 @@ bool public_segment::publish_region(const region_record& region) {
 bool public_segment::withdraw_region(std::uint32_t key) {
   if (key == 0) return false;
   const std::lock_guard lock(regions_mutex_);
-  const std::uint32_t index = find(key);
-  if (index == region_entries) return false;
-  write(entry(index), {});
-  used_[index] = false;
+  const std::uint32_t at = find(key);
+  if (at == region_places) return false;
+  const std::uint32_t number = place(at).load(relaxed) - 1;
+  write(entry(number), {});
+  place(at).store(0, relaxed);
+  free_entries_[free_count_++] = number;
   --used_count_;
   return true;
 }
@@ -141,13 +153,12 @@ bool public_segment::withdraw_region(std::uint32_t key) {
 template <class Action>
 void public_segment::for_shareable(std::uint64_t address, std::uint64_t length, Action&& action) {
   const std::lock_guard lock(regions_mutex_);
-  std::uint32_t left = used_count_;
-  for (std::uint32_t index = 0; left != 0 && index < region_entries; ++index) {
-    if (!used_[index]) continue;
-    --left;
+  for (std::uint32_t number = 0; number < fresh_entry_; ++number) {
+    region_entry& at = entry(number);
+    if (at.key.load(relaxed) == 0) continue;
     region_record region;
-    copy_region(entry(index), region);
-    if (region.arena != 0 && region.address - address < length) action(entry(index), region);
+    copy_region(at, region);
+    if (region.arena != 0 && region.address - address < length) action(at, region);
   }
 }
 
@@ -273,8 +284,14 @@ lookup peer_segment::find_region(std::uint32_t key, region_record& out) const no
   if (key == 0) return lookup::absent;
   const std::uint32_t first = place_of(key);
   for (std::uint32_t step = 0; step < region_window; ++step) {
-    const std::size_t index = (first + step) % region_entries;
-    const auto& entry = *map_.at<region_entry>(regions_offset + index * sizeof(region_entry));
+    const std::size_t index = (first + step) % region_places;
+    const std::uint32_t number =
+        map_.at<shared_u32>(region_places_offset + index * sizeof(shared_u32))
+            ->load(std::memory_order_acquire) -
+        1;
+    if (number >= region_entries) continue;  // also: the place names none
+    const auto& entry =
+        *map_.at<region_entry>(regions_offset + std::size_t{number} * sizeof(region_entry));
     if (entry.key.load(std::memory_order_seq_cst) != key) continue;
     const std::uint32_t sequence = snapshot(entry.sequence, [&] { copy_region(entry, out); });
     if (!is_whole(sequence)) return lookup::busy;

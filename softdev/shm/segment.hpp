@@ -48,7 +48,7 @@ class public_segment {
   static result<std::unique_ptr<public_segment>> create(std::uint32_t slot,
                                                         std::uint64_t generation);
 
-  /// Makes a region visible. False when no entry near the key's place is free: the caller then
+  /// Makes a region visible. False when no place near the key's is free: the caller then
   /// chooses another key. Precondition: the key is not 0 and not published.
   [[nodiscard]] bool publish_region(const region_record& region);
   /// Makes it invisible: when this returns, no reader finds the key any more (readers that found it
@@ -89,9 +89,12 @@ class public_segment {
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
  private:
-  public_segment(unique_fd fd, mapping map) noexcept : fd_(std::move(fd)), map_(std::move(map)) {}
-  [[nodiscard]] region_entry& entry(std::uint32_t index) noexcept;
+  public_segment(unique_fd fd, mapping map) : fd_(std::move(fd)), map_(std::move(map)) {}
+  [[nodiscard]] region_entry& entry(std::uint32_t number) noexcept;
+  [[nodiscard]] shared_u32& place(std::uint32_t index) noexcept;
+  /// The place that names the entry of the key, or `region_places`.
   [[nodiscard]] std::uint32_t find(std::uint32_t key) noexcept;
+  [[nodiscard]] region_entry& entry_at(std::uint32_t place) noexcept;
   [[nodiscard]] completion_queue_line& completion_queue(std::uint32_t line) noexcept;
   [[nodiscard]] group_entry& group(std::uint32_t index) noexcept;
   template <class Action>
@@ -104,8 +107,13 @@ class public_segment {
   std::mutex lines_mutex_;
   std::bitset<completion_queue_lines> completion_queues_;
   std::uint32_t next_completion_queue_ = 0;
-  std::bitset<region_entries> used_;
   std::uint32_t used_count_ = 0;
+  std::uint32_t fresh_entry_ = 0;  ///< the first that was never used
+  /// The entries that were used before and are free, the last one on top: they are taken first,
+  /// because a page that was never touched costs a page fault.
+  std::unique_ptr<std::uint32_t[]> free_entries_ =
+      std::make_unique_for_overwrite<std::uint32_t[]>(region_entries);
+  std::uint32_t free_count_ = 0;
   std::uint64_t next_generation_ = 1;
 };
 

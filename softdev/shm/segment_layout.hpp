@@ -20,15 +20,18 @@ namespace verbena::softdev {
 
 inline constexpr std::uint64_t segment_magic = 0x3062'6e62'7276'0001;
 /// Changed with every change of a layout or of a message; processes that differ do not pair.
-inline constexpr std::uint32_t layout_version = 7;
+inline constexpr std::uint32_t layout_version = 8;
 
 /// One line per queue pair number of a process: the number's low 14 bits are the index.
 inline constexpr std::uint32_t queue_pair_lines = limits::queue_pair_indices;
 /// One line per completion queue that has a completion channel.
 inline constexpr std::uint32_t completion_queue_lines = 1U << 14;
-inline constexpr std::uint32_t region_entries = 1U << 18;
+inline constexpr std::uint32_t region_entries = limits::max_regions;
+/// Where regions are found by their keys: words that name entries.
+inline constexpr std::uint32_t region_places = 1U << 18;
+static_assert(region_places >= 2 * region_entries);
 inline constexpr std::uint32_t group_entries = 128;
-/// A region lies within this many entries from the place that its key names.
+/// A region is named by one of this many places, from the one that its key determines.
 inline constexpr std::uint32_t region_window = 16;
 /// Threads of one process that may be inside active sections towards one peer at once.
 inline constexpr std::uint32_t lane_count = 64;
@@ -109,8 +112,11 @@ inline constexpr std::size_t completion_queue_lines_offset =
 inline constexpr std::size_t regions_offset =
     completion_queue_lines_offset +
     std::size_t{completion_queue_lines} * sizeof(completion_queue_line);
-inline constexpr std::size_t groups_offset =
+/// The places: 1 + the number of an entry, or 0.
+inline constexpr std::size_t region_places_offset =
     regions_offset + std::size_t{region_entries} * sizeof(region_entry);
+inline constexpr std::size_t groups_offset =
+    region_places_offset + std::size_t{region_places} * sizeof(shared_u32);
 inline constexpr std::size_t public_segment_bytes = groups_offset + segment_page;
 static_assert(group_entries * sizeof(group_entry) <= segment_page);
 

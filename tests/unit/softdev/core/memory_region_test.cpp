@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <cerrno>
+#include <deque>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/softdev/core/fabric.hpp"
 
@@ -100,6 +103,44 @@ TEST_F(region_table, invalidated_key_is_refused_and_not_reused) {
     table.release(other);
   }
   EXPECT_EQ(table.count(), 0U);
+}
+
+TEST_F(region_table, key_is_given_again_after_1024_others_were_released_at_the_earliest) {
+  // A key may be given again only if its low bits are: those of the last 1024 keys never are.
+  std::deque<std::uint32_t> last;
+  std::set<std::uint32_t> places_of_last;
+  constexpr std::uint32_t places = 2 * limits::max_regions;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::uint32_t one = table.add(region);
+    ASSERT_TRUE(places_of_last.insert(one % places).second);
+    ASSERT_TRUE(table.invalidate(one));
+    table.release(one);
+    EXPECT_FALSE(table.invalidate(one));
+    EXPECT_EQ(table.find(one), nullptr);
+    last.push_back(one);
+    if (last.size() <= 1024) continue;
+    places_of_last.erase(last.front() % places);
+    last.pop_front();
+  }
+}
+
+TEST_F(region_table, all_regions_can_be_registered_after_others_were_released) {
+  std::vector<std::uint32_t> keys{key};
+  const auto fill = [&] {
+    while (const std::uint32_t one = table.add(region)) keys.push_back(one);
+  };
+  fill();
+  EXPECT_EQ(keys.size(), limits::max_regions);
+  EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), keys.size());
+  for (std::size_t i = 0; i < keys.size(); i += 2) {
+    ASSERT_TRUE(table.invalidate(keys[i]));
+    table.release(keys[i]);
+    std::swap(keys[i], keys.back());
+    keys.pop_back();
+  }
+  fill();
+  EXPECT_EQ(keys.size(), limits::max_regions);
+  for (const std::uint32_t one : keys) ASSERT_NE(table.find(one), nullptr);
 }
 
 TEST_F(region_table, unknown_keys_are_refused) {

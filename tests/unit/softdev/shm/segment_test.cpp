@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <random>
@@ -100,6 +101,24 @@ TEST(segment, tens_of_thousands_of_random_keys_are_found) {
   for (const std::uint32_t key : keys) ASSERT_EQ(s.seen.find_region(key, out), lookup::found);
   for (const std::uint32_t key : keys) ASSERT_TRUE(s.own->withdraw_region(key));
   for (const std::uint32_t key : keys) ASSERT_EQ(s.seen.find_region(key, out), lookup::absent);
+}
+
+TEST(segment, regions_that_come_and_go_touch_few_pages) {
+  segments s;
+  std::mt19937 random(test::campaign_seed(7));
+  const auto pages = [&] {
+    struct stat file{};
+    EXPECT_EQ(::fstat(s.own->fd(), &file), 0);
+    return static_cast<std::size_t>(file.st_blocks) * 512 / segment_page;
+  };
+  const std::size_t before = pages();
+  for (int i = 0; i < 10'000; ++i) {
+    const auto key = static_cast<std::uint32_t>(random()) | 1U;
+    if (!s.own->publish_region(region(key))) continue;
+    ASSERT_TRUE(s.own->withdraw_region(key));
+  }
+  constexpr std::size_t pages_of_places = region_places * sizeof(shared_u32) / segment_page;
+  EXPECT_LE(pages() - before, pages_of_places + 1) << "one entry is used again and again";
 }
 
 TEST(segment, key_is_refused_until_one_of_its_slots_is_free) {
@@ -267,6 +286,10 @@ TEST(segment, random_content_does_not_cause_endless_loops) {
   std::mt19937_64 random(test::campaign_seed(3));
   for (std::size_t at = 0; at < 1U << 20; at += 8) {
     *hostile.map.at<std::uint64_t>(regions_offset + at) = random();
+    // Half of the places name entries, which are random as well.
+    const std::uint64_t word = random();
+    *hostile.map.at<std::uint64_t>(region_places_offset + at) =
+        (word >> 63U) != 0 ? word : word & 0x0001'ffff'0001'ffffU;
     *hostile.map.at<std::uint64_t>(queue_pair_lines_offset + at) = random();
   }
   const peer_segment seen(

@@ -6,7 +6,8 @@
 // The store of a reader's counter must not be delayed past its reads of the protected objects. In
 // lanes of one thread only the compiler is told so; synchronize() makes up for it by a barrier on
 // the processors of all threads: a reader whose reads came before the barrier is counted after it,
-// and one whose reads come after it finds what the writer has published.
+// and one whose reads come after it finds what the writer has published. If no other thread has
+// such a lane, the barrier is left out: a thread that takes a lane later executes one then.
 #include "softdev/core/access_epoch.hpp"
 
 #include <bit>
@@ -32,6 +33,7 @@ class thread_lane {
       if (lanes_in_use.compare_exchange_weak(used, used | (std::uint64_t{1} << free),
                                              std::memory_order_acquire)) {
         index_ = free;
+        std::atomic_thread_fence(std::memory_order_seq_cst);  // see are_others_exclusive()
         return;
       }
     }
@@ -57,6 +59,16 @@ class thread_lane {
 std::size_t lane_of_this_thread() noexcept {
   static thread_local const thread_lane lane;
   return lane.index();
+}
+
+// Whether another thread has a lane of its own. If not, a thread that takes one after this call
+// finds what this thread has published before.
+bool are_others_exclusive() noexcept {
+  const std::size_t own = lane_of_this_thread();
+  const std::uint64_t own_bit =
+      own < access_epoch::exclusive_lanes ? std::uint64_t{1} << own : std::uint64_t{0};
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return (lanes_in_use.load(std::memory_order_acquire) & ~own_bit) != 0;
 }
 
 }  // namespace
@@ -96,7 +108,7 @@ void access_epoch::wait_for(std::uint32_t phase) noexcept {
 
 void access_epoch::synchronize() noexcept {
   const std::lock_guard lock(writers_);
-  run_process_barrier();
+  if (are_others_exclusive()) run_process_barrier();
   const std::uint32_t phase = phase_.load(std::memory_order_seq_cst);
   wait_for(phase + 1);
   phase_.store(phase + 1, std::memory_order_seq_cst);

@@ -15,7 +15,8 @@ namespace verbena::softdev {
 ///
 /// Entering costs no locked instruction in the first `exclusive_lanes` threads of a process: each
 /// has a counter of its own, and synchronize() makes the processors of all threads execute a memory
-/// barrier (membarrier(2)). Other threads share counters. Threads: thread-safe. Never allocates.
+/// barrier (membarrier(2)) if there is another such thread. Other threads share counters. Threads:
+/// thread-safe. Never allocates.
 class access_epoch {
  public:
   /// Threads with a counter of their own.

@@ -66,6 +66,7 @@ TEST(access_epoch, object_is_destroyed_after_its_last_reader) {
   std::atomic<bool> stop = false;
   std::atomic<std::uint64_t> found_destroyed = 0;
   std::vector<std::thread> readers;
+  readers.reserve(reader_count);
   for (std::size_t each = 0; each < reader_count; ++each)
     readers.emplace_back([&] {
       while (!stop.load(std::memory_order_relaxed)) {
@@ -87,6 +88,32 @@ TEST(access_epoch, object_is_destroyed_after_its_last_reader) {
   }
   stop = true;
   for (auto& reader : readers) reader.join();
+  EXPECT_EQ(found_destroyed, 0U);
+}
+
+// The writer's thread is the only one with a lane of its own until the reader takes one.
+TEST(access_epoch, thread_that_begins_during_synchronize_finds_no_destroyed_object) {
+  constexpr std::uint64_t alive = 0x1234'5678'9abc'def0;
+  access_epoch epoch;
+  std::array<std::atomic<std::uint64_t>, 2> objects{alive, alive};
+  std::atomic<std::atomic<std::uint64_t>*> published = objects.data();
+  std::atomic<std::uint64_t> found_destroyed = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::atomic<bool> go = false;
+    std::thread reader([&] {
+      while (!go.load(std::memory_order_relaxed)) std::this_thread::yield();
+      const access_epoch::guard inside(epoch);
+      if (published.load()->load(std::memory_order_relaxed) != alive) ++found_destroyed;
+    });
+    auto& old = *published.load();
+    auto& next = &old == objects.data() ? objects[1] : objects[0];
+    next.store(alive, std::memory_order_relaxed);
+    go.store(true, std::memory_order_relaxed);
+    published.store(&next);
+    epoch.synchronize();
+    old.store(0, std::memory_order_relaxed);  // destroyed
+    reader.join();
+  }
   EXPECT_EQ(found_destroyed, 0U);
 }
 

@@ -293,6 +293,22 @@ __attribute__((VERBENA_UNINSTRUMENTED)) bool compare_exchange_word(
 fault:
   return false;
 }
+
+__attribute__((VERBENA_UNINSTRUMENTED)) bool touch_to_read(const std::byte* byte) noexcept {
+  std::uint8_t unused = 0;
+  return load(unused, byte);
+}
+
+__attribute__((VERBENA_UNINSTRUMENTED)) bool touch_to_write(std::byte* byte) noexcept {
+  asm goto("1:\n\tlock orb $0, (%0)\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
+           :
+           : "r"(byte)
+           : "memory", "cc"
+           : fault);
+  return true;
+fault:
+  return false;
+}
 #else
 // The word is looked at first: unless it becomes inaccessible in between, the atomic does not
 // raise a signal. A word that can only be read is not noticed.

@@ -30,6 +30,14 @@ enum class copy_fault : std::uint8_t { none, source, sink };
 [[nodiscard]] bool compare_exchange_word(std::byte* word, std::uint64_t expected,
                                          std::uint64_t desired, std::uint64_t& original) noexcept;
 
+#if defined(__x86_64__)
+/// Reads a byte. Returns false if it is not accessible. Thread-safe.
+[[nodiscard]] bool touch_to_read(const std::byte* byte) noexcept;
+/// Writes a byte without a change of its value, atomically. Returns false if it is not accessible.
+/// Thread-safe.
+[[nodiscard]] bool touch_to_write(std::byte* byte) noexcept;
+#endif
+
 /// Returns where to continue after a fault of the instruction at this address; 0 if the instruction
 /// is not one of the functions above. For signal handlers: takes no lock and does not allocate.
 [[nodiscard]] std::uintptr_t continuation_of(std::uintptr_t instruction) noexcept;

@@ -68,12 +68,15 @@ void handle(int number, siginfo_t* info, void* context) {
     before.sa_handler(number);
 }
 
+bool is_ours(const struct sigaction& action) noexcept {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == &handle;
+}
+
 void install(int number) noexcept {
   struct sigaction& before = previous_of(number);
   struct sigaction now;
   if (sigaction(number, nullptr, &now) != 0) return;
-  const bool ours = (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == &handle;
-  if (ours) return;
+  if (is_ours(now)) return;
   before = now;
   struct sigaction action{};
   action.sa_sigaction = &handle;
@@ -103,6 +106,15 @@ void catch_memory_faults() noexcept {
     return true;
   }();
   static_cast<void>(done);
+}
+
+bool memory_faults_are_caught() noexcept {
+  struct sigaction now;
+  // A program that replaces one of the handlers replaces that of SIGSEGV.
+  if (sigaction(SIGSEGV, nullptr, &now) != 0 || !is_ours(now)) return false;
+  sigset_t blocked;
+  return pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 &&
+         sigismember(&blocked, SIGSEGV) == 0 && sigismember(&blocked, SIGBUS) == 0;
 }
 
 }  // namespace verbena::softdev

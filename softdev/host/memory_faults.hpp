@@ -15,4 +15,8 @@ void install_memory_fault_handler() noexcept;
 /// Calls the above the first time, unless VERBENA_SOFTDEV_FAULTS is "signal". Thread-safe.
 void catch_memory_faults() noexcept;
 
+/// Returns whether a fault of this thread reaches the handler now: it is installed, the program has
+/// not replaced it, and the thread does not block the signal. Two system calls. Thread-safe.
+[[nodiscard]] bool memory_faults_are_caught() noexcept;
+
 }  // namespace verbena::softdev

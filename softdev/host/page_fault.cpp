@@ -4,7 +4,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+
+#include "softdev/core/copy.hpp"
+#include "softdev/host/memory_faults.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -16,6 +20,19 @@ constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
 std::uintptr_t page_size() noexcept {
   static const auto size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   return size;
+}
+
+// True when the page at `address` is mapped. One system call.
+bool is_mapped(std::byte* address) noexcept {
+  unsigned char resident = 0;
+  const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(address) & ~(page_size() - 1);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a page, which is no object
+  return mincore(reinterpret_cast<void*>(page), 1, &resident) == 0 || errno != ENOMEM;
+}
+
+// True unless the page at `address` is known to be read-only. One system call.
+bool may_be_written(std::byte* address) noexcept {
+  return fault_in(address, 1, true) || errno != EINVAL || !can_fault_in();
 }
 
 }  // namespace
@@ -41,6 +58,26 @@ bool can_fault_in() noexcept {
   static std::byte ours{};
   static const bool known = fault_in(&ours, 1, true);
   return known;
+}
+
+bool ends_are_accessible(std::byte* first, std::uint64_t bytes, bool for_writing) noexcept {
+  const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(first) + (bytes - 1);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the memory need not be an object
+  const std::array<std::byte*, 2> ends = {first, reinterpret_cast<std::byte*>(last)};
+#if defined(__x86_64__)
+  catch_memory_faults();
+  if (memory_faults_are_caught()) {
+    for (std::byte* const end : ends)
+      if (!(for_writing ? touch_to_write(end) : touch_to_read(end))) return false;
+    return true;
+  }
+#endif
+  const std::uintptr_t differing_bits = reinterpret_cast<std::uintptr_t>(first) ^ last;
+  for (std::byte* const end : ends) {
+    if (!is_mapped(end) || (for_writing && !may_be_written(end))) return false;
+    if (differing_bits < page_size()) break;  // they are in one page
+  }
+  return true;
 }
 
 }  // namespace verbena::softdev

@@ -18,4 +18,11 @@ namespace verbena::softdev {
 /// nothing is registered that needs it. Thread-safe.
 [[nodiscard]] bool can_fault_in() noexcept;
 
+/// Whether both ends of a range are mapped and readable, with `for_writing` writable. Brings their
+/// pages in, as registration in the kernel does when it pins pages. Precondition: 0 < `bytes`, and
+/// the range does not wrap. Thread-safe; two system calls, or up to four if a signal would be the
+/// answer to an access.
+[[nodiscard]] bool ends_are_accessible(std::byte* first, std::uint64_t bytes,
+                                       bool for_writing) noexcept;
+
 }  // namespace verbena::softdev

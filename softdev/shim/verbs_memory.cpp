@@ -3,7 +3,6 @@
 #include <infiniband/verbs.h>
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -33,20 +32,6 @@ constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                   IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 
-// True when the page at `address` is mapped. One system call.
-bool is_mapped(std::uintptr_t address, std::uintptr_t page) noexcept {
-  unsigned char resident = 0;
-  return mincore(reinterpret_cast<void*>(address & ~(page - 1)), 1, &resident) == 0 ||
-         errno != ENOMEM;
-}
-
-// True unless the page at `address` is known to be read-only. One system call, which brings it in,
-// as registration in the kernel does when it pins pages.
-bool may_be_written(std::uintptr_t address) noexcept {
-  return fault_in(reinterpret_cast<std::byte*>(address), 1, true) || errno != EINVAL ||
-         !can_fault_in();
-}
-
 // The errno that refuses a region, or 0. Looks at its first and last page only: registration takes
 // the same time for any length. On demand, pages are looked at when they are used. A region at
 // address 0 of the largest length is all memory: what is called implicit.
@@ -56,13 +41,7 @@ int check_range(const memory_region& wanted) noexcept {
   const bool everything = first == 0 && wanted.length == ~std::uint64_t{0};
   if (wanted.fault_in != nullptr) return everything && wanted.iova != 0 ? EINVAL : 0;
   const bool for_writing = wanted.rights.contains(access::local_write);
-  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const std::uintptr_t last = first + (wanted.length - 1);
-  for (const std::uintptr_t end : {first, last}) {
-    if (!is_mapped(end, page) || (for_writing && !may_be_written(end))) return EFAULT;
-    if ((first ^ last) < page) break;  // they are one page
-  }
-  return 0;
+  return ends_are_accessible(wanted.base, wanted.length, for_writing) ? 0 : EFAULT;
 }
 
 // Rights and what follows from them.

@@ -123,18 +123,22 @@ const memory_region* memory_region_table::find(std::uint32_t key) const noexcept
   return key != 0 && found.key.load() == key ? &found.region : nullptr;
 }
 
+failure memory_region_table::reason_of_refusal(const memory_region* region,
+                                               const region_access& wanted,
+                                               access_side side) noexcept {
+  if (region == nullptr) return check_region(nullptr, wanted, side);
+  const region_view view{.domain = region->domain,
+                         .iova = region->iova,
+                         .length = region->length,
+                         .rights = region->rights};
+  return check_region(&view, wanted, side);
+}
+
 std::byte* memory_region_table::check(const region_access& wanted, failure& why,
                                       access_side side) const noexcept {
   const memory_region* const region = find(wanted.key);
-  region_view view;
-  if (region != nullptr)
-    view = {.domain = region->domain,
-            .iova = region->iova,
-            .length = region->length,
-            .rights = region->rights};
-  const failure found = check_region(region != nullptr ? &view : nullptr, wanted, side);
-  if (found.why != reason::none) {
-    why = found;
+  if (region == nullptr || !is_permitted(*region, wanted)) [[unlikely]] {
+    why = reason_of_refusal(region, wanted, side);
     return nullptr;
   }
   const auto refuse = [&](reason local) -> std::byte* {

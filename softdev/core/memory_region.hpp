@@ -70,6 +70,9 @@ class memory_region_table {
   /// The slot of a key that was given out and not released, or nullptr.
   [[nodiscard]] slot* slot_of(std::uint32_t key) const noexcept;
   [[nodiscard]] std::uint32_t unused_key() const;
+  [[nodiscard]] static failure reason_of_refusal(const memory_region* region,
+                                                 const region_access& wanted,
+                                                 access_side side) noexcept;
   [[nodiscard]] std::byte* check(const region_access& wanted, failure& why,
                                  access_side side) const noexcept;
 

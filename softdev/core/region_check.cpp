@@ -12,13 +12,14 @@ reason reason_at(access_side side, reason local) noexcept {
 
 failure check_region(const region_view* region, const region_access& wanted,
                      access_side side) noexcept {
+  if (region != nullptr && is_permitted(*region, wanted)) return {};
   failure why{.key = wanted.key, .address = wanted.address, .length = wanted.length};
   const auto refuse = [&](reason local) {
     why.why = reason_at(side, local);
     return why;
   };
   if (region == nullptr) return refuse(reason::local_key_unknown);
-  if (permits(*region, wanted)) return {};
+  if (is_permitted(*region, wanted)) return {};
   why.base = region->iova;
   why.limit = region->length;
   if (region->domain != wanted.domain) {

@@ -27,9 +27,11 @@ struct region_access {
   domain_id domain{};
 };
 
-/// Whether check_region() finds nothing. Kept apart because it is on each data path.
-[[nodiscard]] constexpr bool permits(const region_view& region,
-                                     const region_access& wanted) noexcept {
+/// Whether a region permits an access: protection domain, range, rights. Does not overflow.
+/// `Region` has the members of region_view.
+template <class Region>
+[[nodiscard]] constexpr bool is_permitted(const Region& region,
+                                          const region_access& wanted) noexcept {
   return region.domain == wanted.domain && wanted.length <= region.length &&
          wanted.address - region.iova <= region.length - wanted.length &&
          region.rights.contains(wanted.needed);

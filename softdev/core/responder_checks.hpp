@@ -94,7 +94,7 @@ struct responder_view {
 [[nodiscard]] constexpr bool permits_request(const responder_view& self, const region_view& region,
                                              const message& what) noexcept {
   return permission_refusal(self, what) == reason::none &&
-         (!accesses_region(what) || permits(region, access_of(self, what)));
+         (!accesses_region(what) || is_permitted(region, access_of(self, what)));
 }
 
 /// All checks of a request that takes no receive request. `region` is that of its key, or nullptr.

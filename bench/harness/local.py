@@ -49,9 +49,10 @@ class Group:
     """A measurement on soft0 and its peers. Their programs run alternately."""
 
     name: str
-    device: tuple[str, ...]  # arguments of local_device
+    device: tuple[str, ...]  # arguments of the program
     unit: str  # ns, msg/s, B/s
     peers: tuple[Peer, ...]
+    program: str = "local_device"
 
 
 def bandwidth(size: int, label: str) -> tuple[Group, Group]:
@@ -68,6 +69,12 @@ def bandwidth(size: int, label: str) -> tuple[Group, Group]:
 def registration(label: str, kind: str, size: int) -> Group:
     return Group(f"register {label}", ("registration", kind, str(size)), "ns",
                  (Peer("of 4 KiB", time_at_most(1000), time_at_most(3000)),))  # fmt: skip
+
+
+def one_process(operation: str) -> Group:
+    return Group(f"{operation} 8 B one process", ("soft0", operation), "ns",
+                 (Peer(f"null provider, {operation}", at_most(15.0), at_most(30.0)),),
+                 "same_process")  # fmt: skip
 
 
 # Goals and limits are ratios, and times for registration. docs/benchmarks.md explains their values.
@@ -96,6 +103,10 @@ GROUPS = (
           (Peer("memcpy, 64 KiB", at_least(0.5), at_least(0.35)),)),
     Group("read 64 KiB", ("read_bandwidth", "shareable", str(KIB64)), "B/s",
           (Peer("WRITE, 64 KiB", at_least(0.9), at_least(0.7)),)),
+    one_process("write"),
+    one_process("send"),
+    Group("connect again", ("connection", "shareable", "64"), "ns",
+          (Peer("AF_UNIX", at_most(1.5), at_most(3.0)),)),
     registration("64 KiB", "ordinary", 64 << 10),
     registration("1 GiB", "ordinary", 1 << 30),
     registration("shareable", "shareable", 64 << 10),
@@ -103,6 +114,8 @@ GROUPS = (
 
 
 def text(value: float, unit: str) -> str:
+    if unit == "ns" and value < 100:
+        return f"{value:.1f} ns"
     if unit == "ns":
         return f"{value:.0f} ns" if value < 10_000 else f"{value / 1e3:.1f} us"
     if unit == "msg/s":
@@ -123,12 +136,17 @@ def last_number(program: pathlib.Path, *arguments: str) -> float:
     return value
 
 
-def peer_programs(limits: pathlib.Path, device: pathlib.Path) -> dict[str, Callable[[], float]]:
+def peer_programs(folder: pathlib.Path) -> dict[str, Callable[[], float]]:
     """Returns functions that run a peer and return its value, in the unit of the groups that use it."""
+    limits, device = folder / "limits", folder / "local_device"
+    same_process = folder / "same_process"
     programs: dict[str, Callable[[], float]] = {
         "ping-pong": lambda: last_number(limits, "ping_pong"),
         "eventfd": lambda: last_number(limits, "eventfd"),
         "writev": lambda: last_number(limits, "writev"),
+        "AF_UNIX": lambda: last_number(limits, "unix_descriptor"),
+        "null provider, write": lambda: last_number(same_process, "null", "write"),
+        "null provider, send": lambda: last_number(same_process, "null", "send"),
         "TCP": lambda: last_number(limits, "tcp_latency"),
         "TCP asleep": lambda: last_number(limits, "tcp_sleeping"),
         "WRITE, 64 KiB": lambda: last_number(device, "write_bandwidth", "shareable", str(KIB64)),
@@ -189,12 +207,12 @@ def measure_group(
 
 
 def measure(options) -> list[Figure]:
-    folder = build.build(options.compiler, ["limits", "local_device", *build.SOFT_DEVICE])
-    peers = peer_programs(folder / "limits", folder / "local_device")
+    folder = build.build(options.compiler, ["limits", "local_device", "same_process", *build.SOFT_DEVICE])
+    peers = peer_programs(folder)
     figures = []
     for group in GROUPS:
         device = lambda group=group: last_number(
-            folder / "local_device", *group.device
+            folder / group.program, *group.device
         )  # noqa: E731
         figures += measure_group(group, device, peers, options.rounds)
     return figures

@@ -35,7 +35,11 @@ double write_bandwidth(const process_pair& pair, const device_settings& of);
 double read_bandwidth(const process_pair& pair, const device_settings& of);
 double send_bandwidth(const process_pair& pair, const device_settings& of);
 
-// Nanoseconds of a registration of `size` bytes.
+// Nanoseconds from the creation of a queue pair until it has received the first message, between
+// processes that have been connected before.
+double connection(const process_pair& pair, const device_settings& of);
+
+// Nanoseconds of a registration and deregistration of `size` bytes.
 double registration(const process_pair& pair, const device_settings& of);
 
 /// Polls until `wanted` completions have been received, and returns their number. A failed request

@@ -6,6 +6,8 @@
 //   limits writev              process_vm_writev(2) of 8 bytes to the other process, per second
 //   limits tcp_latency         one-way nanoseconds of 8 bytes over TCP loopback; both sides spin
 //   limits tcp_sleeping        the same; both sides sleep
+//   limits unix_descriptor     nanoseconds of connecting by an AF_UNIX socket and receiving one
+//                              descriptor (SCM_RIGHTS); both sides spin
 //   limits tcp_bandwidth SIZE  bytes per second over TCP loopback
 // Prints one number.
 #include <arpa/inet.h>
@@ -15,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -242,10 +245,77 @@ int tcp_bandwidth(std::size_t size) {
   return pair.finish();
 }
 
+// Nanoseconds from socket(2) until the descriptor that the other process sends has come.
+int unix_descriptor() {
+  constexpr bench::repetitions times{.chunks = 500, .per_chunk = 1};
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socklen_t length = sizeof(sa_family_t);  // the kernel chooses an abstract name
+  const verbena::unique_fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  auto* const general = reinterpret_cast<sockaddr*>(&address);
+  if (bind(listener.get(), general, length) != 0 || listen(listener.get(), 16) != 0)
+    fail("no listening socket");
+  length = sizeof address;
+  if (getsockname(listener.get(), general, &length) != 0) fail("getsockname");
+  const auto pair = bench::process_pair::start();
+  const auto until_done = [](auto&& call) {
+    for (;;) {
+      const auto done = call();
+      if (done >= 0) return done;
+      if (errno != EAGAIN && errno != EINTR) fail("AF_UNIX socket");
+    }
+  };
+  std::byte token{};
+  iovec data{&token, 1};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  verbena::unique_fd socket_of_pair;
+  verbena::unique_fd received;
+  const auto accept_and_pass = [&](std::size_t /*count*/) {
+    socket_of_pair = verbena::unique_fd(
+        until_done([&] { return accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC); }));
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr) fail("no room for a descriptor");
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int passed = listener.get();
+    std::memcpy(CMSG_DATA(header), &passed, sizeof passed);
+    until_done([&] { return sendmsg(socket_of_pair.get(), &message, MSG_NOSIGNAL); });
+  };
+  const auto connect_and_receive = [&](std::size_t /*count*/) {
+    socket_of_pair = verbena::unique_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    until_done([&] { return connect(socket_of_pair.get(), general, length); });
+    message.msg_controllen = control.size();
+    until_done(
+        [&] { return recvmsg(socket_of_pair.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
+    const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    int passed = -1;
+    if (header == nullptr) fail("no descriptor came");
+    std::memcpy(&passed, CMSG_DATA(header), sizeof passed);
+    received = verbena::unique_fd(passed);
+  };
+  const auto close_all = [&] {
+    socket_of_pair.reset();
+    received.reset();
+    pair.meet();
+  };
+  if (pair.is_child()) {
+    static_cast<void>(bench::median_ns(times, accept_and_pass, close_all));
+    return 0;
+  }
+  std::printf("%.3f\n", bench::median_ns(times, connect_and_receive, close_all));
+  return pair.finish();
+}
+
 int usage() {
   std::fputs(
       "usage: limits ping_pong | memcpy SIZE | eventfd | writev | tcp_latency |\n"
-      "              tcp_sleeping | tcp_bandwidth SIZE\n",
+      "              tcp_sleeping | unix_descriptor | tcp_bandwidth SIZE\n",
       stderr);
   return 2;
 }
@@ -261,6 +331,7 @@ int main(int argc, char** argv) {
   if (mode == "writev" && argc == 2) return writev_rate();
   if (mode == "tcp_latency" && argc == 2) return tcp_latency(MSG_DONTWAIT);
   if (mode == "tcp_sleeping" && argc == 2) return tcp_latency(0);
+  if (mode == "unix_descriptor" && argc == 2) return unix_descriptor();
   if (mode == "memcpy" && argc == 3 && size_ok) return copy(size);
   if (mode == "tcp_bandwidth" && argc == 3 && size_ok) return tcp_bandwidth(size);
   return usage();

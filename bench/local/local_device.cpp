@@ -20,12 +20,17 @@ struct mode {
   double (*run)(const process_pair& pair, const device_settings& of);
 };
 
-constexpr std::array modes = {
-    mode{"write_latency", bench::write_latency},     mode{"send_latency", bench::send_latency},
-    mode{"event_latency", bench::event_latency},     mode{"atomic_latency", bench::atomic_latency},
-    mode{"write_rate", bench::write_rate},           mode{"send_rate", bench::send_rate},
-    mode{"write_bandwidth", bench::write_bandwidth}, mode{"read_bandwidth", bench::read_bandwidth},
-    mode{"send_bandwidth", bench::send_bandwidth},   mode{"registration", bench::registration}};
+constexpr std::array modes = {mode{"write_latency", bench::write_latency},
+                              mode{"send_latency", bench::send_latency},
+                              mode{"event_latency", bench::event_latency},
+                              mode{"atomic_latency", bench::atomic_latency},
+                              mode{"write_rate", bench::write_rate},
+                              mode{"send_rate", bench::send_rate},
+                              mode{"write_bandwidth", bench::write_bandwidth},
+                              mode{"read_bandwidth", bench::read_bandwidth},
+                              mode{"send_bandwidth", bench::send_bandwidth},
+                              mode{"registration", bench::registration},
+                              mode{"connection", bench::connection}};
 
 int usage() {
   std::fputs(

@@ -68,13 +68,19 @@ void process_pair::send(std::span<const std::byte> bytes) const {
   }
 }
 
-void process_pair::receive(std::span<std::byte> bytes) const {
+void process_pair::receive_with(int flags, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t received = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
-    if (received < 0 && errno == EINTR) continue;
+    const ssize_t received = ::recv(socket_.get(), bytes.data(), bytes.size(), flags);
+    if (received < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (received <= 0) fail("the other process is gone");
     bytes = bytes.subspan(static_cast<std::size_t>(received));
   }
+}
+
+void process_pair::receive(std::span<std::byte> bytes) const { receive_with(0, bytes); }
+
+void process_pair::receive_spinning(std::span<std::byte> bytes) const {
+  receive_with(MSG_DONTWAIT, bytes);
 }
 
 void process_pair::meet() const {

@@ -25,6 +25,8 @@ class process_pair {
   void send(std::span<const std::byte> bytes) const;
   /// Receives exactly `bytes.size()` bytes. Blocks.
   void receive(std::span<std::byte> bytes) const;
+  /// Receives exactly `bytes.size()` bytes. Polls the socket, does not sleep.
+  void receive_spinning(std::span<std::byte> bytes) const;
   /// Waits until the other process has called meet() as often as this process. Blocks.
   void meet() const;
 
@@ -32,6 +34,7 @@ class process_pair {
   [[nodiscard]] int finish() const;
 
  private:
+  void receive_with(int flags, std::span<std::byte> bytes) const;
   process_pair(int child, verbena::unique_fd socket) noexcept
       : child_(child), socket_(static_cast<verbena::unique_fd&&>(socket)) {}
 

@@ -32,13 +32,11 @@ double registration(const process_pair& pair, const device_settings& of) {
   constexpr repetitions times{.chunks = 50, .per_chunk = 200};
   std::vector<verbena::memory_region> regions;
   regions.reserve(times.per_chunk);
-  return median_ns(
-      times,
-      [&](std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i)
-          regions.push_back(pd.register_memory(memory, access).value());
-      },
-      [&] { regions.clear(); });
+  return median_ns(times, [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+      regions.push_back(pd.register_memory(memory, access).value());
+    regions.clear();
+  });
 }
 
 }  // namespace bench

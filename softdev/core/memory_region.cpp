@@ -16,7 +16,6 @@
 namespace verbena::softdev {
 namespace {
 constexpr std::uint32_t places = limits::max_regions * 2;
-static_assert((places & (places - 1)) == 0);
 /// The word of a place whose key must not be given out yet. (0: a free place; i + 1: slot i.)
 constexpr std::uint32_t in_quarantine = ~0U;
 
@@ -35,13 +34,6 @@ bool writes(access_flags needed) noexcept {
 }
 }  // namespace
 
-struct memory_region_table::slot {
-  std::atomic<std::uint32_t> key;  ///< 0 while nothing may be accessed
-  std::uint32_t given_key;         ///< also after invalidate(); 0: the slot is free
-  std::uint32_t next_free;         ///< 1 + the next free slot
-  memory_region region;
-};
-
 void memory_region_table::free_deleter::operator()(void* memory) const noexcept {
   std::free(memory);
 }
@@ -49,10 +41,6 @@ void memory_region_table::free_deleter::operator()(void* memory) const noexcept 
 memory_region_table::memory_region_table()
     : places_(make_zeroed<place>(places)), slots_(make_zeroed<slot>(limits::max_regions)) {}
 memory_region_table::~memory_region_table() = default;
-
-memory_region_table::place& memory_region_table::place_of(std::uint32_t key) const noexcept {
-  return places_[key & (places - 1)];
-}
 
 memory_region_table::slot* memory_region_table::slot_of(std::uint32_t key) const noexcept {
   const std::uint32_t number = place_of(key).load(std::memory_order_relaxed) - 1;
@@ -116,13 +104,6 @@ void memory_region_table::restore(std::uint32_t key, const memory_region& region
   found->key.store(key);
 }
 
-const memory_region* memory_region_table::find(std::uint32_t key) const noexcept {
-  const std::uint32_t number = place_of(key).load() - 1;
-  if (number >= limits::max_regions) return nullptr;  // the place is free, or in quarantine
-  const slot& found = slots_[number];
-  return key != 0 && found.key.load() == key ? &found.region : nullptr;
-}
-
 failure memory_region_table::reason_of_refusal(const memory_region* region,
                                                const region_access& wanted,
                                                access_side side) noexcept {
@@ -134,38 +115,23 @@ failure memory_region_table::reason_of_refusal(const memory_region* region,
   return check_region(&view, wanted, side);
 }
 
-std::byte* memory_region_table::check(const region_access& wanted, failure& why,
-                                      access_side side) const noexcept {
-  const memory_region* const region = find(wanted.key);
-  if (region == nullptr || !is_permitted(*region, wanted)) [[unlikely]] {
-    why = reason_of_refusal(region, wanted, side);
-    return nullptr;
-  }
+std::byte* memory_region_table::check_pages(const memory_region& region, std::byte* data,
+                                            const region_access& wanted, failure& why,
+                                            access_side side) noexcept {
   const auto refuse = [&](reason local) -> std::byte* {
     why = {.why = reason_at(side, local),
            .key = wanted.key,
            .address = wanted.address,
            .length = wanted.length,
-           .base = region->iova,
-           .limit = region->length};
+           .base = region.iova,
+           .limit = region.length};
     return nullptr;
   };
-  const std::uintptr_t first =
-      reinterpret_cast<std::uintptr_t>(region->base) + (wanted.address - region->iova);
-  if (first == 0) return refuse(reason::local_range);  // a region of everything has no byte there
-  auto* const data = reinterpret_cast<std::byte*>(first);
-  if (region->fault_in != nullptr && !region->fault_in(data, wanted.length, writes(wanted.needed)))
+  if (data == nullptr)
+    return refuse(reason::local_range);  // the first byte of a region of everything
+  if (region.fault_in != nullptr && !region.fault_in(data, wanted.length, writes(wanted.needed)))
     return refuse(reason::local_not_mapped);
   return data;
-}
-
-std::byte* memory_region_table::check_local(const region_access& wanted,
-                                            failure& why) const noexcept {
-  return check(wanted, why, access_side::local);
-}
-std::byte* memory_region_table::check_remote(const region_access& wanted,
-                                             failure& why) const noexcept {
-  return check(wanted, why, access_side::remote);
 }
 
 }  // namespace verbena::softdev

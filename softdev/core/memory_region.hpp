@@ -51,22 +51,39 @@ class memory_region_table {
   void restore(std::uint32_t key, const memory_region& region) noexcept;
 
   /// The region of `key`, or nullptr.
-  [[nodiscard]] const memory_region* find(std::uint32_t key) const noexcept;
+  [[nodiscard]] const memory_region* find(std::uint32_t key) const noexcept {
+    const std::uint32_t number = place_of(key).load() - 1;
+    if (number >= limits::max_regions) return nullptr;  // the place is free, or in quarantine
+    const slot& found = slots_[number];
+    return key != 0 && found.key.load() == key ? &found.region : nullptr;
+  }
   /// Checks an access and returns its first byte, or nullptr with the failed check in `why`
-  /// (`local_…` reasons when `remote` is false). Overflow-safe. An access of zero bytes is the
-  /// caller's to pass over: its key is not to be looked at.
-  [[nodiscard]] std::byte* check_local(const region_access& wanted, failure& why) const noexcept;
-  [[nodiscard]] std::byte* check_remote(const region_access& wanted, failure& why) const noexcept;
+  /// (`local_…` or `remote_…` reasons). Overflow-safe. An access of zero bytes is the caller's to
+  /// pass over: its key is not to be looked at.
+  [[nodiscard]] std::byte* check_local(const region_access& wanted, failure& why) const noexcept {
+    return check(wanted, why, access_side::local);
+  }
+  [[nodiscard]] std::byte* check_remote(const region_access& wanted, failure& why) const noexcept {
+    return check(wanted, why, access_side::remote);
+  }
 
   [[nodiscard]] std::uint32_t count() const noexcept {
     return count_.load(std::memory_order_relaxed);
   }
 
  private:
-  struct slot;
+  struct slot {
+    std::atomic<std::uint32_t> key;  ///< 0 while nothing may be accessed
+    std::uint32_t given_key;         ///< also after invalidate(); 0: the slot is free
+    std::uint32_t next_free;         ///< 1 + the next free slot
+    memory_region region;
+  };
   using place = std::atomic<std::uint32_t>;
   static constexpr std::uint32_t quarantined_keys_ = 1024;
-  [[nodiscard]] place& place_of(std::uint32_t key) const noexcept;
+  [[nodiscard]] place& place_of(std::uint32_t key) const noexcept {
+    static_assert((limits::max_regions & (limits::max_regions - 1)) == 0);
+    return places_[key & (limits::max_regions * 2 - 1)];
+  }
   /// The slot of a key that was given out and not released, or nullptr.
   [[nodiscard]] slot* slot_of(std::uint32_t key) const noexcept;
   [[nodiscard]] std::uint32_t unused_key() const;
@@ -74,7 +91,23 @@ class memory_region_table {
                                                  const region_access& wanted,
                                                  access_side side) noexcept;
   [[nodiscard]] std::byte* check(const region_access& wanted, failure& why,
-                                 access_side side) const noexcept;
+                                 access_side side) const noexcept {
+    const memory_region* const region = find(wanted.key);
+    if (region == nullptr || !is_permitted(*region, wanted)) [[unlikely]] {
+      why = reason_of_refusal(region, wanted, side);
+      return nullptr;
+    }
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the base of a region of everything is null
+    auto* const data = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(region->base) +
+                                                    (wanted.address - region->iova));
+    if (data != nullptr && region->fault_in == nullptr) [[likely]]
+      return data;
+    return check_pages(*region, data, wanted, why, side);
+  }
+  /// The rest of `check`, for a region that has a `fault_in` and for the null pointer.
+  [[nodiscard]] static std::byte* check_pages(const memory_region& region, std::byte* data,
+                                              const region_access& wanted, failure& why,
+                                              access_side side) noexcept;
 
   struct free_deleter {
     void operator()(void* memory) const noexcept;

@@ -278,10 +278,6 @@ response responder::refuse(const response& answer) noexcept {
   return answer;
 }
 
-void responder::abandon(const failure& why) noexcept {
-  static_cast<void>(refuse({.outcome = verdict::invalid_request, .why = why}));
-}
-
 /// Completes the receive request at the head.
 template <class Make>
 void responder::push(bool solicited, Make&& make) noexcept {

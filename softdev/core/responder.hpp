@@ -51,8 +51,6 @@ class responder {
   [[nodiscard]] std::uint64_t placed() const noexcept { return placed_; }
   /// The message of the current request. Precondition: busy(), or none began since it was.
   [[nodiscard]] const message& current() const noexcept { return *current_; }
-  /// Garbage or a break of the protocol from the connected peer: the queue pair fails.
-  void abandon(const failure& why) noexcept;
 
   // For the queue pair.
   void start(std::uint32_t receive_psn) noexcept;  ///< INIT -> RTR

@@ -130,10 +130,6 @@ class link {
   std::size_t receive(const receive_lock& held, Handler&& handler, std::size_t budget) {
     return receiver_.receive(held, std::forward<Handler>(handler), budget);
   }
-  /// True when some peer announced records that were neither consumed nor kept, or room came back
-  /// in a ring that was full. Sequentially consistent: the last look before sleeping or after
-  /// arming. Waits for a receive() in progress; looks at every peer, so not for each poll.
-  [[nodiscard]] bool anything_published() { return receiver_.anything_published(); }
 
   // ---- Sleeping of the progress thread ----
 

@@ -48,13 +48,7 @@ bool ring_receiver::published_by(peer& from) {
 
 void ring_receiver::forbid_in_handler() const {
   VERBENA_ASSERT(receiving_thread_.load(std::memory_order_relaxed) != ::pthread_self(),
-                 "a receive handler must not call service(), fence() or anything_published()");
-}
-
-bool ring_receiver::anything_published() {
-  forbid_in_handler();
-  const std::lock_guard held(lock_);
-  return published_by_any();
+                 "a receive handler must not call service(), fence() or announce_sleep()");
 }
 
 bool ring_receiver::published_by_any() {

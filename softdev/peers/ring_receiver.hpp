@@ -58,13 +58,11 @@ class ring_receiver {
   std::size_t receive(const lock& held, Handler&& handler, std::size_t budget);
 
   using time_point = std::chrono::steady_clock::time_point;
-  /// True when some peer announced records that were neither consumed nor kept, or room came back
-  /// in a ring that was full. Sequentially consistent. Waits for a receive() in progress. Looks at
-  /// every peer.
-  [[nodiscard]] bool anything_published();
-  /// Returns what anything_published() returns, before a sleep in which peers signal what they
-  /// publish. With many peers, looks at those that rang only; after a while without a look at all
-  /// peers, looks at all, because a peer can clear the bits of others.
+  /// Returns whether some peer announced records that were neither consumed nor kept, or room came
+  /// back in a ring that was full; before a sleep in which peers signal what they publish.
+  /// Sequentially consistent. Waits for a receive() in progress. With many peers, looks at those
+  /// that rang only; after a while without a look at all peers, looks at all, because a peer can
+  /// clear the bits of others.
   [[nodiscard]] bool anything_published(time_point now);
   /// When a sleep has to end for a look at all peers; nullopt when that was done. One thread, that
   /// of the above.

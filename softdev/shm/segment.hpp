@@ -76,7 +76,7 @@ class public_segment {
   [[nodiscard]] std::optional<std::uint32_t> claim_completion_queue(std::uint32_t channel);
   void release_completion_queue(std::uint32_t line);
   /// Sets the armed state, counting armings, sequentially consistent. The caller must look at its
-  /// rings afterwards (link::anything_published), else a wake-up is lost.
+  /// rings afterwards (link::receive), else a wake-up is lost.
   void arm(std::uint32_t line, arm_state state) noexcept;
 
   /// Says that the process has a queue pair in a multicast group, or none any more. False when

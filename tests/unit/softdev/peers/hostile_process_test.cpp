@@ -128,7 +128,7 @@ TEST(hostile_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
     while (clock::now() < end && other->state() != peer_state::dead) {
       own->service(clock::now());
       own->receive(take_all, 64);
-      static_cast<void>(own->anything_published());
+      static_cast<void>(finds_records(*own));
       if (other->state() != peer_state::paired) continue;
       if (!std::exchange(paired, true)) end = clock::now() + 100ms;  // of random bytes
       send_record(*other, 1, 100, 1);
@@ -302,7 +302,7 @@ TEST(hostile_process, peer_that_wakes_without_end_delays_nobody) {
   while (readable(own->service_fd())) EXPECT_EQ(own->service(clock::now()).events, 0U);
   EXPECT_EQ(hostile.seen_as->state(), peer_state::paired);
   ASSERT_TRUE(send_record(*other, 1, 8, 1));
-  ASSERT_TRUE(drive({own.get()}, [&] { return own->anything_published(); }));
+  ASSERT_TRUE(drive({own.get()}, [&] { return finds_records(*own); }));
   EXPECT_EQ(own->receive(take_all, 1), 1U);
   ASSERT_TRUE(own->announce_sleep(clock::now()));
   wake_without_end();

@@ -39,6 +39,13 @@ bool drive(std::initializer_list<link*> links, Done&& done) {
   return true;
 }
 
+/// Returns whether the link finds something to receive before it sleeps.
+inline bool finds_records(link& own) {
+  if (!own.announce_sleep(clock::now())) return true;
+  own.announce_awake();
+  return false;
+}
+
 /// A handler that accepts every record.
 inline constexpr auto take_all = [](peer&, const ring_record&) { return handled::consumed; };
 

@@ -99,7 +99,7 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
   queue_pair_options numbered = options;
   numbered.index = ++created_;
   timers_.reserve(live_ + 1);
-  auto* created = new (std::nothrow) queue_pair(*this, number, numbered);
+  auto* created = queue_pair::create(*this, number, numbered);
   if (created == nullptr)
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device", "out of memory");
   for (const fault_rule& each : faults_) created->sender().add_fault(each);
@@ -124,7 +124,7 @@ void engine::destroy(queue_pair* which) noexcept {
     which->detach();
   }
   if (auto* path = remote()) path->fence();
-  delete which;
+  queue_pair::destroy(which);
   timers_.cancel(index);
   const std::lock_guard lock(creation_);
   --live_;

@@ -42,7 +42,9 @@ bool takes_sends(queue_pair_state state) {
 }  // namespace
 
 void send_posting::open() noexcept {
+  __builtin_prefetch(self_.needed_memory());
   self_.send_lock().lock();
+  self_.sender().begin_batch();
   batch_begin_ = self_.sender().queue().posted();
 }
 

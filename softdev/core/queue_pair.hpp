@@ -13,6 +13,7 @@
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/datagram.hpp"
 #include "softdev/core/drop_log.hpp"
+#include "softdev/core/failure.hpp"
 #include "softdev/core/posting.hpp"
 #include "softdev/core/requester.hpp"
 #include "softdev/core/responder.hpp"
@@ -70,12 +71,25 @@ struct queue_pair_options {
   std::uint32_t index = 0;  ///< the n-th queue pair of the engine, from 1; set by the engine
 };
 
-/// A queue pair. Created and destroyed by the engine.
+[[nodiscard]] send_queue::sizes send_queue_sizes(const queue_pair_options& options) noexcept;
+[[nodiscard]] receive_queue::sizes receive_queue_sizes(const queue_pair_options& options) noexcept;
+
+/// A queue pair. Created and destroyed by the engine. The object, its send side and its queues,
+/// unless they are long, are in one block of memory: first what each request needs.
 ///
 /// Threads: thread-safe. Nothing after creation allocates, except errors of `modify`.
 class queue_pair {
  public:
-  queue_pair(engine& home, std::uint32_t number, const queue_pair_options& options);
+  /// Returns nullptr if memory is exhausted; if that is the memory of a long queue, throws
+  /// std::bad_alloc.
+  [[nodiscard]] static queue_pair* create(engine& home, std::uint32_t number,
+                                          const queue_pair_options& options);
+  static void destroy(queue_pair* which) noexcept;
+  /// Begins to load what posting sends needs into the cache, all at once: a queue pair that was not
+  /// used for a while costs one miss instead of many. `which` need not exist any more.
+  static void prefetch_sends(const queue_pair* which) noexcept;
+  /// The same for a request that comes.
+  static void prefetch_receives(const queue_pair* which) noexcept;
   queue_pair(const queue_pair&) = delete;
   queue_pair& operator=(const queue_pair&) = delete;
 
@@ -92,6 +106,8 @@ class queue_pair {
   [[nodiscard]] softdev::transport transport() const noexcept { return options_.transport; }
   [[nodiscard]] const queue_pair_options& options() const noexcept { return options_; }
   [[nodiscard]] void* owner() const noexcept { return options_.owner; }
+  /// Each send request completes with a completion, as with IBV_SEND_SIGNALED.
+  [[nodiscard]] bool signals_all() const noexcept { return signals_all_; }
   [[nodiscard]] queue_pair_state state() const noexcept {
     return state_.load(std::memory_order_acquire);
   }
@@ -123,6 +139,23 @@ class queue_pair {
   void fail_sends() noexcept;
   /// Messages to this queue pair that were dropped, and messages of it that found nobody.
   [[nodiscard]] drop_log& drops() noexcept { return drops_; }
+  /// Why the last send request failed, or has no answer. With the send lock.
+  [[nodiscard]] const failure& send_failure() const noexcept { return send_failure_; }
+  void set_send_failure(const failure& why) noexcept { send_failure_ = why; }
+  /// For the path to other processes: room for what it keeps of the queue pair, in the memory that
+  /// posting loads anyway, and where in that room or elsewhere it is; nullptr if it keeps nothing.
+  /// Changed with both locks.
+  static constexpr std::size_t path_room_bytes = 192;
+  [[nodiscard]] std::byte* path_room() noexcept { return path_room_; }
+  [[nodiscard]] void* path_state() const noexcept { return path_state_; }
+  void set_path_state(void* state) noexcept { path_state_ = state; }
+  /// Memory that a request probably needs besides; nullptr if it is not known. Needs no lock.
+  [[nodiscard]] const void* needed_memory() const noexcept {
+    return needed_memory_.load(std::memory_order_relaxed);
+  }
+  void note_needed_memory(const void* where) noexcept {
+    needed_memory_.store(where, std::memory_order_relaxed);
+  }
   /// Tells the observer.
   void report(queue_pair_event what) noexcept {
     if (options_.observer != nullptr) options_.observer->event(*this, what);
@@ -137,24 +170,40 @@ class queue_pair {
   void detach() noexcept;
 
  private:
+  struct parts;
+  struct hot;
+  queue_pair(engine& home, std::uint32_t number, const queue_pair_options& options,
+             const parts& memory);
+  ~queue_pair() = default;
+
   void enter(queue_pair_state next) noexcept;
   void reset() noexcept;
   void wake_peer() noexcept;
 
+  // What both sides read, in two lines.
   engine& home_;
   const std::uint32_t number_;
-  const queue_pair_options options_;
   std::atomic<queue_pair_state> state_{queue_pair_state::reset};
   std::atomic<bool> retry_requested_{false};
   std::atomic<bool> failed_by_itself_{false};
-  drop_log drops_;
+  const bool signals_all_;
+  void* path_state_ = nullptr;
+  std::atomic<const void*> needed_memory_{nullptr};
   queue_pair_attributes attributes_;
+  const queue_pair_options options_;
+  alignas(64) std::byte path_room_[path_room_bytes];
   alignas(64) biased_lock send_lock_;
   send_posting sends_;
-  const std::unique_ptr<requester> requester_;
+  struct destroyer {
+    void operator()(requester* which) const noexcept { std::destroy_at(which); }
+  };
+  const std::unique_ptr<requester, destroyer> requester_;
   alignas(64) biased_lock receive_lock_;
   receive_posting receives_;
   responder responder_;
+  // Seldom needed:
+  failure send_failure_;
+  drop_log drops_;
 };
 
 }  // namespace verbena::softdev

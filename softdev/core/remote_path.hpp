@@ -34,7 +34,7 @@ class remote_path {
 
   /// Allocates what `changed` needs if the queue pair gets the attributes `next`. Both locks are
   /// held. Throws std::bad_alloc; then nothing has changed.
-  virtual void prepare(const queue_pair& /*which*/, const queue_pair_attributes& /*next*/) {}
+  virtual void prepare(queue_pair& /*which*/, const queue_pair_attributes& /*next*/) {}
 
   /// State, destination or rights of a queue pair changed; it is created (reset) or goes away
   /// (`gone`). Both locks are held, unless the queue pair failed by itself: then at least one.

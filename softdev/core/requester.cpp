@@ -26,11 +26,10 @@ failure check_length(const transport_rules& rules, opcode op, std::uint64_t leng
 
 }  // namespace
 
-requester::requester(queue_pair& self, const queue_pair_options& options, bool takes_followers)
+requester::requester(queue_pair& self, const queue_pair_options& options, bool takes_followers,
+                     std::byte* memory)
     : self_(self),
-      window_(self, options.capabilities.max_send_wr, options.capabilities.max_send_sge,
-              options.capabilities.max_inline_bytes, request_extra_bytes(options.transport)),
-      faults_(self, window_),
+      window_(self, send_queue_sizes(options), memory),
       takes_followers_(takes_followers) {}
 
 void requester::run() noexcept {
@@ -133,7 +132,7 @@ requester::start_decision requester::apply(send_entry& entry, const fault_rule& 
   if (rule.effect != fault_effect::error) return start_decision::start;
   if (rule.delivered) {
     entry.status = rule.status;  // that of its completion, once it is done
-    failure_ = why;
+    self_.set_send_failure(why);
     return start_decision::start;
   }
   end(entry, rule.status, why);
@@ -152,7 +151,7 @@ void requester::process_lost(std::uint32_t /*slot*/, const failure& /*why*/) noe
 void requester::end(send_entry& entry, completion_status status, const failure& why) noexcept {
   entry.stage = send_entry::progress::done;
   entry.status = status;
-  failure_ = why;
+  self_.set_send_failure(why);
   closed_ = true;
   if (window_.has_next() && &entry == &window_.next()) window_.submit_next();
 }
@@ -167,7 +166,7 @@ void requester::retire() noexcept {
       window_.complete(index, index + 1);
       continue;
     }
-    window_.complete_failed(index, index + 1, entry.status, failure_);
+    window_.complete_failed(index, index + 1, entry.status, self_.send_failure());
     self_.fail_sends();
     return;
   }

@@ -28,6 +28,8 @@ class requester {
   requester& operator=(const requester&) = delete;
 
   [[nodiscard]] send_queue& queue() noexcept { return window_.queue(); }
+  /// To be called when a batch begins.
+  void begin_batch() noexcept { window_.begin_batch(); }
   /// Where the request goes; only with transports whose requests name a destination.
   [[nodiscard]] datagram_destination& destination(std::uint64_t index) noexcept {
     return *std::launder(reinterpret_cast<datagram_destination*>(window_.queue().extra(index)));
@@ -71,7 +73,7 @@ class requester {
   void notify_when_drained() noexcept;  ///< RTS -> SQD: one event when nothing is in flight
 
   // Injected faults. Adding a rule allocates.
-  void add_fault(const fault_rule& rule) { faults_.add(rule); }
+  void add_fault(const fault_rule& rule) { faults_.add(self_, window_, rule); }
   void remove_faults() noexcept { faults_.remove(); }
   /// Releases requests whose completion was delayed and is due. The caller calls `run` afterwards.
   void release_held() noexcept { faults_.release_due(); }
@@ -80,8 +82,9 @@ class requester {
 
  protected:
   /// `takes_followers`: the transport executes its requests in order, and notes
-  /// response::followers.
-  requester(queue_pair& self, const queue_pair_options& options, bool takes_followers);
+  /// response::followers. `memory`: that of the send queue, or nullptr.
+  requester(queue_pair& self, const queue_pair_options& options, bool takes_followers,
+            std::byte* memory);
 
   enum class start_decision : std::uint8_t { start, stop, done };
   /// Calls `start` for each request that may start now, until it returns false. `may_start` is
@@ -128,8 +131,13 @@ class requester {
 
   std::uint32_t next_psn_ = 0;
   std::uint16_t attempt_ = 0;  ///< counts new beginnings, so that late answers are recognised
-  time_ns deadline_ = never;   ///< when `wake_up` is due; `never` if requests may start
-  failure failure_;            ///< of the request that failed, or why there is no answer
+
+ private:
+  bool closed_ = false;  ///< a request of the window failed; nothing more starts
+  bool drain_event_ = false;
+
+ protected:
+  time_ns deadline_ = never;  ///< when `wake_up` is due; `never` if requests may start
 
  private:
   void go_on() noexcept;
@@ -140,12 +148,10 @@ class requester {
   void report_drained() noexcept;
 
   queue_pair& self_;
+  remote_path* used_path_ = nullptr;  ///< since the last run ended
   send_window window_;
   send_faults faults_;
-  remote_path* used_path_ = nullptr;  ///< since the last run ended
   const bool takes_followers_;
-  bool closed_ = false;  ///< a request of the window failed; nothing more starts
-  bool drain_event_ = false;
 };
 
 template <class MayStart, class Start>

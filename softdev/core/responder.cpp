@@ -15,11 +15,8 @@
 
 namespace verbena::softdev {
 
-responder::responder(queue_pair& self, const queue_pair_options& options)
-    : self_(self),
-      shared_(options.shared_receives),
-      queue_(shared_ != nullptr ? 1 : options.capabilities.max_receive_wr,
-             shared_ != nullptr ? shared_->max_sges() : options.capabilities.max_receive_sge, 0) {}
+responder::responder(queue_pair& self, const queue_pair_options& options, std::byte* memory)
+    : self_(self), shared_(options.shared_receives), queue_(receive_queue_sizes(options), memory) {}
 
 void responder::start(std::uint32_t receive_psn) noexcept {
   expected_psn_ = receive_psn;

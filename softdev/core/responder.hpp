@@ -22,7 +22,8 @@ struct transport_rules;
 /// those that take a request an access epoch. Does not allocate.
 class responder {
  public:
-  responder(queue_pair& self, const queue_pair_options& options);
+  /// `memory`: that of the receive queue, or nullptr.
+  responder(queue_pair& self, const queue_pair_options& options, std::byte* memory);
 
   [[nodiscard]] receive_queue& queue() noexcept { return queue_; }
 
@@ -86,10 +87,10 @@ class responder {
   bool heard_ = false;      ///< a first request came (communication established)
   bool told_last_ = false;  ///< that no more will be taken from the shared queue
   const message* current_ = &kept_;
-  message kept_;  ///< of a request that comes in several records, or is answered in several
   std::uint64_t placed_ = 0;
   std::uint32_t sge_index_ = 0;
   std::uint32_t sge_offset_ = 0;
+  message kept_;  ///< of a request that comes in several records, or is answered in several
 };
 
 }  // namespace verbena::softdev

@@ -13,12 +13,11 @@ namespace verbena::softdev {
 /// Threads: one thread at a time. Only `add` allocates.
 class send_faults {
  public:
-  send_faults(queue_pair& self, send_window& window) noexcept : self_(self), window_(window) {}
-
-  void add(const fault_rule& rule);
+  /// The queue pair and its window outlive this.
+  void add(queue_pair& self, send_window& window, const fault_rule& rule);
   void remove() noexcept;
   /// True if there were rules at any time.
-  [[nodiscard]] bool present() const noexcept { return requests_ != nullptr; }
+  [[nodiscard]] bool present() const noexcept { return used_ != nullptr; }
 
   enum class next : std::uint8_t { starts, waits, has_fault };
   struct decision {
@@ -40,11 +39,14 @@ class send_faults {
   void forget() noexcept;
 
  private:
+  struct used {
+    queue_pair& self;
+    send_window& window;
+    request_faults requests;
+  };
   void release_first() noexcept;
 
-  queue_pair& self_;
-  send_window& window_;
-  std::unique_ptr<request_faults> requests_;  ///< nullptr without injected faults
+  std::unique_ptr<used> used_;  ///< nullptr without injected faults
 };
 
 }  // namespace verbena::softdev

@@ -21,9 +21,9 @@ class queue_pair;
 /// Threads: one thread at a time. Does not allocate after construction.
 class send_window {
  public:
-  send_window(queue_pair& self, std::uint32_t wr_count, std::uint32_t max_sges,
-              std::uint32_t max_inline_bytes, std::size_t extra_bytes)
-      : self_(self), queue_(wr_count, max_sges, max_inline_bytes, extra_bytes) {}
+  /// `memory`: that of the queue, or nullptr.
+  send_window(queue_pair& self, const send_queue::sizes& of, std::byte* memory)
+      : queue_(of, memory), self_(self) {}
 
   [[nodiscard]] send_queue& queue() noexcept { return queue_; }
   [[nodiscard]] std::uint64_t retired() const noexcept { return retired_; }
@@ -46,6 +46,12 @@ class send_window {
   /// Takes the requests from `index` on out of the window.
   void rewind_to(std::uint64_t index) noexcept { submitted_ = index; }
   void retire_next() noexcept { ++retired_; }
+  /// To be called when a batch begins.
+  void begin_batch() noexcept {
+    if (!queue_.unused() || !idle()) return;
+    queue_.start_over();
+    retired_ = submitted_ = queue_.posted();
+  }
   /// Forgets all requests.
   void clear() noexcept;
   /// Retires requests that are `completed`.
@@ -73,11 +79,11 @@ class send_window {
   void push(std::uint64_t index, std::uint64_t released, completion_status status,
             reason why) noexcept;
 
-  queue_pair& self_;
   send_queue queue_;
   std::uint64_t retired_ = 0;
   std::uint64_t submitted_ = 0;
   std::uint64_t begun_ = 0;  ///< handed to a path below, also if a retry is due
+  queue_pair& self_;
 };
 
 }  // namespace verbena::softdev

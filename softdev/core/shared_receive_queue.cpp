@@ -17,7 +17,8 @@ shared_receive_queue::shared_receive_queue(const shared_receive_options& options
   VERBENA_ASSERT(options.max_wr >= 1 && options.max_wr <= limits::max_work_requests &&
                      options.max_sge <= limits::max_sges,
                  "the size of a shared receive queue is within the device's limits");
-  queue_ = std::make_unique<receive_queue>(options.max_wr, max_sges_, 0);
+  queue_ = std::make_unique<receive_queue>(
+      receive_queue::sizes{.wr_count = options.max_wr, .max_sges = max_sges_});
 }
 
 int shared_receive_queue::add(std::uint64_t wr_id, sge_list sinks) noexcept {
@@ -42,7 +43,8 @@ int shared_receive_queue::modify(const change& wanted) {
   std::unique_ptr<receive_queue> other;
   if (wanted.max_wr) {
     if (*wanted.max_wr == 0 || *wanted.max_wr > limits::max_work_requests) return EINVAL;
-    other = std::make_unique<receive_queue>(*wanted.max_wr, max_sges_, 0);
+    other = std::make_unique<receive_queue>(
+        receive_queue::sizes{.wr_count = *wanted.max_wr, .max_sges = max_sges_});
   }
   const std::lock_guard lock(lock_);
   const std::uint32_t limit = wanted.limit.value_or(limit_);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <new>
+#include <limits>
 
 namespace verbena::softdev {
 namespace {
@@ -11,27 +11,48 @@ constexpr std::size_t line = 64;
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
+constexpr std::uint16_t narrow(std::size_t number) { return static_cast<std::uint16_t>(number); }
+static_assert(std::max({limits::max_work_requests, limits::max_inline_bytes,
+                        std::uint32_t{limits::max_sges * sizeof(sge)}}) <=
+              std::numeric_limits<std::uint16_t>::max() / 2);
 }  // namespace
 
 template <class Entry>
-work_queue<Entry>::work_queue(std::uint32_t wr_count, std::uint32_t max_sges,
-                              std::uint32_t max_inline_bytes, std::size_t extra_bytes)
-    : capacity_(wr_count),
-      max_sges_(max_sges),
-      max_inline_bytes_(max_inline_bytes),
-      extra_offset_(sizeof(Entry) +
-                    round_up(std::max<std::size_t>(max_sges * sizeof(sge), max_inline_bytes),
-                             alignof(Entry))),
-      stride_(round_up(extra_offset_ + extra_bytes, line)),
-      mask_(std::bit_ceil(std::max<std::uint64_t>(wr_count, 1)) - 1),
-      memory_(
-          static_cast<std::byte*>(::operator new((mask_ + 1) * stride_, std::align_val_t{line}))) {
-  static_assert(std::is_trivially_destructible_v<Entry> && sizeof(Entry) % alignof(sge) == 0);
+std::size_t work_queue<Entry>::extra_offset_of(const sizes& of) noexcept {
+  const std::size_t data = std::max<std::size_t>(of.max_sges * sizeof(sge), of.max_inline_bytes);
+  return sizeof(Entry) + round_up(data, alignof(Entry));
+}
+template <class Entry>
+std::size_t work_queue<Entry>::stride_of(const sizes& of) noexcept {
+  return round_up(extra_offset_of(of) + of.extra_bytes, line);
+}
+template <class Entry>
+std::size_t work_queue<Entry>::places_of(const sizes& of) noexcept {
+  return std::bit_ceil(std::max<std::size_t>(of.wr_count, 1));
+}
+template <class Entry>
+std::size_t work_queue<Entry>::bytes_of(const sizes& of) noexcept {
+  return places_of(of) * stride_of(of);
 }
 
 template <class Entry>
-void work_queue<Entry>::deleter::operator()(std::byte* memory) const noexcept {
-  ::operator delete(memory, std::align_val_t{line});
+work_queue<Entry>::work_queue(const sizes& of, std::byte* memory)
+    : memory_(memory),
+      mask_(narrow(places_of(of) - 1)),
+      stride_(narrow(stride_of(of))),
+      extra_offset_(narrow(extra_offset_of(of))),
+      capacity_(narrow(of.wr_count)),
+      max_inline_bytes_(narrow(of.max_inline_bytes)),
+      max_sges_(narrow(of.max_sges)) {
+  static_assert(std::is_trivially_destructible_v<Entry> && sizeof(Entry) % alignof(sge) == 0);
+  if (memory_ != nullptr) return;
+  memory_ = static_cast<std::byte*>(::operator new(bytes_of(of), std::align_val_t{line}));
+  allocated_ = true;
+}
+
+template <class Entry>
+work_queue<Entry>::~work_queue() {
+  if (allocated_) ::operator delete(memory_, std::align_val_t{line});
 }
 
 template class work_queue<send_entry>;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <span>
 #include <type_traits>
@@ -55,15 +54,30 @@ struct receive_entry {
 template <class Entry>
 class work_queue {
  public:
-  /// Precondition: wr_count and the sizes are within limits.
-  work_queue(std::uint32_t wr_count, std::uint32_t max_sges, std::uint32_t max_inline_bytes,
-             std::size_t extra_bytes = 0);
+  struct sizes {
+    std::uint32_t wr_count = 0;
+    std::uint32_t max_sges = 0;
+    std::uint32_t max_inline_bytes = 0;
+    std::size_t extra_bytes = 0;
+  };
+  /// Precondition: the sizes are within limits. `memory` has `bytes_of(of)` and is aligned to a
+  /// cache line; if it is nullptr, the queue allocates.
+  explicit work_queue(const sizes& of, std::byte* memory = nullptr);
+  work_queue(const work_queue&) = delete;
+  work_queue& operator=(const work_queue&) = delete;
+  ~work_queue();
+  /// The bytes that the entries take.
+  [[nodiscard]] static std::size_t bytes_of(const sizes& of) noexcept;
 
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::uint32_t max_sges() const noexcept { return max_sges_; }
   [[nodiscard]] std::uint32_t max_inline_bytes() const noexcept { return max_inline_bytes_; }
   [[nodiscard]] bool full() const noexcept {
     return posted_ - released_.load(std::memory_order_acquire) >= capacity_;
+  }
+  /// True if all entries are free.
+  [[nodiscard]] bool unused() const noexcept {
+    return posted_ == released_.load(std::memory_order_acquire);
   }
   /// One past the youngest entry.
   [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
@@ -77,6 +91,12 @@ class work_queue {
   void truncate(std::uint64_t index) noexcept { posted_ = index; }
   /// Forgets all entries; their places are free.
   void clear() noexcept { released_.store(posted_, std::memory_order_release); }
+  /// Has the next entry be in the first place, so that a queue that is used seldom uses the same
+  /// memory each time. Precondition: unused().
+  void start_over() noexcept {
+    posted_ = (posted_ + mask_) & ~std::uint64_t{mask_};
+    clear();
+  }
 
   [[nodiscard]] Entry& at(std::uint64_t index) noexcept {
     return *std::launder(reinterpret_cast<Entry*>(place(index)));
@@ -97,21 +117,23 @@ class work_queue {
 
  private:
   [[nodiscard]] std::byte* place(std::uint64_t index) noexcept {
-    return memory_.get() + (index & mask_) * stride_;
+    return memory_ + (index & mask_) * stride_;
   }
+  [[nodiscard]] static std::size_t extra_offset_of(const sizes& of) noexcept;
+  [[nodiscard]] static std::size_t stride_of(const sizes& of) noexcept;
+  [[nodiscard]] static std::size_t places_of(const sizes& of) noexcept;
 
-  std::uint32_t capacity_;
-  std::uint32_t max_sges_;
-  std::uint32_t max_inline_bytes_;
-  std::size_t extra_offset_;
-  std::size_t stride_;
-  std::uint64_t mask_;
+  // A queue pair that is not in the caches takes few lines of them: these are small.
   std::uint64_t posted_ = 0;
-  struct deleter {
-    void operator()(std::byte* memory) const noexcept;
-  };
-  std::unique_ptr<std::byte[], deleter> memory_;
-  alignas(64) std::atomic<std::uint64_t> released_{0};
+  std::atomic<std::uint64_t> released_{0};
+  std::byte* memory_;
+  std::uint16_t mask_;
+  std::uint16_t stride_;
+  std::uint16_t extra_offset_;
+  std::uint16_t capacity_;
+  std::uint16_t max_inline_bytes_;
+  std::uint16_t max_sges_;
+  bool allocated_ = false;
 };
 
 using send_queue = work_queue<send_entry>;

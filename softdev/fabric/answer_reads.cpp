@@ -11,7 +11,7 @@ namespace verbena::softdev {
 using namespace records;
 
 void read_answerer::begin(queue_pair& target) noexcept {
-  connection& by = *state_.connection_of(target.number());
+  connection& by = *state_.connection_of(target);
   by.answer.waits = true;
   by.answer.bytes = 0;
   go_on(target);
@@ -21,7 +21,7 @@ void read_answerer::begin(queue_pair& target) noexcept {
 void read_answerer::go_on(queue_pair& target) noexcept {
   // Before it is tried, or room that comes back meanwhile would be missed.
   waiting_.insert(endpoint_state::index_of(target));
-  connection& by = *state_.connection_of(target.number());
+  connection& by = *state_.connection_of(target);
   responder& receiver = target.receiver();
   if (!receiver.busy()) {
     by.answer.waits = false;
@@ -88,7 +88,7 @@ void read_answerer::run_waiting() noexcept {
       waiting_.insert(index);
       return;
     }
-    const connection* by = state_.connection_of(target->number());
+    const connection* by = state_.connection_of(*target);
     if (by != nullptr && by->answer.waits) go_on(*target);
   });
 }

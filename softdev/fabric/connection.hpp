@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "softdev/core/queue_pair.hpp"
 #include "softdev/peers/peer.hpp"
 
 namespace verbena::softdev {
@@ -14,15 +15,8 @@ namespace verbena::softdev {
 /// Made and dropped under both locks of the queue pair. `answer` is under its receive lock, the
 /// rest under its send lock.
 struct connection {
-  std::shared_ptr<peer> to;                  ///< of datagrams: the last destination's, or none
-  std::vector<std::shared_ptr<peer>> peers;  ///< of requests in parts, instead of `to`
-
-  /// Of datagrams: whether the process of the destination was looked for.
-  struct {
-    bool tried = false;
-    std::uint32_t psn = 0;
-  } search;
-  bool overdue = false;  ///< a request found `to` overdue: it is tried again when `to` is paired
+  // What each request needs, in one line.
+  std::shared_ptr<peer> to;  ///< of datagrams: the last destination's, or none
 
   /// The request that was pushed last.
   struct {
@@ -51,6 +45,20 @@ struct connection {
     std::uint32_t qpn = 0;
   } signalled;
 
+  /// The answer to a read of the peer.
+  struct {
+    bool waits = false;
+    std::uint64_t bytes = 0;  ///< pushed
+  } answer;
+
+  /// Of datagrams: whether the process of the destination was looked for.
+  struct {
+    bool tried = false;
+    std::uint32_t psn = 0;
+  } search;
+  bool overdue = false;  ///< a request found `to` overdue: it is tried again when `to` is paired
+  std::vector<std::shared_ptr<peer>> peers;  ///< of requests in parts, instead of `to`
+
   /// A datagram to a multicast group that not every member's ring had room for.
   struct {
     bool waits = false;
@@ -59,14 +67,10 @@ struct connection {
     std::unique_ptr<std::bitset<slot_count>> told;
   } group;
 
-  /// The answer to a read of the peer.
-  struct {
-    bool waits = false;
-    std::uint64_t bytes = 0;  ///< pushed
-  } answer;
-
   /// Forgets what was under way.
   void interrupt() noexcept { sent.partly = read.waits = answer.waits = false; }
 };
+
+static_assert(sizeof(connection) <= queue_pair::path_room_bytes && alignof(connection) <= 64);
 
 }  // namespace verbena::softdev

@@ -17,7 +17,7 @@ fabric_endpoint_counters fabric_endpoint::counters() const noexcept {
 
 response fabric_endpoint::submit(queue_pair& sender, const message& what,
                                  std::span<const segment> local, bool earlier_done) noexcept {
-  connection* by = state_.connection_of(sender.number());
+  connection* by = state_.connection_of(sender);
   if (by == nullptr) return without_answer(reason::peer_unreachable, what);
   const transport_rules& rules = rules_of(what.transport);
   switch (rules.carried) {
@@ -60,7 +60,7 @@ response fabric_endpoint::submit_to_paired(queue_pair& sender, connection& by, c
 }
 
 void fabric_endpoint::end_run(queue_pair& sender) noexcept {
-  if (connection* by = state_.connection_of(sender.number())) ring_sender::announce(*by);
+  if (connection* by = state_.connection_of(sender)) ring_sender::announce(*by);
 }
 
 /// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
@@ -80,36 +80,53 @@ void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
     state_.home.ring(sender);  // wakes who services the link
 }
 
+namespace {
+
+connection& make_connection(queue_pair& which) {
+  auto* const made = new (which.path_room()) connection;
+  which.set_path_state(made);
+  return *made;
+}
+
+/// Requests look at the line of their destination.
+void note_needed_memory(queue_pair& which, const connection& by, std::uint32_t destination) {
+  if (by.to->state() == peer_state::paired)
+    which.note_needed_memory(&by.to->segment().line(destination));
+}
+
+}  // namespace
+
 /// The connection of a queue pair that becomes ready to receive.
-void fabric_endpoint::prepare(const queue_pair& which, const queue_pair_attributes& next) {
-  auto& mine = state_.connections[endpoint_state::index_of(which)];
-  if (mine != nullptr) return;
+void fabric_endpoint::prepare(queue_pair& which, const queue_pair_attributes& next) {
+  if (state_.connection_of(which) != nullptr) return;
   if (!rules_of(which.transport()).connected) {
-    auto made = std::make_unique<connection>();
-    made->group.told = std::make_unique<std::bitset<slot_count>>();
-    mine = std::move(made);
+    auto told = std::make_unique<std::bitset<slot_count>>();
+    make_connection(which).group.told = std::move(told);
     state_.addressed.insert(endpoint_state::index_of(which));
   } else if (next.destination_is_this_host && !state_.home.is_local(next.destination_qpn)) {
     const std::uint32_t slot = slot_of_number(next.destination_qpn);
-    auto made = std::make_unique<connection>();
     // Before the pairing begins, so that its events find the queue pair.
     state_.connected.insert(slot, endpoint_state::index_of(which));
-    made->to = state_.neighbours.connect(slot);
-    mine = std::move(made);
+    auto to = state_.neighbours.connect(slot);
+    connection& made = make_connection(which);
+    made.to = std::move(to);
+    note_needed_memory(which, made, next.destination_qpn);
     state_.home.ring(which);  // wakes the thread that services the link
   }
 }
 
 void fabric_endpoint::changed(queue_pair& which, bool gone) noexcept {
   const queue_pair_state state = which.state();
-  auto& mine = state_.connections[endpoint_state::index_of(which)];
+  connection* const mine = state_.connection_of(which);
   const bool ends = gone || state == queue_pair_state::reset;
   if (ends && mine != nullptr) {
     state_.successes.forget(mine->to);
     state_.connected.erase(endpoint_state::index_of(which));
     state_.addressed.erase(endpoint_state::index_of(which));
     state_.waiting.erase(endpoint_state::index_of(which));
-    mine.reset();
+    which.set_path_state(nullptr);
+    which.note_needed_memory(nullptr);
+    std::destroy_at(mine);
   }
   if (gone) {
     state_.neighbours.segment().withdraw_queue_pair(which.number());
@@ -211,9 +228,10 @@ bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
   if (!send) return false;
   const std::unique_lock receive(which.receive_lock(), std::try_to_lock);
   if (!receive) return false;
-  connection* mine = state_.connection_of(which.number());
+  connection* mine = state_.connection_of(which);
   if (mine != nullptr) parts_.tell_lost(which, *mine);
   if (mine == nullptr || mine->to == nullptr) return true;
+  note_needed_memory(which, *mine, which.attributes().destination_qpn);
   if (mine->overdue && mine->to->state() == peer_state::paired) {
     mine->overdue = false;
     which.request_retry();

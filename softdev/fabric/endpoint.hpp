@@ -61,7 +61,7 @@ class fabric_endpoint final : public remote_path {
   response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                   bool earlier_done) noexcept override;
   void end_run(queue_pair& sender) noexcept override;
-  void prepare(const queue_pair& which, const queue_pair_attributes& next) override;
+  void prepare(queue_pair& which, const queue_pair_attributes& next) override;
   void changed(queue_pair& which, bool gone) noexcept override;
   void fence() noexcept override;
 

@@ -8,10 +8,7 @@
 
 namespace verbena::softdev {
 
-endpoint_state::endpoint_state(engine& of, link& to)
-    : home(of),
-      neighbours(to),
-      connections(new std::unique_ptr<connection>[limits::queue_pair_indices]) {}
+endpoint_state::endpoint_state(engine& of, link& to) : home(of), neighbours(to) {}
 
 std::shared_ptr<peer> endpoint_state::try_connect(std::uint32_t slot) noexcept {
   try {

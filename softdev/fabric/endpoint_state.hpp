@@ -27,8 +27,6 @@ struct endpoint_state {
 
   engine& home;
   link& neighbours;
-  /// Of own queue pairs, by index.
-  std::unique_ptr<std::unique_ptr<connection>[]> connections;
   queue_pairs_by_slot connected;  ///< own queue pairs that are connected to one process
   active_set addressed;           ///< own queue pairs of other transports
   queue_pairs_by_slot waiting;    ///< own queue pairs that wait for one process: room or pairing
@@ -45,8 +43,9 @@ struct endpoint_state {
   [[nodiscard]] static std::uint32_t index_of(const queue_pair& which) noexcept {
     return which.number() % limits::queue_pair_indices;
   }
-  [[nodiscard]] connection* connection_of(std::uint32_t qpn) const noexcept {
-    return connections[qpn % limits::queue_pair_indices].get();
+  /// Of an own queue pair; nullptr if it has none.
+  [[nodiscard]] static connection* connection_of(const queue_pair& which) noexcept {
+    return static_cast<connection*>(which.path_state());
   }
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
     return home.find(number_at(neighbours.slot(), index));

@@ -79,7 +79,7 @@ handled record_receiver::receive_request(peer& from, std::span<const std::byte> 
   }
   const auto lock = try_for_a_while(target->receive_lock());
   if (!lock) return keep();
-  const connection* by = state_.connection_of(target->number());
+  const connection* by = state_.connection_of(*target);
   if (rules_of(target->transport()).connected) {
     if (by == nullptr || by->to.get() != &from)
       return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
@@ -115,7 +115,7 @@ void record_receiver::go_on(queue_pair& target, peer& from,
   if (outcome.outcome == verdict::done) {
     if (receiver.placed() < what.length) return;
     if (rules_of(what.transport).acknowledged)
-      state_.successes.add(state_.connection_of(target.number())->to, what);
+      state_.successes.add(state_.connection_of(target)->to, what);
     outcome = receiver.finish();
   }
   if (outcome.outcome != verdict::done) state_.answer(from, what, outcome);
@@ -152,7 +152,7 @@ handled record_receiver::receive_fragment(peer& from, std::span<const std::byte>
   if (target == nullptr) return drop();
   const auto lock = try_for_a_while(target->receive_lock());
   if (!lock) return keep();
-  const connection* by = state_.connection_of(target->number());
+  const connection* by = state_.connection_of(*target);
   const bool connected = by != nullptr && by->to.get() == &from && !by->answer.waits;
   const bool comes_here = connected || !rules_of(target->transport()).connected;
   // Else it is the rest of a message that was refused.
@@ -168,7 +168,7 @@ handled record_receiver::receive_answer(peer& from, std::span<const std::byte> b
   if (asked == nullptr) return drop();
   const auto lock = try_for_a_while(asked->send_lock());
   if (!lock) return keep();
-  connection* by = state_.connection_of(asked->number());
+  connection* by = state_.connection_of(*asked);
   if (by == nullptr || (by->to != nullptr && by->to.get() != &from)) return drop();
   if (!asked->sender().answer(request_of(taken->to), taken->what)) return drop();
   // After a failure, later requests in flight also end, or are sent again.
@@ -185,7 +185,7 @@ handled record_receiver::receive_data(peer& from, std::span<const std::byte> byt
   if (asked == nullptr) return drop();
   const auto lock = try_for_a_while(asked->send_lock());
   if (!lock) return keep();
-  const connection* by = state_.connection_of(asked->number());
+  const connection* by = state_.connection_of(*asked);
   if (by == nullptr || (by->to != nullptr && by->to.get() != &from)) return drop();
   if (!asked->sender().place(request_of(*header), header->offset, bytes)) return drop();
   return handled::consumed;

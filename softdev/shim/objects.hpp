@@ -15,6 +15,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "softdev/core/block_pool.hpp"
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/datagram.hpp"
 #include "softdev/core/queue_pair.hpp"
@@ -131,13 +132,18 @@ struct cq_object : ibv_cq_ex {
   pthread_mutex_t poll_mutex{};
 };
 
+/// What posting needs of a queue pair. It is in front of the public struct, whose first members are
+/// then in the same cache line.
+struct alignas(16) posted_to {
+  context_object* context_of = nullptr;
+  queue_pair* core = nullptr;
+};
+
 /// A queue pair; wr_* functions are there if it was created with their flags.
-struct qp_object : ibv_qp_ex {
+struct alignas(64) qp_object : posted_to, ibv_qp_ex, pooled<qp_object> {
   /// rdma-core keeps such a mask here; its ibv_qp_to_qp_ex() looks for bit 1.
   static constexpr std::uint32_t has_extended_interface = 1U << 1U;  ///< VERBS_QP_EX there
   std::uint32_t private_mask = 0;
-  context_object* context_of = nullptr;
-  queue_pair* core = nullptr;
   std::uint32_t generation = 0;
   ibv_qp_init_attr created{};  ///< as granted
   ibv_ah_attr address{};       ///< as given with IBV_QP_AV
@@ -181,7 +187,7 @@ struct srq_object : ibv_srq {
   return object_of(reinterpret_cast<ibv_cq_ex*>(cq));
 }
 [[nodiscard]] inline qp_object& object_of(ibv_qp_ex* qp) noexcept {
-  return *static_cast<qp_object*>(qp);
+  return static_cast<qp_object&>(*qp);
 }
 [[nodiscard]] inline qp_object& object_of(ibv_qp* qp) noexcept {
   return object_of(reinterpret_cast<ibv_qp_ex*>(qp));

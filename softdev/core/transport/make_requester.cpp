@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/core/transport/make_requester.hpp"
 
+#include <new>
+
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/transport/rc_requester.hpp"
 #include "softdev/core/transport/srd_requester.hpp"
@@ -8,17 +10,31 @@
 
 namespace verbena::softdev {
 
-std::unique_ptr<requester> make_requester(queue_pair& self, const queue_pair_options& options) {
-  switch (options.transport) {
+std::size_t requester_bytes(transport kind) noexcept {
+  switch (kind) {
     case transport::rc:
-      return std::make_unique<rc_requester>(self, options);
+      return sizeof(rc_requester);
     case transport::srd:
-      return std::make_unique<srd_requester>(self, options);
+      return sizeof(srd_requester);
     case transport::uc:
     case transport::ud:
       break;
   }
-  return std::make_unique<unreliable_requester>(self, options);
+  return sizeof(unreliable_requester);
+}
+
+requester* make_requester(queue_pair& self, const queue_pair_options& options, std::byte* room,
+                          std::byte* queue) {
+  switch (options.transport) {
+    case transport::rc:
+      return new (room) rc_requester(self, options, queue);
+    case transport::srd:
+      return new (room) srd_requester(self, options, queue);
+    case transport::uc:
+    case transport::ud:
+      break;
+  }
+  return new (room) unreliable_requester(self, options, queue);
 }
 
 }  // namespace verbena::softdev

@@ -10,8 +10,8 @@ namespace verbena::softdev {
 /// the sends and writes before it. Threads: as requester.
 class rc_requester final : public requester {
  public:
-  rc_requester(queue_pair& self, const queue_pair_options& options)
-      : requester(self, options, true) {}
+  rc_requester(queue_pair& self, const queue_pair_options& options, std::byte* memory)
+      : requester(self, options, true, memory) {}
 
   void retry_now() noexcept override;
   bool answer(const request_id& which, const response& what) noexcept override;
@@ -40,10 +40,12 @@ class rc_requester final : public requester {
   void finish_in_flight(send_entry& entry) noexcept;
   void rewind_to(std::uint64_t index) noexcept;
 
-  std::uint32_t reads_in_flight_ = 0;
+  std::uint8_t reads_in_flight_ = 0;
   std::uint8_t receiver_retries_ = 0;
   std::uint8_t answer_retries_ = 0;
   wait waiting_ = wait::none;
 };
+// Two cache lines: a queue pair that was not used for a while has to load them.
+static_assert(sizeof(rc_requester) <= 128);
 
 }  // namespace verbena::softdev

@@ -12,8 +12,8 @@ namespace verbena::softdev {
 /// Threads: as requester.
 class srd_requester final : public requester {
  public:
-  srd_requester(queue_pair& self, const queue_pair_options& options)
-      : requester(self, options, false) {}
+  srd_requester(queue_pair& self, const queue_pair_options& options, std::byte* memory)
+      : requester(self, options, false, memory) {}
 
   /// `place`: `offset` counts in the part that is on its way.
   bool answer(const request_id& which, const response& what) noexcept override;

@@ -11,8 +11,8 @@ namespace verbena::softdev {
 /// Threads: as requester.
 class unreliable_requester final : public requester {
  public:
-  unreliable_requester(queue_pair& self, const queue_pair_options& options)
-      : requester(self, options, false) {}
+  unreliable_requester(queue_pair& self, const queue_pair_options& options, std::byte* memory)
+      : requester(self, options, false, memory) {}
 
  private:
   void start_requests() noexcept override;

@@ -2,6 +2,7 @@
 // The requests in flight of a requester: order, fences, cumulative acknowledgements,
 // retransmission, invalid answers.
 #include <algorithm>
+#include <cerrno>
 #include <mutex>
 
 #include "tests/unit/softdev/core/fabric.hpp"
@@ -91,6 +92,37 @@ TEST_F(window, acknowledgement_covers_earlier_requests) {
   EXPECT_FALSE(answer(1)) << "the request was already answered";
   EXPECT_TRUE(answer(3));
   EXPECT_EQ(completed(), ids{3});
+}
+
+TEST_F(window, request_of_unused_queue_is_in_the_first_entry) {
+  send_queue& queue = a.qp->sender().queue();
+  const auto last_payload = [&] { return queue.payload(queue.posted() - 1); };
+  post_one(opcode::send, 0);
+  const std::byte* const first = last_payload();
+  post_one(opcode::send, 1);
+  EXPECT_NE(last_payload(), first) << "an entry in flight is not used again";
+  EXPECT_TRUE(answer(1));
+  post_one(opcode::send, 2);
+  EXPECT_NE(last_payload(), first) << "completions were not polled";
+  EXPECT_TRUE(answer(2));
+  EXPECT_EQ(completed(), (ids{0, 1, 2}));
+  post_one(opcode::send, 3);
+  EXPECT_EQ(last_payload(), first);
+  EXPECT_FALSE(answer(0)) << "a late answer fits no request";
+  EXPECT_TRUE(answer(3));
+  EXPECT_EQ(completed(), ids{3});
+}
+
+TEST_F(window, queue_that_starts_over_has_its_capacity) {
+  for (int round = 0; round < 3; ++round) {
+    for (std::uint64_t i = 0; i < 64; ++i) post_one(opcode::rdma_write, i);
+    EXPECT_EQ(post(*a.qp, {.opcode = opcode::rdma_write}, {memory.slice(0, 8)}), ENOMEM);
+    EXPECT_TRUE(answer(path.submitted.size() - 1));
+    EXPECT_EQ(completed().size(), 64U);
+    post_one(opcode::rdma_write, 64);
+    EXPECT_TRUE(answer(path.submitted.size() - 1));
+    EXPECT_EQ(completed().size(), 1U);
+  }
 }
 
 TEST_F(window, answers_without_a_request_are_ignored) {

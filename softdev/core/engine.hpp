@@ -105,6 +105,16 @@ class engine {
   /// The queue pair of this number in this process, or nullptr. Wants an access epoch, in which the
   /// answer stays valid.
   [[nodiscard]] queue_pair* find(std::uint32_t qp_num) const noexcept;
+  /// Begins to load what a request to the queue pair, if there is one, needs into the cache.
+  void expect_request(std::uint32_t qp_num) const noexcept {
+    queue_pair::prefetch_receives(
+        queue_pairs_[index_of_number(qp_num)].load(std::memory_order_relaxed));
+  }
+  /// The same for an answer.
+  void expect_answer(std::uint32_t qp_num) const noexcept {
+    queue_pair::prefetch_sends(
+        queue_pairs_[index_of_number(qp_num)].load(std::memory_order_relaxed));
+  }
   [[nodiscard]] bool is_local(std::uint32_t qp_num) const noexcept {
     return qp_num - first_number_ < count_of_numbers_;
   }

@@ -12,15 +12,25 @@ fragment_header address_of(const message& what) noexcept {
   return {what.source_qpn, what.destination_qpn, what.psn, what.attempt, 0};
 }
 
-bool send_record(peer& to, const fragment_header& address, const response& outcome) noexcept {
+enum class announcement : std::uint8_t { now, later };
+
+bool send_record(peer& to, const fragment_header& address, const response& outcome,
+                 announcement when = announcement::now) noexcept {
   const auto lock = to.lock_sends();
   const auto record = to.try_reserve(type::answer, answer_bytes(outcome));
-  if (record.status != ring_status::ok) return false;
-  std::span<std::byte> room = record.payload;
-  put_answer(room, address, outcome);
-  to.commit();
-  to.announce();
-  return true;
+  const bool fits = record.status == ring_status::ok;
+  if (fits) {
+    std::span<std::byte> room = record.payload;
+    put_answer(room, address, outcome);
+    to.commit();
+  }
+  if (when == announcement::now) to.announce();
+  return fits;
+}
+
+/// With the lock of the acknowledgements: sends what is due.
+bool send_due(peer& to, const fragment_header& address, announcement when) noexcept {
+  return to.state() != peer_state::paired || send_record(to, address, {}, when);
 }
 
 }  // namespace
@@ -33,7 +43,10 @@ void acknowledgements::add(const std::shared_ptr<peer>& from, const message& wha
   const std::lock_guard lock(lock_);
   const bool same_queue_pair =
       header_.destination_qpn == what.source_qpn && header_.source_qpn == what.destination_qpn;
-  if (!same_queue_pair) send();
+  if (!same_queue_pair && is_due_.load(std::memory_order_relaxed)) {
+    // The next one to the same process, which is due now, is announced together with it.
+    count_lost(send_due(*to_, header_, to_ == from ? announcement::later : announcement::now));
+  }
   header_.destination_qpn = what.source_qpn;
   header_.source_qpn = what.destination_qpn;
   header_.psn = what.psn;
@@ -57,9 +70,12 @@ void acknowledgements::forget(const std::shared_ptr<peer>& gone) noexcept {
 /// Sends what is due, with the lock held.
 void acknowledgements::send() noexcept {
   if (!is_due_.load(std::memory_order_relaxed)) return;
-  if (to_->state() == peer_state::paired && !send_record(*to_, header_, {}))
-    lost_.store(lost_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  count_lost(send_due(*to_, header_, announcement::now));
   is_due_.store(false, std::memory_order_release);
+}
+
+void acknowledgements::count_lost(bool sent) noexcept {
+  if (!sent) lost_.store(lost_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 }  // namespace verbena::softdev

@@ -44,6 +44,7 @@ class acknowledgements {
  private:
   void flush_due() noexcept;
   void send() noexcept;
+  void count_lost(bool sent) noexcept;
 
   biased_lock lock_;  ///< taken before the lock of a peer's sends
   /// The process of the last acknowledgement; kept afterwards to save counting references.

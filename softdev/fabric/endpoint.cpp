@@ -148,10 +148,7 @@ bool fabric_endpoint::progress() noexcept {
   std::size_t received = 0;
   {
     const access_epoch::guard inside(state_.home.epoch());
-    received = state_.neighbours.receive(
-        lock,
-        [this](peer& from, const ring_record& record) { return receiver_.receive(from, record); },
-        budget);
+    received = state_.neighbours.receive(lock, receiver_, budget);
   }
   state_.successes.flush();
   if (received == budget) state_.set_restless();

@@ -2,6 +2,7 @@
 #include "softdev/fabric/receive.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 
 #include "softdev/core/queue_pair.hpp"
@@ -43,7 +44,12 @@ handled record_receiver::drop() noexcept {
   return handled::consumed;
 }
 
-handled record_receiver::receive(peer& from, const ring_record& record) noexcept {
+handled record_receiver::operator()(peer& from, const ring_record& record) noexcept {
+  std::uint32_t first = 0;
+  if (record.payload.size() >= sizeof first)
+    std::memcpy(&first, record.payload.data(), sizeof first);
+  mixed_ = first != last_;
+  last_ = first;
   switch (record.type) {
     case type::request:
       return receive_request(from, record.payload);

@@ -19,7 +19,16 @@ class record_receiver {
   explicit record_receiver(endpoint_state& state) noexcept
       : state_(state), reads_(state), parts_(state) {}
 
-  handled receive(peer& from, const ring_record& record) noexcept;
+  handled operator()(peer& from, const ring_record& record) noexcept;
+  /// True if the last records were for different queue pairs.
+  [[nodiscard]] bool wants_hints() const noexcept { return mixed_; }
+  /// Begins to load what a record that comes soon needs. Its first word is a queue pair number.
+  void expect(const ring_consumer::hint& next) const noexcept {
+    if (next.type == records::request)
+      state_.home.expect_request(next.word);
+    else if (next.type == records::answer)
+      state_.home.expect_answer(next.word);
+  }
   /// Goes on with answers that wait for room.
   void run_answers() noexcept { reads_.run(); }
 
@@ -36,6 +45,8 @@ class record_receiver {
   void go_on(queue_pair& target, peer& from, std::span<const std::byte> payload) noexcept;
 
   endpoint_state& state_;
+  std::uint32_t last_ = 0;  ///< the first word of the last record
+  bool mixed_ = false;      ///< that of the record before differed
   read_answerer reads_;
   part_receiver parts_;
 };

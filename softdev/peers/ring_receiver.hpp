@@ -165,6 +165,10 @@ std::size_t ring_receiver::receive_from(peer& from, Handler& handler, std::size_
   while (done < budget) {
     const ring_status status = from.consumer_.peek(record);
     if (status == ring_status::empty) break;
+    if constexpr (requires { handler.wants_hints(); }) {
+      if (handler.wants_hints())
+        while (const auto next = from.consumer_.next_hint()) handler.expect(*next);
+    }
     const handled what =
         status == ring_status::ok ? handler(from, std::as_const(record)) : handled::broken;
     if (what == handled::broken) {

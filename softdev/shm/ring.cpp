@@ -2,6 +2,7 @@
 #include "softdev/shm/ring.hpp"
 
 #include <bit>
+#include <cstring>
 
 #include "verbena/base/assert.hpp"
 
@@ -10,6 +11,7 @@ namespace verbena::softdev {
 namespace {
 constexpr std::uint64_t header_bytes = 8;
 constexpr std::uint16_t pad_type = 0xffff;
+constexpr std::uint64_t hint_distance = 2 * cache_line;
 constexpr std::uint64_t header_mark = 0xb1ad;  // so that no header word is 0
 
 // A header word: length in the low 32 bits, then the type, then the mark.
@@ -121,6 +123,20 @@ ring_status ring_consumer::peek(ring_record& out) noexcept {
     }
     tail_ += to_end;  // to the ring's beginning, where no pad is accepted: this ends
   }
+}
+
+std::optional<ring_consumer::hint> ring_consumer::next_hint() noexcept {
+  const std::uint64_t behind = tail_ + peeked_bytes_;
+  if (hinted_ < behind) hinted_ = behind;
+  if (hinted_ - behind > hint_distance) return std::nullopt;
+  const std::byte* const at = ring_.data() + hinted_ % ring_.size();
+  const std::uint64_t header =
+      static_cast<const shared_u64*>(static_cast<const void*>(at))->load(std::memory_order_acquire);
+  if (header == 0) return std::nullopt;
+  hinted_ += record_bytes(static_cast<std::uint32_t>(header));
+  hint next{.type = static_cast<std::uint16_t>(header >> 32)};
+  std::memcpy(&next.word, at + header_bytes, sizeof next.word);
+  return next;
 }
 
 void ring_consumer::consume() noexcept {

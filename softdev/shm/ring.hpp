@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "softdev/shm/segment_layout.hpp"
@@ -112,6 +113,16 @@ class ring_consumer {
 
   /// The oldest record, left in place: ok, empty or corrupt.
   [[nodiscard]] ring_status peek(ring_record& out) noexcept;
+  /// The type of a record that comes soon and its first word. Not checked: the record may differ
+  /// when peek returns it.
+  struct hint {
+    std::uint16_t type = 0;
+    std::uint32_t word = 0;
+    friend bool operator==(const hint&, const hint&) = default;
+  };
+  /// Returns one of the next few records behind the one that peek returned; each of them once, and
+  /// nullopt if there are no more.
+  [[nodiscard]] std::optional<hint> next_hint() noexcept;
   /// Steps over the record that peek returned; its bytes must not be used any more. The producer
   /// sees the room at once or after publish_position.
   void consume() noexcept;
@@ -132,6 +143,7 @@ class ring_consumer {
   std::uint64_t batch_start_ = 0;
   std::uint64_t consumed_records_ = 0;
   std::uint64_t peeked_bytes_ = 0;  ///< 0: nothing peeked
+  std::uint64_t hinted_ = 0;        ///< position behind the last hint
   bool corrupt_ = false;
 };
 

@@ -89,6 +89,38 @@ TEST(ring, consumer_position_is_reported_every_eighth_of_the_ring) {
   EXPECT_TRUE(ring.put(1, 1000, 1));
 }
 
+TEST(ring, hints_name_the_next_records_once) {
+  test_ring ring;
+  EXPECT_EQ(ring.consumer.next_hint(), std::nullopt);
+  for (std::uint16_t type = 1; type <= 6; ++type) {
+    ASSERT_TRUE(ring.put(type, 40, static_cast<std::uint8_t>(type)));
+  }
+  std::vector<std::uint16_t> hinted;
+  ring_record record;
+  for (std::uint16_t type = 1; type <= 6; ++type) {
+    ASSERT_EQ(ring.consumer.peek(record), ring_status::ok);
+    EXPECT_EQ(record.type, type);
+    while (const auto hint = ring.consumer.next_hint()) {
+      EXPECT_GT(hint->type, type);
+      EXPECT_EQ(hint->word, 0x0101'0101U * hint->type);
+      hinted.push_back(hint->type);
+    }
+    ring.consumer.consume();
+  }
+  EXPECT_EQ(hinted, (std::vector<std::uint16_t>{2, 3, 4, 5, 6}));
+}
+
+TEST(ring, hint_of_invalid_header_stays_in_the_ring) {
+  test_ring ring;
+  ASSERT_TRUE(ring.put(1, 40, 0));
+  ring.set_word(64, ~std::uint64_t{0});
+  ring_record record;
+  ASSERT_EQ(ring.consumer.peek(record), ring_status::ok);
+  for (int i = 0; i < 100; ++i) static_cast<void>(ring.consumer.next_hint());
+  ring.consumer.consume();
+  EXPECT_EQ(ring.consumer.peek(record), ring_status::corrupt);
+}
+
 TEST(ring, uncommitted_reservation_is_not_visible) {
   test_ring ring;
   ASSERT_EQ(ring.producer.try_reserve(1, 10).status, ring_status::ok);

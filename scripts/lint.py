@@ -20,6 +20,8 @@ CHECKS = [
     ("format", "sources that clang-format-19 would change", False, ["scripts/dev/fmt.sh", "--check"]),
     ("layers", "includes that cmake/layers.txt does not permit", False, [PYTHON, "scripts/check_layers.py"]),
     ("tidy", "sizes, calls to avoid, macros, missing words of doc comments", False, [PYTHON, "scripts/tidy.py"]),
+    ("classes", "classes of soft0 with too many functions or members, or functions in several sources", False,
+     [PYTHON, "scripts/check_classes.py"]),
     ("words", "spelling, and phrases to avoid in comments, messages and documents", False,
      [PYTHON, "scripts/words.py"]),
     ("docs", "dead links and paths, snippets that the build does not compile", False, [PYTHON, "scripts/check_docs.py"]),

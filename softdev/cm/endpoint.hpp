@@ -2,20 +2,17 @@
 // One end of a connection, a listener, or one end of a look-up: what an rdma_cm_id stands for.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <set>
 #include <utility>
 
 #include "softdev/cm/event.hpp"
-#include "softdev/cm/port_addresses.hpp"
+#include "softdev/cm/manager_options.hpp"
+#include "softdev/cm/ports.hpp"
 
 namespace verbena::softdev::cm {
 
-using time_point = std::chrono::steady_clock::time_point;
-
-/// How far an endpoint has come. Changed by the program's calls (manager_requests.cpp), and by
-/// frames of peers and deadlines (manager_protocol.cpp).
+/// How far an endpoint has come. Changed by the manager until the route is resolved, then by
+/// `connections`.
 enum class phase : std::uint8_t {
   idle,
   bound,
@@ -33,12 +30,6 @@ enum class phase : std::uint8_t {
   closed,  ///< refused, failed, or a look-up that is done
 };
 
-/// What an endpoint is asked for besides its addresses.
-struct endpoint_options {
-  bool reuse_address = false;
-  bool one_family = false;  ///< an IPv6 wildcard does not stand for IPv4, too
-};
-
 /// What is known of an endpoint at one moment. Threads: value.
 struct endpoint_view {
   phase state = phase::idle;
@@ -47,53 +38,56 @@ struct endpoint_view {
   address destination;
   side local;
   side remote;
+  endpoint_options options;
 };
 
 /// Threads: thread-safe by its manager, whose functions are the only way to use it; `owner` is
 /// the caller's.
 class endpoint {
  public:
-  endpoint(port_space space, std::uint64_t number) noexcept : space_(space), number_(number) {}
+  endpoint(port_space space, std::uint64_t number) noexcept {
+    place_.space = space;
+    place_.number = number;
+  }
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
 
-  [[nodiscard]] port_space space() const noexcept { return space_; }
+  [[nodiscard]] port_space space() const noexcept { return place_.space; }
   /// Whether it looks up datagram services instead of connecting.
   [[nodiscard]] bool datagram() const noexcept {
-    return space_ == port_space::udp || space_ == port_space::ipoib;
+    return space() == port_space::udp || space() == port_space::ipoib;
   }
 
   void* owner = nullptr;
 
  private:
-  friend class manager;
+  friend class manager;      // addresses and events
+  friend class connections;  // all else
 
-  const port_space space_;
-  const std::uint64_t number_;
+  struct request {
+    private_data data;
+    time_point give_up_at = time_point::max();
+    time_point patient_until{};  ///< while nobody listens
+  };
+  struct backlog {
+    unsigned limit = 0;
+    unsigned waiting = 0;  ///< requests that the program has not taken
+  };
+
+  port_holder place_;
   phase phase_ = phase::idle;
   bool active_ = false;
   bool adopted_ = true;  ///< false for a request that was not answered: nothing is told about it
-  endpoint_options options_;
   channel_ptr channel_;
   std::uint32_t events_taken_ = 0;
 
-  address source_;
   address destination_;
   side local_;
   side remote_;
-  private_data proposed_;  ///< goes with the request
-
-  unique_fd socket_;
-  bool holds_port_ = false;           ///< in its manager's list of ports
-  published_address published_;       ///< while it holds the port
-  unique_fd own_socket_;              ///< if another process has the number of the port
-  std::uint16_t ephemeral_port_ = 0;  ///< to be given back
-  unsigned backlog_ = 0;
-  unsigned waiting_requests_ = 0;  ///< of a listener: not taken by the program yet
-
+  unique_fd socket_;  ///< to the peer
+  request request_;   ///< of the active side
+  backlog backlog_;   ///< of a listener
   time_point deadline_ = time_point::max();
-  time_point give_up_at_ = time_point::max();
-  time_point patient_until_{};  ///< while nobody listens
 };
 
 }  // namespace verbena::softdev::cm

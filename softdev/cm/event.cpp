@@ -12,8 +12,9 @@ void channel::push(event what) {
   settle();
 }
 
-event channel::pop() {
-  event first = std::move(events_.front());
+std::optional<event> channel::pop() {
+  if (events_.empty()) return std::nullopt;
+  std::optional first = std::move(events_.front());
   events_.pop_front();
   settle();
   return first;

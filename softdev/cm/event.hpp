@@ -2,9 +2,14 @@
 // What a channel tells about its endpoints.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "softdev/cm/frame.hpp"
 #include "verbena/base/fd.hpp"
@@ -58,10 +63,32 @@ class channel {
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   void close() noexcept { fd_.reset(); }
 
- private:
-  friend class manager;
   void push(event what);
-  [[nodiscard]] event pop();
+  /// Removes and returns the oldest event.
+  [[nodiscard]] std::optional<event> pop();
+  /// Removes and returns the events for which `wanted(const event&)` is true, oldest first. If
+  /// memory is exhausted, nothing is removed.
+  template <class Predicate>
+  std::vector<event> extract(Predicate wanted) {
+    std::vector<event> found;
+    found.reserve(static_cast<std::size_t>(std::ranges::count_if(events_, wanted)));
+    auto kept = events_.begin();
+    for (event& each : events_) {
+      if (wanted(each)) {
+        found.push_back(std::move(each));
+      } else {
+        if (&*kept != &each) *kept = std::move(each);
+        ++kept;
+      }
+    }
+    events_.erase(kept, events_.end());
+    settle();
+    return found;
+  }
+  /// Forgets all events at the end of the manager.
+  void clear() noexcept { events_.clear(); }
+
+ private:
   void settle() noexcept;
 
   unique_fd fd_;

@@ -162,6 +162,20 @@ send_outcome send_frame(int socket, const frame& what) noexcept {
   return sent == static_cast<ssize_t>(sizeof wire) ? send_outcome::sent : send_outcome::lost;
 }
 
+void send_refusal(int socket, const frame& asked, std::uint32_t reason) noexcept {
+  frame answer;
+  answer.space = asked.space;
+  answer.source = asked.destination;
+  answer.destination = asked.source;
+  const bool lookup = asked.kind == frame_kind::lookup;
+  answer.kind = lookup ? frame_kind::lookup_reply : frame_kind::rejection;
+  answer.reason = reason;
+  if (lookup)
+    answer.reason =
+        reason == reject_reason::no_listener ? lookup_status::no_listener : lookup_status::rejected;
+  static_cast<void>(send_frame(socket, answer));
+}
+
 receive_outcome receive_frame(int socket, frame& out) noexcept {
   wire_frame wire{};
   iovec room{&wire, sizeof wire};

@@ -88,6 +88,9 @@ enum class send_outcome : std::uint8_t { sent, lost };
 /// Sends one frame; never blocks. A peer that has not read what came before is `lost`. Thread-safe.
 [[nodiscard]] send_outcome send_frame(int socket, const frame& what) noexcept;
 
+/// Refuses what a peer asked for in its first frame; `reason` is a reject_reason.
+void send_refusal(int socket, const frame& asked, std::uint32_t reason) noexcept;
+
 enum class receive_outcome : std::uint8_t { received, nothing, ended, malformed, other_version };
 /// Receives one frame; never blocks. Every member is checked: an unknown kind, port space or
 /// family, numbers out of range, too much private data or a wrong size are `malformed`.

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Channels, endpoints and their events.
 #include "softdev/cm/manager.hpp"
-
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,9 +7,13 @@
 
 #include "softdev/ipc/eventfd.hpp"
 #include "src/base/quiet_thread.hpp"
-#include "verbena/base/random.hpp"
 
 namespace verbena::softdev::cm {
+namespace {
+
+constexpr std::chrono::seconds longest_wait{10};
+
+}  // namespace
 
 result<std::unique_ptr<manager>> manager::open(const manager_options& options) {
   std::unique_ptr<manager> made(new manager(options));
@@ -23,12 +23,11 @@ result<std::unique_ptr<manager>> manager::open(const manager_options& options) {
 }
 
 int manager::start() {
-  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return errno;
+  if (auto opened = watch_.open(); !opened) return opened.error().code();
   auto made = create_eventfd();
   if (!made) return made.error().code();
   wake_ = std::move(made).value();
-  if (const int failed = watch(wake_.get(), source_kind::wake, 0)) return failed;
+  if (const int failed = watch_.watch(wake_.get(), {source_kind::wake, 0})) return failed;
   if (const int failed =
           verbena::detail::start_quiet_thread(thread_, &manager::enter, this, "verbena-cm"))
     return failed;
@@ -44,31 +43,73 @@ manager::~manager() {
   }
   wake();
   pthread_join(thread_, nullptr);
-  // Who still holds an endpoint holds no conversation, and no events that hold each other.
-  for (auto& [number, each] : endpoints_) {
-    each->socket_.reset();
-    each->own_socket_.reset();
-    each->published_.withdraw();
-    each->channel_->events_.clear();
-  }
 }
 
 void manager::abandon() noexcept {
-  for (auto& [number, each] : endpoints_) {
-    each->socket_.reset();
-    each->own_socket_.reset();
-    each->published_.withdraw();
-  }
-  for (auto& [key, each] : ports_) {
-    each.socket.reset();
-    each.entry.reset();
-  }
-  for (auto& [number, each] : newcomers_) each.socket.reset();
-  numbers_.clear();
-  epoll_.reset();
+  connections_.close_all();
+  ports_.close_all();
+  newcomers_.close_all();
+  watch_.close();
   wake_.reset();
   mutex_.unlock();
 }
+
+// The thread.
+
+void manager::wake() const noexcept { signal_eventfd(wake_.get()); }
+
+void* manager::enter(void* self) noexcept {
+  static_cast<manager*>(self)->loop();
+  return nullptr;
+}
+
+void manager::loop() {
+  while (true) {
+    const auto ready = watch_.wait(wait_milliseconds());
+    const lock guard(mutex_);
+    if (stop_) return;
+    const time_point now = std::chrono::steady_clock::now();
+    for (const reactor::source each : ready) dispatch(each, now);
+    connections_.expire(now);
+    newcomers_.expire(now);
+  }
+}
+
+int manager::wait_milliseconds() {
+  const lock guard(mutex_);
+  const time_point now = std::chrono::steady_clock::now();
+  // While there are endpoints it wakes now and then, so that few deadlines have to wake it.
+  const time_point at_latest = connections_.empty() ? time_point::max() : now + longest_wait;
+  sleeps_until_ = std::min({at_latest, connections_.next_deadline(), newcomers_.next_deadline()});
+  if (sleeps_until_ == time_point::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(sleeps_until_ - now);
+  return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+}
+
+/// Wakes the thread if the program has set a deadline at which it would sleep.
+void manager::note_deadlines() {
+  const time_point next = connections_.next_deadline();
+  if (next >= sleeps_until_) return;
+  sleeps_until_ = next;
+  wake();
+}
+
+void manager::dispatch(reactor::source from, time_point now) {
+  switch (static_cast<source_kind>(from.kind)) {
+    case source_kind::wake:
+      return drain_eventfd(wake_.get());
+    case source_kind::port:
+      return newcomers_.accept(static_cast<std::uint32_t>(from.number), now);
+    case source_kind::newcomer:
+      return newcomers_.read(from.number);
+    case source_kind::published:
+      return connections_.dismiss(from.number);
+    case source_kind::endpoint:
+      return connections_.read(from.number, now);
+  }
+}
+
+// Channels and events.
 
 result<channel_ptr> manager::create_channel() {
   auto fd = create_eventfd(when_empty::wait);
@@ -76,118 +117,59 @@ result<channel_ptr> manager::create_channel() {
   return std::make_shared<channel>(*std::move(fd));
 }
 
-endpoint_ptr manager::make_endpoint(port_space space) {
-  auto made = std::make_shared<endpoint>(space, next_number_++);
-  constexpr std::uint32_t psn_mask = 0xff'ffff;
-  made->local_.starting_psn = random_u32() & psn_mask;
-  return made;
+std::optional<event> manager::take(channel& from) {
+  const lock guard(mutex_);
+  std::optional<event> first = from.pop();
+  if (!first) return std::nullopt;
+  endpoint& counted = *(first->listener != nullptr ? first->listener : first->about);
+  ++counted.events_taken_;
+  if (first->kind == event_kind::connect_request) --counted.backlog_.waiting;
+  return first;
 }
 
-endpoint_ptr manager::create(const channel_ptr& events, port_space space) {
+void manager::post(const endpoint_ptr& which, event what) {
   const lock guard(mutex_);
-  const endpoint_ptr made = make_endpoint(space);
-  made->channel_ = events;
-  endpoints_.emplace(made->number_, made);
-  return made;
+  connections::tell(which, std::move(what));
+}
+
+void manager::forget_joined(const endpoint_ptr& which, std::uint64_t membership) {
+  const lock guard(mutex_);
+  which->channel_->extract(
+      [&](const event& each) { return each.membership == membership && each.about == which; });
 }
 
 std::uint32_t manager::migrate(const endpoint_ptr& which, const channel_ptr& events) {
   const lock guard(mutex_);
   const channel_ptr before = std::exchange(which->channel_, events);
   if (before == events) return which->events_taken_;
-  const auto concerns = [&](const event& each) {
-    return (each.kind == event_kind::connect_request ? each.listener : each.about) == which;
-  };
-  for (event& each : before->events_)
-    if (concerns(each)) events->events_.push_back(each);
-  std::erase_if(before->events_, concerns);
-  before->settle();
-  events->settle();
+  for (event& each : before->extract([&](const event& each) {
+         return (each.kind == event_kind::connect_request ? each.listener : each.about) == which;
+       }))
+    events->push(std::move(each));
   return which->events_taken_;
 }
 
-void manager::set_options(const endpoint_ptr& which, const endpoint_options& options) {
+// Endpoints and their addresses.
+
+endpoint_ptr manager::create(const channel_ptr& events, port_space space) {
   const lock guard(mutex_);
-  which->options_ = options;
+  return connections_.create(events, space);
 }
 
-endpoint_options manager::options_of(const endpoint_ptr& which) {
-  const lock guard(mutex_);
-  return which->options_;
-}
-
-endpoint_view manager::look(const endpoint_ptr& which) {
-  const lock guard(mutex_);
-  return {.state = which->phase_,
-          .active = which->active_,
-          .source = which->source_,
-          .destination = which->destination_,
-          .local = which->local_,
-          .remote = which->remote_};
-}
-
-std::optional<event> manager::take(channel& from) {
-  const lock guard(mutex_);
-  if (from.events_.empty()) return std::nullopt;
-  event first = from.pop();
-  endpoint& counted = *(first.listener != nullptr ? first.listener : first.about);
-  ++counted.events_taken_;
-  if (first.kind == event_kind::connect_request) --counted.waiting_requests_;
-  return first;
-}
-
-void manager::post(const endpoint_ptr& which, event_kind kind, int status) {
-  const lock guard(mutex_);
-  tell(which, kind, status);
-}
-
-void manager::tell_joined(const endpoint_ptr& which, std::uint64_t membership) {
-  const lock guard(mutex_);
-  event what;
-  what.kind = event_kind::multicast_join;
-  what.membership = membership;
-  tell(which, std::move(what));
-}
-
-void manager::forget_joined(const endpoint_ptr& which, std::uint64_t membership) {
-  const lock guard(mutex_);
-  std::erase_if(which->channel_->events_, [&](const event& each) {
-    return each.membership == membership && each.about == which;
+/// Forgets the endpoint's events; adds the requests that nobody took to `orphans`.
+void manager::drop_events(const endpoint& which, std::vector<endpoint_ptr>& orphans) {
+  const auto dropped = which.channel_->extract([&](const event& each) {
+    return (each.listener != nullptr ? each.listener : each.about).get() == &which;
   });
-  which->channel_->settle();
-}
-
-void manager::tell(const endpoint_ptr& which, event what) {
-  // Of a request that the program has not answered, only the request itself is told.
-  if (!which->adopted_) return;
-  what.about = which;
-  which->channel_->push(std::move(what));
-}
-
-void manager::tell(const endpoint_ptr& which, event_kind kind, int status) {
-  event what;
-  what.kind = kind;
-  what.status = status;
-  tell(which, std::move(what));
-}
-
-void manager::drop_events(endpoint& which, std::vector<endpoint_ptr>& orphans) {
-  auto& waiting = which.channel_->events_;
-  for (const event& each : waiting)
-    if (each.listener.get() == &which) orphans.push_back(each.about);
-  std::erase_if(waiting, [&](const event& each) {
-    return each.listener.get() == &which ||
-           (each.listener == nullptr && each.about.get() == &which);
-  });
-  which.channel_->settle();
+  for (const event& each : dropped)
+    if (each.listener != nullptr) orphans.push_back(each.about);
 }
 
 void manager::end(const endpoint_ptr& which, std::vector<endpoint_ptr>& orphans) {
   drop_events(*which, orphans);
-  farewell(*which);
-  release_port(*which);
-  finish(*which);
-  endpoints_.erase(which->number_);
+  connections_.say_farewell(*which);
+  if (const auto unused = ports_.release(which->place_)) newcomers_.drop(*unused);
+  connections_.remove(*which);
 }
 
 std::uint32_t manager::destroy(const endpoint_ptr& which) {
@@ -199,53 +181,131 @@ std::uint32_t manager::destroy(const endpoint_ptr& which) {
   return which->events_taken_;
 }
 
-// Tells the peer that this end goes away.
-void manager::farewell(endpoint& which) {
-  if (!which.socket_) return;
-  frame_kind kind = frame_kind::rejection;
-  std::uint32_t reason = reject_reason::consumer;
-  switch (which.phase_) {
-    case phase::requesting:
-      if (which.datagram()) return;
-      reason = reject_reason::timeout;
-      break;
-    case phase::requested:
-      if (which.datagram()) {
-        kind = frame_kind::lookup_reply;
-        reason = lookup_status::rejected;
-      }
-      break;
-    case phase::answered:
-    case phase::replied:
-      break;
-    case phase::connected:
-      kind = frame_kind::disconnect;
-      break;
-    default:
-      return;
+void manager::set_options(const endpoint_ptr& which, const endpoint_options& options) {
+  const lock guard(mutex_);
+  which->place_.options = options;
+}
+
+endpoint_view manager::look(const endpoint_ptr& which) {
+  const lock guard(mutex_);
+  return {.state = which->phase_,
+          .active = which->active_,
+          .source = which->place_.source,
+          .destination = which->destination_,
+          .local = which->local_,
+          .remote = which->remote_,
+          .options = which->place_.options};
+}
+
+int manager::bind(const endpoint_ptr& which, const address& source) {
+  if (source.family == address_family::none) return EAFNOSUPPORT;
+  if (!is_wildcard(source) && !is_local(source)) return EADDRNOTAVAIL;
+  const lock guard(mutex_);
+  if (which->phase_ != phase::idle) return EINVAL;
+  port_holder& place = which->place_;
+  if (const int refused =
+          source.port == 0 ? ports_.take_any(place, source) : ports_.take(place, source))
+    return refused;
+  which->phase_ = phase::bound;
+  return 0;
+}
+
+int manager::listen(const endpoint_ptr& which, int backlog) {
+  const lock guard(mutex_);
+  if (which->phase_ == phase::idle) {
+    const address any{.family = address_family::ipv4};
+    if (const int refused = ports_.take_any(which->place_, any)) return refused;
+    which->phase_ = phase::bound;
   }
-  static_cast<void>(say(which, kind, reason));
+  if (which->phase_ != phase::bound) return EINVAL;
+  if (const int failed = ports_.listen(which->place_)) return failed;
+  const bool sensible = backlog > 0 && static_cast<unsigned>(backlog) < options_.max_backlog;
+  which->backlog_.limit = sensible ? static_cast<unsigned>(backlog) : options_.max_backlog;
+  which->phase_ = phase::listening;
+  return 0;
 }
 
-// It has no conversation any more.
-void manager::finish(endpoint& which) {
-  unwatch(which.socket_);
-  which.socket_.reset();
-  set_deadline(which, time_point::max());
-  which.phase_ = phase::closed;
+int manager::resolve_address(const endpoint_ptr& which, const std::optional<address>& source,
+                             const address& destination) {
+  address to = destination;
+  if (to.family == address_family::none) return EAFNOSUPPORT;
+  if (is_wildcard(to)) to = with_port(loopback_of(to.family), to.port);
+  // A group is reached from wherever one is; nobody connects to it.
+  const bool group = is_multicast(to) && which->datagram();
+  const bool reachable = group || is_local(to);
+  if (source && source->family != address_family::none && look(which).state == phase::idle) {
+    if (source->family != to.family) return EINVAL;
+    if (const int refused = bind(which, *source)) return refused;
+  }
+  const lock guard(mutex_);
+  if (which->phase_ != phase::idle && which->phase_ != phase::bound) return EINVAL;
+  if (which->phase_ == phase::bound && which->place_.source.family != to.family) return EINVAL;
+  which->destination_ = to;
+  if (!reachable) {
+    connections::tell(which, event_kind::address_error, -EHOSTUNREACH);
+    return 0;
+  }
+  const address from = group ? loopback_of(to.family) : to;
+  port_holder& place = which->place_;
+  if (which->phase_ == phase::idle) {
+    if (const int refused = ports_.take_number(place, from)) return refused;
+  } else if (is_wildcard(place.source)) {
+    place.source = with_port(from, place.source.port);
+  }
+  which->phase_ = phase::address_resolved;
+  connections::tell(which, event_kind::address_resolved, 0);
+  return 0;
 }
 
-send_outcome manager::say(const endpoint& which, frame_kind kind, std::uint32_t reason,
-                          const private_data& data) {
-  frame what;
-  what.kind = kind;
-  what.space = which.space_;
-  what.source = which.source_;
-  what.destination = which.destination_;
-  what.from = which.local_;
-  what.reason = reason;
-  what.data = data;
-  return send_frame(which.socket_.get(), what);
+int manager::resolve_route(const endpoint_ptr& which) {
+  const lock guard(mutex_);
+  if (which->phase_ != phase::address_resolved) return EINVAL;
+  which->phase_ = phase::route_resolved;
+  connections::tell(which, event_kind::route_resolved, 0);
+  return 0;
+}
+
+// Connections.
+
+int manager::connect(const endpoint_ptr& which, const proposal& what) {
+  const lock guard(mutex_);
+  const int failed = connections_.connect(which, what);
+  note_deadlines();
+  return failed;
+}
+
+int manager::accept(const endpoint_ptr& which, const proposal& what) {
+  const lock guard(mutex_);
+  const int failed = connections_.accept(which, what);
+  note_deadlines();
+  return failed;
+}
+
+int manager::establish(const endpoint_ptr& which) {
+  const lock guard(mutex_);
+  return connections_.establish(which);
+}
+
+int manager::reject(const endpoint_ptr& which, std::uint32_t reason, const private_data& data) {
+  const lock guard(mutex_);
+  return connections_.reject(which, reason, data);
+}
+
+int manager::disconnect(const endpoint_ptr& which) {
+  const lock guard(mutex_);
+  const int failed = connections_.disconnect(which);
+  note_deadlines();
+  return failed;
+}
+
+int manager::note_established(const endpoint_ptr& which) {
+  const lock guard(mutex_);
+  return connections_.note_established(which);
+}
+
+std::size_t manager::lose_peers(std::optional<pid_t> pid) {
+  const lock guard(mutex_);
+  return connections_.lose_peers(pid);
 }
 
 }  // namespace verbena::softdev::cm

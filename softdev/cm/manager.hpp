@@ -1,47 +1,29 @@
 // SPDX-License-Identifier: MIT
-// The connection manager of a process: endpoints, ports, and the conversations with other processes
-// of the same user on this host. A thread of its own answers peers and keeps deadlines, so that
-// nothing depends on what the program waits for.
+// The connection manager of a process: its lock, its thread, and what the program asks for. The
+// thread answers peers and keeps deadlines, so that nothing depends on what the program waits for.
+// Ports are in `ports`, peers that have not said what they want in `newcomers`, all else in
+// `connections`.
 #pragma once
 
 #include <pthread.h>
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
+#include "softdev/cm/connections.hpp"
 #include "softdev/cm/endpoint.hpp"
-#include "softdev/cm/port_names.hpp"
+#include "softdev/cm/manager_options.hpp"
+#include "softdev/cm/newcomers.hpp"
+#include "softdev/cm/ports.hpp"
+#include "softdev/ipc/reactor.hpp"
 #include "verbena/base/result.hpp"
 
 namespace verbena::softdev::cm {
-
-/// How long, and how many. Threads: value.
-struct manager_options {
-  std::chrono::milliseconds answer_timeout{60'000};     ///< for a reply to a request
-  std::chrono::milliseconds listener_patience{100};     ///< for somebody who listens
-  std::chrono::milliseconds ready_timeout{60'000};      ///< for the confirmation of a reply
-  std::chrono::milliseconds announce_timeout{5'000};    ///< for the first frame of a new peer
-  std::chrono::milliseconds disconnect_timeout{5'000};  ///< for the confirmation of the end
-  std::chrono::milliseconds timewait{1'000};
-  std::size_t max_newcomers = 256;  ///< peers that have said nothing yet
-  unsigned max_backlog = 1024;
-};
-
-/// What a request or an answer says. Threads: value.
-struct proposal {
-  side local;
-  private_data data;
-};
 
 /// Threads: thread-safe. Functions that return an int give 0 or an errno; none blocks for long.
 class manager {
@@ -61,7 +43,6 @@ class manager {
   /// Later events, and those that wait, come by `events`. Returns how many were taken until now.
   std::uint32_t migrate(const endpoint_ptr& which, const channel_ptr& events);
   void set_options(const endpoint_ptr& which, const endpoint_options& options);
-  [[nodiscard]] endpoint_options options_of(const endpoint_ptr& which);
 
   /// EINVAL unless idle; EADDRNOTAVAIL for an address that is not this host's. For a port in use,
   /// EADDRINUSE if the same address is bound, and EADDRNOTAVAIL if one of both is a wildcard.
@@ -90,11 +71,10 @@ class manager {
   [[nodiscard]] endpoint_view look(const endpoint_ptr& which);
   /// The oldest event, counted as taken.
   [[nodiscard]] std::optional<event> take(channel& from);
-  /// Puts an event of the caller's own making in.
-  void post(const endpoint_ptr& which, event_kind kind, int status);
-  /// Tells that a group was joined; `membership` is the caller's number for that.
-  void tell_joined(const endpoint_ptr& which, std::uint64_t membership);
-  /// Forgets that, if it was not taken.
+  /// Puts an event of the caller's own making in; sets `about`. The `membership` of a
+  /// multicast_join is the caller's number for it.
+  void post(const endpoint_ptr& which, event what);
+  /// Forgets the multicast_join with this number, if it was not taken.
   void forget_joined(const endpoint_ptr& which, std::uint64_t membership);
 
   /// Ends the conversations with all other processes, or with the one of this pid, as if it had
@@ -108,102 +88,31 @@ class manager {
   void abandon() noexcept;
 
  private:
-  enum class source_kind : std::uint8_t { wake, port, newcomer, endpoint, published };
-  struct port {
-    unique_fd socket;  ///< empty if another process has the number: its holders have sockets then
-    unique_fd entry;   ///< of port_claim
-    std::uint64_t number = 0;
-    bool open = false;
-    std::vector<endpoint*> holders;
-  };
-  /// A peer that has not said what it wants.
-  struct newcomer {
-    unique_fd socket;
-    std::uint32_t port_key = 0;
-    time_point give_up_at;
-  };
   using lock = std::lock_guard<std::mutex>;
 
   explicit manager(const manager_options& options) : options_(options) {}
   [[nodiscard]] int start();
-  [[nodiscard]] endpoint_ptr make_endpoint(port_space space);
-
-  // The thread.
   static void* enter(void* self) noexcept;
   void loop();
   void wake() const noexcept;
   [[nodiscard]] int wait_milliseconds();
-  void dispatch(std::uint64_t tag, time_point now);
-  void expire(time_point now);
-  void expire(const endpoint_ptr& which, time_point now);
-
-  // Sockets.
-  [[nodiscard]] int watch(int fd, source_kind kind, std::uint64_t number) const noexcept;
-  void unwatch(const unique_fd& fd) const noexcept;
-  void set_deadline(endpoint& which, time_point when);
-  void accept_newcomers(std::uint64_t number, time_point now);
-  void read_newcomer(std::uint64_t number, time_point now);
-  void read_endpoint(const endpoint_ptr& which, time_point now);
-  static void refuse(int socket, const frame& asked, std::uint32_t reason);
-
-  // The conversation; all with the lock held.
-  void request_arrived(newcomer from, const frame& asked);
-  [[nodiscard]] bool handle(const endpoint_ptr& which, const frame& said, time_point now);
-  [[nodiscard]] bool reply_arrived(const endpoint_ptr& which, const frame& said);
-  [[nodiscard]] bool lookup_answered(const endpoint_ptr& which, const frame& said);
-  [[nodiscard]] bool rejection_arrived(const endpoint_ptr& which, const frame& said,
-                                       time_point now);
-  [[nodiscard]] bool end_arrived(const endpoint_ptr& which, time_point now);
-  void become_established(const endpoint_ptr& which);
-  void lost(const endpoint_ptr& which, time_point now);
-  void end_connection(const endpoint_ptr& which, time_point now);
-  void finish(endpoint& which);
-  void tell(const endpoint_ptr& which, event what);
-  void tell(const endpoint_ptr& which, event_kind kind, int status);
-  [[nodiscard]] send_outcome say(const endpoint& which, frame_kind kind, std::uint32_t reason = 0,
-                                 const private_data& data = {});
-  [[nodiscard]] int send_request(const endpoint_ptr& which, time_point now);
-  static void set_local(endpoint& which, const side& said) noexcept;
-  void give_up(const endpoint_ptr& which);
-  void farewell(endpoint& which);
-
-  // Ports; with the lock held.
-  [[nodiscard]] int take_port(endpoint& which, const address& source);
-  [[nodiscard]] int take_any_port(endpoint& which, const address& source);
-  void release_port(endpoint& which);
-  void turn_away(const unique_fd& socket);
-  template <class Action>
-  static void for_each_socket(const port& where, Action action);
-  [[nodiscard]] static socket_or_error next_peer(const port& where) noexcept;
-  [[nodiscard]] static port_wish wish_of(const endpoint& which, const address& source) noexcept;
-  [[nodiscard]] static int conflict_with(const port& where, const endpoint& which,
-                                         const port_wish& wish) noexcept;
-  [[nodiscard]] std::vector<const published_address*> own_addresses(
-      std::uint32_t key, const published_address& more) const;
-  [[nodiscard]] int take_alone(const port& where, endpoint& which);
-  [[nodiscard]] int watch_published(const endpoint& which) const noexcept;
-  [[nodiscard]] static int claim_own_socket(endpoint& which, const port_wish& wish);
-  [[nodiscard]] int open_socket(port& where, endpoint& which);
-  [[nodiscard]] endpoint* listener_for(std::uint32_t key, const address& destination) const;
-  void drop_events(endpoint& which, std::vector<endpoint_ptr>& orphans);
+  void dispatch(reactor::source from, time_point now);
+  void note_deadlines();
+  void drop_events(const endpoint& which, std::vector<endpoint_ptr>& orphans);
   void end(const endpoint_ptr& which, std::vector<endpoint_ptr>& orphans);
 
   const manager_options options_;
-  unique_fd epoll_;
+  reactor watch_;
   unique_fd wake_;
   pthread_t thread_{};
   bool running_ = false;
 
-  std::mutex mutex_;
+  std::mutex mutex_;  ///< guards all that follows
   bool stop_ = false;
-  std::uint64_t next_number_ = 1;
-  std::unordered_map<std::uint64_t, endpoint_ptr> endpoints_;
-  std::map<std::uint32_t, port> ports_;
-  std::map<std::uint64_t, newcomer> newcomers_;
-  std::set<std::pair<time_point, std::uint64_t>> deadlines_;
-  time_point resume_accepting_at_ = time_point::max();
   time_point sleeps_until_ = time_point::max();  ///< the thread, unless it is woken
-  ephemeral_ports numbers_;
+  ports ports_{watch_, options_.max_backlog};
+  connections connections_{options_, watch_, ports_};
+  newcomers newcomers_{options_, watch_, ports_, connections_};
 };
 
 }  // namespace verbena::softdev::cm

@@ -52,8 +52,9 @@ int set_id_option(cm_id_object& id, int name, const void* value, std::size_t len
   std::uint8_t byte = 0;
   int number = 0;
   cm::manager& manager = *id.home->manager;
-  cm::endpoint_options options = manager.options_of(id.end);
-  const cm::phase now = manager.look(id.end).state;
+  const cm::endpoint_view known = manager.look(id.end);
+  const cm::phase now = known.state;
+  cm::endpoint_options options = known.options;
   switch (name) {
     case RDMA_OPTION_ID_TOS:
       if (!read_option(value, length, byte)) return EINVAL;

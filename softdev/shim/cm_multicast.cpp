@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
+#include <utility>
 
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
@@ -41,7 +42,10 @@ int join(rdma_cm_id* id, const sockaddr* group, bool send_only, void* context) {
     object.memberships.push_back(
         {.number = number, .group = *wanted, .context = context, .send_only = send_only});
   }
-  object.home->manager->tell_joined(object.end, number);
+  cm::event joined;
+  joined.kind = cm::event_kind::multicast_join;
+  joined.membership = number;
+  object.home->manager->post(object.end, std::move(joined));
   return cm_complete(object);
 }
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// Peers that have connected to a port and have not said yet what they want.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "softdev/cm/frame.hpp"
+#include "softdev/cm/manager_options.hpp"
+#include "softdev/cm/ports.hpp"
+#include "softdev/ipc/reactor.hpp"
+
+namespace verbena::softdev::cm {
+
+/// Learns what newcomers ask for. Threads: one thread at a time, with the lock of the manager held.
+class newcomer_observer {
+ public:
+  /// A peer has sent its first frame over a connection to the port `port_key`. The socket is not
+  /// watched.
+  virtual void request_arrived(unique_fd from, std::uint32_t port_key, const frame& asked) = 0;
+
+ protected:
+  ~newcomer_observer() = default;
+};
+
+/// Threads: thread-safe by its manager, which calls it with its lock held.
+class newcomers {
+ public:
+  /// All outlive it.
+  newcomers(const manager_options& options, const reactor& watch, const ports& at,
+            newcomer_observer& told) noexcept
+      : options_(options), watch_(watch), ports_(at), observer_(told) {}
+  newcomers(const newcomers&) = delete;
+  newcomers& operator=(const newcomers&) = delete;
+
+  /// Accepts the peers that have connected to a port. If descriptors are missing, all ports pause.
+  void accept(std::uint32_t port_key, time_point now);
+  /// Reads the first frame of a newcomer.
+  void read(std::uint64_t number);
+  /// Drops those that said nothing for too long; ends a pause of the ports.
+  void expire(time_point now);
+  [[nodiscard]] time_point next_deadline() const noexcept;
+  /// Drops those of a port that nobody holds.
+  void drop(std::uint32_t port_key);
+
+  /// Closes all descriptors. For a child of fork.
+  void close_all() noexcept;
+
+ private:
+  struct newcomer {
+    unique_fd socket;
+    std::uint32_t port_key = 0;
+    time_point give_up_at;
+  };
+
+  const manager_options& options_;
+  const reactor& watch_;
+  const ports& ports_;
+  newcomer_observer& observer_;
+  std::map<std::uint64_t, newcomer> newcomers_;
+  std::uint64_t next_number_ = 1;
+  time_point resume_accepting_at_ = time_point::max();
+};
+
+}  // namespace verbena::softdev::cm

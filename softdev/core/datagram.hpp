@@ -21,6 +21,11 @@ using gid_bytes = std::array<std::uint8_t, 16>;
 [[nodiscard]] gid_bytes destination_of(
     std::span<const std::byte, route_header_bytes> header) noexcept;
 
+/// What completions of SRD call the sender's address: the number of each address handle, because
+/// there is one port; the second if the protection domain has none.
+inline constexpr std::uint16_t known_sender = 1;
+inline constexpr std::uint16_t unknown_sender = 0xffff;
+
 /// The route between two ports, by their GIDs.
 struct datagram_route {
   gid_bytes source{};

@@ -4,11 +4,11 @@
 #include <array>
 #include <cerrno>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "verbena/base/assert.hpp"
-#include "verbena/base/random.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -57,63 +57,41 @@ result<void> check(const memory_region& region, const char* call) {
 
 engine::engine(const engine_options& options)
     : options_(options),
-      first_number_(first_number_of(options.process_slot)),
-      count_of_numbers_(count_of_numbers(options.process_slot)),
       remote_(options.remote),
       queue_pairs_(new std::atomic<queue_pair*>[limits::queue_pair_indices]()),
-      reserved_(new std::uint64_t[limits::queue_pair_indices / 64]()) {
+      numbers_(options.process_slot) {
   VERBENA_ASSERT(options.clock != nullptr, "an engine is given a clock");
   VERBENA_ASSERT(options.process_slot < slot_count, "a process slot is less than 3904");
 }
 
-engine::~engine() { VERBENA_ASSERT(live_ == 0, "queue pairs are destroyed before their engine"); }
-
-/// Draws a free number that is not one of the reserved numbers 0, 1 and 0xffffff.
-std::uint32_t engine::free_number() {
-  for (;;) {
-    const std::uint32_t number = first_number_ + random_u32() % count_of_numbers_;
-    if (number <= 1 || number == 0xff'ffff) continue;
-    const std::uint32_t index = index_of_number(number);
-    std::uint64_t& word = reserved_[index / 64];
-    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-    if ((word & bit) != 0) continue;
-    word |= bit;
-    return number;
-  }
+engine::~engine() {
+  VERBENA_ASSERT(numbers_.in_use() == 0, "queue pairs are destroyed before their engine");
 }
 
 result<queue_pair*> engine::create(const queue_pair_options& options) {
   VERBENA_TRY_VOID(check(options));
   const std::lock_guard lock(creation_);
-  const std::size_t usable = max_queue_pairs();
-  while (live_ + quarantine_.size() >= usable) {
-    const auto oldest = quarantine_.take_oldest();
-    if (!oldest) break;
-    release_index(*oldest);
-  }
-  if (live_ >= usable)
+  timers_.reserve(numbers_.in_use() + 1);
+  const std::optional<std::uint32_t> number = numbers_.take();
+  if (!number)
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device",
-                             "the process has " + std::to_string(usable) +
+                             "the process has " + std::to_string(max_queue_pairs()) +
                                  " queue pairs, the limit of the device (max_qp)");
-  const std::uint32_t number = free_number();
   queue_pair_options numbered = options;
-  numbered.index = ++created_;
-  timers_.reserve(live_ + 1);
-  auto* created = queue_pair::create(*this, number, numbered);
-  if (created == nullptr)
+  numbered.index = numbers_.taken();
+  auto* created = queue_pair::create(*this, *number, numbered);
+  if (created == nullptr) {
+    numbers_.give_back(*number);
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device", "out of memory");
+  }
   for (const fault_rule& each : faults_) created->sender().add_fault(each);
-  ++live_;
-  queue_pairs_[index_of_number(number)].store(created);
+  queue_pairs_[index_of_number(*number)].store(created);
   return created;
 }
 
-void engine::release_index(std::uint32_t index) noexcept {
-  reserved_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
-}
-
 void engine::destroy(queue_pair* which) noexcept {
-  const std::uint32_t index = index_of_number(which->number());
+  const std::uint32_t number = which->number();
+  const std::uint32_t index = index_of_number(number);
   VERBENA_ASSERT(find(which->number()) == which, "a queue pair is destroyed by its engine, once");
   queue_pairs_[index].store(nullptr);
   epoch_.synchronize();
@@ -127,8 +105,7 @@ void engine::destroy(queue_pair* which) noexcept {
   queue_pair::destroy(which);
   timers_.cancel(index);
   const std::lock_guard lock(creation_);
-  --live_;
-  if (const auto oldest = quarantine_.add(index)) release_index(*oldest);
+  numbers_.give_back(number);
 }
 
 template <class Action>

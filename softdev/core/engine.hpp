@@ -20,8 +20,8 @@
 #include "softdev/core/multicast_groups.hpp"
 #include "softdev/core/port_state.hpp"
 #include "softdev/core/process_slot.hpp"
-#include "softdev/core/quarantine.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/queue_pair_numbers.hpp"
 #include "softdev/core/remote_path.hpp"
 #include "softdev/core/types.hpp"
 #include "verbena/base/result.hpp"
@@ -116,12 +116,10 @@ class engine {
         queue_pairs_[index_of_number(qp_num)].load(std::memory_order_relaxed));
   }
   [[nodiscard]] bool is_local(std::uint32_t qp_num) const noexcept {
-    return qp_num - first_number_ < count_of_numbers_;
+    return numbers_.is_local(qp_num);
   }
   /// How many queue pairs can exist at once.
-  [[nodiscard]] std::uint32_t max_queue_pairs() const noexcept {
-    return max_queue_pairs_of(options_.process_slot);
-  }
+  [[nodiscard]] std::uint32_t max_queue_pairs() const noexcept { return numbers_.limit(); }
   [[nodiscard]] remote_path* remote() const noexcept {
     return remote_.load(std::memory_order_acquire);
   }
@@ -137,14 +135,10 @@ class engine {
  private:
   [[nodiscard]] bool run(std::uint32_t index) noexcept;
   void wake() noexcept;
-  [[nodiscard]] std::uint32_t free_number();
-  void release_index(std::uint32_t index) noexcept;
   template <class Action>
   void for_each_send_side(Action action);
 
   const engine_options options_;
-  const std::uint32_t first_number_;
-  const std::uint32_t count_of_numbers_;
   access_epoch epoch_;
   memory_region_table regions_;
   multicast_groups groups_{epoch_};
@@ -155,13 +149,10 @@ class engine {
   std::unique_ptr<std::atomic<queue_pair*>[]> queue_pairs_;
   active_set rung_;
   deadline_queue timers_{limits::queue_pair_indices};
-  std::mutex creation_;
-  std::uint32_t live_ = 0;
-  quarantine quarantine_;                      ///< indices of destroyed queue pairs
-  std::unique_ptr<std::uint64_t[]> reserved_;  ///< indices in use or in quarantine
-  std::uint32_t created_ = 0;
-  std::uint32_t faults_added_ = 0;
+  std::mutex creation_;  ///< guards changes of all that follows
+  queue_pair_numbers numbers_;
   std::vector<fault_rule> faults_;
+  std::uint32_t faults_added_ = 0;
 };
 
 }  // namespace verbena::softdev

@@ -95,17 +95,8 @@ class queue_pair {
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] domain_id domain() const noexcept { return options_.domain; }
-  /// What completions of SRD call the sender's address: its number when the protection domain has a
-  /// handle for it, which any is (there is one port), else `unknown_sender`.
-  static constexpr std::uint16_t known_sender = 1;
-  static constexpr std::uint16_t unknown_sender = 0xffff;
-  [[nodiscard]] std::uint16_t sender_number() const noexcept {
-    const auto* const known = options_.addresses;
-    return known != nullptr && known->load() > 0 ? known_sender : unknown_sender;
-  }
   [[nodiscard]] softdev::transport transport() const noexcept { return options_.transport; }
   [[nodiscard]] const queue_pair_options& options() const noexcept { return options_; }
-  [[nodiscard]] void* owner() const noexcept { return options_.owner; }
   /// Each send request completes with a completion, as with IBV_SEND_SIGNALED.
   [[nodiscard]] bool signals_all() const noexcept { return signals_all_; }
   [[nodiscard]] queue_pair_state state() const noexcept {

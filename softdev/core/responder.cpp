@@ -303,10 +303,15 @@ void responder::complete_receive(completion_status status, const failure& why) n
     made.qp_num = self_.number();
     made.source_qp = what.source_qpn;
     made.vendor_error = static_cast<std::uint32_t>(why.why);
-    made.source_lid = rules().numbers_addresses ? self_.sender_number() : what.origin.lid;
+    made.source_lid = rules().numbers_addresses ? sender_number() : what.origin.lid;
     made.path_bits = what.origin.path_bits;
   });
   receive_taken_ = false;
+}
+
+std::uint16_t responder::sender_number() const noexcept {
+  const auto* const handles = self_.options().addresses;
+  return handles != nullptr && handles->load() > 0 ? known_sender : unknown_sender;
 }
 
 void responder::flush() noexcept {

@@ -73,6 +73,7 @@ class responder {
   [[nodiscard]] response refuse_misaligned() noexcept;
   [[nodiscard]] response refuse_receive(const failure& why) noexcept;
   void complete_receive(completion_status status, const failure& why) noexcept;
+  [[nodiscard]] std::uint16_t sender_number() const noexcept;
   template <class Make>
   void push(bool solicited, Make&& make) noexcept;
 

@@ -42,7 +42,7 @@ ibv_qp* create_scalable(ibv_context& context, ibv_qp_init_attr_ex& wanted) {
 // The sender's GID; only of senders whose address has no number here.
 int read_sgid(efadv_cq* cq, ibv_gid* sgid) {
   const cq_object& of = *static_cast<efa_cq_functions*>(cq)->of;
-  if (of.now.source_lid != queue_pair::unknown_sender) return -ENOENT;
+  if (of.now.source_lid != unknown_sender) return -ENOENT;
   const gid_entry only = of.context_of->host->gids().at(0);
   std::memcpy(sgid->raw, only.gid.data(), sizeof sgid->raw);
   return 0;
@@ -104,7 +104,7 @@ int efadv_query_ah(ibv_ah* ah, efadv_ah_attr* attributes, std::uint32_t size) tr
   if (!is_efa(*ah->context)) return refuse(refusals::function_of_efa);
   if (size < offsetof(efadv_ah_attr, reserved)) return EINVAL;
   efadv_ah_attr answer{};
-  answer.ahn = queue_pair::known_sender;
+  answer.ahn = known_sender;
   copy_sized(answer, attributes, size);
   return 0;
 }

@@ -157,7 +157,7 @@ void open_to_peers(channel_object& channel, host& home) {
 
 class queue_pair_events_of_contexts final : public queue_pair_observer {
   void event(queue_pair& which, queue_pair_event what) override {
-    auto& qp = *static_cast<qp_object*>(which.owner());
+    auto& qp = *static_cast<qp_object*>(which.options().owner);
     qp.context_of->events->push_once(qp.event_nodes[static_cast<std::size_t>(what)]);
   }
 };

@@ -61,7 +61,7 @@ TEST_F(srd_requests, request_reaches_the_addressed_queue_pair) {
     EXPECT_EQ(got.immediate, 55U);
     EXPECT_EQ(got.flags, completion_with_imm);
     EXPECT_EQ(got.source_qp, a.qp->number());
-    EXPECT_EQ(got.source_lid, queue_pair::unknown_sender);
+    EXPECT_EQ(got.source_lid, unknown_sender);
     EXPECT_TRUE(target.holds(1, 0, 8928, 100));
     ASSERT_EQ(post_to(to(*end), rdma(opcode::rdma_write_with_imm, 2, 9000),
                       {source.slice(0, 100), source.slice(300, 50)}),

@@ -102,17 +102,16 @@ host::host(parts made, persona looks)
       engine_(std::make_unique<engine>(engine_options{
           .process_slot = link_->slot(), .clock = &monotonic_now, .observer = this})),
       path_(*engine_, *link_),
-      looks_(std::move(looks)),
-      addresses_(std::move(made.addresses)),
-      gids_(looks_.gids),
-      sm_lid_(looks_.sm_lid),
-      thread_(
-          *this,
-          {.watch_fd = addresses_.fd(), .tend_fd = link_->service_fd(), .wakes = &link_->wakes()}) {
+      adapter_(std::move(looks), std::move(made.addresses)),
+      thread_(*this, {.watch_fd = adapter_.address_fd(),
+                      .tend_fd = link_->service_fd(),
+                      .wakes = &link_->wakes()}),
+      groups_({.core = *engine_, .neighbours = *link_, .work = *this, .thread = thread_}) {
   port_state& port = engine_->port();
-  port.set_lid(looks_.lid);
-  for (std::size_t i = 0; i < looks_.partitions.size(); ++i)
-    port.set_partition(i, looks_.partitions[i]);
+  const persona& seen = adapter_.looks();
+  port.set_lid(seen.lid);
+  for (std::size_t i = 0; i < seen.partitions.size(); ++i)
+    port.set_partition(i, seen.partitions[i]);
   engine_->set_remote_path(&path_);
 }
 
@@ -125,11 +124,6 @@ void host::tend() noexcept {
 void host::run() noexcept {
   path_.progress();
   engine_->progress();
-}
-
-void host::watched() noexcept {
-  addresses_.drain();
-  static_cast<void>(refresh_gids());
 }
 
 time_ns host::next_deadline() const noexcept {
@@ -155,37 +149,6 @@ std::size_t host::lose_peers(std::optional<pid_t> pid) {
   progress();
   thread_.wake();
   return lost;
-}
-
-void host::move_gids() {
-  gids_.move();
-  listeners_.raise(device_event::gid_change);
-}
-
-bool host::refresh_gids() {
-  if (!gids_.set(describe_host(looks_.kind).gids)) return false;
-  listeners_.raise(device_event::gid_change);
-  return true;
-}
-
-std::optional<std::uint32_t> host::show_completion_queue(wake_channel_id channel) {
-  return link_->segment().claim_completion_queue(channel);
-}
-
-void host::hide_completion_queue(std::uint32_t line) {
-  link_->segment().release_completion_queue(line);
-}
-
-void host::arm_for_peers(std::uint32_t line, notify kind) noexcept {
-  link_->segment().arm(line, kind == notify::solicited ? arm_state::solicited : arm_state::any);
-}
-
-void host::add_receiver(const queue_pair& which, std::uint32_t line) noexcept {
-  link_->segment().line(which.number()).receive_queue.store(line + 1, std::memory_order_seq_cst);
-}
-
-void host::remove_receiver(const queue_pair& which) noexcept {
-  link_->segment().line(which.number()).receive_queue.store(0, std::memory_order_relaxed);
 }
 
 host::published host::publish(std::uint32_t key, const memory_region& region) {

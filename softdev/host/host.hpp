@@ -10,16 +10,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/fabric/endpoint.hpp"
 #include "softdev/host/address_watch.hpp"
-#include "softdev/host/device_events.hpp"
-#include "softdev/host/gid_table.hpp"
+#include "softdev/host/group_membership.hpp"
 #include "softdev/host/persona.hpp"
 #include "softdev/host/progress_thread.hpp"
+#include "softdev/host/soft_adapter.hpp"
 #include "softdev/ipc/generation.hpp"
 #include "softdev/peers/link.hpp"
 #include "verbena/base/result.hpp"
@@ -69,18 +68,6 @@ class host final : private engine_observer, private progress_work {
   /// through it. Blocks while one does.
   void deregister_region(const registered_region& region) noexcept;
 
-  // Multicast groups; host_groups.cpp
-
-  /// Makes this process one of those that send to multicast groups or receive from them: begins to
-  /// pair with the others and waits for that, a second at most. 0 or an errno. Only the first call
-  /// does something.
-  [[nodiscard]] int use_groups();
-  /// Attaches a queue pair to a group, after which all that use groups send here. 0 (also when it
-  /// is attached already), ENOMEM beyond the limits, or another errno. Blocks as `use_groups`.
-  [[nodiscard]] int attach(const queue_pair& which, const gid_bytes& group);
-  /// Ends that. EINVAL when it is not attached.
-  [[nodiscard]] int detach(const queue_pair& which, const gid_bytes& group);
-
   /// Numbers memory regions and completion queues in the order of their creation, from 1.
   [[nodiscard]] std::uint32_t next_region_index() noexcept { return ++regions_created_; }
   [[nodiscard]] std::uint32_t next_queue_index() noexcept { return ++queues_created_; }
@@ -91,35 +78,15 @@ class host final : private engine_observer, private progress_work {
   /// Memory that peers can map, for verbena_soft_allocate.
   [[nodiscard]] arena_registry& shareable_memory() noexcept { return link_->arenas(); }
   [[nodiscard]] link& neighbours() noexcept { return *link_; }
+  /// What peers see of this process.
+  [[nodiscard]] public_segment& segment() noexcept { return link_->segment(); }
 
-  /// What the device looks like in this process.
-  [[nodiscard]] const persona& looks() const noexcept { return looks_; }
-  /// The LID of the subnet manager; 0 on Ethernet.
-  [[nodiscard]] std::uint16_t sm_lid() const noexcept { return sm_lid_.load(); }
-  void set_sm_lid(std::uint16_t lid) noexcept { sm_lid_.store(lid); }
-  /// The addresses of the port, as they were read last; the thread reads them when they change.
-  [[nodiscard]] const gid_table& gids() const noexcept { return gids_; }
-  /// Reads the addresses of the host again, and tells the listeners when they have changed: true
-  /// then. Asks the kernel; allocates.
-  bool refresh_gids();
-  /// Moves the addresses to other indexes, and tells the listeners.
-  void move_gids();
-  /// Who is told what happens to the device.
-  [[nodiscard]] device_listeners& listeners() noexcept { return listeners_; }
-  /// What the port runs at (ibv_port_attr::active_speed).
-  [[nodiscard]] std::uint8_t speed() const noexcept { return speed_.load(); }
-  void set_speed(std::uint8_t speed) noexcept { speed_.store(speed); }
-
-  /// Has peers see a completion queue that has the completion channel `channel`. Returns its line;
-  /// nullopt if there are too many.
-  [[nodiscard]] std::optional<std::uint32_t> show_completion_queue(wake_channel_id channel);
-  void hide_completion_queue(std::uint32_t line);
-  /// Asks peers to signal the channel at the next message (of `kind`) that completes into the
-  /// queue. The caller makes progress afterwards. O(1).
-  void arm_for_peers(std::uint32_t line, notify kind) noexcept;
-  /// Has peers know that a queue pair receives into the queue.
-  void add_receiver(const queue_pair& which, std::uint32_t line) noexcept;
-  void remove_receiver(const queue_pair& which) noexcept;
+  /// What the program sees of the device and its port.
+  [[nodiscard]] soft_adapter& adapter() noexcept { return adapter_; }
+  [[nodiscard]] const soft_adapter& adapter() const noexcept { return adapter_; }
+  [[nodiscard]] const persona& looks() const noexcept { return adapter_.looks(); }
+  /// The multicast groups of this process.
+  [[nodiscard]] group_membership& groups() noexcept { return groups_; }
 
  private:
   struct parts {
@@ -137,30 +104,23 @@ class host final : private engine_observer, private progress_work {
   }
   void sleep_on() noexcept override { link_->announce_sleep_unseen(); }
   void awake() noexcept override { link_->announce_awake(); }
-  void watched() noexcept override;
+  void watched() noexcept override { adapter_.addresses_changed(); }
   struct published {
     registered_region region;
     bool visible = false;  ///< the public table had room
   };
-  [[nodiscard]] int meet_group_users();
   [[nodiscard]] published publish(std::uint32_t key, const memory_region& region);
 
   const std::uint32_t generation_;
   std::unique_ptr<link> link_;
   std::unique_ptr<engine> engine_;
   fabric_endpoint path_;
-  const persona looks_;
-  const address_watch addresses_;
-  gid_table gids_;
-  std::atomic<std::uint16_t> sm_lid_;
-  device_listeners listeners_;
-  std::atomic<std::uint8_t> speed_{port_speed::edr};
+  soft_adapter adapter_;
   std::atomic<time_ns> tend_at_{never};
   std::atomic<std::uint32_t> regions_created_{0};
   std::atomic<std::uint32_t> queues_created_{0};
-  std::mutex groups_;  ///< held by changes of multicast groups
-  std::atomic<bool> uses_groups_{false};
   progress_thread thread_;
+  group_membership groups_;
 };
 
 /// What the device says about itself on this host, whatever it looks like: its GUID. Described at

@@ -28,16 +28,16 @@ int check_address(host& home, const ibv_ah_attr& address) {
   if (home.looks().kind == persona_kind::infiniband) {
     // Where a LID leads is for the fabric to know: requests to nowhere get no answer.
     if (address.dlid == 0) return EINVAL;
-    const bool has_source = !home.gids().at(address.grh.sgid_index).empty();
+    const bool has_source = !home.adapter().gids().at(address.grh.sgid_index).empty();
     return address.is_global == 0 || has_source ? 0 : EINVAL;
   }
   if (address.is_global == 0) return EINVAL;
-  if (home.gids().at(address.grh.sgid_index).empty()) return EINVAL;
+  if (home.adapter().gids().at(address.grh.sgid_index).empty()) return EINVAL;
   // Only this host can be reached.
   const std::span<const std::uint8_t, 16> gid(address.grh.dgid.raw);
-  if (home.gids().contains(gid)) return 0;
-  home.refresh_gids();
-  return home.gids().contains(gid) ? 0 : ENETUNREACH;
+  if (home.adapter().gids().contains(gid)) return 0;
+  home.adapter().refresh_gids();
+  return home.adapter().gids().contains(gid) ? 0 : ENETUNREACH;
 }
 
 int check_datagram_address(host& home, const ibv_ah_attr& address) {
@@ -50,15 +50,16 @@ int check_datagram_address(host& home, const ibv_ah_attr& address) {
   }
   const bool to_group = address.is_global != 0 && is_multicast(to_gid_bytes(address.grh.dgid));
   if (!to_group || kind == persona_kind::efa) return check_address(home, address);
-  if (address.port_num != 1 || home.gids().at(address.grh.sgid_index).empty()) return EINVAL;
-  return home.use_groups();
+  if (address.port_num != 1 || home.adapter().gids().at(address.grh.sgid_index).empty())
+    return EINVAL;
+  return home.groups().use();
 }
 
 void route(const host& home, const ibv_ah_attr& address, queue_pair_attributes& out) noexcept {
   if (home.looks().kind != persona_kind::infiniband) return;
   const std::span<const std::uint8_t, 16> gid(address.grh.dgid.raw);
   out.destination_lid = address.dlid;
-  out.destination_is_this_host = address.is_global == 0 || home.gids().contains(gid);
+  out.destination_is_this_host = address.is_global == 0 || home.adapter().gids().contains(gid);
 }
 
 datagram_address to_datagram_address(const host& home, const ibv_ah_attr& address) noexcept {
@@ -70,7 +71,7 @@ datagram_address to_datagram_address(const host& home, const ibv_ah_attr& addres
     made.set_lid(address.dlid);
     return made;
   }
-  datagram_route route{.source = home.gids().at(address.grh.sgid_index).gid,
+  datagram_route route{.source = home.adapter().gids().at(address.grh.sgid_index).gid,
                        .flow_label = address.grh.flow_label,
                        .traffic_class = address.grh.traffic_class,
                        .hop_limit = address.grh.hop_limit,

@@ -78,9 +78,10 @@ std::uint16_t cm_port_of(const sockaddr& from) noexcept {
 std::uint8_t cm_gid_index(host& home, const cm::address& of) {
   const gid_bytes wanted = gid_of(of);
   const bool looks_again = home.looks().kind == persona_kind::roce && !cm::is_loopback(of) &&
-                           of.family == cm::address_family::ipv4 && !home.gids().contains(wanted);
-  if (looks_again) home.refresh_gids();
-  const gid_table::entries all = home.gids().all();
+                           of.family == cm::address_family::ipv4 &&
+                           !home.adapter().gids().contains(wanted);
+  if (looks_again) home.adapter().refresh_gids();
+  const gid_table::entries all = home.adapter().gids().all();
   auto found = std::ranges::find(all, wanted, &gid_entry::gid);
   if (found == all.end()) found = std::ranges::find_if(all, is_mapped);
   if (found == all.end())
@@ -115,7 +116,7 @@ cm_group cm_group_of(const host& home, const cm::address& address) noexcept {
 
 ibv_gid cm_gid(const host& home, std::uint8_t index) noexcept {
   ibv_gid out{};
-  const gid_entry entry = home.gids().at(index);
+  const gid_entry entry = home.adapter().gids().at(index);
   std::ranges::copy(entry.gid, out.raw);
   return out;
 }

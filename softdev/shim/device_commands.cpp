@@ -22,27 +22,28 @@ struct arguments {
 int change_port(host& home, const arguments& to) {
   const bool up = to.first != 0;
   if (home.core().port().set_up(up))
-    home.listeners().raise(up ? device_event::port_active : device_event::port_error);
+    home.adapter().listeners().raise(up ? device_event::port_active : device_event::port_error);
   return 0;
 }
 
 int change_speed(host& home, const arguments& /*none*/) {
-  home.set_speed(home.speed() == port_speed::edr ? port_speed::hdr : port_speed::edr);
-  home.listeners().raise(device_event::speed_change);
+  home.adapter().set_speed(home.adapter().speed() == port_speed::edr ? port_speed::hdr
+                                                                     : port_speed::edr);
+  home.adapter().listeners().raise(device_event::speed_change);
   return 0;
 }
 
 int change_gids(host& home, const arguments& /*none*/) {
-  if (!home.refresh_gids()) home.listeners().raise(device_event::gid_change);
+  if (!home.adapter().refresh_gids()) home.adapter().listeners().raise(device_event::gid_change);
   return 0;
 }
 
 // Where there is one address, it stays at its index.
 int move_gids(host& home, const arguments& /*none*/) {
   if (home.looks().kind == persona_kind::roce) {
-    home.move_gids();
+    home.adapter().move_gids();
   } else {
-    home.listeners().raise(device_event::gid_change);
+    home.adapter().listeners().raise(device_event::gid_change);
   }
   return 0;
 }
@@ -50,7 +51,7 @@ int move_gids(host& home, const arguments& /*none*/) {
 int change_lid(host& home, const arguments& to) {
   if (home.looks().kind == persona_kind::infiniband)
     home.core().port().set_lid(static_cast<std::uint16_t>(to.first));
-  home.listeners().raise(device_event::lid_change);
+  home.adapter().listeners().raise(device_event::lid_change);
   return 0;
 }
 
@@ -58,22 +59,23 @@ int change_lid(host& home, const arguments& to) {
 int change_partitions(host& home, const arguments& /*none*/) {
   const auto& table = home.looks().partitions;
   for (std::size_t i = 0; i < table.size(); ++i) home.core().port().set_partition(i, table[i]);
-  home.listeners().raise(device_event::pkey_change);
+  home.adapter().listeners().raise(device_event::pkey_change);
   return 0;
 }
 
 int change_partition(host& home, const arguments& to) {
   if (to.first >= home.looks().partitions.size()) return EINVAL;
   home.core().port().set_partition(to.first, static_cast<std::uint16_t>(to.second));
-  home.listeners().raise(device_event::pkey_change);
+  home.adapter().listeners().raise(device_event::pkey_change);
   return 0;
 }
 
 // Another host of the subnet takes over, and back.
 int change_manager(host& home, const arguments& /*none*/) {
   const std::uint16_t first = home.looks().sm_lid;
-  if (first != 0) home.set_sm_lid(home.sm_lid() == first ? home.looks().lid : first);
-  home.listeners().raise(device_event::sm_change);
+  if (first != 0)
+    home.adapter().set_sm_lid(home.adapter().sm_lid() == first ? home.looks().lid : first);
+  home.adapter().listeners().raise(device_event::sm_change);
   return 0;
 }
 
@@ -84,7 +86,7 @@ int set_clock(host& /*home*/, const arguments& to) {
 
 template <device_event What>
 int only_tell(host& home, const arguments& /*none*/) {
-  home.listeners().raise(What);
+  home.adapter().listeners().raise(What);
   return 0;
 }
 

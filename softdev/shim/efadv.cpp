@@ -43,7 +43,7 @@ ibv_qp* create_scalable(ibv_context& context, ibv_qp_init_attr_ex& wanted) {
 int read_sgid(efadv_cq* cq, ibv_gid* sgid) {
   const cq_object& of = *static_cast<efa_cq_functions*>(cq)->of;
   if (of.now.source_lid != unknown_sender) return -ENOENT;
-  const gid_entry only = of.context_of->host->gids().at(0);
+  const gid_entry only = of.context_of->host->adapter().gids().at(0);
   std::memcpy(sgid->raw, only.gid.data(), sizeof sgid->raw);
   return 0;
 }

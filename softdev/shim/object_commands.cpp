@@ -16,7 +16,7 @@ namespace {
 // Calls `action` with each open context, whose working objects are locked meanwhile.
 template <class Action>
 void for_each_context(host& home, Action action) {
-  home.listeners().for_each([&](void* context) {
+  home.adapter().listeners().for_each([&](void* context) {
     auto& object = *static_cast<context_object*>(context);
     const std::lock_guard lock(object.working.lock);
     action(object);

@@ -39,7 +39,7 @@ bool is_ipv4_header(std::span<const std::uint8_t, 20> header) noexcept {
 
 // The place of a GID in the table, or -1.
 int index_of(const host& home, std::span<const std::uint8_t, 16> gid) noexcept {
-  const gid_table::entries table = home.gids().all();
+  const gid_table::entries table = home.adapter().gids().all();
   const auto found = std::ranges::find_if(
       table, [&](const gid_entry& entry) { return std::ranges::equal(entry.gid, gid); });
   return found == table.end() ? -1 : static_cast<int>(found - table.begin());

@@ -94,7 +94,8 @@ ibv_cq_ex* create(const cq_creation& wanted) {
       .observer = &the_queue_events,
       .owner = object});
   if (wanted.channel != nullptr) {
-    object->published_line = context.host->show_completion_queue(object_of(wanted.channel).wake.id);
+    object->published_line =
+        context.host->segment().claim_completion_queue(object_of(wanted.channel).wake.id);
     if (!object->published_line) return fail(ENOMEM);
   }
   prepare_events(*object);
@@ -175,7 +176,8 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
   if (!object.counted_as_armed.exchange(true)) home.note_armed();
   object.queue->arm(solicited_only != 0 ? notify::solicited : notify::any);
   if (const notify kind = object.queue->armed(); kind != notify::none)
-    home.arm_for_peers(*object.published_line, kind);
+    home.segment().arm(*object.published_line,
+                       kind == notify::solicited ? arm_state::solicited : arm_state::any);
   // What arrived before peers could know of the arming is found by looking now.
   home.progress();
   return 0;
@@ -185,12 +187,12 @@ void add_receiver(qp_object& qp) {
   cq_object& cq = object_of(qp.qp_base.recv_cq);
   if (!cq.published_line || qp.is_receiver) return;
   qp.is_receiver = true;
-  cq.context_of->host->add_receiver(*qp.core, *cq.published_line);
+  cq.context_of->host->segment().set_receive_queue(qp.core->number(), *cq.published_line);
 }
 
 void remove_receiver(qp_object& qp) noexcept {
   if (!qp.is_receiver) return;
-  qp.context_of->host->remove_receiver(*qp.core);
+  qp.context_of->host->segment().clear_receive_queue(qp.core->number());
   qp.is_receiver = false;
 }
 
@@ -233,7 +235,8 @@ int ibv_destroy_cq(ibv_cq* cq) {
     context.working.completion_queues.erase(&object);
   }
   finish_events(object);
-  if (object.published_line) context.host->hide_completion_queue(*object.published_line);
+  if (object.published_line)
+    context.host->segment().release_completion_queue(*object.published_line);
   if (object.counted_as_armed.exchange(false)) context.host->note_disarmed();
   if (ibv_comp_channel* const channel = object.channel; channel != nullptr) {
     pthread_mutex_lock(&channel->context->mutex);

@@ -92,7 +92,7 @@ void end_queue_pairs(context_object& object) {
 
 // What a kernel does when the file of a context is closed: nothing of it works any more.
 void end_work(context_object& object) {
-  object.host->listeners().remove(&object);
+  object.host->adapter().listeners().remove(&object);
   const std::lock_guard lock(object.working.lock);
   end_queue_pairs(object);
   for (mr_object* mr : object.working.regions) {
@@ -227,7 +227,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   if ((looks == persona_kind::efa) != (device->node_type == IBV_NODE_UNSPECIFIED))
     set_kind(the_device(), looks);
   fill(*object);
-  (*host)->listeners().add(object, the_contexts);
+  (*host)->adapter().listeners().add(object, the_contexts);
   [[maybe_unused]] const auto* const kept = made.release();  // closing the device destroys it
   if (const auto run = run_script_of_environment(**host); !run) {
     ibv_close_device(&object->context);

@@ -35,14 +35,14 @@ int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   if (object.context_of->host->looks().kind == persona_kind::efa)
     return refuse(refusals::groups_of_efa);
   if (gid == nullptr || !is_group(object, *gid, lid)) return EINVAL;
-  return object.context_of->host->attach(*object.core, to_gid_bytes(*gid));
+  return object.context_of->host->groups().attach(*object.core, to_gid_bytes(*gid));
 }
 
 int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   qp_object& object = object_of(qp);
   if (!usable(*object.context_of)) return ENODEV;
   if (gid == nullptr || !is_group(object, *gid, lid)) return EINVAL;
-  return object.context_of->host->detach(*object.core, to_gid_bytes(*gid));
+  return object.context_of->host->groups().detach(*object.core, to_gid_bytes(*gid));
 }
 
 }  // extern "C"

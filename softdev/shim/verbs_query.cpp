@@ -105,7 +105,7 @@ ibv_port_attr port_attributes(host& home) {
   attr.qkey_viol_cntr = home.core().port().bad_qkeys();
   attr.max_vl_num = 1;
   attr.active_width = width_4x;
-  attr.active_speed = home.speed();
+  attr.active_speed = home.adapter().speed();
   attr.phys_state = up ? physical_link_up : physical_disabled;
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   if (home.looks().kind == persona_kind::roce) {
@@ -122,7 +122,7 @@ ibv_port_attr port_attributes(host& home) {
   attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
   attr.phys_state = up ? physical_link_up : physical_polling;
   attr.lid = home.core().port().lid();
-  attr.sm_lid = home.sm_lid();
+  attr.sm_lid = home.adapter().sm_lid();
   attr.subnet_timeout = 18;  // what subnet managers set
   return attr;
 }
@@ -215,7 +215,8 @@ int ibv_query_gid(ibv_context* context, std::uint8_t port_num, int index, ibv_gi
     errno = EINVAL;
     return -1;
   }
-  const gid_entry found = object_of(context).host->gids().at(static_cast<std::size_t>(index));
+  const gid_entry found =
+      object_of(context).host->adapter().gids().at(static_cast<std::size_t>(index));
   std::memcpy(gid->raw, found.gid.data(), sizeof gid->raw);
   return 0;
 }
@@ -226,7 +227,8 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, unsigned int
     errno = EINVAL;
     return -1;
   }
-  const bool is_roce_v2 = is_roce(context) && !object_of(context).host->gids().at(index).empty();
+  const bool is_roce_v2 =
+      is_roce(context) && !object_of(context).host->adapter().gids().at(index).empty();
   *type = is_roce_v2 ? 1 : 0;
   return 0;
 }
@@ -236,7 +238,7 @@ int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port_num, std::uint32_
   if (!usable(object_of(context))) return ENODEV;
   if (port_num != only_port || gid_index >= static_cast<unsigned>(gid_count(context)) || flags != 0)
     return EINVAL;
-  const gid_entry known = object_of(context).host->gids().at(gid_index);
+  const gid_entry known = object_of(context).host->adapter().gids().at(gid_index);
   if (known.empty()) return ENODATA;
   ibv_gid_entry found;
   fill_entry({gid_index, gid_type_of(context)}, known, found);
@@ -248,7 +250,7 @@ int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port_num, std::uint32_
 ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t max_entries,
                              std::uint32_t flags, std::size_t entry_size) {
   if (!usable(object_of(context))) return -ENODEV;
-  const gid_table::entries table = object_of(context).host->gids().all();
+  const gid_table::entries table = object_of(context).host->adapter().gids().all();
   const auto is_there = [](const gid_entry& entry) { return !entry.empty(); };
   const auto count = static_cast<std::size_t>(std::count_if(table.begin(), table.end(), is_there));
   if (flags != 0 || entry_size == 0 || max_entries < count) return -EINVAL;

@@ -183,6 +183,14 @@ void public_segment::rebind_regions(std::uint64_t address, std::uint64_t length,
   });
 }
 
+void public_segment::set_receive_queue(std::uint32_t qpn, std::uint32_t completion_queue) noexcept {
+  line(qpn).receive_queue.store(completion_queue + 1, std::memory_order_seq_cst);
+}
+
+void public_segment::clear_receive_queue(std::uint32_t qpn) noexcept {
+  line(qpn).receive_queue.store(0, std::memory_order_relaxed);
+}
+
 queue_pair_line& public_segment::line(std::uint32_t qpn) noexcept {
   const std::size_t index = qpn % queue_pair_lines;
   return *map_.at<queue_pair_line>(queue_pair_lines_offset + index * sizeof(queue_pair_line));

@@ -68,6 +68,9 @@ class public_segment {
   void publish_queue_pair(const queue_pair_record& queue_pair);
   /// Empties the line: qpn 0, no receive queue, notes 0.
   void withdraw_queue_pair(std::uint32_t qpn);
+  /// Has peers know that a queue pair receives into the completion queue of a line, or into none.
+  void set_receive_queue(std::uint32_t qpn, std::uint32_t completion_queue) noexcept;
+  void clear_receive_queue(std::uint32_t qpn) noexcept;
   /// The line of a queue pair, for the words that stand alone (receive_queue, notes).
   [[nodiscard]] queue_pair_line& line(std::uint32_t qpn) noexcept;
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Multicast groups of the device: those of the engine, made known to other processes.
+#include "softdev/host/group_membership.hpp"
+
 #include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-
-#include "softdev/host/host.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -22,48 +21,49 @@ bool is_connecting(const std::shared_ptr<peer>& which) noexcept {
 }  // namespace
 
 /// Who paired with us has seen us, so that what it sends from now on comes here, too.
-int host::meet_group_users() {
-  if (const int failed = start_thread()) return failed;
-  const auto others = link_->meet_group_users();
+int group_membership::meet_users() {
+  if (const int failed = how_.thread.start()) return failed;
+  const auto others = how_.neighbours.meet_group_users();
   if (!others) return others.error().code();
   const auto until = link::time_point::clock::now() + pairing_patience;
   while (std::ranges::any_of(*others, is_connecting) && link::time_point::clock::now() < until) {
-    tend();
-    thread_.wake();  // it may have to tend at an earlier time now
-    pollfd sockets{link_->service_fd(), POLLIN, 0};
+    how_.work.tend();
+    how_.thread.wake();  // it may have to tend at an earlier time now
+    pollfd sockets{how_.neighbours.service_fd(), POLLIN, 0};
     if (std::ranges::any_of(*others, is_connecting)) ::poll(&sockets, 1, between_looks_ms);
   }
-  uses_groups_.store(true, std::memory_order_release);
+  used_.store(true, std::memory_order_release);
   return 0;
 }
 
-int host::use_groups() {
-  if (uses_groups_.load(std::memory_order_acquire)) return 0;
-  const std::lock_guard lock(groups_);
-  return uses_groups_.load() ? 0 : meet_group_users();
+int group_membership::use() {
+  if (used_.load(std::memory_order_acquire)) return 0;
+  const std::lock_guard lock(changes_);
+  return used_.load() ? 0 : meet_users();
 }
 
-int host::attach(const queue_pair& which, const gid_bytes& group) {
-  const std::lock_guard lock(groups_);
-  multicast_groups& known = engine_->groups();
+int group_membership::attach(const queue_pair& which, const gid_bytes& group) {
+  const std::lock_guard lock(changes_);
+  multicast_groups& known = how_.core.groups();
   const auto changed = known.attach(group, which.number());
   if (changed == multicast_groups::change::no_room) return ENOMEM;
-  if (changed == multicast_groups::change::group && !link_->segment().publish_group(group)) {
+  if (changed == multicast_groups::change::group &&
+      !how_.neighbours.segment().publish_group(group)) {
     static_cast<void>(known.detach(group, which.number()));
     return ENOMEM;
   }
-  const int failed = meet_group_users();
+  const int failed = meet_users();
   if (failed == 0 || changed == multicast_groups::change::none) return failed;
   if (known.detach(group, which.number()) == multicast_groups::change::group)
-    link_->segment().withdraw_group(group);
+    how_.neighbours.segment().withdraw_group(group);
   return failed;
 }
 
-int host::detach(const queue_pair& which, const gid_bytes& group) {
-  const std::lock_guard lock(groups_);
-  const auto changed = engine_->groups().detach(group, which.number());
+int group_membership::detach(const queue_pair& which, const gid_bytes& group) {
+  const std::lock_guard lock(changes_);
+  const auto changed = how_.core.groups().detach(group, which.number());
   if (changed == multicast_groups::change::none) return EINVAL;
-  if (changed == multicast_groups::change::group) link_->segment().withdraw_group(group);
+  if (changed == multicast_groups::change::group) how_.neighbours.segment().withdraw_group(group);
   return 0;
 }
 

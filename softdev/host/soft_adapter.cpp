@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/host/soft_adapter.hpp"
+
+#include <utility>
+
+namespace verbena::softdev {
+
+soft_adapter::soft_adapter(persona looks, address_watch addresses)
+    : looks_(std::move(looks)),
+      addresses_(std::move(addresses)),
+      gids_(looks_.gids),
+      sm_lid_(looks_.sm_lid) {}
+
+void soft_adapter::addresses_changed() {
+  addresses_.drain();
+  static_cast<void>(refresh_gids());
+}
+
+bool soft_adapter::refresh_gids() {
+  if (!gids_.set(describe_host(looks_.kind).gids)) return false;
+  listeners_.raise(device_event::gid_change);
+  return true;
+}
+
+void soft_adapter::move_gids() {
+  gids_.move();
+  listeners_.raise(device_event::gid_change);
+}
+
+}  // namespace verbena::softdev

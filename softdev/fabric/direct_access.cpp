@@ -144,7 +144,7 @@ class copy_list {
     const std::span<const iovec> here(local_.data(), pieces_);
     const std::span<const iovec> there(remote_.data(), requests_);
     const copy_outcome outcome =
-        op == opcode::rdma_read ? at.read(here, there) : at.write(here, there);
+        op == opcode::rdma_read ? at.process().read(here, there) : at.process().write(here, there);
     if (outcome.status == copy_status::ok) return requests_;
     std::uint8_t whole = 0;
     while (whole < requests_ && ends_[whole] <= outcome.copied) ++whole;

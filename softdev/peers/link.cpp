@@ -62,7 +62,7 @@ link::link(std::unique_ptr<own_side> own)
               .arenas = own_->arenas,
               .requests = requests_,
               .section_timeout = own_->options.section_timeout,
-              .finish_hellos = [this] { service_.finish_hellos(); }}) {}
+              .service = service_}) {}
 
 link::~link() {
   VERBENA_ASSERT(usable(), "a link is destroyed by the process that opened it");

@@ -32,26 +32,12 @@ result<std::unique_ptr<own_side>> own_side::open(const link_options& options) {
 }
 
 std::shared_ptr<peer> own_side::make_peer(std::uint32_t other) const {
-  return std::shared_ptr<peer>(new peer(other, slot(), options.route, *marks));
+  return std::make_shared<peer>(other, slot(), options.route, *marks);
 }
 
 void own_side::ignore_wakes(const peer& of) noexcept { channels.dismiss(&of); }
 
-bool own_side::prepare_pair(peer& with) {
-  if (with.own_map_.size() != 0) return true;
-  auto memory =
-      create_sealed("verbena-pair", pair_ring_offset + options.ring_bytes, sealed_for::owner_only);
-  if (!memory) return false;
-  with.own_pair_fd_ = std::move(memory->fd);
-  with.own_map_ = std::move(memory->map);
-  auto& header = with.own_pair();
-  header.version.store(layout_version, std::memory_order_relaxed);
-  header.ring_bytes.store(options.ring_bytes, std::memory_order_relaxed);
-  header.magic.store(segment_magic, std::memory_order_release);
-  return true;
-}
-
-send_status own_side::send_hello(peer& to) {
+send_status own_side::send_hello(const peer_parts& to) {
   // The addresses are in this process; the peer tries its routes on them.
   const auto source = reinterpret_cast<std::uintptr_t>(&probe_words[0]);
   const auto sink = reinterpret_cast<std::uintptr_t>(&probe_words[1]);
@@ -62,9 +48,9 @@ send_status own_side::send_hello(peer& to) {
   hello.ring_bytes = options.ring_bytes;
   std::array<int, max_descriptors> descriptors{};
   descriptors[hello_public] = segment->fd();
-  descriptors[hello_pair] = to.own_pair_fd_.get();
+  descriptors[hello_pair] = to.memory.descriptor();
   descriptors[hello_doorbell] = doorbell.fd.get();
-  return send_message(to.socket_.get(), hello, descriptors);
+  return send_message(to.messages.fd(), hello, descriptors);
 }
 
 void own_side::close_all() noexcept {

@@ -30,11 +30,8 @@ struct own_side {
   [[nodiscard]] std::shared_ptr<peer> make_peer(std::uint32_t other) const;
   /// Ignores the peer's signals of completion channels from now on.
   void ignore_wakes(const peer& of) noexcept;
-  /// Makes what the peer gets with the hello: memory for the ring to it. False when descriptors or
-  /// memory are missing.
-  [[nodiscard]] bool prepare_pair(peer& with);
   /// Sends the hello over the peer's socket.
-  [[nodiscard]] send_status send_hello(peer& to);
+  [[nodiscard]] send_status send_hello(const peer_parts& to);
   /// Closes the descriptors. For a child of fork: takes no lock.
   void close_all() noexcept;
 

@@ -38,20 +38,20 @@ struct pairing::pending_socket {
   time_point give_up_at;
 };
 
-pairing::pairing(options how) : how_(std::move(how)) {}
+pairing::pairing(const options& how) : how_(how) {}
 pairing::~pairing() = default;
 
 void pairing::start(time_point now) {
   const std::size_t known = connecting_.size();
   how_.peers.take_new(connecting_);
   for (const auto& each : std::span(connecting_).subspan(known))
-    each->deadline_ = now + how_.own.options.pairing_timeout;
+    each->parts().service.deadline = now + how_.own.options.pairing_timeout;
   for (const auto& each : connecting_) {
     if (each->state() != peer_state::connecting) continue;
-    if (each->is_overdue() && now < each->deadline_) continue;
-    if (!each->socket_) {
+    if (each->is_overdue() && now < each->parts().service.deadline) continue;
+    if (!each->parts().messages.connected()) {
       start_one(each);
-    } else if (each->hello_waits_) {
+    } else if (each->parts().service.hello_waits) {
       say_hello(each);
     }
   }
@@ -74,18 +74,19 @@ void pairing::start_one(const std::shared_ptr<peer>& to) {
     default:
       return how_.requests.end(*to, peer_end::out_of_resources);
   }
-  if (!how_.own.prepare_pair(*to)) return how_.requests.end(*to, peer_end::out_of_resources);
+  if (!to->parts().memory.create(how_.own.options.ring_bytes))
+    return how_.requests.end(*to, peer_end::out_of_resources);
   hellos_out_.store(true, std::memory_order_seq_cst);
-  to->socket_ = std::move(made.socket);
-  to->hello_waits_ = true;
-  how_.watch.watch_socket(*to, service_descriptors::wanted::message);
+  to->parts().messages.connect(std::move(made.socket));
+  to->parts().service.hello_waits = true;
+  how_.watch.watch_socket(*to, reactor::wanted::readable);
   say_hello(to);
 }
 
 /// Sends the hello, now or in a later turn. If it answers the peer's hello, they are paired then.
 void pairing::say_hello(const std::shared_ptr<peer>& to) {
-  const send_status sent = how_.own.send_hello(*to);
-  to->hello_waits_ = sent == send_status::full;
+  const send_status sent = how_.own.send_hello(to->parts());
+  to->parts().service.hello_waits = sent == send_status::full;
   if (sent == send_status::closed) return lost(*to);
   if (sent == send_status::sent && to->takes_records()) finish(to, peer_end::none);
 }
@@ -93,9 +94,9 @@ void pairing::say_hello(const std::shared_ptr<peer>& to) {
 /// The connection ended before both had said hello. If the peer has not said it, it may have
 /// another connection. If it has said it, it waits for ours while it lives.
 void pairing::lost(peer& from) {
-  from.hello_waits_ = false;
+  from.parts().service.hello_waits = false;
   if (from.takes_records()) return how_.requests.end(from, peer_end::exited);
-  from.socket_.reset();
+  from.parts().messages.disconnect();
 }
 
 void pairing::accept(time_point now) {
@@ -113,7 +114,7 @@ void pairing::accept(time_point now) {
     made->pid = pid;
     made->number = next_pending_++;
     made->give_up_at = now + how_.own.options.pairing_timeout;
-    if (!how_.watch.add_pending(made->socket.get(), made->number)) continue;
+    if (how_.watch.add_pending(made->socket.get(), made->number) != 0) continue;
     pending_.push_back(std::move(made));
     read_hello(*pending_.back(), now);
   }
@@ -148,14 +149,15 @@ void pairing::adopt(pending_socket& from, received_message& hello, time_point no
     return;
   }
   std::shared_ptr<peer> known = how_.peers.find(other);
-  if (known && known->socket_) {
-    how_.read_peer(known, now);  // maybe it is gone, or has answered in the meantime
+  if (known && known->parts().messages.connected()) {
+    how_.observer.read_peer(known, now);  // maybe it is gone, or has answered in the meantime
     if (known->state() == peer_state::paired) {
-      const bool again = known->generation_ == hello.message.generation;
+      const bool again = known->parts().process.generation() == hello.message.generation;
       if (!again) how_.requests.count_refused_connection();
       return;  // a successor in the same slot tries again when the last records are received
     }
-    if (known->state() == peer_state::connecting && known->socket_ && how_.own.slot() < other)
+    if (known->state() == peer_state::connecting && known->parts().messages.connected() &&
+        how_.own.slot() < other)
       return;
   }
   // The slot is what the other one says; the name is what it must hold.
@@ -170,17 +172,18 @@ void pairing::adopt(pending_socket& from, received_message& hello, time_point no
     // Other threads call connect() meanwhile: whoever comes second takes what is in the table.
     known = how_.peers.find_or_make(other).of;
   }
-  if (!how_.own.prepare_pair(*known)) return how_.requests.end(*known, peer_end::out_of_resources);
-  known->socket_ = std::move(from.socket);
-  how_.watch.watch_socket(*known, service_descriptors::wanted::message);
+  if (!known->parts().memory.create(how_.own.options.ring_bytes))
+    return how_.requests.end(*known, peer_end::out_of_resources);
+  known->parts().messages.connect(std::move(from.socket));
+  how_.watch.watch_socket(*known, reactor::wanted::readable);
   // From its hello on, the other one is paired, and expects to get what we send.
   if (const peer_end failed = pair_with(*known, hello); failed != peer_end::none) {
-    static_cast<void>(how_.own.send_hello(*known));
+    static_cast<void>(how_.own.send_hello(known->parts()));
     return finish(known, failed);
   }
   say_hello(known);
   if (known->state() != peer_state::connecting) return;
-  known->deadline_ = now + how_.own.options.pairing_timeout;
+  known->parts().service.deadline = now + how_.own.options.pairing_timeout;
   if (std::ranges::find(connecting_, known) == connecting_.end()) connecting_.push_back(known);
 }
 
@@ -191,7 +194,7 @@ bool pairing::has_too_many_links(pid_t pid, const peer& next) const {
   });
   if (inside >= max_times_inside) return true;
   const auto of_process = std::ranges::count_if(all, [&](const auto& each) {
-    return each.get() != &next && each->pid() == pid && each->their_map_.size() != 0;
+    return each.get() != &next && each->pid() == pid && each->parts().memory.has_theirs();
   });
   const std::uint32_t most =
       pid == 0 ? how_.own.options.links_without_pid : how_.own.options.links_per_process;
@@ -205,8 +208,8 @@ void pairing::finish(const std::shared_ptr<peer>& with, peer_end why) {
     }
     return how_.requests.end(*with, why);
   }
-  with->own_pair_fd_.reset();
-  with->state_.store(peer_state::paired, std::memory_order_release);
+  with->parts().memory.close_descriptor();
+  with->parts().status.set_paired();
   how_.receiver.start(with);
   how_.requests.count_change(*with);
   how_.watch.watch_process(*with);
@@ -223,36 +226,30 @@ peer_end pairing::pair_with(peer& with, received_message& hello) try {
                        sealed_for::owner_only) &&
       is_sealed_memory(fds[hello_doorbell].get(), segment_page, sealed_for::everybody);
   if (!sound) return peer_end::broken_protocol;
-  const pid_t pid = identify_peer(with.socket_.get()).pid;
-  with.pid_ = pid;
+  peer_parts& parts = with.parts();
+  const pid_t pid = identify_peer(parts.messages.fd()).pid;
+  parts.process.set_pid(pid);
   if (has_too_many_links(pid, with)) return peer_end::too_many_links;
   auto segment = map_shared(fds[hello_public].get(), public_segment_bytes, map_access::read_only);
   auto pair =
       map_shared(fds[hello_pair].get(), pair_ring_offset + said.ring_bytes, map_access::read_only);
   auto doorbell = map_shared(fds[hello_doorbell].get(), segment_page, map_access::read_write);
   if (!segment || !pair || !doorbell) return peer_end::out_of_resources;
-  with.segment_ = peer_segment(*std::move(segment));
-  with.their_map_ = *std::move(pair);
-  with.doorbell_ = *std::move(doorbell);
-  const public_header& header = with.segment_.header();
+  parts.memory.set_theirs(peer_segment(*std::move(segment)), *std::move(pair),
+                          *std::move(doorbell));
+  const public_header& header = with.segment().header();
   const bool known = header.magic.load(std::memory_order_acquire) == segment_magic &&
                      header.generation.load(std::memory_order_relaxed) == said.generation &&
-                     with.their_pair().magic.load(std::memory_order_acquire) == segment_magic;
+                     parts.memory.theirs().magic.load(std::memory_order_acquire) == segment_magic;
   if (!known) return peer_end::broken_protocol;
 
-  with.generation_ = said.generation;
-  with.watch_ = process_watch(pid);
-  if (with.watch_.exited()) return peer_end::exited;
-  if (how_.own.options.route == route_policy::automatic && pid > 0) {
-    with.routes_ = probe_copy(pid, said.probe);
-  }
-  const std::span own(with.own_map_.data() + pair_ring_offset, how_.own.options.ring_bytes);
-  const std::span theirs(with.their_map_.data() + pair_ring_offset, said.ring_bytes);
-  with.producer_ = ring_producer(own, with.own_pair().published, with.their_pair().consumed_bytes);
-  with.consumer_ =
-      ring_consumer(theirs, with.their_pair().published, with.own_pair().consumed_bytes);
-  with.max_record_ = max_record_bytes(how_.own.options.ring_bytes);
-  with.has_ring_.store(true, std::memory_order_release);
+  parts.process.begin_watch(said.generation);
+  if (parts.process.watch().exited()) return peer_end::exited;
+  if (how_.own.options.route == route_policy::automatic && pid > 0)
+    parts.process.find_routes(said.probe);
+  parts.sends.open(how_.own.options.ring_bytes);
+  parts.receives.open(said.ring_bytes);
+  parts.status.set_has_ring();
   return peer_end::none;
 } catch (const std::bad_alloc&) {
   return peer_end::out_of_resources;
@@ -271,10 +268,9 @@ bool pairing::answered(const std::shared_ptr<peer>& from, received_message& got)
 
 void pairing::expire(time_point now) {
   for (const auto& each : connecting_) {
-    if (each->state() != peer_state::connecting || now < each->deadline_) continue;
-    each->deadline_ = now + overdue_interval;
-    if (!each->overdue_.exchange(true, std::memory_order_acq_rel))
-      how_.requests.count_change(*each);
+    if (each->state() != peer_state::connecting || now < each->parts().service.deadline) continue;
+    each->parts().service.deadline = now + overdue_interval;
+    if (each->parts().status.set_overdue()) how_.requests.count_change(*each);
   }
   std::erase_if(connecting_,
                 [](const auto& each) { return each->state() != peer_state::connecting; });
@@ -288,9 +284,9 @@ void pairing::read_pending(std::uint32_t number, time_point now) {
 }
 
 void pairing::update_hellos_out() noexcept {
-  hellos_out_.store(
-      std::ranges::any_of(connecting_, [](const auto& e) { return bool(e->socket_); }),
-      std::memory_order_seq_cst);
+  hellos_out_.store(std::ranges::any_of(
+                        connecting_, [](const auto& e) { return e->parts().messages.connected(); }),
+                    std::memory_order_seq_cst);
 }
 
 std::optional<pairing::time_point> pairing::next_deadline(time_point now) const {
@@ -299,9 +295,11 @@ std::optional<pairing::time_point> pairing::next_deadline(time_point now) const 
     if (!next || when < *next) next = when;
   };
   for (const auto& each : connecting_) {
-    const bool waits_here = !each->socket_ || each->hello_waits_;
-    if (!each->is_overdue()) at_latest(waits_here ? now + retry_interval : each->deadline_);
-    if (each->is_overdue() && waits_here) at_latest(each->deadline_);
+    const bool waits_here =
+        !each->parts().messages.connected() || each->parts().service.hello_waits;
+    if (!each->is_overdue())
+      at_latest(waits_here ? now + retry_interval : each->parts().service.deadline);
+    if (each->is_overdue() && waits_here) at_latest(each->parts().service.deadline);
   }
   for (const auto& each : pending_) at_latest(each->give_up_at);
   return next;

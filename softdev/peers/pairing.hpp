@@ -11,7 +11,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,6 +24,18 @@
 
 namespace verbena::softdev {
 
+/// Reads what peers have sent while they pair. Threads: one thread at a time, that of the service.
+class pairing_observer {
+ public:
+  /// The peer, paired or not, may have sent something that decides about a second connection of
+  /// its process.
+  virtual void read_peer(const std::shared_ptr<peer>& from,
+                         std::chrono::steady_clock::time_point now) = 0;
+
+ protected:
+  ~pairing_observer() = default;
+};
+
 /// A part of a link's service. One thread at a time, that of the service, except where stated.
 class pairing {
  public:
@@ -35,10 +46,9 @@ class pairing {
     ring_receiver& receiver;
     service_requests& requests;
     service_descriptors& watch;
-    /// Reads what a peer sent, whether it is paired or not.
-    std::function<void(const std::shared_ptr<peer>&, time_point)> read_peer;
+    pairing_observer& observer;
   };
-  explicit pairing(options how);
+  explicit pairing(const options& how);
   pairing(const pairing&) = delete;
   pairing& operator=(const pairing&) = delete;
   ~pairing();

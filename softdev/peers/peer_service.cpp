@@ -27,13 +27,13 @@ peer_service::peer_service(const options& how)
                 .receiver = how.receiver,
                 .requests = how.requests,
                 .watch = watch_,
-                .read_peer = [this](const std::shared_ptr<peer>& from, time_point now) {
-                  read_peer(from, now);
-                }}) {}
+                .observer = *this}) {}
 
 result<void> peer_service::open() {
   VERBENA_TRY_VOID(watch_.open());
-  return watch_.add_listener(how_.own.claim.fd());
+  if (const int failed = watch_.add_listener(how_.own.claim.fd()))
+    return error::from_errno(failed, "epoll_ctl");
+  return {};
 }
 
 peer_service::outcome peer_service::run(time_point now) {
@@ -57,7 +57,7 @@ peer_service::outcome peer_service::run(time_point now) {
 
 void peer_service::serve(time_point now) {
   pairing_.start(now);
-  for (const service_descriptors::event& each : watch_.events()) dispatch(each, now);
+  for (const reactor::source each : watch_.ready()) dispatch(each, now);
   pairing_.expire(now);
   end_closing(now);
   if (how_.requests.take_ended()) {
@@ -82,25 +82,27 @@ void peer_service::finish_hellos() {
   // The progress thread may sleep, and what is read may be what should have woken it.
   how_.own.wakes->signal();
   for (const auto& each : waiting) {
-    if (each->state() == peer_state::connecting && each->socket_) {
+    if (each->state() == peer_state::connecting && each->parts().messages.connected()) {
       read_peer(each, std::chrono::steady_clock::now());
     }
   }
 }
 
-void peer_service::dispatch(const service_descriptors::event& what, time_point now) {
-  switch (what.from) {
+void peer_service::dispatch(reactor::source what, time_point now) {
+  const auto number = static_cast<std::uint32_t>(what.number);
+  switch (static_cast<service_descriptors::source>(what.kind)) {
     case service_descriptors::source::listener:
       return pairing_.accept(now);
     case service_descriptors::source::pending:
-      return pairing_.read_pending(what.number, now);
+      return pairing_.read_pending(number, now);
     case service_descriptors::source::peer_socket:
-      if (const auto from = how_.peers.find(what.number); from && from->socket_) {
+      if (const auto from = how_.peers.find(number); from && from->parts().messages.connected()) {
         read_peer(from, now);
       }
       return;
     case service_descriptors::source::peer_process:
-      if (const auto from = how_.peers.find(what.number); from && from->watch_.exited()) {
+      if (const auto from = how_.peers.find(number);
+          from && from->parts().process.watch().exited()) {
         close_down(from, now);
       }
       return;
@@ -108,7 +110,7 @@ void peer_service::dispatch(const service_descriptors::event& what, time_point n
 }
 
 void peer_service::read_peer(const std::shared_ptr<peer>& from, time_point now) {
-  if (from->closing_) return;
+  if (from->parts().service.closing) return;
   try {
     read_messages(from, now);
   } catch (const std::bad_alloc&) {
@@ -118,10 +120,10 @@ void peer_service::read_peer(const std::shared_ptr<peer>& from, time_point now) 
 }
 
 void peer_service::read_messages(const std::shared_ptr<peer>& from, time_point now) {
-  from->flush_messages();
-  for (int turn = 0; turn < messages_per_turn && from->outbox_.size() < most_unsent_answers;
-       ++turn) {
-    received_message got = receive_message(from->socket_.get());
+  peer_messages& messages = from->parts().messages;
+  messages.flush();
+  for (int turn = 0; turn < messages_per_turn && messages.queued() < most_unsent_answers; ++turn) {
+    received_message got = messages.receive();
     if (got.status == receive_status::empty) break;
     if (got.status == receive_status::closed) {
       if (from->state() == peer_state::connecting) return pairing_.lost(*from);
@@ -137,14 +139,15 @@ void peer_service::read_messages(const std::shared_ptr<peer>& from, time_point n
 }
 
 void peer_service::watch_socket_of(peer& which) {
-  using wanted = service_descriptors::wanted;
-  const std::size_t unsent = which.outbox_.size();
-  watch_.watch_socket(which, unsent == 0                    ? wanted::message
+  using wanted = reactor::wanted;
+  const std::size_t unsent = which.parts().messages.queued();
+  watch_.watch_socket(which, unsent == 0                    ? wanted::readable
                              : unsent < most_unsent_answers ? wanted::either
-                                                            : wanted::room);
+                                                            : wanted::writable);
 }
 
 bool peer_service::handle(peer& from, received_message& got) {
+  peer_parts& parts = from.parts();
   const link_message& said = got.message;
   if (said.kind == message_kind::wake) return true;
   how_.requests.count_event();
@@ -152,25 +155,23 @@ bool peer_service::handle(peer& from, received_message& got) {
     case message_kind::ask_arena:
       return give_arena(from, said.id);
     case message_kind::give_arena:
-      return from.arenas_.insert(said.id, std::move(got.descriptors[0]), said.bytes);
+      return parts.arenas.insert(said.id, std::move(got.descriptors[0]), said.bytes);
     case message_kind::refuse_arena:
-      return from.arenas_.refuse(said.id), true;
+      return parts.arenas.refuse(said.id), true;
     case message_kind::arena_gone:
-      from.arenas_.retire(said.id);
-      how_.own.marks->retired_mappings.insert(from.slot());
-      return true;
+      return parts.arenas.retire(said.id), true;
     case message_kind::ask_channel: {
       unique_fd copy = how_.own.channels.share(static_cast<wake_channel_id>(said.id), &from);
       const auto kind = copy ? message_kind::give_channel : message_kind::refuse_channel;
       const link_message answer{.kind = kind, .id = said.id};
-      return from.post_message(answer, std::move(copy));
+      return parts.messages.post(answer, std::move(copy));
     }
     case message_kind::give_channel:
       if (!is_wake_socket(got.descriptors[0].get())) return false;
-      from.take_channel(static_cast<wake_channel_id>(said.id), std::move(got.descriptors[0]));
+      parts.channels.take(static_cast<wake_channel_id>(said.id), std::move(got.descriptors[0]));
       return true;
     case message_kind::refuse_channel:
-      from.take_channel(static_cast<wake_channel_id>(said.id), {});
+      parts.channels.take(static_cast<wake_channel_id>(said.id), {});
       return true;
     case message_kind::wake:
       return true;
@@ -185,25 +186,26 @@ bool peer_service::give_arena(peer& to, std::uint64_t arena) {
   auto share = how_.own.arenas.share_arena(arena);
   if (!share) {
     const link_message refusal{.kind = message_kind::refuse_arena, .id = arena};
-    return to.post_message(refusal, {});
+    return to.parts().messages.post(refusal, {});
   }
-  to.given_arenas_ = true;
+  to.parts().service.given_arenas = true;
   const link_message grant{.kind = message_kind::give_arena, .id = arena, .bytes = share->bytes};
-  return to.post_message(grant, std::move(share->fd));
+  return to.parts().messages.post(grant, std::move(share->fd));
 }
 
 void peer_service::close_down(const std::shared_ptr<peer>& from, time_point now) {
-  if (from->closing_ || from->state() != peer_state::paired) return;
+  service_notes& notes = from->parts().service;
+  if (notes.closing || from->state() != peer_state::paired) return;
   closing_.push_back(from);
-  from->closing_ = true;
-  from->deadline_ = now + drain_time;
+  notes.closing = true;
+  notes.deadline = now + drain_time;
   watch_.stop(*from);
   how_.requests.count_event();
 }
 
 void peer_service::end_closing(time_point now) {
   std::erase_if(closing_, [&](const std::shared_ptr<peer>& each) {
-    bool drained = now >= each->deadline_ || each->state() == peer_state::dead;
+    bool drained = now >= each->parts().service.deadline || each->state() == peer_state::dead;
     if (!drained) drained = how_.receiver.is_drained(*each);
     if (drained) how_.requests.end(*each, peer_end::exited);
     return drained;
@@ -221,7 +223,8 @@ void peer_service::bury_dead() {
     how_.own.ignore_wakes(*each);
     if (!how_.peers.bury(each)) continue;
     how_.requests.count_change(*each);
-    if (each->pid() != 0 || each->generation_ != 0) how_.requests.count_lost_peer();
+    if (each->pid() != 0 || each->parts().process.generation() != 0)
+      how_.requests.count_lost_peer();
   }
 }
 
@@ -229,9 +232,11 @@ void peer_service::tell_retired_arenas() {
   for (const std::uint64_t arena : how_.own.arenas.take_retired()) {
     const link_message gone{.kind = message_kind::arena_gone, .id = arena};
     for (const auto& each : how_.receiver.peers()) {
-      if (!each->given_arenas_ || each->closing_) continue;
-      if (!each->post_message(gone, {})) how_.requests.end_for_message(*each);
-      if (!each->outbox_.empty()) watch_socket_of(*each);
+      const service_notes& notes = each->parts().service;
+      if (!notes.given_arenas || notes.closing) continue;
+      peer_messages& messages = each->parts().messages;
+      if (!messages.post(gone, {})) how_.requests.end_for_message(*each);
+      if (messages.queued() != 0) watch_socket_of(*each);
     }
   }
 }
@@ -242,29 +247,7 @@ void peer_service::drop_retired_mappings() {
     if (of && std::ranges::find(retiring_, of) == retiring_.end())
       retiring_.push_back(std::move(of));
   });
-  std::erase_if(retiring_, [](const auto& each) { return drop_retired_mappings(*each); });
-}
-
-/// Returns whether none is left.
-bool peer_service::drop_retired_mappings(peer& of) {
-  if (of.arenas_.has_retired()) {
-    peer::retired_mappings retired{.nodes = of.arenas_.take_retired(), .lanes = {}};
-    retired.used = of.own_pair().lanes_used.load(std::memory_order_seq_cst);
-    peer::for_each_lane(retired.used, [&](std::uint32_t lane) {
-      retired.lanes[lane] = of.own_lane(lane).load(std::memory_order_seq_cst);
-    });
-    of.retired_.push_back(std::move(retired));
-  }
-  std::erase_if(of.retired_, [&](const peer::retired_mappings& each) {
-    bool inside = false;
-    peer::for_each_lane(each.used, [&](std::uint32_t lane) {
-      const bool was_inside = (each.lanes[lane] & 1U) != 0;
-      inside = inside || (was_inside &&
-                          of.own_lane(lane).load(std::memory_order_seq_cst) == each.lanes[lane]);
-    });
-    return !inside;
-  });
-  return of.retired_.empty();
+  std::erase_if(retiring_, [](const auto& each) { return each->parts().arenas.drop_retired(); });
 }
 
 std::optional<peer_service::time_point> peer_service::next_deadline(time_point now) const {

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,7 +22,7 @@
 namespace verbena::softdev {
 
 /// Threads: thread-safe; one thread at a time does the work.
-class peer_service {
+class peer_service final : private pairing_observer {
  public:
   using time_point = pairing::time_point;
   struct options {
@@ -54,8 +53,8 @@ class peer_service {
 
  private:
   void serve(time_point now);
-  void dispatch(const service_descriptors::event& what, time_point now);
-  void read_peer(const std::shared_ptr<peer>& from, time_point now);
+  void dispatch(reactor::source what, time_point now);
+  void read_peer(const std::shared_ptr<peer>& from, time_point now) override;
   void read_messages(const std::shared_ptr<peer>& from, time_point now);
   void watch_socket_of(peer& which);
   [[nodiscard]] bool handle(peer& from, received_message& got);
@@ -65,7 +64,6 @@ class peer_service {
   void bury_dead();
   void tell_retired_arenas();
   void drop_retired_mappings();
-  [[nodiscard]] static bool drop_retired_mappings(peer& of);
   [[nodiscard]] std::optional<time_point> next_deadline(time_point now) const;
 
   const options how_;

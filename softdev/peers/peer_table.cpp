@@ -86,7 +86,11 @@ bool peer_table::sweep() {
 
 void peer_table::close_all() noexcept {
   for (const auto& each : by_slot_) {
-    if (each) each->close_descriptors();
+    if (!each) continue;
+    peer_parts& parts = each->parts();
+    parts.messages.disconnect();
+    parts.process.close();
+    parts.memory.close_descriptor();
   }
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/peers/ring_receiver.hpp"
 
-#include "softdev/peers/pairing_message.hpp"
-
 namespace verbena::softdev {
 
 using namespace std::chrono_literals;
@@ -12,14 +10,6 @@ constexpr auto look_interval = 10ms;
 }  // namespace
 
 ring_receiver::ring_receiver(const options& how) : how_(how) { peers_.reserve(slot_count); }
-
-void ring_receiver::end_batch(peer& from) {
-  if (!from.consumer_.publish_position()) return;
-  if (from.their_pair().wants_space.load(std::memory_order_seq_cst) == 0) return;
-  if ((from.segment_.header().sleeping.load(std::memory_order_seq_cst) & 1U) != 0) {
-    send_wake(from.socket_.get());
-  }
-}
 
 void ring_receiver::collect_doorbells() {
   std::uint64_t words = how_.bells.summary.load(std::memory_order_seq_cst);
@@ -34,16 +24,10 @@ void ring_receiver::collect_doorbells() {
 
 bool ring_receiver::published_by(peer& from) {
   if (from.state() != peer_state::paired) return false;
-  if (from.full_at_.load(std::memory_order_acquire) != peer::no_position) {
-    const std::uint64_t seen = from.their_pair().consumed_bytes.load(std::memory_order_seq_cst);
-    if (seen != from.full_at_.load(std::memory_order_acquire) && seen != from.room_reported_) {
-      from.room_reported_ = seen;  // once: whoever waited for room may be gone
-      return true;
-    }
-  }
-  const ring_status status = from.consumer_.check_announced();
+  if (from.parts().sends.take_returned_room()) return true;
+  const ring_status status = from.parts().receives.check_announced();
   if (status == ring_status::corrupt) how_.ends.end_for_record(from);
-  return status == ring_status::ok && from.consumer_.announced() > from.kept();
+  return status == ring_status::ok;
 }
 
 void ring_receiver::forbid_in_handler() const {
@@ -87,7 +71,7 @@ bool ring_receiver::room_came_back() {
   bool found = false;
   how_.full_rings.drain([&](std::uint32_t slot) {
     peer* const to = by_slot_[slot];
-    if (to == nullptr || to->full_at_.load(std::memory_order_acquire) == peer::no_position) return;
+    if (to == nullptr || !to->parts().sends.is_full()) return;
     how_.full_rings.insert(slot);
     found = published_by(*to) || found;
   });
@@ -97,7 +81,7 @@ bool ring_receiver::room_came_back() {
 bool ring_receiver::is_drained(peer& from) {
   const std::lock_guard held(lock_);
   ring_record ignored;
-  return from.consumer_.peek(ignored) != ring_status::ok;
+  return from.parts().receives.peek(ignored) != ring_status::ok;
 }
 
 void ring_receiver::start(const std::shared_ptr<peer>& from) {

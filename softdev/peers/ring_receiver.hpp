@@ -106,7 +106,6 @@ class ring_receiver {
 
   template <class Handler>
   std::size_t receive_from(peer& from, Handler& handler, std::size_t budget);
-  void end_batch(peer& from);
   void collect_doorbells();
   bool published_by(peer& from);
   bool published_by_any();
@@ -150,7 +149,7 @@ std::size_t ring_receiver::receive([[maybe_unused]] const lock& held, Handler&& 
       if (from == nullptr) continue;
       done += receive_from(*from, handler, budget - done);
       // Its ring may hold more, and it need not ring again for that.
-      const bool more = done == budget || from->kept_at_ != peer::no_position;
+      const bool more = done == budget || from->parts().receives.keeps_record();
       if (more) ready_[word] |= std::uint64_t{1} << bit;
     }
   }
@@ -160,10 +159,11 @@ std::size_t ring_receiver::receive([[maybe_unused]] const lock& held, Handler&& 
 template <class Handler>
 std::size_t ring_receiver::receive_from(peer& from, Handler& handler, std::size_t budget) {
   if (from.state() != peer_state::paired) return 0;
+  incoming_ring& ring = from.parts().receives;
   std::size_t done = 0;
   ring_record record;
   while (done < budget) {
-    const ring_status status = from.consumer_.peek(record);
+    const ring_status status = ring.peek(record);
     if (status == ring_status::empty) break;
     if constexpr (requires { handler.wants_hints(); }) {
       if (handler.wants_hints())
@@ -176,14 +176,13 @@ std::size_t ring_receiver::receive_from(peer& from, Handler& handler, std::size_
       break;
     }
     if (what == handled::keep) {
-      from.kept_at_ = from.consumer_.announced();
+      ring.keep();
       break;
     }
-    from.consumer_.consume();
-    from.kept_at_ = peer::no_position;
+    ring.consume();
     ++done;
   }
-  if (done != 0) end_batch(from);
+  if (done != 0) ring.end_batch();
   return done;
 }
 

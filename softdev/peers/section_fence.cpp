@@ -25,12 +25,13 @@ struct section_fence::lane_mark {
   std::uint64_t value = 0;
 
   [[nodiscard]] bool moved_on() const noexcept {
-    return of->their_lane(lane).load(std::memory_order_seq_cst) != value;
+    return of->parts().memory.their_lane(lane).load(std::memory_order_seq_cst) != value;
   }
   /// True when nobody is there any more to be inside, or its word means nothing: costs a system
   /// call.
   [[nodiscard]] bool abandoned() const noexcept {
-    return of->end() == peer_end::broken_protocol || of->is_gone();
+    const peer_parts& parts = of->parts();
+    return of->end() == peer_end::broken_protocol || parts.process.is_gone(parts.status);
   }
 };
 
@@ -91,7 +92,7 @@ std::vector<section_fence::lane_mark> section_fence::marks() const noexcept {
   for (;;) {
     try {
       // A peer that answered our hello may use memory before we have read its answer.
-      how_.finish_hellos();
+      how_.service.finish_hellos();
       return odd_lanes();
     } catch (const std::bad_alloc&) {
       ::poll(nullptr, 0, 1);
@@ -102,10 +103,11 @@ std::vector<section_fence::lane_mark> section_fence::marks() const noexcept {
 std::vector<section_fence::lane_mark> section_fence::odd_lanes() const {
   std::vector<lane_mark> odd;
   how_.peers.for_each([&](const std::shared_ptr<peer>& each) {
-    if (each->state() == peer_state::connecting || each->their_map_.size() == 0) return;
+    const pair_memory& memory = each->parts().memory;
+    if (each->state() == peer_state::connecting || !memory.has_theirs()) return;
     // Most peers have entered none or one of their lanes.
-    peer::for_each_lane(each->their_lanes(), [&](std::uint32_t lane) {
-      const std::uint64_t value = each->their_lane(lane).load(std::memory_order_seq_cst);
+    pair_memory::for_each_lane(memory.their_lanes(), [&](std::uint32_t lane) {
+      const std::uint64_t value = memory.their_lane(lane).load(std::memory_order_seq_cst);
       if ((value & 1U) != 0) odd.push_back({each, lane, value});
     });
   });

@@ -5,11 +5,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "softdev/peers/peer_service.hpp"
 #include "softdev/peers/peer_table.hpp"
 #include "softdev/peers/service_requests.hpp"
 #include "softdev/shm/arena.hpp"
@@ -33,10 +33,9 @@ class section_fence {
     service_requests& requests;
     /// After this time in one section, a peer's pairing ends.
     std::chrono::milliseconds section_timeout;
-    /// Reads the answers of peers that may be at work before their answer was read.
-    std::function<void()> finish_hellos;
+    peer_service& service;  ///< reads the hellos of peers, which may be at work before that
   };
-  explicit section_fence(options how) : how_(std::move(how)) {}
+  explicit section_fence(const options& how) : how_(how) {}
   section_fence(const section_fence&) = delete;
   section_fence& operator=(const section_fence&) = delete;
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The descriptors that a link's service waits for, in one epoll descriptor.
+// The descriptors that a link's service waits for.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 
+#include "softdev/ipc/reactor.hpp"
 #include "softdev/peers/peer.hpp"
-#include "verbena/base/fd.hpp"
 #include "verbena/base/result.hpp"
 
 namespace verbena::softdev {
@@ -17,38 +16,31 @@ class service_descriptors {
  public:
   /// What is readable: the number is a slot, or the number of a pending connection.
   enum class source : std::uint8_t { listener, pending, peer_socket, peer_process };
-  struct event {
-    source from;
-    std::uint32_t number;
-  };
-  static constexpr std::size_t most_events = 64;
-  /// What a peer's socket is watched for: a message, room for one, or either.
-  enum class wanted : std::uint8_t { message, room, either };
-
   /// Errors: the errno of epoll_create1(2).
-  [[nodiscard]] result<void> open();
-  [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
+  [[nodiscard]] result<void> open() { return reactor_.open(); }
+  [[nodiscard]] int fd() const noexcept { return reactor_.fd(); }
 
-  /// Errors of both: the errno of epoll_ctl(2).
-  [[nodiscard]] result<void> add_listener(int fd);
-  [[nodiscard]] result<void> add_pending(int fd, std::uint32_t number);
+  /// Both return 0 or the errno of epoll_ctl(2).
+  [[nodiscard]] int add_listener(int fd) const noexcept {
+    return reactor_.watch(fd, {source::listener, 0});
+  }
+  [[nodiscard]] int add_pending(int fd, std::uint32_t number) const noexcept {
+    return reactor_.watch(fd, {source::pending, number});
+  }
   /// Watches the socket of a peer, which may be watched already.
-  void watch_socket(peer& of, wanted what);
+  void watch_socket(peer& of, reactor::wanted what) const noexcept;
   /// Watches for the exit of the peer's process.
-  void watch_process(peer& of);
-  void stop(peer& which);
+  void watch_process(peer& of) const noexcept;
+  void stop(peer& which) const noexcept;
 
   /// The readable descriptors now. Does not block.
-  [[nodiscard]] std::span<const event> events() noexcept;
+  [[nodiscard]] std::span<const reactor::source> ready() noexcept { return reactor_.wait(0); }
 
   /// For a child of fork.
-  void close() noexcept { epoll_.reset(); }
+  void close() noexcept { reactor_.close(); }
 
  private:
-  [[nodiscard]] bool control(int operation, int fd, std::uint32_t events, event about) noexcept;
-
-  unique_fd epoll_;
-  std::array<event, most_events> found_{};
+  reactor reactor_;
 };
 
 }  // namespace verbena::softdev

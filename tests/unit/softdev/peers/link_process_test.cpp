@@ -33,7 +33,7 @@ TEST(link_process, records_are_echoed_by_another_process) {
   const auto own = open_link();
   const auto other = pair_with(*own, echo.read<std::uint32_t>());
   EXPECT_EQ(other->pid(), echo.pid());
-  EXPECT_TRUE(other->routes().read) << "a process may ptrace its child";
+  EXPECT_TRUE(other->process().routes().read) << "a process may ptrace its child";
   std::mt19937 sizes(test::campaign_seed(5));
   int sent = 0;
   int back = 0;
@@ -214,9 +214,9 @@ TEST(link_process, initiator_writes_ordinary_memory_of_the_owner) {
       const iovec local{&value, sizeof value};
       const iovec remote = place_in_process(address, sizeof value);
       const auto section = from.enter();
-      if (from.read({&local, 1}, {&remote, 1}).status != copy_status::ok) ::_exit(1);
+      if (from.process().read({&local, 1}, {&remote, 1}).status != copy_status::ok) ::_exit(1);
       ++value;
-      if (from.write({&local, 1}, {&remote, 1}).status != copy_status::ok) ::_exit(2);
+      if (from.process().write({&local, 1}, {&remote, 1}).status != copy_status::ok) ::_exit(2);
       return handled::consumed;
     });
   });

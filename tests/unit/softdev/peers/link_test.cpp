@@ -52,8 +52,8 @@ TEST(link, pairing_does_not_block_and_both_sides_see_the_peer) {
   EXPECT_EQ(pair.to_right->slot(), pair.right->slot());
   EXPECT_EQ(pair.left->connect(pair.right->slot()), pair.to_right) << "one peer per process";
   EXPECT_EQ(pair.right->connect(pair.left->slot()), pair.to_left);
-  EXPECT_TRUE(pair.to_right->routes().read);
-  EXPECT_TRUE(pair.to_right->routes().write);
+  EXPECT_TRUE(pair.to_right->process().routes().read);
+  EXPECT_TRUE(pair.to_right->process().routes().write);
 }
 
 TEST(link, connect_during_adoption_creates_one_peer) {
@@ -488,14 +488,15 @@ TEST(link, route_policy_disables_routes) {
   link_options options;
   options.route = route_policy::no_cma;
   linked_pair no_cma(options);
-  EXPECT_FALSE(no_cma.to_right->routes().read);
-  EXPECT_FALSE(no_cma.to_right->routes().write);
+  EXPECT_FALSE(no_cma.to_right->process().routes().read);
+  EXPECT_FALSE(no_cma.to_right->process().routes().write);
   int value = 0;
   const iovec local{&value, sizeof value};
-  EXPECT_EQ(no_cma.to_right->read({&local, 1}, {&local, 1}).status, copy_status::not_permitted);
+  EXPECT_EQ(no_cma.to_right->process().read({&local, 1}, {&local, 1}).status,
+            copy_status::not_permitted);
   options.route = route_policy::ring;
   linked_pair ring(options);
-  EXPECT_FALSE(ring.to_right->routes().read);
+  EXPECT_FALSE(ring.to_right->process().routes().read);
   const auto section = ring.to_right->enter();
   EXPECT_EQ(ring.to_right->map(1, 0, 1, map_access::read_only).status, map_status::unavailable);
 }

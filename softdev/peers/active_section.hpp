@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Active sections: while a thread is in one, it may access the memory and the public words of a
+// peer, and the peer's fence (section_fence.hpp) waits for it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "softdev/core/biased_lock.hpp"
+#include "softdev/peers/pair_memory.hpp"
+#include "softdev/shm/segment_layout.hpp"
+
+namespace verbena::softdev {
+
+class section_lanes;
+
+/// While it lives, this thread may access the peer's memory and public words; the peer's fence
+/// waits for it. Keep it short: at most one posted list. Movable. Threads: thread-bound.
+class active_section {
+ public:
+  active_section() noexcept = default;
+  active_section(section_lanes& entered, std::uint32_t lane) noexcept
+      : lanes_(&entered), lane_(lane) {}
+  active_section(active_section&& other) noexcept
+      : lanes_(std::exchange(other.lanes_, nullptr)), lane_(other.lane_) {}
+  active_section& operator=(active_section&&) = delete;
+  ~active_section() { leave(); }
+  /// False when all lanes were taken: execute by the ring instead, or try again.
+  [[nodiscard]] explicit operator bool() const noexcept { return lanes_ != nullptr; }
+  void leave() noexcept;
+
+ private:
+  section_lanes* lanes_ = nullptr;
+  std::uint32_t lane_ = 0;
+};
+
+/// The lanes of this process towards a peer: each has a word that is odd while a thread is inside.
+/// Threads: thread-safe.
+class section_lanes {
+ public:
+  explicit section_lanes(pair_memory& memory) noexcept : memory_(memory) {}
+  section_lanes(const section_lanes&) = delete;
+  section_lanes& operator=(const section_lanes&) = delete;
+
+  [[nodiscard]] active_section enter() noexcept;
+  /// What the end of an active section does.
+  void leave(std::uint32_t lane) noexcept;
+
+ private:
+  pair_memory& memory_;
+  /// Held while a thread is in an active section of that lane.
+  std::array<biased_lock, lane_count> locks_;
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/peers/channel_signals.hpp"
+
+#include <new>
+#include <utility>
+
+#include "softdev/ipc/wake_sockets.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+constexpr std::size_t channels_of_page = 64;
+/// Descriptors that are kept of one peer.
+constexpr std::uint32_t most_channels = wake_channels::most_per_peer;
+
+}  // namespace
+
+/// What is known about one of the peer's wake channels.
+struct channel_signals::place {
+  wake_channel_id id = 0;
+  unique_fd fd;  ///< none: it was refused, or the answer has not come
+};
+
+channel_signals::channel_signals(peer_messages& messages)
+    : messages_(messages),
+      pages_(new std::unique_ptr<place[]>[wake_channels::capacity / channels_of_page]) {}
+
+channel_signals::~channel_signals() = default;
+
+bool channel_signals::signal(wake_channel_id channel) noexcept {
+  if (channel == 0) return false;
+  const std::lock_guard lock(mutex_);
+  place* const known = place_of(channel);
+  if (known == nullptr) return false;
+  if (known->id == channel && known->fd) {
+    signal_wake_socket(known->fd.get());
+    return true;
+  }
+  if (known->id != channel) {
+    if (messages_.try_send({.kind = message_kind::ask_channel, .id = channel})) {
+      known->id = channel;
+      if (known->fd) --held_;
+      known->fd.reset();
+    }
+  }
+  messages_.wake();
+  return false;
+}
+
+void channel_signals::take(wake_channel_id channel, unique_fd end) {
+  const std::lock_guard lock(mutex_);
+  place* const known = place_of(channel);
+  if (known == nullptr || known->id != channel) return;  // forgotten meanwhile for another channel
+  if (known->fd) --held_;
+  if (held_ >= most_channels) end.reset();
+  known->fd = std::move(end);
+  if (!known->fd) return;
+  ++held_;
+  signal_wake_socket(known->fd.get());  // what made us ask
+}
+
+/// The place of a channel, which the peer numbered; nullptr if it is not a number of a channel, or
+/// memory is missing.
+channel_signals::place* channel_signals::place_of(wake_channel_id channel) noexcept {
+  const std::uint32_t index = wake_channels::index_of(channel);
+  if (index >= wake_channels::capacity) return nullptr;
+  auto& page = pages_[index / channels_of_page];
+  if (!page) page.reset(new (std::nothrow) place[channels_of_page]);
+  return page ? &page[index % channels_of_page] : nullptr;
+}
+
+}  // namespace verbena::softdev

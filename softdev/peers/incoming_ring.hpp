@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// The ring of records from a peer.
+#pragma once
+
+#include <cstdint>
+
+#include "softdev/peers/pair_memory.hpp"
+#include "softdev/peers/peer_messages.hpp"
+#include "softdev/shm/ring.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: one thread at a time, which has the right to receive.
+class incoming_ring {
+ public:
+  incoming_ring(pair_memory& memory, peer_messages& messages) noexcept
+      : memory_(memory), messages_(messages) {}
+  incoming_ring(const incoming_ring&) = delete;
+  incoming_ring& operator=(const incoming_ring&) = delete;
+
+  /// Begins to use the ring in the peer's pair segment. While pairing.
+  void open(std::uint32_t ring_bytes) noexcept {
+    consumer_ = ring_consumer(memory_.their_ring(ring_bytes), memory_.theirs().published,
+                              memory_.own().consumed_bytes);
+  }
+
+  /// The oldest record, left in place: ok, empty or corrupt.
+  [[nodiscard]] ring_status peek(ring_record& out) noexcept { return consumer_.peek(out); }
+  void consume() noexcept {
+    consumer_.consume();
+    kept_at_ = no_position;
+  }
+  /// Leaves the oldest record where it is.
+  void keep() noexcept { kept_at_ = consumer_.announced(); }
+  [[nodiscard]] bool keeps_record() const noexcept { return kept_at_ != no_position; }
+  /// Tells the peer about the room of consumed records; wakes it if it waits for room and sleeps.
+  void end_batch() noexcept;
+  /// ok if records were announced after the one that is kept; empty; or corrupt.
+  [[nodiscard]] ring_status check_announced() noexcept;
+
+ private:
+  static constexpr std::uint64_t no_position = ~std::uint64_t{0};
+
+  pair_memory& memory_;
+  peer_messages& messages_;
+  ring_consumer consumer_;
+  std::uint64_t kept_at_ = no_position;  ///< announced records when the oldest was kept
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// The ring of records to a peer, and what its producer tells the peer: that there are records, that
+// it waits for room.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "softdev/core/biased_lock.hpp"
+#include "softdev/peers/pair_memory.hpp"
+#include "softdev/peers/peer_messages.hpp"
+#include "softdev/peers/slot_set.hpp"
+#include "softdev/peers/wake_channels.hpp"
+#include "softdev/shm/ring.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: one thread at a time, which holds lock(); some functions state otherwise.
+class outgoing_ring {
+ public:
+  struct options {
+    pair_memory& memory;
+    peer_messages& messages;
+    slot_set& full_rings;  ///< gets `slot` when the ring is full
+    std::uint32_t slot;    ///< of the peer
+    std::uint32_t own_slot;
+  };
+  explicit outgoing_ring(const options& how) noexcept : how_(how) {}
+  outgoing_ring(const outgoing_ring&) = delete;
+  outgoing_ring& operator=(const outgoing_ring&) = delete;
+
+  /// Begins to use the ring in the own pair segment. While pairing.
+  void open(std::uint32_t ring_bytes) noexcept;
+
+  [[nodiscard]] biased_lock& lock() noexcept { return lock_; }
+  [[nodiscard]] ring_producer::reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
+                                                       std::uint32_t spare) noexcept;
+  void commit() noexcept { producer_.commit(); }
+  void announce() noexcept;
+  [[nodiscard]] std::uint64_t position() const noexcept { return producer_.position(); }
+
+  // Thread-safe.
+  [[nodiscard]] std::uint32_t max_record() const noexcept { return max_record_; }
+  [[nodiscard]] bool has_room(std::uint32_t bytes) const noexcept {
+    return producer_.has_room(bytes);
+  }
+  [[nodiscard]] bool has_handled(std::uint64_t position) const noexcept {
+    return how_.memory.theirs().consumed_bytes.load(std::memory_order_acquire) >= position;
+  }
+  /// Whether the last reservation failed for want of room.
+  [[nodiscard]] bool is_full() const noexcept {
+    return full_at_.load(std::memory_order_acquire) != no_position;
+  }
+  /// False when it is full and the peer has consumed nothing since.
+  [[nodiscard]] bool may_have_room() const noexcept;
+
+  /// Whether it is full and room has come back; true once each time. With the right to receive.
+  [[nodiscard]] bool take_returned_room() noexcept;
+
+ private:
+  static constexpr std::uint64_t no_position = ~std::uint64_t{0};
+
+  const options how_;
+  biased_lock lock_;
+  ring_producer producer_;
+  std::uint32_t max_record_ = 0;
+  std::uint32_t full_spare_ = 0;  ///< what the reservation that failed wanted to be left
+  sleeper_signal sleeper_;
+  std::atomic<std::uint64_t> full_at_ = no_position;  ///< consumer's position when it was full
+  std::uint64_t room_reported_ = no_position;  ///< position that kept the receiver from sleeping
+};
+
+}  // namespace verbena::softdev

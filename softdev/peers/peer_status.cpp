@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/peers/peer_status.hpp"
+
+namespace verbena::softdev {
+
+const char* describe(peer_end why) noexcept {
+  switch (why) {
+    case peer_end::none:
+      return "it is alive";
+    case peer_end::nobody_there:
+      return "no process owns the slot";
+    case peer_end::exited:
+      return "the process exited or closed its device";
+    case peer_end::other_user:
+      return "the process belongs to another user, or the user namespace of this process does not "
+             "map its user";
+    case peer_end::other_version:
+      return "the process uses another version of the software device";
+    case peer_end::broken_protocol:
+      return "the process wrote malformed data to shared memory or to its socket";
+    case peer_end::out_of_resources:
+      return "this process has no free descriptors or memory";
+    case peer_end::too_many_links:
+      return "the process is paired with this process as often as one process may be, or it stayed "
+             "within accesses to this process's memory too often";
+    case peer_end::stayed_inside:
+      return "the process stayed within one access to this process's memory for seconds";
+  }
+  return "unknown";
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// The process of a peer: which one it is, whether it runs, and copies to and from its memory by
+// process_vm_readv(2) and process_vm_writev(2).
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "softdev/ipc/process_memory.hpp"
+#include "softdev/ipc/process_watch.hpp"
+#include "softdev/peers/peer_status.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: thread-safe when paired, also later. Before that only the service uses it.
+class remote_process {
+ public:
+  /// 0 when unknown.
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  /// Differs between the processes that have a slot in turn; 0 when unknown.
+  [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
+  [[nodiscard]] const process_watch& watch() const noexcept { return watch_; }
+  /// Returns whether the process has exited. If it cannot be watched (it is in another pid
+  /// namespace, or a descriptor was missing), returns whether the pairing has ended. Costs a system
+  /// call.
+  [[nodiscard]] bool is_gone(const peer_status& pairing) const noexcept {
+    return watch_.watchable() ? watch_.exited() : pairing.state() == peer_state::dead;
+  }
+
+  /// What process_vm_* can do towards it, found by trial and the route policy.
+  [[nodiscard]] copy_routes routes() const noexcept {
+    return closed_.load(std::memory_order_relaxed) ? copy_routes{} : routes_;
+  }
+  /// Inside an active section: copies at addresses of the process. A `not_permitted` closes the
+  /// route; a dead process is `process_gone`.
+  [[nodiscard]] copy_outcome read(std::span<const iovec> local,
+                                  std::span<const iovec> remote) noexcept;
+  [[nodiscard]] copy_outcome write(std::span<const iovec> local,
+                                   std::span<const iovec> remote) noexcept;
+
+  // While pairing.
+  void set_pid(pid_t pid) noexcept { pid_ = pid; }
+  /// Watches the exit of the process.
+  void begin_watch(std::uint64_t generation) noexcept;
+  /// Tries which copies work, at addresses that the process names.
+  void find_routes(const probe_place& there) noexcept { routes_ = probe_copy(pid_, there); }
+
+  /// For a child of fork.
+  void close() noexcept { watch_ = process_watch(); }
+
+ private:
+  pid_t pid_ = 0;
+  std::uint64_t generation_ = 0;
+  process_watch watch_;
+  copy_routes routes_;
+  std::atomic<bool> closed_ = false;
+};
+
+}  // namespace verbena::softdev

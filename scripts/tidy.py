@@ -38,6 +38,8 @@ BANNED_CODE = [
     ("random", r"\b(rand|srand|random|drand48)\s*\(|\bstd::(mt19937|random_device|rand)\b",
      r"(include|src|softdev)/.*", "random_u32: unpredictable numbers"),
     ("dlclose", r"\bdlclose\s*\(|RTLD_DEEPBIND", r".*", "leave the library loaded"),
+    ("function", r"\bstd::function\b", r"softdev/(core|ipc|shm|peers|fabric|cm|host)/.*",
+     "an observer: an abstract class with the object as argument"),
     ("volatile", r"(?<!asm )(?<!__asm__ )\bvolatile\b", r"(include|src)/.*", "std::atomic or std::atomic_ref"),
 ]
 # (rule, pattern, replacement) in comments and documents.

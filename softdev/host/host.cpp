@@ -105,7 +105,7 @@ host::host(parts made, persona looks)
       adapter_(std::move(looks), std::move(made.addresses)),
       thread_(*this, {.watch_fd = adapter_.address_fd(),
                       .tend_fd = link_->service_fd(),
-                      .wakes = &link_->wakes()}),
+                      .wakes = &link_->sleeper().wakes()}),
       groups_({.core = *engine_, .neighbours = *link_, .work = *this, .thread = thread_}) {
   port_state& port = engine_->port();
   const persona& seen = adapter_.looks();
@@ -128,7 +128,7 @@ void host::run() noexcept {
 
 time_ns host::next_deadline() const noexcept {
   const time_ns soon = path_.restless() ? monotonic_now() + restless_ns : never;
-  const auto next_look = link_->next_look();
+  const auto next_look = link_->sleeper().next_look();
   const time_ns look_at = next_look ? to_time_ns(*next_look) : never;
   return std::min(
       {engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon, look_at});

@@ -100,10 +100,10 @@ class host final : private engine_observer, private progress_work {
   void run() noexcept override;
   [[nodiscard]] time_ns next_deadline() const noexcept override;
   [[nodiscard]] bool fall_asleep() noexcept override {
-    return link_->announce_sleep(link::time_point::clock::now());
+    return link_->sleeper().announce_sleep(link::time_point::clock::now());
   }
-  void sleep_on() noexcept override { link_->announce_sleep_unseen(); }
-  void awake() noexcept override { link_->announce_awake(); }
+  void sleep_on() noexcept override { link_->sleeper().announce_sleep_unseen(); }
+  void awake() noexcept override { link_->sleeper().announce_awake(); }
   void watched() noexcept override { adapter_.addresses_changed(); }
   struct published {
     registered_region region;

@@ -56,6 +56,7 @@ link::link(std::unique_ptr<own_side> own)
                  .bells = *own_->doorbell.map.at<doorbell_page>(0),
                  .full_rings = own_->marks->full_rings,
                  .ends = requests_}),
+      sleeper_(own_->segment->header(), *own_->wakes, receiver_),
       service_({.own = *own_, .peers = peers_, .receiver = receiver_, .requests = requests_}),
       fence_({.peers = peers_,
               .segment = *own_->segment,
@@ -87,7 +88,7 @@ std::shared_ptr<peer> link::connect(std::uint32_t slot) {
     return myself;
   }
   peer_table::entry found = peers_.connect(slot);
-  if (found.is_new) request_service();
+  if (found.is_new) requests_.request();
   return std::move(found.of);
 }
 
@@ -108,23 +109,6 @@ std::size_t link::lose_peers(std::optional<pid_t> pid) {
   }
   if (lost > 0) requests_.request();
   return lost;
-}
-
-void link::announce_sleep_unseen() noexcept {
-  shared_u32& word = own_->segment->header().sleeping;
-  word.store(word.load(std::memory_order_relaxed) | 1U, std::memory_order_seq_cst);
-}
-
-bool link::announce_sleep(time_point now) {
-  announce_sleep_unseen();
-  if (!receiver_.anything_published(now)) return true;
-  announce_awake();
-  return false;
-}
-
-void link::announce_awake() noexcept {
-  shared_u32& word = own_->segment->header().sleeping;
-  word.store((word.load(std::memory_order_relaxed) | 1U) + 1, std::memory_order_seq_cst);
 }
 
 }  // namespace verbena::softdev

@@ -31,6 +31,7 @@
 #include "softdev/peers/peer.hpp"
 #include "softdev/peers/peer_service.hpp"
 #include "softdev/peers/peer_table.hpp"
+#include "softdev/peers/progress_sleeper.hpp"
 #include "softdev/peers/ring_receiver.hpp"
 #include "softdev/peers/section_fence.hpp"
 #include "softdev/peers/service_requests.hpp"
@@ -95,8 +96,6 @@ class link {
   serviced service(time_point now) { return service_.run(now); }
   /// Readable when service() has something to do (an epoll descriptor).
   [[nodiscard]] int service_fd() const noexcept { return service_.fd(); }
-  /// Makes service_due() true, e.g. after arenas().free(), so that peers drop their mappings soon.
-  void request_service() noexcept { requests_.request(); }
   /// True when service() should be called without waiting for service_fd. No system call.
   [[nodiscard]] bool service_due() const noexcept { return requests_.due(); }
 
@@ -130,30 +129,12 @@ class link {
   std::size_t receive(const receive_lock& held, Handler&& handler, std::size_t budget) {
     return receiver_.receive(held, std::forward<Handler>(handler), budget);
   }
+  // ---- Sleeping and completion channels ----
 
-  // ---- Sleeping of the progress thread ----
-
-  /// What peers signal while the progress thread sleeps.
-  [[nodiscard]] wake_receiver& wakes() noexcept { return *own_->wakes; }
-  /// Publishes that the progress thread sleeps. False when there is something to receive: then do
-  /// not sleep, and publish nothing. Otherwise sleep until next_look() at most. Costs the same with
-  /// many peers, except every 10 ms at most. One thread at a time, as announce_awake.
-  [[nodiscard]] bool announce_sleep(time_point now);
-  /// When to call announce_sleep() again, because some peers were not looked at. The same thread.
-  [[nodiscard]] std::optional<time_point> next_look() const noexcept {
-    return receiver_.next_look();
-  }
-  /// As above, without a look at what there is to receive. The caller looks afterwards.
-  void announce_sleep_unseen() noexcept;
-  /// Publishes that it is awake. A signal that was given meanwhile stays in wakes().
-  void announce_awake() noexcept;
-
-  // ---- Completion channels ----
-
-  [[nodiscard]] result<wake_channels::created> create_wake_channel() {
-    return own_->channels.create();
-  }
-  bool destroy_wake_channel(wake_channel_id id) { return own_->channels.destroy(id); }
+  /// The sleep of the progress thread.
+  [[nodiscard]] progress_sleeper& sleeper() noexcept { return sleeper_; }
+  /// This process's completion channels that peers signal.
+  [[nodiscard]] wake_channels& channels() noexcept { return own_->channels; }
 
   // ---- Injected faults ----
 
@@ -191,6 +172,7 @@ class link {
   service_requests requests_;
   peer_table peers_;
   ring_receiver receiver_;
+  progress_sleeper sleeper_;
   peer_service service_;
   section_fence fence_;
 };

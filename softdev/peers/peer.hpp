@@ -113,7 +113,7 @@ class peer {
   /// since. No lock needed; looks at one word of the peer.
   [[nodiscard]] bool may_have_room() const noexcept { return parts_.sends.may_have_room(); }
 
-  /// Signals a wake channel of the peer (link::create_wake_channel there), when our end of
+  /// Signals a wake channel of the peer (one of link::channels there), when our end of
   /// it is known; otherwise asks for it, wakes the peer's progress thread instead, and returns
   /// false. One or two system calls.
   bool signal_channel(wake_channel_id channel) noexcept { return parts_.channels.signal(channel); }

@@ -64,6 +64,7 @@ class Tidy(LintCase):
                                  ("softdev/core/x.cpp", "std::cerr << a;", "[stdout]"),
                                  ("softdev/core/x.cpp", "std::mt19937 engine;", "[random]"),
                                  ("src/sys/x.cpp", "dlclose(handle);", "[dlclose]"),
+                                 ("softdev/peers/x.cpp", "std::function<void()> f;", "[function]"),
                                  ("src/verbs/x.cpp", "volatile int a;", "[volatile]")):
             with self.subTest(rule):
                 self.assert_finds(self.check(path, SPDX + code + "\n"), rule)

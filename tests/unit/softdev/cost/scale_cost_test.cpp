@@ -48,10 +48,10 @@ struct link_star {
       own->service(clock::now());
       own->receive(take_all, 100);
     }
-    own->announce_sleep_unseen();
-    own->announce_awake();
-    static_cast<void>(own->announce_sleep(now));  // looks at all
-    own->announce_awake();
+    own->sleeper().announce_sleep_unseen();
+    own->sleeper().announce_awake();
+    static_cast<void>(own->sleeper().announce_sleep(now));  // looks at all
+    own->sleeper().announce_awake();
   }
   clock::time_point now = clock::now();
   std::unique_ptr<link> own;
@@ -80,7 +80,7 @@ class cost_with_many_peers : public ::testing::Test {
 
 TEST_F(cost_with_many_peers, last_look_before_sleep_visits_none) {
   expect_at_most(1, [](link_star& star) {
-    static_cast<void>(star.own->announce_sleep(star.now + milliseconds(1)));
+    static_cast<void>(star.own->sleeper().announce_sleep(star.now + milliseconds(1)));
   });
 }
 

@@ -251,9 +251,9 @@ TEST(hostile_process, cleared_doorbell_of_a_peer_delays_its_record_by_10_ms) {
   const malicious_peer silent(*own);
   const auto now = clock::now();
   for (int i = 0; i < 2; ++i) own->receive(take_all, 1);  // looks at all, as after each pairing
-  ASSERT_TRUE(own->announce_sleep(now));
-  EXPECT_FALSE(own->next_look().has_value()) << "it has looked at all peers";
-  own->announce_awake();
+  ASSERT_TRUE(own->sleeper().announce_sleep(now));
+  EXPECT_FALSE(own->sleeper().next_look().has_value()) << "it has looked at all peers";
+  own->sleeper().announce_awake();
 
   const shared_u64 consumed = 0;
   ring_producer producer(
@@ -262,15 +262,15 @@ TEST(hostile_process, cleared_doorbell_of_a_peer_delays_its_record_by_10_ms) {
   ASSERT_EQ(producer.try_reserve(1, 8).status, ring_status::ok);
   producer.commit();
   producer.announce();  // and the bit that the peer would set was cleared by another one
-  ASSERT_TRUE(own->announce_sleep(now + 1ms)) << "it looks only at peers that rang";
-  ASSERT_TRUE(own->next_look().has_value());
-  EXPECT_LE(*own->next_look(), now + 10ms);
-  own->announce_awake();
-  EXPECT_FALSE(own->announce_sleep(*own->next_look()));
+  ASSERT_TRUE(own->sleeper().announce_sleep(now + 1ms)) << "it looks only at peers that rang";
+  ASSERT_TRUE(own->sleeper().next_look().has_value());
+  EXPECT_LE(*own->sleeper().next_look(), now + 10ms);
+  own->sleeper().announce_awake();
+  EXPECT_FALSE(own->sleeper().announce_sleep(*own->sleeper().next_look()));
   EXPECT_EQ(own->receive(take_all, 10), 1U);
-  ASSERT_TRUE(own->announce_sleep(now + 30ms));
-  EXPECT_FALSE(own->next_look().has_value()) << "it may sleep without a limit";
-  own->announce_awake();
+  ASSERT_TRUE(own->sleeper().announce_sleep(now + 30ms));
+  EXPECT_FALSE(own->sleeper().next_look().has_value()) << "it may sleep without a limit";
+  own->sleeper().announce_awake();
 }
 
 // Does to an end of wake-ups all that its holder can do.
@@ -295,22 +295,22 @@ TEST(hostile_process, peer_that_wakes_without_end_delays_nobody) {
     while (send_message(hostile.connection.get(), wake, {}) == send_status::sent) {
     }
   };
-  ASSERT_TRUE(own->announce_sleep(clock::now()));
+  ASSERT_TRUE(own->sleeper().announce_sleep(clock::now()));
   wake_without_end();
   ASSERT_TRUE(readable(own->service_fd()));
-  own->announce_awake();
+  own->sleeper().announce_awake();
   while (readable(own->service_fd())) EXPECT_EQ(own->service(clock::now()).events, 0U);
   EXPECT_EQ(hostile.seen_as->state(), peer_state::paired);
   ASSERT_TRUE(send_record(*other, 1, 8, 1));
   ASSERT_TRUE(drive({own.get()}, [&] { return finds_records(*own); }));
   EXPECT_EQ(own->receive(take_all, 1), 1U);
-  ASSERT_TRUE(own->announce_sleep(clock::now()));
+  ASSERT_TRUE(own->sleeper().announce_sleep(clock::now()));
   wake_without_end();
   while (readable(own->service_fd())) own->service(clock::now());
   ASSERT_TRUE(send_record(*other, 1, 8, 1));
   pollfd wait{own->service_fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&wait, 1, 20'000), 1) << "the wake-up of the other peer was lost";
-  own->announce_awake();
+  own->sleeper().announce_awake();
 
   // The owner signals the hostile peer, whose socket is full and blocking: each sleep asks for one.
   misuse(hostile.connection.get());
@@ -323,7 +323,7 @@ TEST(hostile_process, peer_that_wakes_without_end_delays_nobody) {
 TEST(hostile_process, peer_that_misuses_the_end_of_a_channel_delays_nobody) {
   const auto own = open_link();
   malicious_peer hostile(*own);
-  const auto channel = own->create_wake_channel().value();
+  const auto channel = own->channels().create().value();
   const link_message ask{.kind = message_kind::ask_channel, .id = channel.id};
   ASSERT_EQ(send_message(hostile.connection.get(), ask, {}), send_status::sent);
   received_message got;

@@ -41,8 +41,8 @@ bool drive(std::initializer_list<link*> links, Done&& done) {
 
 /// Returns whether the link finds something to receive before it sleeps.
 inline bool finds_records(link& own) {
-  if (!own.announce_sleep(clock::now())) return true;
-  own.announce_awake();
+  if (!own.sleeper().announce_sleep(clock::now())) return true;
+  own.sleeper().announce_awake();
   return false;
 }
 

@@ -237,7 +237,7 @@ TEST(link_process, forked_child_refuses_to_use_the_link) {
   child echo(echo_peer);
   const auto other = pair_with(*own, echo.read<std::uint32_t>());
   const int service_fd = own->service_fd();
-  const int wake_fd = own->wakes().fd();
+  const int wake_fd = own->sleeper().wakes().fd();
   child fork([&](int) {
     if (own->usable()) return 1;
     if (::fcntl(service_fd, F_GETFD) >= 0 || ::fcntl(wake_fd, F_GETFD) >= 0) return 2;

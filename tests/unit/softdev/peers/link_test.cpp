@@ -300,21 +300,21 @@ TEST(link, last_look_of_a_process_with_many_peers_finds_a_record_that_rang) {
   options.scan_limit = 0;
   linked_pair pair(options);
   const auto now = clock::now();
-  ASSERT_TRUE(pair.right->announce_sleep(now));
-  pair.right->announce_awake();
+  ASSERT_TRUE(pair.right->sleeper().announce_sleep(now));
+  pair.right->sleeper().announce_awake();
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_FALSE(pair.right->announce_sleep(now));
+  EXPECT_FALSE(pair.right->sleeper().announce_sleep(now));
   EXPECT_EQ(pair.right->receive(take_all, 10), 1U);
-  EXPECT_TRUE(pair.right->announce_sleep(now));
-  pair.right->announce_awake();
+  EXPECT_TRUE(pair.right->sleeper().announce_sleep(now));
+  pair.right->sleeper().announce_awake();
   while (send_record(*pair.to_right, 1, 1000, 1)) {
   }
-  EXPECT_TRUE(pair.left->announce_sleep(clock::now()));
-  pair.left->announce_awake();
+  EXPECT_TRUE(pair.left->sleeper().announce_sleep(clock::now()));
+  pair.left->sleeper().announce_awake();
   EXPECT_GT(pair.right->receive(take_all, 4), 0U);
-  EXPECT_FALSE(pair.left->announce_sleep(clock::now())) << "room came back";
-  EXPECT_TRUE(pair.left->announce_sleep(clock::now()));
-  pair.left->announce_awake();
+  EXPECT_FALSE(pair.left->sleeper().announce_sleep(clock::now())) << "room came back";
+  EXPECT_TRUE(pair.left->sleeper().announce_sleep(clock::now()));
+  pair.left->sleeper().announce_awake();
 }
 
 TEST(link, sender_on_full_ring_is_woken_when_room_returns) {
@@ -325,12 +325,12 @@ TEST(link, sender_on_full_ring_is_woken_when_room_returns) {
   while (send_record(*pair.to_right, 1, 1000, 1)) ++sent;
   EXPECT_GT(sent, 10);
   EXPECT_FALSE(pair.to_right->may_have_room());
-  EXPECT_TRUE(pair.left->announce_sleep(clock::now()));
+  EXPECT_TRUE(pair.left->sleeper().announce_sleep(clock::now()));
   EXPECT_FALSE(readable(pair.left->service_fd()));
   EXPECT_EQ(pair.right->receive(take_all, 4), 4U);
   EXPECT_TRUE(readable(pair.left->service_fd()))
       << "the sleeping sender is woken when the ring has room";
-  pair.left->announce_awake();
+  pair.left->sleeper().announce_awake();
   EXPECT_TRUE(pair.to_right->may_have_room());
   while (send_record(*pair.to_right, 1, 1000, 1)) {
   }
@@ -344,52 +344,52 @@ TEST(link, returned_ring_space_prevents_sleep) {
   while (send_record(*pair.to_right, 1, 1000, 1)) {
   }
   EXPECT_EQ(pair.right->receive(take_all, 4), 4U);
-  EXPECT_FALSE(pair.left->announce_sleep(clock::now()));
-  EXPECT_TRUE(pair.left->announce_sleep(clock::now()))
+  EXPECT_FALSE(pair.left->sleeper().announce_sleep(clock::now()));
+  EXPECT_TRUE(pair.left->sleeper().announce_sleep(clock::now()))
       << "unused room does not prevent sleep forever";
-  pair.left->announce_awake();
+  pair.left->sleeper().announce_awake();
   EXPECT_TRUE(pair.to_right->may_have_room());
-  pair.left->announce_awake();
+  pair.left->sleeper().announce_awake();
 }
 
 TEST(link, sleeping_peer_is_woken_once_per_sleep) {
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_FALSE(readable(pair.right->service_fd())) << "the peer is awake";
-  EXPECT_FALSE(pair.right->announce_sleep(clock::now())) << "a record prevents sleep";
+  EXPECT_FALSE(pair.right->sleeper().announce_sleep(clock::now())) << "a record prevents sleep";
   EXPECT_EQ(pair.right->receive(take_all, 10), 1U);
-  ASSERT_TRUE(pair.right->announce_sleep(clock::now()));
+  ASSERT_TRUE(pair.right->sleeper().announce_sleep(clock::now()));
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_TRUE(readable(pair.right->service_fd()));
   EXPECT_EQ(pair.right->service(clock::now()).events, 0U) << "a wake-up is no event";
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_FALSE(readable(pair.right->service_fd())) << "one signal per sleep";
-  pair.right->announce_awake();
+  pair.right->sleeper().announce_awake();
   EXPECT_EQ(pair.right->receive(take_all, 10), 2U);
-  ASSERT_TRUE(pair.right->announce_sleep(clock::now()));
+  ASSERT_TRUE(pair.right->sleeper().announce_sleep(clock::now()));
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_TRUE(readable(pair.right->service_fd())) << "each sleep is signaled";
-  pair.right->announce_awake();
+  pair.right->sleeper().announce_awake();
 }
 
 TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
   // The sleeper waits without a timeout: a lost wake-up makes the test reach its deadline.
   linked_pair pair;
-  ASSERT_TRUE(pair.right->wakes().watch(pair.right->service_fd(), 1));
+  ASSERT_TRUE(pair.right->sleeper().wakes().watch(pair.right->service_fd(), 1));
   std::atomic<bool> stop = false;
   std::atomic<int> received = 0;
   std::atomic<int> lost = 0;
   std::thread sleeper([&] {
     while (!stop) {
       received += static_cast<int>(pair.right->receive(take_all, 64));
-      if (!pair.right->announce_sleep(clock::now())) continue;
-      const auto woken = pair.right->wakes().wait(10s);
+      if (!pair.right->sleeper().announce_sleep(clock::now())) continue;
+      const auto woken = pair.right->sleeper().wakes().wait(10s);
       if (!woken.signaled && woken.watched == 0) {
         ++lost;
         stop = true;
       }
       pair.right->service(clock::now());
-      pair.right->announce_awake();
+      pair.right->sleeper().announce_awake();
     }
   });
   const auto end = clock::now() + 500ms;
@@ -401,7 +401,7 @@ TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
     while (received != sent && !stop) std::this_thread::yield();
   }
   stop = true;
-  pair.right->wakes().signal();
+  pair.right->sleeper().wakes().signal();
   sleeper.join();
   EXPECT_EQ(lost, 0);
   EXPECT_EQ(received, sent);
@@ -410,7 +410,7 @@ TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
 
 TEST(link, wake_channel_is_fetched_on_first_use_and_cached) {
   linked_pair pair;
-  const auto channel = pair.right->create_wake_channel().value();
+  const auto channel = pair.right->channels().create().value();
   EXPECT_FALSE(pair.to_right->signal_channel(channel.id)) << "the channel is not cached";
   EXPECT_TRUE(readable(pair.right->service_fd())) << "the progress thread is woken instead";
   EXPECT_FALSE(readable(channel.receiver->fd()));
@@ -427,7 +427,7 @@ TEST(link, each_of_64_wake_channels_is_signaled_directly) {
   linked_pair pair;
   std::vector<wake_channels::created> all;
   all.reserve(200);
-  for (int i = 0; i < 200; ++i) all.push_back(pair.right->create_wake_channel().value());
+  for (int i = 0; i < 200; ++i) all.push_back(pair.right->channels().create().value());
   std::vector<wake_channels::created> used;
   for (std::size_t i = 0; i < all.size(); i += 4) used.push_back(all[i]);
   for (const auto& each : used) static_cast<void>(pair.to_right->signal_channel(each.id));
@@ -442,10 +442,10 @@ TEST(link, each_of_64_wake_channels_is_signaled_directly) {
 
 TEST(link, reused_wake_channel_id_refers_to_the_new_channel) {
   linked_pair pair;
-  const auto first = pair.right->create_wake_channel().value();
-  EXPECT_TRUE(pair.right->destroy_wake_channel(first.id));
-  EXPECT_FALSE(pair.right->destroy_wake_channel(first.id));
-  const auto second = pair.right->create_wake_channel().value();
+  const auto first = pair.right->channels().create().value();
+  EXPECT_TRUE(pair.right->channels().destroy(first.id));
+  EXPECT_FALSE(pair.right->channels().destroy(first.id));
+  const auto second = pair.right->channels().create().value();
   EXPECT_NE(first.id, second.id);
   EXPECT_FALSE(pair.to_right->signal_channel(first.id));
   EXPECT_FALSE(pair.to_right->signal_channel(second.id));

@@ -19,7 +19,7 @@
 #include "softdev/host/persona.hpp"
 #include "softdev/host/progress_thread.hpp"
 #include "softdev/host/soft_adapter.hpp"
-#include "softdev/ipc/generation.hpp"
+#include "softdev/ipc/fork_generation.hpp"
 #include "softdev/peers/link.hpp"
 #include "verbena/base/result.hpp"
 

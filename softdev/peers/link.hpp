@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "softdev/ipc/generation.hpp"
+#include "softdev/ipc/fork_generation.hpp"
 #include "softdev/peers/group_users.hpp"
 #include "softdev/peers/link_options.hpp"
 #include "softdev/peers/own_side.hpp"

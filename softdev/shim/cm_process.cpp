@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "softdev/host/settings.hpp"
-#include "softdev/ipc/generation.hpp"
+#include "softdev/ipc/fork_generation.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/objects.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/ipc/generation.hpp"
+#include "softdev/ipc/fork_generation.hpp"
 
 #include <pthread.h>
 #include <sys/mman.h>

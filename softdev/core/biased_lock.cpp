@@ -2,6 +2,7 @@
 #include "softdev/core/biased_lock.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "softdev/core/process_barrier.hpp"
 #include "softdev/core/spin_wait.hpp"
@@ -21,7 +22,8 @@ bool can_have_owner() noexcept { return has_process_barrier(); }
 
 void biased_lock::lock_slowly() noexcept {
   spin_wait wait;
-  while (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) {
+  std::atomic<bool>& held = inside_[others];
+  while (held.load(std::memory_order_relaxed) || held.exchange(true, std::memory_order_acquire)) {
     wait.once();
   }
   static_cast<void>(take_from_owner(true));
@@ -31,26 +33,27 @@ void biased_lock::lock_slowly() noexcept {
 bool biased_lock::try_lock_slowly() noexcept {
   if (thread_of(owner_.load(std::memory_order_relaxed)) == this_thread())
     return false;  // it holds it
-  if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) {
+  std::atomic<bool>& held = inside_[others];
+  if (held.load(std::memory_order_relaxed) || held.exchange(true, std::memory_order_acquire)) {
     return false;
   }
   if (!take_from_owner(false)) {
-    held_.store(false, std::memory_order_release);
+    held.store(false, std::memory_order_release);
     return false;
   }
   count_for(this_thread());
   return true;
 }
 
-/// With `held_`: ends the ownership. Returns whether the owner has left its section, for which it
-/// waits if told so.
+/// With the flag of other threads: ends the ownership. Returns whether the owner has left its
+/// section, for which it waits if told so.
 bool biased_lock::take_from_owner(bool wait) noexcept {
   if (owner_.load(std::memory_order_relaxed) != 0) {
     owner_.store(0, std::memory_order_relaxed);
     run_process_barrier();
   }
   spin_wait pause;
-  for (auto& inside : inside_) {
+  for (auto& inside : std::span(inside_).first<most_owners>()) {
     while (inside.load(std::memory_order_acquire)) {
       if (!wait) return false;
       pause.once();
@@ -60,7 +63,7 @@ bool biased_lock::take_from_owner(bool wait) noexcept {
 }
 
 void biased_lock::count_for(thread_mark self) noexcept {
-  holder_ = &held_;
+  holder_ = others;
   if (last_ != self) {
     last_ = self;
     times_ = 0;

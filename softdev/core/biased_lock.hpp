@@ -26,7 +26,7 @@ class biased_lock {
     const std::uintptr_t owner = owner_.load(std::memory_order_relaxed);
     return owner != 0 && thread_of(owner) != this_thread();
   }
-  void unlock() noexcept { holder_->store(false, std::memory_order_release); }
+  void unlock() noexcept { inside_[holder_].store(false, std::memory_order_release); }
 
  private:
   using thread_mark = std::uintptr_t;
@@ -53,7 +53,7 @@ class biased_lock {
       inside.store(false, std::memory_order_release);
       return false;
     }
-    holder_ = &inside;
+    holder_ = static_cast<std::uint8_t>(owner & (most_owners - 1));
     return true;
   }
   void lock_slowly() noexcept;
@@ -62,19 +62,20 @@ class biased_lock {
   void count_for(thread_mark self) noexcept;
 
   static constexpr std::size_t most_owners = 4;
+  static constexpr std::size_t others = most_owners;  ///< their place in `inside_`
   static constexpr std::uint32_t first_times = 64;
   static constexpr std::uint32_t most_times = 1U << 20;
 
   std::atomic<std::uintptr_t> owner_{0};
-  /// Whether each owner is inside. They have a word each: a former owner may be about to enter, or
-  /// to find out that it must not, and stores both.
-  std::array<std::atomic<bool>, most_owners> inside_{};
-  std::atomic<bool> held_{false};  ///< by a thread that is not the owner
+  /// Whether each owner is inside, and last, whether a thread is that is not the owner. Owners have
+  /// a flag each: a former owner may be about to enter, or to find out that it must not, and stores
+  /// both.
+  std::array<std::atomic<bool>, most_owners + 1> inside_{};
   // Guarded by this lock:
-  std::atomic<bool>* holder_ = nullptr;  ///< what to clear in the end
-  std::uintptr_t last_owner_ = 0;
+  std::uint8_t holder_ = 0;  ///< the flag to clear in the end
   std::uint32_t times_ = 0;  ///< how often `last_` took it in a row
   std::uint32_t needed_times_ = first_times;
+  std::uintptr_t last_owner_ = 0;
   thread_mark last_ = 0;
 };
 

@@ -123,15 +123,30 @@ execution execute_mapped(const target& at, const message& what, std::span<const 
   return at.is_current() ? outcome : execution::by_responder;
 }
 
-/// Requests of one kind, all writes or all reads of ordinary memory, for one system call.
+/// Requests of one kind, all writes or all reads of ordinary memory, for one system call. The
+/// kernel looks up the pages of each place, so ranges that follow each other become one place, and
+/// a write to the same place as the one before it replaces it: nobody could see the first one.
 class copy_list {
  public:
+  explicit copy_list(opcode op) noexcept : op_(op) {}
+
   /// Adds a request; false if it does not fit.
   [[nodiscard]] bool add(const message& what, std::span<const segment> pieces,
                          std::uint64_t address) noexcept {
     if (requests_ == ends_.size() || pieces.size() > local_.size() - pieces_) return false;
+    if (replaces_last(address, what.length)) {
+      pieces_ = last_piece_;
+      bytes_ -= what.length;
+    } else if (places_ > 0 && address == next_address_) {
+      remote_[places_ - 1].iov_len += what.length;
+      last_is_alone_ = false;
+    } else {
+      remote_[places_++] = place_in_process(address, what.length);
+      last_is_alone_ = true;
+    }
+    last_piece_ = pieces_;
     for (const auto& [data, bytes] : pieces) local_[pieces_++] = {data, bytes};
-    remote_[requests_] = place_in_process(address, what.length);
+    next_address_ = address + what.length;
     bytes_ += what.length;
     ends_[requests_++] = bytes_;
     return true;
@@ -140,11 +155,11 @@ class copy_list {
   [[nodiscard]] std::uint8_t requests() const noexcept { return requests_; }
 
   /// Copies, and returns how many requests are executed as a whole.
-  [[nodiscard]] std::uint8_t execute(peer& at, opcode op) noexcept {
+  [[nodiscard]] std::uint8_t execute(peer& at) noexcept {
     const std::span<const iovec> here(local_.data(), pieces_);
-    const std::span<const iovec> there(remote_.data(), requests_);
+    const std::span<const iovec> there(remote_.data(), places_);
     const copy_outcome outcome =
-        op == opcode::rdma_read ? at.process().read(here, there) : at.process().write(here, there);
+        op_ == opcode::rdma_read ? at.process().read(here, there) : at.process().write(here, there);
     if (outcome.status == copy_status::ok) return requests_;
     std::uint8_t whole = 0;
     while (whole < requests_ && ends_[whole] <= outcome.copied) ++whole;
@@ -152,19 +167,29 @@ class copy_list {
   }
 
  private:
+  [[nodiscard]] bool replaces_last(std::uint64_t address, std::uint32_t length) const noexcept {
+    return op_ == opcode::rdma_write && last_is_alone_ && next_address_ == address + length &&
+           remote_[places_ - 1].iov_len == length;
+  }
+
+  const opcode op_;
+  bool last_is_alone_ = false;  ///< the last place is that of one request
+  std::uint8_t requests_ = 0;
+  std::size_t places_ = 0;
+  std::size_t pieces_ = 0;
+  std::size_t last_piece_ = 0;      ///< the first one of the last request
+  std::uint64_t next_address_ = 0;  ///< after the last request
+  std::uint64_t bytes_ = 0;
   std::array<iovec, limits::max_sges + max_followers> local_;
   std::array<iovec, max_followers + 1> remote_;
   std::array<std::uint64_t, max_followers + 1> ends_;  ///< bytes up to the end of each request
-  std::uint64_t bytes_ = 0;
-  std::size_t pieces_ = 0;
-  std::uint8_t requests_ = 0;
 };
 
 /// Executes a request in ordinary memory, and those that follow and are of the same kind. Returns
 /// how many.
 std::uint8_t execute_copied(queue_pair& sender, peer& at, target& on, const message& what,
                             std::span<const segment> local) noexcept {
-  copy_list list;
+  copy_list list(what.opcode);
   outgoing_request next;
   bool fits = list.add(what, local, on.address(what));
   while (fits && list.requests() <= max_followers &&
@@ -173,7 +198,7 @@ std::uint8_t execute_copied(queue_pair& sender, peer& at, target& on, const mess
            list.bytes() + next.what.length <= max_bytes_at_once && on.admits(sender, next.what) &&
            on.is_ordinary_memory() && list.add(next.what, next.local, on.address(next.what));
   }
-  return list.execute(at, what.opcode);
+  return list.execute(at);
 }
 
 /// Executes the requests that follow one of `bytes` that was executed in mapped memory. Returns how

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "softdev/peers/pair_memory.hpp"
 #include "softdev/peers/peer_messages.hpp"
@@ -26,6 +27,10 @@ class incoming_ring {
 
   /// The oldest record, left in place: ok, empty or corrupt.
   [[nodiscard]] ring_status peek(ring_record& out) noexcept { return consumer_.peek(out); }
+  /// ring_consumer::next_hint.
+  [[nodiscard]] std::optional<ring_consumer::hint> next_hint() noexcept {
+    return consumer_.next_hint();
+  }
   void consume() noexcept {
     consumer_.consume();
     kept_at_ = no_position;

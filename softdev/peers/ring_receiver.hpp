@@ -167,7 +167,7 @@ std::size_t ring_receiver::receive_from(peer& from, Handler& handler, std::size_
     if (status == ring_status::empty) break;
     if constexpr (requires { handler.wants_hints(); }) {
       if (handler.wants_hints())
-        while (const auto next = from.consumer_.next_hint()) handler.expect(*next);
+        while (const auto next = ring.next_hint()) handler.expect(*next);
     }
     const handled what =
         status == ring_status::ok ? handler(from, std::as_const(record)) : handled::broken;

@@ -8,6 +8,7 @@
 #include <random>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "softdev/peers/slot_claim.hpp"
 #include "tests/unit/softdev/fabric/device_pair.hpp"
@@ -112,6 +113,34 @@ TEST_P(routes, list_of_requests_is_executed_in_order) {
     EXPECT_EQ(source.word(512 + i), 100 + words + i);
   }
   EXPECT_EQ(executed(), 2 * words + 1);
+}
+
+// Ranges that follow each other, ranges that overlap, and one place several times.
+TEST_P(routes, list_to_neighbouring_and_equal_places_leaves_what_came_last) {
+  struct part {
+    std::size_t at, count, from;
+  };
+  constexpr std::array parts{part{0, 8, 0},    part{8, 8, 100},  part{16, 16, 200},
+                             part{40, 8, 300}, part{40, 8, 400}, part{40, 8, 500},
+                             part{48, 4, 600}, part{48, 4, 700}, part{44, 8, 800},
+                             part{44, 8, 900}, part{40, 4, 1000}};
+  std::vector<std::byte> expected(target.data(), target.data() + 64);
+  pair.a->qp->sends().open();
+  for (const auto& [at, count, from] : parts) {
+    const std::array pieces{source.slice(from, 1), source.slice(from + 1, count - 1)};
+    EXPECT_EQ(pair.a->qp->sends().add({.opcode = opcode::rdma_write,
+                                       .flags = signaled,
+                                       .remote_address = target.address() + at,
+                                       .remote_key = target.key()},
+                                      {pieces.data(), pieces.size()}),
+              0);
+    std::copy_n(source.data() + from, count, expected.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  pair.a->qp->sends().submit();
+  for (const completion& done : pair.wait_for(*pair.a->sent, parts.size()))
+    EXPECT_EQ(done.status, completion_status::success);
+  EXPECT_TRUE(std::ranges::equal(std::span(target.data(), 64), expected));
+  EXPECT_EQ(executed(), parts.size());
 }
 
 TEST_P(routes, list_ends_at_the_request_that_is_refused) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/core/engine.hpp"
 
+#include "softdev/core/queue_pair_block.hpp"
+
 #include <array>
 #include <cerrno>
 #include <new>
@@ -75,11 +77,11 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
   const std::optional<std::uint32_t> number = numbers_.take();
   if (!number)
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device",
-                             "the process has " + std::to_string(max_queue_pairs()) +
+                             "the process has " + std::to_string(numbers_.limit()) +
                                  " queue pairs, the limit of the device (max_qp)");
   queue_pair_options numbered = options;
   numbered.index = numbers_.taken();
-  auto* created = queue_pair::create(*this, *number, numbered);
+  auto* created = queue_pair_block::create(*this, *number, numbered);
   if (created == nullptr) {
     numbers_.give_back(*number);
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device", "out of memory");
@@ -102,7 +104,7 @@ void engine::destroy(queue_pair* which) noexcept {
     which->detach();
   }
   if (auto* path = remote()) path->fence();
-  queue_pair::destroy(which);
+  queue_pair_block::destroy(which);
   timers_.cancel(index);
   const std::lock_guard lock(creation_);
   numbers_.give_back(number);
@@ -223,7 +225,7 @@ std::size_t engine::explain(std::uint32_t qp_num, std::uint64_t wr_id, std::uint
   if (vendor_error == 0) {
     const access_epoch::guard inside(epoch_);
     queue_pair* which = find(qp_num);
-    return (which != nullptr ? which->drops() : drops_).describe(text, capacity);
+    return (which != nullptr ? which->diagnosis().drops : drops_).describe(text, capacity);
   }
   return failures_.explain(qp_num, wr_id, vendor_error, text, capacity);
 }

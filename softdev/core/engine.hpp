@@ -55,7 +55,7 @@ class engine {
   engine& operator=(const engine&) = delete;
 
   /// Errors: `invalid_argument` for capabilities beyond the limits or missing queues; ENOMEM when
-  /// max_queue_pairs() exist. The queue pair lives until `destroy`.
+  /// numbers().limit() exist. The queue pair lives until `destroy`.
   [[nodiscard]] result<queue_pair*> create(const queue_pair_options& options);
   /// Waits for those who use the queue pair, then destroys it. Its completions that were not polled
   /// stay. Its number is not used again soon. No batch may be open on it.
@@ -105,21 +105,11 @@ class engine {
   /// The queue pair of this number in this process, or nullptr. Wants an access epoch, in which the
   /// answer stays valid.
   [[nodiscard]] queue_pair* find(std::uint32_t qp_num) const noexcept;
-  /// Begins to load what a request to the queue pair, if there is one, needs into the cache.
-  void expect_request(std::uint32_t qp_num) const noexcept {
-    queue_pair::prefetch_receives(
-        queue_pairs_[index_of_number(qp_num)].load(std::memory_order_relaxed));
+  /// The same without an epoch, for a prefetch: what it returns may be gone.
+  [[nodiscard]] const queue_pair* expected(std::uint32_t qp_num) const noexcept {
+    return queue_pairs_[index_of_number(qp_num)].load(std::memory_order_relaxed);
   }
-  /// The same for an answer.
-  void expect_answer(std::uint32_t qp_num) const noexcept {
-    queue_pair::prefetch_sends(
-        queue_pairs_[index_of_number(qp_num)].load(std::memory_order_relaxed));
-  }
-  [[nodiscard]] bool is_local(std::uint32_t qp_num) const noexcept {
-    return numbers_.is_local(qp_num);
-  }
-  /// How many queue pairs can exist at once.
-  [[nodiscard]] std::uint32_t max_queue_pairs() const noexcept { return numbers_.limit(); }
+  [[nodiscard]] const queue_pair_numbers& numbers() const noexcept { return numbers_; }
   [[nodiscard]] remote_path* remote() const noexcept {
     return remote_.load(std::memory_order_acquire);
   }

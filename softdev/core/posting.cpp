@@ -42,8 +42,8 @@ bool takes_sends(queue_pair_state state) {
 }  // namespace
 
 void send_posting::open() noexcept {
-  __builtin_prefetch(self_.needed_memory());
-  self_.send_lock().lock();
+  __builtin_prefetch(self_.path().needed_memory());
+  lock_.lock();
   self_.sender().begin_batch();
   batch_begin_ = self_.sender().queue().posted();
 }
@@ -146,7 +146,7 @@ void send_posting::set_destination(const datagram_destination& to) noexcept {
 
 void send_posting::submit() noexcept {
   {
-    const std::unique_lock lock(self_.send_lock(), std::adopt_lock);
+    const std::unique_lock lock(lock_, std::adopt_lock);
     const access_epoch::guard inside(self_.home().epoch());
     self_.sender().run();
   }
@@ -157,10 +157,10 @@ void send_posting::submit() noexcept {
 
 void send_posting::abort() noexcept {
   self_.sender().queue().truncate(batch_begin_);
-  self_.send_lock().unlock();
+  lock_.unlock();
 }
 
-void receive_posting::open() noexcept { self_.receive_lock().lock(); }
+void receive_posting::open() noexcept { lock_.lock(); }
 
 int receive_posting::add(std::uint64_t wr_id, sge_list sinks) noexcept {
   receive_queue& queue = self_.receiver().queue();
@@ -179,7 +179,7 @@ int receive_posting::add(std::uint64_t wr_id, sge_list sinks) noexcept {
 
 void receive_posting::close() noexcept {
   if (self_.state() == queue_pair_state::error) self_.receiver().flush();
-  self_.receive_lock().unlock();
+  lock_.unlock();
 }
 
 }  // namespace verbena::softdev

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "softdev/core/biased_lock.hpp"
 #include "softdev/core/datagram.hpp"
 #include "softdev/core/types.hpp"
 #include "softdev/core/work_queue.hpp"
@@ -18,6 +19,8 @@ class queue_pair;
 class send_posting {
  public:
   explicit send_posting(queue_pair& self) noexcept : self_(self) {}
+  /// The lock of the send side; a batch holds it.
+  [[nodiscard]] biased_lock& lock() noexcept { return lock_; }
 
   /// Opens a batch: takes the send side for this thread until `submit` or `abort`.
   void open() noexcept;
@@ -43,6 +46,7 @@ class send_posting {
  private:
   [[nodiscard]] send_entry* begin(const send_request& request, int& code) noexcept;
 
+  biased_lock lock_;
   queue_pair& self_;
   std::uint64_t batch_begin_ = 0;
 };
@@ -51,6 +55,8 @@ class send_posting {
 class receive_posting {
  public:
   explicit receive_posting(queue_pair& self) noexcept : self_(self) {}
+  /// The lock of the receive side; a batch holds it.
+  [[nodiscard]] biased_lock& lock() noexcept { return lock_; }
 
   /// Takes the receive side for a batch of `add`, until `close`.
   void open() noexcept;
@@ -59,6 +65,7 @@ class receive_posting {
   void close() noexcept;
 
  private:
+  biased_lock lock_;
   queue_pair& self_;
 };
 

@@ -74,22 +74,46 @@ struct queue_pair_options {
 [[nodiscard]] send_queue::sizes send_queue_sizes(const queue_pair_options& options) noexcept;
 [[nodiscard]] receive_queue::sizes receive_queue_sizes(const queue_pair_options& options) noexcept;
 
-/// A queue pair. Created and destroyed by the engine. The object, its send side and its queues,
-/// unless they are long, are in one block of memory: first what each request needs.
+/// Where the parts of a queue pair are: nullptr for a queue that has memory of its own.
+struct queue_pair_memory {
+  std::byte* sender = nullptr;
+  std::byte* sends = nullptr;
+  std::byte* receives = nullptr;
+  std::size_t bytes = 0;  ///< of the block
+};
+
+/// What the path to other processes keeps of a queue pair. Threads: one thread at a time changes
+/// the state, with both locks of the queue pair; the needed memory is thread-safe.
+class path_notes {
+ public:
+  /// What the path knows; nullptr if it keeps nothing.
+  [[nodiscard]] void* state() const noexcept { return state_; }
+  void set_state(void* state) noexcept { state_ = state; }
+  /// Memory that a request probably needs besides; nullptr if it is not known. Needs no lock.
+  [[nodiscard]] const void* needed_memory() const noexcept {
+    return needed_.load(std::memory_order_relaxed);
+  }
+  void note_needed_memory(const void* where) noexcept {
+    needed_.store(where, std::memory_order_relaxed);
+  }
+
+ private:
+  void* state_ = nullptr;
+  std::atomic<const void*> needed_{nullptr};
+};
+
+/// What a queue pair keeps to explain what went wrong.
+struct queue_pair_diagnosis {
+  /// Messages to this queue pair that were dropped, and messages of it that found nobody.
+  drop_log drops;
+  failure send_failure;  ///< why the last send request failed, or has no answer; with the send lock
+};
+
+/// A queue pair. Created and destroyed by the engine, in a queue_pair_block.
 ///
 /// Threads: thread-safe. Nothing after creation allocates, except errors of `modify`.
 class queue_pair {
  public:
-  /// Returns nullptr if memory is exhausted; if that is the memory of a long queue, throws
-  /// std::bad_alloc.
-  [[nodiscard]] static queue_pair* create(engine& home, std::uint32_t number,
-                                          const queue_pair_options& options);
-  static void destroy(queue_pair* which) noexcept;
-  /// Begins to load what posting sends needs into the cache, all at once: a queue pair that was not
-  /// used for a while costs one miss instead of many. `which` need not exist any more.
-  static void prefetch_sends(const queue_pair* which) noexcept;
-  /// The same for a request that comes.
-  static void prefetch_receives(const queue_pair* which) noexcept;
   queue_pair(const queue_pair&) = delete;
   queue_pair& operator=(const queue_pair&) = delete;
 
@@ -97,8 +121,6 @@ class queue_pair {
   [[nodiscard]] domain_id domain() const noexcept { return options_.domain; }
   [[nodiscard]] softdev::transport transport() const noexcept { return options_.transport; }
   [[nodiscard]] const queue_pair_options& options() const noexcept { return options_; }
-  /// Each send request completes with a completion, as with IBV_SEND_SIGNALED.
-  [[nodiscard]] bool signals_all() const noexcept { return signals_all_; }
   [[nodiscard]] queue_pair_state state() const noexcept {
     return state_.load(std::memory_order_acquire);
   }
@@ -116,8 +138,8 @@ class queue_pair {
 
   // For the engine and the paths.
   [[nodiscard]] engine& home() const noexcept { return home_; }
-  [[nodiscard]] biased_lock& send_lock() noexcept { return send_lock_; }
-  [[nodiscard]] biased_lock& receive_lock() noexcept { return receive_lock_; }
+  [[nodiscard]] biased_lock& send_lock() noexcept { return sends_.lock(); }
+  [[nodiscard]] biased_lock& receive_lock() noexcept { return receives_.lock(); }
   [[nodiscard]] requester& sender() noexcept { return *requester_; }
   [[nodiscard]] responder& receiver() noexcept { return responder_; }
   /// Valid with either lock held.
@@ -128,25 +150,9 @@ class queue_pair {
   /// A send request failed: moves to the error state, or where the transport has one, to that in
   /// which only the send side is in error (SQE).
   void fail_sends() noexcept;
-  /// Messages to this queue pair that were dropped, and messages of it that found nobody.
-  [[nodiscard]] drop_log& drops() noexcept { return drops_; }
-  /// Why the last send request failed, or has no answer. With the send lock.
-  [[nodiscard]] const failure& send_failure() const noexcept { return send_failure_; }
-  void set_send_failure(const failure& why) noexcept { send_failure_ = why; }
-  /// For the path to other processes: room for what it keeps of the queue pair, in the memory that
-  /// posting loads anyway, and where in that room or elsewhere it is; nullptr if it keeps nothing.
-  /// Changed with both locks.
-  static constexpr std::size_t path_room_bytes = 192;
-  [[nodiscard]] std::byte* path_room() noexcept { return path_room_; }
-  [[nodiscard]] void* path_state() const noexcept { return path_state_; }
-  void set_path_state(void* state) noexcept { path_state_ = state; }
-  /// Memory that a request probably needs besides; nullptr if it is not known. Needs no lock.
-  [[nodiscard]] const void* needed_memory() const noexcept {
-    return needed_memory_.load(std::memory_order_relaxed);
-  }
-  void note_needed_memory(const void* where) noexcept {
-    needed_memory_.store(where, std::memory_order_relaxed);
-  }
+  [[nodiscard]] queue_pair_diagnosis& diagnosis() noexcept { return diagnosis_; }
+  static constexpr std::size_t path_room_bytes = 192;  ///< see queue_pair_block::path_room
+  [[nodiscard]] path_notes& path() const noexcept { return path_; }
   /// Tells the observer.
   void report(queue_pair_event what) noexcept {
     if (options_.observer != nullptr) options_.observer->event(*this, what);
@@ -161,10 +167,9 @@ class queue_pair {
   void detach() noexcept;
 
  private:
-  struct parts;
-  struct hot;
+  friend class queue_pair_block;
   queue_pair(engine& home, std::uint32_t number, const queue_pair_options& options,
-             const parts& memory);
+             const queue_pair_memory& memory);
   ~queue_pair() = default;
 
   void enter(queue_pair_state next) noexcept;
@@ -177,24 +182,20 @@ class queue_pair {
   std::atomic<queue_pair_state> state_{queue_pair_state::reset};
   std::atomic<bool> retry_requested_{false};
   std::atomic<bool> failed_by_itself_{false};
-  const bool signals_all_;
-  void* path_state_ = nullptr;
-  std::atomic<const void*> needed_memory_{nullptr};
+  mutable path_notes path_;  ///< the path's, not the queue pair's
   queue_pair_attributes attributes_;
   const queue_pair_options options_;
   alignas(64) std::byte path_room_[path_room_bytes];
-  alignas(64) biased_lock send_lock_;
-  send_posting sends_;
+  alignas(64) send_posting sends_;
   struct destroyer {
     void operator()(requester* which) const noexcept { std::destroy_at(which); }
   };
   const std::unique_ptr<requester, destroyer> requester_;
-  alignas(64) biased_lock receive_lock_;
-  receive_posting receives_;
+  alignas(64) receive_posting receives_;
   responder responder_;
   // Seldom needed:
-  failure send_failure_;
-  drop_log drops_;
+  const std::size_t block_bytes_;  ///< a shared receive queue may be gone before its queue pairs
+  queue_pair_diagnosis diagnosis_;
 };
 
 }  // namespace verbena::softdev

@@ -30,7 +30,8 @@ requester::requester(queue_pair& self, const queue_pair_options& options, bool t
                      std::byte* memory)
     : self_(self),
       window_(self, send_queue_sizes(options), memory),
-      takes_followers_(takes_followers) {}
+      takes_followers_(takes_followers),
+      signals_all_(options.signal_all) {}
 
 void requester::run() noexcept {
   go_on();
@@ -132,7 +133,7 @@ requester::start_decision requester::apply(send_entry& entry, const fault_rule& 
   if (rule.effect != fault_effect::error) return start_decision::start;
   if (rule.delivered) {
     entry.status = rule.status;  // that of its completion, once it is done
-    self_.set_send_failure(why);
+    self_.diagnosis().send_failure = why;
     return start_decision::start;
   }
   end(entry, rule.status, why);
@@ -151,7 +152,7 @@ void requester::process_lost(std::uint32_t /*slot*/, const failure& /*why*/) noe
 void requester::end(send_entry& entry, completion_status status, const failure& why) noexcept {
   entry.stage = send_entry::progress::done;
   entry.status = status;
-  self_.set_send_failure(why);
+  self_.diagnosis().send_failure = why;
   closed_ = true;
   if (window_.has_next() && &entry == &window_.next()) window_.submit_next();
 }
@@ -163,10 +164,10 @@ void requester::retire() noexcept {
     if (entry.stage != send_entry::progress::done) return;
     window_.retire_next();
     if (entry.status == completion_status::success) {
-      window_.complete(index, index + 1);
+      complete(index, index + 1);
       continue;
     }
-    window_.complete_failed(index, index + 1, entry.status, self_.send_failure());
+    window_.complete_failed(index, index + 1, entry.status, self_.diagnosis().send_failure);
     self_.fail_sends();
     return;
   }

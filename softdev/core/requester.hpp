@@ -116,6 +116,11 @@ class requester {
   void end(send_entry& entry, completion_status status, const failure& why) noexcept;
   /// Completes in order what is done.
   void retire() noexcept;
+  /// Completes a request that succeeded, if it is signaled; `released` as for send_window.
+  void complete(std::uint64_t index, std::uint64_t released) noexcept {
+    if (signals_all_ || window_.at(index).request.flags.contains(send_flag::signaled))
+      window_.complete(index, released);
+  }
   /// Lets requests start again after a failure that is forgotten.
   void reopen() noexcept { closed_ = false; }
   void step_psn() noexcept { next_psn_ = (next_psn_ + 1) & psn_mask; }
@@ -152,6 +157,7 @@ class requester {
   send_window window_;
   send_faults faults_;
   const bool takes_followers_;
+  const bool signals_all_;
 };
 
 template <class MayStart, class Start>

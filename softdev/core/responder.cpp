@@ -68,7 +68,7 @@ void responder::keep() noexcept {
 
 /// No answer; where nobody waits for one, the message counts as dropped.
 response responder::silence(const failure& why) const noexcept {
-  if (!rules().acknowledged) self_.drops().note(why);
+  if (!rules().acknowledged) self_.diagnosis().drops.note(why);
   return {.outcome = verdict::no_answer, .why = why};
 }
 

@@ -91,9 +91,7 @@ failure send_window::name_local(std::uint64_t index, const failure& why) noexcep
 }
 
 void send_window::complete(std::uint64_t index, std::uint64_t released) noexcept {
-  const send_entry& entry = queue_.at(index);
-  if (self_.signals_all() || entry.request.flags.contains(send_flag::signaled))
-    push(index, released, completion_status::success, reason::none);
+  push(index, released, completion_status::success, reason::none);
 }
 
 void send_window::complete_failed(std::uint64_t index, std::uint64_t released,

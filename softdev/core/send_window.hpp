@@ -68,7 +68,7 @@ class send_window {
   /// Replaces the address of a piece that is not accessible by its scatter/gather element.
   [[nodiscard]] failure name_local(std::uint64_t index, const failure& why) noexcept;
 
-  /// Completes a request that succeeded, if it is signaled. `released` is the first entry that is
+  /// Completes a request that succeeded. `released` is the first entry that is
   /// still needed when the completion has been polled.
   void complete(std::uint64_t index, std::uint64_t released) noexcept;
   /// Completes a request that failed, and records `why`.

@@ -226,9 +226,9 @@ std::uint8_t execute_following(queue_pair& sender, target& on, std::uint64_t byt
 
 }  // namespace
 
-bool direct_access::execute(queue_pair& sender, peer& at, const message& what,
-                            std::span<const segment> local, bool earlier_done,
+bool direct_access::execute(queue_pair& sender, peer& at, const direct_request& request,
                             response& out) noexcept {
+  const auto& [what, local, earlier_done] = request;
   if (consumes_receive(what.opcode)) return false;
   const bool may_wait = rules_of(what.transport).acknowledged && what.length >= min_waiting_bytes;
   if (!earlier_done && !may_wait) return false;

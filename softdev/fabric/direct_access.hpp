@@ -15,16 +15,21 @@ namespace verbena::softdev {
 
 class queue_pair;
 
+/// A request that may be executed by its requester.
+struct direct_request {
+  const message& what;
+  std::span<const segment> local;  ///< payload of a write, or sinks of a read or atomic
+  bool earlier_done;               ///< see remote_path::submit
+};
+
 /// Threads: thread-safe. Does not allocate.
 class direct_access {
  public:
   /// Executes a request of `sender` in the process `at`, and requests that follow it. `out` becomes
   /// `done`; or `blocked` if it could be executed, but an earlier request of the queue pair is not
   /// answered yet and the payload is long: then try again after that answer. Returns false if the
-  /// request has to be sent to the responder. `local` is the payload of a write, or the sinks of a
-  /// read or atomic. Wants the send lock of `sender`.
-  [[nodiscard]] bool execute(queue_pair& sender, peer& at, const message& what,
-                             std::span<const segment> local, bool earlier_done,
+  /// request has to be sent to the responder. Wants the send lock of `sender`.
+  [[nodiscard]] bool execute(queue_pair& sender, peer& at, const direct_request& request,
                              response& out) noexcept;
 
   /// Requests executed in mapped memory; approximate if several threads post.

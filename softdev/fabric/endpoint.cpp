@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/queue_pair_block.hpp"
 #include "softdev/core/route.hpp"
 #include "softdev/core/transport/rules.hpp"
 #include "softdev/fabric/published_views.hpp"
@@ -54,7 +55,7 @@ response fabric_endpoint::submit_to_paired(queue_pair& sender, connection& by, c
                                            bool earlier_done) noexcept {
   response out;
   if (ring_sender::has_begun(by, what) ||
-      !state_.direct.execute(sender, *by.to, what, local, earlier_done, out))
+      !state_.direct.execute(sender, *by.to, {what, local, earlier_done}, out))
     ring_.send(sender, by, what, local, out);
   return out;
 }
@@ -83,15 +84,15 @@ void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
 namespace {
 
 connection& make_connection(queue_pair& which) {
-  auto* const made = new (which.path_room()) connection;
-  which.set_path_state(made);
+  auto* const made = new (queue_pair_block::path_room(which)) connection;
+  which.path().set_state(made);
   return *made;
 }
 
 /// Requests look at the line of their destination.
 void note_needed_memory(queue_pair& which, const connection& by, std::uint32_t destination) {
   if (by.to->state() == peer_state::paired)
-    which.note_needed_memory(&by.to->segment().line(destination));
+    which.path().note_needed_memory(&by.to->segment().line(destination));
 }
 
 }  // namespace
@@ -103,7 +104,8 @@ void fabric_endpoint::prepare(queue_pair& which, const queue_pair_attributes& ne
     auto told = std::make_unique<std::bitset<slot_count>>();
     make_connection(which).group.told = std::move(told);
     state_.addressed.insert(endpoint_state::index_of(which));
-  } else if (next.destination_is_this_host && !state_.home.is_local(next.destination_qpn)) {
+  } else if (next.destination_is_this_host &&
+             !state_.home.numbers().is_local(next.destination_qpn)) {
     const std::uint32_t slot = slot_of_number(next.destination_qpn);
     // Before the pairing begins, so that its events find the queue pair.
     state_.connected.insert(slot, endpoint_state::index_of(which));
@@ -124,8 +126,8 @@ void fabric_endpoint::changed(queue_pair& which, bool gone) noexcept {
     state_.connected.erase(endpoint_state::index_of(which));
     state_.addressed.erase(endpoint_state::index_of(which));
     state_.waiting.erase(endpoint_state::index_of(which));
-    which.set_path_state(nullptr);
-    which.note_needed_memory(nullptr);
+    which.path().set_state(nullptr);
+    which.path().note_needed_memory(nullptr);
     std::destroy_at(mine);
   }
   if (gone) {

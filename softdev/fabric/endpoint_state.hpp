@@ -45,7 +45,7 @@ struct endpoint_state {
   }
   /// Of an own queue pair; nullptr if it has none.
   [[nodiscard]] static connection* connection_of(const queue_pair& which) noexcept {
-    return static_cast<connection*>(which.path_state());
+    return static_cast<connection*>(which.path().state());
   }
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
     return home.find(number_at(neighbours.slot(), index));

@@ -52,9 +52,10 @@ group_sender::told group_sender::tell_member(queue_pair& sender, peer& to, const
                                              std::span<const segment> local,
                                              const std::byte*& bad) noexcept {
   if (request_bytes(what.transport, what.opcode) + what.length > to.max_record()) {
-    sender.drops().note({.why = reason::message_too_long,
-                         .length = what.length,
-                         .limit = to.max_record() - request_bytes(what.transport, what.opcode)});
+    sender.diagnosis().drops.note(
+        {.why = reason::message_too_long,
+         .length = what.length,
+         .limit = to.max_record() - request_bytes(what.transport, what.opcode)});
     return told::dropped;
   }
   pushed all = push_to_member(to, what, local, bad);
@@ -76,7 +77,7 @@ group_sender::told group_sender::tell_member(queue_pair& sender, peer& to, const
     state_.home.schedule(sender, since + group_patience);
     return told::waits;
   }
-  sender.drops().note(
+  sender.diagnosis().drops.note(
       {.why = reason::path_full, .length = group_patience, .detail = first_number_of(to.slot())});
   return told::dropped;
 }

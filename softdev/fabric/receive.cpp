@@ -72,7 +72,7 @@ handled record_receiver::receive_request(peer& from, std::span<const std::byte> 
   queue_pair* target = state_.home.find(what.destination_qpn);
   const auto silence = [&](reason why, std::uint32_t extra) {
     if (!acknowledged)
-      (target != nullptr ? target->drops() : state_.home.drops())
+      (target != nullptr ? target->diagnosis().drops : state_.home.drops())
           .note({.why = why, .detail = what.destination_qpn, .extra = extra});
     state_.answer(from, what,
                   {.outcome = verdict::no_answer,

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <span>
 
+#include "softdev/core/queue_pair_block.hpp"
 #include "softdev/fabric/answer_reads.hpp"
 #include "softdev/fabric/endpoint_state.hpp"
 #include "softdev/fabric/receive_parts.hpp"
@@ -25,9 +26,9 @@ class record_receiver {
   /// Begins to load what a record that comes soon needs. Its first word is a queue pair number.
   void expect(const ring_consumer::hint& next) const noexcept {
     if (next.type == records::request)
-      state_.home.expect_request(next.word);
+      queue_pair_block::prefetch_receives(state_.home.expected(next.word));
     else if (next.type == records::answer)
-      state_.home.expect_answer(next.word);
+      queue_pair_block::prefetch_sends(state_.home.expected(next.word));
   }
   /// Goes on with answers that wait for room.
   void run_answers() noexcept { reads_.run(); }

@@ -56,7 +56,7 @@ response part_sender::send(queue_pair& sender, connection& by, const message& wh
   state_.successes.flush();
   constexpr bool earlier_done = true;  // requests over SRD have no order
   response out;
-  if (state_.direct.execute(sender, to, what, local, earlier_done, out)) return out;
+  if (state_.direct.execute(sender, to, {what, local, earlier_done}, out)) return out;
   out = push(sender, to, what, local);
   if (out.outcome == verdict::pending && consumes_receive(what.opcode))
     signal_receiver(to, by, what.destination_qpn, what.solicited);

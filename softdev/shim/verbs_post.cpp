@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "softdev/core/queue_pair_block.hpp"
 #include "softdev/core/transport/rules.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/operations.hpp"
@@ -42,7 +43,7 @@ namespace {
 template <int (*Check)(const qp_object&, const ibv_send_wr&)>
 int post(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
   qp_object& object = object_of(qp);
-  queue_pair::prefetch_sends(object.core);
+  queue_pair_block::prefetch_sends(object.core);
   if (!object.context_of->host->usable()) {
     *bad_request = request;
     return ENODEV;

@@ -134,7 +134,7 @@ void entered(qp_object& object, ibv_qp_state state) {
   object.qp_base.state = state;
   host& home = *object.context_of->host;
   const bool from_elsewhere = !rules_of(object.core->transport()).connected ||
-                              !home.core().is_local(object.core->query().destination_qpn);
+                              !home.core().numbers().is_local(object.core->query().destination_qpn);
   if (state == IBV_QPS_RTR && from_elsewhere) {
     add_receiver(object);
     home.progress();  // begins to pair with the peer's process

@@ -42,7 +42,7 @@ void look_like_efa(ibv_device_attr& attr) {
 
 ibv_device_attr device_attributes(host& home) {
   ibv_device_attr attr{};
-  const std::uint32_t max_queue_pairs = home.core().max_queue_pairs();
+  const std::uint32_t max_queue_pairs = home.core().numbers().limit();
   std::strncpy(attr.fw_ver, VERBENA_VERSION, sizeof attr.fw_ver - 1);
   std::memcpy(&attr.node_guid, process_persona().node_guid.data(), sizeof attr.node_guid);
   attr.sys_image_guid = attr.node_guid;

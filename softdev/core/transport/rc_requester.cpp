@@ -38,7 +38,7 @@ bool rc_requester::wake_up() noexcept {
     ++answer_retries_;
     return true;
   }
-  failure why = self().send_failure();
+  failure why = self().diagnosis().send_failure;
   why.length = acknowledgement_timeout(self().attributes().timeout);
   why.limit = answer_retries_;
   end(window().next(), completion_status::retry_exceeded, why);
@@ -138,7 +138,7 @@ void rc_requester::wait_for_receiver(send_entry& entry, const response& what) no
 }
 
 void rc_requester::wait_for_answer(const failure& why) noexcept {
-  self().set_send_failure(why);
+  self().diagnosis().send_failure = why;
   const std::uint8_t code = self().attributes().timeout;
   waiting_ = wait::answer;
   wait_until(self().home().now() + (code == 0 ? patient_retry : acknowledgement_timeout(code)));

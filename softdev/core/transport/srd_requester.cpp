@@ -199,7 +199,7 @@ requester::start_decision srd_requester::apply(send_entry& entry, const fault_ru
 void srd_requester::finish(std::uint64_t index) noexcept {
   window().at(index).stage = send_entry::progress::completed;
   window().skip_completed();
-  window().complete(index, window().retired());
+  complete(index, window().retired());
 }
 
 void srd_requester::fail(std::uint64_t index, completion_status status,

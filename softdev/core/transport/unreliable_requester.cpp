@@ -109,7 +109,7 @@ bool unreliable_requester::settle(send_entry& entry, const outgoing_request& out
     why = {.why = reason::path_full, .length = patience, .detail = out.what.destination_qpn};
   }
   patience_ = never;
-  if (why.why != reason::none) self().drops().note(why);
+  if (why.why != reason::none) self().diagnosis().drops.note(why);
   entry.stage = entry.settled;
   step_psn();
   window().submit_next();

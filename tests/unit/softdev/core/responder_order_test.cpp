@@ -123,7 +123,7 @@ TEST_F(two_faults, write_with_wrong_rkey_over_uc_consumes_no_receive) {
                   .remote_key = unknown_key},
                  {source.slice(0, 8)}),
             0);
-  EXPECT_EQ(d.qp->drops().count(reason::remote_key_unknown), 1U);
+  EXPECT_EQ(d.qp->diagnosis().drops.count(reason::remote_key_unknown), 1U);
   EXPECT_TRUE(d.received->empty());
   ASSERT_EQ(post(*c.qp, {.flags = signaled}, {source.slice(0, 8)}), 0);
   EXPECT_EQ(only(*d.received).status, completion_status::success);

@@ -176,7 +176,7 @@ TEST_F(shared_semantics, message_longer_than_a_shared_receive_is_dropped_over_uc
   const completion got = only(*b.received);
   EXPECT_EQ(got.wr_id, 1U);
   EXPECT_EQ(got.byte_count, 8U);
-  EXPECT_EQ(b.qp->drops().count(reason::receive_too_short), 1U);
+  EXPECT_EQ(b.qp->diagnosis().drops.count(reason::receive_too_short), 1U);
 }
 
 }  // namespace

@@ -63,17 +63,17 @@ TEST_F(unreliable, connected_messages_and_writes_arrive) {
   EXPECT_EQ(got.byte_count, 500U);
   EXPECT_TRUE(target.holds(1, 6000, 500, 0) && target.holds(2, 6500, 100, 6500));
   EXPECT_EQ(events_of(queue_pair_event::communication_established), 0U);
-  EXPECT_EQ(b.qp->drops().count(), 0U);
+  EXPECT_EQ(b.qp->diagnosis().drops.count(), 0U);
   for (const opcode op : {opcode::rdma_read, opcode::compare_swap, opcode::fetch_add})
     EXPECT_EQ(post(*a.qp, {.opcode = op}, {source.slice(0, 8)}), EINVAL);
 }
 
 TEST_F(unreliable, request_refused_by_the_peer_is_dropped_and_sender_succeeds) {
   const auto try_with = [&](const send_request& request, std::size_t bytes, reason why) {
-    const std::uint64_t before = b.qp->drops().count(why);
+    const std::uint64_t before = b.qp->diagnosis().drops.count(why);
     EXPECT_EQ(post(*a.qp, request, {source.slice(0, bytes)}), 0);
     EXPECT_EQ(sent(a), completion_status::success);
-    EXPECT_EQ(b.qp->drops().count(why), before + 1) << static_cast<int>(why);
+    EXPECT_EQ(b.qp->diagnosis().drops.count(why), before + 1) << static_cast<int>(why);
   };
   const send_request send{.opcode = opcode::send, .flags = signaled};
   send_request write{.opcode = opcode::rdma_write,
@@ -117,15 +117,15 @@ TEST_F(unreliable, request_to_missing_peer_succeeds) {
   const send_request send{.opcode = opcode::send, .flags = signaled};
   ASSERT_EQ(post(*lonely.qp, send, {source.slice(0, 8)}), 0);
   EXPECT_EQ(sent(lonely), completion_status::success);
-  EXPECT_EQ(c.qp->drops().count(reason::transport_mismatch), 1U);
+  EXPECT_EQ(c.qp->diagnosis().drops.count(reason::transport_mismatch), 1U);
   datagram_destination where = to(*d.qp);
   where.qpn = unused_number();
   ASSERT_EQ(post_to(*c.qp, send, where, {source.slice(0, 8)}), 0);
   where.qpn = 0x00'4005;  // a number of another process without a path
   ASSERT_EQ(post_to(*c.qp, send, where, {source.slice(0, 8)}), 0);
   EXPECT_EQ(drain(*c.sent).size(), 2U);
-  EXPECT_EQ(c.qp->drops().count(reason::peer_unknown), 1U);
-  EXPECT_EQ(c.qp->drops().count(reason::peer_unreachable), 1U);
+  EXPECT_EQ(c.qp->diagnosis().drops.count(reason::peer_unknown), 1U);
+  EXPECT_EQ(c.qp->diagnosis().drops.count(reason::peer_unreachable), 1U);
   // A reliable request to an unreliable queue pair is not acknowledged.
   end_point& reliable = make();
   connect(*reliable.qp, connection_to(b.qp->number()));
@@ -181,7 +181,7 @@ TEST_F(unreliable, datagram_without_qkey_receive_or_room_is_dropped) {
   const auto try_with = [&](std::uint32_t qkey, std::size_t bytes, reason why) {
     ASSERT_EQ(post_to(*c.qp, send, to(*d.qp, qkey), {source.slice(0, bytes)}), 0);
     EXPECT_EQ(sent(c), completion_status::success);
-    EXPECT_EQ(d.qp->drops().count(why), 1U) << static_cast<int>(why);
+    EXPECT_EQ(d.qp->diagnosis().drops.count(why), 1U) << static_cast<int>(why);
   };
   try_with(0x1234, 8, reason::receiver_not_ready);
   ASSERT_EQ(post_receive(*d.qp, 7, {target.slice(0, 50)}), 0);
@@ -243,11 +243,11 @@ TEST_F(unreliable, multicast_reaches_every_ready_member_including_the_sender) {
   for (const std::uint8_t number : {1, 3})
     ASSERT_EQ(post_to(*c.qp, send, to_group(number), {source.slice(0, 8)}), 0);
   EXPECT_EQ(drain(*c.sent).size(), 2U);
-  EXPECT_EQ(d.qp->drops().count(reason::receiver_not_ready), 1U);
+  EXPECT_EQ(d.qp->diagnosis().drops.count(reason::receiver_not_ready), 1U);
   EXPECT_EQ(drain(*c.received).size(), 0U);
   // Each receiver checks the Q_Key.
   ASSERT_EQ(post_to(*c.qp, send, to_group(1, 0x77), {source.slice(0, 8)}), 0);
-  EXPECT_EQ(d.qp->drops().count(reason::qkey_mismatch), 1U);
+  EXPECT_EQ(d.qp->diagnosis().drops.count(reason::qkey_mismatch), 1U);
   EXPECT_EQ(groups.detach(group_number(1), d.qp->number()), change::group);
   EXPECT_TRUE(groups.has(e.qp->number()));
   EXPECT_FALSE(groups.has(d.qp->number()));
@@ -301,10 +301,10 @@ TEST_F(unreliable, datagram_beyond_the_mtu_succeeds_and_is_not_sent) {
   const send_request send{.wr_id = 3, .opcode = opcode::send, .flags = signaled};
   ASSERT_EQ(post_to(*c.qp, send, to(*d.qp), {source.slice(0, 4097)}), 0);
   EXPECT_EQ(sent(c), completion_status::success);
-  EXPECT_EQ(c.qp->drops().count(reason::message_too_long), 1U);
+  EXPECT_EQ(c.qp->diagnosis().drops.count(reason::message_too_long), 1U);
   EXPECT_EQ(c.qp->state(), queue_pair_state::rts);
   EXPECT_TRUE(d.received->empty());
-  EXPECT_EQ(d.qp->drops().count(), 0U);
+  EXPECT_EQ(d.qp->diagnosis().drops.count(), 0U);
   char text[512];
   ASSERT_LT(home->explain(c.qp->number(), 0, 0, text, sizeof text), sizeof text);
   EXPECT_NE(std::string(text).find("the message has 4097 bytes; the maximum is 4096"),

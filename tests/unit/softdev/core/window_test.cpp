@@ -366,7 +366,7 @@ TEST_F(window, unacknowledged_message_waits_up_to_a_second_for_room) {
   path.next = {};
   run_for(2'000'000);
   EXPECT_EQ(drain(*sender.sent).size(), 2U);
-  EXPECT_EQ(sender.qp->drops().count(), 0U);
+  EXPECT_EQ(sender.qp->diagnosis().drops.count(), 0U);
   path.next = {.outcome = verdict::blocked};
   post_ids(3);
   post_ids(4);
@@ -374,11 +374,11 @@ TEST_F(window, unacknowledged_message_waits_up_to_a_second_for_room) {
   EXPECT_EQ(only(*sender.sent).wr_id, 3U);
   run_for(1'000'000'000);
   EXPECT_EQ(only(*sender.sent).status, completion_status::success);
-  EXPECT_EQ(sender.qp->drops().count(reason::path_full), 2U);
+  EXPECT_EQ(sender.qp->diagnosis().drops.count(reason::path_full), 2U);
   path.next = {.outcome = verdict::peer_gone, .why = {.why = reason::peer_gone}};
   post_ids(5);
   EXPECT_EQ(only(*sender.sent).status, completion_status::success);
-  EXPECT_EQ(sender.qp->drops().count(reason::peer_gone), 1U);
+  EXPECT_EQ(sender.qp->diagnosis().drops.count(reason::peer_gone), 1U);
 }
 
 }  // namespace

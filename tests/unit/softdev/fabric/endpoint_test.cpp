@@ -81,7 +81,7 @@ TEST_P(routes, read_fetches_bytes) {
   EXPECT_EQ(executed(), 1U);
 }
 
-// What the path executes itself it executes as a list: here words, each twice, and a read of them.
+// The path executes requests in mapped memory as a list: words, each twice, and a read of them.
 TEST_P(routes, list_of_requests_is_executed_in_order) {
   constexpr std::size_t words = 6;
   for (std::size_t i = 0; i < 2 * words; ++i) source.set_word(i, 100 + i);

@@ -136,7 +136,7 @@ TEST_F(groups, blocked_member_delays_the_other_members_once) {
     devices[2]->turn();
     got += arrived(2);
   };
-  while (ends[0]->qp->drops().count(reason::path_full) == 0) {
+  while (ends[0]->qp->diagnosis().drops.count(reason::path_full) == 0) {
     ASSERT_LT(posted, 5000);
     send(5, 4096);
     ++posted;

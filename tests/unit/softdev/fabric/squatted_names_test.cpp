@@ -65,9 +65,9 @@ TEST(slots, processes_in_small_slots_transfer_and_have_1008_queue_pairs) {
       EXPECT_GE(slot, large_slots);
       exchange(pair);
       engine& core = *pair.left.core;
-      EXPECT_EQ(core.max_queue_pairs(), 1008U);
+      EXPECT_EQ(core.numbers().limit(), 1008U);
       std::set<std::uint32_t> numbers;
-      for (std::uint32_t i = 1; i < core.max_queue_pairs(); ++i)
+      for (std::uint32_t i = 1; i < core.numbers().limit(); ++i)
         numbers.insert(pair.left.make({.completions = 1}).qp->number());
       EXPECT_EQ(numbers.size(), 1007U);
       for (const std::uint32_t number : numbers) EXPECT_EQ(slot_of_number(number), slot);

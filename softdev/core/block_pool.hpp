@@ -27,7 +27,8 @@ class block_pool {
 
 /// Base of classes whose objects are in the pool. They are aligned to a cache line at most.
 template <class Object>
-struct pooled {
+class pooled {
+ public:
   static void* operator new(std::size_t bytes) {
     void* const block = block_pool::allocate(bytes);
     if (block == nullptr) throw std::bad_alloc();
@@ -39,6 +40,10 @@ struct pooled {
   static void operator delete(void* block, std::size_t bytes) noexcept {
     block_pool::release(block, bytes);
   }
+
+ private:
+  friend Object;
+  pooled() = default;
 };
 
 }  // namespace verbena::softdev

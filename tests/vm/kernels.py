@@ -61,6 +61,16 @@ def cache_folder():
     return pathlib.Path(caches) / "verbena" / "vm" if caches.startswith("/") else ROOT / "build" / "vm-cache"
 
 
+def make_private(cache):
+    """Creates the folder `verbena` in the user's cache folder so that only the user has access.
+
+    soft0 keeps names in it, and refuses a folder to which other users have access."""
+    if cache.parent.name == "verbena" and not os.environ.get("VERBENA_VM_CACHE"):
+        with contextlib.suppress(OSError):  # another user may own it
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            cache.parent.chmod(0o700)
+
+
 def say(text):
     print(f"vm: {text}", file=sys.stderr, flush=True)
 
@@ -224,6 +234,7 @@ def prepare(series, siw, refresh=False):
 
     A complete cache is only read. Another user may own it."""
     cache = cache_folder()
+    make_private(cache)
     kernel = cached(series, cache)
     if kernel and not refresh and (not siw or kernel.has_siw()):
         return kernel

@@ -9,14 +9,14 @@
 #include <mutex>
 #include <new>
 
+#include "softdev/core/cache_line.hpp"
 #include "verbena/base/sanitizers.hpp"
 
 namespace verbena::softdev {
 namespace {
 
-constexpr std::size_t line = 64;
 constexpr std::size_t slab_bytes = std::size_t{2} << 20U;
-constexpr std::size_t most_lines = block_pool::most_bytes / line;
+constexpr std::size_t most_lines = block_pool::most_bytes / cache_line;
 
 /// A block that is free.
 struct free_block {
@@ -25,19 +25,19 @@ struct free_block {
 
 /// The first line of a slab; its blocks follow. Slabs with free blocks are in the list of their
 /// size.
-struct alignas(line) slab {
+struct alignas(cache_line) slab {
   slab* next = nullptr;
   slab* previous = nullptr;
-  free_block* free = nullptr;      ///< blocks that were used before
-  std::uint32_t untouched = line;  ///< offset of the first block that never was
-  std::uint32_t used = 0;          ///< blocks
+  free_block* free = nullptr;            ///< blocks that were used before
+  std::uint32_t untouched = cache_line;  ///< offset of the first block that never was
+  std::uint32_t used = 0;                ///< blocks
   std::uint32_t block_bytes = 0;
 
   [[nodiscard]] bool full() const noexcept {
     return free == nullptr && untouched + block_bytes > slab_bytes;
   }
 };
-static_assert(sizeof(slab) == line);
+static_assert(sizeof(slab) == cache_line);
 
 struct size_class {
   slab* with_room = nullptr;
@@ -54,7 +54,9 @@ constinit std::array<size_class, most_lines + 1> classes;
     ::pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
 
 /// An odd number of lines: equal parts of the blocks are then spread over all sets of a cache.
-std::size_t lines_of(std::size_t bytes) noexcept { return ((bytes + line - 1) / line) | 1U; }
+std::size_t lines_of(std::size_t bytes) noexcept {
+  return ((bytes + cache_line - 1) / cache_line) | 1U;
+}
 
 void link(size_class& to, slab& which) noexcept {
   which.previous = nullptr;
@@ -87,7 +89,7 @@ void* take(std::size_t lines) noexcept {
   if (sizes.with_room == nullptr) {
     slab* const made = map_slab(sizes.slabs > 0);
     if (made == nullptr) return nullptr;
-    made->block_bytes = static_cast<std::uint32_t>(lines * line);
+    made->block_bytes = static_cast<std::uint32_t>(lines * cache_line);
     ++sizes.slabs;
     link(sizes, *made);
   }
@@ -127,13 +129,13 @@ constexpr bool has_slabs = true;
 }  // namespace
 
 void* block_pool::allocate(std::size_t bytes) noexcept {
-  if (has_slabs && bytes <= most_bytes - line) return take(lines_of(bytes));
-  return ::operator new(bytes, std::align_val_t{line}, std::nothrow);
+  if (has_slabs && bytes <= most_bytes - cache_line) return take(lines_of(bytes));
+  return ::operator new(bytes, std::align_val_t{cache_line}, std::nothrow);
 }
 
 void block_pool::release(void* block, std::size_t bytes) noexcept {
-  if (has_slabs && bytes <= most_bytes - line) return give_back(block, lines_of(bytes));
-  ::operator delete(block, std::align_val_t{line});
+  if (has_slabs && bytes <= most_bytes - cache_line) return give_back(block, lines_of(bytes));
+  ::operator delete(block, std::align_val_t{cache_line});
 }
 
 }  // namespace verbena::softdev

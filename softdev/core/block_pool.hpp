@@ -27,8 +27,7 @@ class block_pool {
 
 /// Base of classes whose objects are in the pool. They are aligned to a cache line at most.
 template <class Object>
-class pooled {
- public:
+struct pooled {  // NOLINT(bugprone-crtp-constructor-accessibility): for aggregates, too
   static void* operator new(std::size_t bytes) {
     void* const block = block_pool::allocate(bytes);
     if (block == nullptr) throw std::bad_alloc();
@@ -40,10 +39,6 @@ class pooled {
   static void operator delete(void* block, std::size_t bytes) noexcept {
     block_pool::release(block, bytes);
   }
-
- private:
-  friend Object;
-  pooled() = default;
 };
 
 }  // namespace verbena::softdev

@@ -4,20 +4,12 @@
 #include <new>
 
 #include "softdev/core/block_pool.hpp"
+#include "softdev/core/cache_line.hpp"
 #include "softdev/core/shared_receive_queue.hpp"
 #include "softdev/core/transport/make_requester.hpp"
 #include "softdev/core/transport/request_extra.hpp"
 
 namespace verbena::softdev {
-
-namespace {
-
-constexpr std::size_t line = 64;
-constexpr std::size_t in_lines(std::size_t bytes) noexcept {
-  return (bytes + line - 1) / line * line;
-}
-
-}  // namespace
 
 send_queue::sizes send_queue_sizes(const queue_pair_options& options) noexcept {
   return {.wr_count = options.capabilities.max_send_wr,
@@ -38,13 +30,13 @@ namespace {
 /// Where the parts of a queue pair are in its block. Long queues have memory of their own.
 struct parts {
   explicit parts(const queue_pair_options& options) noexcept
-      : sends_at(sender_at + in_lines(requester_bytes(options.transport))),
+      : sends_at(sender_at + in_cache_lines(requester_bytes(options.transport))),
         send_bytes(send_queue::bytes_of(send_queue_sizes(options))),
         receive_bytes(receive_queue::bytes_of(receive_queue_sizes(options))),
         has_queues(sends_at + send_bytes + receive_bytes <= longest) {}
 
   static constexpr std::size_t longest = 16384;
-  static constexpr std::size_t sender_at = in_lines(sizeof(queue_pair));
+  static constexpr std::size_t sender_at = in_cache_lines(sizeof(queue_pair));
   std::size_t sends_at;
   std::size_t send_bytes;
   std::size_t receive_bytes;
@@ -67,7 +59,7 @@ struct parts {
 void prefetch(const queue_pair* which, std::size_t offset, std::size_t count) noexcept {
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(which) + offset;
   for (std::size_t i = 0; i < count; ++i)
-    __builtin_prefetch(reinterpret_cast<const void*>(begin + i * line));
+    __builtin_prefetch(reinterpret_cast<const void*>(begin + i * cache_line));
 }
 
 }  // namespace
@@ -75,9 +67,9 @@ void prefetch(const queue_pair* which, std::size_t offset, std::size_t count) no
 /// Where in a queue pair its hot parts are.
 struct queue_pair_block::hot {
   static constexpr std::size_t common = 0;
-  static constexpr std::size_t path = 3 * line;
-  static constexpr std::size_t sends = 6 * line;
-  static constexpr std::size_t receives = 7 * line;
+  static constexpr std::size_t path = 3 * cache_line;
+  static constexpr std::size_t sends = 6 * cache_line;
+  static constexpr std::size_t receives = 7 * cache_line;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
   static_assert(offsetof(queue_pair, path_room_) == path && offsetof(queue_pair, sends_) == sends &&

@@ -5,9 +5,10 @@
 #include <bit>
 #include <limits>
 
+#include "softdev/core/cache_line.hpp"
+
 namespace verbena::softdev {
 namespace {
-constexpr std::size_t line = 64;
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -24,7 +25,7 @@ std::size_t work_queue<Entry>::extra_offset_of(const sizes& of) noexcept {
 }
 template <class Entry>
 std::size_t work_queue<Entry>::stride_of(const sizes& of) noexcept {
-  return round_up(extra_offset_of(of) + of.extra_bytes, line);
+  return round_up(extra_offset_of(of) + of.extra_bytes, cache_line);
 }
 template <class Entry>
 std::size_t work_queue<Entry>::places_of(const sizes& of) noexcept {
@@ -46,13 +47,13 @@ work_queue<Entry>::work_queue(const sizes& of, std::byte* memory)
       max_sges_(narrow(of.max_sges)) {
   static_assert(std::is_trivially_destructible_v<Entry> && sizeof(Entry) % alignof(sge) == 0);
   if (memory_ != nullptr) return;
-  memory_ = static_cast<std::byte*>(::operator new(bytes_of(of), std::align_val_t{line}));
+  memory_ = static_cast<std::byte*>(::operator new(bytes_of(of), std::align_val_t{cache_line}));
   allocated_ = true;
 }
 
 template <class Entry>
 work_queue<Entry>::~work_queue() {
-  if (allocated_) ::operator delete(memory_, std::align_val_t{line});
+  if (allocated_) ::operator delete(memory_, std::align_val_t{cache_line});
 }
 
 template class work_queue<send_entry>;

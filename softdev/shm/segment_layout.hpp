@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "softdev/core/cache_line.hpp"
 #include "softdev/core/process_slot.hpp"
 
 namespace verbena::softdev {
@@ -35,7 +36,6 @@ inline constexpr std::uint32_t group_entries = 128;
 inline constexpr std::uint32_t region_window = 16;
 /// Threads of one process that may be inside active sections towards one peer at once.
 inline constexpr std::uint32_t lane_count = 64;
-inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t segment_page = 4096;
 
 using shared_u32 = std::atomic<std::uint32_t>;

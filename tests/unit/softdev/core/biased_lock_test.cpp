@@ -68,6 +68,7 @@ TEST(biased_lock, other_threads_become_owners_in_turn) {
   std::atomic<int> turn = 0;
   std::atomic<bool> done = false;
   std::vector<std::thread> threads;  // that live at the same time, so that they differ
+  threads.reserve(turns);
   for (int own = 0; own < turns; ++own) {
     threads.emplace_back([&, own] {
       while (turn != own) std::this_thread::yield();

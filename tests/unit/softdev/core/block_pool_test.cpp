@@ -86,8 +86,10 @@ TEST(block_pool, blocks_after_release_in_any_order_do_not_overlap) {
 }
 
 TEST(block_pool, blocks_of_threads_do_not_overlap) {
+  constexpr std::size_t count = 4;
   std::vector<std::jthread> threads;
-  for (int i = 0; i < 4; ++i)
+  threads.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
     threads.emplace_back([] {
       blocks mine(3000);
       for (int round = 0; round < 20; ++round) {

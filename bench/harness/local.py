@@ -73,7 +73,7 @@ def registration(label: str, kind: str, size: int) -> Group:
 
 def one_process(operation: str) -> Group:
     return Group(f"{operation} 8 B one process", ("soft0", operation), "ns",
-                 (Peer(f"null provider, {operation}", at_most(15.0), at_most(30.0)),),
+                 (Peer(f"null, {operation}", at_most(15.0), at_most(30.0)),),
                  "same_process")  # fmt: skip
 
 
@@ -145,8 +145,8 @@ def peer_programs(folder: pathlib.Path) -> dict[str, Callable[[], float]]:
         "eventfd": lambda: last_number(limits, "eventfd"),
         "writev": lambda: last_number(limits, "writev"),
         "AF_UNIX": lambda: last_number(limits, "unix_descriptor"),
-        "null provider, write": lambda: last_number(same_process, "null", "write"),
-        "null provider, send": lambda: last_number(same_process, "null", "send"),
+        "null, write": lambda: last_number(same_process, "null", "write"),
+        "null, send": lambda: last_number(same_process, "null", "send"),
         "TCP": lambda: last_number(limits, "tcp_latency"),
         "TCP asleep": lambda: last_number(limits, "tcp_sleeping"),
         "WRITE, 64 KiB": lambda: last_number(device, "write_bandwidth", "shareable", str(KIB64)),

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+import pathlib
 import socket
 import unittest
 
@@ -84,7 +85,7 @@ class Local(unittest.TestCase):
         self.assertEqual([one.reason for one in result], ["no such program"] * len(group.peers))
 
     def test_every_peer_of_every_group_has_a_program(self):
-        known = local.peer_programs(None, None)
+        known = local.peer_programs(pathlib.Path("bench"))
         self.assertEqual(
             {peer.program for group in local.GROUPS for peer in group.peers} - set(known), set()
         )

@@ -113,7 +113,9 @@ void give_back(void* block, std::size_t lines) noexcept {
   auto& of = *reinterpret_cast<slab*>(static_cast<std::byte*>(block) - offset);
   if (of.full()) link(sizes, of);
   of.free = new (block) free_block{of.free};
-  if (--of.used != 0) return;
+  --of.used;
+  // The only slab stays: a process that makes one queue pair after another would map it each time.
+  if (of.used != 0 || sizes.slabs == 1) return;
   unlink(sizes, of);
   --sizes.slabs;
   ::munmap(&of, slab_bytes);

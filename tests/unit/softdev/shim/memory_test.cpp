@@ -145,7 +145,7 @@ TEST_F(memory, read_only_pages_with_write_access_are_refused) {
   ASSERT_EQ(munmap(pages, 2 * page), 0);
 }
 
-/// Maps a page far below those that the kernel maps next, so that nobody maps the page behind it.
+/// Maps a page far below those that the kernel maps next: no thread maps the page behind it.
 void* map_lonely_page(std::size_t page) {
   constexpr std::size_t far_below = std::size_t{1} << 30U;
   const auto map = [page](void* where, int flags) {

@@ -2,7 +2,7 @@
 // Measures the time from post to completion of 8 bytes between two queue pairs of one process:
 //   same_process soft0|null write    RDMA WRITE
 //   same_process soft0|null send     SEND and receive: two posts, two completions
-// The same code runs on soft0 and on the null provider. Prints nanoseconds.
+// Runs the same code on soft0 and on the null provider, and prints nanoseconds.
 #include <infiniband/verbs.h>
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Peers that have connected to a port and have not said yet what they want.
+// Connections to a port whose first message has not arrived.
 #pragma once
 
 #include <cstddef>

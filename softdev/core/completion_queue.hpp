@@ -124,7 +124,7 @@ class completion_queue {
     lock_.unlock();
     return true;
   }
-  /// The same for a completion that was made before.
+  /// Appends a copy of `what`, as above.
   bool push(const completion& what, origin from, bool solicited) noexcept {
     return push(from, solicited, [&](completion& to) { copy_members(to, what); });
   }

@@ -105,7 +105,7 @@ class engine {
   /// The queue pair of this number in this process, or nullptr. Wants an access epoch, in which the
   /// answer stays valid.
   [[nodiscard]] queue_pair* find(std::uint32_t qp_num) const noexcept;
-  /// The same without an epoch, for a prefetch: what it returns may be gone.
+  /// The queue pair of this number, to prefetch its memory only: it may already be destroyed.
   [[nodiscard]] const queue_pair* expected(std::uint32_t qp_num) const noexcept {
     return queue_pairs_[index_of_number(qp_num)].load(std::memory_order_relaxed);
   }

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <utility>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/random.hpp"
@@ -90,9 +89,8 @@ void memory_region_table::release(std::uint32_t key) noexcept {
   found->next_free = free_slot_;
   free_slot_ = static_cast<std::uint32_t>(found - slots_.get()) + 1;
   place_of(key).store(in_quarantine, std::memory_order_relaxed);
-  const std::uint32_t leaving = std::exchange(quarantine_[oldest_], key);
-  if (leaving != 0) place_of(leaving).store(0, std::memory_order_relaxed);
-  oldest_ = (oldest_ + 1) % quarantined_keys_;
+  if (const auto oldest = quarantine_.add(key))
+    place_of(*oldest).store(0, std::memory_order_relaxed);
 }
 
 void memory_region_table::restore(std::uint32_t key, const memory_region& region) noexcept {

@@ -2,13 +2,13 @@
 // Memory regions: who may touch which bytes under which key.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "softdev/core/failure.hpp"
+#include "softdev/core/quarantine.hpp"
 #include "softdev/core/region_check.hpp"
 #include "softdev/core/spin_lock.hpp"
 #include "softdev/core/types.hpp"
@@ -79,7 +79,6 @@ class memory_region_table {
     memory_region region;
   };
   using place = std::atomic<std::uint32_t>;
-  static constexpr std::uint32_t quarantined_keys_ = 1024;
   [[nodiscard]] place& place_of(std::uint32_t key) const noexcept {
     static_assert((limits::max_regions & (limits::max_regions - 1)) == 0);
     return places_[key & (limits::max_regions * 2 - 1)];
@@ -118,8 +117,7 @@ class memory_region_table {
   spin_lock lock_;
   std::uint32_t fresh_slot_ = 0;  ///< the first that was never used
   std::uint32_t free_slot_ = 0;   ///< 1 + the slot that was released last; 0: none is free
-  std::array<std::uint32_t, quarantined_keys_> quarantine_{};  ///< 0: nothing yet
-  std::uint32_t oldest_ = 0;                                   ///< in `quarantine_`
+  quarantine quarantine_;         ///< keys of ended registrations
 };
 
 }  // namespace verbena::softdev

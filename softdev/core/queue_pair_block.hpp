@@ -21,7 +21,7 @@ class queue_pair_block {
   /// Begins to load what posting sends needs into the cache, all at once: a queue pair that was not
   /// used for a while costs one miss instead of many. `which` need not exist any more.
   static void prefetch_sends(const queue_pair* which) noexcept;
-  /// The same for a request that comes.
+  /// Begins to load what the responder needs for an incoming request.
   static void prefetch_receives(const queue_pair* which) noexcept;
   /// Room for what the path to other processes keeps of the queue pair, in memory that posting
   /// loads anyway.

@@ -46,19 +46,23 @@ void wait_for(ibv_cq* cq) {
   if (done.status != IBV_WC_SUCCESS) fail("a request failed");
 }
 
-void write_once(const queue_pairs& on) {
+void post(const queue_pairs& on, ibv_wr_opcode opcode) {
   ibv_sge data = on.source;
   ibv_send_wr request;
   request.wr_id = 1;
   request.next = nullptr;
   request.sg_list = &data;
   request.num_sge = 1;
-  request.opcode = IBV_WR_RDMA_WRITE;
+  request.opcode = opcode;
   request.send_flags = IBV_SEND_SIGNALED;
   request.wr.rdma.remote_addr = on.target.addr;
   request.wr.rdma.rkey = on.target_rkey;
   ibv_send_wr* bad = nullptr;
   check(ibv_post_send(on.sender, &request, &bad), "ibv_post_send");
+}
+
+void write_once(const queue_pairs& on) {
+  post(on, IBV_WR_RDMA_WRITE);
   wait_for(on.sends);
 }
 
@@ -71,16 +75,7 @@ void send_once(const queue_pairs& on) {
   receive.num_sge = 1;
   ibv_recv_wr* bad_receive = nullptr;
   check(ibv_post_recv(on.receiver, &receive, &bad_receive), "ibv_post_recv");
-  ibv_sge data = on.source;
-  ibv_send_wr request;
-  request.wr_id = 1;
-  request.next = nullptr;
-  request.sg_list = &data;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = IBV_SEND_SIGNALED;
-  ibv_send_wr* bad = nullptr;
-  check(ibv_post_send(on.sender, &request, &bad), "ibv_post_send");
+  post(on, IBV_WR_SEND);
   wait_for(on.receives);
   wait_for(on.sends);
 }

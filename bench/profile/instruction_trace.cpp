@@ -138,4 +138,17 @@ std::optional<instruction_trace> trace_instructions(const std::function<void()>&
 #endif
 }
 
+std::optional<instruction_counts> count_instructions(const std::function<void()>& prepare,
+                                                     const std::function<void()>& measured) {
+  const auto trace = trace_instructions(prepare, measured);
+  if (!trace) return std::nullopt;
+  instruction_counts counts;
+  for (const auto& [address, instruction] : *trace) {
+    counts.all += instruction.times;
+    if (instruction.is_locked) counts.locked += instruction.times;
+    if (instruction.is_system_call) counts.system_calls += instruction.times;
+  }
+  return counts;
+}
+
 }  // namespace bench

@@ -20,11 +20,19 @@ struct executed {
 /// `prepare` loads.
 using instruction_trace = std::map<std::uint64_t, executed>;
 
-/// Runs `prepare`, then traces what `measured` executes, both in one child process. `report` runs
-/// in the child before, when all libraries are loaded. Other threads of the child are stopped
-/// during the trace. Returns nullopt if this is not x86-64, or the kernel does not permit
-/// ptrace(2).
+/// Runs `prepare`, then traces what `measured` executes, both in one child process. Other threads
+/// of the child are stopped during the trace. Returns nullopt if this is not x86-64, or the kernel
+/// does not permit ptrace(2).
 [[nodiscard]] std::optional<instruction_trace> trace_instructions(
+    const std::function<void()>& prepare, const std::function<void()>& measured);
+
+struct instruction_counts {
+  std::uint64_t all = 0;
+  std::uint64_t locked = 0;
+  std::uint64_t system_calls = 0;
+};
+/// The counts of `trace_instructions`.
+[[nodiscard]] std::optional<instruction_counts> count_instructions(
     const std::function<void()>& prepare, const std::function<void()>& measured);
 
 }  // namespace bench

@@ -11,14 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "bench/profile/instruction_trace.hpp"
 #include "bench/scale/scale_modes.hpp"
 #include "bench/scale/scale_side.hpp"
-#include "tests/unit/softdev/cost/instruction_count.hpp"
 
 namespace bench {
 namespace {
-
-using verbena::softdev::testing::count_instructions;
 
 constexpr std::size_t warm_up = 300;  // the locks find their owner
 constexpr std::size_t counted = 100;  // operations

@@ -9,8 +9,8 @@
 #include <memory>
 #include <thread>
 
+#include "bench/profile/instruction_trace.hpp"
 #include "softdev/core/process_barrier.hpp"
-#include "tests/unit/softdev/cost/instruction_count.hpp"
 #include "tests/unit/softdev/fabric/device_pair.hpp"
 
 namespace verbena::softdev::testing {
@@ -18,13 +18,13 @@ namespace {
 
 TEST(locked_instructions, are_counted) {
   std::atomic<int> value = 0;
-  const auto counted = count_instructions([] {},
-                                          [&] {
-                                            value.fetch_add(1);
-                                            value.store(2, std::memory_order_seq_cst);
-                                            value.store(3, std::memory_order_relaxed);
-                                            static_cast<void>(::getppid());
-                                          });
+  const auto counted = bench::count_instructions([] {},
+                                                 [&] {
+                                                   value.fetch_add(1);
+                                                   value.store(2, std::memory_order_seq_cst);
+                                                   value.store(3, std::memory_order_relaxed);
+                                                   static_cast<void>(::getppid());
+                                                 });
   if (!counted) GTEST_SKIP() << "ptrace is not permitted, or this is not x86-64";
   // raise(3), which sets the second mark, has two or three system calls before the mark arrives.
   EXPECT_GE(counted->locked, 2U);
@@ -72,7 +72,7 @@ class message_cost : public ::testing::Test {
 };
 
 TEST_F(message_cost, of_a_send_is_bounded) {
-  const auto counted = count_instructions([this] { prepare(); }, [this] { send_once(); });
+  const auto counted = bench::count_instructions([this] { prepare(); }, [this] { send_once(); });
   if (!counted) GTEST_SKIP() << "ptrace is not permitted, or this is not x86-64";
   RecordProperty("locked", static_cast<int>(counted->locked));
   RecordProperty("all", static_cast<int>(counted->all));

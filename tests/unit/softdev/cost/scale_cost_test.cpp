@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "tests/unit/softdev/cost/instruction_count.hpp"
+#include "bench/profile/instruction_trace.hpp"
 #include "tests/unit/softdev/fabric/device_pair.hpp"
 
 namespace verbena::softdev::testing {
@@ -23,7 +23,8 @@ template <class State>
 std::optional<std::uint64_t> instructions(const std::function<std::unique_ptr<State>()>& prepare,
                                           const std::function<void(State&)>& measured) {
   std::unique_ptr<State> made;
-  const auto counted = count_instructions([&] { made = prepare(); }, [&] { measured(*made); });
+  const auto counted =
+      bench::count_instructions([&] { made = prepare(); }, [&] { measured(*made); });
   if (!counted) return std::nullopt;
   return counted->all;
 }

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "tests/unit/softdev/cost/instruction_count.hpp"
+#include "bench/profile/instruction_trace.hpp"
 #include "tests/unit/softdev/shim/soft_device.hpp"
 
 namespace verbena::softdev::testing {
@@ -39,8 +39,8 @@ struct armed_queue {
 std::optional<std::uint64_t> instructions_of_arming(std::size_t queue_pairs) {
   std::unique_ptr<armed_queue> made;
   const auto counted =
-      count_instructions([&] { made = std::make_unique<armed_queue>(queue_pairs); },
-                         [&] { static_cast<void>(ibv_req_notify_cq(made->queue, 0)); });
+      bench::count_instructions([&] { made = std::make_unique<armed_queue>(queue_pairs); },
+                                [&] { static_cast<void>(ibv_req_notify_cq(made->queue, 0)); });
   if (!counted) return std::nullopt;
   return counted->all;
 }

@@ -133,8 +133,10 @@ def copy_tree():
 def configure():
     WORK.mkdir(parents=True, exist_ok=True)
     copy_tree()
-    code = run("cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DVERBENA_CHECKED=ON", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
-               "-DVERBENA_UNITY=ON", "-DVERBENA_WARNINGS=OFF", "-DCMAKE_CXX_COMPILER=g++-12", "-DCMAKE_C_COMPILER=gcc-12")
+    # Without debug information a fault is built in half the time.
+    code = run("cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
+               "-DVERBENA_CHECKED=ON", "-DVERBENA_UNITY=ON", "-DVERBENA_WARNINGS=OFF", "-DCMAKE_CXX_COMPILER=g++-12",
+               "-DCMAKE_C_COMPILER=gcc-12")
     if code != 0:
         sys.exit(f"configuring failed: {WORK / 'last.log'}")
 

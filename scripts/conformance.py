@@ -102,7 +102,7 @@ class Program:
         arguments.append(f"--gtest_filter={self.options.filter if everything else ':'.join(tests)}")
         variables = {"VERBENA_TEST_DEVICE": self.options.device, "VERBENA_TEST_TIMEOUT_FACTOR": str(self.options.timeout_factor)}
         if self.options.device == "soft0":
-            variables["VERBENA_SOFTDEV"] = "only"
+            variables |= {"VERBENA_SOFTDEV": "only", "VERBENA_SOFTDEV_PERSONA": self.options.persona}
         process = subprocess.Popen([*shlex.split(self.options.through), *arguments], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                    env={**os.environ, **variables}, start_new_session=True)
@@ -170,9 +170,9 @@ class Program:
 
 
 def result_name(facts):
-    """Returns the name of the stored result: the device, with the kernel version for devices of the kernel."""
+    """Returns the name of the stored result: the device, with its persona unless that is roce, or with the kernel version."""
     if facts["provider"] == "soft":
-        return facts["device"]
+        return facts["device"] if facts["persona"] == "roce" else f"{facts['device']}-{facts['persona']}"
     return f"{facts['device']}-{'.'.join(facts['kernel'].split('.')[:2])}"
 
 
@@ -235,6 +235,8 @@ def compare_stored(path, fresh):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="soft0")
+    parser.add_argument("--persona", choices=("roce", "infiniband", "efa"), default="roce",
+                        help="the kind of adapter that soft0 presents")
     parser.add_argument("--program", type=pathlib.Path, required=True)
     parser.add_argument("--through", default="", help="a command to put in front of the program")
     parser.add_argument("--timeout-factor", type=int, default=1, help="factor of all deadlines")
@@ -262,6 +264,7 @@ def main(arguments):
     differences = read_differences(SUITE / "differences.txt")
     program = Program(options)
     program.run()
+    program.facts["persona"] = options.persona
     if program.failed_set_up:
         print(program.failed_set_up, end="")
         print(f"the suite did not start on {options.device}: the output above has the reason")

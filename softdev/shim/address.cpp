@@ -75,7 +75,7 @@ datagram_address to_datagram_address(const host& home, const ibv_ah_attr& addres
                        .flow_label = address.grh.flow_label,
                        .traffic_class = address.grh.traffic_class,
                        .hop_limit = address.grh.hop_limit,
-                       .over_udp = !infiniband};
+                       .over_udp = home.looks().kind == persona_kind::roce};
   std::ranges::copy(address.grh.dgid.raw, route.destination.begin());
   datagram_address made(route, origin);
   if (infiniband) made.set_lid(address.dlid);

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "softdev/host/page_fault.hpp"
+#include "softdev/shim/efa.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/operations.hpp"
 
@@ -42,6 +43,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
               std::uint32_t count) {
   const context_object& context = object_of(pd->context);
   if (!working(context)) return errno;
+  if (is_efa(*pd->context)) return refuse(refusals::advice_of_efa);
   if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0) return EINVAL;
   if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
       advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)

@@ -12,7 +12,9 @@
 #include "softdev/host/device_clock.hpp"
 #include "softdev/host/page_fault.hpp"
 #include "softdev/shim/answers.hpp"
+#include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
+#include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/operations.hpp"
 
 #undef ibv_query_port
@@ -183,6 +185,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 
 int query_rt_values(ibv_context* context, ibv_values_ex* values) {
   if (!working(object_of(context))) return errno;
+  if (is_efa(*context)) return refuse(refusals::clock_of_efa);
   if ((values->comp_mask & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EINVAL;
   // A struct of seconds that holds ticks: in the nanoseconds alone, as rdma-core's mlx5 has it.
   if (values->comp_mask != 0)

@@ -19,6 +19,7 @@ class queue_pair_bringup : public ::testing::Test {
  protected:
   void SetUp() override {
     VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
+    VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
   }
   [[nodiscard]] prepared_queue_pair<rc> prepare(
       const queue_pair_options<rc>& options = default_options()) const {
@@ -123,6 +124,7 @@ TEST_F(queue_pair_bringup, connect_to_unreachable_address_fails_with_a_reason) {
   options.reliability.retry_count = 1;
   auto prepared = prepare(options);
   endpoint nobody = prepared.endpoint();
+  VERBENA_NEEDS(!is_infiniband(), "an address of InfiniBand is a LID, which is not resolved");
   nobody.gid = parse_gid("::ffff:203.0.113.77");
   const auto index =
       std::to_string(tested().context.routable_gid(port_number(1)).value().index.value());

@@ -54,6 +54,7 @@ TEST(completion_queue, new_queue_is_empty) {
 }
 
 TEST(completion_queue, close_while_in_use_by_a_queue_pair_is_refused) {
+  VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
   const auto pd = tested().context.allocate_pd().value();
   auto queue = tested().context.create_cq(16).value();
   auto user = pd.create_qp<rc>(queue, queue, default_options());
@@ -117,6 +118,7 @@ TEST_P(shared_completion_queue, overflow_is_reported) {
 // Eight connections share one completion queue. The completions of each connection keep their
 // order.
 TEST_P(shared_completion_queue, one_queue_serves_many_queue_pairs) {
+  VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
   const auto wires = make_connector();
   const auto queue = wires->context().create_cq(512).value();
   auto options = default_options();
@@ -161,6 +163,7 @@ TEST_P(shared_completion_queue, one_queue_serves_many_queue_pairs) {
 
 // Sends and receives of one queue pair share a completion queue, which returns both kinds.
 TEST_P(shared_completion_queue, send_and_receive_completions_are_distinguished) {
+  VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
   const auto wires = make_connector();
   const auto queue = wires->context().create_cq(16).value();
   auto options = default_options();

@@ -78,8 +78,9 @@ TEST(device, device_limits_satisfy_the_required_minimum) {
   EXPECT_GE(attributes.max_memory_regions(), 16);
   EXPECT_GE(attributes.max_memory_region_bytes(), 1U << 20);
   EXPECT_GE(attributes.max_protection_domains(), 4);
-  EXPECT_GE(attributes.max_reads_as_target(), 1);
-  EXPECT_GE(attributes.max_reads_as_initiator(), 1);
+  // Reads of an EFA need no resources of a queue pair.
+  EXPECT_EQ(attributes.max_reads_as_target() >= 1, !is_efa());
+  EXPECT_EQ(attributes.max_reads_as_initiator() >= 1, !is_efa());
 }
 
 TEST(device, extended_query_returns_the_same_attributes) {
@@ -118,12 +119,16 @@ TEST(port, port_is_active_and_has_an_mtu) {
   const auto port = tested().context.query_port(port_number(1)).value();
   EXPECT_EQ(port.number(), port_number(1));
   EXPECT_EQ(port.state(), port_state::active) << to_string(port);
-  EXPECT_EQ(port.link_layer(), link_layer::ethernet) << to_string(port);
+  const auto expected = is_efa()          ? link_layer::unspecified
+                        : is_infiniband() ? link_layer::infiniband
+                                          : link_layer::ethernet;
+  EXPECT_EQ(port.link_layer(), expected) << to_string(port);
+  EXPECT_EQ(port.lid() != lid(), is_infiniband()) << to_string(port);
   EXPECT_NE(byte_count(port.max_mtu()), 0U);
   EXPECT_NE(byte_count(port.active_mtu()), 0U);
   EXPECT_LE(byte_count(port.active_mtu()), byte_count(port.max_mtu()));
   EXPECT_GE(port.gid_table_length(), 1U);
-  EXPECT_GE(port.max_message_bytes(), 1U << 20);
+  EXPECT_GE(port.max_message_bytes(), is_efa() ? byte_count(port.max_mtu()) : 1U << 20);
 }
 
 TEST(port, query_of_nonexistent_port_is_refused) {
@@ -158,6 +163,7 @@ TEST(gid_table, query_of_single_entries_equals_the_table) {
 }
 
 TEST(gid_table, entries_name_their_network_interfaces) {
+  VERBENA_NEEDS(is_on_ethernet(), "only GIDs of Ethernet belong to network interfaces");
   for (const auto& entry : tested().context.gid_table().value()) {
     ASSERT_NE(entry.interface_index, 0U) << to_string(entry);
     EXPECT_TRUE(entry.interface_name().has_value()) << to_string(entry);
@@ -168,7 +174,8 @@ TEST(gid_table, gid_table_has_a_routable_entry) {
   const auto chosen = tested().context.routable_gid(port_number(1));
   ASSERT_TRUE(chosen) << chosen.error().message();
   VERBENA_NEEDS(!is_iwarp(), "iWARP has no GIDs of RoCE");
-  EXPECT_EQ(chosen->type, gid_type::roce_v2) << to_string(*chosen);
+  EXPECT_EQ(chosen->type, is_on_ethernet() ? gid_type::roce_v2 : gid_type::infiniband)
+      << to_string(*chosen);
 }
 
 TEST(gid_table, query_of_an_empty_index_is_refused) {

@@ -5,12 +5,18 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "tests/conformance/tested_device.hpp"
 #include "tests/conformance/traffic.hpp"
+#include "verbena/verbs/address_vector.hpp"
 #include "verbena/verbs/completion_queue.hpp"
+#include "verbena/verbs/endpoint.hpp"
+#include "verbena/verbs/global_route_header.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 #include "verbena/verbs/queue_pair.hpp"
@@ -78,6 +84,34 @@ class maker {
 
   protection_domain pd_ = tested().context.allocate_pd().value();
 };
+
+/// Returns the GRH in front of a received datagram. On InfiniBand a datagram within the subnet has
+/// none.
+[[nodiscard]] inline std::optional<global_route_header> header_of(
+    const completion& arrived, std::span<const std::byte> received) {
+  if (!arrived.flags().contains(completion_flag::global_route_header)) return std::nullopt;
+  return global_route_header::decode(received).value();
+}
+/// Expects the GRH of a datagram from `from` to `to`, or the LID of `from` where there is no GRH.
+inline void expect_source(const completion& arrived, std::span<const std::byte> received,
+                          const endpoint& from, const endpoint& to) {
+  const auto header = header_of(arrived, received);
+  EXPECT_EQ(header.has_value(), !is_infiniband());
+  if (!header) {
+    EXPECT_EQ(lid(arrived.native().slid), from.lid);
+    return;
+  }
+  EXPECT_EQ(header->source, from.gid);
+  EXPECT_EQ(header->destination, to.gid);
+}
+/// Returns whether `sender` is the address of `from`: its GID, or within an InfiniBand subnet its
+/// LID.
+[[nodiscard]] inline ::testing::AssertionResult is_address_of(const address_vector& sender,
+                                                              const endpoint& from) {
+  const bool equal = sender.gid ? sender.gid == from.gid : sender.lid == from.lid;
+  if (equal && (sender.gid || is_infiniband())) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << to_string(sender) << " is not " << to_string(from);
+}
 
 /// Submits a batch of `queue` by the interface `by`. `add` adds the requests.
 template <transport Transport, class Add>

@@ -34,7 +34,9 @@ std::unique_ptr<connector> make_connector() {
 }
 
 access_flags all_access() {
-  return access::local_write | access::remote_read | access::remote_write | access::remote_atomic;
+  const access_flags data = access::local_write | access::remote_read | access::remote_write;
+  const bool has_atomics = tested().context.query().value().atomics() != atomic_scope::none;
+  return is_efa() && !has_atomics ? data : data | access::remote_atomic;
 }
 
 queue_pair_options<rc> default_options() {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Multicast: a datagram to a group reaches exactly the attached queue pairs. The connection manager
 // joins the group, so that the network forwards its packets.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +29,9 @@ class multicast_groups : public ::testing::Test {
 
   void SetUp() override {
     VERBENA_NEEDS(!is_iwarp(), "iWARP has no datagrams");
+    VERBENA_NEEDS(!is_efa(), "an EFA has no connection manager and no groups");
+    channel.emplace(cm::event_channel::create().value());
+    member.emplace(cm::identifier::create(*channel, cm::port_space::udp).value());
     join();
     for (int i = 0; i < 3; ++i) {
       auto made = make.prepare({});
@@ -33,22 +39,40 @@ class multicast_groups : public ::testing::Test {
     }
     memory.emplace(make.pd().allocate(4 * room, all_access()).value());
   }
-  // An address of the device, and a group that no other process uses, because groups belong to the
-  // host.
-  void join() {
-    const auto own = make.context().routable_gid(port_number(1)).value().gid;
-    const auto& bytes = own.bytes();
-    std::string address;
-    for (std::size_t i = 12; i < 16; ++i) {
-      if (i > 12) address += '.';
-      address += std::to_string(bytes[i]);
+  // GIDs of InfiniBand contain no IP address: the device has those of the network interfaces on it.
+  void bind() {
+    if (!is_infiniband()) {
+      const auto own = make.context().routable_gid(port_number(1)).value().gid;
+      const auto& bytes = own.bytes();
+      std::string address;
+      for (std::size_t i = 12; i < 16; ++i) {
+        if (i > 12) address += '.';
+        address += std::to_string(bytes[i]);
+      }
+      member->bind(cm::socket_address::parse(address).value()).value();
+      return;
     }
+    ifaddrs* all = nullptr;
+    ASSERT_EQ(::getifaddrs(&all), 0);
+    bool is_bound = false;
+    for (const ifaddrs* each = all; each != nullptr && !is_bound; each = each->ifa_next) {
+      if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
+      std::array<char, INET_ADDRSTRLEN> text{};
+      ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr,
+                  text.data(), text.size());
+      is_bound = member->bind(cm::socket_address::parse(text.data()).value()).has_value();
+    }
+    ::freeifaddrs(all);
+    ASSERT_TRUE(is_bound) << "no IPv4 address of this host belongs to the device";
+  }
+  // Joins a group that no other process uses, because groups belong to the host.
+  void join() {
+    bind();
     const auto number = static_cast<std::uint32_t>(::getpid());
     const auto name = "239." + std::to_string(number >> 16U & 0xffU) + "." +
                       std::to_string(number >> 8U & 0xffU) + "." + std::to_string(number & 0xffU);
-    member.bind(cm::socket_address::parse(address).value()).value();
-    member.join_multicast(cm::socket_address::parse(name).value()).value();
-    const auto joined = channel.wait_event(test_deadline()).value();
+    member->join_multicast(cm::socket_address::parse(name).value()).value();
+    const auto joined = channel->wait_event(test_deadline()).value();
     ASSERT_TRUE(joined) << "no event reports the join";
     ASSERT_EQ(joined->kind(), cm::event_kind::multicast_join) << to_string(*joined);
     const auto at = joined->datagram().value().address;
@@ -75,13 +99,15 @@ class multicast_groups : public ::testing::Test {
     EXPECT_EQ(arrived.native().src_qp, ends[from].queue.number().value());
     EXPECT_TRUE(
         holds(*memory, at_end * room + header_bytes, memory->bytes().subspan(3 * room, bytes)));
-    const auto header = global_route_header::decode(memory->bytes().subspan(at_end * room)).value();
-    EXPECT_EQ(header.destination, group);
+    // A datagram to a group has a GRH on every link layer.
+    const auto header = header_of(arrived, memory->bytes().subspan(at_end * room));
+    ASSERT_TRUE(header);
+    EXPECT_EQ(header->destination, group);
   }
 
   maker<ud> make;
-  cm::event_channel channel = cm::event_channel::create().value();
-  cm::identifier member = cm::identifier::create(channel, cm::port_space::udp).value();
+  std::optional<cm::event_channel> channel;
+  std::optional<cm::identifier> member;
   gid group;
   lid where;
   std::optional<address_handle> way;

@@ -17,6 +17,7 @@ class queue_pair_states : public ::testing::Test {
  protected:
   void SetUp() override {
     VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
+    VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
   }
   [[nodiscard]] prepared_queue_pair<rc> prepare(
       const queue_pair_options<rc>& options = default_options()) const {

@@ -13,6 +13,7 @@ class receiver_not_ready : public data_test {
  protected:
   void open(std::uint8_t retries) {
     VERBENA_NEEDS(!is_iwarp(), "iWARP has no receiver-not-ready: a message needs a receive");
+    VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
     link_options options;
     options.initiator.reliability.rnr_retry_count = options.target.reliability.rnr_retry_count =
         retries;

@@ -67,6 +67,13 @@ const device_under_test& tested() { return *opened; }
 
 bool is_iwarp() { return tested().listed.transport() == transport_type::iwarp; }
 
+bool is_infiniband() {
+  const auto port = tested().context.query_port(port_number(1)).value();
+  return port.link_layer() == link_layer::infiniband;
+}
+
+bool is_efa() { return tested().listed.transport() == transport_type::unspecified; }
+
 deadline test_deadline(std::chrono::milliseconds timeout) {
   return deadline::after(timeout * timeout_factor);
 }

@@ -26,6 +26,14 @@ struct device_under_test {
 /// connects.
 [[nodiscard]] bool is_iwarp();
 
+/// Returns whether the first port is one of InfiniBand: addresses have LIDs, a GRH is optional, and
+/// GIDs have no network interfaces.
+[[nodiscard]] bool is_infiniband();
+/// Returns whether the device is an Elastic Fabric Adapter, which has no connected queue pairs.
+[[nodiscard]] bool is_efa();
+/// Returns whether the device is one of RoCE or iWARP.
+[[nodiscard]] inline bool is_on_ethernet() { return !is_infiniband() && !is_efa(); }
+
 /// Returns the deadline after `timeout`, multiplied by VERBENA_TEST_TIMEOUT_FACTOR.
 [[nodiscard]] deadline test_deadline(std::chrono::milliseconds timeout = 10s);
 

@@ -108,6 +108,7 @@ completion take_one(const completion_queue& queue) { return take(queue, 1).front
 }
 
 void data_test::open(link_options options) {
+  VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
   options.shape = GetParam().shape;
   options.initiator.extended = GetParam().interface == interface_kind::extended;
   options.target.extended = options.initiator.extended;

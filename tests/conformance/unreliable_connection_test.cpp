@@ -17,7 +17,8 @@ constexpr std::size_t uc_bytes = 64 << 10;
 class unreliable_connection : public ::testing::TestWithParam<variant> {
  protected:
   void open() {
-    VERBENA_NEEDS(!is_iwarp(), "iWARP has reliable connections alone");
+    VERBENA_NEEDS(!is_iwarp(), "iWARP has reliable connections only");
+    VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
     const queue_pair_options<uc> options{
         .queues = {.max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 32},
         .extended = GetParam().interface == interface_kind::extended,
@@ -134,7 +135,10 @@ TEST_P(unreliable_connection, write_with_wrong_rkey_is_dropped_silently) {
 
 class unreliable_connection_bringup : public ::testing::Test {
  protected:
-  void SetUp() override { VERBENA_NEEDS(!is_iwarp(), "iWARP has reliable connections alone"); }
+  void SetUp() override {
+    VERBENA_NEEDS(!is_iwarp(), "iWARP has reliable connections only");
+    VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
+  }
 
   maker<uc> make;
 };

@@ -74,11 +74,8 @@ TEST_P(unreliable_datagram, datagram_has_a_grh_and_its_source) {
     EXPECT_EQ(arrived.byte_length(), header_bytes + bytes);
     EXPECT_EQ(arrived.immediate(), 0x0a0b0c0dU);
     EXPECT_EQ(arrived.native().src_qp, initiator().queue.number().value());
-    ASSERT_TRUE(arrived.flags().contains(completion_flag::global_route_header));
     EXPECT_TRUE(holds(*sink, header_bytes, source->bytes().first(bytes)));
-    const auto header = global_route_header::decode(sink->bytes()).value();
-    EXPECT_EQ(header.source, endpoints.front().gid);
-    EXPECT_EQ(header.destination, endpoints.back().gid);
+    expect_source(arrived, sink->bytes(), endpoints.front(), endpoints.back());
     EXPECT_TRUE(sent().ok());
   }
 }
@@ -89,9 +86,9 @@ TEST_P(unreliable_datagram, address_handle_from_completion_replies_to_the_sender
   post([&](auto& batch) { batch.send({.signaled = true}, source->slice(0, 50), to_target()); });
   const completion asked = received();
   ASSERT_TRUE(asked.ok() && sent().ok());
-  const auto header = global_route_header::decode(sink->bytes()).value();
+  const auto header = header_of(asked, sink->bytes());
   const auto way = make.pd().sender_address(asked, port_number(1), header).value();
-  EXPECT_EQ(way.gid, endpoints.front().gid);
+  EXPECT_TRUE(is_address_of(way, endpoints.front()));
   const auto back = make.pd().create_ah(way).value();
   const auto to_sender = back.destination(queue_pair_number(asked.native().src_qp), key);
 
@@ -122,6 +119,7 @@ TEST_P(unreliable_datagram, datagram_with_wrong_qkey_is_dropped_and_consumes_no_
 }
 
 TEST_P(unreliable_datagram, qkey_with_the_high_bit_selects_the_senders_qkey) {
+  VERBENA_NEEDS(!is_efa(), "no document says what an EFA does with such a Q_Key");
   VERBENA_OPEN();
   receive(7, 500);
   post([&](auto& batch) {
@@ -222,6 +220,7 @@ TEST_F(datagram_queue_pairs, queue_pair_reaches_rts_by_manual_transitions) {
 }
 
 TEST_F(datagram_queue_pairs, attributes_of_connections_are_refused_and_named) {
+  VERBENA_NEEDS(!is_efa(), "an EFA refuses attributes that it does not have with EOPNOTSUPP");
   auto made = make.prepare({});
   made.queue.modify(made.queue.init_attributes(key)).value();
   auto rtr = made.queue.rtr_attributes();
@@ -239,8 +238,11 @@ TEST_F(datagram_queue_pairs, attributes_of_connections_are_refused_and_named) {
 }
 
 TEST_F(datagram_queue_pairs, extended_completion_reports_the_source) {
+  const auto fields = completion_field::byte_length | completion_field::source_queue_pair;
+  const auto of_other_links = completion_field::source_lid | completion_field::service_level |
+                              completion_field::destination_path_bits;
   const auto cq = tested().context.create_extended_cq(
-      16, {.fields = completion_field::byte_length | completion_field::source_queue_pair});
+      16, {.fields = is_on_ethernet() ? fields : fields | of_other_links});
   VERBENA_NEEDS(cq.has_value(), "the provider has no extended completion queues");
   auto made = make.pd().create_qp<ud>(*cq, *cq).value();
   const auto itself = made.endpoint();
@@ -249,18 +251,22 @@ TEST_F(datagram_queue_pairs, extended_completion_reports_the_source) {
   const auto memory = make.pd().allocate(4096, all_access()).value();
   queue.post_receive({.id = 1}, memory.slice(0, 200)).value();
   auto batch = queue.start_send();
-  batch.send({.id = 2}, memory.slice(1000, 40), way.destination(queue.number(), key));
+  batch.send({.id = 2, .signaled = true}, memory.slice(1000, 40),
+             way.destination(queue.number(), key));
   batch.submit().value();
   const deadline limit = test_deadline();
   for (bool found = false; !found;) {
     ASSERT_FALSE(limit.expired());
     for (const auto& done : cq->poll()) {
       ASSERT_TRUE(done.ok());
+      if (done.id() == 2) continue;
       EXPECT_EQ(done.byte_length(), header_bytes + 40);
       EXPECT_EQ(done.source_queue_pair(), queue.number());
-      const auto header = global_route_header::decode(memory.bytes()).value();
+      std::optional<global_route_header> header;
+      if (done.flags().contains(completion_flag::global_route_header))
+        header = global_route_header::decode(memory.bytes()).value();
       const auto back = make.pd().sender_address(done, port_number(1), header);
-      EXPECT_EQ(back.value().gid, itself.gid);
+      EXPECT_TRUE(is_address_of(back.value(), itself));
       found = true;
       break;
     }

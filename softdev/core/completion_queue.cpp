@@ -68,11 +68,50 @@ bool completion_queue::lose_one() noexcept {
 }
 
 bool completion_queue::raise(notify armed, bool solicited) noexcept {
-  const bool wanted = armed == notify::any || solicited;
-  if (wanted) armed_.store(notify::none, std::memory_order_release);
-  lock_.unlock();
-  if (wanted && observer_ != nullptr) observer_->event(*this);
+  if (armed != notify::any && !solicited) {
+    lock_.unlock();
+    return true;
+  }
+  if (waits_for_more()) {
+    const time_ns when = wait_ends_;
+    lock_.unlock();
+    if (observer_ != nullptr) observer_->delayed(*this, when);
+    return true;
+  }
+  disarm_and_tell();
   return true;
+}
+
+/// Counts a completion of the next event. Returns whether the event needs more of them.
+bool completion_queue::waits_for_more() noexcept {
+  if (moderation_.completions <= 1) return false;
+  if (++waiting_ == 1 && moderation_.period != 0)
+    wait_ends_ = moderation_clock_() + moderation_.period;
+  return waiting_ < moderation_.completions;
+}
+
+/// With the lock held; unlocks.
+void completion_queue::disarm_and_tell() noexcept {
+  waiting_ = 0;
+  wait_ends_ = never;
+  armed_.store(notify::none, std::memory_order_release);
+  lock_.unlock();
+  if (observer_ != nullptr) observer_->event(*this);
+}
+
+void completion_queue::moderate(const event_moderation& how, time_ns (*clock)()) noexcept {
+  {
+    const std::lock_guard lock(lock_);
+    moderation_ = how;
+    moderation_clock_ = clock;
+  }
+  end_delay();
+}
+
+void completion_queue::end_delay() noexcept {
+  lock_.lock();
+  if (waiting_ == 0) return lock_.unlock();
+  disarm_and_tell();
 }
 
 void completion_queue::forget(const std::atomic<std::uint64_t>* released) noexcept {

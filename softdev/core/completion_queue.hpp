@@ -57,11 +57,20 @@ class completion_observer {
  public:
   /// The queue was armed and a completion came; it is disarmed now.
   virtual void event(completion_queue& queue) = 0;
+  /// The queue was armed and a completion came, but its event waits for more of them: at most until
+  /// `when`, and then end_delay() raises it. Called for each such completion.
+  virtual void delayed(completion_queue& /*queue*/, time_ns /*when*/) {}
   /// The queue overran: a completion was lost. Called once.
   virtual void overrun(completion_queue& /*queue*/) {}
 
  protected:
   ~completion_observer() = default;
+};
+
+/// One event for several completions.
+struct event_moderation {
+  std::uint32_t completions = 0;  ///< as many cause an event; 0 and 1 do not delay events
+  time_ns period = 0;             ///< the longest delay of an event; 0 means no limit
 };
 
 struct completion_queue_options {
@@ -91,6 +100,11 @@ class completion_queue {
   /// progress afterwards, so that what already arrived raises the event.
   void arm(notify kind) noexcept;
   [[nodiscard]] notify armed() const noexcept { return armed_.load(std::memory_order_acquire); }
+
+  /// Changes the moderation of events. An event that waits is raised.
+  void moderate(const event_moderation& how, time_ns (*clock)()) noexcept;
+  /// Raises the event that waits for more completions, if there is one.
+  void end_delay() noexcept;
 
   /// Makes room for `capacity` completions; those that are held stay, in order. False, and nothing
   /// has changed, when more are held. Precondition: as for construction.
@@ -142,6 +156,8 @@ class completion_queue {
   // The rest of `push`, with the lock held; both unlock.
   bool lose_one() noexcept;
   bool raise(notify armed, bool solicited) noexcept;
+  bool waits_for_more() noexcept;
+  void disarm_and_tell() noexcept;
 
   [[nodiscard]] slot& at(std::uint32_t place) noexcept {
     const std::uint32_t behind = capacity_ - head_;
@@ -159,6 +175,10 @@ class completion_queue {
   std::atomic<std::uint32_t> count_{0};
   std::atomic<notify> armed_{notify::none};
   std::atomic<bool> overrun_{false};
+  event_moderation moderation_;
+  time_ns (*moderation_clock_)() = nullptr;
+  std::uint32_t waiting_ = 0;  ///< completions of the event that waits for more
+  time_ns wait_ends_ = never;  ///< of that event
 };
 
 }  // namespace verbena::softdev

@@ -124,14 +124,15 @@ void host::tend() noexcept {
 void host::run() noexcept {
   path_.progress();
   engine_->progress();
+  if (delays_.earliest() != never) delays_.raise_due(monotonic_now());
 }
 
 time_ns host::next_deadline() const noexcept {
   const time_ns soon = path_.restless() ? monotonic_now() + restless_ns : never;
   const auto next_look = link_->sleeper().next_look();
   const time_ns look_at = next_look ? to_time_ns(*next_look) : never;
-  return std::min(
-      {engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon, look_at});
+  return std::min({engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon,
+                   look_at, delays_.earliest()});
 }
 
 void host::progress() noexcept {

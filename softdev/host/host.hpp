@@ -15,6 +15,7 @@
 #include "softdev/core/engine.hpp"
 #include "softdev/fabric/endpoint.hpp"
 #include "softdev/host/address_watch.hpp"
+#include "softdev/host/event_delays.hpp"
 #include "softdev/host/group_membership.hpp"
 #include "softdev/host/persona.hpp"
 #include "softdev/host/progress_thread.hpp"
@@ -53,6 +54,11 @@ class host final : private engine_observer, private progress_work {
   /// Starts the thread unless it runs: with the first queue pair that leaves RESET, or when the
   /// program asks for asynchronous events. 0 or an errno.
   [[nodiscard]] int start_thread() noexcept { return thread_.start(); }
+
+  /// Delayed events of completion queues.
+  [[nodiscard]] event_delays& delays() noexcept { return delays_; }
+  /// What waits is due earlier now, or has to be looked at again.
+  void look_again() noexcept { thread_.wake(); }
 
   /// Counts armed completion queues: while there are any, the thread is attentive.
   void note_armed() noexcept { thread_.expect_sleep(); }
@@ -121,6 +127,7 @@ class host final : private engine_observer, private progress_work {
   std::atomic<std::uint32_t> queues_created_{0};
   progress_thread thread_;
   group_membership groups_;
+  event_delays delays_;
 };
 
 /// What the device says about itself on this host, whatever it looks like: its GUID. Described at

@@ -25,6 +25,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);
 int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* changes);
 /// From now on, or no longer, peers that send to `qp` are told when its receive queue is armed.
 void add_receiver(qp_object& qp);
 void remove_receiver(qp_object& qp) noexcept;

@@ -15,7 +15,9 @@
 #include <type_traits>
 
 #include "softdev/host/device_clock.hpp"
+#include "softdev/ipc/clock.hpp"
 #include "softdev/shim/answers.hpp"
+#include "softdev/shim/efa.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
@@ -49,12 +51,28 @@ struct room_for_completions {
   }
 };
 
+/// Lets peers see whether the queue is armed.
+void publish_arming(const cq_object& cq) noexcept {
+  const notify kind = cq.queue->armed();
+  if (kind == notify::none || !cq.published_line) return;
+  cq.context_of->host->segment().arm(
+      *cq.published_line, kind == notify::solicited ? arm_state::solicited : arm_state::any);
+}
+
 class queue_events final : public completion_observer {
   // On the thread that made the completion.
   void event(completion_queue& queue) override {
     auto& cq = *static_cast<cq_object*>(queue.owner());
     if (cq.counted_as_armed.exchange(false)) cq.context_of->host->note_disarmed();
     if (cq.channel != nullptr) object_of(cq.channel).events->push(cq.completion_event);
+  }
+  void delayed(completion_queue& queue, time_ns when) override {
+    auto& cq = *static_cast<cq_object*>(queue.owner());
+    host& home = *cq.context_of->host;
+    if (when != never) home.delays().schedule(queue, when);
+    // A peer that has told the channel of its message does not tell it of the next one.
+    publish_arming(cq);
+    home.look_again();
   }
   void overrun(completion_queue& queue) override {
     auto& cq = *static_cast<cq_object*>(queue.owner());
@@ -175,11 +193,21 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
   if (object.channel == nullptr) return 0;  // nobody could be told
   if (!object.counted_as_armed.exchange(true)) home.note_armed();
   object.queue->arm(solicited_only != 0 ? notify::solicited : notify::any);
-  if (const notify kind = object.queue->armed(); kind != notify::none)
-    home.segment().arm(*object.published_line,
-                       kind == notify::solicited ? arm_state::solicited : arm_state::any);
+  publish_arming(object);
   // What arrived before peers could know of the arming is found by looking now.
   home.progress();
+  return 0;
+}
+
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* changes) {
+  cq_object& object = object_of(cq);
+  if (!working(*object.context_of)) return errno;
+  if (is_efa(*cq->context)) return refuse(refusals::moderation_of_efa);
+  if (changes->attr_mask != IBV_CQ_ATTR_MODERATE) return EINVAL;
+  const event_moderation wanted{.completions = changes->moderate.cq_count,
+                                .period = static_cast<time_ns>(changes->moderate.cq_period) * 1000};
+  if (wanted.period != 0) object.context_of->host->delays().add(*object.queue);
+  object.queue->moderate(wanted, &monotonic_now);
   return 0;
 }
 
@@ -234,6 +262,7 @@ int ibv_destroy_cq(ibv_cq* cq) {
     const std::lock_guard lock(context.working.lock);
     context.working.completion_queues.erase(&object);
   }
+  context.host->delays().remove(*object.queue);
   finish_events(object);
   if (object.published_line)
     context.host->segment().release_completion_queue(*object.published_line);

@@ -60,6 +60,7 @@ void fill(context_object& object) noexcept {
   context.query_device_ex = guarded<&query_device_ex, convention::code>::call;
   context.query_rt_values = guarded<&query_rt_values, convention::code>::call;
   context.advise_mr = guarded<&advise_mr, convention::code>::call;
+  context.modify_cq = guarded<&modify_cq, convention::code>::call;
   context.create_cq_ex = guarded<&create_cq_ex, convention::null>::call;
   context.create_qp_ex = guarded<&create_qp_ex, convention::null>::call;
   context.create_srq_ex = guarded<&create_srq_ex, convention::null>::call;

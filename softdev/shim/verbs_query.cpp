@@ -82,6 +82,8 @@ ibv_device_attr device_attributes(host& home) {
 
 // On-demand paging is what software does anyway; what is needed is a way to look at pages without
 // being killed.
+constexpr std::uint16_t most_moderated = 0xffff;
+
 ibv_odp_caps on_demand_paging() {
   if (!can_fault_in()) return {};
   constexpr std::uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
@@ -176,6 +178,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     attr.odp_caps = on_demand_paging();
     attr.completion_timestamp_mask = device_clock::mask;
     attr.hca_core_clock = device_clock::khz;
+    attr.cq_mod_caps = {.max_cq_count = most_moderated, .max_cq_period = most_moderated};
   }
   attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
   attr.phys_port_cnt_ex = 1;

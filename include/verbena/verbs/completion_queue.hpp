@@ -42,7 +42,7 @@ enum class notify : std::uint8_t {
 struct notification_moderation {
   /// The number of completions that cause an event; 0 and 1 do not delay events.
   std::uint16_t completions = 0;
-  /// The longest delay of an event; 0 to 65,535 µs.
+  /// The longest delay of an event; 0 to 65,535 µs. On soft0, 0 means no limit.
   std::chrono::microseconds period = std::chrono::microseconds(0);
 };
 

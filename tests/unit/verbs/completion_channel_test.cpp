@@ -67,6 +67,25 @@ TEST_F(channels, armed_queue_causes_one_event) {
   EXPECT_FALSE(channel.poll_event().value().has_value());
 }
 
+TEST_F(channels, moderated_queue_causes_one_event_for_several_completions) {
+  const auto cq = device.create_cq(16, {.channel = channel}).value();
+  auto queue = connected(cq, cq);
+  cq.moderate({.completions = 4}).value();
+  cq.request_notification(notify::any_completion).value();
+  send(queue, {.id = 2, .signaled = true});
+  test::take(cq, 2);
+  EXPECT_FALSE(channel.poll_event().value().has_value());
+  send(queue, {.id = 3, .signaled = true});
+  EXPECT_TRUE(channel.wait(deadline::after(20s)).value().has_value());
+  test::take(cq, 2);
+  // The period ends the wait for completions that do not come.
+  cq.moderate({.completions = 4, .period = 5ms}).value();
+  cq.request_notification(notify::any_completion).value();
+  send(queue, {.id = 4, .signaled = true});
+  EXPECT_TRUE(channel.wait(deadline::after(20s)).value().has_value());
+  test::take(cq, 2);
+}
+
 TEST_F(channels, the_descriptor_becomes_readable_with_an_event) {
   const auto cq = device.create_cq(16, {.channel = channel}).value();
   auto queue = connected(cq, cq);

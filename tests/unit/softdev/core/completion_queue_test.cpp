@@ -13,6 +13,10 @@ struct completions : ::testing::Test, completion_observer {
     return completion_queue({.capacity = capacity, .observer = this});
   }
   void event(completion_queue&) override { ++events; }
+  void delayed(completion_queue&, time_ns when) override {
+    ++delays;
+    due = when;
+  }
   void overrun(completion_queue&) override { ++overruns; }
   bool push(completion_queue& queue, std::uint64_t id, bool solicited = false,
             completion_status status = completion_status::success) {
@@ -20,6 +24,8 @@ struct completions : ::testing::Test, completion_observer {
   }
   int events = 0;
   int overruns = 0;
+  int delays = 0;
+  time_ns due = 0;
   std::atomic<std::uint64_t> released{0};
 };
 
@@ -49,6 +55,55 @@ TEST_F(completions, overrun_drops_newest_completion_and_reports_once) {
   completion out[4];
   EXPECT_EQ(queue.poll(out), 2U);
   EXPECT_EQ(out[1].wr_id, 1U);
+}
+
+time_ns moderation_clock() { return 1000; }
+
+TEST_F(completions, moderated_event_waits_for_the_number_of_completions) {
+  completion_queue queue = make(64);
+  queue.moderate({.completions = 3}, &moderation_clock);
+  for (int round = 1; round <= 3; ++round) {
+    queue.arm(notify::any);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(push(queue, 1));
+    EXPECT_EQ(events, round - 1);
+    EXPECT_EQ(queue.armed(), notify::any);
+    EXPECT_TRUE(push(queue, 2));
+    EXPECT_EQ(events, round);
+    EXPECT_EQ(queue.armed(), notify::none);
+    EXPECT_TRUE(push(queue, 3)) << "not armed: counts for no event";
+  }
+  EXPECT_EQ(delays, 6);
+  EXPECT_EQ(due, never) << "there is no period";
+}
+
+TEST_F(completions, moderated_event_is_raised_once_at_the_end_of_its_period) {
+  completion_queue queue = make(64);
+  queue.moderate({.completions = 3, .period = 50}, &moderation_clock);
+  queue.arm(notify::solicited);
+  EXPECT_TRUE(push(queue, 1)) << "not solicited: counts for no event";
+  queue.end_delay();
+  EXPECT_EQ(events + delays, 0);
+  EXPECT_TRUE(push(queue, 2, true));
+  EXPECT_EQ(due, 1050U);
+  queue.end_delay();
+  EXPECT_EQ(events, 1);
+  queue.end_delay();
+  EXPECT_EQ(events, 1);
+  queue.arm(notify::any);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(push(queue, 3));
+  EXPECT_EQ(events, 1) << "the count starts anew after an event";
+}
+
+TEST_F(completions, change_of_moderation_raises_the_event_that_waits) {
+  completion_queue queue = make(64);
+  queue.moderate({.completions = 3}, &moderation_clock);
+  queue.arm(notify::any);
+  EXPECT_TRUE(push(queue, 1));
+  queue.moderate({}, &moderation_clock);
+  EXPECT_EQ(events, 1);
+  queue.arm(notify::any);
+  EXPECT_TRUE(push(queue, 2));
+  EXPECT_EQ(events, 2);
 }
 
 TEST_F(completions, resize_keeps_completion_order) {

@@ -298,8 +298,6 @@ TEST(soft_device, unsupported_function_fails_in_its_documented_way) {
   errno = 0;
   EXPECT_EQ(ibv_alloc_mw(device.pd, IBV_MW_TYPE_1), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  ibv_modify_cq_attr moderation{};
-  EXPECT_EQ(ibv_modify_cq(device.cq, &moderation), EOPNOTSUPP);
   ibv_td_init_attr td{};
   EXPECT_EQ(ibv_alloc_td(device.context, &td), nullptr);
 }

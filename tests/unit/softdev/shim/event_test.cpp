@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Completion channels and asynchronous events: descriptors, blocking, acknowledgement, destruction.
 #include <fcntl.h>
+#include <poll.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <memory>
@@ -84,6 +86,59 @@ TEST_F(event_channel, solicited_only_arming_ignores_unsolicited_completions) {
   ASSERT_EQ(ibv_req_notify_cq(queue_, 1), 0);
   write();
   EXPECT_EQ(take(), EAGAIN);
+}
+
+int moderate(ibv_cq* queue, int completions, int period_us) {
+  ibv_modify_cq_attr wanted{};
+  wanted.attr_mask = IBV_CQ_ATTR_MODERATE;
+  wanted.moderate = {static_cast<std::uint16_t>(completions),
+                     static_cast<std::uint16_t>(period_us)};
+  return ibv_modify_cq(queue, &wanted);
+}
+
+TEST_F(event_channel, moderated_queue_raises_one_event_for_several_completions) {
+  set_nonblocking(channel_->fd);
+  ASSERT_EQ(moderate(queue_, 3, 0), 0);
+  ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
+  for (int i = 0; i < 2; ++i) {
+    write();
+    EXPECT_FALSE(readable(channel_->fd));
+  }
+  write();
+  EXPECT_TRUE(readable(channel_->fd));
+  EXPECT_EQ(take(), 0);
+  EXPECT_EQ(take(), EAGAIN);
+  SOFT(ibv_ack_cq_events)(queue_, 1);
+}
+
+// Nobody calls the device in that time.
+TEST_F(event_channel, moderated_event_comes_after_its_period_though_completions_are_missing) {
+  constexpr std::chrono::milliseconds period(60);
+  ASSERT_EQ(moderate(queue_, 1000, std::chrono::microseconds(period).count()), 0);
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
+    const auto begin = std::chrono::steady_clock::now();
+    write();
+    pollfd wanted{channel_->fd, POLLIN, 0};
+    ASSERT_EQ(poll(&wanted, 1, 20'000), 1);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, period);
+    EXPECT_EQ(take(), 0);
+    SOFT(ibv_ack_cq_events)(queue_, 1);
+  }
+}
+
+TEST_F(event_channel, moderation_has_limits_and_other_changes_are_refused) {
+  ibv_device_attr_ex limits{};
+  ASSERT_EQ(verbs_get_ctx(device_.context)
+                ->query_device_ex(device_.context, nullptr, &limits, sizeof limits),
+            0);
+  EXPECT_EQ(limits.cq_mod_caps.max_cq_count, 0xffff);
+  EXPECT_EQ(limits.cq_mod_caps.max_cq_period, 0xffff);
+  EXPECT_EQ(moderate(queue_, 0xffff, 0xffff), 0);
+  ibv_modify_cq_attr wanted{};
+  EXPECT_EQ(ibv_modify_cq(queue_, &wanted), EINVAL);
+  wanted.attr_mask = IBV_CQ_ATTR_MODERATE | IBV_CQ_ATTR_RESERVED;
+  EXPECT_EQ(ibv_modify_cq(queue_, &wanted), EINVAL);
 }
 
 TEST_F(event_channel, each_arming_raises_at_most_one_event_in_order) {

@@ -24,10 +24,17 @@ constexpr std::chrono::seconds enough{30};
 // A device with one thread that waits for completion events.
 class device_with_event_thread {
  public:
-  explicit device_with_event_thread(stream& other)
+  /// If `period_us` is not 0, an event comes that long after the first completion.
+  device_with_event_thread(stream& other, std::uint16_t period_us)
       : channel_(SOFT(ibv_create_comp_channel)(device_.context)) {
     EXPECT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
     queue_ = SOFT(ibv_create_cq)(device_.context, 64, nullptr, channel_, 0);
+    if (period_us != 0) {
+      ibv_modify_cq_attr moderated{};
+      moderated.attr_mask = IBV_CQ_ATTR_MODERATE;
+      moderated.moderate = {.cq_count = 1000, .cq_period = period_us};
+      EXPECT_EQ(ibv_modify_cq(queue_, &moderated), 0);
+    }
     EXPECT_EQ(ibv_req_notify_cq(queue_, 0), 0);
     qp_ = std::make_unique<queue_pair_handle>(
         device_, requested_queue_pair{.send_cq = queue_, .recv_cq = queue_});
@@ -107,8 +114,8 @@ class device_with_event_thread {
 };
 
 // Answers every message, as rping does. Returns 0, or the number of the failed step.
-int answer_all(stream& parent) {
-  device_with_event_thread own(parent);
+int answer_all(stream& parent, std::uint16_t period_us) {
+  device_with_event_thread own(parent, period_us);
   for (bool is_last = false; !is_last;) {
     if (!own.has_received()) return 1;
     is_last = own.was_last();
@@ -118,14 +125,14 @@ int answer_all(stream& parent) {
   return own.has_failed() ? 3 : 0;
 }
 
-TEST(event_thread, event_loop_receives_every_message_while_another_thread_posts) {
-  child_process child(&answer_all);
+void exchange(int rounds, std::uint16_t period_us) {
+  child_process child([=](stream& parent) { return answer_all(parent, period_us); });
   {
-    device_with_event_thread own(child.to());
+    device_with_event_thread own(child.to(), period_us);
     const auto end = std::chrono::steady_clock::now() + enough;
     bool is_last = false;
     for (int round = 1; !is_last; ++round) {
-      is_last = round == most_rounds || std::chrono::steady_clock::now() > end;
+      is_last = round == rounds || std::chrono::steady_clock::now() > end;
       ASSERT_TRUE(own.send(is_last));
       ASSERT_TRUE(own.has_received()) << "round " << round;
     }
@@ -134,6 +141,12 @@ TEST(event_thread, event_loop_receives_every_message_while_another_thread_posts)
   }
   EXPECT_EQ(child.join(), 0);
 }
+
+TEST(event_thread, event_loop_receives_every_message_while_another_thread_posts) {
+  exchange(most_rounds, 0);
+}
+
+TEST(event_thread, event_loop_receives_every_message_with_moderated_events) { exchange(300, 200); }
 
 }  // namespace
 }  // namespace verbena::softdev::testing

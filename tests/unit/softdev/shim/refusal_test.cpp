@@ -105,16 +105,16 @@ TEST(refusals, unsupported_argument_is_named) {
 TEST(refusals, refusals_belong_to_the_thread_of_the_call) {
   opened_device device;
   verbs_context* const context = verbs_get_ctx(device.context);
-  EXPECT_EQ(context->modify_cq(device.cq, nullptr), EOPNOTSUPP);
+  EXPECT_EQ(context->modify_qp_rate_limit(nullptr, nullptr), EOPNOTSUPP);
   std::string other = "not asked";
   std::thread([&] { other = last_refusal(); }).join();
   EXPECT_EQ(other, "");
-  expect_refusal("ibv_modify_cq: EOPNOTSUPP: ");
+  expect_refusal("ibv_modify_qp_rate_limit: EOPNOTSUPP: ");
 }
 
 TEST(refusals, description_is_cut_to_the_capacity) {
   opened_device device;
-  EXPECT_EQ(verbs_get_ctx(device.context)->modify_cq(device.cq, nullptr), EOPNOTSUPP);
+  EXPECT_EQ(verbs_get_ctx(device.context)->modify_qp_rate_limit(nullptr, nullptr), EOPNOTSUPP);
   const std::string whole = last_refusal();
   std::array<char, 8> text{};
   EXPECT_EQ(explain(text.data(), text.size()), whole.size());

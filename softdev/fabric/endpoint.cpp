@@ -37,8 +37,9 @@ response fabric_endpoint::submit(queue_pair& sender, const message& what,
   switch (to.state()) {
     case peer_state::connecting:
       by->overdue = to.is_overdue();
-      if (by->overdue) return from_overdue(what);
-      return {.outcome = verdict::blocked};
+      if (!by->overdue) return {.outcome = verdict::blocked};
+      state_.stop_waiting(sender);
+      return from_overdue(what);
     case peer_state::dead:
       return from_dead(to, what);
     case peer_state::paired:
@@ -184,6 +185,7 @@ void fabric_endpoint::run_waiting_for(std::uint32_t slot, const link::receive_lo
     if (which == nullptr) continue;
     if (!which->run()) {
       state_.waiting.insert(slot, *index);
+      to_try_.insert(slot);
       state_.set_restless();
     } else if (state_.waiting.contains(slot, *index)) {
       // It began to wait, and may have found room after that.

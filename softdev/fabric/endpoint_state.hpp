@@ -56,6 +56,8 @@ struct endpoint_state {
   void wait_for_room(const queue_pair& which, const peer& to) noexcept {
     waiting.insert(to.slot(), index_of(which));
   }
+  /// Its own timer runs it again. Those behind it in the list have their turn then.
+  void stop_waiting(const queue_pair& which) noexcept { waiting.erase(index_of(which)); }
   void wait_for_rings(const queue_pair& which) noexcept { blocked.insert(index_of(which)); }
   void note_lost(const queue_pair& which) noexcept {
     lost.insert(index_of(which));

@@ -44,8 +44,9 @@ response part_sender::send(queue_pair& sender, connection& by, const message& wh
   if (to.state() == peer_state::connecting) state_.wait_for_room(sender, to);
   switch (to.state()) {
     case peer_state::connecting:
-      if (to.is_overdue()) return from_overdue(what);
-      return {.outcome = verdict::blocked};
+      if (!to.is_overdue()) return {.outcome = verdict::blocked};
+      state_.stop_waiting(sender);
+      return from_overdue(what);
     case peer_state::dead:
       // The process is looked up again after its requests in flight have ended.
       state_.note_lost(sender);

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <mutex>
 #include <random>
 #include <span>
 #include <thread>
@@ -519,6 +520,55 @@ TEST_F(host_paths, missing_process_fails_with_retry_exceeded) {
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 9}, {source.slice(0, 16)}), 0);
   const completion done = pair.wait_for(*pair.a->sent, 1).at(0);
   EXPECT_EQ(done.status, completion_status::retry_exceeded);
+}
+
+/// Queue pairs with a request each to a process that does not answer.
+struct silent_peer : ::testing::Test {
+  device_pair pair{{.pairing_timeout = std::chrono::milliseconds(1)}};
+  shared_buffer source{pair.left, memory_kind::ordinary, 64, 1};
+  std::vector<end_point*> senders{pair.a, &pair.left.make(), &pair.left.make()};
+
+  void post_all() {
+    for (const end_point* end : senders) {
+      connect(*end->qp, connection_to(pair.b->qp->number()));
+      ASSERT_EQ(post(*end->qp, {.wr_id = 9, .flags = signaled}, {source.slice(0, 16)}), 0);
+    }
+  }
+  void turn_until_overdue() {
+    const auto right = pair.left.neighbours->find(pair.right.neighbours->slot());
+    ASSERT_NE(right, nullptr);
+    const auto give_up = clock::now() + test_timeout;
+    while (!right->is_overdue() && clock::now() < give_up) pair.left.turn();
+    ASSERT_TRUE(right->is_overdue());
+  }
+  /// Expects that the timeout of each request passes.
+  void expect_timeouts() {
+    for (const end_point* end : senders) {
+      const auto give_up = clock::now() + std::chrono::seconds(1);
+      while (end->sent->empty() && clock::now() < give_up) {
+        virtual_now += 10'000'000;
+        pair.left.turn();
+      }
+      EXPECT_EQ(only(*end->sent).status, completion_status::retry_exceeded);
+    }
+  }
+};
+
+TEST_F(silent_peer, fails_the_requests_of_each_queue_pair) {
+  post_all();
+  turn_until_overdue();
+  expect_timeouts();
+}
+
+TEST_F(silent_peer, fails_the_requests_of_a_queue_pair_in_use_when_it_became_overdue) {
+  post_all();
+  pair.left.turn();  // begins to pair, so the peer is not overdue yet
+  {
+    const std::lock_guard in_use(pair.a->qp->send_lock());
+    turn_until_overdue();
+    pair.left.turn();
+  }
+  expect_timeouts();
 }
 
 // The virtual clock stands still: no timeout of the requests passes.

@@ -161,10 +161,10 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
 int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries) {
   cq_object& object = object_of(cq);
   if (num_entries < 0) return -EINVAL;
+  host& home = *object.context_of->host;
+  if (!home.usable()) return -ENODEV;
   completion_queue& queue = *object.queue;
   if (queue.empty()) {
-    host& home = *object.context_of->host;
-    if (!home.usable()) return -ENODEV;
     home.progress();
     if (queue.empty()) {
       if (queue.overrun()) return -EIO;

@@ -18,14 +18,22 @@ namespace {
 constexpr unsigned known_flags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
+// A child of fork touches no lock: a thread that it does not have may hold it.
+bool is_usable(const qp_object& qp) noexcept { return qp.context_of->host->usable(); }
+
 void start(ibv_qp_ex* handle) {
   qp_object& qp = object_of(handle);
+  if (!is_usable(qp)) {
+    qp.batch_error = ENODEV;
+    return;
+  }
   qp.core->sends().open();
-  qp.batch_error = qp.context_of->host->usable() ? 0 : ENODEV;
+  qp.batch_error = 0;
 }
 
 int complete(ibv_qp_ex* handle) {
   qp_object& qp = object_of(handle);
+  if (!is_usable(qp)) return ENODEV;
   const int error = qp.batch_error;
   if (error != 0) {
     qp.core->sends().abort();
@@ -35,7 +43,10 @@ int complete(ibv_qp_ex* handle) {
   return 0;
 }
 
-void abort(ibv_qp_ex* handle) { object_of(handle).core->sends().abort(); }
+void abort(ibv_qp_ex* handle) {
+  qp_object& qp = object_of(handle);
+  if (is_usable(qp)) qp.core->sends().abort();
+}
 
 // The request that wr_id and wr_flags describe so far. IBV_SEND_INLINE says nothing before the data
 // are set: programs set it for both kinds of data.

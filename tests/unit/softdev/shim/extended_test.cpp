@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
+#include "tests/unit/softdev/shim/subprocess.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -112,6 +113,25 @@ TEST_F(extended, batch_of_sends_arrives_and_is_polled_lazily) {
   ibv_end_poll(queue);
   expect_sent(12, IBV_WC_SEND);
   EXPECT_EQ(sink.copy(0, 96), pattern(1, 96));
+}
+
+TEST_F(extended, child_of_fork_is_refused_also_while_a_thread_of_its_parent_posts) {
+  std::byte data[8]{};
+  ibv_wr_start(qp_);
+  EXPECT_EQ(in_child([&] {
+              ibv_wr_start(qp_);
+              begin(1);
+              ibv_wr_send(qp_);
+              ibv_wr_set_inline_data(qp_, data, sizeof data);
+              EXPECT_EQ(ibv_wr_complete(qp_), ENODEV);
+              ibv_wr_start(qp_);
+              ibv_wr_abort(qp_);
+              ibv_poll_cq_attr none{};
+              EXPECT_EQ(ibv_start_poll(send_queue_.get(), &none), ENODEV);
+              return 0;
+            }),
+            0);
+  ibv_wr_abort(qp_);
 }
 
 TEST_F(extended, rdma_operations_and_atomics_complete) {

@@ -2,6 +2,7 @@
 // Transfers in one process through the classic interface. Received bytes are compared with a
 // pattern that depends on a seed.
 #include "tests/unit/softdev/shim/soft_device.hpp"
+#include "tests/unit/softdev/shim/subprocess.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -211,6 +212,14 @@ TEST_P(transfer, only_signaled_requests_generate_completions) {
   EXPECT_EQ(device_.wait_for(2).status, IBV_WC_SUCCESS);
   ibv_wc none{};
   EXPECT_EQ(ibv_poll_cq(device_.cq, 1, &none), 0);
+}
+
+TEST_P(transfer, completion_of_the_parent_is_refused_to_a_child_of_fork) {
+  buffer memory(device_.pd, 64, 23);
+  ASSERT_EQ(write_within(sender(), memory, 5), 0);  // it completes before the call returns
+  ibv_wc done{};
+  EXPECT_EQ(in_child([&] { return -ibv_poll_cq(device_.cq, 1, &done); }), ENODEV);
+  EXPECT_EQ(device_.wait_for(5).status, IBV_WC_SUCCESS);
 }
 
 TEST_P(transfer, early_sender_waits_for_the_receiver) {

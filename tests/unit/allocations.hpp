@@ -15,12 +15,13 @@ namespace verbena::test {
 inline thread_local std::size_t allocations = 0;
 }  // namespace verbena::test
 
-void* operator new(std::size_t size) {
+// Not inline: g++ 12 reports a mismatch where it inlines only one of the two into a caller.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++verbena::test::allocations;
   if (void* made = std::malloc(size); made != nullptr) return made;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 #endif

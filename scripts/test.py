@@ -2,26 +2,45 @@
 # SPDX-License-Identifier: MIT
 """Runs the stages of `./dev test`, which scripts/dev/help/test.txt describes.
 
-Each stage of the table has a time budget. A stage configures, builds and runs CTest or a script and writes its output to
-build/logs/STAGE.log. Tests are counted from CTest's JUnit files.
+A stage configures, builds and runs CTest or a script and writes its output to build/logs/STAGE.log. Tests are counted
+from CTest's JUnit files. Each stage has a time budget, which is multiplied by a factor for slower machines.
 """
 import argparse
 import dataclasses
 import fnmatch
+import hashlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable
 
 import places
+import test_sources
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "logs"
 TOTAL_BUDGET_S = 30 * 60
+# Seconds of the compilations below on the machine of the budgets: 2 quiet cores.
+REFERENCE_S = 2.2
+REFERENCE_COMPILER = "g++-12"
+REFERENCE_SOURCE = """
+#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <random>
+#include <regex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+bool matches(const std::string& text) { return std::regex_match(text, std::regex("a+b")); }
+"""
 JOBS = str(max(2, os.cpu_count() or 2))
 SANITIZER_ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
@@ -29,8 +48,15 @@ SANITIZER_ENVIRONMENT = {
     # At exit, TSan waits for races of remaining threads: 1 s by default, here 50 ms.
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=50",
 }
+# Folders of files that the results of tests depend on.
+SOURCES = ("include", "src", "softdev", "modules", "tools", "examples", "tests", "cmake")
 # Labels of tests that have their own stages.
 APART = "compile_fail|package|example|lint|campaign|program|vm"
+# Tests that a build without checks does not have, besides those in `#ifdef VERBENA_CHECKED`: pattern -> reason.
+NOT_IN_RELEASE = {
+    "unchecked/*": "compiles the interface without checks, as the release build compiles all tests",
+    "zoo/*": "shows what the checks detect",
+}
 
 
 @dataclasses.dataclass
@@ -56,6 +82,7 @@ class Run:
         self.outcome = Outcome()
         LOGS.mkdir(parents=True, exist_ok=True)
         self.name = stage
+        self.sources = fingerprint(ROOT)
         self.log_path = LOGS / f"{stage}.log"
         self.log = self.log_path.open("w")
 
@@ -72,8 +99,8 @@ class Run:
 
     def configure(self, preset, *definitions):
         launcher = []
-        # A unity build from an empty folder takes half the time; an existing build/dev keeps its setting.
-        if preset == "dev" and not (ROOT / "build" / preset / "CMakeCache.txt").exists():
+        # A unity build from an empty folder takes half the time; an existing build folder keeps its setting.
+        if preset in ("dev", "release") and not (ROOT / "build" / preset / "CMakeCache.txt").exists():
             definitions = ("-DVERBENA_UNITY=ON", *definitions)
         if os.environ.get("VERBENA_LAUNCHER"):
             launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_LAUNCHER']}"]
@@ -91,7 +118,23 @@ class Run:
                      environment={**SANITIZER_ENVIRONMENT, **(environment or {})})
         if not report.exists():
             raise StepFailed(f"ctest {preset}")
+        report.with_suffix(".sources").write_text(self.sources)
         self.outcome.add(read_junit(report))
+
+
+def fingerprint(root):
+    """Returns a hash of the files that the results of tests depend on."""
+    found = hashlib.sha256()
+    paths = [root / "CMakeLists.txt", *(path for folder in SOURCES for path in (root / folder).rglob("*"))]
+    for path in sorted(path for path in paths if path.is_file() and path.suffix not in (".pyc", ".json")):
+        found.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def fingerprint_of(report):
+    """Returns the hash of the sources of a CTest report, or None if it is not known."""
+    path = report.with_suffix(".sources")
+    return path.read_text() if path.is_file() else None
 
 
 def read_junit(path):
@@ -138,6 +181,30 @@ def suites(preset, *arguments):
         run.build(preset)
         run.ctest(preset, *(arguments or ("-LE", APART)))
     return stage
+
+
+def release(run):
+    """Runs the tests of a build without checks, and verifies that only those are missing that hold only with checks."""
+    suites("release", "-LE", "compile_fail|package|lint|campaign|program|vm")(run)
+    tests = list(test_sources.unit_tests(ROOT))
+    run.outcome.failed += wrong_in_release(run.outcome, tests)
+    print(f"  not in this build: {sum(test.is_checked_only for test in tests)} × #ifdef VERBENA_CHECKED: "
+          "they need the checks of the data path")
+    for pattern, reason in NOT_IN_RELEASE.items():
+        print(f"  not in this build: {pattern}: {reason}")
+
+
+def wrong_in_release(outcome, tests):
+    """Yields the unit tests of the sources that a build without checks should run and does not run, and the reverse."""
+    present = outcome.passed + outcome.failed + outcome.skipped
+    for test in tests:
+        if any(fnmatch.fnmatchcase(test.name, pattern) for pattern in NOT_IN_RELEASE):
+            continue
+        ran = bool(fnmatch.filter(present, test.name))
+        if test.is_checked_only and ran:
+            yield f"{test.name} is compiled without checks, although it is in #ifdef VERBENA_CHECKED"
+        elif not test.is_checked_only and not ran:
+            yield f"{test.name} did not run, and no rule excludes it from builds without checks"
 
 
 def tsan_subset(run):
@@ -192,18 +259,19 @@ class Stage:
 
 STAGES = [
     Stage("setup", 55, "install missing packages", setup),
-    Stage("lint", 100, "./dev lint, and tests of the lints", lint_bites),
-    Stage("gcc", 365, "g++ 12: all suites on soft0", suites("dev")),
-    Stage("compile-fail", 160, "code that must not compile, g++ 12 and clang 19",
+    Stage("lint", 90, "./dev lint, and tests of the lints", lint_bites),
+    Stage("gcc", 330, "g++ 12: all suites on soft0, with the checks of the data path", suites("dev")),
+    Stage("release", 400, "g++ 12: the suites and examples as users build them, optimized and without checks", release),
+    Stage("compile-fail", 40, "code that must not compile, g++ 12 and clang 19",
           labelled("compile_fail", "dev", "asan", needs_build=False)),
-    Stage("package", 75, "consumer projects, link tests", labelled("package", "dev")),
-    Stage("example", 15, "the examples that the documents quote", labelled("example", "dev")),
+    Stage("package", 45, "consumer projects, link tests", labelled("package", "dev")),
+    Stage("example", 25, "the examples that the documents quote", labelled("example", "dev")),
     Stage("programs", 120, "third-party programs with preload and drop-in, as root and as an unprivileged user",
           labelled("programs", "dev")),
-    Stage("vm", 270, "rxe and siw of kernels 6.1 and 6.12 in a virtual machine", labelled("^vm$", "dev")),
-    Stage("asan", 390, "clang 19: all suites under ASan and UBSan",
+    Stage("vm", 200, "rxe and siw of kernels 6.1 and 6.12 in a virtual machine", labelled("^vm$", "dev")),
+    Stage("asan", 350, "clang 19: all suites under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
-    Stage("tsan", 225, "clang 19: the suites with the label tsan under TSan", tsan_subset),
+    Stage("tsan", 135, "clang 19: the suites with the label tsan under TSan", tsan_subset),
     Stage("parity", 5, "./dev parity: the tests that docs/parity names have passed", parity),
     Stage("clang", 600, "clang 19: all suites without sanitizers",
           suites("dev-clang", "-LE", "lint|campaign|program|vm"), long=True),
@@ -264,7 +332,45 @@ def tail(path, lines=60):
     return "\n".join("    " + line for line in text[-lines:])
 
 
-def run_stage(stage, rows):
+def measure_seconds(compiler=REFERENCE_COMPILER, copies=int(JOBS)):
+    """Returns the seconds that the compilations of REFERENCE_SOURCE take, one for each processor, or None on failure."""
+    with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
+        source.write(REFERENCE_SOURCE)
+        source.flush()
+        words = [compiler, "-std=c++20", "-O2", "-c", source.name, "-o", os.devnull]
+        started = time.monotonic()
+        try:
+            running = [subprocess.Popen(words, env={**os.environ, "CCACHE_DISABLE": "1"}) for _ in range(copies)]
+        except FileNotFoundError:
+            return None
+        codes = [process.wait() for process in running]
+        return None if any(codes) else time.monotonic() - started
+
+
+def slowness(seconds):
+    """Returns the factor of the budgets for a machine on which the reference compilations took this time."""
+    return 1.0 if seconds is None else max(1.0, seconds / REFERENCE_S)
+
+
+@dataclasses.dataclass
+class Budgets:
+    """Compares times with budgets. An exceeded budget is a warning or, if `enforced`, a failure."""
+    factor: float
+    enforced: bool
+
+    def of(self, seconds):
+        return seconds * self.factor
+
+    def check(self, what, seconds, budget_s, outcome):
+        if seconds <= self.of(budget_s):
+            return
+        text = f"{what} took {seconds:.0f} s, more than the budget of {self.of(budget_s):.0f} s"
+        print(f"  {'FAILED' if self.enforced else 'WARNING'} {text}", flush=True)
+        if self.enforced:
+            outcome.failed.append(text)
+
+
+def run_stage(stage, rows, budgets):
     print(f"{stage.name}: {stage.what}", flush=True)
     run = Run(stage.name)
     started = time.monotonic()
@@ -278,14 +384,14 @@ def run_stage(stage, rows):
     run.log.close()
     check_skips(stage.name, run.outcome, rows)
     done = run.outcome
-    late = "  OVER BUDGET" if seconds > stage.budget_s else ""
-    print(f"  {seconds:.0f} s of {stage.budget_s} s{late}: {len(done.passed)} passed, {len(done.failed)} failed, "
+    print(f"  {seconds:.0f} s of {budgets.of(stage.budget_s):.0f} s: {len(done.passed)} passed, {len(done.failed)} failed, "
           f"{len(done.skipped)} skipped", flush=True)
     if done.failed:
         print(tail(run.log_path))
         for name in done.failed:
             print(f"  FAILED {name}")
         print(f"  log: {run.log_path.relative_to(ROOT)}", flush=True)
+    budgets.check(f"the stage {stage.name}", seconds, stage.budget_s, done)
     return done, seconds
 
 
@@ -294,6 +400,7 @@ def parse(arguments):
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--stage", action="append", default=[])
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--enforce-budgets", action="store_true")
     options = parser.parse_args(arguments)
     known = [stage.name for stage in STAGES]
     for name in options.stage:
@@ -311,19 +418,21 @@ def main(arguments):
     chosen = [stage for stage in STAGES
               if (stage.name in options.stage if options.stage else options.all or not stage.long)]
     rows = read_expected_skips(ROOT / "tests" / "expected_skips.txt")
+    measured = measure_seconds()
+    budgets = Budgets(slowness(measured), options.enforce_budgets)
+    speed = f"{measured:.1f} s" if measured else f"{REFERENCE_COMPILER} failed"
+    print(f"speed: {speed} (reference {REFERENCE_S:.1f} s): budgets × {budgets.factor:.2f}", flush=True)
     total = Outcome()
     seconds = {}
     for stage in chosen:
-        outcome, seconds[stage.name] = run_stage(stage, rows)
+        outcome, seconds[stage.name] = run_stage(stage, rows, budgets)
         total.add(outcome)
     print("\nstage            seconds  budget")
     for stage in chosen:
-        print(f"{stage.name:15} {seconds[stage.name]:8.0f} {stage.budget_s:7}")
+        print(f"{stage.name:15} {seconds[stage.name]:8.0f} {budgets.of(stage.budget_s):7.0f}")
     spent = sum(seconds[stage.name] for stage in chosen if not stage.long)
-    print(f"{'sum (default)':15} {spent:8.0f} {TOTAL_BUDGET_S:7}")
-    if spent > TOTAL_BUDGET_S:
-        total.failed.append(f"the default stages took {spent:.0f} s, more than their budget of {TOTAL_BUDGET_S} s")
-        print(f"FAILED {total.failed[-1]}")
+    print(f"{'sum (default)':15} {spent:8.0f} {budgets.of(TOTAL_BUDGET_S):7.0f}")
+    budgets.check("the default stages together", spent, TOTAL_BUDGET_S, total)
     print(f"{len(total.passed)} passed, {len(total.failed)} failed, {len(total.skipped)} skipped")
     return 1 if total.failed else 0
 

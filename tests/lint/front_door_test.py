@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """./dev refuses unknown commands and options, has help for each command, and counts tests correctly."""
+import contextlib
+import io
 import subprocess
 import unittest
+from unittest import mock
 
 from lint_case import LintCase, ROOT
 
 import test as runner  # scripts/test.py
+import test_sources
 
 REPORT = """<testsuite>
 <testcase name="a" status="run"/>
@@ -66,6 +70,82 @@ class FrontDoor(LintCase):
         self.assertEqual(self.run_command(setup, "--list", "build").returncode, 0)
         self.assertEqual(self.run_command(setup, "--list", "nonsense").returncode, 2)
         self.assertEqual(self.run_command(setup).returncode, 2)
+
+
+class Budgets(LintCase):
+    def run_with(self, *options, reference_s=0.1, stage_s=0.0, budget_s=10):
+        """Runs a table of one stage, for which a clock shows `stage_s` seconds. Returns the exit status and the output."""
+        stage = runner.Stage("only", budget_s, "a stage", lambda run: run.outcome.passed.append("a"))
+        started = iter([0.0, stage_s])
+        output = io.StringIO()
+        with mock.patch.multiple(runner, STAGES=[stage], LOGS=self.root, measure_seconds=lambda: reference_s), \
+                mock.patch.object(runner.time, "monotonic", lambda: next(started)), \
+                mock.patch.dict(runner.os.environ), contextlib.redirect_stdout(output):
+            return runner.main(list(options)), output.getvalue()
+
+    def test_factor_of_the_budgets_is_at_least_one(self):
+        self.assertEqual(runner.slowness(runner.REFERENCE_S / 2), 1.0)
+        self.assertEqual(runner.slowness(runner.REFERENCE_S * 3), 3.0)
+
+    def test_speed_without_the_compiler_is_the_reference(self):
+        self.assertIsNone(runner.measure_seconds("no_such_compiler", 2))
+        self.assertIsNone(runner.measure_seconds("false", 2))
+        self.assertEqual(runner.slowness(None), 1.0)
+
+    def test_speed_is_measured_by_compilations(self):
+        self.assertGreater(runner.measure_seconds(), 0.1)
+
+    def test_exceeded_budget_is_a_warning(self):
+        status, output = self.run_with(stage_s=11.0)
+        self.assertEqual(status, 0)
+        self.assertIn("WARNING the stage only took 11 s, more than the budget of 10 s", output)
+        self.assertIn("1 passed, 0 failed", output)
+
+    def test_exceeded_budget_is_an_error_on_request(self):
+        status, output = self.run_with("--enforce-budgets", stage_s=11.0)
+        self.assertEqual(status, 1)
+        self.assertIn("FAILED the stage only took 11 s", output)
+        self.assertIn("1 passed, 1 failed", output.splitlines()[-1])
+
+    def test_exceeded_sum_is_an_error_on_request(self):
+        seconds = runner.TOTAL_BUDGET_S + 1
+        self.assertEqual(self.run_with(stage_s=seconds, budget_s=seconds)[0], 0)
+        status, output = self.run_with("--enforce-budgets", stage_s=seconds, budget_s=seconds)
+        self.assertEqual(status, 1)
+        self.assertIn("FAILED the default stages together took 1801 s", output)
+
+    def test_slow_machine_has_longer_budgets(self):
+        status, output = self.run_with("--enforce-budgets", reference_s=runner.REFERENCE_S * 2, stage_s=11.0)
+        self.assertEqual(status, 0, output)
+        self.assertIn("budgets × 2.00", output)
+        self.assertIn("11 s of 20 s", output)
+
+    def test_ci_enforces_the_budgets(self):
+        commands = [line for line in (ROOT / ".ci/run").read_text().splitlines() if "./dev test" in line and line[0] != "#"]
+        self.assertEqual(commands, ["exec ./dev test --enforce-budgets"])
+
+
+class Release(LintCase):
+    def wrong(self, source, *present):
+        folder = self.write("tests/unit/verbs/a_test.cpp", source).parent
+        tests = list(test_sources.google_tests(folder, "verbs/"))
+        return list(runner.wrong_in_release(runner.Outcome(passed=list(present)), tests))
+
+    def test_test_that_did_not_run_needs_a_rule(self):
+        self.assertEqual(self.wrong("TEST(guid, prints) {}\n", "verbs/guid.prints"), [])
+        self.assertEqual(len(self.wrong("TEST(guid, prints) {}\n")), 1)
+        self.assertEqual(len(self.wrong("#ifdef OTHER\nTEST(guid, prints) {}\n#endif\n")), 1)
+
+    def test_tests_of_checked_builds_are_excluded(self):
+        checked = "#ifdef VERBENA_CHECKED\nTEST(a, stops) {}\n#else\nTEST(a, passes) {}\n#endif\nTEST(a, ends) {}\n"
+        self.assertEqual(self.wrong(checked, "verbs/a.passes", "verbs/a.ends"), [])
+        self.assertEqual(len(self.wrong(checked, "verbs/a.passes")), 1)
+        self.assertEqual(len(self.wrong(checked, "verbs/a.stops", "verbs/a.passes", "verbs/a.ends")), 1)
+
+    def test_variants_of_a_test_are_found(self):
+        source = "INSTANTIATE_TEST_SUITE_P(each, a, x());\nTEST_P(a, works) {}\nTYPED_TEST(b, works) {}\n"
+        self.assertEqual(self.wrong(source, "verbs/each/a.works/1", "verbs/b.works<int>"), [])
+        self.assertEqual(len(self.wrong(source)), 2)
 
 
 if __name__ == "__main__":

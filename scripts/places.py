@@ -47,6 +47,12 @@ def userfaultfd_is_available():
     return descriptor >= 0
 
 
+def may_place():
+    """Returns whether the kernel permits this process to place memory on NUMA nodes (tests/unit/memory/host_pages.hpp)."""
+    system_call = {"x86_64": 238, "aarch64": 237}.get(platform.machine())
+    return system_call is not None and ctypes.CDLL(None).syscall(system_call, 0, None, 0) == 0
+
+
 def has_huge_pages():
     free = re.search(r"HugePages_Free:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())
     return free is not None and int(free.group(1)) >= HUGE_PAGES_WANTED

@@ -298,6 +298,8 @@ CONDITIONS = {
     "no-users": lambda: os.geteuid() == 0 and not places.own_users(),
     "no-network": lambda: not places.own_network(),
     "no-huge-pages": lambda: not places.has_huge_pages(),
+    "no-placing": lambda: not places.may_place(),
+    "no-placing-with-huge-pages": lambda: not places.may_place() and places.has_huge_pages(),
     "no-userfaultfd": lambda: not places.userfaultfd_is_available(),
 }
 

@@ -89,6 +89,14 @@ class ConnectionManager(unittest.TestCase):
                 "siw0": ("many_connections.*", "connections.unanswered_request_times_out",
                          "sessions.deadline_ends_connect_and_wait")}
 
+    skipped = {"rxe0": set(),
+               "siw0": {"connections.read_depths_are_negotiated",  # the connection manager of iWARP does not report depths
+                        # iWARP has neither datagrams nor ECE, and no retries. Its handshake has no last message.
+                        "identifiers.datagram_service_returns_its_address", "identifiers.ece_options_reach_the_peer",
+                        "identifiers.multicast_groups_are_joined_and_left", "identifiers.multicast_join_returns_the_group_address",
+                        "identifiers.retry_counts_of_the_options_reach_the_peer",
+                        "identifiers.notify_replaces_the_last_message_of_the_handshake"}}
+
     def test_module_cm_passes_its_tests(self):
         for device, names in self.left_out.items():
             with self.subTest(device):
@@ -97,6 +105,8 @@ class ConnectionManager(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout)
                 ran = re.search(r"\[  PASSED  \] (\d+) tests", done.stdout)
                 self.assertTrue(ran and int(ran.group(1)) >= 36, done.stdout)
+                skipped = re.findall(r"^\[  SKIPPED \] (\S+) \(", done.stdout, re.MULTILINE)
+                self.assertEqual(set(skipped), self.skipped[device])
 
     def test_examples_run_on_both_devices(self):
         for example in examples:
@@ -161,7 +171,7 @@ class Nodes(unittest.TestCase):
 
     def test_pools_and_threads_are_on_the_requested_node(self):
         self.assertEqual(len(NODES), 2)
-        self.ran("placing.*:numa.*", 12, VERBENA_TEST_DEVICE="rxe0")
+        self.ran("placing.*:numa.*", 13, VERBENA_TEST_DEVICE="rxe0")
 
     def test_huge_pages_of_pools_are_on_the_requested_node(self):
         reserved = [node / "hugepages/hugepages-2048kB/nr_hugepages" for node in NODES]

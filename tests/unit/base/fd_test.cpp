@@ -10,8 +10,31 @@
 
 #include <array>
 #include <atomic>
+#include <ctime>
 #include <thread>
 #include <utility>
+#include <vector>
+
+namespace {
+
+// The calls of poll(2) in the calling thread: the first `early` ones end as after a timeout.
+struct poll_script {
+  int early = 0;
+  std::vector<int> timeouts;
+};
+thread_local poll_script* script_of_poll = nullptr;
+
+}  // namespace
+
+// Replaces the function of libc in this program.
+extern "C" int poll(pollfd* entries, nfds_t count, int timeout_ms) {
+  if (script_of_poll != nullptr) {
+    script_of_poll->timeouts.push_back(timeout_ms);
+    if (script_of_poll->early-- > 0) return 0;
+  }
+  const timespec limit{.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1'000'000L};
+  return ::ppoll(entries, count, timeout_ms < 0 ? nullptr : &limit, nullptr);
+}
 
 namespace verbena {
 namespace {
@@ -84,6 +107,17 @@ TEST(wait_for_fd, expired_deadline_still_polls_once) {
   EXPECT_FALSE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::after(0ns)).value());
   ASSERT_EQ(::write(ends.write_end.get(), "x", 1), 1);
   EXPECT_TRUE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::after(0ns)).value());
+}
+
+TEST(wait_for_fd, poll_is_repeated_until_the_deadline) {
+  const auto ends = make_pipe();
+  ASSERT_EQ(::write(ends.write_end.get(), "x", 1), 1);
+  poll_script script{.early = 2};
+  script_of_poll = &script;
+  const auto found = wait_for_fd(ends.read_end.get(), POLLIN, deadline::after(24h * 400));
+  script_of_poll = nullptr;
+  EXPECT_TRUE(found.value());
+  EXPECT_EQ(script.timeouts, std::vector(3, 86'400'000)) << "each call waits a day at most";
 }
 
 TEST(wait_for_fd, hang_up_returns_true) {

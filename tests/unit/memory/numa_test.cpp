@@ -5,9 +5,15 @@
 #include "verbena/memory/numa.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -39,10 +45,29 @@ numa_placement strictly(unsigned node) {
 // Tests that need placements by the kernel.
 class placing : public ::testing::Test {
  protected:
-  // Returns whether the kernel supports placements. If it does not, as in containers without
-  // CAP_SYS_NICE, expects the error of the library.
-  static bool kernel_places() {
-    if (test::may_place()) return true;
+  void SetUp() override {
+    if (!test::may_place()) GTEST_SKIP() << "the kernel refuses placements: no CAP_SYS_NICE";
+  }
+};
+
+// Makes the kernel refuse placements for the calling thread, as in containers without CAP_SYS_NICE.
+void refuse_placements() {
+  std::array<sock_filter, 5> program{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_set_mempolicy, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mbind, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog filter{.len = program.size(), .filter = program.data()};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+TEST(numa, refused_placement_names_the_capability) {
+  std::thread([] {
+    refuse_placements();
+    ASSERT_FALSE(test::may_place());
     const auto before = test::processors_of_thread();
     const unsigned node = numa_nodes()->at(0);
     const auto pd = open_soft().allocate_pd().value();
@@ -53,9 +78,8 @@ class placing : public ::testing::Test {
     const auto preferred = numa_placement::on_node(node, numa_binding::preferred);
     EXPECT_TRUE(buffer_pool::create(pd, options_of(1, preferred)).has_value());
     EXPECT_TRUE(log.contains("CAP_SYS_NICE")) << log.text();
-    return false;
-  }
-};
+  }).join();
+}
 
 TEST(numa, nodes_are_the_permitted_nodes) {
   std::ifstream file("/proc/self/status");
@@ -70,7 +94,6 @@ TEST(numa, nodes_are_the_permitted_nodes) {
 }
 
 TEST_F(placing, strict_pools_are_on_each_node) {
-  if (!kernel_places()) return;
   const auto pd = test::open_tested().allocate_pd().value();
   for (const unsigned node : numa_nodes().value()) {
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{3} << 20U}) {
@@ -86,7 +109,6 @@ TEST_F(placing, strict_pools_are_on_each_node) {
 }
 
 TEST_F(placing, preferring_pools_are_on_a_node_with_memory) {
-  if (!kernel_places()) return;
   const auto pd = test::open_tested().allocate_pd().value();
   for (const unsigned node : numa_nodes().value()) {
     const auto placement = numa_placement::on_node(node, numa_binding::preferred);
@@ -101,7 +123,6 @@ TEST_F(placing, preferring_pools_are_on_a_node_with_memory) {
 }
 
 TEST_F(placing, regions_are_allocated_on_each_node) {
-  if (!kernel_places()) return;
   const auto pd = test::open_tested().allocate_pd().value();
   for (const unsigned node : numa_nodes().value()) {
     const auto region =
@@ -117,7 +138,6 @@ TEST_F(placing, regions_are_allocated_on_each_node) {
 
 // soft0 reuses freed memory: it must not have the placement of its earlier use.
 TEST_F(placing, placement_ends_with_the_memory) {
-  if (!kernel_places()) return;
   const auto pd = open_soft().allocate_pd().value();
   for (int round = 0; round < 2; ++round) {
     const auto free = pd.allocate(5000, access::local_write).value();
@@ -131,7 +151,6 @@ TEST_F(placing, placement_ends_with_the_memory) {
 
 // If no huge pages are free, all normal pages are placed.
 TEST_F(placing, pools_that_prefer_huge_pages_are_on_each_node) {
-  if (!kernel_places()) return;
   const auto pd = test::open_tested().allocate_pd().value();
   for (const unsigned node : numa_nodes().value()) {
     auto options = options_of(5U << 20U, strictly(node));
@@ -217,7 +236,6 @@ class near_node {
 };
 
 TEST_F(placing, near_an_adapter_means_its_node) {
-  if (!kernel_places()) return;
   const auto adapter = open_soft();
   const auto pd = adapter.allocate_pd().value();
   const auto near = numa_placement::near_adapter(numa_binding::strict);
@@ -236,7 +254,6 @@ TEST_F(placing, near_an_adapter_means_its_node) {
 }
 
 TEST_F(placing, adapter_without_node_has_no_placement) {
-  if (!kernel_places()) return;
   const auto adapter = test::open_tested();
   const auto pd = adapter.allocate_pd().value();
   const auto near = numa_placement::near_adapter(numa_binding::strict);
@@ -255,7 +272,6 @@ TEST_F(placing, adapter_without_node_has_no_placement) {
 }
 
 TEST_F(placing, threads_are_bound_to_processors_and_memory_of_a_node) {
-  if (!kernel_places()) return;
   const auto start = test::processors_of_thread();
   for (const unsigned node : numa_nodes().value()) {
     const auto processors = test::numbers_in(test::folder_of(node) + "cpulist");

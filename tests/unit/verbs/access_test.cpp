@@ -22,6 +22,14 @@ TEST(access_flags, print_unknown_bits_in_hexadecimal) {
   EXPECT_EQ(to_string(access_flags::from_mask(0x40000001)), "local_write | 0x40000000");
 }
 
+TEST(access_flags, survive_the_conversion_to_a_mask) {
+  for (unsigned bit = 0; bit < 32; ++bit) {
+    const auto flags = access_flags::from_mask(1U << bit) | access::local_write;
+    EXPECT_EQ(access_flags::from_mask(flags.mask()), flags) << bit;
+    EXPECT_EQ(flags.mask(), 1U << bit | 1U) << bit;
+  }
+}
+
 TEST(access_flags, have_the_values_of_verbs) {
   EXPECT_EQ(
       (access::local_write | access::remote_write | access::remote_read | access::remote_atomic)

@@ -221,6 +221,19 @@ TEST_F(channels, arm_drain_wait_loses_no_completion) {
   EXPECT_EQ(received, messages);
 }
 
+TEST_F(channels, queue_keeps_the_channel_that_the_program_dropped) {
+  const auto cq = device.create_cq(16, {.channel = channel}).value();
+  const int descriptor = channel.fd();
+  channel = device.create_completion_channel().value();
+  EXPECT_NE(::fcntl(descriptor, F_GETFD), -1) << "the channel was closed";
+  auto queue = connected(cq, cq);
+  cq.request_notification(notify::any_completion).value();
+  send(queue, {.signaled = true});
+  const auto event = cq.channel()->wait(deadline::after(20s)).value();
+  ASSERT_TRUE(event);
+  EXPECT_TRUE(event->is_from(cq));
+}
+
 TEST_F(channels, channel_lives_as_long_as_its_queues) {
   auto cq = device.create_cq(4, {.channel = channel}).value();
   ASSERT_TRUE(cq.channel().has_value());
@@ -246,7 +259,11 @@ TEST_F(channels, a_queue_with_a_delivered_event_can_be_destroyed) {
 
 TEST_F(channels, arming_a_queue_without_a_channel_has_no_effect) {
   const auto cq = device.create_cq(4).value();
+  auto queue = connected(cq, cq);
   EXPECT_TRUE(cq.request_notification(notify::any_completion));
+  send(queue, {.id = 2, .signaled = true});
+  for (const auto& done : test::take(cq, 2)) EXPECT_TRUE(done.ok());
+  EXPECT_FALSE(channel.poll_event().value().has_value());
 }
 
 TEST_F(channels, native_channel_can_be_adopted) {

@@ -2,7 +2,9 @@
 #include "verbena/verbs/device.hpp"
 
 #include <gtest/gtest.h>
+#include <infiniband/verbs.h>
 
+#include <array>
 #include <cerrno>
 #include <optional>
 #include <utility>
@@ -95,6 +97,17 @@ TEST(device, index_and_guid_are_optional) {
   EXPECT_TRUE(found.guid().is_reserved());
   EXPECT_EQ(found.name(), "");
   EXPECT_EQ(to_string(found), " (InfiniBand, soft)");
+}
+
+TEST(transport_type, values_are_those_of_verbs) {
+  const std::array native{IBV_TRANSPORT_UNKNOWN,   IBV_TRANSPORT_IB,
+                          IBV_TRANSPORT_IWARP,     IBV_TRANSPORT_USNIC,
+                          IBV_TRANSPORT_USNIC_UDP, IBV_TRANSPORT_UNSPECIFIED};
+  const std::array typed{transport_type::unknown,   transport_type::infiniband,
+                         transport_type::iwarp,     transport_type::usnic,
+                         transport_type::usnic_udp, transport_type::unspecified};
+  for (std::size_t i = 0; i < native.size(); ++i)
+    EXPECT_EQ(static_cast<transport_type>(native[i]), typed[i]);
 }
 
 TEST(transport_type, unknown_values_are_kept_and_print) {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -222,6 +223,16 @@ TEST_F(lazy, failed_request_has_a_result_with_its_reason) {
     ASSERT_FALSE(outcome);
     EXPECT_EQ(outcome.error().code(), IBV_WC_REM_ACCESS_ERR);
   });
+}
+
+template <class Queue>
+concept can_be_read_lazily = requires(Queue& queue) { queue.poll(); };
+
+TEST_F(lazy, types_of_queues_are_separate) {
+  static_assert(can_be_read_lazily<extended_completion_queue>);
+  static_assert(!can_be_read_lazily<completion_queue>);
+  static_assert(!std::is_convertible_v<completion_queue, extended_completion_queue>);
+  EXPECT_NE(cq.native_extended(), nullptr);
 }
 
 TEST_F(lazy, fields_are_kept_and_printed) {

@@ -199,6 +199,16 @@ def stored_form(facts, cases, differences):
             "tests": {test: kept(test) for test in sorted(cases)}}
 
 
+def run_facts():
+    """Returns when and on which commit the suite runs; the commit is empty if the sources differ from it."""
+    def git(*words):
+        return subprocess.run(["git", *words], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                              check=False).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", ".", ":!tests/conformance/results", ":!docs")
+    return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": "" if changed else git("rev-parse", "--short=12", "HEAD")}
+
+
 def judge(name, cases, differences, whole_suite):
     """Returns complaints about unexpected outcomes."""
     complaints, used = [], set()
@@ -279,7 +289,7 @@ def main(arguments):
     path = SUITE / "results" / f"{name}.json"
     if options.update and whole:
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(fresh, indent=1) + "\n")
+        path.write_text(json.dumps({**run_facts(), **fresh}, indent=1) + "\n")
     complaints = judge(name, program.cases, differences, whole)
     complaints += [(None, text) for text in program.bad_ends]
     report(options, program, complaints)

@@ -2,11 +2,21 @@
 # SPDX-License-Identifier: MIT
 """Joins the lines of docs/parity with the last results, as scripts/dev/help/parity.txt describes.
 
-A line is `- [x] BEHAVIOUR — TEST`, `- [x] BEHAVIOUR; differs: WHAT, WHY — TEST`, or, if open, `- [ ] BEHAVIOUR — REASON`.
-TEST is a list of names in backticks, separated by commas. In the name of a test with variants, `*` is the variant.
+A line is one of
+  - [x] `ID` BEHAVIOUR — TEST
+  - [x] `ID` BEHAVIOUR; differs: WHAT, WHY — TEST
+  - [-] `ID` BEHAVIOUR — REASON    (Verbena does not have it)
+  - [ ] `ID` BEHAVIOUR — REASON    (open)
+ID is PAGE-NUMBER. It never changes, and the number of a deleted line is not used again. TEST is a list of names in backticks,
+separated by commas. In the name of a test with variants, `*` is the variant. A line that holds only in builds with the
+checks of the data path contains "(checked builds)".
+
+The comment directly above a test has the identifiers of the lines that name it: `// parity: ID, ID`, in Python and CMake
+`# parity: ID`.
 
 Tests of tests/conformance are evaluated by the outcomes of each device in tests/conformance/results and by differences.txt.
-Other tests, and whether the stored outcomes are those of the last run, are evaluated by CTest's reports in build/logs.
+Other tests, and whether the stored outcomes are those of the last run, are evaluated by CTest's reports in build/logs. Reports
+of other sources than the present ones are ignored.
 """
 import argparse
 import collections
@@ -21,22 +31,27 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import conformance  # noqa: E402
 import test as stages  # noqa: E402
+import test_sources  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FEWEST_LINES = {"ibverbs": 150, "semantics": 120}
 MOST_LINES_OF_A_TEST = 3
 HOST = "host"  # the device of tests outside the conformance suite
-LINE = re.compile(r"- \[([x ])\] (.+)")
+LINE = re.compile(r"- \[([x -])\] `([a-z][a-z-]*-\d+)` (.+)")
 NAMES = re.compile(r"`[^`]+`(?:, `[^`]+`)*")
-MACRO = re.compile(r"^(TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
-INSTANCE = re.compile(r"^INSTANTIATE_TEST_SUITE_P\(\s*(\w+),\s*(\w+),", re.MULTILINE)
+DIFFERS = re.compile(r"\bdiffer(?:s|ed|ing)?\b", re.IGNORECASE)
+CHECKED_BUILDS = "(checked builds)"
+# Runs in the virtual machine that omit tests, so that they do not confirm the stored outcomes.
+PARTIAL_RUNS = ("vm/conformance_siw0_6.1_1",)
 
 
 @dataclasses.dataclass
 class Line:
-    """A behaviour of a page with the tests that show it; an open line has no tests."""
+    """A behaviour of a page with the tests that show it. An open line and one that states an absence have no tests."""
     page: str
     number: int
+    identifier: str
+    sign: str  # x, - or a space
     behaviour: str
     tests: list[str]
     reason: str = ""
@@ -47,7 +62,11 @@ class Line:
 
     @property
     def is_open(self):
-        return not self.tests
+        return self.sign == " "
+
+    @property
+    def is_absent(self):
+        return self.sign == "-"
 
     def place(self):
         return f"docs/parity/{self.page}.md:{self.number}"
@@ -60,91 +79,117 @@ def read_page(path, complaints):
         if not re.match(r"\s*[-*] ?\[", text):
             continue
         match = LINE.fullmatch(text)
-        behaviour, dash, rest = match.group(2).rpartition(" — ") if match else ("", "", "")
-        differs = re.search(r"differs:(.*)", behaviour)
-        complaint = ""
-        if not match or not dash or not behaviour.strip() or not rest.strip():
-            complaint = "not `- [x] BEHAVIOUR — TEST` or `- [ ] BEHAVIOUR — REASON`"
-        elif differs and not re.fullmatch(r" [^,]+, .+", differs.group(1)):
-            complaint = "a difference is `differs: WHAT, WHY`"
-        elif match.group(1) == "x" and not NAMES.fullmatch(rest):
-            complaint = "the text after the dash is not a list of test names in backticks, separated by commas"
+        behaviour, dash, rest = match.group(3).rpartition(" — ") if match else ("", "", "")
+        complaint = fault_of_form(path.stem, match, behaviour, dash, rest)
         if complaint:
             complaints.append(f"docs/parity/{path.name}:{number}: {complaint}")
             continue
-        tests = re.findall(r"`([^`]+)`", rest) if match.group(1) == "x" else []
-        found.append(Line(path.stem, number, behaviour, tests, reason="" if tests else rest))
+        sign, identifier, _ = match.groups()
+        tests = re.findall(r"`([^`]+)`", rest) if sign == "x" else []
+        found.append(Line(path.stem, number, identifier, sign, behaviour, tests, reason="" if tests else rest))
     return found
 
 
-def google_tests(folder, prefix):
-    """Yields the names of the GoogleTest tests below a folder, with `*` in place of a variant."""
-    tests, instances = [], collections.defaultdict(set)
-    for path in sorted(folder.rglob("*.cpp")):
-        text = path.read_text()
-        tests += MACRO.findall(text)
-        for instance, suite in INSTANCE.findall(text):
-            instances[suite].add(instance)
-    for macro, suite, name in tests:
-        if macro == "TYPED_TEST":
-            yield f"{prefix}{suite}.{name}<*>"
-        elif macro == "TEST_P":
-            yield from (f"{prefix}{instance}/{suite}.{name}/*" for instance in sorted(instances[suite]))
-        else:
-            yield f"{prefix}{suite}.{name}"
-
-
-def scripted_tests(root):
-    """Yields the names that CMake derives from files (compile_fail, lint) and the examples."""
-    for path in sorted((root / "tests" / "compile_fail").glob("*/*.cpp")):
-        yield f"compile_fail/{path.parent.name}/{path.stem}"
-    for path in sorted((root / "tests" / "lint").glob("*_test.py")):
-        for sentence in re.findall(r"^    def test_([a-z0-9_]+)", path.read_text(), re.MULTILINE):
-            yield f"lint/{path.stem}/{sentence}"
-    for path in sorted((root / "examples").rglob("CMakeLists.txt")):
-        for name in re.findall(r"^\s*verbena_example\((\w+)", path.read_text(), re.MULTILINE):
-            yield f"example/{name}"
+def fault_of_form(page, match, behaviour, dash, rest):
+    """Returns what is wrong with the form of a line, or an empty text."""
+    if not match or not dash or not behaviour.strip() or not rest.strip():
+        return "not `- [x] ID BEHAVIOUR — TEST`, `- [-] ID BEHAVIOUR — REASON` or `- [ ] ID BEHAVIOUR — REASON`"
+    sign, identifier, _ = match.groups()
+    if identifier.rpartition("-")[0] != page:
+        return f"the identifier {identifier} is not {page}-NUMBER"
+    plain, differs, difference = behaviour.partition("; differs: ")
+    if DIFFERS.search(plain) or DIFFERS.search(difference) or (differs and not re.fullmatch(r"[^,]+, .+", difference)):
+        return "a difference is `BEHAVIOUR; differs: WHAT, WHY`"
+    if sign == "x" and not NAMES.fullmatch(rest):
+        return "the text after the dash is not a list of test names in backticks, separated by commas"
+    return ""
 
 
 def known_tests(root):
-    """Returns the tests of the conformance suite and all other tests that the sources name."""
-    others = set(scripted_tests(root))
-    unit = root / "tests" / "unit"
-    for module in sorted(path for path in unit.glob("*") if path.is_dir()):
-        parts = [module] if module.name != "softdev" else sorted(path for path in module.glob("*") if path.is_dir())
-        for part in parts:
-            others.update(google_tests(part, f"{part.relative_to(unit)}/"))
-    return set(google_tests(root / "tests" / "conformance", "")), others
+    """Returns the tests of the conformance suite and all other tests that the sources name, by name."""
+    others = [*test_sources.scripted_tests(root), *test_sources.unit_tests(root)]
+    return ({test.name: test for test in test_sources.conformance_tests(root)}, {test.name: test for test in others})
 
 
 def check_names(lines, conforming, others):
-    """Adds the complaints that need no results."""
+    """Adds the complaints that need no results. Returns those that belong to no line."""
     uses = collections.defaultdict(list)
+    tests = {**others, **conforming}
     for line in lines:
         for test in line.tests:
             uses[line.page, test].append(line)
-            if test not in conforming and test not in others:
+            if test not in tests:
                 line.complaints.append(f"the test {test} does not exist")
     for (_, test), users in uses.items():
         if len(users) > MOST_LINES_OF_A_TEST:
             users[-1].complaints.append(f"{len(users)} lines name {test}; the limit is {MOST_LINES_OF_A_TEST}")
+    for line in lines:
+        check_builds(line, tests)
+    return check_identifiers(lines, tests)
+
+
+def check_builds(line, tests):
+    checked = any(test in tests and tests[test].is_checked_only for test in line.tests)
+    if checked != (CHECKED_BUILDS in line.behaviour):
+        line.complaints.append(f"the tests exist only in builds with checks, but the line does not say {CHECKED_BUILDS}" if checked
+                               else f"the line says {CHECKED_BUILDS}, but its tests exist in all builds")
+
+
+def check_identifiers(lines, tests):
+    """Compares the identifiers above the tests with the tests that the lines name."""
+    complaints, known = [], {}
+    for line in lines:
+        if line.identifier in known:
+            line.complaints.append(f"{known[line.identifier].place()} has the same identifier")
+        known[line.identifier] = line
+        for name in line.tests:
+            if name in tests and line.identifier not in tests[name].identifiers:
+                line.complaints.append(f"{where(tests[name])}: no comment `parity: {line.identifier}` above {name}")
+    named = collections.defaultdict(set)  # identifier -> places of the tests that its line names
+    for line in lines:
+        named[line.identifier] = {where(tests[name]) for name in line.tests if name in tests}
+    for place, identifier in sorted({(where(test), each) for test in tests.values() for each in test.identifiers}):
+        if identifier not in known:
+            complaints.append(f"{place}: no line of docs/parity has the identifier {identifier}")
+        elif place not in named[identifier]:
+            complaints.append(f"{place}: {known[identifier].place()} ({identifier}) does not name this test")
+    return complaints
+
+
+def where(test):
+    return f"{test.path}:{test.number}"
 
 
 class Results:
     """The results of the last runs."""
 
     def __init__(self, root, logs):
-        self.devices = {path.stem: json.loads(path.read_text())["tests"]
-                        for path in sorted((root / "tests" / "conformance" / "results").glob("*.json"))}
+        self.stored = {path.stem: json.loads(path.read_text())
+                       for path in sorted((root / "tests" / "conformance" / "results").glob("*.json"))}
+        self.devices = {device: stored["tests"] for device, stored in self.stored.items()}
         self.devices.setdefault("soft0", {})
         self.differences = conformance.read_differences(root / "tests" / "conformance" / "differences.txt")
         self.reported = collections.defaultdict(set)
-        self.reports = sorted(logs.glob("*.xml"))
+        present = stages.fingerprint(root)
+        reports = sorted(logs.glob("*.xml"))
+        self.reports = [report for report in reports if stages.fingerprint_of(report) == present]
+        self.ignored = len(reports) - len(self.reports)
         for report in self.reports:
             outcome = stages.read_junit(report)
             for word in ("passed", "failed", "skipped"):
                 for name in getattr(outcome, word):
                     self.reported[name].add(word)
+
+    def run_of(self, device):
+        """Returns which run the outcomes of a device come from, or an empty text if that is not known."""
+        if device == "soft0":
+            return "this run"
+        name, _, kernel = device.partition("-")
+        for run in fnmatch.filter(self.reported, f"vm/conformance_{name}_{kernel}_*"):
+            if run not in PARTIAL_RUNS and self.reported[run] == {"passed"}:
+                return "this run"
+        stored = self.stored[device]
+        return f"{stored['date']}, commit {stored['commit']}" if stored.get("date") and stored.get("commit") else ""
 
     def reported_outcome(self, test):
         """Returns `pass` or the fault of a CTest test."""
@@ -185,7 +230,8 @@ class Results:
 def judge(line, results, conforming):
     for test in line.tests:
         if test in conforming:
-            found = {device: results.device_outcome(device, test, line.notes) for device in results.devices}
+            found = {device: results.device_outcome(device, test, line.notes) for device in results.devices
+                     if results.run_of(device)}
         else:
             found = {HOST: results.reported_outcome(test)}
         for device, outcome in found.items():
@@ -196,8 +242,10 @@ def judge(line, results, conforming):
 
 
 def print_line(line):
-    if line.is_open:
-        print(f"OPEN   {line.place()}: {line.behaviour} — {line.reason}")
+    if line.is_open or line.is_absent:
+        print(f"{'OPEN  ' if line.is_open else 'absent'} {line.place()}: {line.behaviour} — {line.reason}")
+        for text in line.complaints:
+            print(f"         {text}")
         return
     passed = " ".join(device for device, outcome in line.outcomes.items() if outcome == "pass")
     print(f"{'FAILED' if line.complaints else 'ok    '} {line.place()}: {line.behaviour} [{passed}]")
@@ -235,14 +283,15 @@ def report(options, lines, complaints):
     for text in complaints:
         print(text)
     counts = {"lines": len(lines), "open": sum(line.is_open for line in lines),
+              "absent": sum(line.is_absent for line in lines),
               "failed": sum(bool(line.complaints) for line in lines), "complaints": len(complaints)}
     if options.json:
         options.json.write_text(json.dumps(
             {**counts, "complaints": complaints, "shown": [dataclasses.asdict(line) for line in lines]},
             indent=1, ensure_ascii=False) + "\n")
     if not options.names or counts["failed"] or complaints:
-        print(f"{counts['lines']} lines: {counts['lines'] - counts['open'] - counts['failed']} shown, "
-              f"{counts['open']} open, {counts['failed']} failed; {len(complaints)} other complaints")
+        print(f"{counts['lines']} lines: {counts['lines'] - counts['open'] - counts['absent'] - counts['failed']} shown, "
+              f"{counts['absent']} absent, {counts['open']} open, {counts['failed']} failed; {len(complaints)} other complaints")
     return counts
 
 
@@ -251,11 +300,17 @@ def main(arguments):
     complaints = []
     lines = read_lines(options.root, complaints)
     conforming, others = known_tests(options.root)
-    check_names(lines, conforming, others)
+    complaints += check_names(lines, conforming, others)
+    for folder in ("unit", "conformance"):
+        complaints += test_sources.silent_returns(options.root / "tests" / folder)
     if not options.names:
         results = Results(options.root, options.logs or options.root / "build" / "logs")
         if not results.reports:
-            complaints.append("build/logs has no CTest reports: run ./dev test first")
+            complaints.append("build/logs has no CTest reports of the present sources: run ./dev test first")
+        elif results.ignored:
+            print(f"ignored: {results.ignored} CTest reports of other sources")
+        for device in results.devices:
+            print(f"{device}: {results.run_of(device) or 'not run'}")
         for line in lines:
             judge(line, results, conforming)
         complaints += results.stale()

@@ -44,6 +44,7 @@ class atomics : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, atomics, ::testing::ValuesIn(every_variant()), name_of);
 
+// parity: ibverbs-tests-58, ibverbs-247, rrddmma-87
 TEST_P(atomics, compare_and_swap_with_equal_value_swaps) {
   VERBENA_OPEN();
   store(0x1122334455667788);
@@ -55,6 +56,7 @@ TEST_P(atomics, compare_and_swap_with_equal_value_swaps) {
   EXPECT_EQ(at(*word, 8), 0xa1a2a3a4a5a6a7a8);
 }
 
+// parity: ibverbs-tests-58, ibverbs-247
 TEST_P(atomics, compare_and_swap_with_other_value_changes_nothing) {
   VERBENA_OPEN();
   store(0x1122334455667788);
@@ -66,6 +68,7 @@ TEST_P(atomics, compare_and_swap_with_other_value_changes_nothing) {
   EXPECT_EQ(at(*word, 8), 0x1122334455667788U);
 }
 
+// parity: ibverbs-tests-58, ibverbs-248, rrddmma-88
 TEST_P(atomics, fetch_and_add_wraps_around) {
   VERBENA_OPEN();
   store(0xffffffffffffffff);

@@ -41,6 +41,7 @@ class queue_pair_bringup : public ::testing::Test {
   completion_queue queue_ = tested().context.create_cq(64).value();
 };
 
+// parity: ibverbs-tests-70, ibverbs-168
 TEST_F(queue_pair_bringup, explicit_port_and_every_gid_connect) {
   for (const auto& entry : tested().context.gid_table().value()) {
     auto options = default_options();
@@ -55,6 +56,7 @@ TEST_F(queue_pair_bringup, explicit_port_and_every_gid_connect) {
   }
 }
 
+// parity: ibverbs-176
 TEST_F(queue_pair_bringup, every_mtu_of_the_port_connects) {
   const auto port = tested().context.query_port(port_number(1)).value();
   for (const mtu size :
@@ -69,6 +71,7 @@ TEST_F(queue_pair_bringup, every_mtu_of_the_port_connects) {
   }
 }
 
+// parity: ibverbs-196
 TEST_F(queue_pair_bringup, endpoints_decoded_from_bytes_connect) {
   auto first = prepare();
   auto second = prepare();
@@ -81,6 +84,7 @@ TEST_F(queue_pair_bringup, endpoints_decoded_from_bytes_connect) {
   expect_works(a);
 }
 
+// parity: ibverbs-177, ibverbs-199
 TEST_F(queue_pair_bringup, initial_psn_near_wraparound_connects) {
   for (const std::uint32_t psn : {0xffffffU, 0xfffffeU, 0x7fffffU, 0U}) {
     auto options = default_options();
@@ -94,6 +98,7 @@ TEST_F(queue_pair_bringup, initial_psn_near_wraparound_connects) {
   }
 }
 
+// parity: ibverbs-190
 TEST_F(queue_pair_bringup, queue_pairs_have_distinct_numbers) {
   const auto first = prepare();
   const auto second = prepare();
@@ -118,6 +123,7 @@ TEST_F(queue_pair_bringup, endpoint_exchange_over_a_socket_connects) {
 
 // RoCE resolves the address of the peer in the transition to RTR. A device may instead detect the
 // fault when requests are not acknowledged.
+// parity: ibverbs-tests-77, ibverbs-203
 TEST_F(queue_pair_bringup, connect_to_unreachable_address_fails_with_a_reason) {
   auto options = default_options();
   options.reliability.timeout = ack_timeout::at_least(4ms);

@@ -14,19 +14,23 @@ namespace {
 
 constexpr std::uint32_t beyond_every_limit = 0x7fffffff;
 
+// parity: ibverbs-92, rrddmma-51
 TEST(completion_queue, capacity_is_at_least_the_requested_capacity) {
   for (const std::uint32_t asked : {1U, 2U, 16U, 100U, 1000U})
     EXPECT_GE(tested().context.create_cq(asked).value().capacity(), asked);
 }
 
+// parity: ibverbs-93, rrddmma-52
 TEST(completion_queue, capacity_beyond_the_device_limit_is_refused) {
   const auto refused = tested().context.create_cq(beyond_every_limit);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().code(), 0);
 }
 
+// parity: ibverbs-93
 TEST(completion_queue, capacity_of_zero_is_refused) { EXPECT_FALSE(tested().context.create_cq(0)); }
 
+// parity: ibverbs-94
 TEST(completion_queue, completion_vector_out_of_range_is_refused) {
   EXPECT_FALSE(tested().context.create_cq(
       16, {.completion_vector = tested().context.completion_vectors() + 1}));
@@ -46,6 +50,7 @@ TEST(completion_queue, resize_keeps_completions) {
   EXPECT_EQ(refused.error().call(), "ibv_resize_cq");
 }
 
+// parity: ibverbs-tests-79, ibverbs-121
 TEST(completion_queue, new_queue_is_empty) {
   const auto queue = tested().context.create_cq(16).value();
   EXPECT_TRUE(is_empty(queue));
@@ -53,6 +58,7 @@ TEST(completion_queue, new_queue_is_empty) {
   EXPECT_TRUE(queue.poll(std::span(room).first(0)).value().empty());
 }
 
+// parity: ibverbs-99
 TEST(completion_queue, close_while_in_use_by_a_queue_pair_is_refused) {
   VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
   const auto pd = tested().context.allocate_pd().value();
@@ -72,6 +78,7 @@ class shared_completion_queue : public data_test {};
 INSTANTIATE_TEST_SUITE_P(rc, shared_completion_queue, ::testing::ValuesIn(variants_with_two_ends()),
                          name_of);
 
+// parity: ibverbs-121
 TEST_P(shared_completion_queue, poll_returns_at_most_the_requested_number) {
   VERBENA_OPEN();
   const auto memory = connection().memory(4096);
@@ -91,6 +98,7 @@ TEST_P(shared_completion_queue, poll_returns_at_most_the_requested_number) {
 }
 
 // A lost completion must be reported.
+// parity: ibverbs-74
 TEST_P(shared_completion_queue, overflow_is_reported) {
   link_options options;
   options.completions = 4;

@@ -16,11 +16,13 @@
 namespace verbena::conformance {
 namespace {
 
+// parity: ibverbs-1
 TEST(device, device_is_listed_once) {
   const auto devices = list_devices().value();
   EXPECT_EQ(std::ranges::count(devices, tested().listed.name(), &device::name), 1);
 }
 
+// parity: rrddmma-17
 TEST(device, device_is_found_by_name_and_guid) {
   const auto devices = list_devices().value();
   const device& itself = tested().listed;
@@ -34,6 +36,7 @@ TEST(device, device_is_found_by_name_and_guid) {
     }
 }
 
+// parity: ibverbs-62
 TEST(device, device_with_timestamps_has_a_clock_frequency) {
   const auto mask = tested().context.query_extended().value().completion_timestamp_mask();
   const auto first = tested().context.read_clock();
@@ -45,6 +48,7 @@ TEST(device, device_with_timestamps_has_a_clock_frequency) {
   EXPECT_FALSE(tested().context.read_clock().value().is_before(*first));
 }
 
+// parity: ibverbs-rs-2, ibverbs-6, rrddmma-16
 TEST(device, device_opens_by_name) {
   const auto opened = open_device(tested().listed.name());
   ASSERT_TRUE(opened) << opened.error().message();
@@ -52,6 +56,7 @@ TEST(device, device_opens_by_name) {
   EXPECT_NE(opened->native(), tested().context.native()) << "open() returned an existing context";
 }
 
+// parity: rrddmma-18
 TEST(device, error_for_missing_device_lists_the_available_devices) {
   const auto missing = open_device("no_such_device");
   ASSERT_FALSE(missing);
@@ -60,6 +65,7 @@ TEST(device, error_for_missing_device_lists_the_available_devices) {
       << missing.error().message();
 }
 
+// parity: ibverbs-tests-66, ibverbs-7
 TEST(device, device_guid_is_the_same_in_list_and_query) {
   const auto attributes = tested().context.query().value();
   EXPECT_NE(attributes.node_guid(), guid());
@@ -67,6 +73,7 @@ TEST(device, device_guid_is_the_same_in_list_and_query) {
   EXPECT_NE(attributes.system_image_guid(), guid());
 }
 
+// parity: ibverbs-tests-63, ibverbs-30
 TEST(device, device_limits_satisfy_the_required_minimum) {
   const auto attributes = tested().context.query().value();
   EXPECT_GE(attributes.port_count(), 1);
@@ -83,6 +90,7 @@ TEST(device, device_limits_satisfy_the_required_minimum) {
   EXPECT_EQ(attributes.max_reads_as_initiator() >= 1, !is_efa());
 }
 
+// parity: ibverbs-tests-64, ibverbs-35
 TEST(device, extended_query_returns_the_same_attributes) {
   const auto basic = tested().context.query().value();
   const auto extended = tested().context.query_extended().value();
@@ -93,6 +101,7 @@ TEST(device, extended_query_returns_the_same_attributes) {
   EXPECT_EQ(extended.port_count(), basic.port_count());
 }
 
+// parity: ibverbs-tests-65
 TEST(device, device_description_is_not_empty) {
   const auto attributes = tested().context.query().value();
   EXPECT_NE(to_string(tested().listed).find(tested().listed.name()), std::string::npos);
@@ -101,6 +110,7 @@ TEST(device, device_description_is_not_empty) {
   EXPECT_FALSE(to_string(tested().context.query_port(port_number(1)).value()).empty());
 }
 
+// parity: ibverbs-tests-67, ibverbs-308
 TEST(device, native_handles_are_not_null) {
   EXPECT_NE(tested().listed.native(), nullptr);
   EXPECT_NE(tested().context.native(), nullptr);
@@ -115,6 +125,7 @@ TEST(device, native_handles_are_not_null) {
   EXPECT_EQ(region.native()->length, 4096U);
 }
 
+// parity: ibverbs-tests-63, ibverbs-39
 TEST(port, port_is_active_and_has_an_mtu) {
   const auto port = tested().context.query_port(port_number(1)).value();
   EXPECT_EQ(port.number(), port_number(1));
@@ -131,6 +142,7 @@ TEST(port, port_is_active_and_has_an_mtu) {
   EXPECT_GE(port.max_message_bytes(), is_efa() ? byte_count(port.max_mtu()) : 1U << 20);
 }
 
+// parity: ibverbs-40
 TEST(port, query_of_nonexistent_port_is_refused) {
   EXPECT_FALSE(tested().context.query_port(port_number(0)));
   const auto ports = tested().context.query().value().port_count();
@@ -144,6 +156,7 @@ TEST(port, port_has_a_pkey) {
   EXPECT_EQ(tested().context.query_pkey(port_number(1), 0).value(), partition_key(0xffff));
 }
 
+// parity: ibverbs-tests-45, ibverbs-48
 TEST(gid_table, gid_table_has_unique_entries) {
   const auto entries = tested().context.gid_table().value();
   ASSERT_FALSE(entries.empty());
@@ -154,6 +167,7 @@ TEST(gid_table, gid_table_has_unique_entries) {
   }
 }
 
+// parity: ibverbs-tests-66, ibverbs-52
 TEST(gid_table, query_of_single_entries_equals_the_table) {
   for (const auto& entry : tested().context.gid_table().value()) {
     const auto single = tested().context.query_gid(entry.port, entry.index);
@@ -162,6 +176,7 @@ TEST(gid_table, query_of_single_entries_equals_the_table) {
   }
 }
 
+// parity: ibverbs-tests-66, ibverbs-50
 TEST(gid_table, entries_name_their_network_interfaces) {
   VERBENA_NEEDS(is_on_ethernet(), "only GIDs of Ethernet belong to network interfaces");
   for (const auto& entry : tested().context.gid_table().value()) {
@@ -170,6 +185,7 @@ TEST(gid_table, entries_name_their_network_interfaces) {
   }
 }
 
+// parity: ibverbs-tests-82, ibverbs-55
 TEST(gid_table, gid_table_has_a_routable_entry) {
   const auto chosen = tested().context.routable_gid(port_number(1));
   ASSERT_TRUE(chosen) << chosen.error().message();
@@ -178,6 +194,7 @@ TEST(gid_table, gid_table_has_a_routable_entry) {
       << to_string(*chosen);
 }
 
+// parity: ibverbs-53
 TEST(gid_table, query_of_an_empty_index_is_refused) {
   std::set<gid_index> taken;
   for (const auto& entry : tested().context.gid_table().value())
@@ -188,6 +205,7 @@ TEST(gid_table, query_of_an_empty_index_is_refused) {
   EXPECT_FALSE(tested().context.query_gid(port_number(1), gid_index(empty)));
 }
 
+// parity: ibverbs-24
 TEST(context, objects_keep_their_context_open) {
   auto opened = std::optional(open_device(tested().listed.name()).value());
   auto pd = std::optional(opened->allocate_pd().value());
@@ -201,6 +219,7 @@ TEST(context, objects_keep_their_context_open) {
   EXPECT_TRUE(region.domain().context().query());
 }
 
+// parity: ibverbs-25
 TEST(context, context_closes_after_its_last_object) {
   auto opened = open_device(tested().listed.name()).value();
   auto pd = opened.allocate_pd().value();

@@ -43,6 +43,7 @@ class completion_events : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, completion_events, ::testing::ValuesIn(every_variant()), name_of);
 
+// parity: ibverbs-tests-73
 TEST_P(completion_events, armed_queue_raises_an_event_on_its_channel) {
   VERBENA_OPEN();
   receive(1, memory->slice(4096, 64));
@@ -55,6 +56,7 @@ TEST_P(completion_events, armed_queue_raises_an_event_on_its_channel) {
   expect_no_event();
 }
 
+// parity: ibverbs-tests-73, ibverbs-83
 TEST_P(completion_events, channel_descriptor_becomes_readable) {
   VERBENA_OPEN();
   receive(1, memory->slice(4096, 64));
@@ -69,6 +71,7 @@ TEST_P(completion_events, channel_descriptor_becomes_readable) {
   expect_event(target().receives);
 }
 
+// parity: ibverbs-81
 TEST_P(completion_events, unarmed_queue_raises_no_event) {
   VERBENA_OPEN();
   receive(1, memory->slice(4096, 64));
@@ -78,6 +81,7 @@ TEST_P(completion_events, unarmed_queue_raises_no_event) {
   expect_no_event();
 }
 
+// parity: ibverbs-91
 TEST_P(completion_events, each_arming_raises_at_most_one_event) {
   VERBENA_OPEN();
   for (std::uint64_t i = 0; i < 3; ++i) receive(i, memory->slice(4096, 64));
@@ -89,6 +93,7 @@ TEST_P(completion_events, each_arming_raises_at_most_one_event) {
   expect_no_event();
 }
 
+// parity: ibverbs-tests-54, ibverbs-90
 TEST_P(completion_events, arm_drain_wait_loses_no_completion) {
   VERBENA_OPEN();
   constexpr std::uint64_t count = 40;
@@ -111,6 +116,7 @@ TEST_P(completion_events, arm_drain_wait_loses_no_completion) {
   }
 }
 
+// parity: ibverbs-tests-74, ibverbs-80
 TEST_P(completion_events, event_names_its_completion_queue) {
   VERBENA_OPEN();
   receive(1, memory->slice(4096, 64));
@@ -127,6 +133,7 @@ TEST_P(completion_events, event_names_its_completion_queue) {
   EXPECT_EQ(sent().id(), 4U);
 }
 
+// parity: ibverbs-123, ibverbs-235
 TEST_P(completion_events, solicited_only_arming_ignores_unsolicited_messages) {
   VERBENA_OPEN();
   for (std::uint64_t i = 0; i < 2; ++i) receive(i, memory->slice(4096, 64));
@@ -141,6 +148,7 @@ TEST_P(completion_events, solicited_only_arming_ignores_unsolicited_messages) {
   EXPECT_TRUE(sent().ok());
 }
 
+// parity: ibverbs-84
 TEST_P(completion_events, wait_without_event_ends_at_its_deadline) {
   VERBENA_OPEN();
   target().receives.request_notification(notify::any_completion).value();
@@ -160,6 +168,7 @@ TEST_P(failure_events, flushed_receives_raise_an_event_for_solicited_only_arming
   EXPECT_EQ(received().status(), completion_status::flushed);
 }
 
+// parity: ibverbs-tests-80, ibverbs-65, ibverbs-66
 TEST(asynchronous_events, idle_device_raises_no_asynchronous_event) {
   const auto quiet = tested().listed.open().value();
   EXPECT_FALSE(quiet.poll_event().value().has_value());
@@ -170,6 +179,7 @@ TEST(asynchronous_events, idle_device_raises_no_asynchronous_event) {
   EXPECT_EQ(::poll(&readable, 1, 0), 0);
 }
 
+// parity: ibverbs-tests-74, ibverbs-102
 TEST(channels, channel_of_cq_without_channel_returns_nullopt) {
   const auto queue = tested().context.create_cq(16).value();
   EXPECT_FALSE(queue.channel().has_value());

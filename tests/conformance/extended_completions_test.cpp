@@ -80,6 +80,7 @@ class extended_completions : public data_test {
 INSTANTIATE_TEST_SUITE_P(rc, extended_completions, ::testing::ValuesIn(variants_with_two_ends()),
                          name_of);
 
+// parity: ibverbs-tests-72, ibverbs-108
 TEST_P(extended_completions, completion_fields_describe_sends_and_receives) {
   VERBENA_OPEN();
   ends->second.post_receive({.id = 1}, memory->slice(0, 100)).value();
@@ -101,6 +102,7 @@ TEST_P(extended_completions, completion_fields_describe_sends_and_receives) {
   }
 }
 
+// parity: ibverbs-104
 TEST_P(extended_completions, completions_are_in_order_over_many_polls) {
   VERBENA_OPEN();
   std::uint64_t next = 0;
@@ -118,6 +120,7 @@ TEST_P(extended_completions, completions_are_in_order_over_many_polls) {
   }
 }
 
+// parity: ibverbs-110
 TEST_P(extended_completions, failed_request_reports_status_and_vendor_error) {
   VERBENA_OPEN();
   const local_slice beyond(memory->slice().address() + 8190, 64, memory->local_key());
@@ -129,6 +132,7 @@ TEST_P(extended_completions, failed_request_reports_status_and_vendor_error) {
   EXPECT_EQ(done[0].queue_pair, ends->first.number());
 }
 
+// parity: ibverbs-tests-78, ibverbs-96
 TEST_P(extended_completions, extended_queue_can_be_polled_with_poll_cq) {
   VERBENA_OPEN();
   post_first([&](auto& batch) {
@@ -141,6 +145,7 @@ TEST_P(extended_completions, extended_queue_can_be_polled_with_poll_cq) {
   EXPECT_EQ(done[1].id(), 2U);
 }
 
+// parity: ibverbs-103
 TEST_P(extended_completions, poll_of_empty_queue_ends_immediately) {
   VERBENA_OPEN();
   auto pass = queue->poll();
@@ -148,6 +153,7 @@ TEST_P(extended_completions, poll_of_empty_queue_ends_immediately) {
   pass.result().value();
 }
 
+// parity: ibverbs-tests-71, ibverbs-112
 TEST(extended_completion_queue, timestamps_are_available_if_the_device_supports_them) {
   const auto mask = tested().context.query_extended().value().completion_timestamp_mask();
   VERBENA_NEEDS(mask != 0, "the device has no completion timestamps");

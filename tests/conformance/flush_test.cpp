@@ -53,6 +53,7 @@ TEST_P(error_state, sends_are_flushed_in_order_including_unsignaled_ones) {
   expect_flushed(initiator().sends, 20, 6);
 }
 
+// parity: ibverbs-tests-75
 TEST_P(error_state, query_after_failure_returns_error_state) {
   VERBENA_OPEN();
   fail(initiator());

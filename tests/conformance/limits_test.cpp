@@ -30,6 +30,7 @@ class limits : public data_test {
 INSTANTIATE_TEST_SUITE_P(rc, limits, ::testing::ValuesIn(variants_with_two_ends()), name_of);
 
 // Sends without a receive at the peer remain in the send queue.
+// parity: ibverbs-253
 TEST_P(limits, full_send_queue_returns_enomem_until_completions_are_polled) {
   VERBENA_NEEDS(!is_iwarp(), "a message of iWARP does not wait for a receive");
   link_options options;
@@ -77,6 +78,7 @@ TEST_P(limits, full_receive_queue_returns_enomem_until_completions_are_polled) {
   receive(8888, memory->slice(0, 64));
 }
 
+// parity: ibverbs-256
 TEST_P(limits, oversized_receive_batch_reports_how_many_were_posted) {
   link_options options;
   options.target.queues.max_recv_wr = 8;
@@ -97,6 +99,7 @@ TEST_P(limits, oversized_receive_batch_reports_how_many_were_posted) {
   EXPECT_TRUE(stays_empty(target().receives)) << "a rejected request was posted";
 }
 
+// parity: ibverbs-173
 TEST_P(limits, more_sges_than_granted_are_refused) {
   VERBENA_OPEN();
   const std::uint32_t granted = initiator().queue.capabilities().max_send_sge;
@@ -112,6 +115,7 @@ TEST_P(limits, more_sges_than_granted_are_refused) {
   EXPECT_FALSE(target().queue.post_receive({.id = 1}, receive_slices).has_value());
 }
 
+// parity: ibverbs-173
 TEST_P(limits, granted_number_of_sges_is_accepted) {
   VERBENA_OPEN();
   fill(memory->bytes().first(64), 51);

@@ -16,6 +16,7 @@ namespace {
 
 protection_domain make_pd() { return tested().context.allocate_pd().value(); }
 
+// parity: ibverbs-150
 TEST(registration, each_registration_has_its_own_keys) {
   const auto pd = make_pd();
   std::vector<memory_region> regions;
@@ -28,12 +29,14 @@ TEST(registration, each_registration_has_its_own_keys) {
   }
 }
 
+// parity: ibverbs-136
 TEST(registration, allocated_memory_is_zeroed) {
   const auto region = make_pd().allocate(10000, access::local_write).value();
   EXPECT_EQ(region.length(), 10000U);
   EXPECT_TRUE(holds(region, 0, std::vector<std::byte>(10000)));
 }
 
+// parity: ibverbs-138
 TEST(registration, zero_length_registration_is_refused) {
   const auto pd = make_pd();
   EXPECT_FALSE(pd.allocate(0, access::local_write));
@@ -87,6 +90,7 @@ TEST(registration, pd_with_registrations_cannot_be_closed) {
 }
 
 // Devices without on-demand paging return an error for advice.
+// parity: ibverbs-tests-59, ibverbs-162, ibverbs-163
 TEST(memory_advice, advise_is_accepted_if_the_device_supports_odp) {
   const auto pd = make_pd();
   const bool on_demand = tested().context.query_extended().value().has_on_demand_paging();
@@ -123,6 +127,7 @@ class memory : public data_test {};
 INSTANTIATE_TEST_SUITE_P(rc, memory, ::testing::ValuesIn(every_variant()), name_of);
 
 // Memory of the caller with unaligned addresses and lengths.
+// parity: ibverbs-tests-60, ibverbs-140
 TEST_P(memory, caller_owned_memory_is_sent_and_received) {
   VERBENA_OPEN();
   auto outgoing = pattern(10007, 71);

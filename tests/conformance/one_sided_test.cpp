@@ -28,6 +28,7 @@ class rdma_read_write : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, rdma_read_write, ::testing::ValuesIn(every_variant()), name_of);
 
+// parity: ibverbs-tests-49, ibverbs-244
 TEST_P(rdma_read_write, writes_change_only_their_target_range) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 7U, 8U, 1023U, 1024U, 4096U, 4097U, 65537U}) {
@@ -81,6 +82,7 @@ TEST_P(rdma_read_write, zero_length_write_succeeds) {
   EXPECT_EQ(done.id(), 9U);
 }
 
+// parity: ibverbs-tests-50, ibverbs-245, rrddmma-86
 TEST_P(rdma_read_write, write_with_immediate_consumes_a_receive) {
   VERBENA_OPEN();
   VERBENA_NEEDS(!is_iwarp(), "iWARP has no immediate data");
@@ -119,6 +121,7 @@ TEST_P(rdma_read_write, zero_length_write_delivers_immediate_data) {
   EXPECT_TRUE(sent().ok());
 }
 
+// parity: ibverbs-tests-51, ibverbs-246, rrddmma-85
 TEST_P(rdma_read_write, read_fetches_remote_memory) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 7U, 1024U, 4096U, 4097U, 65537U}) {
@@ -179,6 +182,7 @@ TEST_P(rdma_read_write, more_reads_than_max_rd_atomic_all_succeed) {
   EXPECT_TRUE(holds(*local, 0, remote->bytes().first(12 * 3000)));
 }
 
+// parity: ibverbs-234
 TEST_P(rdma_read_write, fenced_write_sends_data_fetched_by_the_preceding_read) {
   VERBENA_OPEN();
   fill(remote->bytes().first(4096), 8);
@@ -192,6 +196,7 @@ TEST_P(rdma_read_write, fenced_write_sends_data_fetched_by_the_preceding_read) {
   EXPECT_TRUE(holds(*remote, 8192, remote->bytes().first(4096)));
 }
 
+// parity: rrddmma-92
 TEST_P(rdma_read_write, operations_of_one_batch_complete_in_order) {
   VERBENA_OPEN();
   VERBENA_NEEDS(!is_iwarp(), "iWARP orders a read and what follows it only with a fence");

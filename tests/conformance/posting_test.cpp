@@ -47,11 +47,13 @@ class send_receive : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, send_receive, ::testing::ValuesIn(every_variant()), name_of);
 
+// parity: ibverbs-tests-46, ibverbs-164, rrddmma-113
 TEST_P(send_receive, small_messages_arrive) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 2U, 3U, 8U, 63U, 100U}) exchange(bytes);
 }
 
+// parity: ibverbs-tests-47, ibverbs-242
 TEST_P(send_receive, messages_around_the_mtu_arrive) {
   VERBENA_OPEN();
   for (const std::size_t packet : {1024U, 4096U})
@@ -101,6 +103,7 @@ TEST_P(send_receive, short_message_leaves_the_rest_of_the_receive_unchanged) {
   EXPECT_TRUE(holds(*sink, 100, pattern_from(100, 300, 2)));
 }
 
+// parity: ibverbs-243, rrddmma-82
 TEST_P(send_receive, immediate_data_arrives) {
   VERBENA_OPEN();
   VERBENA_NEEDS(!is_iwarp(), "iWARP has no immediate data");
@@ -131,6 +134,7 @@ TEST_P(send_receive, immediate_data_without_payload_arrives) {
   EXPECT_TRUE(sent().ok());
 }
 
+// parity: ibverbs-tests-48, ibverbs-237
 TEST_P(send_receive, messages_are_gathered_and_scattered) {
   VERBENA_OPEN();
   fill(source->bytes().first(8192), 4);
@@ -171,6 +175,7 @@ TEST_P(send_receive, sge_boundaries_need_no_packet_alignment) {
   }
 }
 
+// parity: ibverbs-tests-53, ibverbs-233
 TEST_P(send_receive, messages_arrive_in_the_order_sent) {
   VERBENA_OPEN();
   fill(source->bytes().first(8 * 600), 6);
@@ -191,6 +196,7 @@ TEST_P(send_receive, messages_arrive_in_the_order_sent) {
   }
 }
 
+// parity: ibverbs-tests-61, ibverbs-254
 TEST_P(send_receive, batch_of_receives_is_consumed_in_order) {
   VERBENA_OPEN();
   auto receives = target().queue.start_receive();
@@ -207,6 +213,7 @@ TEST_P(send_receive, batch_of_receives_is_consumed_in_order) {
   EXPECT_TRUE(holds(*sink, 0, source->bytes().first(256)));
 }
 
+// parity: ibverbs-tests-52, ibverbs-232, rrddmma-91
 TEST_P(send_receive, only_signaled_requests_generate_completions) {
   VERBENA_OPEN();
   for (std::uint64_t i = 0; i < 3; ++i) receive(i, sink->slice(0, 64));
@@ -220,6 +227,7 @@ TEST_P(send_receive, only_signaled_requests_generate_completions) {
   EXPECT_TRUE(is_empty(initiator().sends));
 }
 
+// parity: rrddmma-61
 TEST_P(send_receive, sq_sig_all_generates_a_completion_per_request) {
   link_options options;
   options.initiator.signal_all = true;
@@ -250,6 +258,7 @@ TEST_P(send_receive, a_thousand_messages_pass_through_small_queues) {
   }
 }
 
+// parity: ibverbs-229
 TEST_P(send_receive, dropped_batch_sends_no_message) {
   VERBENA_OPEN();
   receive(1, sink->slice(0, 64));

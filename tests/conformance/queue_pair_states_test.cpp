@@ -35,6 +35,7 @@ class queue_pair_states : public ::testing::Test {
   completion_queue queue_ = tested().context.create_cq(64).value();
 };
 
+// parity: ibverbs-172
 TEST_F(queue_pair_states, new_queue_pair_is_in_reset_with_requested_capabilities) {
   const auto prepared = prepare({.queues = {.max_send_wr = 10,
                                             .max_recv_wr = 20,
@@ -49,6 +50,7 @@ TEST_F(queue_pair_states, new_queue_pair_is_in_reset_with_requested_capabilities
   EXPECT_GE(prepared.capabilities().max_inline_data, 32U);
 }
 
+// parity: ibverbs-tests-83, ibverbs-205, rrddmma-69
 TEST_F(queue_pair_states, queue_pair_reaches_rts_through_init_and_rtr) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
@@ -60,6 +62,7 @@ TEST_F(queue_pair_states, queue_pair_reaches_rts_through_init_and_rtr) {
   EXPECT_EQ(prepared.current_state().value(), queue_pair_state::ready_to_send);
 }
 
+// parity: ibverbs-224
 TEST_F(queue_pair_states, query_returns_the_attributes_that_were_set) {
   auto options = default_options();
   options.first_psn = packet_sequence_number(0x123456);
@@ -97,6 +100,7 @@ TEST_F(queue_pair_states, query_returns_the_attributes_that_were_set) {
   EXPECT_EQ(found.address()->gid, itself.gid);
 }
 
+// parity: ibverbs-220
 TEST_F(queue_pair_states, every_state_can_move_to_error_and_then_to_reset) {
   for (int steps = 1; steps < 4; ++steps) {
     auto prepared = prepare();
@@ -111,6 +115,7 @@ TEST_F(queue_pair_states, every_state_can_move_to_error_and_then_to_reset) {
   }
 }
 
+// parity: rrddmma-77
 TEST_F(queue_pair_states, queue_pair_is_reusable_after_reset) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
@@ -123,6 +128,7 @@ TEST_F(queue_pair_states, queue_pair_is_reusable_after_reset) {
   }
 }
 
+// parity: ibverbs-215
 TEST_F(queue_pair_states, skipped_state_is_refused) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
@@ -135,6 +141,7 @@ TEST_F(queue_pair_states, skipped_state_is_refused) {
   EXPECT_EQ(prepared.current_state().value(), queue_pair_state::init);
 }
 
+// parity: ibverbs-tests-75, ibverbs-215
 TEST_F(queue_pair_states, backward_transition_is_refused) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
@@ -144,6 +151,7 @@ TEST_F(queue_pair_states, backward_transition_is_refused) {
   EXPECT_EQ(queue.current_state().value(), queue_pair_state::ready_to_send);
 }
 
+// parity: ibverbs-216
 TEST_F(queue_pair_states, missing_attribute_is_refused_and_named) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
@@ -160,6 +168,7 @@ TEST_F(queue_pair_states, missing_attribute_is_refused_and_named) {
       "SQ_PSN");
 }
 
+// parity: ibverbs-217
 TEST_F(queue_pair_states, surplus_attribute_is_refused) {
   auto prepared = prepare();
   expect_refused(prepared.modify(prepared.init_attributes().set_retry_count(3)), "RETRY_CNT");

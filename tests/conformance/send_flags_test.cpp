@@ -37,6 +37,7 @@ class send_flags : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, send_flags, ::testing::ValuesIn(every_variant()), name_of);
 
+// parity: ibverbs-tests-62, rrddmma-93
 TEST_P(send_flags, fenced_and_solicited_messages_arrive) {
   VERBENA_OPEN();
   for (const auto flags : {send_request{.signaled = true, .fenced = true},
@@ -48,6 +49,7 @@ TEST_P(send_flags, fenced_and_solicited_messages_arrive) {
   }
 }
 
+// parity: ibverbs-tests-68, ibverbs-238
 TEST_P(send_flags, inline_data_can_be_overwritten_after_the_post) {
   VERBENA_OPEN(64);
   auto bytes = pattern(64, 22);
@@ -58,6 +60,7 @@ TEST_P(send_flags, inline_data_can_be_overwritten_after_the_post) {
   expect_exchanged(expected);
 }
 
+// parity: rrddmma-84
 TEST_P(send_flags, inline_messages_of_all_sizes_arrive) {
   VERBENA_OPEN(64);
   for (const std::size_t size : {0U, 1U, 3U, 4U, 13U, 63U}) {
@@ -68,6 +71,7 @@ TEST_P(send_flags, inline_messages_of_all_sizes_arrive) {
   }
 }
 
+// parity: ibverbs-tests-69, ibverbs-239
 TEST_P(send_flags, inline_sges_are_gathered_by_send) {
   VERBENA_OPEN(64);
   const auto bytes = pattern(40, 23);
@@ -79,6 +83,7 @@ TEST_P(send_flags, inline_sges_are_gathered_by_send) {
   expect_exchanged(bytes);
 }
 
+// parity: ibverbs-tests-68
 TEST_P(send_flags, inline_write_arrives) {
   VERBENA_OPEN(64);
   const auto bytes = pattern(33, 24);
@@ -114,6 +119,7 @@ TEST_P(send_flags, inline_data_is_sent_with_immediate_data) {
   EXPECT_TRUE(sent().ok());
 }
 
+// parity: ibverbs-174, ibverbs-241
 TEST_P(send_flags, inline_data_beyond_the_granted_limit_is_refused) {
   VERBENA_OPEN(64);
   const std::uint32_t granted = initiator().queue.capabilities().max_inline_data;

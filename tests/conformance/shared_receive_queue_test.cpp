@@ -56,6 +56,7 @@ INSTANTIATE_TEST_SUITE_P(srq, shared_receives,
                                                                                   : "extended");
                          });
 
+// parity: ibverbs-tests-56, ibverbs-260, rrddmma-99
 TEST_P(shared_receives, receives_are_taken_in_order_by_any_queue_pair) {
   VERBENA_OPEN();
   for (int i = 0; i < 3; ++i) connect();
@@ -100,6 +101,7 @@ TEST_P(shared_receives, late_receive_completes_a_waiting_send) {
   EXPECT_TRUE(take_one(initiators[0].sends).ok());
 }
 
+// parity: rrddmma-98
 TEST_P(shared_receives, post_to_full_shared_queue_returns_enomem) {
   VERBENA_OPEN({.max_wr = 4});
   const auto granted = shared->query().value().max_wr;
@@ -144,6 +146,7 @@ TEST_P(shared_receives, size_and_limit_are_queried_and_modified) {
   return ::testing::AssertionFailure() << "no event arrived before the deadline";
 }
 
+// parity: ibverbs-262
 TEST_P(shared_receives, falling_below_the_limit_raises_one_event) {
   VERBENA_OPEN();
   connect();
@@ -168,6 +171,7 @@ TEST_P(shared_receives, size_beyond_the_device_limit_is_refused_and_limit_named)
       << refused.error().message();
 }
 
+// parity: ibverbs-260
 TEST_P(shared_receives, shared_queue_outlives_its_queue_pairs) {
   VERBENA_OPEN();
   connect();
@@ -183,6 +187,7 @@ TEST_P(shared_receives, shared_queue_outlives_its_queue_pairs) {
   EXPECT_TRUE(take_one(initiators[0].sends).ok());
 }
 
+// parity: rrddmma-100
 TEST_P(shared_receives, shared_queue_receives_datagrams) {
   VERBENA_OPEN();
   const maker<ud> datagrams;

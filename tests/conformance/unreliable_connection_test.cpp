@@ -66,6 +66,7 @@ class unreliable_connection : public ::testing::TestWithParam<variant> {
 };
 INSTANTIATE_TEST_SUITE_P(uc, unreliable_connection, ::testing::ValuesIn(every_variant()), name_of);
 
+// parity: ibverbs-tests-55, ibverbs-206, ibverbs-250
 TEST_P(unreliable_connection, messages_of_any_size_arrive_intact_and_in_order) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 1023U, 1024U, 4097U, 20000U}) {
@@ -84,6 +85,7 @@ TEST_P(unreliable_connection, messages_of_any_size_arrive_intact_and_in_order) {
   }
 }
 
+// parity: ibverbs-250
 TEST_P(unreliable_connection, writes_arrive_with_and_without_immediate_data) {
   VERBENA_OPEN();
   fill(source->bytes().first(8192), 2);
@@ -143,6 +145,7 @@ class unreliable_connection_bringup : public ::testing::Test {
   maker<uc> make;
 };
 
+// parity: rrddmma-63
 TEST_F(unreliable_connection_bringup, manual_bringup_equals_the_handshake) {
   auto made = make.prepare({.route = {.path_mtu = mtu::bytes_512, .service_level = 1},
                             .first_psn = packet_sequence_number(0x1234)});

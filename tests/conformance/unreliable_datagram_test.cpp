@@ -58,6 +58,7 @@ class unreliable_datagram : public ::testing::TestWithParam<variant> {
 };
 INSTANTIATE_TEST_SUITE_P(ud, unreliable_datagram, ::testing::ValuesIn(every_variant()), name_of);
 
+// parity: ibverbs-tests-57, ibverbs-252, ibverbs-257, rrddmma-83
 TEST_P(unreliable_datagram, datagram_has_a_grh_and_its_source) {
   VERBENA_OPEN();
   const auto packet = byte_count(endpoints.front().mtu);
@@ -80,6 +81,7 @@ TEST_P(unreliable_datagram, datagram_has_a_grh_and_its_source) {
   }
 }
 
+// parity: ibverbs-tests-85
 TEST_P(unreliable_datagram, address_handle_from_completion_replies_to_the_sender) {
   VERBENA_OPEN();
   receive(1, 200);
@@ -105,6 +107,7 @@ TEST_P(unreliable_datagram, address_handle_from_completion_replies_to_the_sender
   EXPECT_EQ(take_one(target().sends).id(), 3U);
 }
 
+// parity: ibverbs-208
 TEST_P(unreliable_datagram, datagram_with_wrong_qkey_is_dropped_and_consumes_no_receive) {
   VERBENA_OPEN();
   receive(7, 500);
@@ -118,6 +121,7 @@ TEST_P(unreliable_datagram, datagram_with_wrong_qkey_is_dropped_and_consumes_no_
   EXPECT_TRUE(take(initiator().sends, 2).front().ok()) << "the send must succeed";
 }
 
+// parity: ibverbs-209
 TEST_P(unreliable_datagram, qkey_with_the_high_bit_selects_the_senders_qkey) {
   VERBENA_NEEDS(!is_efa(), "no document says what an EFA does with such a Q_Key");
   VERBENA_OPEN();
@@ -172,6 +176,7 @@ TEST_P(unreliable_datagram, one_batch_reaches_many_queue_pairs) {
   EXPECT_EQ(take(initiator().sends, ends.size()).back().id(), ends.size() - 1);
 }
 
+// parity: ibverbs-252
 TEST_P(unreliable_datagram, inline_data_arrives_from_one_and_two_sges) {
   VERBENA_OPEN();
   const std::array parts = {sink->slice(0, header_bytes), sink->slice(2048, 64)};
@@ -203,6 +208,7 @@ class datagram_queue_pairs : public ::testing::Test {
   maker<ud> make;
 };
 
+// parity: ibverbs-tests-76, ibverbs-207
 TEST_F(datagram_queue_pairs, queue_pair_reaches_rts_by_manual_transitions) {
   using attribute = queue_pair_attribute;
   auto made = make.prepare({.first_psn = packet_sequence_number(77)});

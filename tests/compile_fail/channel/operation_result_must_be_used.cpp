@@ -2,6 +2,7 @@
 // An operation can fail: its result cannot be ignored.
 // expect-gcc: ignoring return value
 // expect-clang: ignoring return value
+// parity: ibverbs-rs-51
 #include "verbena/channel/channel.hpp"
 
 bool use(verbena::channel& channel, const verbena::source& data) {

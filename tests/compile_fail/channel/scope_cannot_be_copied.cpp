@@ -3,6 +3,7 @@
 // scope.
 // expect-gcc: use of deleted function
 // expect-clang: call to deleted constructor
+// parity: ibverbs-rs-38
 #include "verbena/channel/channel.hpp"
 
 std::uint32_t use(verbena::channel& channel) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // SRD does not support shared receive queues.
 // expect: shared_receive_transport
+// parity: ibverbs-267
 #include "verbena/efa/srd.hpp"
 
 auto use(const verbena::protection_domain& pd, const verbena::completion_queue& cq,

@@ -2,6 +2,7 @@
 // Registration has no default access flags.
 // expect-gcc: no matching function|too few arguments
 // expect-clang: too few arguments|no matching function
+// parity: ibverbs-139, rrddmma-37
 #include "verbena/verbs/protection_domain.hpp"
 
 verbena::result<verbena::memory_region> use(const verbena::protection_domain& pd) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Activation has no default Q_Key.
 // expect: no matching|too few arguments
+// parity: rrddmma-80
 #include <utility>
 
 #include "verbena/verbs/prepared_queue_pair.hpp"

@@ -2,6 +2,7 @@
 // Adopting a C object states its owner: there is no default.
 // expect-gcc: no matching function|too few arguments
 // expect-clang: too few arguments|no matching function
+// parity: rrddmma-7
 #include "verbena/verbs/protection_domain.hpp"
 
 verbena::protection_domain use(ibv_pd* native, const verbena::context& of) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A connected queue pair has one peer: its messages have no destination.
 // expect: datagram_transport
+// parity: ibverbs-tests-90, ibverbs-313
 #include "verbena/verbs/send_batch.hpp"
 
 void use(verbena::send_batch<verbena::rc>& batch, const verbena::local_slice& slice,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A datagram queue pair has no peer: it has no handshake().
 // expect: no member named .handshake|has no member named .handshake
+// parity: ibverbs-tests-92, ibverbs-314
 #include <utility>
 
 #include "verbena/verbs/prepared_queue_pair.hpp"

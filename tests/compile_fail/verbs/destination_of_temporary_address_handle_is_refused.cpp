@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A destination borrows its address handle, which cannot be a temporary.
 // expect: deleted
+// parity: ibverbs-tests-93, ibverbs-315
 #include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 

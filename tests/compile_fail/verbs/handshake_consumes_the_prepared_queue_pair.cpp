@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The handshake consumes the prepared queue pair.
 // expect: discards qualifiers|rvalue|lvalue
+// parity: ibverbs-200, rrddmma-72
 #include <utility>
 
 #include "verbena/verbs/prepared_queue_pair.hpp"

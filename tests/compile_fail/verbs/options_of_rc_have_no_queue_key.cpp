@@ -2,6 +2,7 @@
 // Options exist only for transports that support them: RC has no Q_Key.
 // expect-gcc: could not convert
 // expect-clang: does not refer to any field
+// parity: ibverbs-171, ibverbs-311
 #include "verbena/verbs/queue_pair_options.hpp"
 
 verbena::queue_pair_options<verbena::rc> use() {

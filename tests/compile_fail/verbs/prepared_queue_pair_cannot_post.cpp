@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A prepared queue pair cannot post.
 // expect: has no member|no member named
+// parity: ibverbs-189
 #include "verbena/verbs/prepared_queue_pair.hpp"
 
 #ifdef VERBENA_BAD

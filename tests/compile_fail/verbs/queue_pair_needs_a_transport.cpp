@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The transport of a queue pair is a type with transport traits.
 // expect: transport<int>|transport.*int.*evaluated|constraint
+// parity: rrddmma-62
 #include "verbena/verbs/prepared_queue_pair.hpp"
 
 #ifdef VERBENA_BAD

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A read generates no completion at the peer: it has no immediate data.
 // expect: no member named .read_with_immediate.
+// parity: ibverbs-249
 #include "verbena/verbs/send_batch.hpp"
 
 void use(verbena::send_batch<verbena::rc>& batch, const verbena::remote_region& remote,

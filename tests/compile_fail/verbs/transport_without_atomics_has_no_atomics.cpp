@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Atomic operations exist only for transports that support them.
 // expect: no matching (member )?function|constraint
+// parity: ibverbs-312
 #include "verbena/verbs/send_batch.hpp"
 
 struct plain {};

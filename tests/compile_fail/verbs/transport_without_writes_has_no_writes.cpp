@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Writes exist only for transports that support them.
 // expect: no matching (member )?function|constraint
+// parity: ibverbs-169, ibverbs-312
 #include "verbena/verbs/extended_queue.hpp"
 
 struct plain {};

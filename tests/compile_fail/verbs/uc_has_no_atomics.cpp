@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // UC has no atomic operations, because the response could be lost.
 // expect: atomic_transport
+// parity: ibverbs-250
 #include "verbena/verbs/extended_queue.hpp"
 
 #ifdef VERBENA_BAD

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // UC has no reads, because the response could be lost.
 // expect: reading_transport
+// parity: ibverbs-250
 #include "verbena/verbs/send_batch.hpp"
 
 void use(verbena::send_batch<verbena::uc>& batch, const verbena::local_slice& slice,

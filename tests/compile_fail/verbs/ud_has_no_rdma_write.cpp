@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // UD only sends: it has no writes.
 // expect: writing_transport|connected_transport
+// parity: ibverbs-252, rrddmma-64
 #include "verbena/verbs/send_batch.hpp"
 
 void use(verbena::send_batch<verbena::ud>& datagrams, verbena::send_batch<verbena::uc>& connection,

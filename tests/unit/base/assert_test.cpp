@@ -28,11 +28,13 @@ TEST(assert_macro, true_condition_is_evaluated_once) {
   EXPECT_EQ(evaluations, 1);
 }
 
+// parity: rrddmma-8
 TEST(assert_macro_death, false_condition_aborts_with_message_and_source_location) {
   EXPECT_DEATH(VERBENA_ASSERT(1 == 2, "one equals two"),
                "verbena: usage error: one equals two \\(.*assert_test.cpp:[0-9]+\\)");
 }
 
+// parity: rrddmma-8
 TEST(assert_macro_death, handler_is_called_before_the_abort) {
   EXPECT_DEATH(
       {

@@ -29,10 +29,12 @@ TEST(deadline, deadline_in_the_future_is_not_expired) {
   EXPECT_LE(later.poll_timeout_ms(), 3'600'000);
 }
 
+// parity: ibverbs-89
 TEST(deadline, duration_beyond_the_range_of_the_clock_means_never) {
   EXPECT_TRUE(deadline::after(std::chrono::nanoseconds::max()).is_never());
 }
 
+// parity: ibverbs-85
 TEST(deadline, poll_timeout_is_rounded_up) {
   // Less than 1 ms remains. The timeout is rounded up to 1, unless the deadline has expired.
   const auto soon = deadline::after(900us);
@@ -40,6 +42,7 @@ TEST(deadline, poll_timeout_is_rounded_up) {
   EXPECT_TRUE(wait == 1 || soon.expired());
 }
 
+// parity: ibverbs-88
 TEST(deadline, poll_timeout_is_at_most_a_day) {
   EXPECT_EQ(deadline::after(24h * 400).poll_timeout_ms(), 86'400'000);
 }

@@ -109,6 +109,7 @@ TEST(wait_for_fd, expired_deadline_still_polls_once) {
   EXPECT_TRUE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::after(0ns)).value());
 }
 
+// parity: ibverbs-88
 TEST(wait_for_fd, poll_is_repeated_until_the_deadline) {
   const auto ends = make_pipe();
   ASSERT_EQ(::write(ends.write_end.get(), "x", 1), 1);
@@ -128,6 +129,7 @@ TEST(wait_for_fd, hang_up_returns_true) {
 
 std::atomic<int> signals_seen{0};
 
+// parity: ibverbs-87
 TEST(wait_for_fd, signal_does_not_end_the_wait) {
   struct sigaction action{};
   action.sa_handler = [](int) { ++signals_seen; };

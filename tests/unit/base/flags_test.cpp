@@ -18,6 +18,7 @@ static_assert(basket().empty());
 static_assert((fruit::apple | fruit::plum).mask() == 5);
 static_assert(!flag_enum<int>);
 
+// parity: ibverbs-tests-18, ibverbs-146
 TEST(flags, contains_is_true_only_if_all_bits_are_set) {
   const basket some = fruit::apple | fruit::plum;
   EXPECT_TRUE(some.contains(fruit::apple));
@@ -26,6 +27,7 @@ TEST(flags, contains_is_true_only_if_all_bits_are_set) {
   EXPECT_TRUE(some.contains({}));
 }
 
+// parity: ibverbs-tests-18, ibverbs-146
 TEST(flags, assignment_operators_unite_and_intersect) {
   basket some = fruit::apple;
   some |= fruit::pear;
@@ -34,6 +36,7 @@ TEST(flags, assignment_operators_unite_and_intersect) {
   EXPECT_EQ(some, basket(fruit::pear));
 }
 
+// parity: rrddmma-36
 TEST(flags, without_removes_bits) {
   EXPECT_EQ((fruit::apple | fruit::pear).without(fruit::pear), basket(fruit::apple));
   EXPECT_EQ(basket(fruit::apple).without(fruit::plum), basket(fruit::apple));
@@ -44,6 +47,7 @@ TEST(flags, sets_are_keys_that_differ_by_their_bits) {
       {{}, fruit::apple, fruit::plum, fruit::apple | fruit::plum, basket::from_mask(8)});
 }
 
+// parity: ibverbs-148
 TEST(flags, unknown_bits_are_kept) {
   const auto raw = basket::from_mask(0x80000001U);
   EXPECT_EQ(raw.mask(), 0x80000001U);

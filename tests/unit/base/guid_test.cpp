@@ -15,11 +15,13 @@
 namespace verbena {
 namespace {
 
+// parity: ibverbs-tests-6, ibverbs-19
 TEST(guid, to_string_prints_four_groups) {
   EXPECT_EQ(to_string(guid::from_number(0x0002c90300a07c8e)), "0002:c903:00a0:7c8e");
   EXPECT_EQ(to_string(guid()), "0000:0000:0000:0000");
 }
 
+// parity: ibverbs-rs-3, ibverbs-tests-5, ibverbs-15
 TEST(guid, bytes_are_in_wire_order) {
   const std::array<std::uint8_t, 8> wire = {0x00, 0x02, 0xc9, 0x03, 0x00, 0xa0, 0x7c, 0x8e};
   std::uint64_t be64 = 0;
@@ -30,18 +32,21 @@ TEST(guid, bytes_are_in_wire_order) {
   EXPECT_EQ(guid(wire).oui(), 0x0002c9U);
 }
 
+// parity: ibverbs-17
 TEST(guid, zero_guid_is_reserved) {
   EXPECT_TRUE(guid().is_reserved());
   EXPECT_FALSE(guid::from_number(1).is_reserved());
   EXPECT_LT(guid::from_number(1), guid::from_number(0x100));
 }
 
+// parity: ibverbs-tests-10, ibverbs-61
 TEST(gid, to_string_prints_an_ipv6_address) {
   EXPECT_EQ(to_string(parse_gid("fe80::1").value()), "fe80::1");
   EXPECT_EQ(to_string(parse_gid("192.0.2.1").value()), "::ffff:192.0.2.1");
   EXPECT_EQ(to_string(gid()), "::");
 }
 
+// parity: ibverbs-tests-11, ibverbs-59
 TEST(gid, parse_gid_accepts_ipv6_and_maps_ipv4) {
   EXPECT_EQ(parse_gid("192.0.2.1"), parse_gid("::ffff:192.0.2.1"));
   EXPECT_EQ(parse_gid("fe80::1")->bytes()[0], 0xfe);
@@ -71,6 +76,7 @@ TEST(gid, random_text_is_refused_or_round_trips) {
   EXPECT_GT(addresses, 50);
 }
 
+// parity: ibverbs-61, rrddmma-31
 TEST(gid, random_addresses_round_trip_through_text) {
   std::mt19937_64 random(20240611);
   for (int i = 0; i < 5000; ++i) {
@@ -85,6 +91,7 @@ TEST(gid, random_addresses_round_trip_through_text) {
   }
 }
 
+// parity: ibverbs-16
 TEST(guid, random_numbers_round_trip_through_network_order) {
   std::mt19937_64 random(20240612);
   for (int i = 0; i < 1000; ++i) {
@@ -98,6 +105,7 @@ TEST(guid, random_numbers_round_trip_through_network_order) {
   }
 }
 
+// parity: ibverbs-tests-11, ibverbs-60, rrddmma-32
 TEST(gid, kinds_of_addresses_are_distinguished) {
   EXPECT_TRUE(parse_gid("::ffff:192.0.2.1")->is_ipv4_mapped());
   EXPECT_FALSE(parse_gid("::192.0.2.1")->is_ipv4_mapped());
@@ -110,12 +118,14 @@ TEST(gid, kinds_of_addresses_are_distinguished) {
   EXPECT_FALSE(parse_gid("::1")->is_zero());
 }
 
+// parity: ibverbs-tests-9, ibverbs-58
 TEST(gid, subnet_prefix_and_interface_id_are_the_halves) {
   const auto id = parse_gid("fe80::1122:3344:5566:7788").value();
   EXPECT_EQ(id.subnet_prefix(), 0xfe80000000000000U);
   EXPECT_EQ(id.interface_id(), 0x1122334455667788U);
 }
 
+// parity: ibverbs-18
 TEST(guid, guid_is_a_key_of_unordered_map) {
   std::unordered_map<guid, int> numbers;
   numbers[guid::from_number(1)] = 1;

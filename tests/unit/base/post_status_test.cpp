@@ -84,6 +84,7 @@ TEST(post_status, negated_errno_equals_the_errno) {
   EXPECT_EQ(failed, of_code(ENOMEM));
 }
 
+// parity: rrddmma-11
 TEST(post_status, common_errnos_have_a_cause) {
   const auto diagnosis = [](int code) { return of_code(code).error().diagnosis(); };
   EXPECT_NE(diagnosis(EINVAL).find("state"), std::string::npos);

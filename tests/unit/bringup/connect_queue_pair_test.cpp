@@ -74,6 +74,7 @@ std::vector<std::byte> offer_to(connecting_side& of) {
   return heard.encode();
 }
 
+// parity: rrddmma-106
 TEST(connect_queue_pair, returns_after_both_sides_posted_receives) {
   for (int round = 0; round < 50; ++round) {
     auto [server, client] = connected();
@@ -164,6 +165,7 @@ TEST(connect_queue_pair, peer_closing_before_ready_returns_econnreset) {
   EXPECT_EQ(made.error().code(), ECONNRESET);
 }
 
+// parity: rrddmma-109
 TEST(connect_queue_pair, deadline_applies_to_all_steps) {
   auto [server, client] = connected();
   connecting_side here;

@@ -77,6 +77,7 @@ TEST(listener, port_0_selects_a_free_port) {
   EXPECT_EQ(listening.local_address().host, "127.0.0.1");
 }
 
+// parity: rrddmma-110
 TEST(listener, ipv6_peer_is_accepted) {
   auto six = bringup::listener::open({.host = "::1"});
   if (six) return expect_client_is_served(*six);
@@ -84,6 +85,7 @@ TEST(listener, ipv6_peer_is_accepted) {
               HasSubstr("::1"));  // on a host without IPv6 the error names the address
 }
 
+// parity: rrddmma-110
 TEST(listener, host_name_is_resolved) {
   // On a host without /etc/hosts, `localhost` is unknown and the error names it.
   addrinfo* found = nullptr;

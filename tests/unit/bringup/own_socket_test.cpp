@@ -111,6 +111,7 @@ TEST(adopted_stream, release_keeps_bytes_after_the_last_frame) {
   EXPECT_EQ(::recv(back.get(), text.data(), text.size(), 0), 4);
 }
 
+// parity: rrddmma-108
 TEST(connecting, connect_before_the_listener_exists_succeeds_with_retries) {
   const std::uint16_t port = listen().port();
   auto client = result<stream>(error(error_kind::os, 0, "not connected"));

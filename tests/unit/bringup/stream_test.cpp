@@ -23,6 +23,7 @@ bytes pattern(std::size_t size, unsigned seed) {
   return made;
 }
 
+// parity: rrddmma-112
 TEST(stream, blobs_arrive_in_both_directions) {
   auto [server, client] = connected();
   client.send(bytes_from("question"), soon()).value();
@@ -126,6 +127,7 @@ TEST(stream, garbage_returns_a_protocol_error_with_its_bytes) {
   EXPECT_THAT(got.error().diagnosis(), HasSubstr("47 45 54 20"));
 }
 
+// parity: rrddmma-111
 TEST(stream, announced_length_above_the_limit_is_rejected) {
   auto [server, raw] = accepted_raw();
   const bytes header = {std::byte{1}, {}, {}, {}, std::byte{0x7f}, {}, {}, {}};
@@ -176,6 +178,7 @@ TEST(stream, refusal_is_returned_to_a_sending_peer) {
   EXPECT_THAT(got.error().code(), testing::AnyOf(ECONNABORTED, ECONNRESET));
 }
 
+// parity: rrddmma-108
 TEST(stream, port_without_listener_returns_econnrefused) {
   std::uint16_t port = 0;
   {

@@ -21,6 +21,7 @@ std::uint64_t number_in(const memory_region& region) {
   return value;
 }
 
+// parity: ibverbs-rs-21
 TEST(blocking_channel, send_is_received_on_another_thread) {
   channel_pair pair;
   auto outbox = pair.memory(100, 7);
@@ -59,6 +60,7 @@ TEST(blocking_channel, read_into_more_slices_than_device_fills_is_refused) {
   EXPECT_TRUE(all_are(mine.bytes().subspan(32), 1));
 }
 
+// parity: ibverbs-rs-22
 TEST(blocking_channel, scattered_write_and_read_transfer_all_slices) {
   channel_pair pair;
   auto mine = pair.memory(64, 1);
@@ -77,6 +79,7 @@ TEST(blocking_channel, scattered_write_and_read_transfer_all_slices) {
   EXPECT_TRUE(all_are(mine.bytes().subspan(40, 4), 2));
 }
 
+// parity: ibverbs-rs-23
 TEST(blocking_channel, inline_data_and_empty_messages_arrive) {
   channel_pair pair;
   auto theirs = pair.memory(64);
@@ -91,6 +94,7 @@ TEST(blocking_channel, inline_data_and_empty_messages_arrive) {
   EXPECT_EQ(received.byte_length(), 0U);
 }
 
+// parity: ibverbs-rs-24
 TEST(blocking_channel, atomics_change_remote_word_and_return_old_value) {
   channel_pair pair;
   auto target = pair.memory(8);
@@ -103,6 +107,7 @@ TEST(blocking_channel, atomics_change_remote_word_and_return_old_value) {
   EXPECT_EQ(number_in(target), 42U);
 }
 
+// parity: ibverbs-rs-26
 TEST(blocking_channel, invalid_operations_are_refused_before_posting) {
   channel_pair pair;
   auto other_domain = pair.context().allocate_pd().value();
@@ -134,6 +139,7 @@ TEST(blocking_channel, invalid_operations_are_refused_before_posting) {
   EXPECT_TRUE(a.write(source(mine, 0, 16), theirs.remote(), abort_at(long_deadline())));
 }
 
+// parity: ibverbs-rs-25
 TEST(blocking_channel, passed_abort_at_ends_connection_and_returns_memory) {
   channel_pair pair;
   auto inbox = pair.memory(8);
@@ -148,6 +154,7 @@ TEST(blocking_channel, passed_abort_at_ends_connection_and_returns_memory) {
   EXPECT_EQ(pair.a().send(source(outbox), abort_at(long_deadline())).end(), operation_end::failed);
 }
 
+// parity: ibverbs-rs-9, ibverbs-rs-49
 TEST(blocking_channel, failed_completion_is_returned_with_all_fields) {
   channel_pair pair;
   auto mine = pair.memory(8);
@@ -162,6 +169,7 @@ TEST(blocking_channel, failed_completion_is_returned_with_all_fields) {
   EXPECT_THROW((void)written.value(), exception);
 }
 
+// parity: ibverbs-rs-8, ibverbs-rs-15, rrddmma-73
 TEST(blocking_channel, channel_connected_to_itself_works) {
   auto context = open_tested();
   auto pd = context.allocate_pd().value();

@@ -25,6 +25,7 @@ using testing_support::expect_error;
 using testing_support::log_catcher;
 using testing_support::open_soft;
 
+// parity: ibverbs-rs-13
 TEST(channel_creation, query_returns_the_options) {
   const channel_options options{
       .queues = {.max_send_wr = 7,
@@ -82,6 +83,7 @@ TEST(channel_creation, to_string_has_queue_pair_peer_state_and_capacity) {
       << text;
 }
 
+// parity: ibverbs-rs-16
 TEST(channel_creation, failure_of_each_creation_call_leaves_no_object) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
@@ -110,12 +112,14 @@ TEST(channel_creation, failure_of_each_creation_call_leaves_no_object) {
   EXPECT_GE(refused, 5U);
 }
 
+// parity: ibverbs-rs-14
 TEST(channel_creation, depths_of_zero_are_refused) {
   auto pd = open_tested().allocate_pd().value();
   expect_error(pd.create_channel({.queues = {.max_send_wr = 0}}), "between 1 and");
   expect_error(pd.create_channel({.queues = {.max_recv_wr = 0}}), "between 1 and");
 }
 
+// parity: ibverbs-rs-19
 TEST(completion_hub, channels_share_a_hub_and_reserve_entries) {
   auto context = open_tested();
   auto pd = context.allocate_pd().value();
@@ -165,6 +169,7 @@ TEST(completion_hub, channels_share_a_hub_and_reserve_entries) {
   EXPECT_EQ(a.in_flight(), 0U);
 }
 
+// parity: ibverbs-rs-20, rrddmma-105
 TEST(channel, is_made_on_one_thread_and_used_on_another) {
   auto pair = std::async(std::launch::async, [] { return std::make_unique<channel_pair>(); }).get();
   auto memory = pair->memory(8);
@@ -186,6 +191,7 @@ class broken_polls {
   int (*poll_)(ibv_cq*, int, ibv_wc*);
 };
 
+// parity: ibverbs-rs-50
 TEST(channel, failed_polls_destroy_the_queue_pair_before_memory_is_returned) {
   counting_provider counting(*soft_provider().value());
   {
@@ -211,6 +217,7 @@ TEST(channel, failed_polls_destroy_the_queue_pair_before_memory_is_returned) {
   EXPECT_EQ(counting.live(), "");
 }
 
+// parity: ibverbs-rs-17, rrddmma-107
 TEST(channel, connects_over_a_stream) {
   auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
   auto context = open_tested();

@@ -93,6 +93,7 @@ class managed_channel : public ::testing::Test {
   buffer_pool pool_;
 };
 
+// parity: rrddmma-114
 TEST_F(managed_channel, receives_are_posted_before_the_peer_can_send) {
   std::optional<pending_operation> first;
   std::optional<pending_operation> second;

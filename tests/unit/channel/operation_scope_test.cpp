@@ -17,6 +17,7 @@ using testing_support::log_catcher;
 
 error some_error() { return error::invalid_argument("test", {}, "the body's own"); }
 
+// parity: ibverbs-rs-27
 TEST(operation_scope, scope_waits_for_operations_without_wait) {
   channel_pair pair;
   auto outbox = pair.memory(32, 5);
@@ -35,6 +36,7 @@ TEST(operation_scope, scope_waits_for_operations_without_wait) {
   EXPECT_EQ(pair.b().in_flight(), 0U);
 }
 
+// parity: ibverbs-rs-34
 TEST(operation_scope, buffer_is_used_again_within_the_scope) {
   channel_pair pair;
   auto outbox = pair.memory(4);
@@ -54,6 +56,7 @@ TEST(operation_scope, buffer_is_used_again_within_the_scope) {
   EXPECT_TRUE(outcome);
 }
 
+// parity: ibverbs-rs-33
 TEST(operation_scope, results_are_polled_in_any_order_and_read_again) {
   channel_pair pair;
   auto outbox = pair.memory(64);
@@ -83,6 +86,7 @@ TEST(operation_scope, results_are_polled_in_any_order_and_read_again) {
   }
 }
 
+// parity: ibverbs-rs-36
 TEST(operation_scope, scattered_sinks_are_returned) {
   channel_pair pair;
   auto outbox = pair.memory(8, 6);
@@ -132,6 +136,7 @@ TEST(operation_scope, flush_in_the_body_ends_a_scope_without_limit) {
   EXPECT_EQ(*outcome.body(), operation_end::failed);
 }
 
+// parity: ibverbs-rs-31, rrddmma-55
 TEST(operation_scope, passed_abort_at_ends_unmatched_receives) {
   channel_pair pair;
   auto inbox = pair.memory(32);
@@ -148,6 +153,7 @@ TEST(operation_scope, passed_abort_at_ends_unmatched_receives) {
   EXPECT_EQ(pair.a().in_flight(), 0U);
 }
 
+// parity: ibverbs-rs-28, ibverbs-rs-30
 TEST(operation_scope, error_of_body_comes_first_with_other_failures_appended) {
   channel_pair pair;
   auto inbox = pair.memory(32);
@@ -162,6 +168,7 @@ TEST(operation_scope, error_of_body_comes_first_with_other_failures_appended) {
   EXPECT_NE(text.find("an abort_at passed"), std::string::npos) << text;
 }
 
+// parity: ibverbs-rs-32
 TEST(operation_scope, inspected_failure_is_not_reported_again) {
   channel_pair pair;
   auto inbox = pair.memory(32);
@@ -175,6 +182,7 @@ TEST(operation_scope, inspected_failure_is_not_reported_again) {
   EXPECT_EQ(*outcome.body(), 17);
 }
 
+// parity: ibverbs-rs-29
 TEST(operation_scope, exception_propagates_after_operations_have_completed) {
   channel_pair pair;
   auto inbox = pair.memory(32);
@@ -189,6 +197,7 @@ TEST(operation_scope, exception_propagates_after_operations_have_completed) {
   EXPECT_TRUE(log.contains("while an exception ended its scope")) << log.text();
 }
 
+// parity: ibverbs-rs-18, ibverbs-rs-37
 TEST(operation_scope, post_to_full_queue_returns_queue_full) {
   channel_pair pair;
   auto inbox = pair.memory(32);
@@ -216,6 +225,7 @@ TEST(operation_scope, channel_can_be_destroyed_in_the_body) {
   EXPECT_EQ(outcome.drained().size(), 1U);
 }
 
+// parity: ibverbs-rs-39
 TEST(manual_scope, returns_what_the_body_returns) {
   channel_pair pair;
   auto outbox = pair.memory(8, 1);
@@ -236,6 +246,7 @@ TEST(manual_scope, returns_what_the_body_returns) {
   EXPECT_EQ(pair.a().in_flight(), 0U);
 }
 
+// parity: ibverbs-rs-40
 TEST(manual_scope_death, success_without_inspecting_an_operation_stops_program) {
   const auto forgetful = [](bool keep) {
     channel_pair pair;  // of the process that dies
@@ -250,6 +261,7 @@ TEST(manual_scope_death, success_without_inspecting_an_operation_stops_program) 
   EXPECT_DEATH(forgetful(false), "without inspecting an operation.*operation_scope_test.cpp");
 }
 
+// parity: ibverbs-rs-35
 TEST(operation_scope_death, second_post_of_a_sink_stops_the_program) {
   const auto twice = [] {
     channel_pair pair;  // of the process that dies

@@ -22,6 +22,7 @@ buffer filled(const buffer_pool& pool, unsigned char with) {
   return made;
 }
 
+// parity: ibverbs-rs-42
 TEST(pending_operation, result_returns_the_buffer) {
   channel_pair pair;
   const auto pool = pair.pool();
@@ -39,6 +40,7 @@ TEST(pending_operation, result_returns_the_buffer) {
   EXPECT_EQ(pool.taken(), 2U);
 }
 
+// parity: ibverbs-rs-41
 TEST(pending_operation, expired_wait_leaves_the_operation_in_flight) {
   channel_pair pair;
   const auto pool = pair.pool();
@@ -50,6 +52,7 @@ TEST(pending_operation, expired_wait_leaves_the_operation_in_flight) {
   EXPECT_TRUE(*receive.poll());
 }
 
+// parity: ibverbs-rs-42
 TEST(pending_operation, rdma_operations_transfer_bytes) {
   channel_pair pair;
   const auto pool = pair.pool();
@@ -71,6 +74,7 @@ TEST(pending_operation, rdma_operations_transfer_bytes) {
   EXPECT_EQ(target.bytes()[0], std::byte{9});
 }
 
+// parity: ibverbs-rs-47
 TEST(pending_operation, refused_operation_returns_the_buffer) {
   channel_pair pair;
   auto other_domain = pair.context().allocate_pd().value();
@@ -81,6 +85,7 @@ TEST(pending_operation, refused_operation_returns_the_buffer) {
   EXPECT_FALSE(send.take_buffer().empty());
 }
 
+// parity: ibverbs-rs-43
 TEST(pending_operation, buffer_of_destroyed_handle_is_freed_after_completion) {
   channel_pair pair;
   const auto pool = pair.pool();
@@ -95,6 +100,7 @@ TEST(pending_operation, buffer_of_destroyed_handle_is_freed_after_completion) {
   EXPECT_EQ(pair.b().unseen_failures(), 0U);
 }
 
+// parity: ibverbs-rs-44
 TEST(pending_operation, failure_without_wait_is_counted) {
   channel_pair pair;
   const auto pool = pair.pool();
@@ -112,6 +118,7 @@ TEST(pending_operation, failure_without_wait_is_counted) {
   EXPECT_EQ(pool.taken(), 0U);
 }
 
+// parity: ibverbs-rs-45
 TEST(pending_operation, outlives_its_channel) {
   channel_pair pair;
   const auto pool = pair.pool();
@@ -135,6 +142,7 @@ TEST(pending_operation, destroyed_channel_returns_buffers_in_flight) {
 }
 
 // Two handles, the channel and the pool are destroyed in each of the 24 orders.
+// parity: ibverbs-rs-46
 TEST(pending_operation, objects_are_destroyed_in_any_order) {
   std::array<int, 4> order{0, 1, 2, 3};
   do {

@@ -75,6 +75,7 @@ std::string device_name(const cm::connector& of) { return " on " + of.context().
 
 bool is_iwarp(end& of) { return of.link.id().is_iwarp(); }
 
+// parity: ibverbs-270, ibverbs-271, ibverbs-280
 TEST_F(connections, private_data_and_messages_arrive) {
   auto [active, passive] =
       connect({.private_data = bytes_of("question")}, {.private_data = bytes_of("answer")});
@@ -92,6 +93,7 @@ TEST_F(connections, private_data_and_messages_arrive) {
   EXPECT_EQ(text_of(passive.own->memory.bytes().first(4)), "over");
 }
 
+// parity: ibverbs-272
 TEST_F(connections, access_flags_of_the_options_apply) {
   auto [active, passive] = connect();
   // On iWARP the active side sends first.
@@ -106,6 +108,7 @@ TEST_F(connections, access_flags_of_the_options_apply) {
   EXPECT_EQ(active.own->memory.bytes()[128], std::byte{0x5a});
 }
 
+// parity: ibverbs-298
 TEST_F(connections, connection_is_usable_after_notify_established) {
   auto [active, passive] = connect();
   // The kernel refuses the call for a connection that is already established.
@@ -118,6 +121,7 @@ TEST_F(connections, connection_is_usable_after_notify_established) {
   EXPECT_EQ(text_of(passive.own->memory.bytes().first(4)), "over");
 }
 
+// parity: ibverbs-273, ibverbs-279
 TEST_F(connections, read_depths_are_negotiated) {
   using attribute = queue_pair_attribute;
   auto active_options = test::remote_read_and_write();
@@ -141,6 +145,7 @@ TEST_F(connections, read_depths_are_negotiated) {
   EXPECT_EQ(narrowed.reads_as_initiator(), 4);
 }
 
+// parity: ibverbs-274
 TEST_F(connections, several_requests_are_accepted_at_the_same_time) {
   auto listener = open();
   auto first_peer = find(listener.port());
@@ -163,6 +168,7 @@ TEST_F(connections, several_requests_are_accepted_at_the_same_time) {
   EXPECT_EQ(text_of(later_end.own->memory.bytes().first(3)), "two");
 }
 
+// parity: ibverbs-286
 TEST_F(connections, disconnect_flushes_both_sides) {
   auto [active, passive] = connect();
   active.link.qp().post_receive({.id = 1}, active.own->memory.slice(0, 64)).value();
@@ -176,6 +182,7 @@ TEST_F(connections, disconnect_flushes_both_sides) {
   EXPECT_TRUE(active.link.wait_disconnected(test_deadline()).value());
 }
 
+// parity: ibverbs-287, ibverbs-299
 TEST_F(connections, destruction_closes_despite_other_handles) {
   auto [active, passive] = connect();
   const cm::identifier kept = active.link.id();
@@ -186,6 +193,7 @@ TEST_F(connections, destruction_closes_despite_other_handles) {
   EXPECT_TRUE(kept.is_valid());
 }
 
+// parity: ibverbs-288
 TEST_F(connections, device_objects_outlive_the_connection) {
   auto listener = open();
   auto peer = find(listener.port());
@@ -197,6 +205,7 @@ TEST_F(connections, device_objects_outlive_the_connection) {
   EXPECT_TRUE(more) << more.error().message();
 }
 
+// parity: ibverbs-284
 TEST_F(connections, rejection_has_status_and_private_data) {
   auto listener = open();
   auto peer = find(listener.port());
@@ -211,6 +220,7 @@ TEST_F(connections, rejection_has_status_and_private_data) {
   EXPECT_EQ(text_of(peer.rejection()->private_data), "busy");
 }
 
+// parity: ibverbs-275
 TEST_F(connections, destroyed_request_is_rejected) {
   auto listener = open();
   auto peer = find(listener.port());
@@ -220,6 +230,7 @@ TEST_F(connections, destroyed_request_is_rejected) {
   EXPECT_TRUE(peer.rejection());
 }
 
+// parity: ibverbs-278
 TEST_F(connections, connect_without_listener_is_rejected) {
   std::uint16_t port = 0;
   {
@@ -233,6 +244,7 @@ TEST_F(connections, connect_without_listener_is_rejected) {
   expect_all(outcome.error(), {"listens", address(port), device_name(peer)});
 }
 
+// parity: ibverbs-277
 TEST_F(connections, unanswered_request_times_out) {
   auto listener = open();
   auto peer = find(listener.port());
@@ -246,6 +258,7 @@ TEST_F(connections, unanswered_request_times_out) {
   EXPECT_GE(deadline::clock::now() - begin, 200ms);
 }
 
+// parity: ibverbs-276
 TEST_F(connections, accept_without_request_times_out) {
   auto listener = open();
   const auto begin = deadline::clock::now();
@@ -256,6 +269,7 @@ TEST_F(connections, accept_without_request_times_out) {
   EXPECT_GE(deadline::clock::now() - begin, 50ms);
 }
 
+// parity: ibverbs-281
 TEST_F(connections, private_data_above_the_limit_is_rejected) {
   const std::vector<std::byte> bytes(200, std::byte{1});
   const std::span<const std::byte> all(bytes);
@@ -286,6 +300,7 @@ TEST_F(connections, private_data_above_the_limit_is_rejected) {
   EXPECT_FALSE(outcome);
 }
 
+// parity: ibverbs-289
 TEST_F(connections, queue_pair_of_another_device_is_rejected) {
   auto listener = open();
   auto peer = find(listener.port());
@@ -298,6 +313,7 @@ TEST_F(connections, queue_pair_of_another_device_is_rejected) {
   EXPECT_NE(outcome.error().message().find("another open device"), std::string::npos);
 }
 
+// parity: ibverbs-285
 TEST_F(connections, datagram_port_space_is_rejected) {
   const auto to = bringup::address{.host = here().host(), .port = 1};
   for (const auto space : {cm::port_space::udp, cm::port_space::ipoib}) {
@@ -310,6 +326,7 @@ TEST_F(connections, datagram_port_space_is_rejected) {
   }
 }
 
+// parity: ibverbs-269, ibverbs-283
 TEST_F(connections, wildcard_listener_accepts_a_chosen_source_address) {
   auto listener = cm::listener::open({.host = "", .port = 0}).value();
   ASSERT_NE(listener.port(), 0);

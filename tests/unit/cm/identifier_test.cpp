@@ -52,6 +52,7 @@ void modify_to(const identifier& id, prepared_queue_pair<rc>& queue, queue_pair_
     queue.modify(changes).value();
 }
 
+// parity: ibverbs-290, ibverbs-291, ibverbs-292
 TEST_F(identifiers, events_connect_step_by_step) {
   EXPECT_FALSE(channel().poll_event().value()) << "no event is pending";
   EXPECT_GE(channel().fd(), 0);
@@ -107,6 +108,7 @@ TEST_F(identifiers, events_connect_step_by_step) {
   EXPECT_NE(first.concerns(passive), second.concerns(passive));
 }
 
+// parity: ibverbs-298
 TEST_F(identifiers, notify_replaces_the_last_message_of_the_handshake) {
   auto listener = listening();
   if (listener.is_iwarp()) GTEST_SKIP() << "the handshake of iWARP has no last message";
@@ -130,6 +132,7 @@ TEST_F(identifiers, notify_replaces_the_last_message_of_the_handshake) {
   EXPECT_TRUE(next(channel(), event_kind::established).concerns(passive));
 }
 
+// parity: ibverbs-279
 TEST_F(identifiers, retry_counts_of_the_options_reach_the_peer) {
   auto listener = listening();
   if (listener.is_iwarp()) GTEST_SKIP() << "TCP has no retry counts";
@@ -147,6 +150,7 @@ TEST_F(identifiers, retry_counts_of_the_options_reach_the_peer) {
   EXPECT_FALSE(asked.get()) << "the destroyed event rejects the request";
 }
 
+// parity: ibverbs-275
 TEST_F(identifiers, destroyed_event_rejects_its_request) {
   auto listener = listening();
   auto active = resolved(listener);
@@ -163,6 +167,7 @@ TEST_F(identifiers, destroyed_event_rejects_its_request) {
   EXPECT_EQ(refused.failure("rdma_connect").code(), ECONNREFUSED);
 }
 
+// parity: ibverbs-295
 TEST_F(identifiers, take_request_of_another_event_is_rejected) {
   auto id = make();
   id.resolve_address(here().with_port(1), 5s).value();
@@ -173,6 +178,7 @@ TEST_F(identifiers, take_request_of_another_event_is_rejected) {
   EXPECT_NE(none.error().message().find("only CONNECT_REQUEST"), std::string::npos);
 }
 
+// parity: ibverbs-282, ibverbs-293
 TEST_F(identifiers, bound_identifier_has_address_and_device) {
   auto id = make();
   EXPECT_EQ(id.space(), cm::port_space::tcp);
@@ -195,6 +201,7 @@ TEST_F(identifiers, bound_identifier_has_address_and_device) {
   EXPECT_EQ(&id.provider(), &from());
 }
 
+// parity: ibverbs-296
 TEST_F(identifiers, options_are_set) {
   auto id = make();
   id.set_type_of_service(64).value();
@@ -214,6 +221,7 @@ TEST_F(identifiers, options_are_set) {
   EXPECT_NE(taken.error().message().find("0: any free one"), std::string::npos);
 }
 
+// parity: ibverbs-297
 TEST_F(identifiers, migrate_moves_events_to_another_channel) {
   const auto other = cm::event_channel::create(from()).value();
   auto id = make();
@@ -223,6 +231,7 @@ TEST_F(identifiers, migrate_moves_events_to_another_channel) {
   EXPECT_FALSE(channel().poll_event().value());
 }
 
+// parity: ibverbs-294
 TEST_F(identifiers, destruction_does_not_wait_for_held_events) {
   auto id = std::make_optional(make());
   id->resolve_address(here().with_port(1), 5s).value();

@@ -23,6 +23,7 @@ class session_ends : public test::sessions {};
 
 constexpr auto remote_access = access::remote_read | access::remote_write;
 
+// parity: libiwarp-22, libiwarp-24, libiwarp-27
 TEST_F(session_buffers, either_side_advertises_first) {
   auto [active, passive] = connect();
   // The passive side sends first, also on iWARP.
@@ -49,6 +50,7 @@ TEST_F(session_buffers, either_side_advertises_first) {
   }
 }
 
+// parity: libiwarp-25
 TEST_F(session_buffers, advertisement_receives_are_posted_before_connect) {
   auto listener = serve();
   auto peer = call(listener);
@@ -59,6 +61,7 @@ TEST_F(session_buffers, advertisement_receives_are_posted_before_connect) {
   EXPECT_TRUE(active.wait_advertisement(test_deadline()));
 }
 
+// parity: libiwarp-28, libiwarp-29
 TEST_F(session_buffers, advertisements_and_messages_keep_their_order) {
   auto [active, passive] = connect();
   const auto words = buffer_of(active, "onetwo");
@@ -87,6 +90,7 @@ TEST_F(session_buffers, advertisements_and_messages_keep_their_order) {
   EXPECT_EQ(active.wait(sending, 1, test_deadline()).value().at(0).id(), 2U);
 }
 
+// parity: libiwarp-23, libiwarp-30
 TEST_F(session_buffers, revoked_buffer_is_released) {
   auto [active, passive] = connect();
   const auto buffer = buffer_of(passive, "x");
@@ -121,6 +125,7 @@ TEST_F(session_buffers, revoked_buffer_is_released) {
   EXPECT_EQ(gone.error().code(), ENOENT);
 }
 
+// parity: libiwarp-31
 TEST_F(session_buffers, access_flags_beyond_the_registration_are_rejected) {
   auto [active, passive] = connect();
   const auto buffer = active.create_buffer(64, access::remote_read).value();
@@ -136,6 +141,7 @@ TEST_F(session_buffers, access_flags_beyond_the_registration_are_rejected) {
   EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().name, "good");
 }
 
+// parity: libiwarp-26, libiwarp-32
 TEST_F(session_buffers, wait_without_posted_receive_returns_enomsg) {
   auto [active, passive] = connect();
   for (const auto code : {active.wait_advertisement(test_deadline()).error().code(),
@@ -154,6 +160,7 @@ TEST_F(session_buffers, wait_without_posted_receive_returns_enomsg) {
   EXPECT_TRUE(advertise_to(passive, words, active).number != 0);
 }
 
+// parity: libiwarp-33
 TEST_F(session_buffers, advertise_succeeds_without_waiting_for_sends) {
   auto [active, passive] = connect({.max_messages = 1});
   const auto buffer = buffer_of(active, "");
@@ -186,6 +193,7 @@ std::vector<int> codes_of_waiters(cm::session& on, Close close) {
   return codes;
 }
 
+// parity: libiwarp-43, libiwarp-45
 TEST_F(session_ends, disconnect_wakes_all_waiting_threads) {
   auto [active, passive] = connect();
   const auto codes =
@@ -195,6 +203,7 @@ TEST_F(session_ends, disconnect_wakes_all_waiting_threads) {
   EXPECT_TRUE(passive.wait_disconnected(test_deadline()).value());
 }
 
+// parity: libiwarp-7, libiwarp-44, libiwarp-45
 TEST_F(session_ends, disconnect_of_the_peer_wakes_all_waiting_threads) {
   auto [active, passive] = connect();
   const auto codes =
@@ -205,6 +214,7 @@ TEST_F(session_ends, disconnect_of_the_peer_wakes_all_waiting_threads) {
   EXPECT_EQ(late.error().code(), ECONNRESET);
 }
 
+// parity: libiwarp-46
 TEST_F(session_ends, destruction_at_the_peer_keeps_received_messages) {
   auto [active, passive] = connect();
   EXPECT_FALSE(passive.wait_disconnected(deadline::after(10ms)).value());
@@ -231,6 +241,7 @@ TEST_F(session_ends, destruction_at_the_peer_keeps_received_messages) {
   EXPECT_NE(message.find("work request 2 was flushed"), std::string::npos) << message;
 }
 
+// parity: libiwarp-20
 TEST_F(session_ends, buffers_outlive_the_session) {
   std::optional<cm::local_buffer> kept;
   {
@@ -241,6 +252,7 @@ TEST_F(session_ends, buffers_outlive_the_session) {
   EXPECT_TRUE(std::move(*kept).release());
 }
 
+// parity: libiwarp-6
 TEST_F(session_ends, verbs_and_session_are_used_together) {
   auto [active, passive] = connect();
   const auto out = buffer_of(active, "raw");
@@ -261,6 +273,7 @@ TEST_F(session_ends, verbs_and_session_are_used_together) {
   EXPECT_EQ(text_at(sink, 0, 3), "raw");
 }
 
+// parity: libiwarp-7
 TEST_F(session_ends, each_thread_gets_its_completions) {
   auto [active, passive] = connect();
   constexpr int count = 40;

@@ -19,6 +19,7 @@ using test::text_of;
 
 class sessions : public test::sessions {};
 
+// parity: libiwarp-1, libiwarp-13, libiwarp-14
 TEST_F(sessions, request_is_inspected_before_accept) {
   auto listener = serve({.backlog = 4});
   auto peer = call(listener);
@@ -45,6 +46,7 @@ TEST_F(sessions, request_is_inspected_before_accept) {
   EXPECT_EQ(text_of(inbox.bytes()), "over");
 }
 
+// parity: libiwarp-8
 TEST_F(sessions, receives_are_posted_before_connect) {
   auto listener = serve();
   auto peer = call(listener);
@@ -58,6 +60,7 @@ TEST_F(sessions, receives_are_posted_before_connect) {
   passive.wait(sending, 1, test_deadline()).value();
 }
 
+// parity: libiwarp-9
 TEST_F(sessions, deadline_ends_connect_and_wait) {
   auto listener = serve();
   auto peer = call(listener);
@@ -68,6 +71,7 @@ TEST_F(sessions, deadline_ends_connect_and_wait) {
   EXPECT_GE(deadline::clock::now() - begin, 50ms);
 }
 
+// parity: libiwarp-10, libiwarp-15
 TEST_F(sessions, request_is_rejected_by_call_or_destruction) {
   auto listener = serve();
   for (const bool with_words : {true, false}) {
@@ -91,6 +95,7 @@ TEST_F(sessions, request_is_rejected_by_call_or_destruction) {
   }
 }
 
+// parity: libiwarp-11, libiwarp-12
 TEST_F(sessions, pending_requests_wait_in_the_backlog) {
   auto listener = serve({.backlog = 8});
   std::vector<cm::session_connector> peers;
@@ -114,6 +119,7 @@ TEST_F(sessions, pending_requests_wait_in_the_backlog) {
   EXPECT_EQ(nobody.error().kind(), error_kind::timed_out);
 }
 
+// parity: libiwarp-4
 TEST_F(sessions, protection_domain_is_shared_or_own) {
   auto listener = serve();
   auto alone = call(listener);
@@ -133,6 +139,7 @@ TEST_F(sessions, protection_domain_is_shared_or_own) {
   EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().region, shared.region().remote());
 }
 
+// parity: libiwarp-5
 TEST_F(sessions, protection_domain_of_another_device_is_rejected) {
   auto listener = serve();
   const auto other = list_devices(from()).value().at(0).open().value();
@@ -144,6 +151,7 @@ TEST_F(sessions, protection_domain_of_another_device_is_rejected) {
   EXPECT_NE(outcome.error().message().find("belongs to another device"), std::string::npos);
 }
 
+// parity: libiwarp-2
 TEST_F(sessions, queue_sizes_exclude_advertisement_messages) {
   auto [active, passive] =
       connect({.queues = {.max_send_wr = 6, .max_recv_wr = 5}, .max_messages = 2});
@@ -163,6 +171,7 @@ TEST_F(sessions, queue_sizes_exclude_advertisement_messages) {
   EXPECT_EQ(active.wait(sending, 5, test_deadline()).value().size(), 5U);
 }
 
+// parity: libiwarp-3
 TEST_F(sessions, post_to_a_full_queue_returns_enomem) {
   constexpr std::size_t most = 100'000;
   std::optional<cm::local_buffer> into;  // outlives the sessions, whose receives use it
@@ -179,6 +188,7 @@ TEST_F(sessions, post_to_a_full_queue_returns_enomem) {
   EXPECT_EQ(marked.error().kind(), error_kind::invalid_argument);
 }
 
+// parity: libiwarp-16, libiwarp-17, libiwarp-18
 TEST_F(sessions, release_returns_all_kinds_of_memory) {
   auto [active, passive] = connect();
   auto of_library = active.create_buffer(100).value();
@@ -202,6 +212,7 @@ TEST_F(sessions, release_returns_all_kinds_of_memory) {
   EXPECT_EQ(back.bytes.data(), back.storage.data());
 }
 
+// parity: libiwarp-19
 TEST_F(sessions, failed_release_keeps_the_buffer) {
   failing_provider wrapped(from());
   auto listener = serve();
@@ -217,6 +228,7 @@ TEST_F(sessions, failed_release_keeps_the_buffer) {
   EXPECT_EQ(std::move(buffer).release().value().bytes.data(), mine.data());
 }
 
+// parity: libiwarp-36, libiwarp-37
 TEST_F(sessions, write_and_read_at_offsets) {
   auto [active, passive] = connect({.queues = {.max_send_sge = 3, .max_recv_sge = 2}});
   const auto ours = buffer_of(active, "abcdefghijkl");
@@ -236,6 +248,7 @@ TEST_F(sessions, write_and_read_at_offsets) {
   EXPECT_EQ(text_at(ours, 110, 1) + text_at(ours, 120, 2) + text_at(ours, 130, 2), "abghl");
 }
 
+// parity: libiwarp-34, libiwarp-35
 TEST_F(sessions, slices_and_lists_are_sent_and_received) {
   auto [active, passive] = connect({.queues = {.max_send_sge = 3, .max_recv_sge = 2}});
   const auto ours = buffer_of(active, "abcdefghijkl");
@@ -258,6 +271,7 @@ TEST_F(sessions, slices_and_lists_are_sent_and_received) {
   EXPECT_EQ(came[2].byte_length(), 0U);
 }
 
+// parity: libiwarp-39
 TEST_F(sessions, only_signaled_requests_complete) {
   auto [active, passive] = connect();
   const auto ours = buffer_of(active, "x");
@@ -274,6 +288,7 @@ TEST_F(sessions, only_signaled_requests_complete) {
   EXPECT_EQ(second_wait.error().kind(), error_kind::timed_out);
 }
 
+// parity: libiwarp-38
 TEST_F(sessions, access_beyond_a_remote_buffer_is_rejected) {
   auto [active, passive] = connect();
   const auto ours = buffer_of(active, "");
@@ -296,6 +311,7 @@ TEST_F(sessions, access_beyond_a_remote_buffer_is_rejected) {
   EXPECT_TRUE(active.wait(sending, 1, test_deadline()));
 }
 
+// parity: libiwarp-40, libiwarp-41, rrddmma-54
 TEST_F(sessions, timed_out_wait_keeps_completions) {
   auto [active, passive] = connect();
   const auto into = passive.create_buffer(64).value();
@@ -319,6 +335,7 @@ TEST_F(sessions, timed_out_wait_keeps_completions) {
   EXPECT_EQ(came.at(2).id(), 3U);
 }
 
+// parity: libiwarp-42
 TEST_F(sessions, failed_request_is_named_and_others_are_kept) {
   auto [active, passive] = connect();
   const auto ours = buffer_of(active, "x");
@@ -354,6 +371,7 @@ TEST_F(sessions, failed_request_is_named_and_others_are_kept) {
 
 using sessions_death = sessions;
 
+// parity: libiwarp-38
 TEST_F(sessions_death, slice_outside_of_a_buffer_aborts) {
   auto listener = serve();
   const auto peer = call(listener);

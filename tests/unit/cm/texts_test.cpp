@@ -85,6 +85,7 @@ TEST(cm_address, address_is_a_key_that_differs_by_family_address_and_port) {
   EXPECT_EQ(std::hash<socket_address>{}(copied), std::hash<socket_address>{}(ipv4));
 }
 
+// parity: ibverbs-281, ibverbs-300
 TEST(cm_port_space, private_data_limit_depends_on_space_and_message) {
   using cm::message;
   EXPECT_EQ(private_data_limit(port_space::tcp, message::request), 56U);
@@ -101,6 +102,7 @@ TEST(cm_port_space, private_data_limit_depends_on_space_and_message) {
   EXPECT_EQ(to_string(static_cast<port_space>(7)), "unknown (7)");
 }
 
+// parity: ibverbs-300
 TEST(cm_event_kind, names_match_rdma_cma_h) {
   EXPECT_EQ(to_string(event_kind::address_resolved), "ADDR_RESOLVED");
   EXPECT_EQ(to_string(event_kind::rejected), "REJECTED");
@@ -109,6 +111,7 @@ TEST(cm_event_kind, names_match_rdma_cma_h) {
   EXPECT_EQ(to_string(static_cast<event_kind>(77)), "unknown (77)");
 }
 
+// parity: ibverbs-278
 TEST(cm_event_kind, failures_are_classified) {
   constexpr std::array failures = {event_kind::address_error,   event_kind::route_error,
                                    event_kind::connect_error,   event_kind::unreachable,
@@ -120,6 +123,7 @@ TEST(cm_event_kind, failures_are_classified) {
   }
 }
 
+// parity: ibverbs-284
 TEST(cm_rejection, status_is_described) {
   EXPECT_EQ(cm::describe_rejection(28), "28, the peer's program rejected the request");
   EXPECT_NE(cm::describe_rejection(8).find("no program listens"), std::string::npos);

@@ -73,6 +73,7 @@ class srd_traffic : public ::testing::Test {
   address_handle way = address_handle_to(b);
 };
 
+// parity: ibverbs-266
 TEST_F(srd_traffic, messages_have_no_grh_and_name_the_sender) {
   ASSERT_TRUE(efa::is_efa(device));
   b.queue.post_receive({.id = 1}, b.memory.slice(0, 64)).value();
@@ -99,6 +100,7 @@ TEST_F(srd_traffic, messages_have_no_grh_and_name_the_sender) {
   for (const auto& done : test::take(a.cq, 2)) EXPECT_TRUE(done.ok());
 }
 
+// parity: ibverbs-266
 TEST_F(srd_traffic, writes_and_reads_reach_the_destination) {
   a.put(0, "to b");
   a.put(16, "to c");
@@ -123,6 +125,7 @@ TEST_F(srd_traffic, writes_and_reads_reach_the_destination) {
   EXPECT_EQ(a.text(400, 4), "to b");
 }
 
+// parity: ibverbs-265
 TEST_F(srd_traffic, request_with_wrong_qkey_fails_without_side_effects) {
   b.queue.post_receive({}, b.memory.slice(0, 64)).value();
   a.put(0, "hello");

@@ -41,6 +41,7 @@ TEST(srd_options, defaults_equal_those_of_other_transports) {
   static_assert(options.route == datagram_route{});
 }
 
+// parity: ibverbs-264
 TEST_F(srd_creation, creation_passes_device_operations_to_libefa) {
   const auto made = create({.queues = {.max_send_wr = 5, .max_inline_data = 7}}).value();
   EXPECT_EQ(fake.requested.qp_type, IBV_QPT_DRIVER);
@@ -153,6 +154,7 @@ TEST_F(srd_creation, failure_of_any_call_leaks_no_object) {
   EXPECT_NE(seen.find("efadv_create_qp_ex "), std::string::npos);
 }
 
+// parity: ibverbs-265
 TEST(srd_batch, each_request_has_its_destination) {
   test::recording_queue queue;
   ibv_pd pd{};

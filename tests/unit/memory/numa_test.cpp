@@ -93,6 +93,7 @@ TEST(numa, nodes_are_the_permitted_nodes) {
   EXPECT_EQ(numa_nodes().value(), expected);
 }
 
+// parity: ibverbs-rs-57
 TEST_F(placing, strict_pools_are_on_each_node) {
   const auto pd = test::open_tested().allocate_pd().value();
   for (const unsigned node : numa_nodes().value()) {
@@ -161,6 +162,7 @@ TEST_F(placing, pools_that_prefer_huge_pages_are_on_each_node) {
   }
 }
 
+// parity: ibverbs-rs-58
 TEST(numa, nonexistent_node_is_named) {
   const auto pd = open_soft().allocate_pd().value();
   const log_catcher log;
@@ -235,6 +237,7 @@ class near_node {
   std::array<char, sizeof(ibv_device::ibdev_path)> before_{};
 };
 
+// parity: ibverbs-rs-57
 TEST_F(placing, near_an_adapter_means_its_node) {
   const auto adapter = open_soft();
   const auto pd = adapter.allocate_pd().value();
@@ -253,6 +256,7 @@ TEST_F(placing, near_an_adapter_means_its_node) {
   expect_error(bind_thread_near(adapter, numa_binding::strict), "NUMA node 999");
 }
 
+// parity: ibverbs-rs-54
 TEST_F(placing, adapter_without_node_has_no_placement) {
   const auto adapter = test::open_tested();
   const auto pd = adapter.allocate_pd().value();
@@ -271,6 +275,7 @@ TEST_F(placing, adapter_without_node_has_no_placement) {
   look();
 }
 
+// parity: ibverbs-rs-54, ibverbs-rs-55, ibverbs-rs-56
 TEST_F(placing, threads_are_bound_to_processors_and_memory_of_a_node) {
   const auto start = test::processors_of_thread();
   for (const unsigned node : numa_nodes().value()) {

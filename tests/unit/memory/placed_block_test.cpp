@@ -78,6 +78,7 @@ TEST(placed_block, preferred_node_does_not_bind) {
   EXPECT_EQ(host.calls, "prefer release ");
 }
 
+// parity: ibverbs-rs-58
 TEST(placed_block, strict_errors_name_node_call_errno_cause_and_remedy) {
   struct refusal {
     int scripted_host::* which;

@@ -63,6 +63,7 @@ TEST(system_library, libibverbs_is_loaded_once) {
   EXPECT_EQ(load_system_library(rdma_library::ibverbs).value(), *first);
 }
 
+// parity: rrddmma-4
 TEST(system_library, environment_variable_overrides_each_file) {
   const environment ibverbs("VERBENA_LIBIBVERBS", "/nowhere/libibverbs.so");
   const environment rdmacm("VERBENA_LIBRDMACM", "/nowhere/librdmacm.so");
@@ -78,6 +79,7 @@ TEST(system_library, empty_environment_variable_selects_default) {
   EXPECT_TRUE(load_system_library(rdma_library::ibverbs).has_value());
 }
 
+// parity: rrddmma-3
 TEST(system_library_death, missing_library_error_names_the_package) {
   const hiding_directory hidden;
   const environment path("LD_LIBRARY_PATH", hidden.path().c_str());

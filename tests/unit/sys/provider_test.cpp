@@ -21,6 +21,7 @@ void expect_unavailable(const result<const provider*>& found, const std::string&
   EXPECT_NE(found.error().message().find(words), std::string::npos) << found.error().message();
 }
 
+// parity: rrddmma-1
 TEST(system_provider, has_every_function_of_the_header_floor) {
   const auto found = system_provider();
   ASSERT_TRUE(found.has_value()) << found.error().message();
@@ -71,6 +72,7 @@ TEST(soft_provider, has_all_functions_of_libibverbs) {
   EXPECT_EQ(soft_provider().value(), *found);
 }
 
+// parity: rrddmma-2
 TEST(provider_death, soft_provider_works_without_libibverbs) {
   const environment ibverbs("VERBENA_LIBIBVERBS", "/nowhere/libibverbs.so");
   VERBENA_IN_FRESH_PROCESS({

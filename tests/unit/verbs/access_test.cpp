@@ -6,6 +6,7 @@
 namespace verbena {
 namespace {
 
+// parity: ibverbs-147, ibverbs-149
 TEST(access_flags, print_their_names) {
   EXPECT_EQ(to_string(access_flags()), "none");
   EXPECT_EQ(to_string(access::local_write | access::remote_read), "local_write | remote_read");
@@ -18,10 +19,12 @@ TEST(access_flags, print_their_names) {
             "zero_based | on_demand | huge_pages | relaxed_ordering");
 }
 
+// parity: ibverbs-tests-19, ibverbs-148
 TEST(access_flags, print_unknown_bits_in_hexadecimal) {
   EXPECT_EQ(to_string(access_flags::from_mask(0x40000001)), "local_write | 0x40000000");
 }
 
+// parity: ibverbs-tests-17
 TEST(access_flags, survive_the_conversion_to_a_mask) {
   for (unsigned bit = 0; bit < 32; ++bit) {
     const auto flags = access_flags::from_mask(1U << bit) | access::local_write;
@@ -30,6 +33,7 @@ TEST(access_flags, survive_the_conversion_to_a_mask) {
   }
 }
 
+// parity: ibverbs-tests-17, ibverbs-145, rrddmma-36
 TEST(access_flags, have_the_values_of_verbs) {
   EXPECT_EQ(
       (access::local_write | access::remote_write | access::remote_read | access::remote_atomic)

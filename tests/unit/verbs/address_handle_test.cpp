@@ -37,6 +37,7 @@ class address_handles : public ::testing::Test {
   gid peer = parse_gid("192.0.2.77").value();
 };
 
+// parity: ibverbs-126, ibverbs-127
 TEST_F(address_handles, create_passes_every_field_to_the_verb) {
   const address_vector way{.lid = lid(7),
                            .gid = peer,
@@ -52,6 +53,7 @@ TEST_F(address_handles, create_passes_every_field_to_the_verb) {
   EXPECT_EQ(made.native()->pd, pd.native());
 }
 
+// parity: ibverbs-128, ibverbs-308, rrddmma-78
 TEST_F(address_handles, copies_share_native_handle_and_keep_pd) {
   auto first = pd.create_ah({.gid = peer}).value();
   auto second = first;
@@ -94,6 +96,7 @@ TEST_F(address_handles, create_error_names_the_fault) {
   EXPECT_EQ(fake.live, 0);
 }
 
+// parity: ibverbs-132
 TEST_F(address_handles, sender_address_uses_grh_destination) {
   const global_route_header header{.version = global_route_header::form::ipv4,
                                    .source = peer,
@@ -111,11 +114,13 @@ TEST_F(address_handles, sender_address_uses_grh_destination) {
                                  .source_path_bits = 5}));
 }
 
+// parity: ibverbs-tests-86, ibverbs-135
 TEST_F(address_handles, sender_address_without_grh_uses_lid) {
   const auto way = pd.sender_address(received(0), port_number(1)).value();
   EXPECT_EQ(way, (address_vector{.lid = lid(0x12), .service_level = 3, .source_path_bits = 5}));
 }
 
+// parity: ibverbs-133, ibverbs-134
 TEST_F(address_handles, sender_address_of_failed_completion_fails) {
   const port_number port(1);
   global_route_header header{.source = peer, .destination = own.gid, .next_header = 17};

@@ -10,6 +10,7 @@ namespace {
 
 const gid peer = parse_gid("::ffff:192.0.2.1").value();
 
+// parity: ibverbs-126
 TEST(address_vector, every_field_survives_conversion_to_native) {
   std::mt19937 random(1);
   for (int i = 0; i < 1000; ++i) {

@@ -104,6 +104,7 @@ struct srq_handle {
   [[nodiscard]] ibv_srq* native() const { return const_cast<ibv_srq*>(&queue); }
 };
 
+// parity: ibverbs-71, ibverbs-72, ibverbs-74
 TEST_F(async_events, every_kind_has_name_and_object) {
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(4).value();
@@ -169,6 +170,7 @@ TEST_F(async_events, every_kind_has_name_and_object) {
   }
 }
 
+// parity: ibverbs-tests-38, ibverbs-71
 TEST_F(async_events, unknown_kind_is_preserved_and_concerns_no_object) {
   const auto cq = device.create_cq(4).value();
   for (const int type : {21, 77, 0x7fffffff}) {
@@ -183,6 +185,7 @@ TEST_F(async_events, unknown_kind_is_preserved_and_concerns_no_object) {
   }
 }
 
+// parity: ibverbs-73
 TEST_F(async_events, port_out_of_range_returns_nullopt) {
   for (const int number : {-1, 256, 100'000}) {
     raise(IBV_EVENT_PORT_ERR, {.port_num = number});
@@ -192,6 +195,7 @@ TEST_F(async_events, port_out_of_range_returns_nullopt) {
   EXPECT_EQ(taken().object(), "a queue pair on soft0");
 }
 
+// parity: ibverbs-69
 TEST_F(async_events, event_is_acknowledged_once_before_return) {
   EXPECT_FALSE(device.poll_event().value().has_value());
   EXPECT_EQ(acknowledged, 0);
@@ -206,6 +210,7 @@ TEST_F(async_events, event_is_acknowledged_once_before_return) {
   EXPECT_EQ(acknowledged, 2) << "copies are not acknowledged again";
 }
 
+// parity: ibverbs-64, rrddmma-27
 TEST_F(async_events, async_fd_of_borrowed_context_is_nonblocking) {
   const auto flags = [] { return ::fcntl(readable_end, F_GETFL); };
   ASSERT_EQ(flags() & O_NONBLOCK, 0);
@@ -233,6 +238,7 @@ TEST_F(async_events, failures_name_the_verb_the_device_and_the_cause) {
   EXPECT_EQ(fresh.async_fd(), -1);
 }
 
+// parity: ibverbs-66
 TEST_F(async_events, wait_event_returns_at_the_deadline) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(device.wait_event(deadline::after(20'500us)).value().has_value());
@@ -241,6 +247,7 @@ TEST_F(async_events, wait_event_returns_at_the_deadline) {
   EXPECT_FALSE(device.wait_event(deadline::after(-1h)).value().has_value());
 }
 
+// parity: ibverbs-67
 TEST_F(async_events, wait_event_without_deadline_returns_the_event) {
   for (const auto& until : {deadline::never(), deadline::after(std::chrono::nanoseconds::max())}) {
     std::thread raiser([] { raise(IBV_EVENT_GID_CHANGE, {.port_num = 1}); });
@@ -250,6 +257,7 @@ TEST_F(async_events, wait_event_without_deadline_returns_the_event) {
 }
 
 // Another thread takes the event between poll(2) and ibv_get_async_event(3).
+// parity: ibverbs-68
 TEST_F(async_events, wait_event_continues_if_another_thread_takes_the_event) {
   ASSERT_EQ(::write(writable_end, "", 1), 1);  // readable, but there is no event
   std::thread thief([] { raise(IBV_EVENT_SM_CHANGE, {.port_num = 1}); });
@@ -257,6 +265,7 @@ TEST_F(async_events, wait_event_continues_if_another_thread_takes_the_event) {
   thief.join();
 }
 
+// parity: ibverbs-66
 TEST_F(async_events, wait_event_continues_after_a_signal) {
   static std::atomic<int> signals;
   signals = 0;
@@ -292,6 +301,7 @@ std::multiset<kind> events_of(const context& device, const Object& object, kind 
   return seen;
 }
 
+// parity: ibverbs-65
 TEST(soft_events, idle_device_has_no_event) {
   const auto device = open_soft();
   EXPECT_GE(device.async_fd(), 0);
@@ -332,6 +342,7 @@ TEST(soft_events, invalid_request_raises_event_at_target) {
 
 // Cause: more signaled writes than the completion queue holds. The queue overflows, and the queue
 // pair with the lost completion fails. Both objects can be destroyed while copies of events exist.
+// parity: ibverbs-70
 TEST(soft_events, cq_overrun_raises_events_of_cq_and_qp) {
   const auto device = open_soft();
   const auto pd = device.allocate_pd().value();
@@ -399,6 +410,7 @@ TEST(soft_events, drained_send_queue_in_sqd_raises_event) {
 }
 
 // Cause: inject_event(), which changes the attributes of the device.
+// parity: ibverbs-71, ibverbs-73
 TEST(soft_events, port_and_device_events_reach_every_context) {
   const auto device = open_soft();
   const auto other = open_soft();
@@ -430,6 +442,7 @@ TEST(soft_events, port_and_device_events_reach_every_context) {
 }
 
 // Causes: messages that leave fewer receives than the limit, and the failure of the queue pair.
+// parity: ibverbs-tests-81
 TEST(soft_events,
      a_shared_receive_queue_tells_of_its_limit_and_a_queue_pair_that_it_takes_no_more) {
   const auto device = open_soft();
@@ -462,6 +475,7 @@ TEST(soft_events,
 }
 
 // Objects with events that were not taken can be destroyed.
+// parity: ibverbs-70
 TEST(soft_events, objects_with_pending_events_can_be_closed) {
   auto device = open_soft();
   {
@@ -483,6 +497,7 @@ TEST(soft_events, objects_with_pending_events_can_be_closed) {
 }
 
 // Two threads wait with copies of one handle. Each event is returned to one of them.
+// parity: ibverbs-68
 TEST(soft_events, each_event_reaches_one_waiting_thread) {
   test::loopback link;
   std::atomic<int> taken = 0;

@@ -165,6 +165,7 @@ TEST_F(older_library, base_address_is_not_supported) {
   EXPECT_EQ(refused.error().call(), "ibv_reg_mr_iova2");
 }
 
+// parity: rrddmma-5
 TEST_F(older_library, missing_verb_is_named_at_creation) {
   from.verbs.query_gid_table.set(nullptr);
   from.verbs.create_srq.set(nullptr);

@@ -39,12 +39,14 @@ class channels : public ::testing::Test {
   memory_region memory = pd.allocate(4096, access::local_write | access::remote_write).value();
 };
 
+// parity: ibverbs-75
 TEST_F(channels, descriptor_is_non_blocking_after_creation) {
   EXPECT_GE(channel.fd(), 0);
   EXPECT_NE(::fcntl(channel.fd(), F_GETFL) & O_NONBLOCK, 0);
   EXPECT_FALSE(channel.poll_event().value().has_value());
 }
 
+// parity: ibverbs-85
 TEST_F(channels, wait_without_event_ends_at_its_deadline) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(channel.wait(deadline::after(30ms)).value().has_value());
@@ -97,6 +99,7 @@ TEST_F(channels, the_descriptor_becomes_readable_with_an_event) {
   EXPECT_EQ(::poll(&waited, 1, 0), 0);
 }
 
+// parity: ibverbs-79
 TEST_F(channels, several_queues_share_one_channel) {
   const auto sends = device.create_cq(16, {.channel = channel}).value();
   const auto receives = device.create_extended_cq(16, {.channel = channel}).value();
@@ -221,6 +224,7 @@ TEST_F(channels, arm_drain_wait_loses_no_completion) {
   EXPECT_EQ(received, messages);
 }
 
+// parity: ibverbs-78
 TEST_F(channels, queue_keeps_the_channel_that_the_program_dropped) {
   const auto cq = device.create_cq(16, {.channel = channel}).value();
   const int descriptor = channel.fd();
@@ -234,6 +238,7 @@ TEST_F(channels, queue_keeps_the_channel_that_the_program_dropped) {
   EXPECT_TRUE(event->is_from(cq));
 }
 
+// parity: ibverbs-78
 TEST_F(channels, channel_lives_as_long_as_its_queues) {
   auto cq = device.create_cq(4, {.channel = channel}).value();
   ASSERT_TRUE(cq.channel().has_value());
@@ -246,6 +251,7 @@ TEST_F(channels, channel_lives_as_long_as_its_queues) {
   EXPECT_TRUE(std::move(channel).close());
 }
 
+// parity: ibverbs-82
 TEST_F(channels, a_queue_with_a_delivered_event_can_be_destroyed) {
   auto cq = device.create_cq(16, {.channel = channel}).value();
   {
@@ -257,6 +263,7 @@ TEST_F(channels, a_queue_with_a_delivered_event_can_be_destroyed) {
   EXPECT_TRUE(std::move(cq).close());
 }
 
+// parity: ibverbs-124
 TEST_F(channels, arming_a_queue_without_a_channel_has_no_effect) {
   const auto cq = device.create_cq(4).value();
   auto queue = connected(cq, cq);
@@ -266,6 +273,7 @@ TEST_F(channels, arming_a_queue_without_a_channel_has_no_effect) {
   EXPECT_FALSE(channel.poll_event().value().has_value());
 }
 
+// parity: ibverbs-77, ibverbs-308
 TEST_F(channels, native_channel_can_be_adopted) {
   ibv_comp_channel* const native = device.provider().verbs.create_comp_channel(device.native());
   ASSERT_NE(native, nullptr);

@@ -36,6 +36,7 @@ TEST_F(completion_queues, poll_of_empty_queue_returns_empty_span) {
   EXPECT_FALSE(cq.channel().has_value());
 }
 
+// parity: rrddmma-53
 TEST_F(completion_queues, poll_takes_at_most_the_size_of_the_array) {
   loopback pair;
   const auto memory = pair.memory(64);
@@ -181,6 +182,7 @@ struct failing_queue {
   ibv_cq native{};
 };
 
+// parity: ibverbs-122, rrddmma-15
 TEST(poll_result, failed_device_returns_an_error) {
   failing_queue broken([](ibv_cq*, int, ibv_wc*) { return -EIO; });
   const poll_result polled(nullptr, ibv_poll_cq(&broken.native, 1, nullptr));

@@ -8,6 +8,7 @@
 namespace verbena {
 namespace {
 
+// parity: ibverbs-118, rrddmma-12
 TEST(completion_status, every_status_of_the_c_api_has_a_name_and_a_meaning) {
   std::set<std::string> names;
   for (int value = IBV_WC_SUCCESS; value <= IBV_WC_TM_RNDV_INCOMPLETE; ++value) {
@@ -19,6 +20,7 @@ TEST(completion_status, every_status_of_the_c_api_has_a_name_and_a_meaning) {
   EXPECT_EQ(names.size(), 24U);
 }
 
+// parity: ibverbs-tests-20
 TEST(completion_status, names_are_those_of_the_c_api) {
   EXPECT_EQ(to_string(completion_status::success), "SUCCESS");
   EXPECT_EQ(to_string(completion_status::local_length_error), "LOC_LEN_ERR");
@@ -33,6 +35,7 @@ TEST(completion_status, names_are_those_of_the_c_api) {
   EXPECT_EQ(to_string(completion_status::tag_matching_rendezvous_incomplete), "TM_RNDV_INCOMPLETE");
 }
 
+// parity: ibverbs-rs-52, ibverbs-118, rrddmma-13
 TEST(completion_status, an_unknown_status_keeps_its_number) {
   const auto status = static_cast<completion_status>(77);
   EXPECT_EQ(to_string(status), "unknown (77)");
@@ -74,6 +77,7 @@ TEST(completion_status_class, every_status_has_the_class_of_its_remedy) {
   EXPECT_EQ(to_string(device_error), "device error");
 }
 
+// parity: ibverbs-tests-21, ibverbs-119
 TEST(completion_opcode, names_are_those_of_the_c_api) {
   using op = completion_opcode;
   std::string names;
@@ -105,6 +109,7 @@ TEST(completion_opcode, names_are_those_of_the_c_api) {
   EXPECT_EQ(to_string(static_cast<completion_opcode>(100)), "unknown (100)");
 }
 
+// parity: ibverbs-tests-23, ibverbs-120
 TEST(completion_flags, print_names_and_keep_unknown_bits) {
   EXPECT_EQ(to_string(completion_flags()), "none");
   EXPECT_EQ(to_string(completion_flag::with_immediate | completion_flag::global_route_header),

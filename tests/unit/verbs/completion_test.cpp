@@ -24,6 +24,7 @@ ibv_wc native_success() {
   return wc;
 }
 
+// parity: rrddmma-56
 TEST(completion, reads_the_fields_of_the_c_api) {
   const completion done = native_success();
   EXPECT_EQ(done.id(), 0x1234'5678'9abc'def0U);
@@ -51,6 +52,7 @@ TEST(completion_death, read_of_undefined_member_stops_the_program) {
 }
 #endif
 
+// parity: ibverbs-rs-53, ibverbs-111, rrddmma-57
 TEST(completion, immediate_is_in_host_order_or_nullopt) {
   ibv_wc wc = native_success();
   wc.imm_data = htonl(0x01020304);
@@ -94,6 +96,7 @@ TEST(completion, has_the_source_of_a_datagram) {
   EXPECT_TRUE(done.has_global_route_header());
 }
 
+// parity: ibverbs-115
 TEST(completion, invalidated_key_is_returned_or_nullopt) {
   ibv_wc wc = native_success();
   wc.invalidated_rkey = 0x01020304;
@@ -105,6 +108,7 @@ TEST(completion, invalidated_key_is_returned_or_nullopt) {
   EXPECT_EQ(completion(wc).invalidated_key(), std::nullopt);
 }
 
+// parity: ibverbs-109
 TEST(completion, failure_names_request_status_vendor_error_and_cause) {
   ibv_wc wc{};
   wc.wr_id = 42;
@@ -123,6 +127,7 @@ TEST(completion, failure_names_request_status_vendor_error_and_cause) {
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
 }
 
+// parity: rrddmma-13
 TEST(completion, unknown_status_is_a_failure_with_its_number) {
   ibv_wc wc{};
   wc.status = static_cast<ibv_wc_status>(99);

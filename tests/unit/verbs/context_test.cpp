@@ -26,12 +26,14 @@ using testing_support::open_soft;
 
 constexpr port_number port_1(1);
 
+// parity: ibverbs-26
 TEST(context, has_the_name_of_its_device) {
   const auto opened = open_soft();
   EXPECT_EQ(opened.name(), "soft0");
   EXPECT_GE(opened.completion_vectors(), 1U);
 }
 
+// parity: ibverbs-28
 TEST(context, negative_vector_count_becomes_zero) {
   const auto opened = open_soft();
   const int before = std::exchange(opened.native()->num_comp_vectors, -1);
@@ -61,6 +63,7 @@ TEST(context, query_errors_name_verb_and_device) {
   expect_error(opened.query_extended(), "ibv_query_device_ex on soft0 failed");
 }
 
+// parity: ibverbs-38
 TEST(context, extended_query_falls_back_to_the_basic_one) {
   failing_provider failing(*soft_provider().value());
   const auto opened = open_soft(failing.get()).value();
@@ -74,6 +77,7 @@ TEST(context, extended_query_falls_back_to_the_basic_one) {
   }
 }
 
+// parity: rrddmma-19
 TEST(context, describes_ports_and_refuses_others) {
   const auto opened = open_soft();
   const auto port = opened.query_port(port_1).value();
@@ -98,6 +102,7 @@ TEST(context, error_of_removed_device_names_the_cause) {
   expect_error(opened.query_port(port_1), "the device was removed or has failed");
 }
 
+// parity: rrddmma-28
 TEST(context, gid_table_and_single_queries_agree) {
   const auto opened = open_soft();
   const auto table = opened.gid_table().value();
@@ -111,6 +116,7 @@ TEST(context, gid_table_and_single_queries_agree) {
   EXPECT_TRUE(table.front().gid.is_link_local());
 }
 
+// parity: ibverbs-54
 TEST(context, gid_errors_name_index_and_port) {
   const auto opened = open_soft();
   const auto length = opened.query_port(port_1).value().gid_table_length();
@@ -146,6 +152,7 @@ ssize_t wide_table(ibv_context* /*context*/, ibv_gid_entry* entries, std::size_t
   return 3;
 }
 
+// parity: ibverbs-49
 TEST(context, gid_table_omits_entries_beyond_8_bits) {
   provider changed = *soft_provider().value();
   changed.verbs.query_gid_table.set(&wide_table);
@@ -156,6 +163,7 @@ TEST(context, gid_table_omits_entries_beyond_8_bits) {
   EXPECT_EQ(table[0].interface_index, 5U);
 }
 
+// parity: ibverbs-57
 TEST(context, routable_gid_follows_the_rule) {
   const auto opened = open_soft();
   const auto chosen = opened.routable_gid(port_1).value();
@@ -167,6 +175,7 @@ TEST(context, routable_gid_follows_the_rule) {
   EXPECT_EQ(none.error().kind(), error_kind::unavailable);
 }
 
+// parity: ibverbs-57, rrddmma-30
 TEST(context, routable_gid_of_port_without_gids_is_unavailable) {
   provider changed = *soft_provider().value();
   changed.verbs.query_gid_table.set([](ibv_context*, ibv_gid_entry*, std::size_t, std::uint32_t,
@@ -194,6 +203,7 @@ TEST(context, allocate_pd_error_names_the_limit) {
   expect_error(opened.allocate_pd(), "the device was removed or has failed");
 }
 
+// parity: ibverbs-rs-4, ibverbs-23, rrddmma-25
 TEST(context, copies_share_the_device) {
   counting_provider counting(*soft_provider().value());
   std::optional<context> first = open_soft(counting.get()).value();
@@ -206,6 +216,7 @@ TEST(context, copies_share_the_device) {
   EXPECT_EQ(counting.live(), "");
 }
 
+// parity: rrddmma-26
 TEST(context, close_of_shared_context_returns_it) {
   counting_provider counting(*soft_provider().value());
   auto opened = open_soft(counting.get()).value();
@@ -235,6 +246,7 @@ TEST(context, adopted_with_take_is_closed) {
   EXPECT_FALSE(counting.is_live("ibv_open_device"));
 }
 
+// parity: ibverbs-29
 TEST(context, borrowed_context_is_not_closed_and_keeps_owner) {
   counting_provider counting(*soft_provider().value());
   const auto owner = open_soft(counting.get()).value();
@@ -253,6 +265,7 @@ TEST(context, borrowed_context_is_not_closed_and_keeps_owner) {
   EXPECT_TRUE(owner.query().has_value());
 }
 
+// parity: ibverbs-27, rrddmma-6
 TEST(context, raw_verbs_take_the_native_context) {
   const auto opened = open_soft();
   ibv_device_attr attributes{};

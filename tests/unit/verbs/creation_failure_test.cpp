@@ -104,6 +104,7 @@ result<queue_pair<Transport>> connect_to_itself(const provider& from) {
   return std::move(prepared).handshake(self);
 }
 
+// parity: ibverbs-22
 TEST(creation_failure, open_leaks_no_object) {
   expect_clean_failures([](const provider& from) { return open_soft(from); });
 }
@@ -140,6 +141,7 @@ TEST(creation_failure, register_memory_with_base_address_leaks_no_object) {
   });
 }
 
+// parity: ibverbs-76
 TEST(creation_failure, create_completion_channel_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<completion_channel> {
     VERBENA_TRY(const auto opened, open_soft(from));
@@ -163,6 +165,7 @@ TEST(creation_failure, create_extended_cq_leaks_no_object) {
   });
 }
 
+// parity: ibverbs-167
 TEST(creation_failure, create_queue_pair_leaks_no_object) {
   expect_clean_failures(make_queue_pair<rc>);
   expect_clean_failures(make_queue_pair<uc>);
@@ -194,6 +197,7 @@ TEST(creation_failure, create_address_handle_leaks_no_object) {
   });
 }
 
+// parity: rrddmma-101
 TEST(creation_failure, create_shared_receive_queue_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<shared_receive_queue> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));

@@ -33,6 +33,7 @@ ibv_device_attr native_device() {
   return native;
 }
 
+// parity: ibverbs-31, ibverbs-32, rrddmma-24
 TEST(device_attributes, are_typed) {
   const device_attributes device(native_device());
   EXPECT_EQ(to_string(device.node_guid()), "0002:c903:00a0:7c8e");
@@ -55,6 +56,7 @@ TEST(device_attributes, are_typed) {
   EXPECT_EQ(device.native().max_qp, 100);
 }
 
+// parity: ibverbs-33
 TEST(device_attributes, firmware_version_is_bounded_and_printable) {
   auto native = native_device();
   std::memset(native.fw_ver, 'x', sizeof native.fw_ver);
@@ -63,6 +65,7 @@ TEST(device_attributes, firmware_version_is_bounded_and_printable) {
   EXPECT_EQ(device_attributes(native).firmware_version(), "1.?[2J?");
 }
 
+// parity: ibverbs-34
 TEST(device_attributes, print_one_limit_a_line) {
   const std::string text = to_string(device_attributes(native_device()));
   EXPECT_EQ(text.substr(0, text.find('\n')), "node GUID: 0002:c903:00a0:7c8e");
@@ -80,6 +83,7 @@ TEST(atomic_scope, unknown_values_are_kept_and_print) {
   EXPECT_EQ(to_string(device_attributes(native).atomics()), "unknown (7)");
 }
 
+// parity: ibverbs-tests-16, ibverbs-36, ibverbs-37
 TEST(extended_device_attributes, include_the_basic_attributes) {
   ibv_device_attr_ex native{};
   native.orig_attr = native_device();

@@ -61,6 +61,7 @@ TEST(extended_device_attributes, merge_the_capabilities_of_both_queries) {
   EXPECT_EQ(device.basic().capabilities(), flags(device_capability::xrc));
 }
 
+// parity: ibverbs-37
 TEST(extended_device_attributes, have_the_operations_of_each_transport) {
   ibv_device_attr_ex native{};
   native.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;

@@ -166,6 +166,7 @@ TEST(open_best, hardware_only_refuses_software_devices_of_the_kernel) {
   expect_error(chosen, "ibv_open_device");
 }
 
+// parity: ibverbs-rs-5, ibverbs-20
 TEST(open_best, inactive_adapter_is_opened_without_soft0) {
   provider adapter = hardware();
   adapter.verbs.query_port.set(&port_down);

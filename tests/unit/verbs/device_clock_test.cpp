@@ -35,6 +35,7 @@ TEST(device_clock_time, keeps_the_bits_of_its_clock) {
   EXPECT_EQ(to_string(at(123)), "123 ticks");
 }
 
+// parity: ibverbs-63
 TEST(device_clock_time, differences_survive_the_wrap_around) {
   static_assert((at(2) - at(mask48)).value() == 3);
   static_assert((at(mask48) - at(2)).value() == -3);
@@ -110,6 +111,7 @@ class read_clock : public ::testing::Test {
   provider from = *soft_provider().value();
 };
 
+// parity: ibverbs-63
 TEST_F(read_clock, adds_both_fields_and_queries_the_mask_once) {
   timestamp_mask = mask48;
   const auto device = opened();
@@ -132,6 +134,7 @@ TEST_F(read_clock, without_timestamp_mask_all_bits_are_valid) {
   EXPECT_EQ(asked_for_mask, 1);
 }
 
+// parity: ibverbs-62
 TEST_F(read_clock, device_without_clock_is_not_supported) {
   answered = 0;
   expect_error(opened().read_clock(), "ibv_query_rt_values_ex on soft0");
@@ -148,6 +151,7 @@ TEST_F(read_clock, device_without_clock_is_not_supported) {
 }
 
 // The clock of soft0 is set to a time shortly before its wrap-around.
+// parity: ibverbs-63
 TEST(read_clock_of_soft0, goes_on_across_the_wrap_around) {
   const auto device = open_soft();
   const auto attributes = device.query_extended().value();

@@ -92,6 +92,7 @@ TEST(list_devices_death, with_both_missing_each_is_named) {
   });
 }
 
+// parity: ibverbs-4
 TEST(list_devices_of_a_provider, error_is_explained) {
   failing_provider failing(*soft_provider().value());
   for (const auto& [code, words] :
@@ -102,6 +103,7 @@ TEST(list_devices_of_a_provider, error_is_explained) {
   }
 }
 
+// parity: ibverbs-2
 TEST(list_devices_of_a_provider, frees_the_list_after_its_last_device) {
   testing_support::counting_provider counting(*soft_provider().value());
   {
@@ -121,6 +123,7 @@ ibv_device** empty_list(int* count) {
   return list;
 }
 
+// parity: ibverbs-rs-1, ibverbs-5
 TEST(list_devices_of_a_provider, empty_list_is_a_success) {
   provider none = *soft_provider().value();
   none.verbs.get_device_list.set(&empty_list);

@@ -25,6 +25,7 @@ device soft0(const provider& from) {
 }
 device soft0() { return soft0(*soft_provider().value()); }
 
+// parity: ibverbs-10, ibverbs-12
 TEST(device, soft0_has_name_guid_transport_and_origin) {
   const auto found = soft0();
   EXPECT_EQ(found.name(), "soft0");
@@ -43,6 +44,7 @@ TEST(device, guid_is_that_of_the_open_device) {
   EXPECT_EQ(&opened.provider(), &found.provider());
 }
 
+// parity: ibverbs-3
 TEST(device, outlives_the_list_that_it_came_from) {
   auto devices = list_devices(*soft_provider().value()).value();
   ASSERT_FALSE(devices.empty());
@@ -59,6 +61,7 @@ TEST(device, moved_from_device_is_usable) {
   EXPECT_EQ(first.name(), second.name());
 }
 
+// parity: ibverbs-14
 TEST(device, raw_verbs_take_the_native_device) {
   const auto found = soft0();
   EXPECT_STREQ(found.provider().verbs.get_device_name(found.native()), "soft0");
@@ -83,6 +86,7 @@ TEST(device, open_error_is_explained) {
 
 int index_of_device = 3;
 
+// parity: ibverbs-8, ibverbs-9, ibverbs-13
 TEST(device, index_and_guid_are_optional) {
   provider changed = *soft_provider().value();
   changed.verbs.get_device_index.set([](ibv_device*) { return index_of_device; });
@@ -99,6 +103,7 @@ TEST(device, index_and_guid_are_optional) {
   EXPECT_EQ(to_string(found), " (InfiniBand, soft)");
 }
 
+// parity: ibverbs-tests-39
 TEST(transport_type, values_are_those_of_verbs) {
   const std::array native{IBV_TRANSPORT_UNKNOWN,   IBV_TRANSPORT_IB,
                           IBV_TRANSPORT_IWARP,     IBV_TRANSPORT_USNIC,
@@ -110,6 +115,7 @@ TEST(transport_type, values_are_those_of_verbs) {
     EXPECT_EQ(static_cast<transport_type>(native[i]), typed[i]);
 }
 
+// parity: ibverbs-tests-39, ibverbs-11
 TEST(transport_type, unknown_values_are_kept_and_print) {
   std::string names;
   for (int i = -1; i <= 5; ++i) names += to_string(static_cast<transport_type>(i)) + ";";

@@ -20,6 +20,7 @@ endpoint sample_endpoint() {
           .read_depth = 16};
 }
 
+// parity: ibverbs-tests-1
 TEST(endpoint, round_trips) {
   const auto decoded = endpoint::decode(sample_endpoint().encode());
   ASSERT_TRUE(decoded) << decoded.error().message();
@@ -36,6 +37,7 @@ TEST(endpoint, round_trips_without_gid) {
   EXPECT_EQ(endpoint::decode(without_gid().encode()).value(), without_gid());
 }
 
+// parity: ibverbs-tests-2, ibverbs-194
 TEST(endpoint, random_endpoints_round_trip) {
   std::mt19937 random(20261121);
   for (int i = 0; i < 2000; ++i) {
@@ -51,6 +53,7 @@ TEST(endpoint, random_endpoints_round_trip) {
   }
 }
 
+// parity: ibverbs-191, ibverbs-192, rrddmma-70
 TEST(endpoint, wire_format_is_fixed) {
   const std::array<std::uint8_t, endpoint::encoded_size> expected = {
       1, 1, 4, 16, 0, 0x12, 0x34, 0x56, 0, 0xab, 0xcd, 0xef, 1, 2,    0,
@@ -69,6 +72,7 @@ std::string refusal(std::size_t index, std::uint8_t value) {
   return decoded.error().message();
 }
 
+// parity: ibverbs-tests-3, ibverbs-193, rrddmma-70
 TEST(endpoint, decode_refuses_unknown_version_and_flags) {
   EXPECT_NE(refusal(0, 2).find("version 2"), std::string::npos);
   EXPECT_NE(refusal(0, 0).find("version 0"), std::string::npos);

@@ -86,6 +86,7 @@ TEST_F(lazy, reads_the_fields_of_each_completion) {
   EXPECT_EQ(receives, 1);
 }
 
+// parity: ibverbs-105
 TEST_F(lazy, next_pass_continues_after_an_early_exit) {
   auto batch = qp().start_send();
   for (std::uint64_t id = 0; id < 4; ++id)
@@ -109,6 +110,7 @@ TEST_F(lazy, poll_into_an_array_takes_completions) {
 }
 
 // poll() into an array and lazy_poll return equal completions.
+// parity: ibverbs-117
 TEST_F(lazy, lazy_and_array_polls_return_equal_completions) {
   const remote_region nowhere({.address = 8, .length = 8, .key = remote_key(1)});
   struct seen {
@@ -179,6 +181,7 @@ TEST_F(lazy, creation_passes_flags_and_its_error_names_them) {
   EXPECT_EQ(asked.comp_mask, 0U) << "the mask has bits that old providers do not support";
 }
 
+// parity: ibverbs-114, rrddmma-58
 TEST_F(lazy, times_are_on_the_device_clock_and_the_wall_clock) {
   const auto clock = device
                          .create_extended_cq(8, {.fields = completion_field::timestamp |
@@ -228,6 +231,7 @@ TEST_F(lazy, failed_request_has_a_result_with_its_reason) {
 template <class Queue>
 concept can_be_read_lazily = requires(Queue& queue) { queue.poll(); };
 
+// parity: ibverbs-96
 TEST_F(lazy, types_of_queues_are_separate) {
   static_assert(can_be_read_lazily<extended_completion_queue>);
   static_assert(!can_be_read_lazily<completion_queue>);
@@ -235,6 +239,7 @@ TEST_F(lazy, types_of_queues_are_separate) {
   EXPECT_NE(cq.native_extended(), nullptr);
 }
 
+// parity: ibverbs-tests-22, ibverbs-95, ibverbs-101
 TEST_F(lazy, fields_are_kept_and_printed) {
   EXPECT_EQ(to_string(cq.fields()), "BYTE_LEN | IMM | QP_NUM");
   EXPECT_EQ(to_string(completion_fields()), "none");
@@ -264,6 +269,7 @@ TEST_F(lazy, native_queue_can_be_adopted) {
 
 using lazy_death = lazy;
 
+// parity: ibverbs-98, ibverbs-113
 TEST_F(lazy_death, read_of_unrequested_field_stops_the_program) {
   const auto bare = device.create_extended_cq(4, {.fields = {}}).value();
   const lazy_completion any(bare.native_extended());
@@ -306,6 +312,7 @@ struct scripted_queue {
   static scripted_queue& of(ibv_cq_ex* queue) { return *reinterpret_cast<scripted_queue*>(queue); }
 };
 
+// parity: ibverbs-114, ibverbs-115, ibverbs-116
 TEST(lazy_completion, reads_every_field_from_the_queue) {
   ibv_cq_ex native{};
   native.wr_id = 7;
@@ -339,6 +346,7 @@ TEST(lazy_completion, reads_every_field_from_the_queue) {
   EXPECT_EQ(done.invalidated_key(), std::nullopt);
 }
 
+// parity: ibverbs-103, ibverbs-104
 TEST(lazy_poll, end_poll_is_called_only_after_a_successful_start) {
   scripted_queue queue;
   {
@@ -357,6 +365,7 @@ TEST(lazy_poll, end_poll_is_called_only_after_a_successful_start) {
 }
 
 #ifdef VERBENA_CHECKED
+// parity: ibverbs-107
 TEST(lazy_poll_death, second_open_pass_stops_the_program) {
   scripted_queue queue;
   queue.completions = 3;
@@ -417,6 +426,7 @@ TEST_F(lazy_death, poll_during_a_pass_stops_the_program) {
 }
 #endif
 
+// parity: ibverbs-106
 TEST(lazy_poll, device_failure_during_a_pass_is_returned) {
   scripted_queue queue;
   queue.completions = 2;

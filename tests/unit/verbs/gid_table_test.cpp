@@ -22,6 +22,7 @@ int chosen(const std::vector<gid_entry>& entries) {
   return best ? best->index.value() : -1;
 }
 
+// parity: ibverbs-55, rrddmma-29
 TEST(choose_routable, prefers_roce_v2_with_an_ipv4_address) {
   EXPECT_EQ(
       chosen({entry(0, "fe80::1", gid_type::roce_v1), entry(1, "fe80::1", gid_type::roce_v2),
@@ -44,6 +45,7 @@ TEST(choose_routable, prefers_routable_addresses_to_loopback) {
             0);
 }
 
+// parity: ibverbs-56, rrddmma-29
 TEST(choose_routable, returns_the_first_entry_otherwise) {
   EXPECT_EQ(chosen({entry(3, "fe80::1", gid_type::infiniband),
                     entry(4, "fe80::2", gid_type::infiniband)}),
@@ -51,6 +53,7 @@ TEST(choose_routable, returns_the_first_entry_otherwise) {
   EXPECT_EQ(chosen({}), -1);
 }
 
+// parity: ibverbs-tests-40, ibverbs-49, rrddmma-33
 TEST(gid_type, unknown_values_are_kept_and_print) {
   EXPECT_EQ(to_string(gid_type::infiniband), "InfiniBand");
   EXPECT_EQ(to_string(gid_type::roce_v1), "RoCE v1");
@@ -58,6 +61,7 @@ TEST(gid_type, unknown_values_are_kept_and_print) {
   EXPECT_EQ(to_string(static_cast<gid_type>(7)), "unknown (7)");
 }
 
+// parity: ibverbs-51
 TEST(gid_entry, interface_name_is_nullopt_without_interface) {
   auto found = entry(2, "127.0.0.1", gid_type::roce_v2);
   EXPECT_EQ(found.interface_name(), std::nullopt);

@@ -39,6 +39,7 @@ header some(std::mt19937& random, form version) {
   return made;
 }
 
+// parity: ibverbs-tests-42, ibverbs-131
 TEST(global_route_header, decodes_an_ipv4_header_of_a_network) {
   // Written by hand, with the checksum of RFC 1071.
   std::vector<std::byte> bytes(40, std::byte{0xa5});
@@ -57,6 +58,7 @@ TEST(global_route_header, decodes_an_ipv4_header_of_a_network) {
   EXPECT_EQ(to_string(read), "from ::ffff:192.0.2.1 to ::ffff:198.51.100.2, hop limit 64");
 }
 
+// parity: ibverbs-tests-42, ibverbs-130, rrddmma-81
 TEST(global_route_header, both_forms_round_trip) {
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {

@@ -13,6 +13,7 @@ namespace {
 
 const local_slice page(0x10000, 4096, local_key(7));
 
+// parity: ibverbs-tests-7, ibverbs-155, rrddmma-47
 TEST(local_slice, has_the_layout_of_ibv_sge) {
   const std::vector<local_slice> list = {page, page.slice(1, 2)};
   std::vector<ibv_sge> entries(list.size());
@@ -25,6 +26,7 @@ TEST(local_slice, has_the_layout_of_ibv_sge) {
   EXPECT_EQ(entries[1].lkey, 7U);
 }
 
+// parity: ibverbs-tests-8, ibverbs-155
 TEST(local_slice, survives_conversion_to_native) {
   const auto back = local_slice::from_native(page.native());
   EXPECT_EQ(back.address(), page.address());
@@ -32,6 +34,7 @@ TEST(local_slice, survives_conversion_to_native) {
   EXPECT_EQ(back.key(), page.key());
 }
 
+// parity: ibverbs-156
 TEST(local_slice, slices_are_inside_the_slice) {
   EXPECT_EQ(page.slice(4095, 1).address(), 0x10000U + 4095);
   EXPECT_EQ(page.slice(0, 4096).length(), 4096U);
@@ -63,6 +66,7 @@ TEST(local_slice_death, empty_and_oversized_slices_abort) {
   EXPECT_DEATH(local_slice(0, 0x1'0000'0000, local_key(1)), "a slice exceeds 4 GiB - 1 bytes");
 }
 
+// parity: ibverbs-rs-12, ibverbs-157
 TEST(local_slice_death, slice_outside_aborts) {
   EXPECT_DEATH(static_cast<void>(page.slice(0, 4097)), "exceeds the slice of 4096 bytes");
   EXPECT_DEATH(static_cast<void>(page.slice(4096, 1)), "exceeds the slice of 4096 bytes");

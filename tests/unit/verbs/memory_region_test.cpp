@@ -42,6 +42,7 @@ std::uint64_t address_of(std::span<std::byte> bytes) {
   return reinterpret_cast<std::uintptr_t>(bytes.data());
 }
 
+// parity: ibverbs-150, rrddmma-40
 TEST(memory_region, has_keys_access_flags_and_name) {
   const auto region = make_pd().allocate(4096, all_rights).value();
   EXPECT_EQ(region.local_key().value(), region.native()->lkey);
@@ -53,6 +54,7 @@ TEST(memory_region, has_keys_access_flags_and_name) {
   EXPECT_TRUE(region.name().ends_with("+4096 of soft0")) << region.name();
 }
 
+// parity: ibverbs-154, rrddmma-45
 TEST(memory_region, slices_carry_address_length_and_key) {
   const auto region = make_pd().allocate(4096, access::local_write).value();
   EXPECT_EQ(region.slice().address(), address_of(region.bytes()));
@@ -63,6 +65,7 @@ TEST(memory_region, slices_carry_address_length_and_key) {
   EXPECT_EQ(region.slice(4095, 1).length(), 1U);
 }
 
+// parity: ibverbs-159, rrddmma-112
 TEST(memory_region, remote_has_address_length_and_rkey) {
   const auto region = make_pd().allocate(4096, all_rights).value();
   const auto remote = region.remote();
@@ -97,6 +100,7 @@ TEST(memory_region, moving_leaves_an_empty_region_behind) {
   EXPECT_EQ(first.length(), 128U);
 }
 
+// parity: ibverbs-rs-6, ibverbs-137, rrddmma-44
 TEST(memory_region, is_deregistered_before_its_memory_is_freed) {
   counting_provider counting(*soft_provider().value());
   const auto opened = open_soft(counting.get()).value();
@@ -119,6 +123,7 @@ TEST(memory_region, close_deregisters_and_frees) {
   EXPECT_FALSE(counting.is_live("memory"));
 }
 
+// parity: ibverbs-153
 TEST(memory_region, failed_close_returns_the_region) {
   failing_provider failing(*soft_provider().value());
   const auto pd = open_soft(failing.get()).value().allocate_pd().value();
@@ -168,6 +173,7 @@ TEST(memory_region, adopted_with_take_is_deregistered_and_borrowed_is_not) {
   EXPECT_FALSE(counting.is_live("ibv_reg_mr"));
 }
 
+// parity: rrddmma-39
 TEST(memory_region, addresses_of_a_zero_based_region_are_offsets) {
   const auto pd = make_pd();
   std::array<std::byte, 64> memory{};
@@ -262,6 +268,7 @@ class dmabuf_regions : public ::testing::Test {
   protection_domain pd = open_soft(from).value().allocate_pd().value();
 };
 
+// parity: ibverbs-143
 TEST_F(dmabuf_regions, slices_start_at_the_base_address) {
   const auto region =
       pd.register_dmabuf(
@@ -284,6 +291,7 @@ TEST_F(dmabuf_regions, slices_start_at_the_base_address) {
   EXPECT_EQ(zero_based->remote().address(), 0U);
 }
 
+// parity: ibverbs-142, ibverbs-144
 TEST_F(dmabuf_regions, errors_name_the_cause) {
   const auto ask = [&](dmabuf memory) { return pd.register_dmabuf(memory, access::local_write); };
   expect_error(ask({.fd = 7}), "at least one byte");
@@ -310,6 +318,7 @@ TEST_F(dmabuf_regions, errors_name_the_cause) {
 }
 
 // The process does not map the memory: the test reads the transferred bytes from the file.
+// parity: ibverbs-141
 TEST(dmabuf_region, supports_write_read_send_and_receive) {
   constexpr std::size_t page = 4096;
   for (const int seals : {0, F_SEAL_SHRINK}) {
@@ -367,6 +376,7 @@ struct {
   std::vector<ibv_sge> slices;
 } advice_given;
 
+// parity: ibverbs-tests-41, ibverbs-162
 TEST(memory_advice, advise_passes_advice_and_slices_to_the_verb) {
   provider from = *soft_provider().value();
   from.verbs.advise_mr.set([](ibv_pd*, ib_uverbs_advise_mr_advice advice, std::uint32_t flags,
@@ -405,6 +415,7 @@ TEST(memory_advice, advise_passes_advice_and_slices_to_the_verb) {
   EXPECT_EQ(to_string(static_cast<memory_advice>(7)), "unknown (7)");
 }
 
+// parity: ibverbs-151, rrddmma-6
 TEST(memory_region, raw_verbs_take_the_native_region) {
   const auto pd = make_pd();
   std::array<std::byte, 64> memory{};
@@ -482,6 +493,7 @@ TEST(memory_region, constant_memory_is_not_registered_for_writing) {
   expect_error(pd.register_memory(std::span<const std::byte>{}), "there is nothing to register");
 }
 
+// parity: ibverbs-157, rrddmma-46
 TEST(memory_region_death, slice_outside_aborts) {
   const auto region = make_pd().allocate(4096, {}).value();
   const char* rule = "exceeds the region of 4096 bytes";
@@ -497,6 +509,7 @@ TEST(memory_region_death, slice_outside_aborts) {
   EXPECT_DEATH(static_cast<void>(region.slice(10, 0)), "a slice has 0 bytes");
 }
 
+// parity: ibverbs-152
 TEST(memory_region_death, bytes_of_caller_memory_aborts) {
   std::array<std::byte, 64> memory{};
   const auto region = make_pd().register_memory(memory, {}).value();
@@ -504,6 +517,7 @@ TEST(memory_region_death, bytes_of_caller_memory_aborts) {
                "bytes\\(\\) of a memory region that the library did not allocate");
 }
 
+// parity: ibverbs-158, rrddmma-48
 TEST(memory_region_death, slice_of_region_above_4_gib_aborts) {
   const auto pd = make_pd();
   std::array<std::byte, 64> memory{};

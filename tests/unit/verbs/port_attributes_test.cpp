@@ -22,6 +22,7 @@ ibv_port_attr native_port() {
   return native;
 }
 
+// parity: ibverbs-41, ibverbs-43, rrddmma-20
 TEST(port_attributes, are_typed) {
   const port_attributes port(port_number(2), native_port());
   EXPECT_EQ(port.number(), port_number(2));
@@ -40,11 +41,13 @@ TEST(port_attributes, are_typed) {
   EXPECT_EQ(port.native().active_speed, 32);
 }
 
+// parity: ibverbs-tests-15
 TEST(port_attributes, print_in_one_line) {
   EXPECT_EQ(to_string(port_attributes(port_number(2), native_port())),
             "port 2: active, InfiniBand, link up, MTU 1024 (max 4096), 4x EDR, LID 23, 16 GIDs");
 }
 
+// parity: ibverbs-42, rrddmma-21
 TEST(port_attributes, unknown_values_are_kept_and_print) {
   auto native = native_port();
   native.state = static_cast<ibv_port_state>(7);
@@ -63,6 +66,7 @@ TEST(port_attributes, unknown_values_are_kept_and_print) {
             "unknown (3) unknown (77), 0 GIDs");
 }
 
+// parity: ibverbs-tests-37, ibverbs-46
 TEST(port_enumerations, every_value_has_a_name) {
   const auto names = [](auto first, auto last) {
     std::string text;
@@ -79,6 +83,7 @@ TEST(port_enumerations, every_value_has_a_name) {
   EXPECT_EQ(names(mtu::bytes_256, mtu::bytes_4096), "256;512;1024;2048;4096;");
 }
 
+// parity: ibverbs-tests-36, ibverbs-47, rrddmma-23
 TEST(mtu, counts_bytes) {
   EXPECT_EQ(byte_count(mtu::bytes_256), 256U);
   EXPECT_EQ(byte_count(mtu::bytes_4096), 4096U);
@@ -87,6 +92,7 @@ TEST(mtu, counts_bytes) {
   EXPECT_EQ(to_string(static_cast<mtu>(6)), "unknown (6)");
 }
 
+// parity: ibverbs-44, rrddmma-22
 TEST(link_speed, every_value_has_a_name_and_a_rate) {
   std::string names;
   std::vector<double> rates;
@@ -101,6 +107,7 @@ TEST(link_speed, every_value_has_a_name_and_a_rate) {
   EXPECT_EQ(to_string(static_cast<link_speed>(512)), "unknown (512)");
 }
 
+// parity: ibverbs-45, rrddmma-22
 TEST(link_width, every_value_has_a_name_and_lanes) {
   std::string names;
   for (unsigned bit = 1; bit <= 16; bit <<= 1) {

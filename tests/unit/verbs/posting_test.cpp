@@ -300,6 +300,7 @@ TYPED_TEST(posting, batched_receives_are_consumed_in_order) {
   take(this->pair.a().sends, 8);
 }
 
+// parity: ibverbs-301
 TYPED_TEST(posting, queue_pair_can_be_used_by_another_thread) {
   fill(this->source.bytes(), 12);
   std::thread other([&] {
@@ -346,6 +347,7 @@ TEST(posting_classic, refused_request_reports_accepted_count) {
   forget(pair.a().queue);
 }
 
+// parity: ibverbs-164
 TEST(with_poster, uses_extended_interface_if_available) {
   loopback both;
   EXPECT_TRUE(both.a().queue.is_extended());
@@ -371,6 +373,7 @@ std::string both_places(const std::string& rule, int line, const std::string& ea
          earlier + "\\)";
 }
 
+// parity: ibverbs-tests-87, ibverbs-230
 TEST(with_poster_death, second_open_batch_stops_the_program) {
   for (const bool is_extended : {true, false}) {
     auto options = loopback::default_options();

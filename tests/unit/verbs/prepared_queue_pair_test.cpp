@@ -31,6 +31,7 @@ class prepared : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
+// parity: ibverbs-190, rrddmma-66
 TEST_F(prepared, endpoint_has_number_gid_and_mtu) {
   auto made = create({.first_psn = packet_sequence_number(0x123456)}).value();
   const auto gid = device.routable_gid(port_number(1)).value();
@@ -42,6 +43,7 @@ TEST_F(prepared, endpoint_has_number_gid_and_mtu) {
   EXPECT_GT(made.endpoint().read_depth, 0);
 }
 
+// parity: ibverbs-177, rrddmma-75
 TEST_F(prepared, first_sequence_number_is_random) {
   const auto one = create().value().endpoint().first_psn;
   const auto two = create().value().endpoint().first_psn;
@@ -49,6 +51,7 @@ TEST_F(prepared, first_sequence_number_is_random) {
   EXPECT_FALSE(one == two && two == three);
 }
 
+// parity: ibverbs-172, rrddmma-60
 TEST_F(prepared, granted_sizes_are_at_least_the_requested_sizes) {
   const auto made = create({.queues = {.max_send_wr = 10,
                                        .max_recv_wr = 11,
@@ -63,6 +66,7 @@ TEST_F(prepared, granted_sizes_are_at_least_the_requested_sizes) {
   EXPECT_GE(made.capabilities().max_inline_data, 32U);
 }
 
+// parity: ibverbs-170
 TEST_F(prepared, handshake_applies_the_stated_defaults) {
   auto made = create().value();
   const auto self = made.endpoint();
@@ -85,6 +89,7 @@ TEST_F(prepared, handshake_applies_the_stated_defaults) {
   EXPECT_EQ(now.reads_as_target(), self.read_depth);
 }
 
+// parity: ibverbs-197, rrddmma-76
 TEST_F(prepared, connection_uses_the_smaller_values_of_both_sides) {
   auto made =
       create({.route = {.path_mtu = mtu::bytes_512}, .reliability = {.read_depth = 9}}).value();
@@ -100,6 +105,7 @@ TEST_F(prepared, connection_uses_the_smaller_values_of_both_sides) {
   EXPECT_EQ(made.rtr_attributes(remote).value().reads_as_target(), 9);
 }
 
+// parity: ibverbs-175, ibverbs-195, ibverbs-198, rrddmma-74
 TEST_F(prepared, transition_attributes_have_the_options) {
   const auto made = create({.access = access::remote_read,
                             .route = {.service_level = 4, .traffic_class = 8, .hop_limit = 12},
@@ -132,6 +138,7 @@ TEST_F(prepared, transition_attributes_have_the_options) {
   EXPECT_EQ(rts.send_psn(), made.endpoint().first_psn);
 }
 
+// parity: ibverbs-202, rrddmma-71
 TEST_F(prepared, handshake_with_peer_without_gid_is_refused) {
   auto made = create().value();
   endpoint remote = made.endpoint();
@@ -144,6 +151,7 @@ TEST_F(prepared, handshake_with_peer_without_gid_is_refused) {
   EXPECT_NE(failed.error().message().find("the peer has none"), std::string::npos);
 }
 
+// parity: ibverbs-201
 TEST_F(prepared, failed_handshake_destroys_the_queue_pair) {
   auto made = create().value();
   endpoint remote = made.endpoint();
@@ -153,6 +161,7 @@ TEST_F(prepared, failed_handshake_destroys_the_queue_pair) {
   EXPECT_TRUE(std::move(cq).close());
 }
 
+// parity: ibverbs-204
 TEST_F(prepared, modify_with_transition_attributes_connects) {
   auto made = create().value();
   const auto self = made.endpoint();
@@ -173,6 +182,7 @@ TEST_F(prepared, modify_with_transition_attributes_connects) {
   EXPECT_EQ(queue.current_state().value(), state::reset);
 }
 
+// parity: ibverbs-223
 TEST_F(prepared, invalid_transition_is_explained) {
   test::loopback pair;
   auto& queue = pair.a().queue;
@@ -214,6 +224,7 @@ TEST_F(prepared, path_mtu_above_active_mtu_is_explained) {
       << failed.error().message();
 }
 
+// parity: ibverbs-178, rrddmma-9
 TEST_F(prepared, options_out_of_range_are_refused) {
   EXPECT_NE(refusal({.reliability = {.retry_count = 8}}).find("3 bits"), std::string::npos);
   EXPECT_NE(refusal({.reliability = {.rnr_retry_count = 8}}).find("3 bits"), std::string::npos);
@@ -224,6 +235,7 @@ TEST_F(prepared, options_out_of_range_are_refused) {
             std::string::npos);
 }
 
+// parity: rrddmma-59
 TEST_F(prepared, creation_error_names_the_exceeded_limit) {
   const std::string message = refusal({.queues = {.max_send_wr = 100'000'000}});
   EXPECT_NE(message.find("max_send_wr 100000000 exceeds the device's maximum"), std::string::npos)
@@ -232,6 +244,7 @@ TEST_F(prepared, creation_error_names_the_exceeded_limit) {
             std::string::npos);
 }
 
+// parity: rrddmma-68
 TEST_F(prepared, nonexistent_port_or_gid_is_refused) {
   EXPECT_NE(refusal({.route = {.port = port_number(200)}}), "accepted");
   EXPECT_NE(refusal({.route = {.gid_index = gid_index(255)}}), "accepted");
@@ -258,6 +271,7 @@ TEST_F(prepared, close_destroys_or_returns_the_queue_pair) {
   EXPECT_TRUE(std::move(queue).close());
 }
 
+// parity: ibverbs-308, rrddmma-7, rrddmma-96
 TEST_F(prepared, native_queue_pair_can_be_adopted) {
   ibv_qp_init_attr asked{.send_cq = cq.native(),
                          .recv_cq = cq.native(),
@@ -286,6 +300,7 @@ TEST_F(prepared, native_queue_pair_can_be_adopted) {
 
 using prepared_death = prepared;
 
+// parity: ibverbs-227
 TEST_F(prepared, only_adopted_ibv_qp_ex_has_the_extended_interface) {
   auto made = create().value();
   ASSERT_TRUE(made.is_extended());

@@ -41,6 +41,7 @@ bool all_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
+// parity: rrddmma-41
 TEST(protection_domain, allocates_zeroed_page_aligned_memory) {
   const auto pd = new_pd();
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -97,6 +98,7 @@ TEST(protection_domain, huge_allocation_error_names_the_size) {
   }
 }
 
+// parity: ibverbs-140, rrddmma-35
 TEST(protection_domain, registers_memory_of_the_caller) {
   const auto pd = new_pd();
   std::vector<std::byte> memory(10000);
@@ -108,6 +110,7 @@ TEST(protection_domain, registers_memory_of_the_caller) {
   EXPECT_EQ(region.native()->addr, memory.data() + 10);
 }
 
+// parity: rrddmma-43
 TEST(protection_domain, empty_memory_is_refused) {
   const auto pd = new_pd();
   const auto allocated = pd.allocate(0, {});
@@ -116,6 +119,7 @@ TEST(protection_domain, empty_memory_is_refused) {
   expect_error(pd.register_memory({}, {}), "there is nothing to register");
 }
 
+// parity: rrddmma-38
 TEST(protection_domain, remote_write_without_local_write_is_refused) {
   failing_provider failing(*soft_provider().value());
   const auto pd = open_soft(failing.get()).value().allocate_pd().value();
@@ -208,6 +212,7 @@ TEST(protection_domain, other_registration_errors_are_explained) {
     EXPECT_NE(message.find(words), std::string::npos) << words << " is not in: " << message;
 }
 
+// parity: rrddmma-42
 TEST(protection_domain, a_failed_registration_frees_the_allocated_memory) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
@@ -224,6 +229,7 @@ TEST(protection_domain, returns_its_context) {
   EXPECT_EQ(pd.name(), "protection domain of soft0");
 }
 
+// parity: ibverbs-rs-7, ibverbs-125, rrddmma-34
 TEST(protection_domain, keeps_the_device_open) {
   counting_provider counting(*soft_provider().value());
   {
@@ -257,6 +263,7 @@ TEST(protection_domain, failed_close_returns_the_domain) {
   EXPECT_TRUE(std::move(pd).close().has_value());
 }
 
+// parity: rrddmma-26
 TEST(protection_domain, adopted_with_take_is_deallocated_and_borrowed_is_not) {
   counting_provider counting(*soft_provider().value());
   const auto opened = open_soft(counting.get()).value();
@@ -273,6 +280,7 @@ TEST(protection_domain, adopted_with_take_is_deallocated_and_borrowed_is_not) {
   EXPECT_FALSE(counting.is_live("ibv_alloc_pd"));
 }
 
+// parity: ibverbs-309, rrddmma-6
 TEST(protection_domain, raw_verbs_take_the_native_domain) {
   const auto pd = new_pd();
   const auto& verbs = pd.provider().verbs;

@@ -10,6 +10,7 @@ namespace {
 
 using attribute = queue_pair_attribute;
 
+// parity: ibverbs-211
 TEST(queue_pair_attributes, getters_of_empty_set_return_nullopt) {
   const queue_pair_attributes none;
   EXPECT_TRUE(none.mask().empty());
@@ -20,6 +21,7 @@ TEST(queue_pair_attributes, getters_of_empty_set_return_nullopt) {
   EXPECT_FALSE(none.address().has_value());
 }
 
+// parity: ibverbs-tests-25, ibverbs-210
 TEST(queue_pair_attributes, setters_record_their_bit_and_value) {
   queue_pair_attributes set;
   set.set_state(queue_pair_state::ready_to_send);
@@ -67,6 +69,7 @@ TEST(queue_pair_attributes, setters_record_their_bit_and_value) {
   EXPECT_EQ(set.native().max_dest_rd_atomic, 9);
 }
 
+// parity: ibverbs-212
 TEST(queue_pair_attributes, an_address_with_a_gid_is_global) {
   const auto peer = *parse_gid("2001:db8::5");
   const auto set = queue_pair_attributes().set_address({.lid = lid(7),
@@ -90,6 +93,7 @@ TEST(queue_pair_attributes, an_address_with_a_gid_is_global) {
   EXPECT_EQ(address->source_gid, gid_index(3));
 }
 
+// parity: ibverbs-212
 TEST(queue_pair_attributes, an_address_without_a_gid_is_local) {
   const auto set = queue_pair_attributes().set_address({.lid = lid(7)});
   EXPECT_EQ(set.native().ah_attr.is_global, 0);
@@ -104,6 +108,7 @@ TEST(queue_pair_attributes, remove_clears_attributes) {
   EXPECT_EQ(set.retry_count(), std::nullopt);
 }
 
+// parity: ibverbs-tests-24, ibverbs-213
 TEST(queue_pair_attributes, print_the_names_of_the_c_api) {
   EXPECT_EQ(to_string(queue_pair_attribute_mask()), "none");
   EXPECT_EQ(to_string(attribute::timeout | attribute::state), "STATE | TIMEOUT");
@@ -114,6 +119,7 @@ TEST(queue_pair_attributes, print_the_names_of_the_c_api) {
   EXPECT_EQ(to_string(static_cast<queue_pair_state>(9)), "unknown (9)");
 }
 
+// parity: ibverbs-214
 TEST(queue_pair_attributes_death, retry_count_above_seven_stops_the_program) {
   queue_pair_attributes set;
   EXPECT_DEATH(set.set_retry_count(8), "a retry count exceeds 7");

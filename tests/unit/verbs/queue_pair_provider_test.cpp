@@ -23,6 +23,7 @@ class refusing : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
+// parity: ibverbs-203
 TEST_F(refusing, unresolved_route_is_explained) {
   for (const int code : {ETIMEDOUT, ENETUNREACH, EHOSTUNREACH}) {
     auto prepared = pd.create_qp<rc>(cq, cq, {.route = {.gid_index = gid_index(0)}}).value();
@@ -41,6 +42,7 @@ TEST_F(refusing, unresolved_route_is_explained) {
   }
 }
 
+// parity: ibverbs-166
 TEST_F(refusing, provider_without_create_qp_ex_creates_classic_queue_pairs) {
   for (const int code : {EOPNOTSUPP, ENOSYS, EINVAL}) {
     provider.fail_verb("ibv_create_qp_ex", code);
@@ -85,6 +87,7 @@ TEST_F(refusing, other_creation_errors_are_not_retried) {
   EXPECT_EQ(refused.error().call(), "ibv_create_qp_ex");
 }
 
+// parity: ibverbs-97
 TEST_F(refusing, missing_create_cq_ex_error_names_create_cq) {
   provider.fail_verb("ibv_create_cq_ex", EOPNOTSUPP);
   const auto refused = device.create_extended_cq(4);
@@ -105,6 +108,7 @@ TEST_F(refusing, failing_completion_channel_returns_error) {
 }
 
 // The descriptor is readable, but another thread takes the event first.
+// parity: ibverbs-86
 TEST_F(refusing, wait_continues_if_another_thread_takes_the_event) {
   static int calls;
   calls = 0;
@@ -133,6 +137,7 @@ TEST_F(refusing, wait_continues_if_another_thread_takes_the_event) {
   EXPECT_EQ(calls, 3);
 }
 
+// parity: ibverbs-21, rrddmma-67
 TEST_F(refusing, create_qp_on_inactive_port_is_unavailable) {
   static verbena::provider down;
   down = *soft_provider().value();

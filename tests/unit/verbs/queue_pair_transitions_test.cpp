@@ -28,12 +28,14 @@ TEST(queue_pair_transitions, valid_transitions_have_no_explanation) {
             "");
 }
 
+// parity: ibverbs-tests-12
 TEST(queue_pair_transitions, missing_attributes_are_named) {
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::reset, state::init},
                                attribute::state | attribute::port),
             "the transition from RESET to INIT needs ACCESS_FLAGS | PKEY_INDEX, which is missing");
 }
 
+// parity: ibverbs-218
 TEST(queue_pair_transitions, missing_and_excess_attributes_are_named_together) {
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::ready_to_receive, state::ready_to_send},
                                rc_rts.without(attribute::timeout) | attribute::qkey),
@@ -41,6 +43,7 @@ TEST(queue_pair_transitions, missing_and_excess_attributes_are_named_together) {
             "QKEY; RC queue pairs do not have QKEY");
 }
 
+// parity: ibverbs-219
 TEST(queue_pair_transitions, optional_attributes_are_allowed) {
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::init, state::ready_to_receive},
                                rc_rtr | attribute::access | attribute::alternate_path),
@@ -50,6 +53,7 @@ TEST(queue_pair_transitions, optional_attributes_are_allowed) {
             "");
 }
 
+// parity: ibverbs-tests-13
 TEST(queue_pair_transitions, a_transition_that_does_not_exist_is_named) {
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::ready_to_send, state::init}, rc_init),
             "there is no transition from RTS to INIT");
@@ -60,6 +64,7 @@ TEST(queue_pair_transitions, a_transition_that_does_not_exist_is_named) {
             "there is no transition from SQE to RTS");
 }
 
+// parity: ibverbs-tests-14, ibverbs-220
 TEST(queue_pair_transitions, reset_and_error_need_only_the_state) {
   const std::array from = {state::init, state::ready_to_receive, state::ready_to_send,
                            state::send_queue_drained, state::error};
@@ -72,6 +77,7 @@ TEST(queue_pair_transitions, reset_and_error_need_only_the_state) {
   }
 }
 
+// parity: ibverbs-221
 TEST(queue_pair_transitions, datagrams_need_q_key_instead_of_access_flags) {
   EXPECT_EQ(explain_transition(
                 {IBV_QPT_UD, state::reset, state::init},
@@ -84,6 +90,7 @@ TEST(queue_pair_transitions, datagrams_need_q_key_instead_of_access_flags) {
       explain_transition({IBV_QPT_UD, state::init, state::ready_to_receive}, attribute::state), "");
 }
 
+// parity: ibverbs-221
 TEST(queue_pair_transitions, unreliable_connections_have_no_retries) {
   EXPECT_EQ(explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send},
                                attribute::state | attribute::send_psn),
@@ -94,6 +101,7 @@ TEST(queue_pair_transitions, unreliable_connections_have_no_retries) {
             "MAX_QP_RD_ATOMIC");
 }
 
+// parity: ibverbs-222
 TEST(queue_pair_transitions, unknown_queue_pair_types_are_not_checked) {
   EXPECT_EQ(explain_transition({IBV_QPT_DRIVER, state::ready_to_send, state::init}, {}), "");
 }

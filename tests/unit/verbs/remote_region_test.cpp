@@ -23,6 +23,7 @@ void expect_refused(std::span<const std::byte> bytes, const std::string& words) 
   EXPECT_NE(decoded.error().message().find(words), std::string::npos) << decoded.error().message();
 }
 
+// parity: ibverbs-160
 TEST(remote_region, wire_format_is_version_address_length_key_in_network_order) {
   const std::array<std::uint8_t, 21> expected = {1,    1,    2,    3,    4,    5,    6,
                                                  7,    8,    0x11, 0x12, 0x13, 0x14, 0x15,
@@ -33,6 +34,7 @@ TEST(remote_region, wire_format_is_version_address_length_key_in_network_order) 
     EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << "byte " << i;
 }
 
+// parity: ibverbs-tests-4, rrddmma-49
 TEST(remote_region, round_trips) {
   EXPECT_EQ(remote_region::decode(sample_region.encode()).value(), sample_region);
   EXPECT_EQ(remote_region::decode(remote_region().encode()).value(), remote_region());
@@ -56,6 +58,7 @@ TEST(remote_region, unknown_versions_are_refused) {
   }
 }
 
+// parity: ibverbs-161
 TEST(remote_region, decode_refuses_an_end_beyond_the_address_space) {
   auto bytes = sample_region.encode();
   for (std::size_t i = 1; i < 9; ++i) bytes[i] = std::byte{0xff};
@@ -72,6 +75,7 @@ TEST(remote_region, flipped_bits_are_decoded_as_another_region_or_refused) {
   }
 }
 
+// parity: ibverbs-161
 TEST(remote_region, random_bytes_never_decode_to_an_overflowing_region) {
   std::mt19937_64 random(20240607);
   for (int i = 0; i < 20000; ++i) {
@@ -85,6 +89,7 @@ TEST(remote_region, random_bytes_never_decode_to_an_overflowing_region) {
   }
 }
 
+// parity: ibverbs-156, rrddmma-49
 TEST(remote_region, slices_are_inside_the_region_and_may_be_empty) {
   const remote_region region({.address = 1000, .length = 100, .key = remote_key(3)});
   EXPECT_EQ(region.slice(10, 20),

@@ -23,6 +23,7 @@ using test::fake_queue;
 const local_slice slice(0x1000, 64, local_key(7));
 const remote_region remote({.address = 0x2000, .length = 64, .key = remote_key(9)});
 
+// parity: ibverbs-228, rrddmma-94
 TEST(send_batch, links_requests_in_the_order_they_were_added) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
@@ -45,6 +46,7 @@ TEST(send_batch, links_requests_in_the_order_they_were_added) {
   EXPECT_EQ(queue.sends[2].request.send_flags, unsigned{IBV_SEND_SIGNALED});
 }
 
+// parity: ibverbs-236
 TEST(send_batch, flags_are_those_of_the_request) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
@@ -58,6 +60,7 @@ TEST(send_batch, flags_are_those_of_the_request) {
             unsigned{IBV_SEND_SIGNALED | IBV_SEND_FENCE | IBV_SEND_SOLICITED});
 }
 
+// parity: ibverbs-tests-88, ibverbs-243
 TEST(send_batch, each_operation_sets_its_own_fields) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
@@ -92,6 +95,7 @@ TEST(send_batch, each_operation_sets_its_own_fields) {
   }
 }
 
+// parity: ibverbs-251
 TEST(send_batch, each_datagram_has_its_own_destination) {
   fake_queue queue;
   ibv_pd pd{};
@@ -115,6 +119,7 @@ TEST(send_batch, each_datagram_has_its_own_destination) {
   EXPECT_EQ(queue.sends[1].request.wr.ud.remote_qpn, 7U);
 }
 
+// parity: rrddmma-97
 TEST(send_batch, lists_of_slices_are_not_copied) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
@@ -129,6 +134,7 @@ TEST(send_batch, lists_of_slices_are_not_copied) {
   EXPECT_EQ(queue.sends[1].request.num_sge, 0);
 }
 
+// parity: ibverbs-240
 TEST(send_batch, inline_data_sets_the_flag_and_omits_empty_pieces) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
@@ -149,6 +155,7 @@ TEST(send_batch, inline_data_sets_the_flag_and_omits_empty_pieces) {
   EXPECT_EQ(queue.sends[2].slices.size(), 0U);
 }
 
+// parity: ibverbs-231
 TEST(send_batch, full_batch_is_posted) {
   fake_queue queue;
   send_batch<rc, 4> batch(queue.native());
@@ -158,6 +165,7 @@ TEST(send_batch, full_batch_is_posted) {
   EXPECT_EQ(queue.sends[3].request.wr_id, 3U);
 }
 
+// parity: ibverbs-253, rrddmma-95
 TEST(send_batch, refused_request_reports_accepted_count) {
   fake_queue queue;
   queue.room = 2;
@@ -179,6 +187,7 @@ TEST(send_batch, destroyed_batch_posts_nothing) {
   EXPECT_EQ(queue.calls, 0U);
 }
 
+// parity: ibverbs-255
 TEST(send_batch, submit_of_empty_batch_succeeds_without_a_verb) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
@@ -393,6 +402,7 @@ TEST(send_batch_death, address_handle_of_other_domain_stops_the_program) {
                "belongs to another protection domain than the queue pair");
 }
 
+// parity: rrddmma-89
 TEST(send_batch_death, atomic_without_eight_aligned_bytes_stops_the_program) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());

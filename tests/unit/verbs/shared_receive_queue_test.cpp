@@ -23,6 +23,7 @@ class shared_receives : public ::testing::Test {
   protection_domain pd = device.allocate_pd().value();
 };
 
+// parity: ibverbs-258, ibverbs-261
 TEST_F(shared_receives, sizes_limit_and_resizing_reach_the_verbs) {
   const auto queue = pd.create_srq({.max_wr = 10, .max_sge = 3}).value();
   EXPECT_EQ(fake.srq.max_wr, 10U);
@@ -38,6 +39,7 @@ TEST_F(shared_receives, sizes_limit_and_resizing_reach_the_verbs) {
   EXPECT_EQ(now.limit, 4U);
 }
 
+// parity: ibverbs-263
 TEST_F(shared_receives, failures_name_verb_object_and_cause) {
   const auto queue = pd.create_srq({.max_wr = 10}).value();
   fake.code = EOPNOTSUPP;
@@ -67,6 +69,7 @@ TEST_F(shared_receives, copies_share_queue_and_keep_protection_domain) {
   EXPECT_EQ(fake.live, 0);
 }
 
+// parity: ibverbs-259
 TEST_F(shared_receives, single_and_batched_receives_are_posted) {
   static std::size_t requests;
   static std::size_t room;
@@ -99,6 +102,7 @@ TEST_F(shared_receives, single_and_batched_receives_are_posted) {
 #ifdef VERBENA_CHECKED
 using shared_receives_death = shared_receives;
 
+// parity: ibverbs-187
 TEST_F(shared_receives_death, receive_on_queue_pair_with_srq_stops_the_program) {
   test::fake_queue queue;
   ibv_srq shared{};

@@ -70,6 +70,7 @@ struct everything {
   }
 };
 
+// parity: ibverbs-25, ibverbs-302
 TEST(teardown, handles_can_be_destroyed_in_any_order) {
   counting_provider counting(*soft_provider().value());
   const log_catcher log;
@@ -102,6 +103,7 @@ TEST(teardown, lifecycle_is_logged_at_debug_level) {
                                       "destroyed protection domain of soft0", "destroyed soft0"}));
 }
 
+// parity: ibverbs-100, ibverbs-226
 TEST(teardown, parents_exist_until_last_child_is_destroyed) {
   counting_provider counting(*soft_provider().value());
   everything objects(counting.get());
@@ -142,6 +144,7 @@ void expect_kept(const char* verb, const std::vector<const char*>& makers) {
   EXPECT_EQ(rest, "") << "is kept for no reason when " << verb << " refuses";
 }
 
+// parity: ibverbs-303, rrddmma-14
 TEST(teardown, undestroyable_object_is_logged_and_kept_with_parents) {
   expect_kept("ibv_dereg_mr", {"ibv_reg_mr", "memory", "ibv_alloc_pd", "ibv_open_device"});
   expect_kept("ibv_dealloc_pd", {"ibv_alloc_pd", "ibv_open_device"});

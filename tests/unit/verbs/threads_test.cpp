@@ -67,6 +67,7 @@ class tally {
   std::atomic<std::size_t> seen_{0};
 };
 
+// parity: rrddmma-104
 TEST(threads, share_a_context_a_domain_a_region_and_a_queue) {
   const auto shared_context = open_device("soft0").value();
   const auto shared_pd = shared_context.allocate_pd().value();
@@ -156,6 +157,7 @@ TEST(threads, post_to_one_srq_and_poll_its_queue_pairs) {
   EXPECT_EQ(received.load(), thread_count * messages);
 }
 
+// parity: ibverbs-129
 TEST(threads, send_datagrams_by_copies_of_one_address_handle) {
   constexpr std::uint32_t datagrams = 25;  // of each thread
   constexpr std::uint32_t all = datagrams * thread_count;
@@ -309,6 +311,7 @@ TEST(threads, move_contexts_domains_and_regions_between_threads) {
                         [](memory_region& region) { fill(region.bytes(), 7); });
 }
 
+// parity: rrddmma-103
 TEST(threads, move_queues_between_threads) {
   const auto device = open_device("soft0").value();
   const auto pd = device.allocate_pd().value();

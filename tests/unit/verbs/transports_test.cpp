@@ -28,6 +28,7 @@ class transports : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
+// parity: ibverbs-206
 TEST_F(transports, transitions_of_unreliable_connections_have_no_retries) {
   const auto made = pd.create_qp<uc>(cq, cq,
                                      {.access = access::remote_write,
@@ -47,6 +48,7 @@ TEST_F(transports, transitions_of_unreliable_connections_have_no_retries) {
   EXPECT_EQ(rts.send_psn(), packet_sequence_number(5));
 }
 
+// parity: ibverbs-207
 TEST_F(transports, transitions_of_datagrams_have_a_qkey_and_no_peer) {
   const auto made = pd.create_qp<ud>(cq, cq, {.first_psn = packet_sequence_number(6)}).value();
   const auto init = made.init_attributes(queue_key(0x1234));
@@ -69,6 +71,7 @@ TEST_F(transports, failed_activation_returns_error_and_destroys_qp) {
   EXPECT_TRUE(std::move(cq).close()) << "no object refers to the completion queue";
 }
 
+// parity: ibverbs-165
 TEST_F(transports, unsupported_operations_are_refused_by_name) {
   expect_error(
       pd.create_qp<ud>(cq, cq, {.operations = send_operation::send | send_operation::write}),
@@ -133,6 +136,7 @@ TEST_F(transports, srq_of_another_context_is_refused) {
   expect_error(pd.create_qp<rc>(cq, cq, foreign), "another open device");
 }
 
+// parity: ibverbs-188
 TEST_F(transports, srq_with_unreliable_connection_is_refused) {
   const auto shared = pd.create_srq({}).value();
   const auto refused = pd.create_qp<uc>(cq, cq, shared);
@@ -144,6 +148,7 @@ TEST_F(transports, srq_with_unreliable_connection_is_refused) {
 #ifdef VERBENA_CHECKED
 using transports_death = transports;
 
+// parity: ibverbs-tests-84, ibverbs-165
 TEST_F(transports_death, post_of_unrequested_operation_stops_the_program) {
   ibv_qp_ex native{};
   native.wr_start = [](ibv_qp_ex*) {};

@@ -29,6 +29,7 @@ struct completions : ::testing::Test, completion_observer {
   std::atomic<std::uint64_t> released{0};
 };
 
+// parity: semantics-92
 TEST_F(completions, poll_returns_completions_in_order_across_wraparound) {
   completion_queue queue = make(5);
   std::uint64_t next = 0;
@@ -139,6 +140,7 @@ TEST_F(completions, reset_of_work_queue_removes_its_completions) {
   EXPECT_EQ(other.load(), 7U);
 }
 
+// parity: semantics-111
 TEST_F(completions, armed_queue_raises_one_event) {
   completion_queue queue = make(8);
   push(queue, 0);
@@ -151,6 +153,7 @@ TEST_F(completions, armed_queue_raises_one_event) {
   EXPECT_EQ(queue.armed(), notify::none);
 }
 
+// parity: semantics-114
 TEST_F(completions, solicited_only_arming_ignores_unsolicited_successes) {
   completion_queue queue = make(8);
   queue.arm(notify::solicited);
@@ -163,6 +166,7 @@ TEST_F(completions, solicited_only_arming_ignores_unsolicited_successes) {
   EXPECT_EQ(events, 2);
 }
 
+// parity: semantics-117
 TEST_F(completions, arming_for_all_is_not_weakened_by_solicited_only_arming) {
   completion_queue queue = make(8);
   queue.arm(notify::any);

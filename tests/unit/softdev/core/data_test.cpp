@@ -97,6 +97,7 @@ TEST_F(data_path, read_scatters_into_local_elements) {
   EXPECT_TRUE(source.holds(1, 400, 100, 400));
 }
 
+// parity: semantics-94
 TEST_F(data_path, atomics_return_the_original_value) {
   target.word(4) = 40;
   ASSERT_EQ(post(*a.qp,
@@ -141,6 +142,7 @@ TEST_F(data_path, atomics_return_the_original_value) {
   EXPECT_EQ(done[0].byte_count, 8U);
 }
 
+// parity: semantics-110
 TEST_F(data_path, inline_data_is_copied_when_posted) {
   ASSERT_EQ(post_receive(*b.qp, 1, {target.slice(0, 64)}), 0);
   std::vector<std::byte> text(12, std::byte{0x5a});
@@ -169,6 +171,7 @@ TEST_F(data_path, inline_data_is_appended) {
   EXPECT_EQ(std::memcmp(target.data(), "abcdefg", 7), 0);
 }
 
+// parity: semantics-18
 TEST_F(data_path, zero_length_request_needs_no_key) {
   ASSERT_EQ(
       post(*a.qp,
@@ -205,6 +208,7 @@ TEST_F(data_path, region_with_iova_is_addressed_by_its_iova) {
   EXPECT_TRUE(home->deregister_region(key));
 }
 
+// parity: semantics-98
 TEST_F(data_path, unsignaled_request_generates_no_completion) {
   for (std::uint64_t i = 0; i < 5; ++i)
     ASSERT_EQ(post(*a.qp,
@@ -219,6 +223,7 @@ TEST_F(data_path, unsignaled_request_generates_no_completion) {
   EXPECT_TRUE(target.holds(1, 0, 40, 0));
 }
 
+// parity: semantics-100
 TEST_F(fabric, sq_sig_all_generates_a_completion_per_request) {
   end_point& a = make({.signal_all = true});
   end_point& b = make();
@@ -283,6 +288,7 @@ TEST_F(data_path, refused_request_leaves_the_batch_unchanged) {
   EXPECT_EQ(only(*a.sent).wr_id, 1U);
 }
 
+// parity: semantics-101
 TEST_F(fabric, send_queue_slots_are_freed_when_completions_are_polled) {
   end_point& a =
       make({.capabilities = {

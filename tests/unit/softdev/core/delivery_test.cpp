@@ -111,6 +111,7 @@ TEST_F(srd_requests, failed_request_reports_its_status_and_does_not_affect_other
   EXPECT_TRUE(events.empty());
 }
 
+// parity: semantics-93
 TEST_F(srd_requests, receiver_not_ready_does_not_block_other_destinations) {
   ASSERT_EQ(post_receive(*c.qp, 8, {target.slice(0, 8)}), 0);
   ASSERT_EQ(post_to(to(b), send, {source.slice(0, 8)}), 0);
@@ -187,6 +188,7 @@ TEST_F(srd_requests, flush_completes_each_request_exactly_once) {
   EXPECT_EQ(only(*a.sent).wr_id, 9U);
 }
 
+// parity: semantics-61
 TEST_F(srd_requests, state_transitions_match_the_efa_driver) {
   end_point& d = make(srd);
   queue_pair_attributes attributes{.state = queue_pair_state::init, .port = 1};

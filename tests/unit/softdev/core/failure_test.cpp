@@ -21,6 +21,7 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
+// parity: semantics-104
 TEST_F(failures, unknown_lkey_fails_with_local_protection_error) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 5}, {{.address = 0x10, .length = 4, .lkey = 0xabcdef}}), 0);
   const completion done = only(*a.sent);
@@ -31,6 +32,7 @@ TEST_F(failures, unknown_lkey_fails_with_local_protection_error) {
   EXPECT_TRUE(contains(explain(done), "lkey 0xabcdef is not registered"));
 }
 
+// parity: semantics-105
 TEST_F(failures, local_range_and_access_flags_are_checked) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .opcode = opcode::rdma_write}, {source.slice(1, 4096)}), 0);
   const completion range = only(*a.sent);
@@ -51,6 +53,7 @@ TEST_F(failures, local_range_and_access_flags_are_checked) {
   EXPECT_TRUE(contains(explain(rights), "it has remote read; needed: local write"));
 }
 
+// parity: semantics-13
 TEST_F(failures, region_of_another_pd_is_refused_on_both_sides) {
   buffer foreign(*home, 64, everything, 4, domain_id{9});
   ASSERT_EQ(post(*a.qp,
@@ -81,6 +84,7 @@ class remote_access : public connected, public ::testing::WithParamInterface<rem
             .remote_key = where.key()};
   }
 };
+// parity: semantics-10
 TEST_P(remote_access, region_without_access_flag_fails_with_remote_access_error) {
   buffer shut(*home, 64, everything.without(GetParam().missing), 6);
   ASSERT_EQ(post(*a.qp, request(shut), {source.slice(0, 8)}), 0);
@@ -92,6 +96,7 @@ TEST_P(remote_access, region_without_access_flag_fails_with_remote_access_error)
   EXPECT_EQ(b.qp->state(), queue_pair_state::error);
   EXPECT_EQ(events_of(queue_pair_event::access_error), 1U);
 }
+// parity: semantics-9
 TEST_P(remote_access, queue_pair_without_access_flag_fails_with_invalid_request) {
   b.qp->modify({.rights = everything.without(GetParam().missing)}, attribute::access_flags).value();
   ASSERT_EQ(post(*a.qp, request(target), {source.slice(0, 8)}), 0);
@@ -101,6 +106,7 @@ TEST_P(remote_access, queue_pair_without_access_flag_fails_with_invalid_request)
   EXPECT_TRUE(target.holds(2, 0, 64, 0));
   EXPECT_EQ(events_of(queue_pair_event::request_error), 1U);
 }
+// parity: semantics-11
 TEST_P(remote_access, range_beyond_the_region_fails_with_remote_access_error) {
   send_request beyond = request(target);
   beyond.remote_address += 4096;
@@ -117,6 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
                       remote_case{"add", opcode::fetch_add, access::remote_atomic}),
     [](const auto& chosen) { return std::string(chosen.param.name); });
 
+// parity: semantics-12
 TEST_F(failures, addresses_near_the_end_of_the_address_space_do_not_wrap) {
   for (const std::uint64_t address :
        {~std::uint64_t{0}, ~std::uint64_t{0} - 7, target.address() - 1}) {
@@ -133,6 +140,7 @@ TEST_F(failures, addresses_near_the_end_of_the_address_space_do_not_wrap) {
   EXPECT_TRUE(target.holds(2, 0, 4096, 0));
 }
 
+// parity: semantics-14
 TEST_F(failures, deregistered_key_is_refused) {
   const std::uint32_t key = target.key();
   const std::uint64_t address = target.address();
@@ -147,6 +155,7 @@ TEST_F(failures, deregistered_key_is_refused) {
   EXPECT_TRUE(contains(explain(done), "rkey " + hex(key) + " is not registered"));
 }
 
+// parity: semantics-27
 TEST_F(failures, message_longer_than_receive_buffer_fails_on_both_sides) {
   ASSERT_EQ(post_receive(*b.qp, 7, {target.slice(0, 10), target.slice(20, 5)}), 0);
   ASSERT_EQ(post_receive(*b.qp, 8, {target.slice(100, 10)}), 0);
@@ -168,6 +177,7 @@ TEST_F(failures, message_longer_than_receive_buffer_fails_on_both_sides) {
   EXPECT_EQ(b.qp->state(), queue_pair_state::error);
 }
 
+// parity: semantics-30
 TEST_F(failures, receive_buffer_without_local_write_fails_on_both_sides) {
   buffer shut(*home, 64, access::remote_read, 6);
   ASSERT_EQ(post_receive(*b.qp, 7, {shut.all()}), 0);
@@ -179,6 +189,7 @@ TEST_F(failures, receive_buffer_without_local_write_fails_on_both_sides) {
   EXPECT_TRUE(shut.holds(6, 0, 64, 0));
 }
 
+// parity: semantics-19
 TEST_F(failures, misaligned_atomic_fails_with_invalid_request) {
   ASSERT_EQ(post(*a.qp,
                  {.wr_id = 1,
@@ -194,6 +205,7 @@ TEST_F(failures, misaligned_atomic_fails_with_invalid_request) {
   EXPECT_TRUE(target.holds(2, 0, 64, 0));
 }
 
+// parity: semantics-20
 TEST_F(failures, atomic_with_aligned_iova_and_misaligned_memory_is_refused) {
   alignas(8) std::byte memory[32] = {};
   const std::uint32_t key = home->register_region({.base = memory + 4,
@@ -213,6 +225,7 @@ TEST_F(failures, atomic_with_aligned_iova_and_misaligned_memory_is_refused) {
   EXPECT_TRUE(home->deregister_region(key));
 }
 
+// parity: semantics-97
 TEST_F(failures, atomic_with_short_result_buffer_fails_with_length_error) {
   ASSERT_EQ(post(*a.qp,
                  {.wr_id = 1,
@@ -226,6 +239,7 @@ TEST_F(failures, atomic_with_short_result_buffer_fails_with_length_error) {
   EXPECT_TRUE(contains(explain(done), "needs 8 bytes"));
 }
 
+// parity: semantics-21
 TEST_F(failures, rdma_reads_need_read_depth_on_both_sides) {
   end_point& c = make();
   end_point& d = make();
@@ -251,6 +265,7 @@ TEST_F(failures, rdma_reads_need_read_depth_on_both_sides) {
   EXPECT_EQ(done.vendor_error, static_cast<std::uint32_t>(reason::no_responder_resources));
 }
 
+// parity: semantics-75
 TEST_F(failures, failure_flushes_both_queues_in_order) {
   for (std::uint64_t i = 50; i < 53; ++i) ASSERT_EQ(post_receive(*a.qp, i, {}), 0);
   a.qp->sends().open();
@@ -281,6 +296,7 @@ TEST_F(failures, failure_flushes_both_queues_in_order) {
   }
 }
 
+// parity: semantics-77
 TEST_F(failures, requests_posted_in_the_error_state_are_flushed) {
   to_error(*a.qp);
   ASSERT_EQ(post(*a.qp, {.wr_id = 1}, {source.slice(0, 4)}), 0);
@@ -291,6 +307,7 @@ TEST_F(failures, requests_posted_in_the_error_state_are_flushed) {
   EXPECT_EQ(only(*a.received).status, completion_status::flushed);
 }
 
+// parity: semantics-79
 TEST_F(failures, responder_failure_flushes_its_send_queue_during_progress) {
   ASSERT_EQ(post(*b.qp, {.wr_id = 30}, {source.slice(0, 4)}), 0);  // waits: a has no receive
   EXPECT_TRUE(b.sent->empty());
@@ -308,6 +325,7 @@ TEST_F(failures, responder_failure_flushes_its_send_queue_during_progress) {
   EXPECT_TRUE(b.sent->empty());
 }
 
+// parity: semantics-120
 TEST_F(failures, completion_queue_overrun_stops_the_queue_pair) {
   end_point& c = make({.completions = 2});
   end_point& d = make();
@@ -320,6 +338,7 @@ TEST_F(failures, completion_queue_overrun_stops_the_queue_pair) {
   EXPECT_EQ(drain(*c.sent).size(), 2U);
 }
 
+// parity: semantics-31
 TEST_F(failures, receive_queue_overrun_stops_the_queue_pair) {
   for (const transport kind : {transport::rc, transport::uc}) {
     const std::size_t before = events_of(queue_pair_event::fatal);
@@ -335,6 +354,7 @@ TEST_F(failures, receive_queue_overrun_stops_the_queue_pair) {
   }
 }
 
+// parity: semantics-103
 TEST_F(failures, message_beyond_the_maximum_fails_with_length_error) {
   // Two elements that together exceed the maximum. Their memory is not accessed.
   const std::uint64_t length = limits::max_message_bytes;

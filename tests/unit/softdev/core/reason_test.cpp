@@ -138,6 +138,7 @@ std::string sentence_of(const failure& what) {
   return {text, length};
 }
 
+// parity: semantics-108
 TEST(reason, each_sentence_has_the_check_the_object_and_the_numbers) {
   for (const auto& [what, parts] : samples()) {
     const std::string text = sentence_of(what);
@@ -146,6 +147,7 @@ TEST(reason, each_sentence_has_the_check_the_object_and_the_numbers) {
   }
 }
 
+// parity: semantics-108
 TEST(reason, each_code_has_a_sample_and_a_row_in_the_table) {
   std::set<std::uint32_t> sampled;
   for (const sample& one : samples()) sampled.insert(static_cast<std::uint32_t>(one.what.why));

@@ -38,6 +38,7 @@ class two_faults : public fabric {
   completion failed;
 };
 
+// parity: semantics-1
 TEST_F(two_faults, wrong_psn_is_not_answered_whatever_else_is_wrong) {
   connect_with([](queue_pair_attributes& of) {
     of.receive_psn = 99;
@@ -50,6 +51,7 @@ TEST_F(two_faults, wrong_psn_is_not_answered_whatever_else_is_wrong) {
   EXPECT_EQ(b.qp->state(), queue_pair_state::rts);
 }
 
+// parity: semantics-2
 TEST_F(two_faults, access_flags_of_the_queue_pair_precede_a_missing_receive) {
   connect_with([](queue_pair_attributes& of) { of.rights = access::remote_read; });
   ASSERT_EQ(post_to_target(opcode::rdma_write_with_imm, target.key()), 0);
@@ -57,6 +59,7 @@ TEST_F(two_faults, access_flags_of_the_queue_pair_precede_a_missing_receive) {
   EXPECT_EQ(failed.status, completion_status::remote_invalid_request);
 }
 
+// parity: semantics-3
 TEST_F(two_faults, access_flags_of_the_queue_pair_precede_resources_and_rkey) {
   connect_with([](queue_pair_attributes& of) {
     of.rights = access::remote_write;
@@ -66,6 +69,7 @@ TEST_F(two_faults, access_flags_of_the_queue_pair_precede_resources_and_rkey) {
   EXPECT_EQ(why_it_failed(), reason::qp_access_denied);
 }
 
+// parity: semantics-4
 TEST_F(two_faults, missing_read_resources_precede_the_rkey) {
   connect_with([](queue_pair_attributes& of) { of.max_dest_rd_atomic = 0; });
   ASSERT_EQ(post_to_target(opcode::rdma_read, unknown_key), 0);
@@ -73,6 +77,7 @@ TEST_F(two_faults, missing_read_resources_precede_the_rkey) {
   EXPECT_EQ(failed.status, completion_status::remote_invalid_request);
 }
 
+// parity: semantics-5
 TEST_F(two_faults, missing_receive_precedes_the_rkey) {
   connect_with([](queue_pair_attributes&) {});
   ASSERT_EQ(post_to_target(opcode::rdma_write_with_imm, unknown_key), 0);
@@ -85,6 +90,7 @@ TEST_F(two_faults, missing_receive_precedes_the_rkey) {
   EXPECT_EQ(failed.status, completion_status::remote_access_error);
 }
 
+// parity: semantics-6
 TEST_F(two_faults, length_precedes_the_memory_of_the_receive) {
   connect_with([](queue_pair_attributes&) {});
   ASSERT_EQ(post_receive(*b.qp, 7, {{.address = 1, .length = 7, .lkey = unknown_key}}), 0);
@@ -94,6 +100,7 @@ TEST_F(two_faults, length_precedes_the_memory_of_the_receive) {
 }
 
 // IBTA 11.6.2, Local Access Error.
+// parity: semantics-7
 TEST_F(two_faults, receive_of_a_write_with_wrong_rkey_fails_with_local_access_error) {
   connect_with([](queue_pair_attributes&) {});
   ASSERT_EQ(post_receive(*b.qp, 7, {}), 0);
@@ -112,6 +119,7 @@ TEST_F(two_faults, receive_of_a_write_with_wrong_rkey_fails_with_local_access_er
 }
 
 // The receive request remains for the next message.
+// parity: semantics-8
 TEST_F(two_faults, write_with_wrong_rkey_over_uc_consumes_no_receive) {
   end_point& c = make({.transport = transport::uc});
   end_point& d = make({.transport = transport::uc});

@@ -11,6 +11,7 @@ using retrying = connected;
 constexpr time_ns rnr_12 = 640'000;         // min_rnr_timer 12 is 0.64 ms
 constexpr time_ns timeout_14 = 67'108'864;  // 4.096 us * 2^14
 
+// parity: semantics-22
 TEST_F(retrying, rnr_request_is_retried_after_the_rnr_timer) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   EXPECT_TRUE(a.sent->empty());
@@ -28,6 +29,7 @@ TEST_F(retrying, rnr_request_is_retried_after_the_rnr_timer) {
 }
 
 // The codes of ibv_modify_qp(3), in microseconds.
+// parity: semantics-23
 TEST_F(fabric, rnr_timer_codes_have_their_times) {
   constexpr std::array<time_ns, 32> microseconds = {
       655'360, 10,     20,     30,     40,     60,      80,      120,     160,     240,    320,
@@ -52,6 +54,7 @@ TEST_F(fabric, rnr_timer_codes_have_their_times) {
   }
 }
 
+// parity: semantics-24
 TEST_F(retrying, rnr_retries_are_counted_and_limited) {
   const time_ns start = virtual_now;
   ASSERT_EQ(post(*a.qp, {.wr_id = 1}, {source.slice(0, 16)}), 0);
@@ -68,6 +71,7 @@ TEST_F(retrying, rnr_retries_are_counted_and_limited) {
       << "a missing receive does not fail the responder";
 }
 
+// parity: semantics-26
 TEST_F(retrying, progress_resets_the_rnr_count) {
   for (std::uint64_t i = 0; i < 4; ++i) {
     ASSERT_EQ(post(*a.qp, {.wr_id = i, .flags = signaled}, {source.slice(0, 16)}), 0);
@@ -78,6 +82,7 @@ TEST_F(retrying, progress_resets_the_rnr_count) {
   }
 }
 
+// parity: semantics-25
 TEST_F(fabric, rnr_retry_of_7_retries_without_limit) {
   end_point& a = make();
   end_point& b = make();
@@ -93,6 +98,7 @@ TEST_F(fabric, rnr_retry_of_7_retries_without_limit) {
   EXPECT_EQ(only(*a.sent).status, completion_status::success);
 }
 
+// parity: semantics-84
 TEST_F(retrying, write_does_not_overtake_a_send_in_rnr_wait) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   ASSERT_EQ(post(*a.qp,
@@ -143,6 +149,7 @@ class silent_peer : public fabric, public ::testing::WithParamInterface<silent_c
     return b.qp->number();
   }
 };
+// parity: semantics-39
 TEST_P(silent_peer, unanswered_request_fails_with_retry_exceeded_after_all_timeouts) {
   end_point& a = make();
   end_point& b = make();
@@ -181,6 +188,7 @@ TEST_F(fabric, request_is_retried_when_the_peer_becomes_ready) {
   EXPECT_EQ(home->next_deadline(), never);
 }
 
+// parity: semantics-40
 TEST_F(fabric, timeout_of_0_waits_without_limit) {
   end_point& a = make();
   end_point& b = make();
@@ -193,6 +201,7 @@ TEST_F(fabric, timeout_of_0_waits_without_limit) {
   EXPECT_EQ(a.qp->state(), queue_pair_state::rts);
 }
 
+// parity: semantics-76
 TEST_F(retrying, move_to_error_flushes_waiting_requests) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   to_error(*a.qp);
@@ -201,6 +210,7 @@ TEST_F(retrying, move_to_error_flushes_waiting_requests) {
   EXPECT_TRUE(a.sent->empty());
 }
 
+// parity: semantics-82
 TEST_F(retrying, reset_discards_waiting_requests_and_queue_pair_is_reusable) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   for (end_point* end : {&a, &b})

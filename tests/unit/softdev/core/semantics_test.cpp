@@ -28,6 +28,7 @@ class semantics : public connected {
   }
 };
 
+// parity: semantics-102
 TEST_F(semantics, requests_behind_a_refused_one_are_not_executed) {
   send_request refused = towards(target, opcode::rdma_write, 2, 64);
   refused.remote_key ^= 0x100;
@@ -44,6 +45,7 @@ TEST_F(semantics, requests_behind_a_refused_one_are_not_executed) {
   EXPECT_TRUE(target.holds(2, 64, 128, 64));
 }
 
+// parity: semantics-99
 TEST_F(semantics, failed_unsignaled_request_completes_and_earlier_ones_do_not) {
   send_request fine = towards(target, opcode::rdma_write, 1);
   send_request refused = towards(target, opcode::rdma_write, 2, 4096);
@@ -54,6 +56,7 @@ TEST_F(semantics, failed_unsignaled_request_completes_and_earlier_ones_do_not) {
   EXPECT_EQ(done.status, completion_status::remote_access_error);
 }
 
+// parity: semantics-87
 TEST_F(semantics, read_returns_what_an_earlier_write_has_written) {
   post_list({{towards(target, opcode::rdma_write, 1), source.slice(0, 512)},
              {towards(target, opcode::rdma_read, 2), source.slice(2048, 512)}});
@@ -61,6 +64,7 @@ TEST_F(semantics, read_returns_what_an_earlier_write_has_written) {
   EXPECT_TRUE(source.holds(1, 2048, 512, 0));
 }
 
+// parity: semantics-35
 TEST_F(semantics, atomic_behind_a_send_in_rnr_wait_is_executed_once) {
   target.word(8) = 40;
   send_request add = towards(target, opcode::fetch_add, 2, 64);
@@ -75,6 +79,7 @@ TEST_F(semantics, atomic_behind_a_send_in_rnr_wait_is_executed_once) {
   EXPECT_EQ(target.word(8), 43U);
 }
 
+// parity: semantics-67
 TEST_F(semantics, receive_posted_in_init_waits_for_rtr) {
   for (end_point* end : {&a, &b})
     end->qp->modify({.state = state::reset}, attribute::state).value();
@@ -91,6 +96,7 @@ TEST_F(semantics, receive_posted_in_init_waits_for_rtr) {
   EXPECT_EQ(only(*a.sent).status, completion_status::success);
 }
 
+// parity: semantics-78
 TEST_F(semantics, queue_pair_in_the_error_state_drops_requests) {
   to_error(*b.qp);
   ASSERT_EQ(post(*a.qp, towards(target, opcode::rdma_write, 1), {source.slice(0, 8)}), 0);
@@ -102,12 +108,14 @@ TEST_F(semantics, queue_pair_in_the_error_state_drops_requests) {
   EXPECT_TRUE(target.holds(2, 0, 8, 0));
 }
 
+// parity: semantics-72
 TEST_F(semantics, sq_drained_is_raised_only_if_requested) {
   a.qp->modify({.state = state::sqd}, attribute::state).value();
   EXPECT_FALSE(a.qp->query().draining);
   EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), 0U);
 }
 
+// parity: semantics-90
 TEST_F(semantics, fenced_write_sends_the_result_of_an_earlier_atomic) {
   target.word(0) = 7;
   send_request fenced = towards(target, opcode::rdma_write, 2, 64);
@@ -118,6 +126,7 @@ TEST_F(semantics, fenced_write_sends_the_result_of_an_earlier_atomic) {
   EXPECT_EQ(target.word(8), 7U) << "the write did not send the result of the atomic";
 }
 
+// parity: semantics-55, semantics-63
 TEST_F(semantics, path_mtu_and_alternate_path_that_the_port_lacks_are_refused) {
   a.qp->modify({.state = state::reset}, attribute::state).value();
   queue_pair_attributes wanted = connection_to(b.qp->number());
@@ -143,6 +152,7 @@ class shared_semantics : public fabric {
   shared_receive_queue shared{{.domain = domain_id{1}, .max_wr = 4, .max_sge = 1}};
 };
 
+// parity: semantics-28
 TEST_F(shared_semantics, message_longer_than_a_shared_receive_fails_its_connection_only) {
   end_point& a = make();
   end_point& b = make();
@@ -164,6 +174,7 @@ TEST_F(shared_semantics, message_longer_than_a_shared_receive_fails_its_connecti
   EXPECT_EQ(only(*b.sent).status, completion_status::success);
 }
 
+// parity: semantics-29
 TEST_F(shared_semantics, message_longer_than_a_shared_receive_is_dropped_over_uc) {
   end_point& a = make({.transport = transport::uc});
   end_point& b = make({.transport = transport::uc, .shared_receives = &shared});

@@ -43,6 +43,7 @@ class srq : public fabric, shared_receive_observer {
   buffer sink{*home, 64, everything, 2};
 };
 
+// parity: semantics-91
 TEST_F(srq, queue_pairs_consume_shared_receives_in_order) {
   EXPECT_EQ(post_receive(*a_peer.qp, 1, {}), EINVAL) << "the queue pair has a shared receive queue";
   for (std::uint64_t id = 1; id <= 4; ++id)
@@ -83,6 +84,7 @@ TEST_F(srq, slot_is_free_after_its_receive_is_consumed) {
   for (std::size_t i = 0; i < received.size(); ++i) EXPECT_EQ(received[i].wr_id, i + 1);
 }
 
+// parity: semantics-131
 TEST_F(srq, queue_pair_with_empty_shared_queue_waits_for_a_receive) {
   ASSERT_EQ(send(a, 1), 0);
   ASSERT_EQ(send(b, 2), 0);
@@ -97,6 +99,7 @@ TEST_F(srq, queue_pair_with_empty_shared_queue_waits_for_a_receive) {
   EXPECT_EQ(only(*a.sent).status, completion_status::rnr_retry_exceeded);
 }
 
+// parity: ibverbs-262, semantics-126
 TEST_F(srq, limit_event_is_raised_once_per_arming) {
   for (std::uint64_t id = 1; id <= 4; ++id)
     ASSERT_EQ(post_sinks(shared, id, {sink.slice(0, 8)}), 0);
@@ -119,6 +122,7 @@ TEST_F(srq, limit_event_is_raised_once_per_arming) {
   EXPECT_EQ(reached, 2);
 }
 
+// parity: ibverbs-263
 TEST_F(srq, resize_keeps_posted_receives) {
   for (std::uint64_t id = 1; id <= 3; ++id)
     ASSERT_EQ(post_sinks(shared, id, {sink.slice(8 * id, 8)}), 0);
@@ -146,6 +150,7 @@ TEST_F(srq, resize_keeps_posted_receives) {
   EXPECT_TRUE(sink.holds(1, 24, 8, 0));
 }
 
+// parity: semantics-127
 TEST_F(srq, failed_queue_pair_consumes_no_receives_and_raises_last_wqe_event) {
   ASSERT_EQ(post_sinks(shared, 1, {sink.slice(0, 8)}), 0);
   ASSERT_EQ(post_sinks(shared, 2, {sink.slice(8, 8)}), 0);
@@ -179,6 +184,7 @@ TEST_F(srq, failed_queue_pair_consumes_no_receives_and_raises_last_wqe_event) {
   EXPECT_EQ(events_of(queue_pair_event::last_request_reached), 2U);
 }
 
+// parity: semantics-129
 TEST_F(srq, buffers_are_checked_against_the_pd_of_the_shared_queue) {
   buffer foreign{*home, 8, everything, 3, domain_id{9}};
   shared_receive_queue theirs{{.domain = domain_id{9}, .max_wr = 2, .max_sge = 1}};
@@ -196,6 +202,7 @@ TEST_F(srq, buffers_are_checked_against_the_pd_of_the_shared_queue) {
 
 // Four threads post to one shared receive queue and four threads send to its queue pairs, while the
 // queue is resized and armed.
+// parity: ibverbs-259
 TEST_F(srq, concurrent_posts_of_eight_threads_deliver_each_receive_once) {
   constexpr std::uint32_t pairs = 4;
   constexpr std::uint32_t each = 400;

@@ -63,6 +63,7 @@ constexpr state all_states[] = {state::reset, state::init, state::rtr,
 
 class state_transition : public states,
                          public ::testing::WithParamInterface<std::tuple<state, state>> {};
+// parity: semantics-59
 TEST_P(state_transition, state_transition_follows_the_table) {
   const auto [from, to] = GetParam();
   bring(from);
@@ -87,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(of_a_queue_pair, state_transition,
                          ::testing::Combine(::testing::ValuesIn(all_states),
                                             ::testing::ValuesIn(all_states)));
 
+// parity: semantics-57
 TEST_F(states, attribute_out_of_range_is_refused_and_named) {
   bring(state::init);
   auto bad = connection_to(b.qp->number());
@@ -110,12 +112,14 @@ TEST_F(states, attribute_out_of_range_is_refused_and_named) {
   EXPECT_TRUE(a.qp->modify(bad, rtr_mask));
 }
 
+// parity: semantics-64
 TEST_F(states, modify_with_wrong_current_state_is_refused) {
   bring(state::rts);
   EXPECT_FALSE(a.qp->modify({.current_state = state::sqd}, attribute::current_state));
   EXPECT_TRUE(a.qp->modify({.current_state = state::rts}, attribute::current_state));
 }
 
+// parity: semantics-62
 TEST_F(states, missing_attribute_is_refused_and_named) {
   const auto refused =
       a.qp->modify({.state = state::init, .port = 1}, attribute::state | attribute::port);
@@ -137,6 +141,7 @@ TEST_F(states, query_returns_the_attributes_that_were_set) {
   EXPECT_EQ(now.rights, everything);
 }
 
+// parity: semantics-66
 TEST_F(states, post_in_state_that_forbids_posting_is_refused) {
   EXPECT_EQ(post_receive(*a.qp, 1, {}), EINVAL);
   for (const state each : {state::reset, state::init, state::rtr}) {
@@ -149,6 +154,7 @@ TEST_F(states, post_in_state_that_forbids_posting_is_refused) {
   }
 }
 
+// parity: semantics-80
 TEST_F(states, reset_discards_requests_without_completions_and_frees_slots) {
   connect_pair(a, b);
   for (int i = 0; i < 64; ++i) ASSERT_EQ(post_receive(*a.qp, 1, {}), 0);
@@ -160,6 +166,7 @@ TEST_F(states, reset_discards_requests_without_completions_and_frees_slots) {
 }
 
 // Otherwise a program that reconnects a failed queue pair would poll its old failures.
+// parity: semantics-81
 TEST_F(states, reset_removes_earlier_completions) {
   connect_pair(a, b);
   for (int i = 0; i < 10; ++i)
@@ -175,6 +182,7 @@ TEST_F(states, reset_removes_earlier_completions) {
   EXPECT_EQ(drain(*a.sent).size(), 64U);
 }
 
+// parity: semantics-69
 TEST_F(states, sqd_holds_posted_requests_and_raises_sq_drained) {
   connect_pair(a, b);
   a.qp->modify({.state = state::sqd, .sqd_notify = true}, attribute::state | attribute::sqd_notify)
@@ -191,6 +199,7 @@ TEST_F(states, sqd_holds_posted_requests_and_raises_sq_drained) {
 }
 
 // A request that was sent has begun, also if the peer has no receive request for it.
+// parity: semantics-70
 TEST_F(states, sqd_completes_a_request_in_rnr_wait_before_sq_drained) {
   connect_pair(a, b);
   for (const std::uint64_t id : {1, 2})
@@ -214,6 +223,7 @@ TEST_F(states, sqd_completes_a_request_in_rnr_wait_before_sq_drained) {
   EXPECT_EQ(only(*a.sent).wr_id, 2U);
 }
 
+// parity: semantics-65
 TEST_F(states, refused_modification_changes_no_attribute) {
   bring(state::rts);
   const queue_pair_attributes before = a.qp->query();
@@ -229,6 +239,7 @@ TEST_F(states, refused_modification_changes_no_attribute) {
   EXPECT_EQ(after.state, state::rts);
 }
 
+// parity: semantics-68
 TEST_F(states, queue_pair_in_rtr_receives) {
   to_init(*a.qp, connection_to(b.qp->number()));
   to_rtr(*a.qp, connection_to(b.qp->number()));
@@ -263,6 +274,7 @@ TEST_F(fabric, qp_number_of_destroyed_queue_pair_is_not_reused_soon) {
   }
 }
 
+// parity: semantics-132
 TEST_F(fabric, capabilities_beyond_the_limits_are_refused_and_named) {
   completion_queue cq({.capacity = 1});
   const auto refused =

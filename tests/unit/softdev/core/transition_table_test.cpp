@@ -111,6 +111,7 @@ class transitions : public ::testing::TestWithParam<transport_case> {
   }
 };
 
+// parity: semantics-58
 TEST_P(transitions, each_attribute_is_required_optional_or_refused) {
   constexpr std::uint32_t count = 21;
   for (const state from : each_state)

@@ -68,6 +68,7 @@ TEST_F(unreliable, connected_messages_and_writes_arrive) {
     EXPECT_EQ(post(*a.qp, {.opcode = op}, {source.slice(0, 8)}), EINVAL);
 }
 
+// parity: semantics-32
 TEST_F(unreliable, request_refused_by_the_peer_is_dropped_and_sender_succeeds) {
   const auto try_with = [&](const send_request& request, std::size_t bytes, reason why) {
     const std::uint64_t before = b.qp->diagnosis().drops.count(why);
@@ -134,6 +135,7 @@ TEST_F(unreliable, request_to_missing_peer_succeeds) {
   EXPECT_EQ(only(*reliable.sent).status, completion_status::retry_exceeded);
 }
 
+// parity: semantics-43
 TEST_F(unreliable, datagram_is_preceded_by_its_grh) {
   ASSERT_EQ(post_receive(*d.qp, 7, {target.slice(0, 30), target.slice(100, 200)}), 0);
   const send_request send{.opcode = opcode::send_with_imm, .flags = signaled, .immediate = 9};
@@ -159,6 +161,7 @@ TEST_F(unreliable, datagram_is_preceded_by_its_grh) {
   EXPECT_EQ((sum & 0xffffU) + (sum >> 16U), 0xffffU);
 }
 
+// parity: semantics-44
 TEST_F(unreliable, datagram_between_ipv6_addresses_has_an_ipv6_grh) {
   datagram_route route{.flow_label = 0xabcde, .traffic_class = 0x12};
   route.source[0] = 0xfe;
@@ -176,6 +179,7 @@ TEST_F(unreliable, datagram_between_ipv6_addresses_has_an_ipv6_grh) {
   EXPECT_EQ(out, (std::array<std::byte, 40>{}));
 }
 
+// parity: semantics-46, semantics-47
 TEST_F(unreliable, datagram_without_qkey_receive_or_room_is_dropped) {
   const send_request send{.opcode = opcode::send, .flags = signaled};
   const auto try_with = [&](std::uint32_t qkey, std::size_t bytes, reason why) {
@@ -213,6 +217,7 @@ gid_bytes group_number(std::uint8_t last) {
   return group;
 }
 
+// parity: semantics-51
 TEST_F(unreliable, multicast_reaches_every_ready_member_including_the_sender) {
   end_point& e = make(ud);
   connect(*e.qp, connection_to(0));
@@ -253,6 +258,7 @@ TEST_F(unreliable, multicast_reaches_every_ready_member_including_the_sender) {
   EXPECT_FALSE(groups.has(d.qp->number()));
 }
 
+// parity: semantics-53
 TEST_F(unreliable, multicast_groups_are_identified_by_mgid_and_limited) {
   gid_bytes gid{};
   EXPECT_FALSE(is_multicast(gid));
@@ -296,6 +302,7 @@ TEST_F(unreliable, bad_receive_request_fails_only_the_receiver) {
 }
 
 // IBTA C10-93.1.1: nothing is sent, and the request succeeds.
+// parity: semantics-42
 TEST_F(unreliable, datagram_beyond_the_mtu_succeeds_and_is_not_sent) {
   ASSERT_EQ(post_receive(*d.qp, 7, {target.slice(0, 5000)}), 0);
   const send_request send{.wr_id = 3, .opcode = opcode::send, .flags = signaled};
@@ -315,6 +322,7 @@ TEST_F(unreliable, datagram_beyond_the_mtu_succeeds_and_is_not_sent) {
   EXPECT_EQ(only(*d.received).byte_count, 4136U);
 }
 
+// parity: semantics-48
 TEST_F(unreliable, wrong_keys_are_counted_at_the_port) {
   ASSERT_EQ(post_receive(*d.qp, 7, {target.slice(0, 100)}), 0);
   for (int i = 0; i < 2; ++i)
@@ -332,6 +340,7 @@ TEST_F(unreliable, wrong_keys_are_counted_at_the_port) {
   EXPECT_TRUE(d.received->empty());
 }
 
+// parity: semantics-74
 TEST_F(unreliable, local_error_moves_to_sqe_until_recovery) {
   const send_request send{.wr_id = 1, .opcode = opcode::send};
   const auto status_after = [&](end_point& from, auto post_bad) {
@@ -373,6 +382,7 @@ TEST_F(unreliable, local_error_moves_to_sqe_until_recovery) {
   EXPECT_EQ(sent(c), completion_status::success);
 }
 
+// parity: semantics-60
 TEST_F(unreliable, state_transitions_depend_on_the_transport) {
   struct change {
     queue_pair_state from;

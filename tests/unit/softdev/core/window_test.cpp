@@ -85,6 +85,7 @@ TEST_F(window, requests_are_submitted_without_waiting_and_numbered) {
   EXPECT_EQ(completed(), ids{0});
 }
 
+// parity: semantics-37
 TEST_F(window, acknowledgement_covers_earlier_requests) {
   for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::rdma_write, i);
   EXPECT_TRUE(answer(2));
@@ -141,6 +142,7 @@ TEST_F(window, answers_without_a_request_are_ignored) {
   EXPECT_EQ(completed(), ids{0});
 }
 
+// parity: semantics-90
 TEST_F(window, fenced_request_waits_for_outstanding_reads) {
   post_one(opcode::rdma_read, 0);
   post_one(opcode::rdma_write, 1);
@@ -151,6 +153,7 @@ TEST_F(window, fenced_request_waits_for_outstanding_reads) {
   EXPECT_EQ(path.submitted[2].psn, 102U);
 }
 
+// parity: semantics-33
 TEST_F(window, reads_and_atomics_in_flight_are_limited) {
   for (std::uint64_t i = 0; i < 6; ++i)
     post_one(i % 2 == 0 ? opcode::rdma_read : opcode::fetch_add, i);
@@ -173,6 +176,7 @@ TEST_F(window, read_data_is_placed_in_its_sink) {
   EXPECT_FALSE(place(0, 0, bytes)) << "the read has completed";
 }
 
+// parity: semantics-106
 TEST_F(window, read_into_deregistered_sink_fails_locally) {
   buffer sink(*home, 64, everything, 2);
   ASSERT_EQ(post(*a.qp, {.wr_id = 5, .opcode = opcode::rdma_read}, {sink.all()}), 0);
@@ -190,6 +194,7 @@ TEST_F(window, atomic_answer_returns_the_original_value) {
   EXPECT_EQ(memory.word(3), 0x1122334455667788U);
 }
 
+// parity: semantics-38
 TEST_F(window, answer_that_skips_a_read_fails_with_bad_response) {
   post_one(opcode::rdma_read, 0);
   post_one(opcode::send, 1);
@@ -200,6 +205,7 @@ TEST_F(window, answer_that_skips_a_read_fails_with_bad_response) {
   EXPECT_EQ(done[1].status, completion_status::flushed);
 }
 
+// parity: semantics-36
 TEST_F(window, rnr_rewinds_and_late_answers_of_the_first_attempt_are_ignored) {
   for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::send, i);
   EXPECT_TRUE(answer(1, {.outcome = verdict::receiver_not_ready, .rnr_timer = 12}));
@@ -215,6 +221,7 @@ TEST_F(window, rnr_rewinds_and_late_answers_of_the_first_attempt_are_ignored) {
   EXPECT_EQ(completed(), (ids{1, 2, 3}));
 }
 
+// parity: semantics-102
 TEST_F(window, nak_in_the_middle_completes_in_order_and_flushes_the_rest) {
   for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::rdma_write, i);
   EXPECT_TRUE(answer(
@@ -228,6 +235,7 @@ TEST_F(window, nak_in_the_middle_completes_in_order_and_flushes_the_rest) {
   EXPECT_FALSE(answer(3)) << "the request was flushed";
 }
 
+// parity: semantics-89
 TEST_F(window, local_failure_completes_in_order) {
   post_one(opcode::send, 0);
   ASSERT_EQ(post(*a.qp, {.wr_id = 1}, {{.address = 1, .length = 1, .lkey = 0xbad}}), 0);
@@ -312,6 +320,7 @@ TEST_F(window, lost_peer_fails_the_oldest_request_even_if_a_later_one_failed) {
   EXPECT_EQ(done[1].status, completion_status::flushed);
 }
 
+// parity: semantics-71
 TEST_F(window, sq_drained_is_raised_after_the_last_answer) {
   post_one(opcode::send, 0);
   a.qp->modify({.state = queue_pair_state::sqd, .sqd_notify = true},
@@ -324,6 +333,7 @@ TEST_F(window, sq_drained_is_raised_after_the_last_answer) {
   EXPECT_EQ(path.submitted.size(), 1U);
 }
 
+// parity: semantics-71
 TEST_F(window, sqd_completes_a_partially_sent_request_before_sq_drained) {
   std::size_t drained = 0;
   for (const transport kind : {transport::rc, transport::uc}) {
@@ -345,6 +355,7 @@ TEST_F(window, sqd_completes_a_partially_sent_request_before_sq_drained) {
   }
 }
 
+// parity: semantics-83
 TEST_F(window, state_change_waits_for_other_processes) {
   const int before = path.fences;
   to_error(*a.qp);

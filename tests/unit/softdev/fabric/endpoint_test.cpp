@@ -191,6 +191,7 @@ TEST_P(routes, list_ends_at_the_request_whose_local_key_is_invalid) {
   EXPECT_EQ(executed(), 1U);
 }
 
+// parity: semantics-96
 TEST_P(routes, atomics_change_the_target_once) {
   target.set_word(5, 40);
   send_request add{.wr_id = 1,
@@ -227,6 +228,7 @@ TEST_P(routes, responder_reports_the_rejection) {
   EXPECT_EQ(pair.a->qp->state(), queue_pair_state::error);
 }
 
+// parity: semantics-15
 TEST_P(routes, no_access_after_deregistration) {
   const std::uint32_t key = target.key();
   target.deregister();
@@ -241,6 +243,7 @@ TEST_P(routes, no_access_after_deregistration) {
 }
 
 // A peer may poll the last byte of a WRITE and then read the others.
+// parity: semantics-86
 TEST_P(routes, last_byte_of_a_write_is_visible_last) {
   constexpr std::array<std::size_t, 9> lengths = {1, 2, 3, 7, 8, 9, 100, 1000, 4000};
   constexpr std::size_t steps = 240;  // each has its own value of the bytes
@@ -275,6 +278,7 @@ TEST_P(routes, last_byte_of_a_write_is_visible_last) {
   EXPECT_GE(executed(), steps);
 }
 
+// parity: semantics-84
 TEST_P(routes, write_does_not_overtake_a_send_in_rnr_wait) {
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   ASSERT_EQ(post(*pair.a->qp,
@@ -445,6 +449,7 @@ TEST_F(host_paths, rnr_retries_are_limited) {
   EXPECT_EQ(pair.b->qp->state(), queue_pair_state::rts);
 }
 
+// parity: semantics-34
 TEST_F(host_paths, several_sends_in_rnr_arrive_once_and_in_order) {
   pair.connect_ends();
   for (std::uint64_t i = 0; i < 10; ++i)
@@ -680,6 +685,7 @@ TEST_F(small_rings, long_message_in_rnr_restarts_from_its_first_byte) {
   EXPECT_TRUE(right_sink.holds(1, 0, size, 0));
 }
 
+// parity: semantics-17
 TEST_F(small_rings, deregistration_during_a_long_write_fails_the_write) {
   pair.connect_ends();
   ASSERT_EQ(post(*pair.a->qp,
@@ -696,6 +702,7 @@ TEST_F(small_rings, deregistration_during_a_long_write_fails_the_write) {
   EXPECT_TRUE(right_sink.holds(4, size - 8, 8, size - 8));
 }
 
+// parity: semantics-16
 TEST_F(small_rings, deregistration_during_a_long_read_fails_the_read) {
   pair.connect_ends();
   ASSERT_EQ(post(*pair.a->qp,

@@ -111,6 +111,7 @@ TEST_P(processes, every_operation_works_between_processes) {
   }
 }
 
+// parity: semantics-107
 TEST_P(processes, killed_peer_fails_with_retry_exceeded) {
   ASSERT_EQ(post(*both.end.qp, both.request(opcode::send), {both.local.slice(0, 100)}), 0);
   EXPECT_EQ(both.wait().status, completion_status::success);

@@ -149,6 +149,7 @@ ibv_qp* create_small_queue_pair(opened_device& device) {
   return SOFT(ibv_create_qp)(device.pd, &asked);
 }
 
+// parity: semantics-136
 TEST(soft_device, max_qp_queue_pairs_can_be_created_and_no_more) {
   opened_device device;
   ibv_device_attr attributes{};
@@ -164,6 +165,7 @@ TEST(soft_device, max_qp_queue_pairs_can_be_created_and_no_more) {
   for (ibv_qp* const qp : created) EXPECT_EQ(SOFT(ibv_destroy_qp)(qp), 0);
 }
 
+// parity: semantics-56
 TEST(soft_device, modify_with_values_outside_their_enumerations_returns_einval) {
   opened_device device;
   ibv_qp* const qp = create_small_queue_pair(device);

@@ -141,6 +141,7 @@ TEST_F(event_channel, moderation_has_limits_and_other_changes_are_refused) {
   EXPECT_EQ(ibv_modify_cq(queue_, &wanted), EINVAL);
 }
 
+// parity: semantics-112
 TEST_F(event_channel, each_arming_raises_at_most_one_event_in_order) {
   ibv_cq* const other = SOFT(ibv_create_cq)(device_.context, 16, nullptr, channel_, 0);
   ASSERT_NE(other, nullptr);
@@ -191,6 +192,7 @@ TEST_F(event_channel, destroying_a_queue_drops_its_pending_events) {
   EXPECT_EQ(take(), EAGAIN);
 }
 
+// parity: semantics-118
 TEST_F(event_channel, destroying_a_queue_waits_for_acknowledgements) {
   ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
   write();
@@ -249,6 +251,7 @@ TEST_F(event_channel, idle_context_raises_no_asynchronous_event) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
+// parity: semantics-119
 TEST_F(event_channel, cq_overrun_is_reported_once_and_poll_fails) {
   ibv_cq* const small = SOFT(ibv_create_cq)(device_.context, 1, nullptr, nullptr, 0);
   {
@@ -310,6 +313,7 @@ void write_bytes(queue_pair_handle& from, ibv_sge data, std::uint64_t address, s
   EXPECT_EQ(from.send(request), 0);
 }
 
+// parity: semantics-73
 TEST_F(event_channel, sq_draining_is_set_until_sq_drained) {
   set_nonblocking(device_.context->async_fd);
   queue_pair_handle sender(device_);
@@ -345,6 +349,7 @@ TEST_F(event_channel, sq_draining_is_set_until_sq_drained) {
   EXPECT_EQ(draining(), 0);
 }
 
+// parity: semantics-121
 TEST_F(event_channel, asynchronous_event_names_its_queue_pair) {
   set_nonblocking(device_.context->async_fd);
   ibv_cq* const small = SOFT(ibv_create_cq)(device_.context, 1, nullptr, nullptr, 0);
@@ -410,6 +415,7 @@ TEST_F(event_channel, asynchronous_event_names_its_queue_pair) {
   EXPECT_EQ(SOFT(ibv_destroy_cq)(small), 0);
 }
 
+// parity: semantics-125
 TEST_F(event_channel, destroying_a_queue_pair_drops_its_asynchronous_events) {
   set_nonblocking(device_.context->async_fd);
   buffer sink(device_.pd, 8, 2);

@@ -52,6 +52,7 @@ TEST_F(failures, post_in_state_that_forbids_posting_is_refused) {
   EXPECT_EQ(qp.send(message(8)), EINVAL);
 }
 
+// parity: semantics-133
 TEST_F(failures, post_to_full_queue_returns_enomem_and_bad_wr) {
   queue_pair_handle qp(device_, {.cap = {.max_send_wr = 2,
                                          .max_recv_wr = 2,
@@ -70,6 +71,7 @@ TEST_F(failures, post_to_full_queue_returns_enomem_and_bad_wr) {
   EXPECT_EQ(refused, &requests[granted]);
 }
 
+// parity: semantics-134
 TEST_F(failures, malformed_request_is_refused_and_earlier_requests_are_posted) {
   queue_pair_handle qp(device_);
   connect(qp, qp);
@@ -106,6 +108,7 @@ TEST_F(failures, malformed_request_is_refused_and_earlier_requests_are_posted) {
   EXPECT_EQ(refused_with(bad), EINVAL);
 }
 
+// parity: semantics-132
 TEST_F(failures, capabilities_beyond_the_device_are_refused) {
   const auto creating = [&](const ibv_qp_init_attr& wanted) {
     ibv_qp_init_attr attributes = wanted;
@@ -138,6 +141,7 @@ TEST_F(failures, capabilities_beyond_the_device_are_refused) {
   EXPECT_EQ(creating(wanted), EINVAL);
 }
 
+// parity: semantics-135
 TEST_F(failures, queues_in_use_and_impossible_queues_are_refused) {
   {
     queue_pair_handle qp(device_);

@@ -190,6 +190,7 @@ void queue_pairs_of_different_partitions_do_not_communicate() {
         << index;
   }
 }
+// parity: semantics-41
 TEST(infiniband, queue_pairs_of_different_partitions_do_not_communicate) {
   EXPECT_EQ(as_infiniband(&queue_pairs_of_different_partitions_do_not_communicate), 0);
 }

@@ -111,6 +111,7 @@ TEST_F(injected_events, invalid_command_changes_nothing) {
   EXPECT_EQ(port_of(device_.context).state, IBV_PORT_ACTIVE);
 }
 
+// parity: semantics-122
 TEST_F(injected_events, port_event_is_raised_in_every_open_context) {
   const struct {
     const char* command;
@@ -166,6 +167,7 @@ TEST_F(injected_events, closed_context_receives_no_event_and_other_contexts_do) 
   EXPECT_FALSE(readable(other_.context->async_fd));
 }
 
+// parity: semantics-123
 TEST_F(injected_events, port_down_is_reported_and_requests_are_not_answered) {
   queue_pair_handle qp(device_);
   connect(qp, qp, {.timeout = 1, .retry_count = 1});
@@ -345,6 +347,7 @@ int addresses_come_and_go() {
   return 0;
 }
 
+// parity: semantics-124
 TEST(host_addresses, changed_host_addresses_update_the_gid_table_and_raise_gid_change) {
   const int status = in_child(&addresses_come_and_go);
   if (status == 77) GTEST_SKIP() << "this process cannot create a network namespace";

@@ -80,6 +80,7 @@ std::string explanation_of(const ibv_wc& done) {
   return text;
 }
 
+// parity: semantics-87, semantics-88
 TEST(two_process_semantics, list_of_all_operations_completes_in_order) {
   child_process child([](stream& parent) {
     semantic_side own(parent, 2);
@@ -117,6 +118,7 @@ TEST(two_process_semantics, list_of_all_operations_completes_in_order) {
 
 // The child polls the completion of each message and then reads the memory that the write before
 // the message has changed.
+// parity: semantics-85
 TEST(two_process_semantics, data_of_a_write_is_visible_when_a_later_send_arrives) {
   constexpr std::size_t sizes[] = {1, 8, 64, 4095, 4096, 20'000};
   constexpr std::uint64_t rounds = 300;
@@ -153,6 +155,7 @@ TEST(two_process_semantics, data_of_a_write_is_visible_when_a_later_send_arrives
   EXPECT_EQ(child.join(), 0);
 }
 
+// parity: semantics-35
 TEST(two_process_semantics, atomic_behind_a_send_in_rnr_wait_is_executed_once) {
   child_process child([](stream& parent) {
     semantic_side own(parent, 2);
@@ -214,6 +217,7 @@ struct watched_queue {
 
 // The peer sends three messages for each arming. The first raises the event; the others come before
 // the queue is armed again, so that polling after the arming finds them.
+// parity: semantics-113
 TEST(two_process_semantics, arming_raises_one_event_and_polling_after_it_loses_no_message) {
   constexpr int rounds = 50;
   child_process child([](stream& parent) {
@@ -253,6 +257,7 @@ TEST(two_process_semantics, arming_raises_one_event_and_polling_after_it_loses_n
   EXPECT_EQ(child.join(), 0);
 }
 
+// parity: semantics-109
 TEST(two_process_semantics, killed_peer_is_named_with_its_pid_and_the_cause) {
   child_process child([](stream& parent) {
     semantic_side own(parent, 2);
@@ -275,6 +280,7 @@ TEST(two_process_semantics, killed_peer_is_named_with_its_pid_and_the_cause) {
   EXPECT_NE(text.find("(pid " + pid + ") is gone: it exited"), std::string::npos) << text;
 }
 
+// parity: semantics-115
 TEST(event_semantics, solicited_only_arming_reports_a_failed_send) {
   watched_queue here;
   {
@@ -301,6 +307,7 @@ TEST(event_semantics, solicited_only_arming_reports_a_failed_send) {
   here.close();
 }
 
+// parity: semantics-116
 TEST(event_semantics, solicited_flag_counts_for_messages_and_not_for_plain_writes) {
   watched_queue here;
   {

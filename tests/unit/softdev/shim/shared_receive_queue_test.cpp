@@ -83,6 +83,7 @@ class srq : public ::testing::Test {
   buffer memory_{device_.pd, 128, 1};
 };
 
+// parity: ibverbs-261
 TEST_F(srq, create_returns_granted_capacity_and_refuses_invalid_sizes) {
   const auto creating = [&](ibv_srq_init_attr_ex wanted) {
     errno = 0;
@@ -118,6 +119,7 @@ TEST_F(srq, create_returns_granted_capacity_and_refuses_invalid_sizes) {
   EXPECT_EQ(ibv_get_srq_num(srq_.get(), &number), EOPNOTSUPP) << "only XRC queues have a number";
 }
 
+// parity: ibverbs-187, semantics-130
 TEST_F(srq, queue_pair_with_srq_refuses_post_recv) {
   ibv_qp_attr now{};
   ibv_qp_init_attr created{};
@@ -146,6 +148,7 @@ TEST_F(srq, queue_pair_with_srq_refuses_post_recv) {
   }
 }
 
+// parity: semantics-126
 TEST_F(srq, limit_and_size_are_modified_and_limit_raises_an_event) {
   connect(sender_, receiver_);
   EXPECT_EQ(srq_.query().max_wr, 8U);
@@ -173,6 +176,7 @@ TEST_F(srq, limit_and_size_are_modified_and_limit_raises_an_event) {
   SOFT(ibv_ack_async_event)(&event);
 }
 
+// parity: semantics-128
 TEST_F(srq, last_wqe_event_is_raised_and_destroy_waits_for_its_ack) {
   connect(sender_, receiver_);
   for (std::uint64_t id = 10; id < 12; ++id) ASSERT_EQ(srq_.post(id, memory_.slice(64, 8)), 0);

@@ -182,6 +182,7 @@ TEST_P(two_processes, rdma_operations_reach_a_process_that_makes_no_calls) {
 
 // The child adds and the parent compares and swaps, until the parent has often found another value
 // than it expected. Then it sets the top bit, and the child stops.
+// parity: semantics-95
 TEST_P(two_processes, concurrent_atomics_of_both_processes_lose_no_update) {
   constexpr std::uint64_t stop = std::uint64_t{1} << 63U;
   constexpr int enough = 50;

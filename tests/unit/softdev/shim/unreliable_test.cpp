@@ -84,6 +84,7 @@ TEST_F(unreliable, address_handles_are_checked_and_keep_their_domain) {
   EXPECT_EQ(vlan, 0xffff);
 }
 
+// parity: semantics-137
 TEST_F(unreliable, queue_pair_supports_only_operations_of_its_transport) {
   for (const ibv_qp_type type : {IBV_QPT_UC, IBV_QPT_UD}) {
     ibv_qp_init_attr_ex wanted{};
@@ -120,6 +121,7 @@ TEST_F(unreliable, queue_pair_supports_only_operations_of_its_transport) {
 }
 
 // The reply uses the source address of the completion.
+// parity: semantics-45
 TEST_F(unreliable, address_handle_from_completion_answers_the_sender) {
   for (const std::uint8_t gid : {0, 1}) {
     queue_pair_handle asking(device_, ud_classic);
@@ -167,6 +169,7 @@ TEST_F(unreliable, address_handle_from_completion_answers_the_sender) {
   }
 }
 
+// parity: semantics-49, semantics-50
 TEST_F(unreliable, address_handle_of_another_pd_is_refused) {
   queue_pair_handle qp(device_, ud_extended);
   qp.connect(0);
@@ -223,6 +226,7 @@ TEST_F(unreliable, dropped_datagram_is_explained) {
   EXPECT_EQ(qp.to_state(IBV_QPS_RTS), 0);
 }
 
+// parity: semantics-48
 TEST_F(unreliable, wrong_qkeys_are_counted_at_the_port) {
   queue_pair_handle qp(device_, ud_classic);
   qp.connect(0);
@@ -253,6 +257,7 @@ ibv_ah_attr group_address(ibv_context* context, std::uint8_t last) {
   return attr;
 }
 
+// parity: semantics-54
 TEST_F(unreliable, destroying_an_attached_queue_pair_is_refused) {
   ibv_device_attr attributes{};
   ASSERT_EQ(SOFT(ibv_query_device)(device_.context, &attributes), 0);
@@ -315,6 +320,7 @@ int receive_from_group(stream& parent, bool by_event) {
   return 0;
 }
 
+// parity: semantics-52
 TEST(unreliable_processes, multicast_reaches_members_in_other_processes) {
   child_process polling([](stream& parent) { return receive_from_group(parent, false); });
   child_process waiting([](stream& parent) { return receive_from_group(parent, true); });

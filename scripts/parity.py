@@ -182,11 +182,13 @@ class Results:
 
     def run_of(self, device):
         """Returns which run the outcomes of a device come from, or an empty text if that is not known."""
-        if device == "soft0":
+        if device == "soft0":  # stale() reports a run that is missing
             return "this run"
+        if device.startswith("soft0-"):
+            return "this run" if self.reported.get(f"conformance/{device}") == {"passed"} else ""
         name, _, kernel = device.partition("-")
         for run in fnmatch.filter(self.reported, f"vm/conformance_{name}_{kernel}_*"):
-            if run not in PARTIAL_RUNS and self.reported[run] == {"passed"}:
+            if run not in PARTIAL_RUNS and self.reported.get(run) == {"passed"}:
                 return "this run"
         stored = self.stored[device]
         return f"{stored['date']}, commit {stored['commit']}" if stored.get("date") and stored.get("commit") else ""
@@ -223,7 +225,7 @@ class Results:
         if self.reported_outcome("conformance/soft0") != "pass":
             yield f"conformance/soft0 {self.reported_outcome('conformance/soft0')}"
         for name in sorted(self.reported):
-            if name.startswith("vm/conformance_") and "failed" in self.reported[name]:
+            if name.startswith(("vm/conformance_", "conformance/soft0-")) and "failed" in self.reported[name]:
                 yield f"{name} failed"
 
 

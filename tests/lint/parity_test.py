@@ -230,6 +230,17 @@ class Results(Parity):
         self.ran("vm/conformance_rxe0_6.1_1")
         self.assertIn("rxe0-6.1: this run", self.judge("[x] a — `device.opens`").stdout)
 
+    def test_other_kinds_of_the_software_device_count_if_they_ran(self):
+        self.results("soft0-efa", **{"device.opens": "fail"})
+        self.write("tests/conformance/differences.txt", "[rs]*-* | device.opens | fail | device | it cannot\n")
+        self.assertIn("soft0-efa: not run", self.judge("[x] a — `device.opens`").stdout)
+        self.ran("conformance/soft0-efa")
+        done = self.judge("[x] a — `device.opens`")
+        self.assert_clean(done)
+        self.assertIn("soft0-efa: this run", done.stdout)
+        self.ran("conformance/soft0-efa", "<failure/>", "fail")
+        self.assert_finds(self.judge("[x] a — `device.opens`"), "conformance/soft0-efa failed")
+
     def test_partial_run_in_the_machine_confirms_nothing(self):
         self.results("siw0-6.1", date="", commit="")
         self.ran("vm/conformance_siw0_6.1_1")

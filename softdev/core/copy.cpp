@@ -47,26 +47,26 @@ namespace {
 // A load or store of each size; false after a fault.
 #define VERBENA_ACCESS [[gnu::always_inline]] inline __attribute__((VERBENA_UNINSTRUMENTED))
 #if VERBENA_FAULT_TABLE
-#define ACCESS(bits, load_text, store_text, reg)                                         \
-  VERBENA_ACCESS bool load(std::uint##bits##_t& value, const std::byte* from) noexcept { \
-    asm goto("1:\n\t" load_text "\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")        \
-             : "=" reg(value)                                                            \
-             : "r"(from)                                                                 \
-             : "memory"                                                                  \
-             : fault);                                                                   \
-    return true;                                                                         \
-  fault:                                                                                 \
-    return false;                                                                        \
-  }                                                                                      \
-  VERBENA_ACCESS bool store(std::uint##bits##_t value, std::byte* to) noexcept {         \
-    asm goto("1:\n\t" store_text "\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")       \
-             :                                                                           \
-             : reg(value), "r"(to)                                                       \
-             : "memory"                                                                  \
-             : fault);                                                                   \
-    return true;                                                                         \
-  fault:                                                                                 \
-    return false;                                                                        \
+#define ACCESS(bits, load_text, store_text, reg)                                            \
+  VERBENA_ACCESS bool load(std::uint##bits##_t& value, const std::byte* from) noexcept {    \
+    asm volatile goto("1:\n\t" load_text "\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")  \
+                      : "=" reg(value)                                                      \
+                      : "r"(from)                                                           \
+                      : "memory"                                                            \
+                      : fault);                                                             \
+    return true;                                                                            \
+  fault:                                                                                    \
+    return false;                                                                           \
+  }                                                                                         \
+  VERBENA_ACCESS bool store(std::uint##bits##_t value, std::byte* to) noexcept {            \
+    asm volatile goto("1:\n\t" store_text "\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault") \
+                      :                                                                     \
+                      : reg(value), "r"(to)                                                 \
+                      : "memory"                                                            \
+                      : fault);                                                             \
+    return true;                                                                            \
+  fault:                                                                                    \
+    return false;                                                                           \
   }
 #else
 #define ACCESS(bits, load_text, store_text, reg)                                         \
@@ -107,11 +107,11 @@ __attribute__((VERBENA_UNINSTRUMENTED)) void copy_string(std::byte* to, const st
                                                          std::size_t bytes,
                                                          std::size_t& done) noexcept {
   std::size_t words = bytes / 8;
-  asm goto("1:\n\trep movsq\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
-           : "+D"(to), "+S"(from), "+c"(words)
-           :
-           : "memory"
-           : fault);
+  asm volatile goto("1:\n\trep movsq\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
+                    : "+D"(to), "+S"(from), "+c"(words)
+                    :
+                    : "memory"
+                    : fault);
 fault:
   done += (bytes / 8 - words) * 8;
 }
@@ -124,7 +124,7 @@ __attribute__((VERBENA_UNINSTRUMENTED)) copy_fault copy_wide(std::byte* to, cons
   copy_fault result = copy_fault::none;
   std::size_t at = 0;
   for (; bytes - at >= 128; at += 128)
-    asm goto(
+    asm volatile goto(
         "1:\n\t"
         "vmovdqu    (%1), %%ymm0\n\t"
         "vmovdqu  32(%1), %%ymm1\n\t"
@@ -159,7 +159,7 @@ bad_sink:
 #if defined(__x86_64__)
 /// Copies 32 bytes.
 VERBENA_ACCESS copy_fault copy_block(std::byte* to, const std::byte* from) noexcept {
-  asm goto(
+  asm volatile goto(
       "1:\n\t"
       "movdqu   (%1), %%xmm0\n\t"
       "movdqu 16(%1), %%xmm1\n"
@@ -268,11 +268,11 @@ __attribute__((VERBENA_UNINSTRUMENTED)) copy_fault copy_payload(std::byte* to,
 __attribute__((VERBENA_UNINSTRUMENTED)) bool fetch_add_word(std::byte* word, std::uint64_t addend,
                                                             std::uint64_t& original) noexcept {
   std::uint64_t value = addend;
-  asm goto("1:\n\tlock xaddq %0, (%1)\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
-           : "+r"(value)
-           : "r"(word)
-           : "memory", "cc"
-           : fault);
+  asm volatile goto("1:\n\tlock xaddq %0, (%1)\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
+                    : "+r"(value)
+                    : "r"(word)
+                    : "memory", "cc"
+                    : fault);
   original = value;
   return true;
 fault:
@@ -283,11 +283,11 @@ __attribute__((VERBENA_UNINSTRUMENTED)) bool compare_exchange_word(
     std::byte* word, std::uint64_t expected, std::uint64_t desired,
     std::uint64_t& original) noexcept {
   std::uint64_t value = expected;
-  asm goto("1:\n\tlock cmpxchgq %2, (%1)\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
-           : "+a"(value)
-           : "r"(word), "r"(desired)
-           : "memory", "cc"
-           : fault);
+  asm volatile goto("1:\n\tlock cmpxchgq %2, (%1)\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
+                    : "+a"(value)
+                    : "r"(word), "r"(desired)
+                    : "memory", "cc"
+                    : fault);
   original = value;
   return true;
 fault:
@@ -300,11 +300,11 @@ __attribute__((VERBENA_UNINSTRUMENTED)) bool touch_to_read(const std::byte* byte
 }
 
 __attribute__((VERBENA_UNINSTRUMENTED)) bool touch_to_write(std::byte* byte) noexcept {
-  asm goto("1:\n\tlock orb $0, (%0)\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
-           :
-           : "r"(byte)
-           : "memory", "cc"
-           : fault);
+  asm volatile goto("1:\n\tlock orb $0, (%0)\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
+                    :
+                    : "r"(byte)
+                    : "memory", "cc"
+                    : fault);
   return true;
 fault:
   return false;

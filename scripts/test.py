@@ -248,6 +248,17 @@ def floor(run):
     run.ctest("floor", "-L", "floor")
 
 
+def fuzz(run):
+    """Fuzzes each target for 10 s, two at a time."""
+    report = LOGS / f"{run.name}.json"
+    report.unlink(missing_ok=True)
+    run.command(sys.executable, "scripts/fuzz.py", "--seconds", 10, "--jobs", 2, "--json", report)
+    if not report.exists():
+        raise StepFailed("./dev fuzz")
+    for each in json.loads(report.read_text()):
+        (run.outcome.failed if each["failed"] else run.outcome.passed).append(f"fuzz/{each['target']}")
+
+
 @dataclasses.dataclass
 class Stage:
     name: str
@@ -260,18 +271,19 @@ class Stage:
 STAGES = [
     Stage("setup", 55, "install missing packages", setup),
     Stage("lint", 90, "./dev lint, and tests of the lints", lint_bites),
-    Stage("gcc", 330, "g++ 12: all suites on soft0, with the checks of the data path", suites("dev")),
-    Stage("release", 400, "g++ 12: the suites and examples as users build them, optimized and without checks", release),
+    Stage("gcc", 310, "g++ 12: all suites on soft0, with the checks of the data path", suites("dev")),
+    Stage("release", 340, "g++ 12: the suites and examples as users build them, optimized and without checks", release),
     Stage("compile-fail", 40, "code that must not compile, g++ 12 and clang 19",
           labelled("compile_fail", "dev", "asan", needs_build=False)),
     Stage("package", 45, "consumer projects, link tests", labelled("package", "dev")),
     Stage("example", 25, "the examples that the documents quote", labelled("example", "dev")),
     Stage("programs", 120, "third-party programs with preload and drop-in, as root and as an unprivileged user",
           labelled("programs", "dev")),
-    Stage("vm", 200, "rxe and siw of kernels 6.1 and 6.12 in a virtual machine", labelled("^vm$", "dev")),
-    Stage("asan", 350, "clang 19: all suites under ASan and UBSan",
+    Stage("vm", 190, "rxe and siw of kernels 6.1 and 6.12 in a virtual machine", labelled("^vm$", "dev")),
+    Stage("asan", 330, "clang 19: all suites under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
-    Stage("tsan", 135, "clang 19: the suites with the label tsan under TSan", tsan_subset),
+    Stage("tsan", 120, "clang 19: the suites with the label tsan under TSan", tsan_subset),
+    Stage("fuzz", 130, "10 s of each fuzz target: ./dev fuzz", fuzz),
     Stage("parity", 5, "./dev parity: the tests that docs/parity names have passed", parity),
     Stage("clang", 600, "clang 19: all suites without sanitizers",
           suites("dev-clang", "-LE", "lint|campaign|program|vm"), long=True),

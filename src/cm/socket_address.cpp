@@ -72,12 +72,13 @@ socket_address socket_address::any_ipv6(std::uint16_t port) noexcept {
 
 result<socket_address> socket_address::parse(std::string_view numeric, std::uint16_t port) {
   const std::string text(numeric);
+  const bool whole = text.find('\0') == std::string::npos;  // inet_pton(3) would ignore the rest
   socket_address made;
-  if (auto four = ipv4_of(port); ::inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
+  if (auto four = ipv4_of(port); whole && ::inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
     set(made.storage_, four);
     return made;
   }
-  if (auto six = ipv6_of(port); ::inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
+  if (auto six = ipv6_of(port); whole && ::inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
     set(made.storage_, six);
     return made;
   }

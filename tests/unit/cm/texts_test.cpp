@@ -36,6 +36,12 @@ TEST(cm_address, numeric_address_round_trips) {
     EXPECT_FALSE(socket_address::parse(wrong)) << wrong;
 }
 
+TEST(cm_address, numeric_address_with_zero_byte_is_refused) {
+  using namespace std::string_view_literals;
+  EXPECT_FALSE(socket_address::parse("192.0.2.1\0.9"sv, 7471));
+  EXPECT_FALSE(socket_address::parse("::1\0x"sv, 7471));
+}
+
 TEST(cm_address, wildcard_address_is_recognised) {
   EXPECT_TRUE(socket_address::any_ipv4().is_any());
   EXPECT_TRUE(socket_address::any_ipv6(7).is_any());

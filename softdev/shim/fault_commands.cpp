@@ -163,6 +163,9 @@ command read_when(word_reader& words) {
   while (!words.problem() && !words.accept("do"))
     if (!read_selector(words, rule, opcodes))
       words.refuse("do COMMAND, or " + std::string(selectors));
+  constexpr unsigned most_inside = 7;
+  if (!words.problem() && words.peek() == "when" && !words.nest(most_inside))
+    words.refuse("a command without `when`: at most 8 of them are nested");
   command act = words.problem() ? command() : read_command(words);
   return [rule, act](host& home) { return add_triggered_command(home, with_seed(rule), act); };
 }

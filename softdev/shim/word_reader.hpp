@@ -35,6 +35,9 @@ class word_reader {
   /// Marks the next word as invalid.
   void refuse(std::string expected);
 
+  /// Begins a command inside another one. Returns false if more than `most` are inside each other.
+  [[nodiscard]] bool nest(unsigned most) noexcept { return ++nested_ <= most; }
+
   /// Returns whether the next word is `name`, and reads it.
   [[nodiscard]] bool accept(std::string_view name);
   /// If the next word is `name=VALUE`, makes VALUE the next word.
@@ -62,6 +65,7 @@ class word_reader {
   std::size_t end_;
   std::string_view word_;
   std::optional<invalid_word> problem_;
+  unsigned nested_ = 0;
 };
 
 /// A value and its name in commands.

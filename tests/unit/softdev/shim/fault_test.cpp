@@ -478,5 +478,19 @@ TEST(fault_text, error_has_position_and_permitted_values) {
   EXPECT_EQ(check(" port  1 down ;; 5 sm-change\n#"), "");
 }
 
+TEST(fault_text, deeply_nested_commands_are_refused) {
+  const auto nested = [](std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += "when do ";
+    return text + "sm-change";
+  };
+  EXPECT_EQ(check(nested(8).c_str()), "");
+  for (const std::size_t count : {std::size_t{9}, std::size_t{8000}}) {
+    const std::string refused = check(nested(count).c_str());
+    EXPECT_NE(refused.find("line 1, column 65: 'when' is not valid here"), std::string::npos)
+        << refused.substr(0, 200);
+  }
+}
+
 }  // namespace
 }  // namespace verbena::softdev::testing

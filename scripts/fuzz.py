@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
@@ -95,11 +96,13 @@ def run_target(target, most_bytes, seconds):
                f"-max_len={most_bytes}", "-print_final_stats=1", f"-artifact_prefix={CRASHES}/{target}-",
                found, STORED / target]
     result = Result(target)
-    with log.open("w") as output:
+    # Targets that write files write them to memory.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with log.open("w") as output, tempfile.TemporaryDirectory(prefix="verbena-fuzz-", dir=memory) as temporary:
         try:
             done = subprocess.run(list(map(str, command)), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output,
-                                  stderr=subprocess.STDOUT, env={**os.environ, **ENVIRONMENT}, check=False,
-                                  timeout=seconds + STARTUP_S)
+                                  stderr=subprocess.STDOUT, check=False, timeout=seconds + STARTUP_S,
+                                  env={**os.environ, **ENVIRONMENT, "TMPDIR": temporary})
             result.status = done.returncode
         except subprocess.TimeoutExpired:
             result.status = 124

@@ -76,7 +76,7 @@ def groups_by_function(folder: pathlib.Path) -> dict[str, str]:
     """Returns the group of each function of the device, by the source file that defines it."""
     groups: dict[str, str] = {}
     archives = sorted((folder / "softdev").glob("libsoftdev_*.a"))
-    objects = sorted((folder / "softdev").glob("CMakeFiles/verbena-soft.dir/shim/*.o"))
+    objects = sorted((folder / "softdev").glob("CMakeFiles/softdev_shim.dir/shim/*.o"))
     if not archives or not objects:
         raise RuntimeError("profile: the libraries of the device are not where they are expected")
     for place, function in defined_functions(*map(str, [*archives, *objects])):

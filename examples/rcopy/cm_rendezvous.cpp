@@ -9,9 +9,7 @@
 #include <chrono>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "verbena/base/bytes.hpp"
 #include "verbena/base/random.hpp"
 
 namespace rcopy {
@@ -41,31 +39,18 @@ token new_token() {
   return made;
 }
 
-std::vector<std::byte> encode(std::uint16_t port, const token& from) {
-  std::vector<std::byte> out(sizeof port);
-  verbena::store_network_order(out.data(), port);
-  out.insert(out.end(), from.begin(), from.end());
-  return out;
-}
-
 }  // namespace
 
 result<resolved_server> find_server(const conversation& with, deadline until) {
   VERBENA_TRY(const auto message, next_message(with, until));
-  verbena::byte_reader reader(message);
-  const auto port = reader.take<std::uint16_t>();
-  const auto shown = reader.take_bytes(std::tuple_size_v<token>);
-  if (!port || !shown || !reader.rest().empty())
-    return error::protocol("decode", with.peer.peer(), "the peer sent no valid port and token");
+  VERBENA_TRY(const auto told, decode_rendezvous(message));
   // The address of the TCP connection is used. A host name may have other addresses, at which the
   // server does not listen.
   VERBENA_TRY(auto at, verbena::bringup::parse_address(with.peer.peer()));
-  at.port = *port;
+  at.port = told.port;
   auto found = verbena::cm::connector::resolve(at, until);
   if (!found) return cause_of(std::move(found).error(), with);
-  resolved_server made{.peer = *std::move(found), .token = {}};
-  std::ranges::copy(*shown, made.token.begin());
-  return made;
+  return resolved_server{.peer = *std::move(found), .token = told.shown};
 }
 
 result<verbena::cm::connection_request> await_client(const conversation& with, deadline until) {
@@ -79,7 +64,8 @@ result<verbena::cm::connection_request> await_client(const conversation& with, d
   if (!opened) return std::move(opened).error();
   auto listener = *std::move(opened);
   const auto expected = new_token();
-  VERBENA_TRY_VOID(with.peer.send(encode(listener.port(), expected), until));
+  VERBENA_TRY_VOID(
+      with.peer.send(encode(rendezvous{.port = listener.port(), .shown = expected}), until));
   while (!until.expired()) {
     VERBENA_TRY_VOID(wait_for(with, listener.fd(), POLLIN, until));
     auto request = listener.accept(deadline::after(std::chrono::nanoseconds::zero()));

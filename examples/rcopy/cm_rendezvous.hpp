@@ -5,17 +5,12 @@
 // request.
 #pragma once
 
-#include <array>
-#include <cstddef>
-
 #include "examples/rcopy/conversation.hpp"
+#include "examples/rcopy/protocol.hpp"
 #include "verbena/cm/connector.hpp"
 #include "verbena/cm/listener.hpp"
 
 namespace rcopy {
-
-/// The first bytes of the private data of the client's connection request.
-using token = std::array<std::byte, 16>;
 
 /// The resolved server, and the token for the connection request.
 struct resolved_server {

@@ -150,6 +150,23 @@ result<summary> decode_summary(std::span<const std::byte> bytes) {
   return made;
 }
 
+std::vector<std::byte> encode(const rendezvous& what) {
+  std::vector<std::byte> out;
+  append(out, what.port);
+  std::ranges::copy(what.shown, std::back_inserter(out));
+  return out;
+}
+
+result<rendezvous> decode_rendezvous(std::span<const std::byte> bytes) {
+  byte_reader reader(bytes);
+  const auto port = reader.take<std::uint16_t>();
+  const auto shown = reader.take_bytes(std::tuple_size_v<token>);
+  if (!port || !shown || !reader.rest().empty()) return malformed("no valid port and token");
+  rendezvous made{.port = *port};
+  std::ranges::copy(*shown, made.shown.begin());
+  return made;
+}
+
 std::vector<std::byte> encode(const time_shares& what) {
   std::vector<std::byte> out;
   append(out, stored_magic);

@@ -66,14 +66,25 @@ struct summary {
   time_shares time;  ///< of the sender
 };
 
+/// The first bytes of the private data of the client's connection request.
+using token = std::array<std::byte, 16>;
+
+/// Where the server waits for the client in the connection manager.
+struct rendezvous {
+  std::uint16_t port = 0;
+  token shown{};  ///< by the client
+};
+
 [[nodiscard]] std::vector<std::byte> encode(const request& what);
 [[nodiscard]] std::vector<std::byte> encode(const reply& what);
 [[nodiscard]] std::vector<std::byte> encode(const summary& what);
+[[nodiscard]] std::vector<std::byte> encode(const rendezvous& what);
 [[nodiscard]] std::vector<std::byte> encode(const time_shares& what);
 
-/// Error of the four functions: `protocol`, with a text that may be sent to the peer.
+/// Error of the five functions: `protocol`, with a text that may be sent to the peer.
 [[nodiscard]] verbena::result<request> decode_request(std::span<const std::byte> bytes);
 [[nodiscard]] verbena::result<reply> decode_reply(std::span<const std::byte> bytes);
+[[nodiscard]] verbena::result<rendezvous> decode_rendezvous(std::span<const std::byte> bytes);
 [[nodiscard]] verbena::result<summary> decode_summary(std::span<const std::byte> bytes);
 [[nodiscard]] verbena::result<time_shares> decode_stored(std::span<const std::byte> bytes);
 

@@ -87,13 +87,13 @@ class command_runner final : public command_observer {
 };
 
 // The runner of the newest host: a forked child has a host of its own.
-std::atomic<command_runner*> current{nullptr};
+std::atomic<command_runner*> newest_runner{nullptr};
 
 command_runner& runner_of(host& home) {
-  command_runner* known = current.load();
+  command_runner* known = newest_runner.load();
   while (known == nullptr || &known->home() != &home) {
     auto made = std::make_unique<command_runner>(home);
-    if (current.compare_exchange_strong(known, made.get())) return *made.release();
+    if (newest_runner.compare_exchange_strong(known, made.get())) return *made.release();
   }
   return *known;
 }

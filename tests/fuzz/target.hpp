@@ -11,8 +11,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <ios>
 #include <source_location>
 #include <span>
 #include <string>
@@ -25,14 +23,24 @@ namespace verbena::fuzz {
 
 using input = std::span<const std::byte>;
 
+/// Ends the program unless a property holds.
+inline void require(bool holds,
+                    const std::source_location& where = std::source_location::current()) noexcept {
+  if (holds) return;
+  std::fprintf(stderr, "%s:%u: a required property does not hold in %s\n", where.file_name(),
+               static_cast<unsigned>(where.line()), where.function_name());
+  std::abort();
+}
+
 /// Writes inputs made of real messages to a folder. Threads: one thread at a time.
 class seed_folder {
  public:
   explicit seed_folder(std::string path) : path_(std::move(path)) {}
   void add(const char* name, input bytes) {
-    std::ofstream file(path_ + "/" + name, std::ios::binary | std::ios::trunc);
-    file.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
+    std::FILE* const file = std::fopen((path_ + "/" + name).c_str(), "we");
+    const bool written =
+        file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+    require(written && std::fclose(file) == 0);
   }
   void add(const char* name, std::string_view text) { add(name, std::as_bytes(std::span(text))); }
 
@@ -62,15 +70,6 @@ class target {
   void (*seeds_)(seed_folder& into);
   const target* next_;
 };
-
-/// Ends the program unless a property holds.
-inline void require(bool holds,
-                    const std::source_location& where = std::source_location::current()) noexcept {
-  if (holds) return;
-  std::fprintf(stderr, "%s:%u: a required property does not hold in %s\n", where.file_name(),
-               static_cast<unsigned>(where.line()), where.function_name());
-  std::abort();
-}
 
 /// Takes values from the front of an input; zeros behind its end. Threads: one thread at a time.
 class reader {
@@ -102,7 +101,7 @@ class reader {
 class writer {
  public:
   template <class T>
-    requires std::is_trivially_copyable_v<T>
+    requires(std::is_trivially_copyable_v<T> && !std::is_convertible_v<const T&, input>)
   writer& put(const T& value) {
     return put(std::as_bytes(std::span(&value, 1)));
   }

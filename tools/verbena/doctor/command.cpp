@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tools/verbena/doctor/command.hpp"
 
-#include <cstddef>
 #include <iostream>
 #include <iterator>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "tools/verbena/doctor/peer_endpoint.hpp"
 #include "tools/verbena/doctor/report.hpp"
 #include "verbena/verbs/endpoint.hpp"
 
@@ -22,29 +21,6 @@ constexpr int wrong_endpoint = 2;
 int complain(const std::string& text, int status) {
   std::cerr << "verbena doctor: " << text << '\n';
   return status;
-}
-
-std::optional<unsigned> digit(char character) {
-  constexpr std::string_view lower = "0123456789abcdef";
-  constexpr std::string_view upper = "0123456789ABCDEF";
-  auto found = lower.find(character);
-  if (found == std::string_view::npos) found = upper.find(character);
-  if (found == std::string_view::npos) return std::nullopt;
-  return static_cast<unsigned>(found);
-}
-
-result<endpoint> read_endpoint(std::string_view text) {
-  std::vector<std::byte> bytes;
-  for (; text.size() >= 2; text.remove_prefix(2)) {
-    const auto high = digit(text[0]);
-    const auto low = digit(text[1]);
-    if (!high || !low) break;
-    bytes.push_back(static_cast<std::byte>(*high << 4U | *low));
-  }
-  if (!text.empty())
-    return error::invalid_argument("--endpoint", "",
-                                   "the endpoint must be an even number of hexadecimal digits");
-  return endpoint::decode(bytes);
 }
 
 bool is_enough(const std::optional<diagnose::usable_port>& usable, wanted_device required) {
@@ -87,7 +63,7 @@ std::string verdict_of(const doctor_report& report, wanted_device required) {
 int execute(const doctor_options& options) {
   std::optional<endpoint> peer;
   if (!options.endpoint.empty()) {
-    const auto read = read_endpoint(options.endpoint);
+    const auto read = read_peer_endpoint(options.endpoint);
     if (!read)
       return complain("--endpoint: " + std::string(read.error().diagnosis()), wrong_endpoint);
     peer = *read;

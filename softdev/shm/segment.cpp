@@ -64,6 +64,30 @@ void copy_region(const region_entry& entry, region_record& out) noexcept {
   out.generation = get(entry.generation);
 }
 
+/// Finds the region of a key in a segment that may change meanwhile, or be hostile.
+lookup find_in(const mapping& segment, std::uint32_t key, region_record& out) noexcept {
+  if (key == 0) return lookup::absent;
+  const std::uint32_t first = place_of(key);
+  for (std::uint32_t step = 0; step < region_window; ++step) {
+    const std::size_t index = (first + step) % region_places;
+    const std::uint32_t number =
+        segment.at<shared_u32>(region_places_offset + index * sizeof(shared_u32))
+            ->load(std::memory_order_acquire) -
+        1;
+    if (number >= region_entries) continue;  // also: the place names none
+    const auto& entry =
+        *segment.at<region_entry>(regions_offset + std::size_t{number} * sizeof(region_entry));
+    if (entry.key.load(std::memory_order_seq_cst) != key) continue;
+    const std::uint32_t sequence = snapshot(entry.sequence, [&] { copy_region(entry, out); });
+    if (!is_whole(sequence)) return lookup::busy;
+    if (out.key != key) continue;
+    out.found_at = &entry;
+    out.sequence = sequence;
+    return lookup::found;
+  }
+  return lookup::absent;
+}
+
 /// A GID as the two words that stand for it.
 using group_words = std::array<std::uint64_t, 2>;
 group_words words_of(const gid_bytes& group) noexcept { return std::bit_cast<group_words>(group); }
@@ -135,6 +159,11 @@ bool public_segment::publish_region(const region_record& region) {
     return true;
   }
   return false;
+}
+
+bool public_segment::is_shareable(std::uint32_t key) const noexcept {
+  region_record region;
+  return find_in(map_, key, region) == lookup::found && region.arena != 0;
 }
 
 bool public_segment::withdraw_region(std::uint32_t key) {
@@ -289,26 +318,7 @@ void public_segment::arm(std::uint32_t line, arm_state state) noexcept {
 }
 
 lookup peer_segment::find_region(std::uint32_t key, region_record& out) const noexcept {
-  if (key == 0) return lookup::absent;
-  const std::uint32_t first = place_of(key);
-  for (std::uint32_t step = 0; step < region_window; ++step) {
-    const std::size_t index = (first + step) % region_places;
-    const std::uint32_t number =
-        map_.at<shared_u32>(region_places_offset + index * sizeof(shared_u32))
-            ->load(std::memory_order_acquire) -
-        1;
-    if (number >= region_entries) continue;  // also: the place names none
-    const auto& entry =
-        *map_.at<region_entry>(regions_offset + std::size_t{number} * sizeof(region_entry));
-    if (entry.key.load(std::memory_order_seq_cst) != key) continue;
-    const std::uint32_t sequence = snapshot(entry.sequence, [&] { copy_region(entry, out); });
-    if (!is_whole(sequence)) return lookup::busy;
-    if (out.key != key) continue;
-    out.found_at = &entry;
-    out.sequence = sequence;
-    return lookup::found;
-  }
-  return lookup::absent;
+  return find_in(map_, key, out);
 }
 
 bool peer_segment::is_current(const region_record& region) noexcept {

@@ -54,6 +54,8 @@ class public_segment {
   /// Makes it invisible: when this returns, no reader finds the key any more (readers that found it
   /// before are waited for by link::fence). False when it was not published.
   bool withdraw_region(std::uint32_t key);
+  /// Whether the region of a key is published and lies in shareable memory. Takes no lock.
+  [[nodiscard]] bool is_shareable(std::uint32_t key) const noexcept;
   /// Makes all regions of shareable memory in [address, address+length) unreadable (peers find
   /// `busy`) until rebind_regions, for the time in which their pages move.
   void freeze_regions(std::uint64_t address, std::uint64_t length);

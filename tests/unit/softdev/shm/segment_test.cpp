@@ -68,6 +68,20 @@ TEST(segment, region_is_found_until_it_is_withdrawn) {
   EXPECT_EQ(s.seen.find_region(0, out), lookup::absent);
 }
 
+TEST(segment, published_region_in_an_arena_is_shareable) {
+  segments s;
+  region_record ordinary = region(78);
+  ordinary.arena = 0;
+  ASSERT_TRUE(s.own->publish_region(region(77)));
+  ASSERT_TRUE(s.own->publish_region(ordinary));
+  EXPECT_TRUE(s.own->is_shareable(77));
+  EXPECT_FALSE(s.own->is_shareable(78));
+  EXPECT_FALSE(s.own->is_shareable(79));
+  EXPECT_FALSE(s.own->is_shareable(0));
+  ASSERT_TRUE(s.own->withdraw_region(77));
+  EXPECT_FALSE(s.own->is_shareable(77));
+}
+
 TEST(segment, republished_key_is_a_new_registration) {
   segments s;
   region_record first;

@@ -79,6 +79,32 @@ bool take_address(const request_header& header, std::span<const std::byte>& byte
   return bytes.size() == (is_read_or_atomic(out.opcode) ? 0 : out.length);
 }
 
+/// Takes what precedes the payload of a request. In line, for the short requests.
+[[gnu::always_inline]] inline bool take_headers(std::span<const std::byte>& bytes,
+                                                message& out) noexcept {
+  const auto header = take<request_header>(bytes);
+  if (!header || !makes_sense(*header)) return false;
+  out.opcode = static_cast<opcode>(header->opcode);
+  out.solicited = (header->kind & solicited_bit) != 0;
+  out.attempt = header->attempt;
+  out.partition = header->partition;
+  out.destination_lid = header->destination_lid;
+  out.source_qpn = header->source_qpn;
+  out.destination_qpn = header->destination_qpn;
+  out.psn = header->psn;
+  out.immediate = header->immediate;
+  out.length = header->length;
+  out.transport = static_cast<transport>(transport_of(*header));
+  if (!take_address(*header, bytes, out)) return false;
+  if (is_atomic(out.opcode)) {
+    const auto values = take<operands>(bytes);
+    if (!values || out.length != 8) return false;
+    out.compare_or_add = values->compare_or_add;
+    out.swap = values->swap;
+  }
+  return true;
+}
+
 }  // namespace
 
 const std::byte* put_payload(std::span<std::byte> room, std::span<const segment> pieces,
@@ -114,28 +140,41 @@ void put_request_part(std::span<std::byte>& room, const message& what,
 }
 
 bool take_request(std::span<const std::byte>& bytes, message& out) noexcept {
-  const auto header = take<request_header>(bytes);
-  if (!header || !makes_sense(*header)) return false;
-  out.opcode = static_cast<opcode>(header->opcode);
-  out.solicited = (header->kind & solicited_bit) != 0;
-  out.attempt = header->attempt;
-  out.partition = header->partition;
-  out.destination_lid = header->destination_lid;
-  out.source_qpn = header->source_qpn;
-  out.destination_qpn = header->destination_qpn;
-  out.psn = header->psn;
-  out.immediate = header->immediate;
-  out.length = header->length;
-  out.transport = static_cast<transport>(transport_of(*header));
-  if (!take_address(*header, bytes, out)) return false;
-  if (is_atomic(out.opcode)) {
-    const auto values = take<operands>(bytes);
-    if (!values || out.length != 8) return false;
-    out.compare_or_add = values->compare_or_add;
-    out.swap = values->swap;
-  }
+  if (!take_headers(bytes, out)) return false;
   const std::size_t most = is_read_or_atomic(out.opcode) ? 0 : out.length;
   return bytes.size() <= most && (!bytes.empty() || most == 0);
+}
+
+std::uint32_t reference_bytes(transport kind, opcode op, std::size_t elements) noexcept {
+  return static_cast<std::uint32_t>(request_bytes(kind, op) + sizeof(reference_header) +
+                                    elements * sizeof(sge));
+}
+
+void put_reference(std::span<std::byte>& room, const message& what, std::uint64_t generation,
+                   std::size_t elements) noexcept {
+  put_request(room, what);
+  put(room, reference_header{generation, static_cast<std::uint32_t>(elements), 0});
+}
+
+bool take_reference(std::span<const std::byte> bytes, message& out,
+                    payload_reference& payload) noexcept {
+  if (!take_headers(bytes, out)) return false;
+  const transport_rules& rules = rules_of(out.transport);
+  if (!rules.acknowledged || rules.carried != carriage::stream || is_read_or_atomic(out.opcode))
+    return false;
+  const auto header = take<reference_header>(bytes);
+  if (!header || header->elements > payload.elements.size() ||
+      bytes.size() != header->elements * sizeof(sge))
+    return false;
+  payload.generation = header->generation;
+  payload.count = header->elements;
+  std::memcpy(payload.elements.data(), bytes.data(), bytes.size());
+  std::uint64_t total = 0;
+  for (const sge& element : payload.list()) {
+    if (element.length == 0) return false;
+    total += element.length;
+  }
+  return total == out.length && total > 0;
 }
 
 std::uint32_t answer_bytes(const response& what) noexcept {

@@ -4,6 +4,7 @@
 // are.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +21,8 @@ enum type : std::uint16_t {
   fragment = 2,  ///< fragment_header, then more payload of the request before
   answer = 3,    ///< answer_header, then maybe failure_numbers
   data = 4,      ///< fragment_header, then bytes of a read's answer
+  /// request_header, reference_header, then elements: the payload stays in the requester's memory
+  reference = 5,
 };
 
 /// A request; the two operands follow it only for atomics. 40 bytes, so that a small message is one
@@ -61,6 +64,14 @@ struct fragment_header {
   std::uint64_t offset;
 };
 static_assert(sizeof(fragment_header) == 24);
+
+/// Follows a request whose payload the responder copies from the requester's memory.
+struct reference_header {
+  std::uint64_t generation;  ///< valid while the queue pair publishes the same number
+  std::uint32_t elements;    ///< as many follow, each an `sge`
+  std::uint32_t reserved;
+};
+static_assert(sizeof(reference_header) == 16);
 
 /// What became of a request.
 struct answer_header {
@@ -131,6 +142,26 @@ void put_request_part(std::span<std::byte>& room, const message& what,
 /// Decodes a request into `out`, which is a new message. False when the bytes are no request that a
 /// correct process sends.
 [[nodiscard]] bool take_request(std::span<const std::byte>& bytes, message& out) noexcept;
+
+/// The place of a payload in registered memory of the requester.
+struct payload_reference {
+  std::uint64_t generation = 0;
+  std::uint32_t count = 0;
+  std::array<sge, limits::max_sges> elements;
+
+  [[nodiscard]] std::span<const sge> list() const noexcept { return {elements.data(), count}; }
+};
+/// The bytes that a request by reference takes.
+[[nodiscard]] std::uint32_t reference_bytes(transport kind, opcode op,
+                                            std::size_t elements) noexcept;
+/// The elements follow.
+void put_reference(std::span<std::byte>& room, const message& what, std::uint64_t generation,
+                   std::size_t elements) noexcept;
+/// Decodes a request by reference into `out` and `payload`, which are new. False when the bytes are
+/// no such request that a correct process sends. The elements are copied once; where they point is
+/// not checked.
+[[nodiscard]] bool take_reference(std::span<const std::byte> bytes, message& out,
+                                  payload_reference& payload) noexcept;
 
 [[nodiscard]] std::uint32_t answer_bytes(const response& what) noexcept;
 void put_answer(std::span<std::byte>& room, const fragment_header& to,

@@ -122,6 +122,70 @@ TEST(ring_records, request_with_flipped_bits_is_decoded_or_refused) {
   }
 }
 
+TEST(ring_records, references_round_trip_and_invalid_ones_are_refused) {
+  std::mt19937_64 random(20261125);
+  for (int i = 0; i < 200; ++i) {
+    message what;
+    what.opcode = std::array{opcode::send, opcode::send_with_imm, opcode::rdma_write,
+                             opcode::rdma_write_with_imm}[random() % 4];
+    what.psn = any32(random);
+    std::vector<sge> elements(1 + random() % limits::max_sges);
+    for (sge& each : elements) {
+      each = {random(), 1 + any32(random) % 10'000, any32(random)};
+      what.length += each.length;
+    }
+    const auto encode = [&] {
+      bytes out(reference_bytes(what.transport, what.opcode, elements.size()));
+      std::span room(out);
+      put_reference(room, what, 99, elements.size());
+      for (const sge& each : elements) put(room, each);
+      EXPECT_TRUE(room.empty());
+      return out;
+    };
+    const bytes all = encode();
+    message taken;
+    payload_reference payload;
+    ASSERT_TRUE(take_reference(all, taken, payload));
+    EXPECT_EQ(encoded(taken), encoded(what));
+    EXPECT_EQ(payload.generation, 99U);
+    ASSERT_EQ(payload.count, elements.size());
+    for (std::size_t at = 0; at < elements.size(); ++at) {
+      EXPECT_EQ(payload.elements[at].address, elements[at].address);
+      EXPECT_EQ(payload.elements[at].length, elements[at].length);
+      EXPECT_EQ(payload.elements[at].lkey, elements[at].lkey);
+    }
+    const auto is_refused = [](const bytes& from) {
+      message out;
+      payload_reference ignored;
+      return !take_reference(from, out, ignored);
+    };
+    for (std::size_t size = 0; size < all.size(); ++size)
+      EXPECT_TRUE(is_refused({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(size)}));
+    ++what.length;
+    EXPECT_TRUE(is_refused(encode())) << "the elements are shorter";
+    what.length -= 2;
+    EXPECT_TRUE(is_refused(encode())) << "the elements are longer";
+    ++what.length;
+    for (const transport kind : {transport::uc, transport::ud, transport::srd}) {
+      what.transport = kind;
+      EXPECT_TRUE(is_refused(encode()));
+    }
+    what.transport = transport::rc;
+    what.length -= elements[0].length;
+    elements[0].length = 0;
+    EXPECT_TRUE(is_refused(encode())) << "an element is empty";
+    elements.resize(limits::max_sges + 1, {1, 1, 1});
+    what.length = 0;
+    for (const sge& each : elements) what.length += each.length;
+    EXPECT_TRUE(is_refused(encode())) << "too many elements";
+    what.opcode = opcode::rdma_read;
+    EXPECT_TRUE(is_refused(encode()));
+    elements.clear();
+    what = {};
+    EXPECT_TRUE(is_refused(encode())) << "no payload";
+  }
+}
+
 TEST(ring_records, answers_round_trip_and_flipped_bits_are_decoded_or_refused) {
   std::mt19937_64 random(20261123);
   std::size_t refused = 0;

@@ -57,6 +57,7 @@ enum class verdict : std::uint8_t {
   blocked,             ///< no room now; the path runs the queue pair when there is (remote paths)
   receiver_not_ready,  ///< no receive request; try again after the RNR timer
   no_answer,           ///< nobody there that answers; try again after the timeout
+  unread,              ///< the responder cannot read the payload; try again at once (remote paths)
   peer_gone,           ///< never again
   invalid_request,     ///< refused: the request itself
   access_error,        ///< refused: key, range or rights

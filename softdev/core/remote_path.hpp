@@ -32,6 +32,11 @@ class remote_path {
   /// block or allocate.
   virtual void end_run(queue_pair& /*sender*/) noexcept {}
 
+  /// Called before requests of `sender` end that no responder has answered: their memory belongs to
+  /// the program again. What a responder reads of it from now on must not reach a program. The send
+  /// lock of `sender` is held. Does not block or allocate.
+  virtual void disown_payloads(queue_pair& /*sender*/) noexcept {}
+
   /// Allocates what `changed` needs if the queue pair gets the attributes `next`. Both locks are
   /// held. Throws std::bad_alloc; then nothing has changed.
   virtual void prepare(queue_pair& /*which*/, const queue_pair_attributes& /*next*/) {}

@@ -121,6 +121,12 @@ bool requester::prepare_behind(std::uint32_t behind, outgoing_request& out) noex
   return prepare(index, out).status == completion_status::success;
 }
 
+std::span<const sge> requester::elements_of_next() noexcept {
+  send_entry& entry = window_.next();
+  if (entry.request.flags.contains(send_flag::inline_data)) return {};
+  return send_queue::sges_of(entry);
+}
+
 requester::start_decision requester::inspect(send_entry& entry) noexcept {
   const auto [becomes, rule] = faults_.inspect();
   if (becomes == send_faults::next::has_fault) return apply(entry, *rule);
@@ -167,6 +173,7 @@ void requester::retire() noexcept {
       complete(index, index + 1);
       continue;
     }
+    disown_payloads();
     window_.complete_failed(index, index + 1, entry.status, self_.diagnosis().send_failure);
     self_.fail_sends();
     return;
@@ -178,7 +185,13 @@ void requester::wait_until(time_ns when) noexcept {
   self_.home().schedule(self_, when);
 }
 
+/// The program may reuse the memory of requests that no responder has answered.
+void requester::disown_payloads() noexcept {
+  if (remote_path* const path = self_.home().remote()) path->disown_payloads(self_);
+}
+
 void requester::clear() noexcept {
+  disown_payloads();
   window_.clear();
   faults_.forget();
   ++attempt_;
@@ -193,6 +206,7 @@ void requester::recover() noexcept {
 }
 
 void requester::flush() noexcept {
+  disown_payloads();
   window_.flush(self_.flush_reason());
   faults_.forget();
   ++attempt_;

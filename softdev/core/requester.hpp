@@ -50,6 +50,10 @@ class requester {
     return takes_followers_ && !faults_.present() && prepare_behind(behind, out);
   }
 
+  /// For a path: the scatter/gather elements of the request that it was given; none if the request
+  /// has inline data.
+  [[nodiscard]] std::span<const sge> elements_of_next() noexcept;
+
   /// Takes the answer to a request. Returns false if it fits no request in flight. The caller calls
   /// `run` afterwards.
   virtual bool answer(const request_id& which, const response& what) noexcept;
@@ -151,6 +155,7 @@ class requester {
   [[nodiscard]] bool prepare_behind(std::uint32_t behind, outgoing_request& out) noexcept;
   [[nodiscard]] start_decision inspect(send_entry& entry) noexcept;
   void report_drained() noexcept;
+  void disown_payloads() noexcept;
 
   queue_pair& self_;
   remote_path* used_path_ = nullptr;  ///< since the last run ended

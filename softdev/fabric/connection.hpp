@@ -56,7 +56,8 @@ struct connection {
     bool tried = false;
     std::uint32_t psn = 0;
   } search;
-  bool overdue = false;  ///< a request found `to` overdue: it is tried again when `to` is paired
+  bool pull_waits = false;  ///< under the receive lock: a payload was copied in part
+  bool overdue = false;     ///< a request found `to` overdue: it is tried again when `to` is paired
   std::vector<std::shared_ptr<peer>> peers;  ///< of requests in parts, instead of `to`
 
   /// A datagram to a multicast group that not every member's ring had room for.
@@ -66,6 +67,15 @@ struct connection {
     /// The processes that have it; of datagram queue pairs only.
     std::unique_ptr<std::bitset<slot_count>> told;
   } group;
+
+  /// Requests whose payload the peer copies from our memory.
+  struct {
+    std::uint64_t generation = 0;  ///< as it is published; no other queue pair had it
+    std::uint32_t pause = 0;       ///< requests that go through the ring instead
+    std::uint32_t last_pause = 0;
+    std::uint32_t sent = 0;  ///< since the last refusal; not counted to the end
+    bool used = false;       ///< one was sent in this generation
+  } references;
 
   /// Forgets what was under way.
   void interrupt() noexcept { sent.partly = read.waits = answer.waits = false; }

@@ -13,7 +13,7 @@ namespace verbena::softdev {
 
 fabric_endpoint_counters fabric_endpoint::counters() const noexcept {
   return {state_.direct.mapped(), state_.direct.copied(), state_.by_ring.sum(),
-          state_.dropped.sum() + state_.successes.lost()};
+          ring_.references().sent(), state_.dropped.sum() + state_.successes.lost()};
 }
 
 response fabric_endpoint::submit(queue_pair& sender, const message& what,
@@ -65,6 +65,10 @@ void fabric_endpoint::end_run(queue_pair& sender) noexcept {
   if (connection* by = state_.connection_of(sender)) ring_sender::announce(*by);
 }
 
+void fabric_endpoint::disown_payloads(queue_pair& sender) noexcept {
+  if (connection* by = state_.connection_of(sender)) ring_.references().disown(sender, *by);
+}
+
 /// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
 void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
                                 const message& what) noexcept {
@@ -113,6 +117,7 @@ void fabric_endpoint::prepare(queue_pair& which, const queue_pair_attributes& ne
     auto to = state_.neighbours.connect(slot);
     connection& made = make_connection(which);
     made.to = std::move(to);
+    ring_.references().begin(which, made);
     note_needed_memory(which, made, next.destination_qpn);
     state_.home.ring(which);  // wakes the thread that services the link
   }
@@ -145,8 +150,11 @@ bool fabric_endpoint::progress() noexcept {
     state_.set_restless();
     return false;
   }
-  if (state_.restless.load(std::memory_order_relaxed))
+  if (state_.restless.load(std::memory_order_relaxed)) {
     state_.restless.store(false, std::memory_order_relaxed);
+    state_.unfinished.store(false, std::memory_order_relaxed);
+    receiver_.begin_batch();
+  }
   constexpr std::size_t budget = 256;
   std::size_t received = 0;
   {
@@ -154,11 +162,12 @@ bool fabric_endpoint::progress() noexcept {
     received = state_.neighbours.receive(lock, receiver_, budget);
   }
   state_.successes.flush();
+  if (received > 0) receiver_.begin_batch();
   if (received == budget) state_.set_restless();
   receiver_.run_answers();
   if (!state_.waiting.empty() || !state_.blocked.empty()) run_blocked(lock);
   if (state_.some_lost.load(std::memory_order_relaxed)) tell_lost();
-  return received > 0;
+  return received > 0 || (restless() && unfinished());
 }
 
 void fabric_endpoint::run_blocked(const link::receive_lock& held) noexcept {

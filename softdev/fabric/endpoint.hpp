@@ -6,6 +6,7 @@
 // responder has executed every earlier request of the queue pair. Anything that is refused or not
 // reachable so, and every send, goes through the ring to the responder, which alone refuses. Where
 // nobody answers (UC), what was handled of the ring tells that earlier requests were executed.
+// Long payloads in shareable memory do not enter the ring: the responder copies them.
 //
 // Of a ring, requests and the data of reads use one half at most; the other half is left to
 // answers. An answer is no longer than its request, so the two rings between two processes are
@@ -28,10 +29,11 @@ namespace verbena::softdev {
 /// Numbers for diagnosis and for tests that want to know which route was taken. Snapshot;
 /// approximate if several threads post.
 struct fabric_endpoint_counters {
-  std::uint64_t mapped = 0;   ///< executed on mapped memory
-  std::uint64_t copied = 0;   ///< executed by process_vm_*
-  std::uint64_t by_ring = 0;  ///< requests sent to the responder
-  std::uint64_t dropped = 0;  ///< records that fit nothing here
+  std::uint64_t mapped = 0;        ///< executed on mapped memory
+  std::uint64_t copied = 0;        ///< executed by process_vm_*
+  std::uint64_t by_ring = 0;       ///< requests sent to the responder
+  std::uint64_t by_reference = 0;  ///< of these, with the payload left in place
+  std::uint64_t dropped = 0;       ///< records that fit nothing here
 };
 
 /// Threads: thread-safe. `progress` and `after_service` may be called by any thread; one at a time
@@ -56,11 +58,17 @@ class fabric_endpoint final : public remote_path {
     return state_.restless.load(std::memory_order_acquire);
   }
 
+  /// True when `progress` ended a batch although it could go on at once.
+  [[nodiscard]] bool unfinished() const noexcept {
+    return state_.unfinished.load(std::memory_order_acquire);
+  }
+
   [[nodiscard]] fabric_endpoint_counters counters() const noexcept;
 
   response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                   bool earlier_done) noexcept override;
   void end_run(queue_pair& sender) noexcept override;
+  void disown_payloads(queue_pair& sender) noexcept override;
   void prepare(queue_pair& which, const queue_pair_attributes& next) override;
   void changed(queue_pair& which, bool gone) noexcept override;
   void fence() noexcept override;

@@ -34,7 +34,8 @@ struct endpoint_state {
   active_set lost;                ///< own queue pairs that may have lost their process
   /// A record was kept because a lock was taken, or a thread was inside already.
   std::atomic<bool> restless{false};
-  std::atomic<bool> some_lost{false};  ///< a pairing ended
+  std::atomic<bool> unfinished{false};  ///< restless, and to go on at once
+  std::atomic<bool> some_lost{false};   ///< a pairing ended
   direct_access direct;
   acknowledgements successes;
   spread_counter by_ring;
@@ -65,6 +66,10 @@ struct endpoint_state {
   }
   void set_restless() noexcept { restless.store(true, std::memory_order_release); }
   void set_some_lost() noexcept { some_lost.store(true, std::memory_order_release); }
+  void set_unfinished() noexcept {
+    unfinished.store(true, std::memory_order_relaxed);
+    set_restless();
+  }
   void note_by_ring() noexcept { by_ring.add(); }
   void note_dropped() noexcept { dropped.add(); }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Two note words extend the record of the segment. The low half of the first one is the packet
+// Three note words extend the record of the segment. The low half of the first one is the packet
 // sequence number that the queue pair expects first and its transport; the high half is
 // max_dest_rd_atomic, or the Q_Key if that is not negotiated. The second one is P_Key, LID and
-// state of the port.
+// state of the port. The third one is the generation of references.
 #include "softdev/fabric/published_views.hpp"
 
 #include "softdev/core/transport/rules.hpp"
@@ -57,6 +57,15 @@ bool read_queue_pair(const peer_segment& at, const queue_pair& sender, const mes
   out.access = access_flags::from_mask(record.access);
   out.has_read_resources = !rules_of(kind).negotiates_reads || more != 0;
   return true;
+}
+
+void publish_generation(public_segment& own, const queue_pair& which,
+                        std::uint64_t generation) noexcept {
+  own.line(which.number()).notes[2].store(generation, std::memory_order_seq_cst);
+}
+
+std::uint64_t generation_of(const peer_segment& at, std::uint32_t qpn) noexcept {
+  return at.line(qpn).notes[2].load(std::memory_order_seq_cst);
 }
 
 region_view view_of(const region_record& region) noexcept {

@@ -23,6 +23,12 @@ void publish_queue_pair(public_segment& own, const queue_pair& which,
 [[nodiscard]] bool read_queue_pair(const peer_segment& at, const queue_pair& sender,
                                    const message& next, responder_view& out) noexcept;
 
+/// Publishes which references to memory of `which` are valid: those with this generation.
+void publish_generation(public_segment& own, const queue_pair& which,
+                        std::uint64_t generation) noexcept;
+/// Returns what the queue pair `qpn` publishes; 0 if none is valid.
+[[nodiscard]] std::uint64_t generation_of(const peer_segment& at, std::uint32_t qpn) noexcept;
+
 /// Returns the view of a region that was found in a public segment.
 [[nodiscard]] region_view view_of(const region_record& region) noexcept;
 

@@ -10,6 +10,7 @@
 #include "softdev/core/transport/rules.hpp"
 #include "softdev/fabric/group.hpp"
 #include "softdev/fabric/records.hpp"
+#include "softdev/fabric/send_reference.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -59,6 +60,8 @@ handled record_receiver::operator()(peer& from, const ring_record& record) noexc
       return receive_answer(from, record.payload);
     case type::data:
       return receive_data(from, record.payload);
+    case type::reference:
+      return pulls_.receive(from, record.payload);
     default:
       return handled::broken;
   }
@@ -176,7 +179,10 @@ handled record_receiver::receive_answer(peer& from, std::span<const std::byte> b
   if (!lock) return keep();
   connection* by = state_.connection_of(*asked);
   if (by == nullptr || (by->to != nullptr && by->to.get() != &from)) return drop();
+  const bool unread = taken->what.outcome == verdict::unread;
+  if (unread && by->references.sent == 0) return drop();
   if (!asked->sender().answer(request_of(taken->to), taken->what)) return drop();
+  if (unread) reference_sender::note_refusal(*by);
   // After a failure, later requests in flight also end, or are sent again.
   if (taken->what.outcome != verdict::done) by->sent.partly = by->read.waits = false;
   if (by->read.waits && by->read.psn == taken->to.psn) by->read.waits = false;

@@ -10,6 +10,7 @@
 #include "softdev/core/queue_pair_block.hpp"
 #include "softdev/fabric/answer_reads.hpp"
 #include "softdev/fabric/endpoint_state.hpp"
+#include "softdev/fabric/pull_payload.hpp"
 #include "softdev/fabric/receive_parts.hpp"
 
 namespace verbena::softdev {
@@ -18,14 +19,16 @@ namespace verbena::softdev {
 class record_receiver {
  public:
   explicit record_receiver(endpoint_state& state) noexcept
-      : state_(state), reads_(state), parts_(state) {}
+      : state_(state), reads_(state), parts_(state), pulls_(state) {}
+
+  void begin_batch() noexcept { pulls_.begin_batch(); }
 
   handled operator()(peer& from, const ring_record& record) noexcept;
   /// True if the last records were for different queue pairs.
   [[nodiscard]] bool wants_hints() const noexcept { return mixed_; }
   /// Begins to load what a record that comes soon needs. Its first word is a queue pair number.
   void expect(const ring_consumer::hint& next) const noexcept {
-    if (next.type == records::request)
+    if (next.type == records::request || next.type == records::reference)
       queue_pair_block::prefetch_receives(state_.home.expected(next.word));
     else if (next.type == records::answer)
       queue_pair_block::prefetch_sends(state_.home.expected(next.word));
@@ -50,6 +53,7 @@ class record_receiver {
   bool mixed_ = false;      ///< that of the record before differed
   read_answerer reads_;
   part_receiver parts_;
+  payload_puller pulls_;
 };
 
 }  // namespace verbena::softdev

@@ -26,11 +26,15 @@ void ring_sender::send(queue_pair& sender, connection& by, const message& what,
   }
   if (by.unannounced.qpn != what.destination_qpn) announce(by);
   const std::byte* bad = nullptr;
-  pushed all = push_parts(by, what, local, bad);
+  const bool by_reference = !by.sent.partly && references_.takes(sender, by, what);
+  const auto push = [&] {
+    return by_reference ? references_.push(sender, by, what) : push_parts(by, what, local, bad);
+  };
+  pushed all = push();
   if (all == pushed::no_room) {
     // Room that came back before it was known that we wait is found by trying once more.
     state_.wait_for_room(sender, *by.to);
-    all = push_parts(by, what, local, bad);
+    all = push();
     if (all == pushed::no_room) {
       out.outcome = by.sent.partly ? verdict::partial : verdict::blocked;
       return;

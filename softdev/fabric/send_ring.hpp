@@ -6,13 +6,14 @@
 #include <span>
 
 #include "softdev/fabric/endpoint_state.hpp"
+#include "softdev/fabric/send_reference.hpp"
 
 namespace verbena::softdev {
 
 /// Threads: one thread at a time: with the send lock of the sender held.
 class ring_sender {
  public:
-  explicit ring_sender(endpoint_state& state) noexcept : state_(state) {}
+  explicit ring_sender(endpoint_state& state) noexcept : state_(state), references_(state) {}
 
   /// True if the request was begun before and waits for room.
   [[nodiscard]] static bool has_begun(const connection& by, const message& what) noexcept {
@@ -23,12 +24,15 @@ class ring_sender {
             response& out) noexcept;
   /// Announces the short requests that `send` only committed, which a receiver that polls has seen.
   static void announce(connection& by) noexcept;
+  [[nodiscard]] reference_sender& references() noexcept { return references_; }
+  [[nodiscard]] const reference_sender& references() const noexcept { return references_; }
 
  private:
   [[nodiscard]] pushed push_parts(connection& by, const message& what,
                                   std::span<const segment> local, const std::byte*& bad) noexcept;
 
   endpoint_state& state_;
+  reference_sender references_;
 };
 
 /// Wakes who waits for the completion channel of the queue pair `receiver`, once per arming. What

@@ -128,7 +128,9 @@ void host::run() noexcept {
 }
 
 time_ns host::next_deadline() const noexcept {
-  const time_ns soon = path_.restless() ? monotonic_now() + restless_ns : never;
+  const time_ns soon = path_.unfinished() ? 0
+                       : path_.restless() ? monotonic_now() + restless_ns
+                                          : never;
   const auto next_look = link_->sleeper().next_look();
   const time_ns look_at = next_look ? to_time_ns(*next_look) : never;
   return std::min({engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon,

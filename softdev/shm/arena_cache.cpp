@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <new>
 #include <utility>
 
 namespace verbena::softdev {
@@ -66,8 +67,9 @@ bool arena_cache::mark_asked(std::uint64_t arena) {
   for (std::size_t step = 0; step < window; ++step) {
     std::atomic<node*>& place = table_[(first + step) % capacity];
     if (place.load(std::memory_order_relaxed) != nullptr) continue;
-    place.store(new node(arena), std::memory_order_release);
-    return true;
+    node* const asked = new (std::nothrow) node(arena);
+    place.store(asked, std::memory_order_release);
+    return asked != nullptr;
   }
   return false;
 }

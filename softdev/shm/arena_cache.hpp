@@ -50,7 +50,8 @@ class arena_cache {
   /// Where [offset, offset+bytes) of `arena` is mapped here.
   [[nodiscard]] found find(std::uint64_t arena, std::uint64_t offset, std::uint64_t bytes,
                            map_access access) noexcept;
-  /// Remembers that `arena` was asked for; false when it was asked for already or there is no room.
+  /// Remembers that `arena` was asked for; false when it was asked for already, or there is no room
+  /// or no memory.
   bool mark_asked(std::uint64_t arena);
   /// Takes back mark_asked, when the request could not be sent.
   void forget(std::uint64_t arena);

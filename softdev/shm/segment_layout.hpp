@@ -21,7 +21,7 @@ namespace verbena::softdev {
 
 inline constexpr std::uint64_t segment_magic = 0x3062'6e62'7276'0001;
 /// Changed with every change of a layout or of a message; processes that differ do not pair.
-inline constexpr std::uint32_t layout_version = 8;
+inline constexpr std::uint32_t layout_version = 9;
 
 /// One line per queue pair number of a process: the number's low 14 bits are the index.
 inline constexpr std::uint32_t queue_pair_lines = limits::queue_pair_indices;

@@ -92,6 +92,7 @@ bool rc_requester::settle(send_entry& entry, const response& what) noexcept {
     case verdict::partial:
       return false;  // in flight, but not past the mark: `start` comes here again
     case verdict::blocked:
+    case verdict::unread:  // in answers only
       entry.stage = send_entry::progress::queued;
       return false;
     case verdict::receiver_not_ready:
@@ -217,6 +218,9 @@ bool rc_requester::answer(const request_id& which, const response& what) noexcep
     case verdict::no_answer:
       rewind_to(index);
       wait_for_answer(what.why);
+      return true;
+    case verdict::unread:
+      rewind_to(index);
       return true;
     default:
       break;

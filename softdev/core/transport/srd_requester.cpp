@@ -101,6 +101,7 @@ bool srd_requester::settle(std::uint64_t index, const response& what) noexcept {
       return true;
     case verdict::blocked:
     case verdict::partial:
+    case verdict::unread:  // over RC only
       window().at(index).stage = send_entry::progress::queued;
       return false;
     case verdict::receiver_not_ready:
@@ -240,6 +241,7 @@ bool srd_requester::answer(const request_id& which, const response& what) noexce
       return true;
     case verdict::pending:
     case verdict::partial:
+    case verdict::unread:
     case verdict::peer_gone:
       fail(index, completion_status::bad_response_error,
            {.why = reason::bad_request, .detail = which.from, .extra = which.psn});

@@ -190,7 +190,8 @@ class random_records : public ::testing::TestWithParam<std::uint32_t> {
     return pick < likely.size() ? *(likely.begin() + pick) : static_cast<std::uint32_t>(random());
   }
   const transport kind = std::array{transport::rc, transport::uc, transport::ud}[GetParam() % 3];
-  std::vector<std::byte> forge(std::uint16_t type, const device_pair& pair, std::uint32_t key) {
+  std::vector<std::byte> forge(std::uint16_t type, const device_pair& pair, std::uint32_t key,
+                               std::uint32_t own) {
     using namespace records;
     constexpr unsigned solicited_bit = 0x80;
     const std::uint32_t to = number({pair.b->qp->number(), pair.b->qp->number(), 1});
@@ -219,8 +220,35 @@ class random_records : public ::testing::TestWithParam<std::uint32_t> {
           .remote_key = number({key, key, 0x1234}),
           .partition = static_cast<std::uint16_t>(number({0xffff, 0xffff, 0xffff})),
           .destination_lid = static_cast<std::uint16_t>(number({0, 0, 0}))});
+    if (type == records::reference) {
+      struct {
+        request_header request;
+        reference_header reference;
+        std::array<sge, 2> elements;
+      } all{.request = {.destination_qpn = to,
+                        .source_qpn = from,
+                        .psn = psn,
+                        .attempt = attempt,
+                        .opcode = static_cast<std::uint8_t>(random() % 5),
+                        .kind = static_cast<std::uint8_t>(number({static_cast<unsigned>(kind)})),
+                        .length = 0,
+                        .immediate = 7,
+                        .remote_address = random(),
+                        .remote_key = number({key, key}),
+                        .partition = 0xffff,
+                        .destination_lid = 0},
+            .reference = {number({1, 2, 3}), number({1, 2, 2, 2}), 0},
+            .elements = {}};
+      for (sge& element : all.elements) {
+        element = {.address = random(), .length = number({8, 16}), .lkey = number({key, own})};
+        if (random() % 4 != 0) element.length %= 4096;
+        all.request.length += element.length;
+      }
+      begin(all);
+      bytes.resize(sizeof all);
+    }
     if (type == records::answer)
-      begin(answer_header{to, from, psn, attempt, static_cast<std::uint8_t>(random() % 11),
+      begin(answer_header{to, from, psn, attempt, static_cast<std::uint8_t>(random() % 12),
                           static_cast<std::uint8_t>(random() % 40), random(), number({0x301}), 1, 2,
                           3});
     if (type == records::fragment || type == records::data)
@@ -235,6 +263,7 @@ TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
   device_pair pair({}, kind);
   pair.connect_ends();
   shared_buffer region_of_peer(pair.right, memory_kind::ordinary, 4096, 2, access::local_write);
+  const shared_buffer own_region(pair.left, memory_kind::shareable, 4096, 3);
   for (std::uint64_t i = 0; i < 20; ++i) static_cast<void>(post_receive(*pair.b->qp, i, {}));
   if (kind == transport::rc) {
     ASSERT_EQ(post(*pair.b->qp, {.wr_id = 1, .opcode = opcode::rdma_read, .flags = signaled}, {}),
@@ -250,8 +279,8 @@ TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
   ASSERT_TRUE(to);
   ASSERT_TRUE(pair.until([&] { return to->state() == peer_state::paired; }));
   for (int i = 0; i < 400; ++i) {
-    const auto type = static_cast<std::uint16_t>(1 + random() % 4);
-    const auto bytes = forge(type, pair, region_of_peer.key());
+    const auto type = static_cast<std::uint16_t>(1 + random() % 5);
+    const auto bytes = forge(type, pair, region_of_peer.key(), own_region.key());
     {
       const auto lock = to->lock_sends();
       const auto record = to->try_reserve(type, static_cast<std::uint32_t>(bytes.size()));

@@ -313,7 +313,7 @@ TEST(rendezvous, malformed_message_is_refused_and_its_descriptors_are_closed) {
   bytes[12] = std::byte{200};  // kind
   check(128, 0);
   good(message_kind::ask_arena);
-  bytes[8] = std::byte{9};  // another version may only send a hello message
+  bytes[8] = std::byte{layout_version + 1};  // another version may only send a hello message
   check(128, 0);
 }
 
@@ -323,7 +323,7 @@ TEST(rendezvous, hello_of_another_version_is_received_without_content) {
   const link_message refusal{.kind = message_kind::refuse_version, .id = 5};
   ASSERT_EQ(send_message(sockets.left.get(), refusal, {}), send_status::sent);
   ASSERT_EQ(::recv(sockets.right.get(), bytes.data(), bytes.size(), 0), 128);
-  bytes[8] = std::byte{9};
+  bytes[8] = std::byte{layout_version + 1};
   bytes[12] = std::byte{1};  // hello
   const unique_fd event = create_eventfd().value();
   const std::size_t before = open_descriptors();
@@ -333,7 +333,7 @@ TEST(rendezvous, hello_of_another_version_is_received_without_content) {
   auto got = receive_message(sockets.right.get());
   EXPECT_EQ(got.status, receive_status::received);
   EXPECT_EQ(got.message.kind, message_kind::hello);
-  EXPECT_EQ(got.message.version, 9U);
+  EXPECT_EQ(got.message.version, layout_version + 1);
   EXPECT_EQ(got.message.id, 0U);
   EXPECT_EQ(open_descriptors(), before);
 }

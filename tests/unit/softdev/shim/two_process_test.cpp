@@ -154,6 +154,42 @@ TEST_P(two_processes, messages_arrive_in_both_directions) {
   EXPECT_EQ(child.join(), 0);
 }
 
+// In shareable memory, the receiver copies all but the first ones from the sender's memory.
+TEST_P(two_processes, long_messages_of_changing_content_arrive) {
+  constexpr std::size_t most = side::bytes / 2;
+  constexpr std::size_t lengths[] = {4095, 4096, 4097, 65'536, 300'000, most};
+  constexpr std::uint32_t rounds = 48;
+  child_process child([&](stream& parent) {
+    side own(parent, 2, GetParam());
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+      const std::size_t bytes = lengths[round % std::size(lengths)];
+      if (own.qp.receive(9, {own.memory.slice(0, most)}) != 0) return 1;
+      parent.meet();
+      const ibv_wc got = own.device.wait_for(9);
+      if (got.status != IBV_WC_SUCCESS || got.byte_len != bytes) return 2;
+      if (round % 2 != 0 && got.imm_data != 7) return 3;
+      if (own.memory.copy(0, bytes) != pattern(round, bytes)) return 4;
+    }
+    parent.meet();
+    return 0;
+  });
+  {
+    side own(child.to(), 1, GetParam());
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+      const std::size_t bytes = lengths[round % std::size(lengths)];
+      const auto content = pattern(round, bytes);
+      std::memcpy(own.memory.data(), content.data(), bytes);
+      child.to().meet();
+      const auto opcode = round % 2 == 0 ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM;
+      ASSERT_EQ(own.execute(opcode, own.memory.slice(0, bytes)), IBV_WC_SUCCESS);
+      // It belongs to the program again.
+      std::memset(own.memory.data(), 0, bytes);
+    }
+    child.to().meet();
+  }
+  EXPECT_EQ(child.join(), 0);
+}
+
 TEST_P(two_processes, rdma_operations_reach_a_process_that_makes_no_calls) {
   child_process child([&](stream& parent) {
     side own(parent, 2, GetParam());
@@ -245,12 +281,12 @@ TEST_P(two_processes, concurrent_atomics_of_both_processes_lose_no_update) {
 int receive_by_events(stream& parent, opened_device& device, ibv_comp_channel* channel,
                       ibv_cq* queue, kind which) {
   queue_pair_handle qp(device, {.recv_cq = queue});
-  region memory(device.pd, 4096, 2, which);
+  region memory(device.pd, side::bytes, 2, which);
   parent.put(introduction{qp.get()->qp_num, memory.mr().rkey, 0});
   qp.connect(parent.take<introduction>().qp_num);
   parent.meet();
   for (int round = 0; round < 50; ++round) {
-    if (qp.receive(9, {memory.slice(0, 64)}) != 0) return 1;
+    if (qp.receive(9, {memory.slice(0, side::bytes)}) != 0) return 1;
     if (ibv_req_notify_cq(queue, round % 2) != 0) return 2;
     parent.meet();
     if (round % 3 == 0) {
@@ -282,7 +318,7 @@ TEST_P(two_processes, armed_process_is_woken_by_a_message) {
     side own(child.to(), 1, GetParam());
     for (int round = 0; round < 50; ++round) {
       child.to().meet();
-      ibv_sge data = own.memory.slice(0, 64);
+      ibv_sge data = own.memory.slice(0, round % 4 < 2 ? 64 : side::bytes);
       ibv_send_wr request{};
       request.wr_id = 1;
       request.opcode = IBV_WR_SEND;

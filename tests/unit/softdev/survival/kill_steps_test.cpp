@@ -3,6 +3,7 @@
 // each system call. The surviving process and its other peer must not be affected.
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "tests/unit/campaign_seed.hpp"
@@ -23,7 +24,10 @@ struct killed_operation {
   void (*run)(traffic_end& mine);
   bool connected_before = true;
   bool used_before = true;  ///< the two processes have exchanged messages
+  /// The peer sends messages: some before, which are received, and one when the operation begins.
+  std::optional<traffic_kind> received = {};
 };
+constexpr int received_before = 6;
 
 template <traffic_kind Kind>
 void transfer(traffic_end& mine) {
@@ -64,7 +68,9 @@ void arm(traffic_end& mine) {
 constexpr killed_operation operations[] = {
     {"send", transfer<traffic_kind::send>},
     {"long_send", transfer<traffic_kind::long_send>},
-    {"receive", receive},
+    {"long_send_shareable", transfer<traffic_kind::long_send_shareable>},
+    {"receive", receive, true, true, traffic_kind::send},
+    {"receive_long_shareable", receive, true, true, traffic_kind::long_send_shareable},
     {"write", transfer<traffic_kind::write>},
     {"long_write", transfer<traffic_kind::long_write>},
     {"write_shareable", transfer<traffic_kind::write_shareable>},
@@ -82,7 +88,7 @@ constexpr killed_operation operations[] = {
     {"first_write", transfer<traffic_kind::write_shareable>, true, false},
 };
 
-enum phase : std::uint8_t { preparing, counting, finished };
+enum phase : std::uint8_t { preparing, receiving, counting, finished };
 
 /// Starts the operation of a child that is killed at a step.
 int run_child(stream& parent, const killed_operation& what, step_report& report,
@@ -97,7 +103,12 @@ int run_child(stream& parent, const killed_operation& what, step_report& report,
     for (const traffic_kind kind :
          {traffic_kind::send, traffic_kind::write, traffic_kind::write_shareable})
       if (mine.transfer(kind) != IBV_WC_SUCCESS) return 3;
+    // The peer maps the memory.
+    for (int i = 0; i < received_before; ++i)
+      if (mine.transfer(traffic_kind::long_send_shareable) != IBV_WC_SUCCESS) return 3;
   }
+  report.phase = receiving;
+  for (int i = 0; what.received && i < received_before; ++i) receive(mine);
   report.phase = counting;
   start();
   what.run(mine);
@@ -149,12 +160,13 @@ class killed_at_steps : public ::testing::TestWithParam<killed_operation> {
     mine.connect(peer);
     child.to().meet();
     ibv_wc done{};
-    bool sent = std::string(what.name) != "receive";
+    int sent = what.received ? 0 : received_before + 1;
     const bool ended = eventually([&] {
-      if (!sent && report_->phase == counting) {
-        sent = true;
-        EXPECT_EQ(mine.post(traffic_kind::send), 0);
-      }
+      const int phase = report_->phase;
+      const int due = phase == preparing   ? 0
+                      : phase == receiving ? received_before
+                                           : received_before + 1;
+      for (; sent < due; ++sent) EXPECT_EQ(mine.post(*what.received, 0, 2), 0);
       static_cast<void>(mine.poll(done));
       return has_ended(child.pid());
     });

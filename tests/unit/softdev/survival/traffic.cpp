@@ -20,14 +20,16 @@ constexpr std::uint64_t receive_id = 0x1000'0000;
 constexpr int receives = 8;
 
 bool is_shareable(traffic_kind kind) {
-  return kind == traffic_kind::write_shareable || kind == traffic_kind::long_write_shareable ||
-         kind == traffic_kind::read_shareable || kind == traffic_kind::atomic_shareable;
+  return kind == traffic_kind::long_send_shareable || kind == traffic_kind::write_shareable ||
+         kind == traffic_kind::long_write_shareable || kind == traffic_kind::read_shareable ||
+         kind == traffic_kind::atomic_shareable;
 }
 
 ibv_wr_opcode opcode_of(traffic_kind kind) {
   switch (kind) {
     case traffic_kind::send:
     case traffic_kind::long_send:
+    case traffic_kind::long_send_shareable:
       return IBV_WR_SEND;
     case traffic_kind::read:
     case traffic_kind::read_shareable:
@@ -43,6 +45,7 @@ ibv_wr_opcode opcode_of(traffic_kind kind) {
 std::size_t bytes_of(traffic_kind kind) {
   switch (kind) {
     case traffic_kind::long_send:
+    case traffic_kind::long_send_shareable:
     case traffic_kind::long_write:
     case traffic_kind::long_write_shareable:
       return traffic_end::long_bytes;

@@ -54,6 +54,7 @@ struct end_card {
 enum class traffic_kind : std::uint8_t {
   send,
   long_send,
+  long_send_shareable,
   write,
   write_shareable,
   long_write,
@@ -63,7 +64,7 @@ enum class traffic_kind : std::uint8_t {
   atomic,
   atomic_shareable,
 };
-inline constexpr int traffic_kinds = 10;
+inline constexpr int traffic_kinds = 11;
 
 /// A device with queue pairs and memory.
 class traffic_end {

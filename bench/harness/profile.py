@@ -23,7 +23,7 @@ SUMMARY = "instructions of soft0's operations by group of functions, time shares
 DEPENDS_ON_COMPILER = False
 NOTES = ("instructions per operation of 8 bytes, initiator + target; C library and program: both sides; "
          "demo: share of the samples of a process")  # fmt: skip
-OPERATIONS = ("send", "write", "read", "event", "idle")
+OPERATIONS = ("send", "sends", "write", "writes", "read", "event", "idle")
 DEMO_BYTES = 512 << 20
 SAMPLES_PER_SECOND = 2000
 PROGRESS_THREAD = "verbena-soft"  # the name that the device gives its thread

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Prints which instructions one operation of 8 bytes executes on soft0, on both sides:
-//   profile_device FIRST SECOND MODE       MODE: send, write, read, event, idle
+//   profile_device FIRST SECOND MODE    MODE: send, sends, write, writes, read, event, idle
 // FIRST and SECOND are two copies of the library of soft0. Both are loaded into one process, where
 // each is a process of its own to the other: a single thread posts with the first and receives with
 // the second, so that no side waits and the numbers do not depend on the time.
@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,7 @@ using bench::fail;
 constexpr std::size_t warm_up = 300;  // the locks find their owner
 constexpr std::size_t counted = 32;   // operations
 constexpr std::uint32_t message_bytes = 8;
+constexpr std::size_t list_length = 16;
 
 void check(bool done, const char* what) {
   if (!done) fail((std::string(what) + ": " + std::strerror(errno)).c_str());
@@ -136,28 +138,37 @@ class side {
                    IBV_QP_MAX_QP_RD_ATOMIC);
   }
 
-  void post_receive() {
+  // Lists of 1 to `list_length` requests; of sends, the last one is signaled.
+  void post_receives(std::size_t count) {
     ibv_sge room = slice(0);
-    ibv_recv_wr request{};
-    request.sg_list = &room;
-    request.num_sge = 1;
+    std::array<ibv_recv_wr, list_length> list;
+    for (std::size_t i = 0; i < count; ++i)
+      list[i] = {.wr_id = i,
+                 .next = i + 1 < count ? &list[i + 1] : nullptr,
+                 .sg_list = &room,
+                 .num_sge = 1};
     ibv_recv_wr* bad = nullptr;
-    check(ibv_post_recv(qp_, &request, &bad) == 0, "ibv_post_recv");
+    check(ibv_post_recv(qp_, list.data(), &bad) == 0, "ibv_post_recv");
   }
-  void post(ibv_wr_opcode opcode, const side& to) {
+  void post(ibv_wr_opcode opcode, const side& to, std::size_t count) {
     ibv_sge data = slice(64);
-    ibv_send_wr request{};
-    request.sg_list = &data;
-    request.num_sge = 1;
-    request.opcode = opcode;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.wr.rdma.remote_addr = to.slice(128).addr;
-    request.wr.rdma.rkey = to.region_->rkey;
+    std::array<ibv_send_wr, list_length> list;
+    for (std::size_t i = 0; i < count; ++i) {
+      ibv_send_wr& request = list[i];
+      request = {};
+      request.next = i + 1 < count ? &list[i + 1] : nullptr;
+      request.sg_list = &data;
+      request.num_sge = 1;
+      request.opcode = opcode;
+      if (i + 1 == count) request.send_flags = IBV_SEND_SIGNALED;
+      request.wr.rdma.remote_addr = to.slice(128).addr;
+      request.wr.rdma.rkey = to.region_->rkey;
+    }
     ibv_send_wr* bad = nullptr;
-    check(ibv_post_send(qp_, &request, &bad) == 0, "ibv_post_send");
+    check(ibv_post_send(qp_, list.data(), &bad) == 0, "ibv_post_send");
   }
-  bool poll_send() { return poll(sends_); }
-  bool poll_receive() { return poll(receives_); }
+  std::size_t poll_sends() { return poll(sends_); }
+  std::size_t poll_receives() { return poll(receives_); }
   void arm() { check(ibv_req_notify_cq(receives_, 0) == 0, "ibv_req_notify_cq"); }
   void take_event() {
     ibv_cq* cq = nullptr;
@@ -173,11 +184,14 @@ class side {
   void modify(ibv_qp_attr& to, int mask) {
     check(CALL(ibv_modify_qp)(qp_, &to, mask) == 0, "ibv_modify_qp");
   }
-  static bool poll(ibv_cq* cq) {
-    ibv_wc done;
-    const int found = ibv_poll_cq(cq, 1, &done);
-    if (found == 1 && done.status != IBV_WC_SUCCESS) fail("a request failed");
-    return found == 1;
+  static std::size_t poll(ibv_cq* cq) {
+    std::array<ibv_wc, list_length> done;
+    const int found = ibv_poll_cq(cq, list_length, done.data());
+    check(found >= 0, "ibv_poll_cq");
+    const auto count = static_cast<std::size_t>(found);
+    for (const ibv_wc& each : std::span(done).first(count))
+      if (each.status != IBV_WC_SUCCESS) fail("a request failed");
+    return count;
   }
 
   const loaded_device& device_;
@@ -198,42 +212,44 @@ struct both_sides {
   side target;
 };
 
+void receive(both_sides& on, std::size_t count) {
+  for (std::size_t done = 0; done < count;) done += on.target.poll_receives();
+  while (on.initiator.poll_sends() == 0) {
+  }
+}
+template <std::size_t Count>
 void send(both_sides& on) {
-  on.target.post_receive();
-  on.initiator.post(IBV_WR_SEND, on.target);
-  while (!on.target.poll_receive()) {
-  }
-  while (!on.initiator.poll_send()) {
-  }
+  on.target.post_receives(Count);
+  on.initiator.post(IBV_WR_SEND, on.target, Count);
+  receive(on, Count);
 }
-void write(both_sides& on) {
-  on.initiator.post(IBV_WR_RDMA_WRITE, on.target);
-  while (!on.initiator.poll_send()) {
-  }
-}
-void read(both_sides& on) {
-  on.initiator.post(IBV_WR_RDMA_READ, on.target);
-  while (!on.initiator.poll_send()) {
+template <ibv_wr_opcode Opcode, std::size_t Count>
+void access(both_sides& on) {
+  on.initiator.post(Opcode, on.target, Count);
+  while (on.initiator.poll_sends() == 0) {
   }
 }
 void event(both_sides& on) {
-  on.target.post_receive();
+  on.target.post_receives(1);
   on.target.arm();
-  on.initiator.post(IBV_WR_SEND, on.target);
+  on.initiator.post(IBV_WR_SEND, on.target, 1);
   on.target.take_event();
-  while (!on.target.poll_receive()) {
-  }
-  while (!on.initiator.poll_send()) {
-  }
+  receive(on, 1);
 }
-void idle(both_sides& on) { static_cast<void>(on.initiator.poll_send()); }
+void idle(both_sides& on) { static_cast<void>(on.initiator.poll_sends()); }
 
 struct mode {
   std::string_view name;
+  std::size_t operations;
   void (*once)(both_sides& on);
 };
-constexpr std::array modes = {mode{"send", &send}, mode{"write", &write}, mode{"read", &read},
-                              mode{"event", &event}, mode{"idle", &idle}};
+constexpr std::array modes = {mode{"send", 1, &send<1>},
+                              mode{"sends", list_length, &send<list_length>},
+                              mode{"write", 1, &access<IBV_WR_RDMA_WRITE, 1>},
+                              mode{"writes", list_length, &access<IBV_WR_RDMA_WRITE, list_length>},
+                              mode{"read", 1, &access<IBV_WR_RDMA_READ, 1>},
+                              mode{"event", 1, &event},
+                              mode{"idle", 1, &idle}};
 
 // The modules of this process, by address.
 class address_space {
@@ -292,8 +308,10 @@ int main(int argc, char** argv) {
   for (const mode& each : modes)
     if (argc == 4 && each.name == argv[3]) wanted = &each;
   if (wanted == nullptr) {
-    std::fputs("usage: profile_device LIBRARY COPY_OF_LIBRARY send|write|read|event|idle\n",
-               stderr);
+    std::fputs(
+        "usage: profile_device LIBRARY COPY_OF_LIBRARY "
+        "send|sends|write|writes|read|event|idle\n",
+        stderr);
     return 2;
   }
   const loaded_device first(argv[1]);
@@ -306,7 +324,7 @@ int main(int argc, char** argv) {
         on->initiator.connect(on->target.number());
         on->target.connect(on->initiator.number());
         for (std::size_t i = 0; i < warm_up; ++i) {
-          send(*on);
+          send<1>(*on);
           wanted->once(*on);
         }
       },
@@ -316,6 +334,6 @@ int main(int argc, char** argv) {
   if (!trace) fail("ptrace(2) is not permitted, or this is not x86-64, or the operation failed");
   const address_space space(first, second);
   for (const auto& [address, what] : *trace) space.print(address, what);
-  std::printf("operations %zu\n", counted);
+  std::printf("operations %zu\n", counted * wanted->operations);
   return 0;
 }

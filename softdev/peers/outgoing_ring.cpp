@@ -11,8 +11,8 @@ void outgoing_ring::open(std::uint32_t ring_bytes) noexcept {
   max_record_ = max_record_bytes(ring_bytes);
 }
 
-ring_producer::reservation outgoing_ring::try_reserve(std::uint16_t type, std::uint32_t bytes,
-                                                      std::uint32_t spare) noexcept {
+ring_producer::reservation outgoing_ring::reserve_slowly(std::uint16_t type, std::uint32_t bytes,
+                                                         std::uint32_t spare) noexcept {
   auto reserved = producer_.try_reserve(type, bytes, spare);
   shared_u32& wants_space = how_.memory.own().wants_space;
   if (reserved.status == ring_status::full) {

@@ -34,7 +34,13 @@ class outgoing_ring {
 
   [[nodiscard]] biased_lock& lock() noexcept { return lock_; }
   [[nodiscard]] ring_producer::reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
-                                                       std::uint32_t spare) noexcept;
+                                                       std::uint32_t spare) noexcept {
+    const bool waits = how_.memory.own().wants_space.load(std::memory_order_relaxed) != 0;
+    // Not a copy of a reservation that was just made: its members were stored one by one.
+    if (!waits && producer_.fits(bytes, spare)) [[likely]]
+      return producer_.try_reserve(type, bytes, spare);
+    return reserve_slowly(type, bytes, spare);
+  }
   void commit() noexcept { producer_.commit(); }
   void announce() noexcept;
   [[nodiscard]] std::uint64_t position() const noexcept { return producer_.position(); }
@@ -59,6 +65,10 @@ class outgoing_ring {
 
  private:
   static constexpr std::uint64_t no_position = ~std::uint64_t{0};
+
+  /// The rest of `try_reserve`, if there is no room or there was none.
+  [[nodiscard]] ring_producer::reservation reserve_slowly(std::uint16_t type, std::uint32_t bytes,
+                                                          std::uint32_t spare) noexcept;
 
   const options how_;
   biased_lock lock_;

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "softdev/shm/segment_layout.hpp"
+#include "verbena/base/assert.hpp"
 
 namespace verbena::softdev {
 
@@ -36,6 +37,21 @@ enum class ring_status : std::uint8_t {
 [[nodiscard]] constexpr std::uint32_t max_record_bytes(std::uint32_t ring_bytes) noexcept {
   return ring_bytes / 4 - 64;
 }
+
+namespace detail {
+inline constexpr std::uint64_t record_header_bytes = 8;
+inline constexpr std::uint16_t pad_type = 0xffff;
+inline constexpr std::uint64_t header_mark = 0xb1ad;  // so that no header word is 0
+
+// A header word: length in the low 32 bits, then the type, then the mark.
+[[nodiscard]] constexpr std::uint64_t make_header(std::uint16_t type,
+                                                  std::uint32_t bytes) noexcept {
+  return bytes | (std::uint64_t{type} << 32) | (header_mark << 48);
+}
+[[nodiscard]] constexpr std::uint64_t record_bytes(std::uint64_t payload) noexcept {
+  return (record_header_bytes + payload + cache_line - 1) / cache_line * cache_line;
+}
+}  // namespace detail
 
 /// A number that one thread writes and other threads may read. Copying it is not thread-safe.
 class single_writer_u64 {
@@ -71,9 +87,32 @@ class ring_producer {
   /// committed is given up by the next call. Precondition: bytes <= max_record_bytes(ring size),
   /// type < 0xffff. `spare` bytes of the ring are left to others: it counts as full without them.
   [[nodiscard]] reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
-                                        std::uint32_t spare = 0) noexcept;
+                                        std::uint32_t spare = 0) noexcept {
+    VERBENA_CHECK(bytes <= max_record_bytes(static_cast<std::uint32_t>(ring_.size())),
+                  "a record is at most a quarter of its ring");
+    VERBENA_CHECK(type != detail::pad_type, "record type 0xffff is taken");
+    return fits(bytes, spare) ? reserve(type, bytes) : refresh_and_reserve(type, bytes, spare);
+  }
+  /// Returns whether `try_reserve` succeeds without a look at the consumer's position.
+  [[nodiscard]] bool fits(std::uint32_t bytes, std::uint32_t spare) const noexcept {
+    const std::uint64_t need = detail::record_bytes(bytes);
+    // One line more than the record: the zeroed header of the next must not hit an unread record.
+    return ring_.size() - (head() - consumed_) >= pad_before(need) + need + cache_line + spare;
+  }
   /// Publishes the reserved record. The consumer may see it at once; a sleeping one is not woken.
-  void commit() noexcept;
+  void commit() noexcept {
+    VERBENA_CHECK(reserved_header_ != 0, "a record is reserved before it is committed");
+    const std::uint64_t start = head() + reserved_pad_;
+    word(start + reserved_bytes_).store(0, std::memory_order_relaxed);
+    word(start).store(reserved_header_, std::memory_order_release);
+    if (reserved_pad_ != 0) [[unlikely]] {
+      const auto rest = static_cast<std::uint32_t>(reserved_pad_ - detail::record_header_bytes);
+      word(head()).store(detail::make_header(detail::pad_type, rest), std::memory_order_release);
+    }
+    head_.store(start + reserved_bytes_);
+    reserved_header_ = 0;
+    ++committed_;
+  }
   /// Counts the committed records for consumers that look before they sleep, with one sequentially
   /// consistent store; call it once per batch, then look at the peer's flags.
   void announce() noexcept;
@@ -87,7 +126,27 @@ class ring_producer {
   [[nodiscard]] bool has_room(std::uint32_t bytes) const noexcept;
 
  private:
-  [[nodiscard]] shared_u64& word(std::uint64_t position) noexcept;
+  // The size of the ring is a power of two.
+  [[nodiscard]] std::uint64_t place(std::uint64_t position) const noexcept {
+    return position & (ring_.size() - 1);
+  }
+  [[nodiscard]] shared_u64& word(std::uint64_t position) noexcept {
+    return *static_cast<shared_u64*>(static_cast<void*>(ring_.data() + place(position)));
+  }
+  /// The bytes that are skipped because a record does not fit at the end of the ring.
+  [[nodiscard]] std::uint64_t pad_before(std::uint64_t record) const noexcept {
+    const std::uint64_t to_end = ring_.size() - place(head());
+    return record > to_end ? to_end : 0;
+  }
+  [[nodiscard]] reservation reserve(std::uint16_t type, std::uint32_t bytes) noexcept {
+    reserved_header_ = detail::make_header(type, bytes);
+    reserved_bytes_ = detail::record_bytes(bytes);
+    reserved_pad_ = pad_before(reserved_bytes_);
+    const std::uint64_t start = place(head() + reserved_pad_);
+    return {ring_status::ok, ring_.subspan(start + detail::record_header_bytes, bytes)};
+  }
+  [[nodiscard]] reservation refresh_and_reserve(std::uint16_t type, std::uint32_t bytes,
+                                                std::uint32_t spare) noexcept;
   [[nodiscard]] ring_status refresh() noexcept;
 
   std::span<std::byte> ring_;

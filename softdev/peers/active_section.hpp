@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "softdev/core/access_epoch.hpp"
 #include "softdev/core/biased_lock.hpp"
 #include "softdev/peers/pair_memory.hpp"
 #include "softdev/shm/segment_layout.hpp"
@@ -43,11 +44,30 @@ class section_lanes {
   section_lanes(const section_lanes&) = delete;
   section_lanes& operator=(const section_lanes&) = delete;
 
-  [[nodiscard]] active_section enter() noexcept;
+  [[nodiscard]] active_section enter() noexcept {
+    const std::uint32_t own = own_lane();
+    if (locks_[own].owned_by_other() || !locks_[own].try_lock()) return enter_another(own);
+    return enter_locked(own);
+  }
   /// What the end of an active section does.
   void leave(std::uint32_t lane) noexcept;
 
  private:
+  /// Each thread begins at a lane of its own, unless there are more threads than lanes.
+  [[nodiscard]] static std::uint32_t own_lane() noexcept {
+    return static_cast<std::uint32_t>(access_epoch::number_of_thread() % lane_count);
+  }
+  [[nodiscard]] active_section enter_locked(std::uint32_t lane) noexcept {
+    pair_header& pair = memory_.own();
+    const std::uint64_t bit = std::uint64_t{1} << lane;
+    if ((pair.lanes_used.load(std::memory_order_relaxed) & bit) == 0)
+      pair.lanes_used.fetch_or(bit, std::memory_order_seq_cst);
+    shared_u64& word = pair.lanes[lane].word;
+    word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+    return {*this, lane};
+  }
+  [[nodiscard]] active_section enter_another(std::uint32_t first) noexcept;
+
   pair_memory& memory_;
   /// Held while a thread is in an active section of that lane.
   std::array<biased_lock, lane_count> locks_;

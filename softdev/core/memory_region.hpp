@@ -57,6 +57,12 @@ class memory_region_table {
     const slot& found = slots_[number];
     return key != 0 && found.key.load() == key ? &found.region : nullptr;
   }
+  /// As check_local, for a region that `find` returned, without the reason.
+  [[nodiscard]] static std::byte* reach(const memory_region& region,
+                                        const region_access& wanted) noexcept {
+    if (!is_permitted(region, wanted) || region.fault_in != nullptr) return nullptr;
+    return data_of(region, wanted);
+  }
   /// Checks an access and returns its first byte, or nullptr with the failed check in `why`
   /// (`local_…` or `remote_…` reasons). Overflow-safe. An access of zero bytes is the caller's to
   /// pass over: its key is not to be looked at.
@@ -89,6 +95,12 @@ class memory_region_table {
   [[nodiscard]] static failure reason_of_refusal(const memory_region* region,
                                                  const region_access& wanted,
                                                  access_side side) noexcept;
+  [[nodiscard]] static std::byte* data_of(const memory_region& region,
+                                          const region_access& wanted) noexcept {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the base of a region of everything is null
+    return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(region.base) +
+                                        (wanted.address - region.iova));
+  }
   [[nodiscard]] std::byte* check(const region_access& wanted, failure& why,
                                  access_side side) const noexcept {
     const memory_region* const region = find(wanted.key);
@@ -96,9 +108,7 @@ class memory_region_table {
       why = reason_of_refusal(region, wanted, side);
       return nullptr;
     }
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): the base of a region of everything is null
-    auto* const data = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(region->base) +
-                                                    (wanted.address - region->iova));
+    std::byte* const data = data_of(*region, wanted);
     if (data != nullptr && region->fault_in == nullptr) [[likely]]
       return data;
     return check_pages(*region, data, wanted, why, side);
@@ -118,6 +128,26 @@ class memory_region_table {
   std::uint32_t fresh_slot_ = 0;  ///< the first that was never used
   std::uint32_t free_slot_ = 0;   ///< 1 + the slot that was released last; 0: none is free
   quarantine quarantine_;         ///< keys of ended registrations
+};
+
+/// The region of the last key. Valid within one access epoch. Threads: thread-bound.
+class recent_region {
+ public:
+  /// Checks an access and returns its first byte. Returns nullptr if it is refused, or if the
+  /// table's functions have to check it.
+  [[nodiscard]] std::byte* find(const memory_region_table& table,
+                                const region_access& wanted) noexcept {
+    if (region_ == nullptr || key_ != wanted.key) {
+      region_ = table.find(wanted.key);
+      key_ = wanted.key;
+      if (region_ == nullptr) return nullptr;
+    }
+    return memory_region_table::reach(*region_, wanted);
+  }
+
+ private:
+  const memory_region* region_ = nullptr;
+  std::uint32_t key_ = 0;
 };
 
 }  // namespace verbena::softdev

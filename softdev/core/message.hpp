@@ -86,7 +86,8 @@ struct response {
   verdict outcome = verdict::done;
   std::uint8_t rnr_timer = 0;  ///< code; with receiver_not_ready
   bool direct = false;         ///< with done: the responder knows nothing of it, nor of its psn
-  /// With direct: as many requests behind it were executed, too (requester::prepare_following).
+  /// As many requests behind it were taken, too, with the same outcome: `done` if `direct`, else
+  /// `pending` (requester::prepare_following).
   std::uint8_t followers = 0;
   std::uint64_t original = 0;  ///< of an atomic; of a pending request of SRD, bytes on their way
   failure why;                 ///< unless done

@@ -72,14 +72,19 @@ requester::local_refusal requester::prepare(std::uint64_t index, outgoing_reques
   message& what = out.what;
   if (!std::exchange(out.begun, true)) begin_message(what);
   local_refusal refused;
-  const std::size_t count = window_.gather(index, std::span(out.pieces).subspan(1), refused.why);
-  if (refused.why.why != reason::none) {
-    refused.status = completion_status::local_protection_error;
-    return refused;
-  }
-  out.local = {out.pieces.data() + 1, count};
   std::uint64_t length = 0;
-  for (const segment& piece : out.local) length += piece.bytes;
+  if (window_.gather_one(entry, out.region, out.pieces[1])) {
+    length = out.pieces[1].bytes;
+    out.local = {out.pieces.data() + 1, 1};
+  } else {
+    const std::size_t count = window_.gather(index, std::span(out.pieces).subspan(1), refused.why);
+    if (refused.why.why != reason::none) {
+      refused.status = completion_status::local_protection_error;
+      return refused;
+    }
+    out.local = {out.pieces.data() + 1, count};
+    for (const segment& piece : out.local) length += piece.bytes;
+  }
   if (length > rules.longest(request.opcode) || is_atomic(request.opcode)) {
     refused.why = check_length(rules, request.opcode, length);
     if (refused.why.why != reason::none) {
@@ -111,13 +116,15 @@ requester::local_refusal requester::prepare(std::uint64_t index, outgoing_reques
   return refused;
 }
 
-bool requester::prepare_behind(std::uint32_t behind, outgoing_request& out) noexcept {
+bool requester::prepare_behind(std::uint32_t behind, numbering numbers,
+                               outgoing_request& out) noexcept {
   const std::uint64_t index = window_.submitted() + behind;
   if (index >= window_.queue().posted() || self_.state() != queue_pair_state::rts) return false;
   send_entry& entry = window_.at(index);
   if (is_read_or_atomic(entry.request.opcode) && self_.attributes().max_rd_atomic == 0)
     return false;
-  entry.psn = next_psn_;
+  if (entry.request.flags.contains(send_flag::fence) && !window_.empty()) return false;
+  entry.psn = numbers == numbering::none ? next_psn_ : (next_psn_ + behind) & psn_mask;
   return prepare(index, out).status == completion_status::success;
 }
 

@@ -43,11 +43,18 @@ class requester {
   /// The peer may answer now: a request that waits for an answer is tried again by the next `run`.
   virtual void retry_now() noexcept {}
 
-  /// For a path that executes several requests in the responder's name: prepares the request that
-  /// is `behind` the one that the path was given, which it has executed, and all between. Returns
-  /// false if that one has to be submitted by itself. `out` is valid until the next call.
-  [[nodiscard]] bool prepare_following(std::uint32_t behind, outgoing_request& out) noexcept {
-    return takes_followers_ && !faults_.present() && prepare_behind(behind, out);
+  /// Whether requests take sequence numbers: not those that are executed in the responder's name.
+  enum class numbering : std::uint8_t { none, in_sequence };
+  /// False if `prepare_following` certainly is for the next request.
+  [[nodiscard]] bool may_have_following() noexcept {
+    return takes_followers_ && window_.submitted() + 1 < window_.queue().posted();
+  }
+  /// For a path that takes several requests at once: prepares the request that is `behind` the one
+  /// that the path was given, which it has taken, and all between. Returns false if that one has to
+  /// be submitted by itself. `out` is valid until the next call.
+  [[nodiscard]] bool prepare_following(std::uint32_t behind, numbering numbers,
+                                       outgoing_request& out) noexcept {
+    return takes_followers_ && !faults_.present() && prepare_behind(behind, numbers, out);
   }
 
   /// For a path: the scatter/gather elements of the request that it was given; none if the request
@@ -152,7 +159,8 @@ class requester {
   void go_on() noexcept;
   void begin_message(message& what) noexcept;
   [[nodiscard]] bool may_send() const noexcept;
-  [[nodiscard]] bool prepare_behind(std::uint32_t behind, outgoing_request& out) noexcept;
+  [[nodiscard]] bool prepare_behind(std::uint32_t behind, numbering numbers,
+                                    outgoing_request& out) noexcept;
   [[nodiscard]] start_decision inspect(send_entry& entry) noexcept;
   void report_drained() noexcept;
   void disown_payloads() noexcept;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "softdev/core/failure.hpp"
+#include "softdev/core/memory_region.hpp"
 #include "softdev/core/message.hpp"
 #include "softdev/core/work_queue.hpp"
 
@@ -59,6 +60,9 @@ class send_window {
   /// Completes all requests that are not completed with the status `flushed`.
   void flush(reason why) noexcept;
 
+  /// Checks the local data of a request that has one element. Returns false if `gather` has to.
+  [[nodiscard]] bool gather_one(send_entry& entry, recent_region& region,
+                                segment& out) const noexcept;
   /// Checks the local data of a request and lists its pieces without empty ones.
   [[nodiscard]] std::size_t gather(std::uint64_t index, std::span<segment> out,
                                    failure& why) noexcept;

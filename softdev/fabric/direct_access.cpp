@@ -193,7 +193,7 @@ std::uint8_t execute_copied(queue_pair& sender, peer& at, target& on, const mess
   outgoing_request next;
   bool fits = list.add(what, local, on.address(what));
   while (fits && list.requests() <= max_followers &&
-         sender.sender().prepare_following(list.requests(), next)) {
+         sender.sender().prepare_following(list.requests(), requester::numbering::none, next)) {
     fits = next.what.opcode == what.opcode && next.what.length > 0 &&
            list.bytes() + next.what.length <= max_bytes_at_once && on.admits(sender, next.what) &&
            on.is_ordinary_memory() && list.add(next.what, next.local, on.address(next.what));
@@ -207,7 +207,7 @@ std::uint8_t execute_following(queue_pair& sender, target& on, std::uint64_t byt
   std::uint8_t done = 0;
   outgoing_request next;
   while (done < max_followers && bytes < max_bytes_at_once &&
-         sender.sender().prepare_following(done + 1U, next)) {
+         sender.sender().prepare_following(done + 1U, requester::numbering::none, next)) {
     bytes += next.what.length;
     if (consumes_receive(next.what.opcode) || bytes > max_bytes_at_once ||
         !on.admits(sender, next.what))
@@ -246,7 +246,8 @@ bool direct_access::execute(queue_pair& sender, peer& at, const direct_request& 
     const std::byte* bad = nullptr;
     const execution outcome = execute_mapped(on, what, local, memory, bad);
     if (outcome == execution::bad_local_memory) out = local_fault(bad);
-    if (outcome == execution::done) out.followers = execute_following(sender, on, what.length);
+    if (outcome == execution::done && sender.sender().may_have_following())
+      out.followers = execute_following(sender, on, what.length);
     if (outcome != execution::by_responder) {
       mapped_.add(1U + out.followers);
       return true;

@@ -70,7 +70,7 @@ struct endpoint_state {
     unfinished.store(true, std::memory_order_relaxed);
     set_restless();
   }
-  void note_by_ring() noexcept { by_ring.add(); }
+  void note_by_ring(std::uint64_t requests = 1) noexcept { by_ring.add(requests); }
   void note_dropped() noexcept { dropped.add(); }
 
   /// The bytes of a ring that requests and the data of reads leave to answers.

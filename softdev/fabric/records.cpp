@@ -109,6 +109,10 @@ bool take_address(const request_header& header, std::span<const std::byte>& byte
 
 const std::byte* put_payload(std::span<std::byte> room, std::span<const segment> pieces,
                              std::uint64_t offset) noexcept {
+  if (pieces.size() == 1 && offset == 0) {
+    const bool copied = copy_payload(room.data(), pieces[0].data, room.size()) == copy_fault::none;
+    return copied ? nullptr : pieces[0].data;
+  }
   for (const auto& [data, size] : pieces) {
     if (room.empty()) break;
     if (offset >= size) {

@@ -15,6 +15,23 @@ using namespace records;
 namespace {
 /// A request with less payload waits for the end of its run to be announced.
 constexpr std::uint64_t min_announced_bytes = 4096;
+/// The most requests that follow one in a call.
+constexpr std::uint8_t max_followers_in_ring = 63;
+
+/// The most payload of a record. Two records fit into the half of the ring that requests have.
+std::uint32_t most_payload(const peer& to) noexcept {
+  return std::min(payload_bytes, to.max_record() / 2);
+}
+
+/// Copies the members one by one: they were just stored so.
+std::span<std::byte> front_of(const ring_producer::reservation& record) noexcept {
+  return {record.payload.data(), record.payload.size()};
+}
+
+void note_receive(connection& by, const message& what) noexcept {
+  by.unannounced.consume_receives = true;
+  by.unannounced.solicited |= what.solicited;
+}
 }  // namespace
 
 void ring_sender::send(queue_pair& sender, connection& by, const message& what,
@@ -51,14 +68,45 @@ void ring_sender::send(queue_pair& sender, connection& by, const message& what,
   }
   if (consumes_receive(what.opcode)) {
     if (by.unannounced.qpn != 0) {
-      by.unannounced.consume_receives = true;
-      by.unannounced.solicited |= what.solicited;
+      note_receive(by, what);
     } else {
       signal_receiver(*by.to, by, what.destination_qpn, what.solicited);
     }
   }
   state_.note_by_ring();
   out.outcome = rules_of(what.transport).acknowledged ? verdict::pending : verdict::done;
+  if (by.unannounced.qpn != 0 && sender.sender().may_have_following() &&
+      !is_read_or_atomic(what.opcode))
+    out.followers = send_following(sender, by);
+}
+
+/// Sends the short requests that follow one, under one lock. Returns how many. They are not
+/// executed directly, because that one is not answered yet.
+std::uint8_t ring_sender::send_following(queue_pair& sender, connection& by) noexcept {
+  peer& to = *by.to;
+  const std::uint32_t spare = state_.reserve_for_answers();
+  const std::uint64_t most = std::min<std::uint64_t>(min_announced_bytes - 1, most_payload(to));
+  std::uint8_t sent = 0;
+  outgoing_request next;
+  const message& what = next.what;
+  const auto lock = to.lock_sends();
+  while (sent < max_followers_in_ring &&
+         sender.sender().prepare_following(sent + 1U, requester::numbering::in_sequence, next)) {
+    if (is_read_or_atomic(what.opcode) || what.length > most) break;
+    const auto record = to.try_reserve(
+        type::request, request_bytes(what.transport, what.opcode) + what.length, spare);
+    if (record.status != ring_status::ok) break;
+    std::span<std::byte> room = front_of(record);
+    put_request(room, what);
+    if (put_payload(room, next.local, 0) != nullptr) break;
+    to.commit();
+    by.sent.psn = what.psn;
+    if (consumes_receive(what.opcode)) note_receive(by, what);
+    ++sent;
+  }
+  by.sent.position = to.position();
+  state_.note_by_ring(sent);
+  return sent;
 }
 
 void ring_sender::announce(connection& by) noexcept {
@@ -91,7 +139,7 @@ pushed ring_sender::push_parts(connection& by, const message& what, std::span<co
   const std::uint64_t total = is_read_or_atomic(what.opcode) ? 0 : what.length;
   const auto lock = by.to->lock_sends();
   const std::uint32_t spare = state_.reserve_for_answers();
-  const std::uint32_t chunk = std::min(payload_bytes, by.to->max_record() / 2);
+  const std::uint32_t chunk = most_payload(*by.to);
   const bool is_short = !by.sent.partly && total < min_announced_bytes;
   bool complete = false;
   while (!complete) {
@@ -103,7 +151,7 @@ pushed ring_sender::push_parts(connection& by, const message& what, std::span<co
     const auto record =
         by.to->try_reserve(by.sent.partly ? type::fragment : type::request, header + part, spare);
     if (record.status != ring_status::ok) break;
-    std::span<std::byte> room = record.payload;
+    std::span<std::byte> room = front_of(record);
     if (by.sent.partly) {
       put(room, fragment_header{what.destination_qpn, what.source_qpn, what.psn, what.attempt,
                                 by.sent.bytes});

@@ -19,7 +19,8 @@ class ring_sender {
   [[nodiscard]] static bool has_begun(const connection& by, const message& what) noexcept {
     return by.sent.partly && by.sent.psn == what.psn;
   }
-  /// Sends a request, or goes on with it, to the process that `by` has chosen. `out` is new.
+  /// Sends a request, or goes on with it, to the process that `by` has chosen, and short ones that
+  /// follow it. `out` is new.
   void send(queue_pair& sender, connection& by, const message& what, std::span<const segment> local,
             response& out) noexcept;
   /// Announces the short requests that `send` only committed, which a receiver that polls has seen.
@@ -30,6 +31,7 @@ class ring_sender {
  private:
   [[nodiscard]] pushed push_parts(connection& by, const message& what,
                                   std::span<const segment> local, const std::byte*& bad) noexcept;
+  [[nodiscard]] std::uint8_t send_following(queue_pair& sender, connection& by) noexcept;
 
   endpoint_state& state_;
   reference_sender references_;

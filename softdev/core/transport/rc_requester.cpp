@@ -115,10 +115,12 @@ bool rc_requester::settle(send_entry& entry, const response& what) noexcept {
   }
   if (!what.direct) step_psn();
   window().submit_next();
+  const auto stage = what.direct ? send_entry::progress::done : send_entry::progress::in_flight;
   for (std::uint8_t i = 0; i < what.followers; ++i) {
     window().note_begun();
-    window().next().stage = send_entry::progress::done;
+    window().next().stage = stage;
     window().submit_next();
+    if (!what.direct) step_psn();
   }
   return true;
 }

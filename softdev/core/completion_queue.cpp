@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/core/completion_queue.hpp"
 
-#include <algorithm>
 #include <mutex>
 
 #include "verbena/base/assert.hpp"
@@ -19,19 +18,8 @@ completion_queue::completion_queue(const completion_queue_options& options)
 }
 
 std::size_t completion_queue::poll(std::span<completion> out) noexcept {
-  if (empty()) return 0;
-  const std::lock_guard lock(lock_);
-  const std::uint32_t held = count_.load(std::memory_order_relaxed);
-  const auto taken = static_cast<std::uint32_t>(std::min<std::size_t>(held, out.size()));
-  for (std::uint32_t i = 0; i < taken; ++i) {
-    const slot& from = slots_[head_];
-    copy_members(out[i], from.what);
-    if (from.from.released != nullptr)
-      from.from.released->store(from.from.index, std::memory_order_release);
-    if (++head_ == capacity_) head_ = 0;
-  }
-  count_.store(held - taken, std::memory_order_release);
-  return taken;
+  auto to = out.begin();
+  return poll_each(out.size(), [&](const completion& one) { copy_members(*to++, one); });
 }
 
 bool completion_queue::resize(std::uint32_t capacity) {

@@ -2,6 +2,7 @@
 // A completion queue: a ring with a lock of its own, and the arming of its event.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -91,6 +92,24 @@ class completion_queue {
   /// Moves the oldest completions into `out` and returns how many. The places that their requests
   /// held in the work queues are free afterwards. An empty queue is seen without taking the lock.
   [[nodiscard]] std::size_t poll(std::span<completion> out) noexcept;
+  /// Gives `take(const completion&)` the oldest completions in place, at most `most`, in the lock.
+  template <class Take>
+  std::size_t poll_each(std::size_t most, Take&& take) noexcept {
+    if (empty()) return 0;
+    lock_.lock();
+    const std::uint32_t held = count_.load(std::memory_order_relaxed);
+    const auto taken = static_cast<std::uint32_t>(std::min<std::size_t>(held, most));
+    for (std::uint32_t i = 0; i < taken; ++i) {
+      const slot& from = slots_[head_];
+      take(from.what);
+      if (from.from.released != nullptr)
+        from.from.released->store(from.from.index, std::memory_order_release);
+      if (++head_ == capacity_) head_ = 0;
+    }
+    count_.store(held - taken, std::memory_order_release);
+    lock_.unlock();
+    return taken;
+  }
   [[nodiscard]] bool empty() const noexcept { return count_.load(std::memory_order_acquire) == 0; }
   /// True once a completion was lost because the queue was full; it stays so.
   [[nodiscard]] bool overrun() const noexcept { return overrun_.load(std::memory_order_acquire); }
@@ -127,10 +146,7 @@ class completion_queue {
     const std::uint32_t held = count_.load(std::memory_order_relaxed);
     if (held >= room_) [[unlikely]]
       return lose_one();
-    slot& to = at(held);
-    make(to.what);
-    to.what.timestamp = clock_ != nullptr ? clock_() : 0;
-    to.from = from;
+    const slot& to = fill(held, from, make);
     count_.store(held + 1, std::memory_order_release);
     const notify armed = armed_.load(std::memory_order_relaxed);
     if (armed != notify::none) [[unlikely]]
@@ -142,6 +158,8 @@ class completion_queue {
   bool push(const completion& what, origin from, bool solicited) noexcept {
     return push(from, solicited, [&](completion& to) { copy_members(to, what); });
   }
+  /// Completions that appear together.
+  class batch;
   /// Cuts completions that are still here off from their work queue, which goes away.
   void forget(const std::atomic<std::uint64_t>* released) noexcept;
   /// Takes out the completions of a work queue that starts anew.
@@ -153,6 +171,14 @@ class completion_queue {
     origin from;
   };
 
+  template <class Make>
+  slot& fill(std::uint32_t place, origin from, Make&& make) noexcept {
+    slot& to = at(place);
+    make(to.what);
+    to.what.timestamp = clock_ != nullptr ? clock_() : 0;
+    to.from = from;
+    return to;
+  }
   // The rest of `push`, with the lock held; both unlock.
   bool lose_one() noexcept;
   bool raise(notify armed, bool solicited) noexcept;
@@ -179,6 +205,35 @@ class completion_queue {
   time_ns (*moderation_clock_)() = nullptr;
   std::uint32_t waiting_ = 0;  ///< completions of the event that waits for more
   time_ns wait_ends_ = never;  ///< of that event
+};
+
+/// Threads: thread-bound; holds the lock of the queue from `open` to `close`.
+class completion_queue::batch {
+ public:
+  void open(completion_queue& queue) noexcept {
+    queue.lock_.lock();
+    queue_ = &queue;
+    before_ = held_ = queue.count_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool has_room() const noexcept { return held_ < queue_->room_; }
+  /// As completion_queue::push, of successes that are not solicited. Precondition: has_room().
+  template <class Make>
+  void push(origin from, Make&& make) noexcept {
+    queue_->fill(held_++, from, make);
+  }
+  void close() noexcept {
+    queue_->count_.store(held_, std::memory_order_release);
+    const notify armed = queue_->armed_.load(std::memory_order_relaxed);
+    if (held_ != before_ && armed != notify::none) [[unlikely]]
+      queue_->raise(armed, false);
+    else
+      queue_->lock_.unlock();
+  }
+
+ private:
+  completion_queue* queue_ = nullptr;
+  std::uint32_t before_ = 0;
+  std::uint32_t held_ = 0;
 };
 
 }  // namespace verbena::softdev

@@ -59,6 +59,7 @@ class responder {
   void clear() noexcept;                           ///< -> RESET
 
  private:
+  friend class receive_run;
   [[nodiscard]] const transport_rules& rules() const noexcept;
   [[nodiscard]] responder_view view() const noexcept;
   [[nodiscard]] response reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;

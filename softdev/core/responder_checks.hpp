@@ -43,9 +43,11 @@ struct responder_view {
   return {};
 }
 
-/// The first check of check_connection() that fails.
+/// The first check of check_connection() that fails. `Request` is `message`, or has those of its
+/// members that are checked.
+template <class Request>
 [[nodiscard]] constexpr reason connection_refusal(const responder_view& self,
-                                                  const message& what) noexcept {
+                                                  const Request& what) noexcept {
   if (!self.port_is_up) return reason::peer_port_down;
   if (what.destination_lid != self.lid) return reason::lid_mismatch;
   if (!receives(self.state)) return reason::peer_not_ready;

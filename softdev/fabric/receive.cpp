@@ -51,6 +51,9 @@ handled record_receiver::operator()(peer& from, const ring_record& record) noexc
     std::memcpy(&first, record.payload.data(), sizeof first);
   mixed_ = first != last_;
   last_ = first;
+  if (record.type == type::request && shorts_.receive(from, record.payload))
+    return handled::consumed;
+  shorts_.end();
   switch (record.type) {
     case type::request:
       return receive_request(from, record.payload);

@@ -12,6 +12,7 @@
 #include "softdev/fabric/endpoint_state.hpp"
 #include "softdev/fabric/pull_payload.hpp"
 #include "softdev/fabric/receive_parts.hpp"
+#include "softdev/fabric/receive_short.hpp"
 
 namespace verbena::softdev {
 
@@ -19,11 +20,13 @@ namespace verbena::softdev {
 class record_receiver {
  public:
   explicit record_receiver(endpoint_state& state) noexcept
-      : state_(state), reads_(state), parts_(state), pulls_(state) {}
+      : state_(state), reads_(state), parts_(state), pulls_(state), shorts_(state) {}
 
   void begin_batch() noexcept { pulls_.begin_batch(); }
 
   handled operator()(peer& from, const ring_record& record) noexcept;
+  /// To be called when a batch of records ends, in the same access epoch.
+  void end_batch() noexcept { shorts_.end(); }
   /// True if the last records were for different queue pairs.
   [[nodiscard]] bool wants_hints() const noexcept { return mixed_; }
   /// Begins to load what a record that comes soon needs. Its first word is a queue pair number.
@@ -54,6 +57,7 @@ class record_receiver {
   read_answerer reads_;
   part_receiver parts_;
   payload_puller pulls_;
+  short_receiver shorts_;
 };
 
 }  // namespace verbena::softdev

@@ -182,6 +182,7 @@ std::size_t ring_receiver::receive_from(peer& from, Handler& handler, std::size_
     ring.consume();
     ++done;
   }
+  if constexpr (requires { handler.end_batch(); }) handler.end_batch();
   if (done != 0) ring.end_batch();
   return done;
 }

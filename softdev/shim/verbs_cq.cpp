@@ -4,15 +4,12 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <span>
-#include <type_traits>
 
 #include "softdev/host/device_clock.hpp"
 #include "softdev/ipc/clock.hpp"
@@ -39,17 +36,6 @@ struct cq_creation {
 
 constexpr std::uint64_t timestamp_flags =
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-
-// Where poll() puts what it takes. Not zeroed: a program that polls would pay for that each time.
-struct room_for_completions {
-  static constexpr std::size_t count = 16;
-  static_assert(std::is_trivially_copyable_v<completion>);
-  alignas(completion) std::byte bytes[count * sizeof(completion)];
-
-  [[nodiscard]] std::span<completion> uninitialised() noexcept {
-    return {reinterpret_cast<completion*>(bytes), count};
-  }
-};
 
 /// Lets peers see whether the queue is armed.
 void publish_arming(const cq_object& cq) noexcept {
@@ -173,17 +159,9 @@ int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries) {
     }
   }
   object.idle.note_found();
-  room_for_completions room;
-  const std::span<completion> taken = room.uninitialised();
-  int done = 0;
-  while (done < num_entries) {
-    const auto wanted =
-        std::min<std::size_t>(taken.size(), static_cast<std::size_t>(num_entries - done));
-    const std::size_t count = queue.poll(taken.first(wanted));
-    for (std::size_t i = 0; i < count; ++i) to_wc(taken[i], entries[done++]);
-    if (count < wanted) break;
-  }
-  return done;
+  const std::size_t done = queue.poll_each(static_cast<std::size_t>(num_entries),
+                                           [&](const completion& one) { to_wc(one, *entries++); });
+  return static_cast<int>(done);
 }
 
 int req_notify_cq(ibv_cq* cq, int solicited_only) {

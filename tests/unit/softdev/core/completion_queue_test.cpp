@@ -175,6 +175,41 @@ TEST_F(completions, arming_for_all_is_not_weakened_by_solicited_only_arming) {
   EXPECT_EQ(events, 1);
 }
 
+TEST_F(completions, those_of_a_batch_appear_together_and_raise_one_event) {
+  completion_queue queue = make(4);
+  queue.arm(notify::any);
+  ASSERT_TRUE(push(queue, 7, false));
+  EXPECT_EQ(events, 1);
+  queue.arm(notify::any);
+  completion_queue::batch batch;
+  batch.open(queue);
+  for (std::uint64_t id = 8; batch.has_room(); ++id)
+    batch.push({&released, id + 1}, [&](completion& made) { made = {.wr_id = id}; });
+  completion out[4];
+  EXPECT_EQ(events, 1);
+  batch.close();
+  EXPECT_EQ(events, 2);
+  ASSERT_EQ(queue.poll(out), 4U);
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(out[i].wr_id, 7 + i);
+  EXPECT_EQ(released.load(), 11U);
+  EXPECT_FALSE(queue.overrun());
+}
+
+TEST_F(completions, empty_or_unsolicited_batch_keeps_the_queue_armed) {
+  completion_queue queue = make(4);
+  completion_queue::batch batch;
+  queue.arm(notify::solicited);
+  batch.open(queue);
+  batch.push({&released, 1}, [](completion& made) { made = {.wr_id = 1}; });
+  batch.close();
+  EXPECT_EQ(queue.armed(), notify::solicited);
+  queue.arm(notify::any);
+  batch.open(queue);
+  batch.close();
+  EXPECT_EQ(queue.armed(), notify::any);
+  EXPECT_EQ(events, 0);
+}
+
 TEST_F(completions, completion_of_destroyed_queue_pair_does_not_access_it) {
   completion_queue queue = make(4);
   push(queue, 6);

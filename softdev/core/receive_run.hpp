@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// A run of short sends to one queue pair, one after the other. What they have in common is looked
+// up once, and their completions appear together.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "softdev/core/completion_queue.hpp"
+#include "softdev/core/memory_region.hpp"
+#include "softdev/core/responder_checks.hpp"
+
+namespace verbena::softdev {
+
+class queue_pair;
+
+/// A request that is a whole send without immediate data, not solicited. The names are those of
+/// `message`.
+struct short_send {
+  softdev::transport transport = softdev::transport::rc;
+  std::uint16_t partition = 0;
+  std::uint16_t destination_lid = 0;
+  std::uint32_t source_qpn = 0;
+  std::uint32_t psn = 0;
+  std::uint32_t qkey = 0;
+};
+
+/// Executes what needs no answer but an acknowledgement. Every other request is for the responder.
+///
+/// Threads: one thread at a time. From `begin` to `end`, the receive lock of the queue pair is
+/// held, the thread is in one access epoch, and the lock of the completion queue is taken. Does not
+/// allocate.
+class receive_run {
+ public:
+  /// Returns false if the responder has to execute the next request.
+  [[nodiscard]] bool begin(queue_pair& to) noexcept;
+  /// Executes a send. Returns false if the responder has to do so, after `end`; then the queue pair
+  /// has not changed.
+  [[nodiscard]] bool take(const short_send& what, std::span<const std::byte> payload) noexcept;
+  /// Shows the completions.
+  void end() noexcept { completions_.close(); }
+
+ private:
+  queue_pair* to_ = nullptr;
+  responder_view view_;
+  recent_region region_;
+  completion_queue::batch completions_;
+};
+
+}  // namespace verbena::softdev

@@ -49,7 +49,8 @@ void send_posting::open() noexcept {
 }
 
 /// Adds a request without data. Returns nullptr with the error in `code`.
-send_entry* send_posting::begin(const send_request& request, int& code) noexcept {
+[[gnu::always_inline]] inline send_entry* send_posting::begin(const send_request& request,
+                                                              int& code) noexcept {
   if (!takes_sends(self_.state()) || !rules_of(self_.transport()).carries(request.opcode)) {
     code = EINVAL;
     return nullptr;

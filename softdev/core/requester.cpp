@@ -73,7 +73,8 @@ requester::local_refusal requester::prepare(std::uint64_t index, outgoing_reques
   if (!std::exchange(out.begun, true)) begin_message(what);
   local_refusal refused;
   std::uint64_t length = 0;
-  if (window_.gather_one(entry, out.region, out.pieces[1])) {
+  if (send_window::gather_one(entry, self_.home().regions(), self_.domain(), out.region,
+                              out.pieces[1])) {
     length = out.pieces[1].bytes;
     out.local = {out.pieces.data() + 1, 1};
   } else {

@@ -26,12 +26,6 @@ completion_opcode completion_opcode_of(opcode op) {
   }
 }
 
-/// The access of a request to its local data.
-access_flags access_to_local(const send_entry& entry) noexcept {
-  return is_read_or_atomic(entry.request.opcode) ? access_flags(access::local_write)
-                                                 : access_flags();
-}
-
 }  // namespace
 
 void send_window::clear() noexcept {
@@ -52,17 +46,6 @@ void send_window::flush(reason why) noexcept {
   submitted_ = retired_;
 }
 
-bool send_window::gather_one(send_entry& entry, recent_region& region,
-                             segment& out) const noexcept {
-  if (entry.sge_count != 1 || entry.request.flags.contains(send_flag::inline_data)) return false;
-  const sge& one = send_queue::sges_of(entry).front();
-  if (one.length == 0) return false;
-  out.data = region.find(self_.home().regions(), {one.lkey, one.address, one.length,
-                                                  access_to_local(entry), self_.domain()});
-  out.bytes = one.length;
-  return out.data != nullptr;
-}
-
 std::size_t send_window::gather(std::uint64_t index, std::span<segment> out,
                                 failure& why) noexcept {
   send_entry& entry = queue_.at(index);
@@ -70,7 +53,7 @@ std::size_t send_window::gather(std::uint64_t index, std::span<segment> out,
     out[0] = {send_queue::payload_of(entry), entry.inline_bytes};
     return entry.inline_bytes > 0 ? 1 : 0;
   }
-  const access_flags needed = access_to_local(entry);
+  const access_flags needed = access_to_local(entry.request.opcode);
   const memory_region_table& regions = self_.home().regions();
   std::size_t count = 0;
   for (const sge& one : send_queue::sges_of(entry)) {

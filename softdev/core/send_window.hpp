@@ -16,6 +16,11 @@ namespace verbena::softdev {
 
 class queue_pair;
 
+/// The access of a request to its local data.
+[[nodiscard]] constexpr access_flags access_to_local(opcode op) noexcept {
+  return is_read_or_atomic(op) ? access_flags(access::local_write) : access_flags();
+}
+
 /// The send queue has three marks: retired <= submitted <= posted. Requests below the first one are
 /// completed; those between the first two, the window, were handed to a path.
 ///
@@ -61,8 +66,17 @@ class send_window {
   void flush(reason why) noexcept;
 
   /// Checks the local data of a request that has one element. Returns false if `gather` has to.
-  [[nodiscard]] bool gather_one(send_entry& entry, recent_region& region,
-                                segment& out) const noexcept;
+  [[nodiscard]] static bool gather_one(send_entry& entry, const memory_region_table& regions,
+                                       domain_id domain, recent_region& region,
+                                       segment& out) noexcept {
+    if (entry.sge_count != 1 || entry.request.flags.contains(send_flag::inline_data)) return false;
+    const sge& one = send_queue::sges_of(entry).front();
+    if (one.length == 0) return false;
+    out.data = region.find(regions, {one.lkey, one.address, one.length,
+                                     access_to_local(entry.request.opcode), domain});
+    out.bytes = one.length;
+    return out.data != nullptr;
+  }
   /// Checks the local data of a request and lists its pieces without empty ones.
   [[nodiscard]] std::size_t gather(std::uint64_t index, std::span<segment> out,
                                    failure& why) noexcept;

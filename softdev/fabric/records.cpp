@@ -127,11 +127,6 @@ const std::byte* put_payload(std::span<std::byte> room, std::span<const segment>
   return nullptr;
 }
 
-std::uint32_t request_bytes(transport kind, opcode op) noexcept {
-  return sizeof(request_header) + (is_atomic(op) ? sizeof(operands) : 0) +
-         (rules_of(kind).carried == carriage::parts ? sizeof(delivery_header) : 0);
-}
-
 void put_request(std::span<std::byte>& room, const message& what) noexcept {
   put_request_part(room, what, {what.opcode, what.length});
 }

@@ -13,6 +13,7 @@
 #include <span>
 
 #include "softdev/core/message.hpp"
+#include "softdev/core/transport/rules.hpp"
 
 namespace verbena::softdev::records {
 
@@ -130,7 +131,11 @@ inline constexpr std::uint32_t payload_bytes = 32768;
                                            std::uint64_t offset) noexcept;
 
 /// The bytes that a request's headers take.
-[[nodiscard]] std::uint32_t request_bytes(transport kind, opcode op) noexcept;
+[[nodiscard]] inline std::uint32_t request_bytes(transport kind, opcode op) noexcept {
+  return static_cast<std::uint32_t>(
+      sizeof(request_header) + (is_atomic(op) ? sizeof(operands) : 0) +
+      (rules_of(kind).carried == carriage::parts ? sizeof(delivery_header) : 0));
+}
 void put_request(std::span<std::byte>& room, const message& what) noexcept;
 /// A part of a request that is a request of its own.
 struct request_part {

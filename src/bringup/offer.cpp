@@ -112,7 +112,8 @@ offered_gid take_gid(reader& from) {
   out.gid = gid(from.take_array<16>("GID"));
   if (out.gid.is_zero()) from.fail("it has an invalid ", "GID");
   out.type = static_cast<gid_type>(
-      from.take<std::uint8_t>("GID type", IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V2));
+      from.take<std::uint8_t>("GID type", static_cast<std::uint8_t>(gid_type::infiniband),
+                              static_cast<std::uint8_t>(gid_type::roce_v2)));
   out.index = gid_index(from.take<std::uint8_t>("GID index", 0, 0xff));
   out.prefix_bits = from.take<std::uint8_t>("prefix length", 0, most_bits);
   if (out.gid.is_ipv4_mapped() && out.prefix_bits != 0 && out.prefix_bits < bits_before_ipv4)

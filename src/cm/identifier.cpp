@@ -12,10 +12,12 @@
 #include "src/cm/event_texts.hpp"
 #include "src/cm/names.hpp"
 #include "src/cm/states.hpp"
+#include "src/sys/missing_verb.hpp"
 #include "src/verbs/iwarp.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/cm/event_channel.hpp"
+#include "verbena/sys/layouts.hpp"
 #include "verbena/verbs/detail/call.hpp"
 #include "verbena/verbs/detail/native_state.hpp"
 
@@ -37,7 +39,9 @@ int milliseconds(std::chrono::milliseconds timeout) noexcept {
 result<void> done(verbena::detail::verb_status status, std::string_view call,
                   const identifier& on) {
   if (!status.failed) return {};
-  return call_failed(status.code, call, on.name());
+  error failed = call_failed(status.code, call, on.name());
+  const std::string missing = sys::explain_missing(on.provider(), call);
+  return missing.empty() ? failed : std::move(failed).with_diagnosis(missing);
 }
 
 const char* words(message of) noexcept {
@@ -60,6 +64,11 @@ result<void> check_private_data(const identifier& id, message of, std::size_t by
       fmt::format("private data of a {} in the port space {} has at most "
                   "{} bytes, not {}; send the rest after connecting",
                   words(of), to_string(id.space()), limit, bytes));
+}
+
+// The headers may lack the definition of ibv_ece.
+ibv_ece* native_of(sys::ece_layout& options) noexcept {
+  return reinterpret_cast<ibv_ece*>(&options);
 }
 
 rdma_conn_param native_parameters(const connection_parameters& from) noexcept {
@@ -312,15 +321,17 @@ result<void> identifier::leave_multicast(const socket_address& group) {
 }
 
 result<void> identifier::set_local_ece(const ece& offered) {
-  ibv_ece native_ece{.vendor_id = offered.vendor, .options = offered.options, .comp_mask = 0};
+  sys::ece_layout native_ece{
+      .vendor_id = offered.vendor, .options = offered.options, .comp_mask = 0};
   const auto& verb = state().calls().set_local_ece;
-  return done(verbena::detail::call(verb, native(), &native_ece), verb.name(), *this);
+  return done(verbena::detail::call(verb, native(), native_of(native_ece)), verb.name(), *this);
 }
 
 result<ece> identifier::remote_ece() const {
-  ibv_ece native_ece{};
+  sys::ece_layout native_ece{};
   const auto& verb = state().calls().get_remote_ece;
-  VERBENA_TRY_VOID(done(verbena::detail::call(verb, native(), &native_ece), verb.name(), *this));
+  VERBENA_TRY_VOID(
+      done(verbena::detail::call(verb, native(), native_of(native_ece)), verb.name(), *this));
   return ece{.vendor = native_ece.vendor_id, .options = native_ece.options};
 }
 

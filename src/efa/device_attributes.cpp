@@ -13,11 +13,12 @@
 namespace verbena::inline VERBENA_ABI::efa {
 
 std::string to_string(capabilities of) {
+  using verbena::detail::bit;
   static constexpr std::array<verbena::detail::named_bit, 4> names = {{
-      {EFADV_DEVICE_ATTR_CAPS_RDMA_READ, "RDMA_READ"},
-      {EFADV_DEVICE_ATTR_CAPS_RNR_RETRY, "RNR_RETRY"},
-      {EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID, "CQ_WITH_SGID"},
-      {static_cast<std::uint32_t>(capability::rdma_write), "RDMA_WRITE"},
+      {bit(capability::rdma_read), "RDMA_READ"},
+      {bit(capability::rnr_retry), "RNR_RETRY"},
+      {bit(capability::source_gid), "CQ_WITH_SGID"},
+      {bit(capability::rdma_write), "RDMA_WRITE"},
   }};
   return verbena::detail::names_of_bits(of.mask(), names);
 }
@@ -46,10 +47,11 @@ std::string to_string(const device_attributes& device) {
 result<device_attributes> query_device(const context& device) {
   VERBENA_TRY(const auto* const functions, efa_functions(device.provider()));
   const auto& verb = functions->query_device;
-  efadv_device_attr attributes{};
+  sys::efa_device_layout attributes{};
+  auto& native = reinterpret_cast<efadv_device_attr&>(attributes);
   const auto status =
-      verbena::detail::call(verb, device.native(), &attributes, std::uint32_t{sizeof attributes});
-  if (!status.failed) return device_attributes(attributes);
+      verbena::detail::call(verb, device.native(), &native, std::uint32_t{sizeof attributes});
+  if (!status.failed) return device_attributes(native);
   return error::from_errno(
       status.code, verb.name(), device.name(),
       status.code == EOPNOTSUPP

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/efa/srd.hpp"
 
-#include <infiniband/efadv.h>
-
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "src/verbs/creation.hpp"
 #include "verbena/efa/device_attributes.hpp"
 #include "verbena/sys/efa_table.hpp"
+#include "verbena/sys/layouts.hpp"
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/detail/call.hpp"
 
@@ -44,10 +43,10 @@ result<native_queue_pair> create_srd_qp(const protection_domain& pd,
   VERBENA_TRY(const auto device, efa::query_device(pd.context()));
   if (request.operations.empty()) asked.send_ops_flags = device.operations().mask();
   VERBENA_TRY(const auto* const functions, efa_functions(pd.provider()));
-  efadv_qp_init_attr kind{};
-  kind.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD;
-  const auto made = call_create(functions->create_qp_ex, pd.native()->context, &asked, &kind,
-                                std::uint32_t{sizeof kind});
+  sys::efa_queue_pair_layout kind{.comp_mask = 0, .type = 0, .reserved = 0};
+  const auto made =
+      call_create(functions->create_qp_ex, pd.native()->context, &asked,
+                  reinterpret_cast<efadv_qp_init_attr*>(&kind), std::uint32_t{sizeof kind});
   if (made) return native_queue_pair{made.native, pd.provider().verbs.qp_to_qp_ex(made.native)};
   error failed = creation_error(made.code, functions->create_qp_ex.name(), pd.name());
   const std::string cause = explain(device, asked);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "src/verbs/gid_query.hpp"
 #include "verbena/verbs/detail/call.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
@@ -18,9 +19,8 @@ namespace {
 // Returns whether the GID is in the device's GID table. The software device reaches no other GID.
 bool is_own_address(queried_device device, const address_vector& to) {
   constexpr std::size_t most = 256;
-  std::array<ibv_gid_entry, most> entries{};
-  const auto count = device.from->verbs.query_gid_table(device.context, entries.data(), most, 0,
-                                                        sizeof(ibv_gid_entry));
+  std::array<sys::gid_entry_layout, most> entries{};
+  const auto count = read_gid_table(device, entries);
   for (std::size_t i = 0; count > 0 && i < std::min(static_cast<std::size_t>(count), most); ++i)
     if (std::memcmp(entries[i].gid.raw, to.gid->bytes().data(), sizeof entries[i].gid.raw) == 0)
       return true;
@@ -55,10 +55,8 @@ std::string explain_address(queried_device device, const address_vector& to) {
   if (to.source_gid.value() >= port.gid_tbl_len)
     return fmt::format("GID index {} is outside the table of port {}, which has the length {}",
                        to.source_gid.value(), to.port.value(), port.gid_tbl_len);
-  ibv_gid_entry entry{};
-  if (call(verbs.query_gid_ex, device.context, std::uint32_t{to.port.value()},
-           std::uint32_t{to.source_gid.value()}, &entry, 0U, sizeof entry)
-          .failed)
+  sys::gid_entry_layout entry{};
+  if (read_gid(device, to.port.value(), to.source_gid.value(), entry).failed)
     return fmt::format(
         "GID index {} of port {} is empty: context::gid_table() lists the valid entries",
         to.source_gid.value(), to.port.value());

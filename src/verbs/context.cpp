@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "src/verbs/diagnosis.hpp"
+#include "src/verbs/gid_query.hpp"
 #include "src/verbs/ports.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
 #include "verbena/base/bytes.hpp"
@@ -46,14 +47,14 @@ std::string_view public_name(std::string_view name) {
   return name;
 }
 
-gid_entry entry_of(const ibv_gid_entry& native) {
+gid_entry entry_of(const sys::gid_entry_layout& native) {
   std::array<std::uint8_t, 16> bytes;
   std::copy(std::begin(native.gid.raw), std::end(native.gid.raw), bytes.begin());
   return {.gid = gid(bytes),
           .index = gid_index(static_cast<std::uint8_t>(native.gid_index)),
           .port = port_number(static_cast<std::uint8_t>(native.port_num)),
           .type = static_cast<gid_type>(native.gid_type),
-          .interface_index = native.ndev_ifindex};
+          .interface_index = native.interface_index};
 }
 
 // Returns why an entry of a port's table cannot be read: the port or the index does not exist.
@@ -98,9 +99,9 @@ result<extended_device_attributes> context::query_extended() const {
   if (status.code != EOPNOTSUPP && status.code != ENOSYS)
     return error::from_errno(status.code, verb.name(), name());
   VERBENA_TRY(const auto basic, query());
-  attributes = {};
-  attributes.orig_attr = basic.native();
-  return extended_device_attributes(attributes);
+  ibv_device_attr_ex basic_only{};
+  basic_only.orig_attr = basic.native();
+  return extended_device_attributes(basic_only);
 }
 
 result<port_attributes> context::query_port(port_number port) const {
@@ -116,11 +117,12 @@ result<std::vector<gid_entry>> context::gid_table() const {
   VERBENA_TRY(const auto ports, detail::query_ports(*this));
   std::size_t capacity = 0;
   for (const auto& port : ports) capacity += port.gid_table_length();
-  std::vector<ibv_gid_entry> entries(capacity);
-  const auto& verb = provider().verbs.query_gid_table;
-  const auto count = verb(native(), entries.data(), capacity, 0, sizeof(ibv_gid_entry));
-  if (count < 0)
+  std::vector<sys::gid_entry_layout> entries(capacity);
+  const auto count = detail::read_gid_table({&provider(), native()}, entries);
+  if (count < 0) {
+    const auto& verb = provider().verbs.query_gid_table;
     return error::from_errno(static_cast<int>(-count), public_name(verb.name()), name());
+  }
   entries.resize(std::min(static_cast<std::size_t>(count), capacity));
 
   std::vector<gid_entry> table;
@@ -134,10 +136,9 @@ result<std::vector<gid_entry>> context::gid_table() const {
 }
 
 result<gid_entry> context::query_gid(port_number port, gid_index index) const {
-  ibv_gid_entry entry{};
+  sys::gid_entry_layout entry{};
   const auto& verb = provider().verbs.query_gid_ex;
-  const auto status = detail::call(verb, native(), std::uint32_t{port.value()},
-                                   std::uint32_t{index.value()}, &entry, 0U, sizeof(ibv_gid_entry));
+  const auto status = detail::read_gid({&provider(), native()}, port.value(), index.value(), entry);
   if (status.failed)
     return error::from_errno(
         status.code, public_name(verb.name()),

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "src/sys/missing_verb.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/verbs/detail/call.hpp"
 
@@ -189,8 +190,12 @@ std::string explain_dmabuf(int code, queried_device device, registration wanted)
     case EBADF:
       return "the descriptor is not open, or is not of a dma-buf";
     case EOPNOTSUPP:
-    case ENOSYS:
-      return "the device, its driver or the kernel (before 5.12) does not support dma-buf";
+    case ENOSYS: {
+      const std::string missing = sys::explain_missing(*device.from, "ibv_reg_dmabuf_mr");
+      return missing.empty()
+                 ? "the device, its driver or the kernel (before 5.12) does not support dma-buf"
+                 : missing;
+    }
     case EFAULT:
       return "the device cannot access the memory of the dma-buf";
     case EINVAL:

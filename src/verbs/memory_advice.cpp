@@ -8,8 +8,6 @@ namespace verbena::inline VERBENA_ABI {
 static_assert(static_cast<int>(memory_advice::prefetch) == IBV_ADVISE_MR_ADVICE_PREFETCH);
 static_assert(static_cast<int>(memory_advice::prefetch_write) ==
               IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
-static_assert(static_cast<int>(memory_advice::prefetch_no_fault) ==
-              IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT);
 
 std::string to_string(memory_advice advice) {
   switch (advice) {

@@ -10,12 +10,8 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// Newer rdma-core has a wide field for speeds that do not fit into 8 bits.
-template <class Attributes>
-std::uint32_t wide_speed(const Attributes& port) noexcept {
-  if constexpr (requires { port.active_speed_ex; }) return port.active_speed_ex;
-  return 0;
-}
+// Newer rdma-core has a wide field for speeds that do not fit into 8 bits, `active_speed_ex`.
+constexpr std::size_t wide_speed = 52;
 
 template <class Enum>
 std::string unknown(Enum value) {
@@ -148,14 +144,14 @@ std::string to_string(link_speed speed) {
 }
 
 link_speed port_attributes::active_speed() const noexcept {
-  const std::uint32_t wide = wide_speed(native_);
-  return static_cast<link_speed>(wide != 0 ? wide : native_.active_speed);
+  const auto wide = room_.member_at<std::uint32_t>(wide_speed);
+  return static_cast<link_speed>(wide != 0 ? wide : native().active_speed);
 }
 
 std::optional<unsigned> port_attributes::virtual_lanes() const noexcept {
   constexpr std::array<unsigned, 6> lanes_of = {0, 1, 2, 4, 8, 15};  // VLCap of PortInfo
-  if (native_.max_vl_num == 0 || native_.max_vl_num >= lanes_of.size()) return std::nullopt;
-  return lanes_of[native_.max_vl_num];
+  if (native().max_vl_num == 0 || native().max_vl_num >= lanes_of.size()) return std::nullopt;
+  return lanes_of[native().max_vl_num];
 }
 
 std::optional<double> port_attributes::data_gbps() const noexcept {

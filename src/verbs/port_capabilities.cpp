@@ -14,7 +14,6 @@ using detail::named_bit;
 // The values in the header equal those in verbs.h.
 static_assert(bit(port_capability::ip_based_gids) == IBV_PORT_IP_BASED_GIDS);
 static_assert(bit(port_capability::extended_speeds_sup) == IBV_PORT_EXTENDED_SPEEDS_SUP);
-static_assert(bit(port_capability2::link_speed_ndr_sup) == IBV_PORT_LINK_SPEED_NDR_SUP);
 static_assert(bit(port_flag::grh_required) == IBV_QPF_GRH_REQUIRED);
 
 }  // namespace

@@ -20,7 +20,7 @@ std::string to_string(send_operations operations) {
       {IBV_QP_EX_WITH_BIND_MW, "BIND_MW"},
       {IBV_QP_EX_WITH_SEND_WITH_INV, "SEND_WITH_INV"},
       {IBV_QP_EX_WITH_TSO, "TSO"},
-      {IBV_QP_EX_WITH_ATOMIC_WRITE, "ATOMIC_WRITE"},
+      {1U << 12, "ATOMIC_WRITE"},
   }};
   return detail::names_of_bits(operations.mask(), names);
 }

@@ -11,8 +11,6 @@
 //   }
 #pragma once
 
-#include <infiniband/efadv.h>
-
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -20,6 +18,7 @@
 #include "verbena/base/guid.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/sys/layouts.hpp"
 #include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/extended_completion_queue.hpp"
 

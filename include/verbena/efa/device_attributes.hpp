@@ -2,25 +2,27 @@
 // The attributes of an Elastic Fabric Adapter that verbs.h does not have.
 #pragma once
 
+#if __has_include(<infiniband/efadv.h>)
 #include <infiniband/efadv.h>
+#endif
 
 #include <cstdint>
 #include <string>
 
 #include "verbena/base/flags.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/sys/layouts.hpp"
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/send_operations.hpp"
 
 namespace verbena::inline VERBENA_ABI::efa {
 
-/// Optional capabilities of a device. Source: efadv_query_device(3); later rdma-core for bits that
-/// the headers of rdma-core 44 do not name.
+/// Optional capabilities of a device, `EFADV_DEVICE_ATTR_CAPS_…`. Source: efadv_query_device(3).
 enum class capability : std::uint32_t {
-  rdma_read = EFADV_DEVICE_ATTR_CAPS_RDMA_READ,      ///< RDMA READ
-  rnr_retry = EFADV_DEVICE_ATTR_CAPS_RNR_RETRY,      ///< RNR retries
-  source_gid = EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID,  ///< completions can have the sender's GID
-  rdma_write = 1U << 3,                              ///< RDMA WRITE
+  rdma_read = 1U << 0,   ///< RDMA READ
+  rnr_retry = 1U << 1,   ///< RNR retries
+  source_gid = 1U << 2,  ///< completions can have the sender's GID
+  rdma_write = 1U << 3,  ///< RDMA WRITE
 };
 
 }  // namespace verbena::inline VERBENA_ABI::efa
@@ -41,7 +43,8 @@ using capabilities = flags<capability>;
 class device_attributes {
  public:
   /// Converts from the C API.
-  explicit device_attributes(const efadv_device_attr& native) noexcept : native_(native) {}
+  explicit device_attributes(const efadv_device_attr& native) noexcept
+      : native_(reinterpret_cast<const sys::efa_device_layout&>(native)) {}
 
   /// Returns the largest number of outstanding requests of a send queue.
   [[nodiscard]] std::uint32_t max_send_requests() const noexcept { return native_.max_sq_wr; }
@@ -66,11 +69,13 @@ class device_attributes {
   [[nodiscard]] send_operations operations() const noexcept;
 
   /// Returns all fields of efadv_query_device(3); fields that the installed library does not have
-  /// are zero.
-  [[nodiscard]] const efadv_device_attr& native() const noexcept { return native_; }
+  /// are zero. The type is incomplete if the headers of rdma-core have no efadv.h, as in an OFED.
+  [[nodiscard]] const efadv_device_attr& native() const noexcept {
+    return reinterpret_cast<const efadv_device_attr&>(native_);
+  }
 
  private:
-  efadv_device_attr native_;
+  sys::efa_device_layout native_;
 };
 
 /// Returns one line for each limit.

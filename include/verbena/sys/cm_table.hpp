@@ -10,6 +10,11 @@
 
 #include "verbena/sys/verb.hpp"
 
+// rdma-core 28 lacks the type.
+extern "C" {
+struct ibv_ece;
+}
+
 namespace verbena::inline VERBENA_ABI::sys {
 
 /// Functions of one librdmacm, real or software. Source: rdma_cm(7).

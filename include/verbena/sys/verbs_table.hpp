@@ -8,6 +8,11 @@
 
 #include "verbena/sys/verb.hpp"
 
+// rdma-core 28 lacks the type.
+extern "C" {
+struct ibv_gid_entry;
+}
+
 namespace verbena::inline VERBENA_ABI::sys {
 
 /// Functions of one libibverbs, real or software. Threads: immutable once filled.

@@ -18,30 +18,30 @@ namespace verbena::inline VERBENA_ABI {
 /// A static rate limit. Values as in `ibv_rate`; unknown values are preserved.
 /// Source: ibv_rate_to_mbps(3).
 enum class static_rate : std::uint8_t {
-  unlimited = IBV_RATE_MAX,        ///< the rate of the port
-  gbps_2_5 = IBV_RATE_2_5_GBPS,    ///< 2.5 Gbit/s
-  gbps_5 = IBV_RATE_5_GBPS,        ///< 5 Gbit/s
-  gbps_10 = IBV_RATE_10_GBPS,      ///< 10 Gbit/s
-  gbps_14 = IBV_RATE_14_GBPS,      ///< 14 Gbit/s
-  gbps_20 = IBV_RATE_20_GBPS,      ///< 20 Gbit/s
-  gbps_25 = IBV_RATE_25_GBPS,      ///< 25 Gbit/s
-  gbps_28 = IBV_RATE_28_GBPS,      ///< 28 Gbit/s
-  gbps_30 = IBV_RATE_30_GBPS,      ///< 30 Gbit/s
-  gbps_40 = IBV_RATE_40_GBPS,      ///< 40 Gbit/s
-  gbps_50 = IBV_RATE_50_GBPS,      ///< 50 Gbit/s
-  gbps_56 = IBV_RATE_56_GBPS,      ///< 56 Gbit/s
-  gbps_60 = IBV_RATE_60_GBPS,      ///< 60 Gbit/s
-  gbps_80 = IBV_RATE_80_GBPS,      ///< 80 Gbit/s
-  gbps_100 = IBV_RATE_100_GBPS,    ///< 100 Gbit/s
-  gbps_112 = IBV_RATE_112_GBPS,    ///< 112 Gbit/s
-  gbps_120 = IBV_RATE_120_GBPS,    ///< 120 Gbit/s
-  gbps_168 = IBV_RATE_168_GBPS,    ///< 168 Gbit/s
-  gbps_200 = IBV_RATE_200_GBPS,    ///< 200 Gbit/s
-  gbps_300 = IBV_RATE_300_GBPS,    ///< 300 Gbit/s
-  gbps_400 = IBV_RATE_400_GBPS,    ///< 400 Gbit/s
-  gbps_600 = IBV_RATE_600_GBPS,    ///< 600 Gbit/s
-  gbps_800 = IBV_RATE_800_GBPS,    ///< 800 Gbit/s
-  gbps_1200 = IBV_RATE_1200_GBPS,  ///< 1200 Gbit/s
+  unlimited = IBV_RATE_MAX,      ///< the rate of the port
+  gbps_2_5 = IBV_RATE_2_5_GBPS,  ///< 2.5 Gbit/s
+  gbps_5 = IBV_RATE_5_GBPS,      ///< 5 Gbit/s
+  gbps_10 = IBV_RATE_10_GBPS,    ///< 10 Gbit/s
+  gbps_14 = IBV_RATE_14_GBPS,    ///< 14 Gbit/s
+  gbps_20 = IBV_RATE_20_GBPS,    ///< 20 Gbit/s
+  gbps_25 = IBV_RATE_25_GBPS,    ///< 25 Gbit/s
+  gbps_28 = IBV_RATE_28_GBPS,    ///< 28 Gbit/s
+  gbps_30 = IBV_RATE_30_GBPS,    ///< 30 Gbit/s
+  gbps_40 = IBV_RATE_40_GBPS,    ///< 40 Gbit/s
+  gbps_50 = IBV_RATE_50_GBPS,    ///< 50 Gbit/s
+  gbps_56 = IBV_RATE_56_GBPS,    ///< 56 Gbit/s
+  gbps_60 = IBV_RATE_60_GBPS,    ///< 60 Gbit/s
+  gbps_80 = IBV_RATE_80_GBPS,    ///< 80 Gbit/s
+  gbps_100 = IBV_RATE_100_GBPS,  ///< 100 Gbit/s
+  gbps_112 = IBV_RATE_112_GBPS,  ///< 112 Gbit/s
+  gbps_120 = IBV_RATE_120_GBPS,  ///< 120 Gbit/s
+  gbps_168 = IBV_RATE_168_GBPS,  ///< 168 Gbit/s
+  gbps_200 = IBV_RATE_200_GBPS,  ///< 200 Gbit/s
+  gbps_300 = IBV_RATE_300_GBPS,  ///< 300 Gbit/s
+  gbps_400 = IBV_RATE_400_GBPS,  ///< 400 Gbit/s
+  gbps_600 = IBV_RATE_600_GBPS,  ///< 600 Gbit/s
+  gbps_800 = 23,                 ///< 800 Gbit/s (newer rdma-core)
+  gbps_1200 = 24,                ///< 1200 Gbit/s (newer rdma-core)
 };
 
 /// The address of a peer, and the attributes of packets to the peer.

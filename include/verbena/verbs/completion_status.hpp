@@ -76,8 +76,8 @@ enum class completion_opcode : std::uint32_t {
   tag_received = IBV_WC_TM_RECV,      ///< a message matched a tag
   tag_missed = IBV_WC_TM_NO_TAG,      ///< a message matched no tag
   driver1 = IBV_WC_DRIVER1,           ///< defined by the driver
-  driver2 = IBV_WC_DRIVER2,           ///< defined by the driver
-  driver3 = IBV_WC_DRIVER3,           ///< defined by the driver
+  driver2 = 136,                      ///< defined by the driver (newer rdma-core)
+  driver3 = 137,                      ///< defined by the driver (newer rdma-core)
 };
 
 /// A flag of a completion. Values as in `ibv_wc_flags`. Source: ibv_poll_cq(3).

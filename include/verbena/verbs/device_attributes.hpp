@@ -11,6 +11,7 @@
 
 #include "verbena/base/enum_bits.hpp"
 #include "verbena/base/guid.hpp"
+#include "verbena/sys/native_value.hpp"
 #include "verbena/verbs/device_capabilities.hpp"
 #include "verbena/verbs/device_clock.hpp"
 
@@ -127,20 +128,20 @@ class device_attributes {
 /// The result of context::query_extended(). Threads: immutable value.
 class extended_device_attributes {
  public:
-  /// Converts from the C API.
-  explicit extended_device_attributes(const ibv_device_attr_ex& native) noexcept
-      : native_(native) {}
+  /// Converts from the C API. Precondition: the bytes that the provider did not fill are zero, also
+  /// those between and behind the members.
+  explicit extended_device_attributes(const ibv_device_attr_ex& native) noexcept : room_(native) {}
 
   /// Returns the basic attributes.
   [[nodiscard]] device_attributes basic() const noexcept {
-    return device_attributes(native_.orig_attr);
+    return device_attributes(native().orig_attr);
   }
   /// Returns the valid bits of completion timestamps; 0 if the device does not support them.
   [[nodiscard]] std::uint64_t completion_timestamp_mask() const noexcept {
-    return native_.completion_timestamp_mask;
+    return native().completion_timestamp_mask;
   }
   /// Returns the frequency of completion timestamps in kHz; 0 if unknown.
-  [[nodiscard]] std::uint64_t clock_khz() const noexcept { return native_.hca_core_clock; }
+  [[nodiscard]] std::uint64_t clock_khz() const noexcept { return native().hca_core_clock; }
   /// Converts ticks to a duration, rounded towards zero. If clock_khz() is 0 or implausible (above
   /// 10^10), returns `nullopt`. A duration out of range becomes the nearest limit of the type.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> duration_of(
@@ -148,7 +149,7 @@ class extended_device_attributes {
   /// Returns all capabilities, including those of providers that fill only the lower 32 bits.
   [[nodiscard]] flags<device_capability> capabilities() const noexcept {
     return basic().capabilities() |
-           flags<device_capability>::from_mask(native_.device_cap_flags_ex);
+           flags<device_capability>::from_mask(native().device_cap_flags_ex);
   }
   /// Returns whether memory can be registered with access::on_demand.
   [[nodiscard]] bool has_on_demand_paging() const noexcept {
@@ -156,39 +157,39 @@ class extended_device_attributes {
   }
   /// Returns the general capabilities of on-demand paging.
   [[nodiscard]] flags<on_demand_capability> on_demand() const noexcept {
-    return flags<on_demand_capability>::from_mask(native_.odp_caps.general_caps);
+    return flags<on_demand_capability>::from_mask(native().odp_caps.general_caps);
   }
   /// Returns the operations of RC queue pairs on memory with on-demand paging.
   [[nodiscard]] flags<on_demand_operation> on_demand_rc() const noexcept {
-    return operations(native_.odp_caps.per_transport_caps.rc_odp_caps);
+    return operations(native().odp_caps.per_transport_caps.rc_odp_caps);
   }
   /// Returns the operations of UC queue pairs on memory with on-demand paging.
   [[nodiscard]] flags<on_demand_operation> on_demand_uc() const noexcept {
-    return operations(native_.odp_caps.per_transport_caps.uc_odp_caps);
+    return operations(native().odp_caps.per_transport_caps.uc_odp_caps);
   }
   /// Returns the operations of UD queue pairs on memory with on-demand paging.
   [[nodiscard]] flags<on_demand_operation> on_demand_ud() const noexcept {
-    return operations(native_.odp_caps.per_transport_caps.ud_odp_caps);
+    return operations(native().odp_caps.per_transport_caps.ud_odp_caps);
   }
   /// Returns the operations of XRC queue pairs on memory with on-demand paging.
   [[nodiscard]] flags<on_demand_operation> on_demand_xrc() const noexcept {
-    return operations(native_.xrc_odp_caps);
+    return operations(native().xrc_odp_caps);
   }
   /// Returns the capabilities of raw packet queues.
   [[nodiscard]] flags<raw_packet_capability> raw_packet_capabilities() const noexcept {
-    return flags<raw_packet_capability>::from_mask(native_.raw_packet_caps);
+    return flags<raw_packet_capability>::from_mask(native().raw_packet_caps);
   }
   /// Returns the operand sizes of fetch-and-add on the PCI bus.
   [[nodiscard]] flags<atomic_size> pci_fetch_add() const noexcept {
-    return flags<atomic_size>::from_mask(native_.pci_atomic_caps.fetch_add);
+    return flags<atomic_size>::from_mask(native().pci_atomic_caps.fetch_add);
   }
   /// Returns the operand sizes of swap on the PCI bus.
   [[nodiscard]] flags<atomic_size> pci_swap() const noexcept {
-    return flags<atomic_size>::from_mask(native_.pci_atomic_caps.swap);
+    return flags<atomic_size>::from_mask(native().pci_atomic_caps.swap);
   }
   /// Returns the operand sizes of compare-and-swap on the PCI bus.
   [[nodiscard]] flags<atomic_size> pci_compare_swap() const noexcept {
-    return flags<atomic_size>::from_mask(native_.pci_atomic_caps.compare_swap);
+    return flags<atomic_size>::from_mask(native().pci_atomic_caps.compare_swap);
   }
   /// Packet pacing rates in kbit/s; zero if pacing is not supported.
   struct pacing {
@@ -198,18 +199,18 @@ class extended_device_attributes {
   };
   /// Returns the limits of packet pacing.
   [[nodiscard]] pacing packet_pacing() const noexcept {
-    const auto& caps = native_.packet_pacing_caps;
+    const auto& caps = native().packet_pacing_caps;
     return {.min_kbps = caps.qp_rate_limit_min,
             .max_kbps = caps.qp_rate_limit_max,
             .queue_pairs = flags<queue_pair_kind>::from_mask(caps.supported_qpts)};
   }
   /// Returns the largest message for TCP segmentation offload; 0 if it is not supported.
   [[nodiscard]] std::uint32_t max_segmented_bytes() const noexcept {
-    return native_.tso_caps.max_tso;
+    return native().tso_caps.max_tso;
   }
   /// Returns the types of queue pairs that support TCP segmentation offload.
   [[nodiscard]] flags<queue_pair_kind> segmenting_queue_pairs() const noexcept {
-    return flags<queue_pair_kind>::from_mask(native_.tso_caps.supported_qpts);
+    return flags<queue_pair_kind>::from_mask(native().tso_caps.supported_qpts);
   }
   /// Limits of completion_queue::moderate(); zero if moderation is not supported.
   struct moderation {
@@ -218,27 +219,28 @@ class extended_device_attributes {
   };
   /// Returns the limits of completion moderation.
   [[nodiscard]] moderation max_moderation() const noexcept {
-    return {.completions = native_.cq_mod_caps.max_cq_count,
-            .period = std::chrono::microseconds(native_.cq_mod_caps.max_cq_period)};
+    return {.completions = native().cq_mod_caps.max_cq_count,
+            .period = std::chrono::microseconds(native().cq_mod_caps.max_cq_period)};
   }
   /// Returns the size of the device memory in bytes (ibv_alloc_dm(3)); 0 if it is not supported.
-  [[nodiscard]] std::uint64_t device_memory_bytes() const noexcept { return native_.max_dm_size; }
+  [[nodiscard]] std::uint64_t device_memory_bytes() const noexcept { return native().max_dm_size; }
   /// Returns the number of ports, which may be more than 255.
   [[nodiscard]] std::uint32_t port_count() const noexcept {
-    return native_.phys_port_cnt_ex != 0 ? native_.phys_port_cnt_ex
-                                         : native_.orig_attr.phys_port_cnt;
+    constexpr std::size_t phys_port_cnt_ex = 396;  // a member since rdma-core 35
+    const auto ports = room_.member_at<std::uint32_t>(phys_port_cnt_ex);
+    return ports != 0 ? ports : native().orig_attr.phys_port_cnt;
   }
 
   /// Returns the structure of ibv_query_device_ex(3). Fields that the provider did not fill are
   /// zero.
-  [[nodiscard]] const ibv_device_attr_ex& native() const noexcept { return native_; }
+  [[nodiscard]] const ibv_device_attr_ex& native() const noexcept { return room_.get(); }
 
  private:
   static flags<on_demand_operation> operations(std::uint32_t mask) noexcept {
     return flags<on_demand_operation>::from_mask(mask);
   }
 
-  ibv_device_attr_ex native_;
+  sys::native_value<ibv_device_attr_ex, 512> room_;
 };
 
 /// Returns several lines: the basic attributes, then the extended ones.

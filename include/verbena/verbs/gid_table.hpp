@@ -2,8 +2,6 @@
 // GID tables: the addresses of ports. Source: ibv_query_gid_table(3).
 #pragma once
 
-#include <infiniband/verbs.h>
-
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,11 +12,12 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The protocol of a GID. Values as in `ibv_gid_type`; unknown values are preserved.
+/// The protocol of a GID. Values as in `ibv_gid_type` of rdma-core 32; unknown values are
+/// preserved.
 enum class gid_type : std::uint32_t {
-  infiniband = IBV_GID_TYPE_IB,    ///< InfiniBand
-  roce_v1 = IBV_GID_TYPE_ROCE_V1,  ///< RoCE v1: Ethernet frames with their own EtherType
-  roce_v2 = IBV_GID_TYPE_ROCE_V2,  ///< RoCE v2: UDP on port 4791
+  infiniband = 0,  ///< InfiniBand
+  roce_v1 = 1,     ///< RoCE v1: Ethernet frames with their own EtherType
+  roce_v2 = 2,     ///< RoCE v2: UDP on port 4791
 };
 
 /// Returns `InfiniBand`, `RoCE v1`, `RoCE v2` or `unknown (7)`.

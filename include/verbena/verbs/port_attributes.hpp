@@ -10,6 +10,7 @@
 
 #include "verbena/base/enum_bits.hpp"
 #include "verbena/base/ids.hpp"
+#include "verbena/sys/native_value.hpp"
 #include "verbena/verbs/mtu.hpp"
 #include "verbena/verbs/port_capabilities.hpp"
 
@@ -85,29 +86,29 @@ class port_attributes {
  public:
   /// Converts from the C API.
   port_attributes(port_number port, const ibv_port_attr& native) noexcept
-      : native_(native), port_(port) {}
+      : room_(native), port_(port) {}
 
   /// Returns the port number, from 1.
   [[nodiscard]] port_number number() const noexcept { return port_; }
   /// Returns the logical state.
   [[nodiscard]] port_state state() const noexcept {
-    return enum_from_bits<port_state>(native_.state);
+    return enum_from_bits<port_state>(native().state);
   }
   /// Returns the largest MTU that the port supports.
-  [[nodiscard]] mtu max_mtu() const noexcept { return enum_from_bits<mtu>(native_.max_mtu); }
+  [[nodiscard]] mtu max_mtu() const noexcept { return enum_from_bits<mtu>(native().max_mtu); }
   /// Returns the active MTU.
-  [[nodiscard]] mtu active_mtu() const noexcept { return enum_from_bits<mtu>(native_.active_mtu); }
+  [[nodiscard]] mtu active_mtu() const noexcept { return enum_from_bits<mtu>(native().active_mtu); }
   /// Returns the link layer.
   [[nodiscard]] verbena::link_layer link_layer() const noexcept {
-    return static_cast<verbena::link_layer>(native_.link_layer);
+    return static_cast<verbena::link_layer>(native().link_layer);
   }
   /// Returns the physical state of the link.
   [[nodiscard]] physical_state phys_state() const noexcept {
-    return static_cast<physical_state>(native_.phys_state);
+    return static_cast<physical_state>(native().phys_state);
   }
   /// Returns the active link width.
   [[nodiscard]] link_width active_width() const noexcept {
-    return static_cast<link_width>(native_.active_width);
+    return static_cast<link_width>(native().active_width);
   }
   /// Returns the active speed of one lane, from `active_speed_ex` if the provider fills it, else
   /// from `active_speed`.
@@ -116,47 +117,49 @@ class port_attributes {
   [[nodiscard]] std::optional<double> data_gbps() const noexcept;
 
   /// Returns the LID on InfiniBand; 0 on Ethernet.
-  [[nodiscard]] verbena::lid lid() const noexcept { return verbena::lid(native_.lid); }
+  [[nodiscard]] verbena::lid lid() const noexcept { return verbena::lid(native().lid); }
   /// Returns the LID mask control: the port has 2^n LIDs.
-  [[nodiscard]] std::uint8_t lid_mask_bits() const noexcept { return native_.lmc; }
+  [[nodiscard]] std::uint8_t lid_mask_bits() const noexcept { return native().lmc; }
   /// Returns the LID of the subnet manager.
   [[nodiscard]] verbena::lid subnet_manager_lid() const noexcept {
-    return verbena::lid(native_.sm_lid);
+    return verbena::lid(native().sm_lid);
   }
   /// Returns the service level to the subnet manager.
-  [[nodiscard]] std::uint8_t subnet_manager_service_level() const noexcept { return native_.sm_sl; }
+  [[nodiscard]] std::uint8_t subnet_manager_service_level() const noexcept {
+    return native().sm_sl;
+  }
   /// Returns the number of virtual lanes, or `nullopt` if `max_vl_num` is 0 or unknown.
   [[nodiscard]] std::optional<unsigned> virtual_lanes() const noexcept;
   /// Returns the capabilities of the port.
   [[nodiscard]] flags<port_capability> capabilities() const noexcept {
-    return flags<port_capability>::from_mask(native_.port_cap_flags);
+    return flags<port_capability>::from_mask(native().port_cap_flags);
   }
   /// Returns the capabilities of `port_cap_flags2`; empty on Ethernet.
   [[nodiscard]] flags<port_capability2> more_capabilities() const noexcept {
-    return flags<port_capability2>::from_mask(native_.port_cap_flags2);
+    return flags<port_capability2>::from_mask(native().port_cap_flags2);
   }
   /// Returns the requirements of the port.
   [[nodiscard]] flags<port_flag> port_flags() const noexcept {
-    return flags<port_flag>::from_mask(native_.flags);
+    return flags<port_flag>::from_mask(native().flags);
   }
   /// Returns the number of packets with a wrong P_Key; 0 if the device does not count them.
-  [[nodiscard]] std::uint32_t bad_pkey_count() const noexcept { return native_.bad_pkey_cntr; }
+  [[nodiscard]] std::uint32_t bad_pkey_count() const noexcept { return native().bad_pkey_cntr; }
   /// Returns the number of packets with a wrong Q_Key; 0 if the device does not count them.
-  [[nodiscard]] std::uint32_t bad_qkey_count() const noexcept { return native_.qkey_viol_cntr; }
+  [[nodiscard]] std::uint32_t bad_qkey_count() const noexcept { return native().qkey_viol_cntr; }
   /// Returns the length of the GID table, including empty entries.
   [[nodiscard]] std::uint32_t gid_table_length() const noexcept {
-    return native_.gid_tbl_len > 0 ? static_cast<std::uint32_t>(native_.gid_tbl_len) : 0;
+    return native().gid_tbl_len > 0 ? static_cast<std::uint32_t>(native().gid_tbl_len) : 0;
   }
   /// Returns the length of the P_Key table.
-  [[nodiscard]] std::uint16_t pkey_table_length() const noexcept { return native_.pkey_tbl_len; }
+  [[nodiscard]] std::uint16_t pkey_table_length() const noexcept { return native().pkey_tbl_len; }
   /// Returns the maximum message size in bytes.
-  [[nodiscard]] std::uint32_t max_message_bytes() const noexcept { return native_.max_msg_sz; }
+  [[nodiscard]] std::uint32_t max_message_bytes() const noexcept { return native().max_msg_sz; }
 
   /// Returns the structure of ibv_query_port(3).
-  [[nodiscard]] const ibv_port_attr& native() const noexcept { return native_; }
+  [[nodiscard]] const ibv_port_attr& native() const noexcept { return room_.get(); }
 
  private:
-  ibv_port_attr native_;
+  sys::native_value<ibv_port_attr, 128> room_;
   port_number port_;
 };
 

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <memory>
 
 #include "tests/unit/cm/served.hpp"
 #include "verbena/cm/address_info.hpp"
+#include "verbena/sys/cm_table.hpp"
 #include "verbena/sys/failing_provider.hpp"
 
 namespace verbena {
@@ -25,6 +27,21 @@ class cm_failures : public test::served {
         << outcome.error().message();
   }
 };
+
+TEST_F(cm_failures, function_that_the_library_lacks_is_named_with_the_version) {
+  provider older = from();
+  sys::cm_table calls = *older.cm;
+  calls.set_local_ece.set(nullptr);
+  calls.get_remote_ece.set(nullptr);
+  calls.reject_ece.set(nullptr);
+  older.cm = std::make_shared<const sys::cm_table>(calls);
+  const auto channel = cm::event_channel::create(older).value();
+  auto id = cm::identifier::create(channel).value();
+  expect(id.set_local_ece({}), "rdma_set_local_ece", EOPNOTSUPP,
+         "does not have rdma_set_local_ece, which needs rdma-core 31 or newer");
+  expect(id.remote_ece(), "rdma_get_remote_ece", EOPNOTSUPP, "needs rdma-core 31 or newer");
+  expect(id.reject_ece(), "rdma_reject_ece", EOPNOTSUPP, "needs rdma-core 31 or newer");
+}
 
 TEST_F(cm_failures, failed_calls_name_call_errno_and_cause) {
   failing_provider wrapped(from());

@@ -13,6 +13,10 @@
 namespace verbena {
 namespace {
 
+// Not all versions of the headers have these names.
+static_assert(static_cast<int>(efa::capability::rnr_retry) == EFADV_DEVICE_ATTR_CAPS_RNR_RETRY);
+static_assert(static_cast<int>(efa::capability::source_gid) == EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID);
+
 using testing_support::expect_error;
 using testing_support::open_soft;
 

@@ -8,6 +8,10 @@
 namespace verbena {
 namespace {
 
+// Not all versions of the headers have these names.
+static_assert(static_cast<int>(static_rate::gbps_800) == IBV_RATE_800_GBPS);
+static_assert(static_cast<int>(static_rate::gbps_1200) == IBV_RATE_1200_GBPS);
+
 const gid peer = parse_gid("::ffff:192.0.2.1").value();
 
 // parity: ibverbs-126

@@ -8,6 +8,11 @@
 namespace verbena {
 namespace {
 
+// Not all versions of the headers have these names.
+static_assert(static_cast<int>(completion_opcode::driver2) == IBV_WC_DRIVER2);
+static_assert(static_cast<int>(completion_opcode::driver3) == IBV_WC_DRIVER3);
+static_assert(static_cast<int>(completion_opcode::atomic_write) == IBV_WC_ATOMIC_WRITE);
+
 // parity: ibverbs-118, rrddmma-12
 TEST(completion_status, every_status_of_the_c_api_has_a_name_and_a_meaning) {
   std::set<std::string> names;

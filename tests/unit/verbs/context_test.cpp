@@ -152,6 +152,17 @@ ssize_t wide_table(ibv_context* /*context*/, ibv_gid_entry* entries, std::size_t
   return 3;
 }
 
+TEST(context, gid_tables_are_read_with_an_older_library) {
+  provider older = *soft_provider().value();
+  older.verbs.query_gid_table.set(nullptr);
+  older.verbs.query_gid_ex.set(nullptr);
+  const auto table = open_soft(older).value().gid_table().value();
+  const auto expected = open_soft().gid_table().value();
+  ASSERT_EQ(table.size(), expected.size());
+  for (std::size_t i = 0; i < table.size(); ++i) EXPECT_EQ(table[i].gid, expected[i].gid);
+  EXPECT_EQ(open_soft(older).value().query_gid(port_1, table[0].index).value(), table[0]);
+}
+
 // parity: ibverbs-49
 TEST(context, gid_table_omits_entries_beyond_8_bits) {
   provider changed = *soft_provider().value();

@@ -11,6 +11,9 @@
 namespace verbena {
 namespace {
 
+// port_count() reads this member at its offset, because not all versions of the headers have it.
+static_assert(offsetof(ibv_device_attr_ex, phys_port_cnt_ex) == 396);
+
 ibv_device_attr native_device() {
   ibv_device_attr native{};
   std::strcpy(native.fw_ver, "16.35.2000");

@@ -2,12 +2,18 @@
 #include "verbena/verbs/gid_table.hpp"
 
 #include <gtest/gtest.h>
+#include <infiniband/verbs.h>
 #include <net/if.h>
 
 #include <vector>
 
 namespace verbena {
 namespace {
+
+// Not all versions of the headers have these names.
+static_assert(static_cast<int>(gid_type::infiniband) == IBV_GID_TYPE_IB);
+static_assert(static_cast<int>(gid_type::roce_v1) == IBV_GID_TYPE_ROCE_V1);
+static_assert(static_cast<int>(gid_type::roce_v2) == IBV_GID_TYPE_ROCE_V2);
 
 gid_entry entry(std::uint8_t index, const char* address, gid_type type) {
   return {.gid = parse_gid(address).value(),

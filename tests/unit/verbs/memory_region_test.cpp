@@ -268,6 +268,15 @@ class dmabuf_regions : public ::testing::Test {
   protection_domain pd = open_soft(from).value().allocate_pd().value();
 };
 
+TEST_F(dmabuf_regions, library_without_the_verb_is_named_with_the_version) {
+  provider older = from;
+  older.verbs.reg_dmabuf_mr.set(nullptr);
+  const auto refused = open_soft(older).value().allocate_pd().value().register_dmabuf(
+      {.fd = 7, .length = 4096}, access::local_write);
+  expect_error(refused, "does not have ibv_reg_dmabuf_mr, which needs rdma-core 34 or newer");
+  EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
+}
+
 // parity: ibverbs-143
 TEST_F(dmabuf_regions, slices_start_at_the_base_address) {
   const auto region =

@@ -16,6 +16,8 @@ import sys
 import tarfile
 import tempfile
 
+import older_headers
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 EXPECTED = "consumer: soft0 registered 4096 bytes; system verbs: "
@@ -36,8 +38,8 @@ def run(*words, environment=None, cwd=None):
 def configure(source, build, compiler, *definitions):
     launcher = os.environ.get("VERBENA_LAUNCHER")
     launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if launcher else []
-    run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_BUILD_TYPE=Debug",
-        *launcher, *definitions)
+    return run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}",
+               "-DCMAKE_BUILD_TYPE=Debug", *launcher, *definitions)
 
 
 def cmake_project(source, build, compiler, *definitions):
@@ -215,8 +217,11 @@ def root_prefix(options, folder):
         raise Failed("the headers of VERBENA_RDMA_CORE_ROOT are not used")
     old = folder / "old"
     (old / "include" / "infiniband").mkdir(parents=True)
-    (old / "include" / "infiniband" / "verbs.h").write_text("/* older than 44 */\n")
-    for wrong, words in ((folder / "none", "does not exist"), (old, "too old")):
+    (old / "include" / "infiniband" / "verbs.h").write_text("/* older than 28 */\n")
+    legacy = folder / "legacy"
+    shutil.copytree(good, legacy)
+    (legacy / "include" / "infiniband" / "verbs_exp.h").write_text("/* MLNX_OFED 4.9 */\n")
+    for wrong, words in ((folder / "none", "does not exist"), (old, "rdma-core 28 or newer"), (legacy, "--upstream-libs")):
         try:
             configure(HERE / "add_subdirectory", folder / "refused", options.compiler, f"-DVERBENA_SOURCE={ROOT}",
                       f"-DVERBENA_RDMA_CORE_ROOT={wrong}")
@@ -225,6 +230,66 @@ def root_prefix(options, folder):
                 raise Failed(f"{wrong.name}: the message lacks '{words}':\n{failed}") from failed
         else:
             raise Failed(f"the prefix {wrong.name} was accepted")
+
+
+def older(options, folder):
+    """The library builds with the headers of rdma-core 28, without the software device; that of this build works with it."""
+    root = folder / "root"
+    older_headers.make(pathlib.Path("/usr/include"), root / "include", 28)
+    build = folder / "build"
+    said = configure(HERE / "add_subdirectory", build, options.compiler, f"-DVERBENA_SOURCE={ROOT}",
+                     f"-DVERBENA_RDMA_CORE_ROOT={root}", "-DVERBENA_UNITY=ON", "-DVERBENA_HWLOC=OFF", "-DCMAKE_CXX_FLAGS=-g0")
+    if "software device and the tests are not built" not in " ".join(said.split()):
+        raise Failed(f"the build does not report that the device is not built:\n{said}")
+    run("cmake", "--build", build, "--target", "consumer")
+    check_run(build / "consumer", {"VERBENA_SOFTDEV_LIBRARY": str(options.build / "lib/libverbena-soft.so.0")})
+
+
+def ofed(_options, folder):
+    """An OFED is found by the file that it writes, and by its usual prefixes; CMake prints which headers it took."""
+    project = folder / "project"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(search LANGUAGES NONE)\n"
+        f"include({ROOT}/cmake/rdma_core.cmake)\n")
+
+    def search(root, *more, environment=None):
+        # The search path is below `root`, because this machine's headers would be found first.
+        return run("cmake", "-S", project, "-B", folder / f"build_{root.name}{len(more)}", f"-DCMAKE_FIND_ROOT_PATH={root}",
+                   "-DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY", *more, environment=environment)
+
+    no_pkg_config = "-DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON"
+    places = {"recorded": ("opt/rdma", "etc/infiniband/info"), "usual": ("usr", "etc/infiniband/info"),
+              "mlnx": ("usr/mlnx-ofed-4.9", None), "mellanox": ("opt/mellanox/rdma-core", None), "openfabrics": ("opt/ofed", None)}
+    for name, (prefix, info) in places.items():
+        root = folder / name
+        older_headers.make(pathlib.Path("/usr/include"), root / prefix / "include", 28)
+        if info:
+            (root / info).parent.mkdir(parents=True)
+            (root / info).write_text(f"#!/bin/bash\n\necho prefix=/{prefix}\necho Kernel=6.1\n")
+        else:  # headers of the distribution that are too old
+            old = root / "usr/include/infiniband"
+            old.mkdir(parents=True)
+            (old / "verbs.h").write_text("/* older than 28 */\n")
+        wanted = f"rdma-core headers: {root / prefix}/include (OFED, {root / (info or prefix)}; rdma-core 28 or newer)"
+        said = search(root, no_pkg_config)
+        if wanted not in said:
+            raise Failed(f"CMake does not print '{wanted}' but:\n{said}")
+    usual = folder / "usual"
+    (usual / "libibverbs.pc").write_text(
+        f"includedir={usual}/usr/include\nName: libibverbs\nDescription: verbs\nVersion: 1.14.33.0\nCflags: -I${{includedir}}\n")
+    wanted = f"rdma-core headers: {usual}/usr/include (pkg-config; OFED, {usual}/etc/infiniband/info; rdma-core 28 or newer)"
+    said = search(usual, environment={"PKG_CONFIG_PATH": str(usual)})
+    if wanted not in said:
+        raise Failed(f"CMake does not print '{wanted}' but:\n{said}")
+    shutil.rmtree(root / "opt")
+    try:
+        search(root, no_pkg_config)
+    except Failed as failed:
+        if f"{root}/usr/include are too old" not in " ".join(str(failed).split()):
+            raise Failed(f"the message does not name the headers that are too old:\n{failed}") from failed
+    else:
+        raise Failed("headers that are too old were accepted")
 
 
 def module(options, folder):
@@ -247,7 +312,7 @@ def module(options, folder):
 
 
 KINDS = {kind.__name__: kind for kind in (find_package, raw_verbs, linked, pkg_config, add_subdirectory, bundled, root_prefix,
-                                          module)}
+                                          older, ofed, module)}
 
 
 def main():

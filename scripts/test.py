@@ -275,7 +275,7 @@ STAGES = [
     Stage("release", 340, "g++ 12: the suites and examples as users build them, optimized and without checks", release),
     Stage("compile-fail", 40, "code that must not compile, g++ 12 and clang 19",
           labelled("compile_fail", "dev", "asan", needs_build=False)),
-    Stage("package", 45, "consumer projects, link tests", labelled("package", "dev")),
+    Stage("package", 100, "consumer projects, link tests", labelled("package", "dev")),
     Stage("example", 25, "the examples that the documents quote", labelled("example", "dev")),
     Stage("programs", 120, "third-party programs with preload and drop-in, as root and as an unprivileged user",
           labelled("programs", "dev")),
@@ -312,6 +312,7 @@ CONDITIONS = {
     "no-huge-pages": lambda: not places.has_huge_pages(),
     "no-placing": lambda: not places.may_place(),
     "no-placing-with-huge-pages": lambda: not places.may_place() and places.has_huge_pages(),
+    "no-package-sources": lambda: not places.has_package_sources(),
     "no-userfaultfd": lambda: not places.userfaultfd_is_available(),
 }
 

@@ -3,7 +3,7 @@
 # libibverbs at run time. The first of these places that has headers of rdma-core 28 or newer is used:
 #   1. VERBENA_RDMA_CORE_ROOT     a prefix with include/infiniband/verbs.h; if it is set, the only place
 #   2. pkg-config libibverbs      the distribution's package, or one in PKG_CONFIG_PATH
-#   3. the prefix in /etc/infiniband/info, which OFED, MLNX_OFED and DOCA-OFED write. It is usually /usr
+#   3. the prefix in /etc/infiniband/info, which OFED and MLNX_OFED write; it is usually /usr
 #   4. the compiler's search path
 #   5. other prefixes of OFED: /usr/mlnx-ofed*, /opt/mellanox, /opt/mellanox/*, /opt/ofed*, /usr/local/ofed*
 #   -DVERBENA_RDMA_CORE=bundled   replaces this search: fetches a release and uses the headers in it

@@ -43,7 +43,9 @@ void expect_refusal(const std::string& beginning) {
   EXPECT_GT(text.size(), remedy + 10) << text;
 }
 
-std::string verb_of(const std::string& name) { return name.rfind("ibv_", 0) == 0 ? name : "ibv_" + name; }
+std::string verb_of(const std::string& name) {
+  return name.rfind("ibv_", 0) == 0 ? name : "ibv_" + name;
+}
 
 TEST(refusals, each_unsupported_function_is_described) {
   opened_device device;

@@ -225,7 +225,8 @@ TEST(checker, full_queue_with_signaled_request_returns_enomem) {
   EXPECT_EQ(check::requests_in_flight(), room);
 }
 
-TEST(checker_death, completion_of_an_unrecorded_request) {
+// A child of fork cannot poll.
+TEST_F(checker_process_death, completion_of_an_unrecorded_request) {
   checked_pair with;
   auto& side = with.pair.a();
   ibv_send_wr request{};

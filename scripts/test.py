@@ -270,7 +270,7 @@ class Stage:
 
 STAGES = [
     Stage("setup", 55, "install missing packages", setup),
-    Stage("lint", 90, "./dev lint, and tests of the lints", lint_bites),
+    Stage("lint", 85, "./dev lint, and tests of the lints", lint_bites),
     Stage("gcc", 290, "g++ 12: all suites on soft0, with the checks of the data path", suites("dev")),
     Stage("release", 320, "g++ 12: the suites and examples as users build them, optimized and without checks", release),
     Stage("compile-fail", 40, "code that must not compile, g++ 12 and clang 19",
@@ -279,11 +279,11 @@ STAGES = [
     Stage("example", 25, "the examples that the documents quote", labelled("example", "dev")),
     Stage("programs", 110, "third-party programs with preload and drop-in, as root and as an unprivileged user",
           labelled("programs", "dev")),
-    Stage("vm", 180, "rxe and siw of kernels 6.1 and 6.12 in a virtual machine", labelled("^vm$", "dev")),
-    Stage("asan", 330, "clang 19: all suites under ASan and UBSan",
+    Stage("vm", 170, "rxe and siw of kernels 6.1 and 6.12 in a virtual machine", labelled("^vm$", "dev")),
+    Stage("asan", 290, "clang 19: all suites under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
     Stage("tsan", 120, "clang 19: the suites with the label tsan under TSan", tsan_subset),
-    Stage("fuzz", 130, "10 s of each fuzz target: ./dev fuzz", fuzz),
+    Stage("fuzz", 190, "10 s of each fuzz target: ./dev fuzz", fuzz),
     Stage("parity", 5, "./dev parity: the tests that docs/parity names have passed", parity),
     Stage("clang", 600, "clang 19: all suites without sanitizers",
           suites("dev-clang", "-LE", "lint|campaign|program|vm"), long=True),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "bench/local/device_side.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -31,9 +32,14 @@ device_side::memory device_side::make_memory(const verbena::protection_domain& p
     const auto view = region.bytes();
     return {{}, std::move(region), view};
   }
-  std::vector<std::byte> own(bytes);
-  auto region = pd.register_memory(own, access).value();
-  const std::span<std::byte> view(own);
+  constexpr std::size_t page = 4096;
+  const std::size_t rounded = (bytes + page - 1) / page * page;
+  std::unique_ptr<std::byte, release> own(
+      static_cast<std::byte*>(std::aligned_alloc(page, rounded)));
+  if (own == nullptr) fail("aligned_alloc");
+  const std::span<std::byte> view(own.get(), bytes);
+  std::ranges::fill(view, std::byte{0});
+  auto region = pd.register_memory(view, access).value();
   return {std::move(own), std::move(region), view};
 }
 

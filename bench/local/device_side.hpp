@@ -4,8 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "bench/local/process_pair.hpp"
 #include "verbena/verbena.hpp"
@@ -45,8 +46,12 @@ class device_side {
   [[nodiscard]] const verbena::remote_region& peer() const noexcept { return peer_; }
 
  private:
+  struct release {
+    void operator()(std::byte* allocated) const noexcept { std::free(allocated); }
+  };
   struct memory {
-    std::vector<std::byte> own;  // empty if the library allocated the memory
+    // Begins at a page, as the buffers of ucx_perftest; null if the library allocated the memory.
+    std::unique_ptr<std::byte, release> own;
     verbena::memory_region region;
     std::span<std::byte> bytes;
   };

@@ -60,7 +60,7 @@ def has_huge_pages():
 
 
 def debian_source():
-    """Returns the address and the signing key of Debian's packages in the configuration of apt; None if there is none."""
+    """Returns the address and the signing key of Debian's packages in the configuration of apt, or None."""
     for file in sorted(pathlib.Path("/etc/apt").glob("sources.list.d/*.sources")):
         for entry in re.split(r"\n\s*\n", file.read_text()):
             address = re.search(r"^URIs:\s*(\S+/debian)/?\s*$", entry, re.M)

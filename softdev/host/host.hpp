@@ -57,7 +57,7 @@ class host final : private engine_observer, private progress_work {
 
   /// Delayed events of completion queues.
   [[nodiscard]] event_delays& delays() noexcept { return delays_; }
-  /// What waits is due earlier now, or has to be looked at again.
+  /// Wakes the thread: a deadline is earlier now, or there may be new work.
   void look_again() noexcept { thread_.wake(); }
 
   /// Counts armed completion queues: while there are any, the thread is attentive.

@@ -19,7 +19,7 @@ ibv_gid_entry* native_of(sys::gid_entry_layout* entry) noexcept {
   return reinterpret_cast<ibv_gid_entry*>(entry);
 }
 
-// Returns the first line of a file of the device in sysfs; empty if there is none.
+// Returns the first line of a file of the device in sysfs, or an empty text.
 std::string read_attribute(const ibv_device& device, std::uint32_t port, const char* attribute,
                            std::uint32_t index) {
   const char* const folder = device.ibdev_path;

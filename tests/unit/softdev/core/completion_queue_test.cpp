@@ -92,7 +92,7 @@ TEST_F(completions, moderated_event_is_raised_once_at_the_end_of_its_period) {
   EXPECT_EQ(events, 1);
   queue.arm(notify::any);
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(push(queue, 3));
-  EXPECT_EQ(events, 1) << "the count starts anew after an event";
+  EXPECT_EQ(events, 1) << "an event resets the count";
 }
 
 TEST_F(completions, change_of_moderation_raises_the_event_that_waits) {

@@ -173,7 +173,7 @@ const char* text_of(peer_loss why) {
     case peer_loss::malformed_data:
       return "it wrote malformed data";
     case peer_loss::no_resources:
-      return "this process has no free descriptors or memory";
+      return "this process had no free descriptors or memory for it";
     case peer_loss::too_many_links:
       return "it is paired with this process as often as one process may be";
     case peer_loss::stayed_inside:

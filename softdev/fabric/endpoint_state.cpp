@@ -35,7 +35,7 @@ response from_overdue(const message& what) noexcept {
 }
 
 response from_dead(const peer& to, const message& what) noexcept {
-  if (is_out_of_reach(to.end())) return from_overdue(what);
+  if (to.is_out_of_reach()) return from_overdue(what);
   return {.outcome = verdict::peer_gone, .why = loss_of(to, what.destination_qpn)};
 }
 

@@ -20,19 +20,21 @@ void peer_messages::shut_down() noexcept {
 }
 
 bool peer_messages::post(const link_message& message, unique_fd descriptor) {
+  if (outbox_.empty() && send(message, descriptor) != send_status::full) return true;
   if (outbox_.size() >= max_queued_messages) return false;
   outbox_.push_back({message, std::move(descriptor)});
-  flush();
   return true;
+}
+
+send_status peer_messages::send(const link_message& message, const unique_fd& descriptor) noexcept {
+  const int fd = descriptor.get();
+  return send_message(socket_.get(), message, std::span(&fd, descriptor ? 1 : 0));
 }
 
 void peer_messages::flush() {
   std::size_t sent = 0;
   for (const queued_message& each : outbox_) {
-    const int fd = each.descriptor.get();
-    const std::span<const int> descriptors(&fd, each.descriptor ? 1 : 0);
-    const send_status status = send_message(socket_.get(), each.message, descriptors);
-    if (status == send_status::full) break;
+    if (send(each.message, each.descriptor) == send_status::full) break;
     ++sent;  // closed: the peer is gone, nobody misses it
   }
   outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(sent));

@@ -23,7 +23,8 @@ class peer_messages {
   /// Ends the connection, and closes it with the object. Thread-safe.
   void shut_down() noexcept;
 
-  /// Sends a message, or queues it if there is no room; false when too many wait already.
+  /// Sends a message; queues it if others wait or there is no room, which allocates. False when too
+  /// many wait already.
   [[nodiscard]] bool post(const link_message& message, unique_fd descriptor);
   /// Sends what is queued as far as it goes.
   void flush();
@@ -42,6 +43,8 @@ class peer_messages {
     link_message message;
     unique_fd descriptor;
   };
+
+  [[nodiscard]] send_status send(const link_message& message, const unique_fd& descriptor) noexcept;
 
   unique_fd socket_;
   std::vector<queued_message> outbox_;

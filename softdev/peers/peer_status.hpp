@@ -26,11 +26,6 @@ enum class peer_end : std::uint8_t {
   stayed_inside,     ///< see link_options::section_timeout
 };
 [[nodiscard]] const char* describe(peer_end why) noexcept;
-/// True when it may live, and only something is missing here: it may be found again.
-[[nodiscard]] constexpr bool is_out_of_reach(peer_end why) noexcept {
-  return why == peer_end::out_of_resources;
-}
-
 /// Threads: thread-safe. The functions that change it, except end(), are the service's.
 class peer_status {
  public:
@@ -41,6 +36,12 @@ class peer_status {
   }
   [[nodiscard]] bool takes_records() const noexcept {
     return has_ring_.load(std::memory_order_acquire) && state() != peer_state::dead;
+  }
+
+  /// True when it may live, and something is missing here: pairing may succeed later. Never after
+  /// records could be sent: it may have taken some, and takes this process for gone.
+  [[nodiscard]] bool is_out_of_reach() const noexcept {
+    return why() == peer_end::out_of_resources && !has_ring_.load(std::memory_order_acquire);
   }
 
   /// The rings in both directions exist.

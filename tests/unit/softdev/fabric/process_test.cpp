@@ -303,36 +303,62 @@ TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
 INSTANTIATE_TEST_SUITE_P(in_a_ring, random_records, ::testing::Range(1U, 25U));
 
 #ifdef VERBENA_FAILS_ALLOCATIONS
-TEST(lost_peer, peer_that_memory_was_missing_for_is_not_kept_by_its_last_acknowledgement) {
-  bool lost = false;
-  for (std::uint32_t failing = 1; !lost; ++failing) {
-    ASSERT_LT(failing, 20U);
-    device_pair pair;
-    pair.connect_ends();
-    shared_buffer target(pair.left, memory_kind::shareable, 64, 1);
-    const shared_buffer source(pair.right, memory_kind::ordinary, 64, 2);
+/// Ends the pairing of the right device with the left one for lack of memory: the message that
+/// memory of the left one is gone finds none. `before` runs with the message on its way.
+std::weak_ptr<peer> lose_for_lack_of_memory(device_pair& pair,
+                                            const std::function<void()>& before) {
+  for (std::uint32_t failing = 1; failing < 20; ++failing) {
+    {
+      shared_buffer target(pair.left, memory_kind::shareable, 1'000'000, 1);
+      const shared_buffer source(pair.right, memory_kind::ordinary, 64, 2);
+      const send_request write{.opcode = opcode::rdma_write,
+                               .flags = signaled,
+                               .remote_address = target.address(),
+                               .remote_key = target.key()};
+      EXPECT_EQ(post(*pair.b->qp, write, {source.slice(0, 8)}), 0);
+      EXPECT_EQ(pair.wait_for(*pair.b->sent, 1).at(0).status, completion_status::success);
+      pair.settle();
+    }
+    pair.left.turn();
+    before();
+    const std::weak_ptr<peer> known = pair.right.neighbours->find(pair.left.neighbours->slot());
+    fail_allocation(failing);
+    pair.right.turn();
+    static_cast<void>(permit_allocations());
+    const auto now = known.lock();
+    if (now == nullptr || now->end() == peer_end::out_of_resources) return known;
+  }
+  ADD_FAILURE() << "no failed allocation ended the pairing";
+  return {};
+}
+
+TEST(lost_peer, reset_queue_pair_and_its_last_acknowledgement_do_not_keep_the_peer) {
+  device_pair pair;
+  pair.connect_ends();
+  const shared_buffer source(pair.left, memory_kind::ordinary, 64, 1);
+  const shared_buffer target(pair.right, memory_kind::ordinary, 64, 2);
+  const auto known = lose_for_lack_of_memory(pair, [&] {
+    ASSERT_EQ(post_receive(*pair.b->qp, 1, {target.slice(0, 8)}), 0);
+    ASSERT_EQ(post(*pair.a->qp, {.flags = signaled}, {source.slice(0, 8)}), 0);
+  });
+  pair.settle();
+  pair.b->qp->modify({.state = queue_pair_state::reset}, attribute::state).value();
+  EXPECT_TRUE(pair.until([&] { return known.expired(); }));
+}
+
+TEST(lost_peer, outstanding_request_fails_if_memory_was_missing_for_its_peer) {
+  device_pair pair;
+  pair.connect_ends();
+  const shared_buffer source(pair.right, memory_kind::ordinary, 64, 1);
+  const shared_buffer target(pair.left, memory_kind::ordinary, 64, 2);
+  static_cast<void>(lose_for_lack_of_memory(pair, [&] {
+    static_cast<void>(drain(*pair.b->sent));
     ASSERT_EQ(post_receive(*pair.a->qp, 1, {target.slice(0, 8)}), 0);
     ASSERT_EQ(post(*pair.b->qp, {.flags = signaled}, {source.slice(0, 8)}), 0);
-    ASSERT_EQ(pair.wait_for(*pair.b->sent, 1).at(0).status, completion_status::success);
-    // The peer asks for the memory, and the answer finds no memory.
-    const send_request write{.opcode = opcode::rdma_write,
-                             .flags = signaled,
-                             .remote_address = target.address(),
-                             .remote_key = target.key()};
-    ASSERT_EQ(post(*pair.b->qp, write, {source.slice(0, 8)}), 0);
-    const std::weak_ptr<peer> first = pair.left.neighbours->find(pair.right.neighbours->slot());
-    fail_allocation(failing);
-    pair.left.turn();
-    static_cast<void>(permit_allocations());
-    const auto is_lost = [&] {
-      const auto known = first.lock();
-      return known == nullptr || known->end() == peer_end::out_of_resources;
-    };
-    lost = is_lost();
-    if (lost) {
-      EXPECT_TRUE(pair.until([&] { return first.expired(); }));
-    }
-  }
+  }));
+  const completion done = pair.wait_for(*pair.b->sent, 1).at(0);
+  EXPECT_EQ(done.status, completion_status::retry_exceeded);
+  EXPECT_EQ(done.vendor_error, static_cast<std::uint32_t>(reason::peer_gone));
 }
 #endif
 

@@ -43,6 +43,7 @@ struct failing_kind {
   bool (*prepare)(step_report& report);
   void (*start)(std::uint32_t step);
   std::uint32_t (*stop)();
+  std::uint32_t stride;  ///< in a plain run; a campaign tries each step
 };
 
 template <call_failure How>
@@ -51,12 +52,14 @@ void fail_call(std::uint32_t step) {
 }
 
 constexpr failing_kind kinds[] = {
-    {"allocation", [](step_report&) { return true; }, fail_allocation, permit_allocations},
+    {"allocation", [](step_report&) { return true; }, fail_allocation, permit_allocations,
+     1},
     {"call_for_lack_of_resources", observe_system_calls, fail_call<call_failure::resource>,
-     permit_system_calls},
-    {"call_denied", observe_system_calls, fail_call<call_failure::denied>, permit_system_calls},
+     permit_system_calls, 7},
+    {"call_denied", observe_system_calls, fail_call<call_failure::denied>, permit_system_calls,
+     7},
     {"call_interrupted", observe_system_calls, fail_call<call_failure::transient>,
-     permit_system_calls},
+     permit_system_calls, 7},
 };
 
 /// Whether the device was open before: then the scenario finds what a process keeps.
@@ -90,9 +93,18 @@ int run_child(child_report& report, const failing_kind& kind, history before, bo
     run_once(report, with_peer);
     report.count = kind.stop();
     run_once(report, with_peer);
-    report.descriptors_before = count_descriptors();
-    run_once(report, with_peer);
-    report.descriptors_after = count_descriptors();
+    // The peer may still hold a pairing that the failure ended. Descriptors of messages that are
+    // being handled come and go; a leak grows with each run.
+    const int last = report.runs;
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      report.runs = last;
+      report.descriptors_before = count_descriptors();
+      run_once(report, with_peer);
+      report.descriptors_after = count_descriptors();
+      if (static_cast<scenario_result>(report.results[2].load()) == scenario_result::succeeded &&
+          report.descriptors_after <= report.descriptors_before)
+        break;
+    }
   } catch (const std::exception& escaped) {
     std::fprintf(stderr, "escaped exception: %s\n", escaped.what());
     return 5;
@@ -139,9 +151,9 @@ class each_step_fails : public ::testing::TestWithParam<failing_case> {
       findings_.push_back(where + "no error, or no end, at " + at(0));
     } else if ((of(1) != scenario_result::succeeded && !what.with_peer) ||
                of(2) != scenario_result::succeeded) {
-      // The peer may still hold the ended pairing when the second run connects.
+      // The second run may have met the ended pairing.
       findings_.push_back(where + "a later run fails at " + at(1) + at(2));
-    } else if (said.descriptors_after != said.descriptors_before) {
+    } else if (said.descriptors_after > said.descriptors_before) {
       findings_.push_back(where + "later runs leak descriptors");
     }
     if (of(0) == scenario_result::failed) ++failures_;
@@ -177,6 +189,7 @@ class each_step_fails : public ::testing::TestWithParam<failing_case> {
     static_cast<void>(table());  // the library is loaded without failures
     device_ = std::make_unique<opened_device>(1024);
     memory_ = std::make_unique<buffer>(device_->pd, 16'384);
+    idle_descriptors_ = count_descriptors();
   }
   static void TearDownTestSuite() {
     memory_.reset();
@@ -185,6 +198,7 @@ class each_step_fails : public ::testing::TestWithParam<failing_case> {
 
   static inline std::unique_ptr<opened_device> device_;
   static inline std::unique_ptr<buffer> memory_;
+  static inline std::size_t idle_descriptors_ = 0;  ///< when this process has no peer
   std::uint32_t failures_ = 0;
   std::vector<std::string> findings_;
   std::size_t expected_descriptors_ = 0;  ///< after a run in which no step failed
@@ -192,7 +206,9 @@ class each_step_fails : public ::testing::TestWithParam<failing_case> {
 };
 
 TEST_P(each_step_fails, scenario_fails_cleanly_and_the_next_one_succeeds) {
-  const std::uint32_t stride = test::is_campaign() ? 1 : 37;
+  const std::uint32_t stride = test::is_campaign() ? 1 : GetParam().kind->stride;
+  // Children inherit the descriptors of pairings with the last ones.
+  ASSERT_TRUE(eventually([] { return count_descriptors() <= idle_descriptors_; }));
   std::uint32_t steps = 0;
   std::uint32_t step = 1 + test::campaign_seed(0) % stride;
   while (run_step(step) && findings_.size() < 20) {

@@ -173,11 +173,13 @@ const char* text_of(peer_loss why) {
     case peer_loss::malformed_data:
       return "it wrote malformed data";
     case peer_loss::no_resources:
-      return "this process had no free descriptors or memory for it";
+      return "this process has no free descriptors or memory";
     case peer_loss::too_many_links:
       return "it is paired with this process as often as one process may be";
     case peer_loss::stayed_inside:
       return "it stayed within one access to memory of this process for seconds";
+    case peer_loss::message_lost:
+      return "this process had no memory for one of its messages";
     case peer_loss::unknown:
       break;
   }

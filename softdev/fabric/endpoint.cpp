@@ -247,7 +247,7 @@ bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
     which.request_retry();
   }
   if (mine->to->state() != peer_state::dead) return true;
-  if (mine->to->is_out_of_reach()) {
+  if (is_out_of_reach(mine->to->end())) {
     // Descriptors or memory may come back. The requests' own timeouts say when it is enough.
     auto again = state_.try_connect(mine->to->slot());
     if (again == nullptr) return false;

@@ -35,15 +35,15 @@ response from_overdue(const message& what) noexcept {
 }
 
 response from_dead(const peer& to, const message& what) noexcept {
-  if (to.is_out_of_reach()) return from_overdue(what);
+  if (is_out_of_reach(to.end())) return from_overdue(what);
   return {.outcome = verdict::peer_gone, .why = loss_of(to, what.destination_qpn)};
 }
 
 failure loss_of(const peer& to, std::uint32_t qp_num) noexcept {
   static_assert(static_cast<std::uint32_t>(peer_end::exited) ==
                     static_cast<std::uint32_t>(peer_loss::ended) &&
-                static_cast<std::uint32_t>(peer_end::stayed_inside) ==
-                    static_cast<std::uint32_t>(peer_loss::stayed_inside));
+                static_cast<std::uint32_t>(peer_end::message_lost) ==
+                    static_cast<std::uint32_t>(peer_loss::message_lost));
   return {.why = reason::peer_gone,
           .key = static_cast<std::uint32_t>(to.end()),
           .detail = qp_num,

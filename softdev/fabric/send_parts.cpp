@@ -112,7 +112,7 @@ void part_sender::tell_lost(queue_pair& which, connection& mine) noexcept {
   for (const auto& known : mine.peers) {
     if (!is_dead(known)) continue;
     const std::uint32_t first = first_number_of(known->slot());
-    const failure why = known->is_out_of_reach()
+    const failure why = is_out_of_reach(known->end())
                             ? failure{.why = reason::no_acknowledgement, .detail = first}
                             : loss_of(*known, first);
     which.sender().process_lost(known->slot(), why);

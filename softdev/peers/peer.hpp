@@ -63,9 +63,6 @@ class peer {
   /// It is paired as soon as it answers, because it cannot tell a connection that was given up
   /// from a process that exited.
   [[nodiscard]] bool is_overdue() const noexcept { return parts_.status.is_overdue(); }
-  /// True when it is dead because something was missing here before any record could be sent:
-  /// connecting again may succeed.
-  [[nodiscard]] bool is_out_of_reach() const noexcept { return parts_.status.is_out_of_reach(); }
   /// The process's pid, 0 when unknown. Only when paired or dead after that.
   [[nodiscard]] pid_t pid() const noexcept { return parts_.process.pid(); }
 

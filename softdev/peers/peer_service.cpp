@@ -114,8 +114,9 @@ void peer_service::read_peer(const std::shared_ptr<peer>& from, time_point now) 
   try {
     read_messages(from, now);
   } catch (const std::bad_alloc&) {
-    // A message may be lost.
-    how_.requests.end(*from, peer_end::out_of_resources);
+    // Once it is paired, it takes this process for gone when the connection ends.
+    const bool was_paired = from->takes_records();
+    how_.requests.end(*from, was_paired ? peer_end::message_lost : peer_end::out_of_resources);
   }
 }
 

@@ -19,12 +19,14 @@ const char* describe(peer_end why) noexcept {
     case peer_end::broken_protocol:
       return "the process wrote malformed data to shared memory or to its socket";
     case peer_end::out_of_resources:
-      return "this process had no free descriptors or memory for it";
+      return "this process has no free descriptors or memory";
     case peer_end::too_many_links:
       return "the process is paired with this process as often as one process may be, or it stayed "
              "within accesses to this process's memory too often";
     case peer_end::stayed_inside:
       return "the process stayed within one access to this process's memory for seconds";
+    case peer_end::message_lost:
+      return "this process had no memory for one of its messages";
   }
   return "unknown";
 }

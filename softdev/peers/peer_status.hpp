@@ -21,11 +21,17 @@ enum class peer_end : std::uint8_t {
   other_user,        ///< the slot is held by another user
   other_version,     ///< its device has another layout version
   broken_protocol,   ///< it sent or wrote what no correct process does
-  out_of_resources,  ///< descriptors or memory are missing here
+  out_of_resources,  ///< descriptors or memory for pairing are missing here
   too_many_links,    ///< see link_options::links_per_process
   stayed_inside,     ///< see link_options::section_timeout
+  message_lost,      ///< memory for one of its messages was missing here
 };
 [[nodiscard]] const char* describe(peer_end why) noexcept;
+/// True when it may live, and only something is missing here: pairing may succeed later.
+[[nodiscard]] constexpr bool is_out_of_reach(peer_end why) noexcept {
+  return why == peer_end::out_of_resources;
+}
+
 /// Threads: thread-safe. The functions that change it, except end(), are the service's.
 class peer_status {
  public:
@@ -36,12 +42,6 @@ class peer_status {
   }
   [[nodiscard]] bool takes_records() const noexcept {
     return has_ring_.load(std::memory_order_acquire) && state() != peer_state::dead;
-  }
-
-  /// True when it may live, and something is missing here: pairing may succeed later. Never after
-  /// records could be sent: it may have taken some, and takes this process for gone.
-  [[nodiscard]] bool is_out_of_reach() const noexcept {
-    return why() == peer_end::out_of_resources && !has_ring_.load(std::memory_order_acquire);
   }
 
   /// The rings in both directions exist.

@@ -161,7 +161,7 @@ TEST(reason, each_code_has_a_sample_and_a_row_in_the_table) {
 
 TEST(reason, each_cause_of_a_lost_peer_has_a_text) {
   std::set<std::string> texts;
-  constexpr auto last = static_cast<std::uint32_t>(peer_loss::stayed_inside);
+  constexpr auto last = static_cast<std::uint32_t>(peer_loss::message_lost);
   for (std::uint32_t cause = 0; cause <= last; ++cause)
     texts.insert(sentence_of({.why = reason::peer_gone, .key = cause, .detail = 1, .extra = 2}));
   EXPECT_EQ(texts.size(), last + 1);

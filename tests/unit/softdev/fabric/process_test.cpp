@@ -326,7 +326,7 @@ std::weak_ptr<peer> lose_for_lack_of_memory(device_pair& pair,
     pair.right.turn();
     static_cast<void>(permit_allocations());
     const auto now = known.lock();
-    if (now == nullptr || now->end() == peer_end::out_of_resources) return known;
+    if (now == nullptr || now->end() == peer_end::message_lost) return known;
   }
   ADD_FAILURE() << "no failed allocation ended the pairing";
   return {};

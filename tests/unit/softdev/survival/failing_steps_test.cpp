@@ -52,12 +52,10 @@ void fail_call(std::uint32_t step) {
 }
 
 constexpr failing_kind kinds[] = {
-    {"allocation", [](step_report&) { return true; }, fail_allocation, permit_allocations,
-     1},
+    {"allocation", [](step_report&) { return true; }, fail_allocation, permit_allocations, 1},
     {"call_for_lack_of_resources", observe_system_calls, fail_call<call_failure::resource>,
      permit_system_calls, 7},
-    {"call_denied", observe_system_calls, fail_call<call_failure::denied>, permit_system_calls,
-     7},
+    {"call_denied", observe_system_calls, fail_call<call_failure::denied>, permit_system_calls, 7},
     {"call_interrupted", observe_system_calls, fail_call<call_failure::transient>,
      permit_system_calls, 7},
 };

@@ -190,6 +190,7 @@ using verbena::completion_fields;
 using verbena::completion_flag;
 using verbena::completion_flags;
 using verbena::completion_hub;
+using verbena::completion_hub_options;
 using verbena::completion_opcode;
 using verbena::completion_queue;
 using verbena::completion_queue_options;
@@ -423,6 +424,10 @@ using verbena::wait_for_fd;
 using verbena::window_word;
 using verbena::writing_transport;
 }  // namespace verbena
+
+export namespace verbena::async {
+using verbena::async::engine;
+}  // namespace verbena::async
 
 export namespace verbena::bringup {
 using verbena::bringup::address;

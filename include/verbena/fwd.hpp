@@ -141,6 +141,7 @@ struct buffer_slice;
 struct channel_failure;
 struct channel_options;
 struct compare_and_swap_operands;
+struct completion_hub_options;
 struct completion_queue_options;
 struct connection_identity;
 struct datagram_route;
@@ -211,6 +212,12 @@ using partition_key = strong_id<struct partition_key_tag, std::uint16_t>;
 using device_ticks = strong_id<struct device_ticks_tag, std::int64_t>;
 
 }  // namespace verbena::inline VERBENA_ABI
+
+namespace verbena::inline VERBENA_ABI::async {
+
+class engine;
+
+}  // namespace verbena::inline VERBENA_ABI::async
 
 namespace verbena::inline VERBENA_ABI::bringup {
 

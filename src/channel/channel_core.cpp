@@ -198,9 +198,8 @@ void channel_core::hand_over(operation_slot& slot, const operation_result& how) 
   const bool holds_buffer = std::exchange(slot.holds_buffer, false);
   if (holds_buffer) held = std::move(slots_.table().held(slot));
   if (slot.waiter != nullptr) {
-    slot.waiter->result = how;
-    slot.waiter->ended = true;
     if (holds_buffer) static_cast<buffer_waiter*>(slot.waiter)->held = std::move(held);
+    slots_.table().finish(*slot.waiter, how);
   } else if (slot.scope != nullptr) {
     slot.scope->ended_unseen(how);
   } else if (!how.has_value() && unseen_failures_++ == 0) {

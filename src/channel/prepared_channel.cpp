@@ -40,14 +40,6 @@ result<std::uint32_t> places(const channel_options& options) {
 
 }  // namespace
 
-result<completion_hub> completion_hub::create(const context& of, std::uint32_t operations) {
-  if (operations == 0)
-    return error::invalid_argument("completion_hub::create", of.name(),
-                                   "a hub needs room for at least 1 operation");
-  VERBENA_TRY(auto cq, of.create_cq(operations));
-  return completion_hub(std::make_shared<detail::operation_table>(std::move(cq), operations));
-}
-
 prepared_channel::prepared_channel(prepared_queue_pair<rc> queue, detail::slot_reservation slots,
                                    protection_domain domain, const channel_options& options)
     : queue_(std::move(queue)),

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
+#include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/channel/detail/operation_table.hpp"
 #include "verbena/verbs/completion_queue.hpp"
@@ -12,30 +14,78 @@
 
 namespace verbena::inline VERBENA_ABI {
 
+namespace async {
+class engine;
+}
+
+/// Options of completion_hub::create(). Threads: immutable value.
+struct completion_hub_options {
+  /// Whether the hub has a completion channel: fd(), arm() and wait() need it. Polling does not.
+  bool events = false;
+  /// The completion vector of the events; less than context::completion_vectors().
+  std::uint32_t completion_vector = 0;
+};
+
 /// One completion queue for several channels. If one of them polls, the completions of all are
 /// delivered.
 ///
 /// Each channel reserves an entry for each operation that it can have in flight, so the queue
-/// cannot overrun. Copies share the queue; channels keep it alive. Threads: one thread at a time,
-/// for the hub, its channels and their operations together.
+/// cannot overrun. Copies share the queue; channels keep it alive.
+///
+/// A program with an event loop creates the hub with `.events = true`, and waits for fd():
+///
+///   while (!hub.arm().value()) handle_finished_operations();  // arms; false: operations completed
+///   // the loop waits until hub.fd() is readable, then:
+///   hub.progress().value();
+///
+/// Threads: one thread at a time, for the hub, its channels and their operations together.
 class completion_hub {
  public:
   /// Creates a hub for `operations` in flight on all channels together: the sum of their
   /// `max_send_wr + max_recv_wr`.
   ///
-  /// Errors: `invalid_argument` for 0; the errno of ibv_create_cq(3), with the limit of the device.
-  /// Allocates; may block in the kernel.
-  [[nodiscard]] static result<completion_hub> create(const context& of, std::uint32_t operations);
+  /// Errors: `invalid_argument` for 0 operations; the errno of ibv_create_cq(3), with the limit of
+  /// the device; those of context::create_completion_channel(). Allocates; may block in the kernel.
+  [[nodiscard]] static result<completion_hub> create(const context& of, std::uint32_t operations,
+                                                     const completion_hub_options& options = {});
 
   /// Returns the number of operations that no channel has reserved.
   [[nodiscard]] std::uint32_t unreserved() const noexcept { return table_->unreserved(); }
-  /// Returns the queue. Only channels may poll it.
+  /// Returns the queue. Only channels and the hub may poll it and arm it.
   [[nodiscard]] const completion_queue& cq() const noexcept { return table_->cq(); }
+  /// Returns whether the hub has a completion channel.
+  [[nodiscard]] bool has_events() const noexcept { return table_->events().has_value(); }
+
+  /// Polls until the queue is empty, or until it has delivered 256 completions. Never blocks or
+  /// allocates. Returns the number of completions.
+  ///
+  /// Errors: the errno of ibv_poll_cq(3). The operations of all channels have then ended as `lost`,
+  /// and their queue pairs are destroyed.
+  [[nodiscard]] result<std::size_t> progress() const;
+
+  /// Returns the descriptor for poll(2) and epoll(7), which the hub owns. After arm() has returned
+  /// true, it becomes readable with the next completion. Precondition: has_events().
+  [[nodiscard]] int fd() const;
+  /// Requests an event for the next completion, then polls. Returns true if there was no completion
+  /// and none has been missed, so that the caller may wait for fd().
+  ///
+  /// If it returns false, it has delivered completions; call arm() again before waiting. Takes and
+  /// acknowledges the events that the hub has received. Never blocks or allocates.
+  /// Errors: the errno of ibv_get_cq_event(3) or ibv_req_notify_cq(3); those of progress().
+  /// Precondition: has_events().
+  [[nodiscard]] result<bool> arm() const;
+  /// Waits until at least one completion was delivered, or until `until`. Returns the number of
+  /// completions, 0 if `until` passed. Sleeps in poll(2).
+  ///
+  /// Errors: those of arm(), and the errno of poll(2). Precondition: has_events().
+  [[nodiscard]] result<std::size_t> wait(deadline until) const;
 
  private:
   friend class protection_domain;
+  friend class async::engine;
   explicit completion_hub(std::shared_ptr<detail::operation_table> table) noexcept
       : table_(std::move(table)) {}
+  [[nodiscard]] result<std::size_t> arm_and_progress() const;
 
   std::shared_ptr<detail::operation_table> table_;
 };

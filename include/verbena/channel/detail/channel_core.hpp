@@ -292,8 +292,7 @@ found channel_core::poll_for(const operation_table& table, const operation_slot&
 void channel_core::ended(operation_slot& slot, const completion& done) noexcept {
   if (slot.waiter == nullptr || slot.holds_buffer || !done.ok()) [[unlikely]]
     return end(slot, operation_result::of(done, aborting_, slot.posted));
-  slot.waiter->result = operation_result::of(done, false, slot.posted);
-  slot.waiter->ended = true;
+  slots_.table().finish(*slot.waiter, operation_result::of(done, false, slot.posted));
   if (slot.scope != nullptr) ended_in(*slot.scope, slot.waiter);
   release_place(slot);
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "verbena/channel/detail/operation_kind.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/memory/buffer.hpp"
+#include "verbena/verbs/completion_channel.hpp"
 #include "verbena/verbs/completion_queue.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -30,6 +32,13 @@ class channel_core;
 struct operation_waiter {
   operation_result result;  ///< valid if `ended`
   bool ended = false;       ///< the device no longer accesses the memory
+  bool queued = false;      ///< it is a queued_waiter
+};
+/// A recipient that is appended to the list of completed operations when its operation ends.
+struct queued_waiter : operation_waiter {
+  queued_waiter() noexcept { queued = true; }
+  queued_waiter* next = nullptr;                        ///< of the list
+  void (*complete)(queued_waiter&) noexcept = nullptr;  ///< called by who runs the list
 };
 /// Receives the result and the buffer of an operation.
 struct buffer_waiter : operation_waiter {
@@ -55,9 +64,13 @@ class operation_table {
  public:
   /// Creates one slot for each entry of `cq`, which has no other users.
   operation_table(completion_queue cq, std::uint32_t slots);
+  operation_table(const operation_table&) = delete;
+  operation_table& operator=(const operation_table&) = delete;
 
   /// Returns the completion queue.
   [[nodiscard]] const completion_queue& cq() const noexcept { return cq_; }
+  /// Returns the completion channel of the queue; nullopt if it has none.
+  [[nodiscard]] const std::optional<completion_channel>& events() const noexcept { return events_; }
   /// Reserves `count` slots for a channel; returns false if fewer are left.
   [[nodiscard]] bool reserve(std::uint32_t count) noexcept;
   /// Releases `count` reserved slots.
@@ -96,6 +109,33 @@ class operation_table {
   [[nodiscard]] int last_failure() const noexcept { return last_failure_; }
   /// Delivers one completion.
   inline void deliver(const completion& done) noexcept;
+  /// Records the result of the operation of `waiter`.
+  void finish(operation_waiter& waiter, const operation_result& how) noexcept {
+    waiter.result = how;
+    waiter.ended = true;
+    if (waiter.queued) append_completed(static_cast<queued_waiter&>(waiter));
+  }
+  /// Appends a recipient to the list of completed operations.
+  void append_completed(queued_waiter& waiter) noexcept {
+    waiter.next = nullptr;
+    *last_completed_ = &waiter;
+    last_completed_ = &waiter.next;
+  }
+  /// Removes the oldest recipient from the list of completed operations; nullptr if it is empty.
+  [[nodiscard]] queued_waiter* take_completed() noexcept {
+    queued_waiter* const first = completed_;
+    if (first == nullptr) return nullptr;
+    completed_ = first->next;
+    if (completed_ == nullptr) last_completed_ = &completed_;
+    return first;
+  }
+  /// Removes a recipient from that list, if it is in it.
+  void remove_completed(const queued_waiter& waiter) noexcept;
+  [[nodiscard]] bool has_completed() const noexcept { return completed_ != nullptr; }
+  /// Ends all operations as lost with errno last_failure(), and destroys their queue pairs: after a
+  /// failed poll.
+  void lose_all() noexcept;
+
   /// Returns all slots.
   [[nodiscard]] std::span<operation_slot> slots() noexcept {
     return {slots_.data(), slots_.size()};
@@ -110,11 +150,14 @@ class operation_table {
   [[nodiscard]] int failed(const poll_result& polled) noexcept;
 
   completion_queue cq_;
+  std::optional<completion_channel> events_;
   std::vector<operation_slot> slots_;
   std::vector<buffer> held_;
   int last_failure_ = 0;
   operation_slot* free_ = nullptr;
   std::uint32_t unreserved_;
+  queued_waiter* completed_ = nullptr;
+  queued_waiter** last_completed_ = &completed_;
 };
 
 /// The reserved slots of one channel.

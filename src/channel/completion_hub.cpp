@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/channel/completion_hub.hpp"
+
+#include "verbena/base/assert.hpp"
+#include "verbena/channel/detail/channel_core.hpp"
+#include "verbena/verbs/completion_channel.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+constexpr std::size_t most_completions = 256;
+
+const completion_channel& events_of(const detail::operation_table& table) {
+  const auto& events = table.events();
+  VERBENA_ASSERT(events.has_value(),
+                 "an event of a completion_hub without a completion channel was requested: create "
+                 "the hub with completion_hub_options::events");
+  return *events;
+}
+
+}  // namespace
+
+result<completion_hub> completion_hub::create(const context& of, std::uint32_t operations,
+                                              const completion_hub_options& options) {
+  if (operations == 0)
+    return error::invalid_argument("completion_hub::create", of.name(),
+                                   "a hub needs room for at least 1 operation");
+  completion_queue_options queue{.channel = std::nullopt,
+                                 .completion_vector = options.completion_vector};
+  if (options.events) {
+    VERBENA_TRY(queue.channel, of.create_completion_channel());
+  }
+  VERBENA_TRY(auto cq, of.create_cq(operations, queue));
+  return completion_hub(std::make_shared<detail::operation_table>(std::move(cq), operations));
+}
+
+result<std::size_t> completion_hub::progress() const {
+  std::size_t delivered = 0;
+  while (delivered < most_completions) {
+    const int found = table_->progress();
+    if (found == 0) break;
+    if (found < 0) {
+      const int code = table_->last_failure();
+      table_->lose_all();
+      return error::from_errno(code, "ibv_poll_cq", cq().name(),
+                               "the completion queue failed; the queue pairs of its channels were "
+                               "destroyed");
+    }
+    delivered += static_cast<std::size_t>(found);
+  }
+  return delivered;
+}
+
+int completion_hub::fd() const { return events_of(*table_).fd(); }
+
+// Events that were received before the request would end the next wait at once. Completions that
+// arrived before the request may cause no event.
+result<std::size_t> completion_hub::arm_and_progress() const {
+  const completion_channel& events = events_of(*table_);
+  for (bool has_event = true; has_event;) {
+    VERBENA_TRY(const auto event, events.poll_event());
+    has_event = event.has_value();
+  }
+  VERBENA_TRY_VOID(cq().request_notification(notify::any_completion));
+  return progress();
+}
+
+result<bool> completion_hub::arm() const {
+  VERBENA_TRY(const std::size_t delivered, arm_and_progress());
+  return delivered == 0;
+}
+
+result<std::size_t> completion_hub::wait(deadline until) const {
+  const completion_channel& events = events_of(*table_);
+  while (true) {
+    VERBENA_TRY(std::size_t delivered, progress());
+    if (delivered != 0 || until.expired()) return delivered;
+    VERBENA_TRY(delivered, arm_and_progress());
+    if (delivered != 0) return delivered;
+    VERBENA_TRY_VOID(events.wait(until));
+  }
+}
+
+}  // namespace verbena::inline VERBENA_ABI

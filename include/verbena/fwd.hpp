@@ -215,7 +215,11 @@ using device_ticks = strong_id<struct device_ticks_tag, std::int64_t>;
 
 namespace verbena::inline VERBENA_ABI::async {
 
+class channel;
 class engine;
+class scope;
+struct engine_options;
+template <class T> class task;
 
 }  // namespace verbena::inline VERBENA_ABI::async
 

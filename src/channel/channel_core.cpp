@@ -108,6 +108,16 @@ void channel_core::flush_because(failure_cause why) {
   aborting_ = false;
 }
 
+void channel_core::begin_abort() noexcept {
+  if (!queue_ || aborting_) return;
+  fail_because(failure_cause::aborted);
+  aborting_ = true;
+  auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
+  if (moved) return;
+  log(log_level::warning, moved.error().message());
+  lose(moved.error().code());
+}
+
 void channel_core::disconnect() {
   flush_because(failure_cause::program);
   if (queue_) lose(0);
@@ -121,6 +131,7 @@ void channel_core::connect_again(queue_pair<rc> queue) {
   VERBENA_ASSERT(!queue_,
                  "connect_again() of a channel that has a queue pair: call disconnect() first");
   queue_.emplace(std::move(queue));
+  aborting_ = false;
   free_ = {options_.queues.max_send_wr, options_.queues.max_recv_wr};
   posted_ = {};
   record_->failure.reset();

@@ -50,7 +50,9 @@ refusal channel_core::check(const operation_description& what) noexcept {
   if (free_[receives] == 0) return refusal::queue_full;
   const bool reads_memory = what.kind == operation_kind::send || what.kind == operation_kind::write;
   const std::size_t most = most_pieces(what.kind);
-  const refusal why = reads_memory ? gather(what.out.sources(), most) : gather(what.in, most);
+  const refusal why = what.piece != nullptr ? gather(std::span(what.piece, 1), most)
+                      : reads_memory        ? gather(what.out.sources(), most)
+                                            : gather(what.in, most);
   if (why != refusal::none || receives || what.kind == operation_kind::send) return why;
   std::uint64_t bytes = 0;
   if (what.out.inlined() != nullptr) bytes = what.out.inlined()->length();

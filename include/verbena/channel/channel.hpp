@@ -45,6 +45,9 @@ struct connection_options;
 namespace verbena::inline VERBENA_ABI {
 
 class channel;
+namespace async::detail {
+class channel_state;
+}
 
 /// Posts the receives for the first messages of the peer. Is called before the channel is
 /// connected, when the channel accepts receives but no blocking operations and no scopes. Refers to
@@ -357,6 +360,7 @@ class [[nodiscard]] channel {
 
  private:
   friend class prepared_channel;
+  friend class async::detail::channel_state;
   explicit channel(detail::channel_core* core) noexcept : core_(core) {}
   [[nodiscard]] detail::channel_core& core() const {
     VERBENA_ASSERT(core_ != nullptr, "a moved-from channel was used");

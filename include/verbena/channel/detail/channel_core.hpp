@@ -45,9 +45,25 @@ namespace detail {
 struct connection_record;
 void destroy(connection_record& record) noexcept;
 
-/// An operation to post. `out` or `in` names its memory.
+/// One slice of registered memory, as a source or sink names it. Threads: immutable value.
+class memory_piece {
+ public:
+  explicit memory_piece(const source& of) noexcept : slice_(of.slice()), domain_(of.domain()) {}
+  explicit memory_piece(const sink& of) : slice_(of.slice()), domain_(of.domain()) {}
+
+  [[nodiscard]] const local_slice& slice() const noexcept { return slice_; }
+  [[nodiscard]] std::size_t length() const noexcept { return slice_.length(); }
+  [[nodiscard]] const ibv_pd* domain() const noexcept { return domain_; }
+
+ private:
+  local_slice slice_;
+  const ibv_pd* domain_;
+};
+
+/// An operation to post. `piece`, `out` or `in` names its memory.
 struct operation_description {
   operation_kind kind;
+  const memory_piece* piece = nullptr;
   outgoing out = {};
   std::span<const sink> in = {};
   remote_region remote = {};
@@ -162,6 +178,10 @@ class channel_core {
   /// Moves the queue pair to the error state and waits until nothing is in flight. Destroys the
   /// queue pair if it does not flush in time.
   void flush() { flush_because(failure_cause::program); }
+  /// Moves the queue pair to the error state, without waiting for the flush. Flushed operations end
+  /// as `aborted` until the channel is connected again.
+  void begin_abort() noexcept;
+  [[nodiscard]] bool is_aborting() const noexcept { return aborting_; }
   /// Destroys the queue pair, if there is one, and ends all operations as lost with errno `code`.
   void lose(int code) noexcept;
   /// Keeps the connection of the connection manager until after the queue pair is destroyed.

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// The state of an engine, to which its channels and operations refer.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <coroutine>
+#include <cstddef>
+#include <optional>
+
+#include "verbena/async/detail/timer_queue.hpp"
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/error.hpp"
+#include "verbena/base/fd.hpp"
+#include "verbena/channel/completion_hub.hpp"
+#include "verbena/channel/detail/operation_table.hpp"
+
+namespace verbena::inline VERBENA_ABI::async::detail {
+
+using verbena::detail::operation_table;
+using verbena::detail::queued_waiter;
+
+/// A coroutine that waits to be resumed by the engine.
+struct entry {
+  std::coroutine_handle<> resumed;
+  entry* next = nullptr;
+};
+
+/// Threads: as async::engine says.
+class engine_state {
+ public:
+  engine_state(completion_hub on, operation_table& table, unique_fd epoll, unique_fd wakes,
+               std::chrono::nanoseconds spin) noexcept;
+  engine_state(const engine_state&) = delete;
+  engine_state& operator=(const engine_state&) = delete;
+  ~engine_state() = default;
+
+  std::size_t poll();
+  [[nodiscard]] bool arm();
+  [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
+  [[nodiscard]] deadline next_deadline() const noexcept;
+  void run_until(const bool& ended);
+  [[nodiscard]] const error* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
+
+  /// Has poll() resume a coroutine. Any thread.
+  void enter(entry& which) noexcept;
+  void wake() noexcept;
+
+  [[nodiscard]] operation_table& table() const noexcept { return table_; }
+  [[nodiscard]] timer_queue& timers() noexcept { return timers_; }
+  [[nodiscard]] const completion_hub& hub() const noexcept { return hub_; }
+
+ private:
+  [[nodiscard]] std::size_t resume_entered() noexcept;
+  [[nodiscard]] std::size_t resume_completed() noexcept;
+  void stop_sleeping() noexcept;
+  void fail(error why) noexcept;
+  void wait_for_event() noexcept;
+
+  completion_hub hub_;
+  operation_table& table_;
+  unique_fd epoll_;  // of the completion channel and of wakes_
+  unique_fd wakes_;  // an eventfd
+  const std::chrono::nanoseconds spin_;
+  timer_queue timers_;
+  std::optional<error> failure_;
+  std::atomic<entry*> entered_{nullptr};  // the last one first
+  std::atomic<bool> woken_{false};        // since the last poll
+  std::atomic<bool> sleeps_{false};       // a waker has to write to wakes_
+};
+
+/// See engine::enter(). Thread-safe.
+class enter_awaiter : private entry {
+ public:
+  explicit enter_awaiter(engine_state& to) noexcept : to_(to) {}
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller) noexcept {
+    resumed = caller;
+    to_.enter(*this);
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  engine_state& to_;
+};
+
+/// See engine::yield().
+/// Threads: one thread at a time, that of the engine.
+class yield_awaiter : private queued_waiter {
+ public:
+  explicit yield_awaiter(engine_state& of) noexcept : of_(of) {}
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller) noexcept {
+    caller_ = caller;
+    complete = [](queued_waiter& self) noexcept {
+      static_cast<yield_awaiter&>(self).caller_.resume();
+    };
+    of_.table().append_completed(*this);
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  engine_state& of_;
+  std::coroutine_handle<> caller_;
+};
+
+/// See engine::wait_until().
+/// Threads: one thread at a time, that of the engine.
+class wait_awaiter : private timer {
+ public:
+  wait_awaiter(engine_state& of, deadline until) noexcept : of_(of), until_(until) {}
+  ~wait_awaiter() { of_.timers().reset(*this); }
+  wait_awaiter(const wait_awaiter&) = delete;
+  wait_awaiter& operator=(const wait_awaiter&) = delete;
+
+  [[nodiscard]] bool await_ready() const noexcept { return until_.expired(); }
+  void await_suspend(std::coroutine_handle<> caller) noexcept {
+    caller_ = caller;
+    expire = [](timer& self) noexcept { static_cast<wait_awaiter&>(self).caller_.resume(); };
+    of_.timers().set(*this, until_.when());
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  engine_state& of_;
+  const deadline until_;
+  std::coroutine_handle<> caller_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::async::detail

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Timers that are part of operations: a pairing heap.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "verbena/base/config.hpp"
+
+namespace verbena::inline VERBENA_ABI::async::detail {
+
+using time_point = std::chrono::steady_clock::time_point;
+
+/// Calls a function at a time. It does not move while it is set.
+struct timer {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): valid while it is set
+  timer() noexcept {}
+  timer(const timer&) = delete;
+  timer& operator=(const timer&) = delete;
+  ~timer() = default;
+
+  time_point when;
+  void (*expire)(timer&) noexcept;
+
+  // Of the heap: the first child; the next sibling; the previous sibling or the parent.
+  timer* child;
+  timer* next;
+  timer* previous;
+  bool is_set = false;
+};
+
+/// Threads: one thread at a time. Never allocates. Setting is O(1), the rest O(log n) amortized.
+class timer_queue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  /// Returns when the first timer expires; nullopt without timers.
+  [[nodiscard]] std::optional<time_point> next() const noexcept {
+    if (empty()) return std::nullopt;
+    return first_->when;
+  }
+  /// Sets the timer to `when`. Precondition: it is not set.
+  void set(timer& which, time_point when) noexcept;
+  /// Resets the timer; has no effect if it is not set.
+  void reset(timer& which) noexcept;
+  /// Removes the timers that have expired at `now`, and calls their functions, which may set and
+  /// reset others.
+  void expire(time_point now) noexcept;
+
+ private:
+  timer* first_ = nullptr;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::async::detail

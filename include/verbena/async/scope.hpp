@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// Concurrent tasks that end before their scope does.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <exception>
+#include <iterator>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "verbena/async/task.hpp"
+#include "verbena/base/assert.hpp"
+#include "verbena/base/config.hpp"
+
+namespace verbena::inline VERBENA_ABI::async {
+
+/// Tasks that run concurrently on one thread.
+///
+///   async::scope clients;
+///   while (auto client = co_await accept()) clients.spawn(serve(std::move(*client)));
+///   co_await clients.join();
+///
+/// Every task must have ended when the scope is destroyed: the program stops otherwise. join()
+/// waits for them.
+/// Threads: one thread at a time, that of the engine.
+class scope {
+ public:
+  scope() noexcept = default;
+  scope(const scope&) = delete;
+  scope& operator=(const scope&) = delete;
+  ~scope() {
+    VERBENA_ASSERT(running_ == 0,
+                   "a scope was destroyed while tasks of it run: await its join() first");
+  }
+
+  /// Starts a task. It runs until it waits for the first time, then spawn() returns.
+  ///
+  /// Allocates the frame of one coroutine. The value of the task is discarded.
+  template <class T>
+  void spawn(task<T> started) {
+    ++running_;
+    run(std::move(started));
+  }
+  /// Returns the number of tasks that have not ended.
+  [[nodiscard]] std::size_t running() const noexcept { return running_; }
+
+  /// Makes `co_await scope.join()` continue when all tasks have ended. Throws the first exception
+  /// that left one of them. Only one coroutine at a time may wait.
+  [[nodiscard]] auto join() noexcept { return join_awaiter{*this}; }
+
+ private:
+  struct join_awaiter {
+    scope& of;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): one expression
+
+    [[nodiscard]] bool await_ready() const noexcept { return of.running_ == 0; }
+    void await_suspend(std::coroutine_handle<> caller) const {
+      VERBENA_ASSERT(!of.joining_, "two coroutines wait for the tasks of one scope");
+      of.joining_ = caller;
+    }
+    void await_resume() const {
+#ifndef VERBENA_NO_EXCEPTIONS
+      if (auto first = std::exchange(of.exception_, nullptr)) std::rethrow_exception(first);
+#endif
+    }
+  };
+
+  template <class T>
+  detail::started_coroutine run(task<T> started) {
+#ifdef VERBENA_NO_EXCEPTIONS
+    co_await std::move(started);
+#else
+    try {
+      co_await std::move(started);
+    } catch (...) {
+      if (!exception_) exception_ = std::current_exception();
+    }
+#endif
+    // The coroutine that waits may destroy the scope.
+    if (--running_ == 0 && joining_) std::exchange(joining_, nullptr).resume();
+  }
+
+  std::size_t running_ = 0;
+  std::coroutine_handle<> joining_;
+  std::exception_ptr exception_;
+};
+
+namespace detail {
+
+template <class Awaitable>
+struct awaited {
+  using type = decltype(std::declval<Awaitable>().await_resume());
+};
+template <class Awaitable>
+  requires requires(Awaitable of) { std::move(of).operator co_await(); }
+struct awaited<Awaitable> {
+  using type = decltype(std::declval<Awaitable>().operator co_await().await_resume());
+};
+
+}  // namespace detail
+
+/// The type of `co_await std::declval<Awaitable>()`.
+template <class Awaitable>
+using awaited_value = typename detail::awaited<Awaitable>::type;
+
+// g++ 12 warns about the frame of this coroutine if `Start` is a lambda of a source file.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsubobject-linkage"
+#endif
+
+/// Awaits `start(element, index)` for all elements of `range` concurrently. Returns the values in
+/// the order of the elements.
+///
+///   auto done = co_await async::when_all(pages, [&](sink& page, std::size_t i) {
+///     return channel.read(page, table.element(i));
+///   });
+///
+/// `start` returns an operation or a task, with a value. If one throws, the others are waited for,
+/// then the first exception is thrown. `range` and what `start` refers to must outlive the task.
+/// Allocates the frame of one coroutine per element.
+template <class Range, class Start>
+auto when_all(Range& range, Start start) -> task<std::vector<
+    awaited_value<std::invoke_result_t<Start&, decltype(*std::begin(range)), std::size_t>>>> {
+  using value =
+      awaited_value<std::invoke_result_t<Start&, decltype(*std::begin(range)), std::size_t>>;
+  std::vector<std::optional<value>> values(
+      static_cast<std::size_t>(std::distance(std::begin(range), std::end(range))));
+  const auto run = [&](auto& element, std::size_t index) -> task<void> {
+    values[index].emplace(co_await start(element, index));
+  };
+  scope running;
+  std::size_t index = 0;
+  for (auto& element : range) running.spawn(run(element, index++));
+  co_await running.join();
+  std::vector<value> out;
+  out.reserve(values.size());
+  for (auto& each : values) out.push_back(*std::move(each));
+  co_return out;
+}
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+}  // namespace verbena::inline VERBENA_ABI::async

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// Coroutines that return a value. Operations of this module can be awaited in coroutines of other
+// types, too: they do not depend on task.
+#pragma once
+
+#include <coroutine>
+#include <exception>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "verbena/base/assert.hpp"
+#include "verbena/base/config.hpp"
+
+namespace verbena::inline VERBENA_ABI::async {
+
+template <class T>
+class task;
+
+namespace detail {
+
+/// The base of the promises of all tasks. A task that ends before its caller is suspended does not
+/// resume it: the caller goes on by itself. The stack therefore does not grow in a loop that awaits
+/// tasks. Threads: one thread at a time.
+class task_promise_base {
+ public:
+  [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
+
+  struct final_awaiter {
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    void await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
+      task_promise_base& promise = ended.promise();
+      promise.ended_ = true;
+      // The caller may destroy this frame.
+      if (promise.caller_) promise.caller_.resume();
+    }
+    void await_resume() const noexcept {}
+  };
+  [[nodiscard]] final_awaiter final_suspend() const noexcept { return {}; }
+
+  void unhandled_exception() noexcept {
+#ifdef VERBENA_NO_EXCEPTIONS
+    std::terminate();
+#else
+    exception_ = std::current_exception();
+#endif
+  }
+
+  [[nodiscard]] bool has_ended() const noexcept { return ended_; }
+  void set_caller(std::coroutine_handle<> caller) noexcept { caller_ = caller; }
+  void rethrow() const {
+#ifndef VERBENA_NO_EXCEPTIONS
+    if (exception_) std::rethrow_exception(exception_);
+#endif
+  }
+
+ private:
+  std::coroutine_handle<> caller_;
+  std::exception_ptr exception_;
+  bool ended_ = false;
+};
+
+/// The promise of a task. Threads: one thread at a time.
+template <class T>
+class task_promise final : public task_promise_base {
+ public:
+  [[nodiscard]] task<T> get_return_object() noexcept;
+  template <class Value>
+    requires std::is_constructible_v<T, Value>
+  void return_value(Value&& value) {
+    value_.emplace(std::forward<Value>(value));
+  }
+  [[nodiscard]] T take() {
+    rethrow();
+    return *std::move(value_);
+  }
+
+ private:
+  std::optional<T> value_;
+};
+
+template <>
+class task_promise<void> final : public task_promise_base {
+ public:
+  [[nodiscard]] task<void> get_return_object() noexcept;
+  void return_void() const noexcept {}
+  void take() const { rethrow(); }
+};
+
+}  // namespace detail
+
+/// A coroutine that starts when it is awaited, and returns a T.
+///
+///   async::task<int> twice(int x) { co_return 2 * x; }
+///   int four = co_await twice(2);
+///
+/// An exception that leaves the coroutine is thrown by `co_await`. The frame is allocated when the
+/// coroutine is called, and destroyed with the task. Parameters are copied or moved into the frame;
+/// what references refer to must outlive the task.
+///
+/// A task that has started must end before it is destroyed: the program stops otherwise.
+/// engine::run() and scope::spawn() ensure that.
+/// Threads: one thread at a time; the coroutine runs on the thread that resumes it.
+template <class T = void>
+class [[nodiscard("a task runs when it is awaited, spawned or passed to engine::run()")]] task {
+ public:
+  /// The promise, for the compiler.
+  using promise_type = detail::task_promise<T>;
+  /// The handle of the coroutine.
+  using handle = std::coroutine_handle<promise_type>;
+
+  /// Owns the coroutine of a promise.
+  explicit task(handle of) noexcept : handle_(of) {}
+  /// Takes the coroutine of `other`, which must not be awaited afterwards.
+  task(task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  /// Destroys its own coroutine and takes that of `other`.
+  task& operator=(task&& other) noexcept {
+    if (this != &other) {
+      destroy();
+      handle_ = std::exchange(other.handle_, nullptr);
+      started_ = std::exchange(other.started_, false);
+    }
+    return *this;
+  }
+  task(const task&) = delete;
+  task& operator=(const task&) = delete;
+  ~task() { destroy(); }
+
+  /// Starts the coroutine; resumes the caller with its value when it ends.
+  [[nodiscard]] auto operator co_await() && {
+    VERBENA_ASSERT(handle_ != nullptr && !started_,
+                   "a task was awaited twice, or after it was moved from");
+    return awaiter{*this};
+  }
+
+ private:
+  struct awaiter {
+    task& of;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): lives in one expression
+
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    [[nodiscard]] bool await_suspend(std::coroutine_handle<> caller) const {
+      of.started_ = true;
+      of.handle_.resume();
+      promise_type& promise = of.handle_.promise();
+      if (promise.has_ended()) return false;
+      promise.set_caller(caller);
+      return true;
+    }
+    T await_resume() const { return of.handle_.promise().take(); }
+  };
+
+  void destroy() noexcept {
+    if (handle_ == nullptr) return;
+    VERBENA_ASSERT(!started_ || handle_.promise().has_ended(),
+                   "a task was destroyed before it ended: await it, or spawn it in a scope");
+    handle_.destroy();
+  }
+
+  handle handle_;
+  bool started_ = false;
+};
+
+namespace detail {
+
+template <class T>
+task<T> task_promise<T>::get_return_object() noexcept {
+  return task<T>(std::coroutine_handle<task_promise>::from_promise(*this));
+}
+inline task<void> task_promise<void>::get_return_object() noexcept {
+  return task<void>(std::coroutine_handle<task_promise>::from_promise(*this));
+}
+
+/// A coroutine that starts at once, and whose frame is destroyed when it ends.
+struct started_coroutine {
+  struct promise_type {
+    [[nodiscard]] started_coroutine get_return_object() const noexcept { return {}; }
+    [[nodiscard]] std::suspend_never initial_suspend() const noexcept { return {}; }
+    [[nodiscard]] std::suspend_never final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
+  };
+};
+
+}  // namespace detail
+
+}  // namespace verbena::inline VERBENA_ABI::async

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/async/channel.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "verbena/async/detail/channel_operation.hpp"
+
+namespace verbena::inline VERBENA_ABI::async {
+namespace detail {
+namespace {
+
+constexpr std::chrono::seconds longest_flush(5);
+
+}  // namespace
+
+channel_state::channel_state(engine_state& on, verbena::channel&& of) noexcept
+    : on_(on), of_(std::move(of)), core_(&of_->core()) {
+  flush_.of = this;
+  flush_.expire = [](timer& self) noexcept {
+    channel_state& mine = *static_cast<flush_timer&>(self).of;
+    if (mine.of_ && mine.core_->is_aborting() && mine.core_->in_flight() != 0) mine.core_->lose(0);
+  };
+}
+
+channel_state::~channel_state() { on_.timers().reset(flush_); }
+
+void channel_state::wait_for_room(channel_operation& which) noexcept {
+  line& behind = waiting_[which.receives_];
+  (behind.first == nullptr ? behind.first : behind.last->next_waiting_) = &which;
+  behind.last = &which;
+}
+
+void channel_state::stop_waiting(channel_operation& which) noexcept {
+  line& in = waiting_[which.receives_];
+  channel_operation* before = nullptr;
+  for (channel_operation* each = in.first; each != &which; each = each->next_waiting_)
+    before = each;
+  (before == nullptr ? in.first : before->next_waiting_) = which.next_waiting_;
+  if (in.last == &which) in.last = before;
+  which.next_waiting_ = nullptr;
+}
+
+void channel_state::post_waiting() noexcept {
+  for (line& each : waiting_) {
+    while (each.first != nullptr) {
+      channel_operation& first = *each.first;
+      if (!of_) {
+        stop_waiting(first);
+        first.end_refused(refusal::not_connected, ENOTCONN);
+        continue;
+      }
+      const std::uint32_t room = first.receives_ ? core_->free_receives() : core_->free_sends();
+      if (room == 0 && core_->qp()) break;
+      stop_waiting(first);
+      first.stage_ = channel_operation::stage::posted;
+      // A refused operation has its result.
+      if (first.post_(first) == nullptr) on_.table().append_completed(first);
+    }
+  }
+}
+
+void channel_state::abort() noexcept {
+  if (!of_ || core_->is_aborting()) return;
+  core_->begin_abort();
+  on_.timers().reset(flush_);
+  on_.timers().set(flush_, std::chrono::steady_clock::now() + longest_flush);
+}
+
+void channel_state::close() noexcept {
+  of_.reset();
+  core_ = nullptr;
+  post_waiting();
+}
+
+bool channel_operation::start(std::coroutine_handle<> caller) noexcept {
+  if (!state_->of()) return refuse(refusal::not_connected, ENOTCONN);
+  channel_core& core = state_->core();
+  const std::uint32_t room = receives_ ? core.free_receives() : core.free_sends();
+  const bool waits = core.qp() && (room == 0 || state_->has_waiting(receives_));
+  if (!waits && post_(*this) == nullptr) return false;
+  caller_ = caller;
+  complete = resume_caller;
+  stage_ = waits ? stage::waiting : stage::posted;
+  state_->hold();
+  if (waits) state_->wait_for_room(*this);
+  if (!limit_.is_never()) set_timer();
+  return true;
+}
+
+void channel_operation::resume_caller(queued_waiter& self) noexcept {
+  auto& mine = static_cast<channel_operation&>(self);
+  mine.stage_ = stage::idle;
+  channel_state& of = *mine.state_;
+  of.on().timers().reset(mine.timer_);
+  if (of.has_waiting(false) || of.has_waiting(true)) [[unlikely]]
+    of.post_waiting();
+  channel_state::release(&of);
+  mine.caller_.resume();
+}
+
+void channel_operation::set_timer() noexcept {
+  timer_.of = this;
+  timer_.expire = [](timer& self) noexcept { static_cast<limit_timer&>(self).of->expire(); };
+  state_->on().timers().set(timer_, limit_.when());
+}
+
+void channel_operation::expire() noexcept {
+  if (stage_ == stage::waiting) {
+    state_->stop_waiting(*this);
+    end_refused(refusal::queue_full, ETIMEDOUT);
+  } else if (!ended) {
+    state_->abort();
+  }
+}
+
+void channel_operation::end_refused(refusal why, int code) noexcept {
+  result = operation_result::refuse(why, code, posted_);
+  stage_ = stage::posted;
+  ended = true;
+  state_->on().table().append_completed(*this);
+}
+
+void channel_operation::give_up() noexcept {
+  state_->on().timers().reset(timer_);
+  if (stage_ == stage::waiting) {
+    state_->stop_waiting(*this);
+  } else {
+    // The device may access the memory of the coroutine.
+    if (!ended && state_->of()) state_->core().flush();
+    state_->on().table().remove_completed(*this);
+  }
+  if (state_->has_waiting(false) || state_->has_waiting(true)) state_->post_waiting();
+  channel_state::release(state_);
+}
+
+}  // namespace detail
+
+channel::channel(engine& on, verbena::channel&& connected)
+    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): it counts its references itself
+    : state_(new detail::channel_state(*on.state_, std::move(connected))) {}
+
+channel::~channel() { close(); }
+
+channel& channel::operator=(channel&& other) noexcept {
+  if (this != &other) {
+    close();
+    state_ = std::exchange(other.state_, nullptr);
+  }
+  return *this;
+}
+
+void channel::close() noexcept {
+  if (state_ == nullptr) return;
+  state_->close();
+  detail::channel_state::release(std::exchange(state_, nullptr));
+}
+
+void channel::abort() { state().abort(); }
+
+verbena::channel channel::release() && {
+  VERBENA_ASSERT(state().core().in_flight() == 0,
+                 "release() of a channel with operations in flight: await them first");
+  verbena::channel of = *std::move(state().of());
+  close();
+  return of;
+}
+
+detail::channel_state& channel::state() const {
+  VERBENA_ASSERT(state_ != nullptr, "a moved-from async::channel was used");
+  return *state_;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::async

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/async/engine.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include "src/base/relax.hpp"
+#include "verbena/base/log.hpp"
+
+namespace verbena::inline VERBENA_ABI::async {
+
+using clock = std::chrono::steady_clock;
+
+result<engine> engine::create(const context& of, const engine_options& options) {
+  VERBENA_TRY(auto hub, completion_hub::create(
+                            of, options.operations,
+                            {.events = true, .completion_vector = options.completion_vector}));
+  unique_fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return error::from_errno(errno, "epoll_create1");
+  unique_fd wakes(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wakes) return error::from_errno(errno, "eventfd");
+  for (const int each : {hub.fd(), wakes.get()}) {
+    epoll_event readable{.events = EPOLLIN, .data = {.fd = each}};
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, each, &readable) != 0)
+      return error::from_errno(errno, "epoll_ctl");
+  }
+  auto& table = *hub.table_;
+  return engine(std::make_unique<detail::engine_state>(std::move(hub), table, std::move(epoll),
+                                                       std::move(wakes), options.spin));
+}
+
+namespace detail {
+
+engine_state::engine_state(completion_hub on, operation_table& table, unique_fd epoll,
+                           unique_fd wakes, std::chrono::nanoseconds spin) noexcept
+    : hub_(std::move(on)),
+      table_(table),
+      epoll_(std::move(epoll)),
+      wakes_(std::move(wakes)),
+      spin_(spin) {}
+
+std::size_t engine_state::poll() {
+  if (sleeps_.load(std::memory_order_relaxed)) stop_sleeping();
+  woken_.store(false, std::memory_order_relaxed);
+  if (auto polled = hub_.progress(); !polled) [[unlikely]]
+    fail(std::move(polled).error());
+  if (!timers_.empty()) timers_.expire(clock::now());
+  std::size_t resumed = resume_completed();
+  if (entered_.load(std::memory_order_relaxed) != nullptr) resumed += resume_entered();
+  return resumed;
+}
+
+void engine_state::stop_sleeping() noexcept {
+  sleeps_.store(false, std::memory_order_relaxed);
+  std::uint64_t count = 0;
+  // Empties the eventfd; there is nothing to read if another event ended the sleep.
+  static_cast<void>(::read(wakes_.get(), &count, sizeof count));
+}
+
+/// Resumes the owners of the operations in the list, but not of those that are appended meanwhile.
+std::size_t engine_state::resume_completed() noexcept {
+  if (!table_.has_completed()) return 0;
+  struct end_of_list : queued_waiter {
+    bool reached = false;
+  } end;
+  end.complete = [](queued_waiter& self) noexcept {
+    static_cast<end_of_list&>(self).reached = true;
+  };
+  table_.append_completed(end);
+  std::size_t resumed = 0;
+  while (!end.reached) {
+    queued_waiter* const next = table_.take_completed();
+    if (next == nullptr) break;
+    if (next != &end) ++resumed;
+    next->complete(*next);
+  }
+  return resumed;
+}
+
+std::size_t engine_state::resume_entered() noexcept {
+  entry* newest = entered_.exchange(nullptr, std::memory_order_acquire);
+  entry* oldest = nullptr;
+  while (newest != nullptr) {
+    entry* const next = std::exchange(newest->next, oldest);
+    oldest = std::exchange(newest, next);
+  }
+  std::size_t resumed = 0;
+  while (oldest != nullptr) {
+    // The coroutine may destroy the entry.
+    entry* const next = oldest->next;
+    oldest->resumed.resume();
+    oldest = next;
+    ++resumed;
+  }
+  return resumed;
+}
+
+bool engine_state::arm() {
+  // A thread that enters or wakes after this store writes to the eventfd; of one that did before,
+  // the loads see it.
+  sleeps_.store(true, std::memory_order_seq_cst);
+  const bool is_idle = !table_.has_completed() && !woken_.load(std::memory_order_seq_cst) &&
+                       entered_.load(std::memory_order_seq_cst) == nullptr &&
+                       !next_deadline().expired();
+  if (!is_idle) return false;
+  auto armed = hub_.arm();
+  if (!armed) [[unlikely]] {
+    fail(std::move(armed).error());
+    return false;
+  }
+  return *armed && !table_.has_completed();
+}
+
+deadline engine_state::next_deadline() const noexcept {
+  const auto next = timers_.next();
+  return next ? deadline::at(*next) : deadline::never();
+}
+
+void engine_state::run_until(const bool& ended) {
+  constexpr std::uint32_t polls_per_clock_read = 64;
+  auto idle_since = clock::time_point::max();
+  std::uint32_t polls = 0;
+  while (!ended) {
+    if (poll() != 0) {
+      idle_since = clock::time_point::max();
+      polls = 0;
+      continue;
+    }
+    if (++polls % polls_per_clock_read != 1 && spin_.count() != 0) {
+      verbena::detail::relax();
+      continue;
+    }
+    const auto now = clock::now();
+    idle_since = std::min(idle_since, now);
+    if (now - idle_since < spin_) continue;
+    // A timer may have ended it.
+    if (!ended && arm()) wait_for_event();
+  }
+}
+
+void engine_state::wait_for_event() noexcept {
+  pollfd readable{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
+  timespec left{};
+  const auto next = timers_.next();
+  if (next) {
+    const auto duration = std::max(*next - clock::now(), clock::duration::zero());
+    left.tv_sec = static_cast<time_t>(duration / std::chrono::seconds(1));
+    left.tv_nsec =
+        static_cast<long>(duration % std::chrono::seconds(1) / std::chrono::nanoseconds(1));
+  }
+  // An interrupted call ends the sleep early, which does no harm.
+  static_cast<void>(::ppoll(&readable, 1, next ? &left : nullptr, nullptr));
+}
+
+void engine_state::enter(entry& which) noexcept {
+  which.next = entered_.load(std::memory_order_relaxed);
+  while (!entered_.compare_exchange_weak(which.next, &which, std::memory_order_seq_cst)) {
+  }
+  if (sleeps_.load(std::memory_order_seq_cst)) wake();
+}
+
+void engine_state::wake() noexcept {
+  woken_.store(true, std::memory_order_seq_cst);
+  if (!sleeps_.load(std::memory_order_seq_cst)) return;
+  constexpr std::uint64_t one = 1;
+  // It fails only if the eventfd is readable already.
+  static_cast<void>(::write(wakes_.get(), &one, sizeof one));
+}
+
+void engine_state::fail(error why) noexcept {
+  if (failure_) return;
+  log(log_level::error, why.message());
+  failure_.emplace(std::move(why));
+}
+
+}  // namespace detail
+
+}  // namespace verbena::inline VERBENA_ABI::async

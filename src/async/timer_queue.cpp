@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/async/detail/timer_queue.hpp"
+
+#include <utility>
+
+namespace verbena::inline VERBENA_ABI::async::detail {
+namespace {
+
+// Joins two heaps; the later root becomes the first child of the earlier one.
+timer* meld(timer* one, timer* other) noexcept {
+  if (one == nullptr) return other;
+  if (other == nullptr) return one;
+  if (other->when < one->when) std::swap(one, other);
+  other->previous = one;
+  other->next = one->child;
+  if (one->child != nullptr) one->child->previous = other;
+  one->child = other;
+  return one;
+}
+
+// Joins a list of siblings: in pairs, then from the last pair to the first.
+timer* meld_siblings(timer* first) noexcept {
+  timer* pairs = nullptr;  // linked by `next`, the last pair first
+  while (first != nullptr) {
+    timer* const one = first;
+    timer* const other = one->next;
+    first = other == nullptr ? nullptr : other->next;
+    one->next = one->previous = nullptr;
+    if (other != nullptr) other->next = other->previous = nullptr;
+    timer* const pair = meld(one, other);
+    pair->next = pairs;
+    pairs = pair;
+  }
+  timer* all = nullptr;
+  while (pairs != nullptr) {
+    timer* const rest = std::exchange(pairs->next, nullptr);
+    all = meld(all, pairs);
+    pairs = rest;
+  }
+  return all;
+}
+
+}  // namespace
+
+void timer_queue::set(timer& which, time_point when) noexcept {
+  which.when = when;
+  which.child = which.next = which.previous = nullptr;
+  which.is_set = true;
+  first_ = meld(first_, &which);
+}
+
+void timer_queue::reset(timer& which) noexcept {
+  if (!which.is_set) return;
+  which.is_set = false;
+  timer* const children = meld_siblings(std::exchange(which.child, nullptr));
+  if (&which == first_) {
+    first_ = children;
+    return;
+  }
+  timer*& link = which.previous->child == &which ? which.previous->child : which.previous->next;
+  link = which.next;
+  if (which.next != nullptr) which.next->previous = which.previous;
+  first_ = meld(first_, children);
+}
+
+void timer_queue::expire(time_point now) noexcept {
+  while (first_ != nullptr && first_->when <= now) {
+    timer& expired = *first_;
+    reset(expired);
+    expired.expire(expired);
+  }
+}
+
+}  // namespace verbena::inline VERBENA_ABI::async::detail

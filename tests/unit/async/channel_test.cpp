@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+// Awaited operations of channels: data, order, back-pressure, limits, and ends of the connection.
+#include "verbena/async/channel.hpp"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "tests/unit/async/async_pair.hpp"
+#include "tests/unit/campaign_seed.hpp"
+
+namespace verbena::test {
+namespace {
+
+using async::task;
+
+using async_channel = async_pair;
+
+TEST_F(async_channel, operations_transfer_bytes) {
+  engine.run([](async_channel& of) -> task<void> {
+    of.fill(0, 64, 1);
+    const auto remote = of.memory.remote();
+    EXPECT_TRUE(co_await of.a->write(source(of.memory, 0, 64), remote.slice(128, 64)));
+    EXPECT_TRUE(of.holds(128, 64, 1));
+    const auto read = co_await of.a->read(sink(of.memory, 256, 64), remote.slice(128, 64));
+    EXPECT_EQ(read.value(), 64U);
+    EXPECT_TRUE(of.holds(256, 64, 1));
+    std::uint64_t word = 40;
+    std::memcpy(of.memory.bytes().data() + 512, &word, sizeof word);
+    EXPECT_TRUE(co_await of.a->fetch_and_add(sink(of.memory, 520, 8), remote.slice(512, 8), 2));
+    EXPECT_TRUE(co_await of.a->compare_and_swap(sink(of.memory, 528, 8), remote.slice(512, 8),
+                                                {.expected = 42, .desired = 7}));
+    std::memcpy(&word, of.memory.bytes().data() + 512, sizeof word);
+    EXPECT_EQ(word, 7U);
+  }(*this));
+}
+
+TEST_F(async_channel, messages_arrive_in_order_at_coroutines_that_wait) {
+  engine.run([](async_channel& of) -> task<void> {
+    const auto receive = [&]() -> task<void> {
+      for (int i = 0; i < 100; ++i) {
+        const auto done = co_await of.b->receive(sink(of.memory, 1024, 64));
+        EXPECT_EQ(done.value(), 8U);
+        EXPECT_TRUE(of.holds(1024, 8, i));
+      }
+    };
+    async::scope running;
+    running.spawn(receive());
+    for (int i = 0; i < 100; ++i) {
+      of.fill(0, 8, i);
+      EXPECT_TRUE(co_await of.a->send(source(of.memory, 0, 8)));
+    }
+    co_await running.join();
+  }(*this));
+}
+
+TEST_F(async_channel, inline_data_and_options_are_sent) {
+  engine.run([](async_channel& of) -> task<void> {
+    const auto receive = [&]() -> task<operation_result> {
+      co_return co_await of.b->receive(sink(of.memory, 1024, 64));
+    };
+    std::optional<operation_result> received;
+    const auto store = [&]() -> task<void> { received = co_await receive(); };
+    async::scope running;
+    running.spawn(store());
+    const inline_data bytes(std::as_bytes(std::span("text", 4)));
+    EXPECT_TRUE(co_await of.a->send(bytes, {.immediate = 7}));
+    co_await running.join();
+    EXPECT_EQ(received->value(), 4U);
+    EXPECT_EQ(received->immediate(), 7U);
+  }(*this));
+}
+
+// The queues have 4 places.
+TEST_F(async_channel, operations_wait_for_room_in_the_order_of_the_calls) {
+  std::vector<int> order;
+  engine.run([](async_channel& of, std::vector<int>& ended) -> task<void> {
+    const auto write = [&](int number) -> task<void> {
+      const auto at = static_cast<std::size_t>(number) * 8;
+      of.fill(at, 8, number);
+      EXPECT_TRUE(
+          co_await of.a->write(source(of.memory, at, 8), of.memory.remote().slice(8192 + at, 8)));
+      ended.push_back(number);
+    };
+    async::scope running;
+    for (int i = 0; i < 200; ++i) running.spawn(write(i));
+    EXPECT_EQ(running.running(), 200U);
+    co_await running.join();
+    for (int i = 0; i < 200; ++i)
+      EXPECT_TRUE(of.holds(8192 + static_cast<std::size_t>(i) * 8, 8, i)) << i;
+  }(*this, order));
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(order.at(static_cast<std::size_t>(i)), i);
+}
+
+TEST_F(async_channel, when_all_returns_the_results_in_the_order_of_the_elements) {
+  engine.run([](async_channel& of) -> task<void> {
+    of.fill(0, 640, 9);
+    std::array<std::size_t, 10> places{};
+    for (std::size_t i = 0; i < places.size(); ++i) places[i] = 64 * i;
+    const auto done = co_await async::when_all(places, [&](std::size_t place, std::size_t i) {
+      return of.a->write(source(of.memory, place, 8 + i),
+                         of.memory.remote().slice(4096 + place, 64));
+    });
+    EXPECT_EQ(done.size(), places.size());
+    for (const auto& each : done) EXPECT_TRUE(each) << each.error().message();
+    EXPECT_TRUE(of.holds(4096 + 64 * 9, 17, 9));
+  }(*this));
+}
+
+TEST_F(async_channel, refused_operations_return_at_once) {
+  const auto other = context.allocate_pd().value();
+  const auto foreign = other.allocate(64, access::local_write).value();
+  engine.run([](async_channel& of, const memory_region& outside) -> task<void> {
+    const auto refused = co_await of.a->send(source(outside));
+    EXPECT_EQ(refused.refusal(), refusal::foreign_domain);
+    const auto beyond =
+        co_await of.a->write(source(of.memory, 0, 64), of.memory.remote().slice(0, 8));
+    EXPECT_EQ(beyond.refusal(), refusal::remote_bounds);
+  }(*this, foreign));
+}
+
+TEST_F(async_channel, limit_ends_the_connection_and_all_its_operations) {
+  engine.run([](async_channel& of) -> task<void> {
+    const auto receive = [&](abort_at limit) -> task<void> {
+      const auto done = co_await of.b->receive(of.next_sink(), limit);
+      EXPECT_EQ(done.end(), operation_end::aborted);
+    };
+    async::scope running;
+    running.spawn(receive(abort_at()));
+    running.spawn(receive(abort_after(10ms)));
+    co_await running.join();
+    const auto later = co_await of.b->receive(of.next_sink());
+    EXPECT_FALSE(later);
+  }(*this));
+}
+
+TEST_F(async_channel, limit_of_an_operation_that_waits_for_room_leaves_the_connection) {
+  engine.run([](async_channel& of) -> task<void> {
+    const auto receive = [&](abort_at limit, bool expected) -> task<void> {
+      const auto done = co_await of.b->receive(of.next_sink(), limit);
+      EXPECT_EQ(done.has_value(), expected);
+      if (!expected) {
+        EXPECT_EQ(done.code(), ETIMEDOUT);
+      }
+    };
+    async::scope running;
+    for (int i = 0; i < 4; ++i) running.spawn(receive(abort_at(), true));
+    running.spawn(receive(abort_after(5ms), false));
+    running.spawn(receive(abort_at(), true));
+    co_await of.engine.wait_until(deadline::after(20ms));
+    EXPECT_EQ(running.running(), 5U);
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_TRUE(co_await of.a->send(source(of.memory, 0, 8)));
+    }
+    co_await running.join();
+  }(*this));
+}
+
+TEST_F(async_channel, abort_ends_operations_in_flight_and_those_that_wait) {
+  engine.run([](async_channel& of) -> task<void> {
+    const auto receive = [&]() -> task<void> {
+      EXPECT_FALSE(co_await of.b->receive(of.next_sink()));
+    };
+    async::scope running;
+    for (int i = 0; i < 10; ++i) running.spawn(receive());
+    of.b->abort();
+    co_await running.join();
+  }(*this));
+}
+
+TEST_F(async_channel, destroyed_channel_ends_its_operations_once) {
+  int ended = 0;
+  engine.run([](async_channel& of, int& count) -> task<void> {
+    const auto receive = [&]() -> task<void> {
+      EXPECT_FALSE(co_await of.b->receive(of.next_sink()));
+      ++count;
+    };
+    async::scope running;
+    for (int i = 0; i < 10; ++i) running.spawn(receive());
+    of.b.reset();
+    co_await running.join();
+  }(*this, ended));
+  EXPECT_EQ(ended, 10);
+}
+
+TEST_F(async_channel, channel_may_be_destroyed_by_a_coroutine_that_it_resumed) {
+  engine.run([](async_channel& of) -> task<void> {
+    const auto receive = [&]() -> task<void> {
+      static_cast<void>(co_await of.b->receive(of.next_sink()));
+      of.b.reset();
+    };
+    async::scope running;
+    for (int i = 0; i < 6; ++i) running.spawn(receive());
+    EXPECT_TRUE(co_await of.a->send(source(of.memory, 0, 8)));
+    co_await running.join();
+  }(*this));
+}
+
+/// A coroutine that can be destroyed while it waits.
+struct breakable {
+  struct promise_type {
+    breakable get_return_object() {
+      return {std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+  std::coroutine_handle<> handle;
+};
+
+TEST_F(async_channel, coroutine_that_is_destroyed_while_it_waits_flushes_its_operation) {
+  const auto receive = [](async::channel& of, const memory_region& into) -> breakable {
+    static_cast<void>(co_await of.receive(sink(into, 1024, 64)));
+    ADD_FAILURE() << "resumed";
+  };
+  const auto waiting = receive(*b, memory);
+  engine.poll();
+  waiting.handle.destroy();
+  EXPECT_EQ(b->get().in_flight(), 0U) << "the device no longer accesses the memory";
+  engine.poll();
+}
+
+TEST_F(async_channel, coroutine_that_is_destroyed_while_it_waits_for_room_leaves_the_connection) {
+  const auto receive = [](async::channel& of, sink into, std::atomic<int>& ended) -> breakable {
+    EXPECT_TRUE(co_await of.receive(into));
+    ++ended;
+  };
+  std::atomic<int> ended = 0;  // the loop below ends by coroutines that poll() resumes
+  std::vector<breakable> all;
+  all.reserve(7);
+  for (int i = 0; i < 7; ++i) all.push_back(receive(*b, next_sink(), ended));
+  all[5].handle.destroy();
+  engine.run([](async_channel& of) -> task<void> {
+    for (int i = 0; i < 6; ++i) {
+      EXPECT_TRUE(co_await of.a->send(source(of.memory, 0, 8)));
+    }
+  }(*this));
+  while (ended < 6) engine.poll();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (i != 5) all[i].handle.destroy();
+}
+
+TEST_F(async_channel, released_channel_has_blocking_operations_again) {
+  engine.run([](async_channel& of) -> task<void> {
+    EXPECT_TRUE(co_await of.a->write(source(of.memory, 0, 8), of.memory.remote().slice(64, 8)));
+  }(*this));
+  channel blocking = std::move(*a).release();
+  a.reset();
+  EXPECT_TRUE(blocking.write(source(memory, 0, 8), memory.remote().slice(64, 8)));
+}
+
+// Random operations of several coroutines, some of which end the connection or destroy a channel.
+TEST_F(async_channel, each_operation_ends_once_whatever_happens_to_its_connection) {
+  const int rounds = campaign_size(30, 3000);
+  std::mt19937 random(campaign_seed(1));
+  for (int round = 0; round < rounds; ++round) {
+    if (!a || !b) {
+      a.reset();
+      b.reset();
+      auto [one, other] = connect();
+      a.emplace(engine, std::move(one));
+      b.emplace(engine, std::move(other));
+    }
+    int begun = 0;
+    int ended = 0;
+    const auto operate = [&](unsigned kind, unsigned limit) -> task<void> {
+      const auto until =
+          limit == 0 ? abort_after(std::chrono::microseconds(random() % 2000)) : abort_after(2s);
+      auto& side = kind % 2 == 0 ? a : b;
+      if (!side) co_return;
+      ++begun;
+      switch (kind / 2 % 4) {
+        case 0:
+          static_cast<void>(co_await side->send(source(memory, 0, 64), until));
+          break;
+        case 1:
+          static_cast<void>(co_await side->receive(next_sink(), until));
+          break;
+        case 2:
+          static_cast<void>(
+              co_await side->write(source(memory, 0, 64), memory.remote().slice(128, 64), until));
+          break;
+        default:
+          static_cast<void>(co_await side->read(next_sink(), memory.remote().slice(0, 64), until));
+          break;
+      }
+      ++ended;
+    };
+    engine.run([&]() -> task<void> {
+      async::scope running;
+      for (int i = 0; i < 40; ++i) {
+        running.spawn(operate(static_cast<unsigned>(random()), random() % 64));
+        if (random() % 4 == 0) co_await engine.yield();
+        if (random() % 100 == 0) (random() % 2 == 0 ? a : b).reset();
+        if (random() % 100 == 0 && a) a->abort();
+      }
+      // Sends and receives without a partner end with the connection.
+      if (a) a->abort();
+      if (b) b->abort();
+      co_await running.join();
+    }());
+    EXPECT_EQ(begun, ended);
+    a.reset();
+    b.reset();
+  }
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+// The loop of an engine: tasks, scopes, timers, other threads, sleeping, and loops of the program.
+#include "verbena/async/engine.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/async/async_pair.hpp"
+#include "tests/unit/campaign_seed.hpp"
+#include "verbena/base/fd.hpp"
+
+namespace verbena::test {
+namespace {
+
+using async::task;
+
+using async_engine = async_pair;
+
+task<int> twice(int value) { co_return 2 * value; }
+task<std::string> text_of(int value) { co_return std::to_string(co_await twice(value)); }
+
+TEST_F(async_engine, run_returns_the_value_of_a_task) { EXPECT_EQ(engine.run(text_of(21)), "42"); }
+
+TEST_F(async_engine, exceptions_pass_through_tasks) {
+  const auto fail = [](async::engine& on) -> task<int> {
+    co_await on.yield();
+    throw std::runtime_error("no");
+  };
+  const auto pass = [&](async::engine& on) -> task<int> { co_return co_await fail(on); };
+  EXPECT_THROW(engine.run(pass(engine)), std::runtime_error);
+}
+
+TEST_F(async_engine, task_that_never_started_can_be_destroyed) {
+  auto unused = text_of(1);
+  unused = text_of(2);
+}
+
+// A caller must not use more stack for each task that ends at once.
+TEST_F(async_engine, loop_of_tasks_does_not_use_up_the_stack) {
+  const auto sum = []() -> task<long> {
+    long all = 0;
+    for (int i = 0; i < 1'000'000; ++i) all += co_await twice(i);
+    co_return all;
+  };
+  EXPECT_EQ(engine.run(sum()), 999'999'000'000L);
+}
+
+TEST_F(async_engine, scope_waits_for_its_tasks_and_throws_the_first_exception) {
+  int ended = 0;
+  const auto root = [&](async::engine& on) -> task<void> {
+    const auto count = [&](int yields) -> task<void> {
+      for (int i = 0; i < yields; ++i) co_await on.yield();
+      ++ended;
+      if (yields % 2 == 1) throw yields;
+    };
+    async::scope running;
+    for (int i = 0; i < 10; ++i) running.spawn(count(i));
+    EXPECT_EQ(running.running(), 9U) << "one has ended before it waited";
+    co_await running.join();
+  };
+  try {
+    engine.run(root(engine));
+    ADD_FAILURE() << "no exception";
+  } catch (int first) {
+    EXPECT_EQ(first, 1);
+  }
+  EXPECT_EQ(ended, 10);
+}
+
+TEST_F(async_engine, sleepers_wake_in_the_order_of_their_deadlines) {
+  std::vector<int> order;
+  const auto root = [&](async::engine& on) -> task<void> {
+    const auto wait = [&](int ms) -> task<void> {
+      co_await on.wait_until(deadline::after(std::chrono::milliseconds(ms)));
+      order.push_back(ms);
+    };
+    async::scope running;
+    for (const int ms : {30, 10, 20, 0}) running.spawn(wait(ms));
+    co_await running.join();
+  };
+  engine.run(root(engine));
+  EXPECT_EQ(order, (std::vector<int>{0, 10, 20, 30}));
+}
+
+TEST_F(async_engine, coroutine_of_another_thread_continues_on_the_thread_of_the_engine) {
+  const int rounds = campaign_size(2'000, 200'000);
+  const auto here = std::this_thread::get_id();
+  std::atomic<int> entered = 0;
+  std::vector<std::thread> threads;
+  threads.reserve(3);
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      // Without captures, which would be gone when it continues.
+      const auto enter = [](async::engine& to, std::thread::id expected,
+                            std::atomic<int>& count) -> async::detail::started_coroutine {
+        co_await to.enter();
+        EXPECT_EQ(std::this_thread::get_id(), expected);
+        ++count;
+      };
+      for (int round = 0; round < rounds; ++round) {
+        enter(engine, here, entered);
+        if (round % 16 == 0) std::this_thread::yield();
+      }
+    });
+  }
+  // The loop of a program, which sleeps whenever the engine permits.
+  while (entered < 3 * rounds) {
+    engine.poll();
+    if (entered == 3 * rounds || !engine.arm()) continue;
+    pollfd readable{.fd = engine.fd(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&readable, 1, 20'000), 1) << "a wake-up was lost";
+  }
+  for (auto& each : threads) each.join();
+}
+
+class sleeping_engine : public async_pair {
+ public:
+  sleeping_engine() : async_pair({.operations = 4096, .spin = 0ns}) {}
+};
+
+TEST_F(sleeping_engine, no_completion_is_missed_at_any_moment) {
+  const int messages = campaign_size(2'000, 100'000);
+  auto other = async::engine::create(context, {.spin = 0ns}).value();
+  // The peer is another engine on another thread.
+  a.reset();
+  auto one = pd.create_channel(engine.hub(), small_channels()).value();
+  auto two = pd.create_channel(other.hub(), small_channels()).value();
+  const auto ends = std::pair(one.endpoint(), two.endpoint());
+  async::channel here(engine, std::move(one).handshake(ends.second).value());
+  async::channel there(other, std::move(two).handshake(ends.first).value());
+  // The receive is posted before the message to which the peer responds.
+  const auto receive = [](async::channel& of, sink into, int& received) -> task<void> {
+    EXPECT_TRUE(co_await of.receive(into));
+    ++received;
+  };
+  const auto ask = [&](async::channel& of) -> task<void> {
+    int received = 0;
+    for (int i = 0; i < messages; ++i) {
+      async::scope running;
+      running.spawn(receive(of, sink(memory, 64, 8), received));
+      EXPECT_TRUE(co_await of.send(source(memory, 0, 8)));
+      co_await running.join();
+      EXPECT_EQ(received, i + 1);
+    }
+  };
+  const auto respond = [&](async::channel& of) -> task<void> {
+    int received = 0;
+    async::scope running;
+    running.spawn(receive(of, sink(memory, 1088, 8), received));
+    for (int i = 0; i < messages; ++i) {
+      co_await running.join();
+      EXPECT_EQ(received, i + 1);
+      if (i + 1 < messages) running.spawn(receive(of, sink(memory, 1088, 8), received));
+      EXPECT_TRUE(co_await of.send(source(memory, 1024, 8)));
+    }
+  };
+  std::thread peer([&] { other.run(respond(there)); });
+  engine.run(ask(here));
+  peer.join();
+}
+
+TEST_F(sleeping_engine, idle_channels_cost_no_processor_time) {
+  std::vector<async::channel> idle;
+  for (int i = 0; i < 100; ++i) {
+    auto [one, other] = connect();
+    idle.emplace_back(engine, std::move(one));
+    idle.emplace_back(engine, std::move(other));
+  }
+  const auto used = [] {
+    rusage of{};
+    getrusage(RUSAGE_SELF, &of);
+    return of.ru_utime.tv_sec * 1'000'000L + of.ru_utime.tv_usec + of.ru_stime.tv_sec * 1'000'000L +
+           of.ru_stime.tv_usec;
+  };
+  const auto wait = [](async::engine& on) -> task<void> {
+    co_await on.wait_until(deadline::after(500ms));
+  };
+  engine.run(wait(engine));
+  const long before = used();
+  engine.run(wait(engine));
+  EXPECT_LT(used() - before, 50'000) << "µs of processor time in 500 ms";
+}
+
+TEST_F(sleeping_engine, loop_of_the_program_waits_for_the_descriptor) {
+  const unique_fd loop(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event wanted{.events = EPOLLIN, .data = {.u64 = 0}};
+  ASSERT_EQ(::epoll_ctl(loop.get(), EPOLL_CTL_ADD, engine.fd(), &wanted), 0);
+  int received = 0;
+  const auto receive = [&]() -> async::detail::started_coroutine {
+    for (; received < 100; ++received) {
+      EXPECT_TRUE(co_await b->receive(next_sink()));
+    }
+  };
+  const auto send = [&]() -> async::detail::started_coroutine {
+    for (int i = 0; i < 100; ++i) {
+      co_await engine.wait_until(deadline::after(100us));
+      EXPECT_TRUE(co_await a->send(source(memory, 0, 8)));
+    }
+  };
+  receive();
+  send();
+  while (received < 100) {
+    engine.poll();
+    if (received == 100 || !engine.arm()) continue;
+    epoll_event event{};
+    const int timeout = engine.next_deadline().poll_timeout_ms();
+    ASSERT_GE(::epoll_wait(loop.get(), &event, 1, timeout < 0 ? 20'000 : timeout), 0);
+  }
+  // The last send may still be in flight.
+  while (a->get().in_flight() != 0) engine.poll();
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -7,6 +7,7 @@
 
 #include "src/verbs/queue_pair_report.hpp"
 #include "verbena/base/assert.hpp"
+#include "verbena/channel/completion_hub.hpp"
 #include "verbena/verbs/context.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -41,6 +42,12 @@ result<channel_options> channel::query() const {
       now.reads_as_initiator().value_or(options.reliability.read_depth);
   options.route.pkey_index = now.pkey_index().value_or(options.route.pkey_index);
   return options;
+}
+
+int channel::fd() const { return completion_hub(core().shared_table()).fd(); }
+result<bool> channel::arm() { return completion_hub(core().shared_table()).arm(); }
+result<std::size_t> channel::wait(deadline until) {
+  return completion_hub(core().shared_table()).wait(until);
 }
 
 std::string to_string(const channel& of) {

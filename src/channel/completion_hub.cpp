@@ -35,8 +35,7 @@ result<completion_hub> completion_hub::create(const context& of, std::uint32_t o
 }
 
 result<std::size_t> completion_hub::progress() const {
-  std::size_t delivered = 0;
-  while (delivered < most_completions) {
+  for (std::size_t delivered = 0; delivered < most_completions;) {
     const int found = table_->progress();
     if (found == 0) break;
     if (found < 0) {
@@ -48,7 +47,8 @@ result<std::size_t> completion_hub::progress() const {
     }
     delivered += static_cast<std::size_t>(found);
   }
-  return delivered;
+  const std::size_t changed = table_->upkeep();
+  return table_->take_delivered() + changed;
 }
 
 int completion_hub::fd() const { return events_of(*table_).fd(); }
@@ -65,9 +65,11 @@ result<std::size_t> completion_hub::arm_and_progress() const {
   return progress();
 }
 
+deadline completion_hub::next_deadline() const noexcept { return deadline::at(table_->next_due()); }
+
 result<bool> completion_hub::arm() const {
   VERBENA_TRY(const std::size_t delivered, arm_and_progress());
-  return delivered == 0;
+  return delivered == 0 && !table_->has_completed();
 }
 
 result<std::size_t> completion_hub::wait(deadline until) const {
@@ -77,7 +79,8 @@ result<std::size_t> completion_hub::wait(deadline until) const {
     if (delivered != 0 || until.expired()) return delivered;
     VERBENA_TRY(delivered, arm_and_progress());
     if (delivered != 0) return delivered;
-    VERBENA_TRY_VOID(events.wait(until));
+    const deadline next = next_deadline();
+    VERBENA_TRY_VOID(events.wait(next.when() < until.when() ? next : until));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "src/channel/message_core.hpp"
+#include "verbena/channel/completion_hub.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace {
@@ -97,6 +98,8 @@ std::optional<buffer> message_channel::take_buffer(deadline until) {
 
 std::optional<received_message> message_channel::try_receive() { return core().receive(); }
 
+bool message_channel::has_message() const { return core().has_message(); }
+
 receive_result message_channel::receive(deadline until) {
   std::optional<received_message> found;
   core().wait(until, [&] {
@@ -109,6 +112,15 @@ receive_result message_channel::receive(deadline until) {
 }
 
 void message_channel::progress() { core().progress(); }
+
+bool message_channel::try_drain() { return core().try_drain(); }
+
+completion_hub message_channel::hub() const { return completion_hub(core().shared_table()); }
+
+int message_channel::fd() const { return hub().fd(); }
+deadline message_channel::next_deadline() const { return hub().next_deadline(); }
+result<bool> message_channel::arm() { return hub().arm(); }
+result<std::size_t> message_channel::wait(deadline until) { return hub().wait(until); }
 
 bool message_channel::drain(deadline until) {
   return core().wait(until, [&] {

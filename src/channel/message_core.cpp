@@ -37,8 +37,15 @@ void destroy(message_core& core) noexcept {
 message_core::message_core(parts of)
     : own_(std::move(of)),
       sends_(own_.options.queues.max_send_wr, notice_places),
-      receives_(own_.options.queues.max_recv_wr),
+      receives_(own_.options.queues.max_recv_wr, own_.terms.credit_receives),
       message_bytes_(own_.terms.message_bytes) {}
+
+message_core::~message_core() {
+  // Completions of the destroyed queue pair must not stay until another channel has its number.
+  while (table().progress() > 0) {
+  }
+  table().dismiss(*this);
+}
 
 result<void> message_core::agree(const message_terms& theirs) {
   const message_terms& ours = own_.terms;
@@ -53,6 +60,8 @@ result<void> message_core::agree(const message_terms& theirs) {
             : "the peer requires credits and this side has them off: change one side");
   message_bytes_ = std::min(ours.message_bytes, theirs.message_bytes);
   uses_credits_ = ours.credits != credits::off && theirs.credits != credits::off;
+  is_woken_by_credits_ = uses_credits_ && ours.credit_receives != 0;
+  if (uses_credits_) peer_credit_receives_ = std::min(theirs.credit_receives, credit_receives);
   peer_receives_ = theirs.receives;
   credit_ = theirs.receives;
   peer_word_ = theirs.word;
@@ -67,6 +76,7 @@ result<void> message_core::fill(queue_pair<rc>& queue) {
     return error::from_errno(ENOMEM, "connecting a message channel", own_.domain.name(),
                              "the pool has too few free buffers for max_recv_wr receives: use a "
                              "larger pool, or buffers that other channels do not hold");
+  posted_ -= own_.terms.credit_receives;
   granted_ = posted_;
   return {};
 }
@@ -78,33 +88,33 @@ void message_core::start(queue_pair<rc> connected) noexcept {
 
 int message_core::progress() {
   if (!queue_ || is_stuck_) return 0;
-  std::array<completion, 16> batch;
-  const poll_result polled = own_.cq.poll(batch);
-  if (!polled) [[unlikely]] {
-    lose(polled.error().code());
+  const int found = table().progress();
+  if (found < 0) [[unlikely]] {
+    lose(table().last_failure());
     return 0;
   }
-  for (const completion& done : *polled) {
-    if ((done.id() & receive_bit) != 0) {
-      receive_ended(done);
-    } else {
-      send_ended(done);
-    }
-  }
   if (has_ended()) [[unlikely]]
-    return static_cast<int>((*polled).size());
-  if (!(*polled).empty()) {
+    return found;
+  if (found != 0) {
     idle_polls_ = 0;
   } else if (++idle_polls_ % patient_polls == 0) {
     end_silence();
   }
   tend();
   if (lacks_credit_) probe_for_credit();
-  return static_cast<int>((*polled).size());
+  return found;
+}
+
+void message_core::completed(const completion& done) noexcept {
+  if ((done.id() & receive_bit) != 0) {
+    receive_ended(done);
+  } else {
+    send_ended(done);
+  }
 }
 
 void message_core::send_ended(const completion& done) noexcept {
-  const std::uint64_t id = done.id();
+  const std::uint64_t id = sends_.id_of(done.id() & number_mask, number_mask);
   if (!sends_.has(id)) return;
   if (done.ok()) {
     retire_before(id + 1, true);
@@ -126,9 +136,11 @@ void message_core::retire_before(std::uint64_t end, bool were_delivered) noexcep
 }
 
 void message_core::receive_ended(const completion& done) noexcept {
-  const std::uint64_t place = done.id() & ~receive_bit;
+  const std::uint64_t place = done.id() & number_mask;
   if (!receives_.is_posted(place)) return;
   if (done.ok()) {
+    if (is_woken_by_credits_ && done.opcode() == completion_opcode::receive_write_with_immediate)
+      return credit_arrived(static_cast<std::uint32_t>(place), done.immediate().value_or(0));
     receives_.arrive(static_cast<std::uint32_t>(place), done.byte_length());
     ++received_;
     return;
@@ -140,14 +152,17 @@ void message_core::receive_ended(const completion& done) noexcept {
 void message_core::fail(const message_failure& why) noexcept {
   // A failure may be polled after the requests that were flushed because of it.
   if (!failure_ || (is_flushed(*failure_) && !is_flushed(why))) failure_ = why;
+  table().attend(*this);
 }
 
 void message_core::lose(int code) noexcept {
   fail({.part = failed_part::polling, .code = code});
   is_stuck_ = !close();
-  if (is_stuck_) return;  // the adapter may still access the memory
-  retire_before(sends_.next_id(), false);
-  receives_.release_all();
+  if (!is_stuck_) {  // otherwise the adapter may still access the memory
+    retire_before(sends_.next_id(), false);
+    receives_.release_all();
+  }
+  rouse();
 }
 
 bool message_core::close() noexcept {
@@ -168,6 +183,7 @@ void message_core::flush() {
     log(log_level::warning, moved.error().message());
     return lose(moved.error().code());
   }
+  rouse();
   const auto is_quiet = [this] { return sends_.count() == 0 && receives_.posted() == 0; };
   const auto until = deadline::after(flush_timeout);
   while (!is_quiet() && queue_ && !is_stuck_ && !until.expired())

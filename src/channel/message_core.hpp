@@ -18,8 +18,29 @@
 // waits for credits has used all it was granted; the peer, which sees these messages arrive, has no
 // granted receive left, and posts and grants the next as soon as it has one buffer. If the peer is
 // dead, only a request can show it: a waiting side sends an occasional write as a probe.
+//
+// Sleeping. A write causes no completion at the peer, so it does not wake a side that sleeps until
+// its completion queue has an event. Such a side asks in its terms for grants by WRITE WITH
+// IMMEDIATE, which consume receives. It posts `credit_receives` receives beyond those that it
+// grants, and takes the credit only from the immediate data, after it has posted the consumed
+// receive again. A message that uses the credit of a grant therefore shows the granting side that
+// the receive of this grant is posted again, and no other acknowledgement is needed. The granting
+// side has at most `credit_receives` grants in flight of which it does not know this, so RNR still
+// cannot happen. If it withholds a grant for that reason, the peer has unused credit, the use of
+// which ends the wait. The immediate data are the low 32 bits of the count.
+//
+// Where immediate data do not exist (iWARP), a waiting side reads the word by a timer: after 50 us,
+// and then at intervals that grow to 1 ms. The same timer retries to post receives if the peer may
+// wait and the program holds all buffers, whose return causes no completion, and it sends the
+// probes. It runs only while the channel waits.
+//
+// Completions come from the operation table of a completion hub, or of the channel itself. The
+// table calls tend() after completions, because their number is all that the hub has to look at.
 #pragma once
 
+#include <array>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,6 +51,7 @@
 #include "src/channel/receive_line.hpp"
 #include "src/channel/send_line.hpp"
 #include "verbena/base/post_status.hpp"
+#include "verbena/channel/detail/operation_table.hpp"
 #include "verbena/channel/message_channel.hpp"
 #include "verbena/channel/message_channel_options.hpp"
 #include "verbena/channel/message_counters.hpp"
@@ -37,7 +59,6 @@
 #include "verbena/channel/message_failure.hpp"
 #include "verbena/memory/buffer_pool.hpp"
 #include "verbena/memory/exported_memory.hpp"
-#include "verbena/verbs/completion_queue.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 #include "verbena/verbs/queue_pair.hpp"
 
@@ -47,18 +68,28 @@ class connection;
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Threads: one thread at a time.
-class message_core {
+/// The events for which recipients wait. The end of the channel ends all waits.
+enum class message_event : std::uint8_t {
+  arrival,   ///< a message has arrived
+  room,      ///< sending may succeed
+  delivery,  ///< all messages are known to be delivered
+};
+
+/// Threads: one thread at a time, with its table.
+class message_core final : public table_member {
  public:
   /// Places of the send queue that messages do not use, so that credits never wait for messages.
   static constexpr std::uint32_t notice_places = 2;
-  /// The bit of wr_id that marks receives; the other bits are the place.
-  static constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63U;
+  /// Receives for grants by write with immediate; the peer uses as many at most.
+  static constexpr std::uint8_t credit_receives = 4;
+  /// The bit of wr_id that marks receives. Their number is the place, that of sends the low bits of
+  /// the number in the send_line.
+  static constexpr std::uint64_t receive_bit = mark;
 
   /// The parts of a core.
   struct parts {
     protection_domain domain;
-    completion_queue cq;  ///< one entry per place
+    slot_reservation places;  ///< one entry of the completion queue per place
     buffer_pool receives;
     buffer_pool sends;
     memory_region counts;                 ///< one word per notice place
@@ -67,9 +98,15 @@ class message_core {
     message_terms terms;  ///< of this side
   };
   explicit message_core(parts of);
+  /// Precondition: close() has returned true.
+  ~message_core() override;
 
   [[nodiscard]] const message_terms& terms() const noexcept { return own_.terms; }
-  [[nodiscard]] const completion_queue& cq() const noexcept { return own_.cq; }
+  [[nodiscard]] operation_table& table() const noexcept { return own_.places.table(); }
+  [[nodiscard]] const std::shared_ptr<operation_table>& shared_table() const noexcept {
+    return own_.places.shared();
+  }
+  [[nodiscard]] const completion_queue& cq() const noexcept { return table().cq(); }
 
   // Before the connection:
   /// Negotiates the terms.
@@ -87,6 +124,7 @@ class message_core {
   [[nodiscard]] send_result send(buffer& memory, const buffer_slice& part);
   [[nodiscard]] std::optional<buffer> take_buffer();
   [[nodiscard]] std::optional<received_message> receive();
+  [[nodiscard]] bool has_message() const noexcept { return receives_.has_arrived(); }
 
   /// Polls once; returns the number of completions.
   int progress();
@@ -95,9 +133,33 @@ class message_core {
   bool wait(deadline until, Done done);
   /// Posts a signaled write if unsignaled messages are in flight behind the last signaled request.
   void end_silence();
+  /// Returns whether all messages are delivered. If not, their delivery causes a completion.
+  [[nodiscard]] bool try_drain();
   void flush();
   /// Destroys the queue pair; returns false if that is refused.
   [[nodiscard]] bool close() noexcept;
+
+  // Of the table:
+  void completed(const completion& done) noexcept override;
+  void tend() override;
+  [[nodiscard]] std::optional<time_point> expire(time_point now, std::size_t& events) override;
+  void lose(int code) noexcept override;
+
+  /// Appends a recipient to those that wait for an event. When it occurs, the recipient is appended
+  /// to the completed operations of the table, in the order of waiting, and waits no longer.
+  ///
+  /// The first recipient for an arrival or for room is woken alone; rouse() wakes the next.
+  /// Another call may have used up the message or the room, so that the recipient has to wait
+  /// again: at the front of the others. Precondition: the event has not occurred.
+  void await(message_event what, queued_waiter& who, bool at_front = false) noexcept;
+  /// Removes a recipient, which waits or is among the completed operations.
+  void cancel(message_event what, queued_waiter& who) noexcept;
+  /// Returns true if others wait for the event.
+  [[nodiscard]] bool has_waiting(message_event what) const noexcept {
+    return waiting_[static_cast<std::size_t>(what)].first != nullptr;
+  }
+  /// Wakes the first recipient of each event that has occurred.
+  void rouse() noexcept;
 
   [[nodiscard]] bool has_ended() const noexcept { return failure_.has_value(); }
   [[nodiscard]] const std::optional<message_failure>& failure() const noexcept { return failure_; }
@@ -114,27 +176,40 @@ class message_core {
 
  private:
   // Returns why a message of `bytes` cannot be posted now.
+  struct waiting_line {
+    queued_waiter* first = nullptr;
+    queued_waiter* last = nullptr;
+  };
+  // The reasons for a write of the channel itself.
+  enum class notice : std::uint8_t { grant, probe, tail };
+
   [[nodiscard]] send_refusal refusal_for(std::size_t bytes);
   [[nodiscard]] send_refusal missing() noexcept;
   [[nodiscard]] bool has_credit() noexcept;
   template <class Data>
   [[nodiscard]] send_result post_message(const Data& data, buffer&& held);
 
-  void post_notice(bool signaled);
+  void post_notice(notice why);
+  [[nodiscard]] bool may_grant() const noexcept;
+  [[nodiscard]] bool accept_credit(std::uint64_t granted) noexcept;
+  [[nodiscard]] bool is_worth_sending() noexcept;
+  [[nodiscard]] bool is_starved() const noexcept;
   void replenish();
   [[nodiscard]] post_status post_receives(queue_pair<rc>& queue);
   void grant_credits();
   void probe_for_credit();
-  void tend();
+  void post_probe();
+  void start_timer_if_needed() noexcept;
+  void wake_first(message_event what) noexcept;
 
   void send_ended(const completion& done) noexcept;
   // Retires all sends before `end`. After the first one that may be undelivered, delivered_ is
   // final.
   void retire_before(std::uint64_t end, bool were_delivered) noexcept;
   void receive_ended(const completion& done) noexcept;
+  void credit_arrived(std::uint32_t place, std::uint32_t low) noexcept;
   void fail(const message_failure& why) noexcept;
   void fail_posting(int code) noexcept;
-  void lose(int code) noexcept;
 
   parts own_;
   send_line sends_;
@@ -146,7 +221,9 @@ class message_core {
   std::uint32_t message_bytes_ = 0;
   std::uint32_t inline_bytes_ = 0;
   std::uint32_t peer_receives_ = 0;
+  std::uint8_t peer_credit_receives_ = 0;  // 0: the credits of the peer are written
   bool uses_credits_ = false;
+  bool is_woken_by_credits_ = false;  // credits arrive as immediate data
   remote_region peer_word_;
 
   std::uint64_t sent_ = 0;
@@ -158,12 +235,22 @@ class message_core {
   std::uint64_t posted_ = 0;   // receives since the beginning
   std::uint64_t granted_ = 0;  // of these, granted to the peer
   std::uint64_t notices_ = 0;  // since the beginning
+  std::uint64_t grants_ = 0;   // of these, with immediate data
+  // The value of granted_ before each of the last grants with immediate data.
+  std::array<std::uint64_t, credit_receives> before_grant_{};
   std::uint32_t idle_polls_ = 0;
   std::uint32_t polls_without_credit_ = 0;  // since a message was refused with no_credit
   bool has_gap_ = false;                    // a send may be undelivered
   bool lacks_credit_ = false;               // the last message was refused with no_credit
+  bool lacks_buffer_ = false;               // the last message was refused with no_buffer
+  bool tail_is_due_ = false;                // end_silence() had no place
   bool is_stuck_ = false;                   // the queue pair could not be destroyed
   bool pool_is_empty_ = false;              // when receives were last posted
+  // Of the timer:
+  std::chrono::nanoseconds retry_interval_{};  // 0: the timer is not running
+  std::chrono::nanoseconds probe_interval_{};
+  time_point next_probe_{};
+  std::array<waiting_line, 3> waiting_{};
   std::optional<message_failure> failure_;
   message_counters counters_;
 };

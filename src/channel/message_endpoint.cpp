@@ -38,6 +38,7 @@ std::array<std::byte, message_terms::encoded_size> message_terms::encode() const
                                                              : wanted | required;
   store_network_order<std::uint8_t>(out.data(), wire_version);
   store_network_order<std::uint8_t>(out.data() + 1, flags);
+  store_network_order<std::uint8_t>(out.data() + 2, credit_receives);
   store_network_order<std::uint32_t>(out.data() + 4, message_bytes);
   store_network_order<std::uint32_t>(out.data() + 8, receives);
   std::ranges::copy(word.encode(), out.begin() + 12);
@@ -56,7 +57,8 @@ result<message_terms> message_terms::decode(std::span<const std::byte> bytes) {
                   std::to_string(wire_version));
   message_terms out;
   VERBENA_TRY(out.credits, credits_of(from.take<std::uint8_t>().value_or(0)));
-  if (from.take<std::uint16_t>().value_or(1) != 0) return broken("reserved bytes are not zero");
+  out.credit_receives = from.take<std::uint8_t>().value_or(0);
+  if (from.take<std::uint8_t>().value_or(1) != 0) return broken("reserved bytes are not zero");
   out.message_bytes = from.take<std::uint32_t>().value_or(0);
   out.receives = from.take<std::uint32_t>().value_or(0);
   if (out.message_bytes == 0 || out.receives == 0)

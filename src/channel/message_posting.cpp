@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +20,11 @@ constexpr std::size_t word_bytes = sizeof(std::uint64_t);
 // Polls without credit before the first probe of the peer, and at most between two probes.
 constexpr std::uint32_t first_probe = 256;
 constexpr std::uint32_t rarest_probe = 65536;
+// The intervals of the timer: of retries, and of probes.
+constexpr std::chrono::microseconds first_retry(50);
+constexpr std::chrono::milliseconds rarest_retry(1);
+constexpr std::chrono::milliseconds first_timed_probe(10);
+constexpr std::chrono::seconds rarest_timed_probe(1);
 
 send_result refuse(send_refusal why) noexcept {
   switch (why) {
@@ -37,9 +43,13 @@ send_result refuse(send_refusal why) noexcept {
 
 bool message_core::has_credit() noexcept {
   if (sent_ < credit_) return true;
+  if (is_woken_by_credits_) return false;
   // The peer posted the receives before it wrote the word: they precede any later message.
   const std::uint64_t granted = network_order(own_.word.load());
-  if (granted <= credit_) return false;
+  return granted > credit_ && accept_credit(granted);
+}
+
+bool message_core::accept_credit(std::uint64_t granted) noexcept {
   if (granted - sent_ > peer_receives_) {
     ++counters_.bad_credits;
     return false;
@@ -48,10 +58,28 @@ bool message_core::has_credit() noexcept {
   return true;
 }
 
+// The buffer is unused: the consumed receive is posted with it again before the credit is used.
+void message_core::credit_arrived(std::uint32_t place, std::uint32_t low) noexcept {
+  const std::uint32_t added = low - static_cast<std::uint32_t>(credit_);
+  if (!queue_ || has_ended()) return receives_.release(place);
+  auto batch = queue_->start_receive<1>();
+  batch.receive({.id = key() | receive_bit | place}, receives_.at(place).slice(0, message_bytes_));
+  if (const post_status status = batch.submit(); !status) [[unlikely]] {
+    receives_.release(place);
+    return fail_posting(status.code());
+  }
+  if (added == 0 || added > peer_receives_) {
+    ++counters_.bad_credits;
+    return;
+  }
+  if (accept_credit(credit_ + added)) lacks_credit_ = false;
+}
+
 send_refusal message_core::missing() noexcept {
   if (!sends_.has_place(line_kind::message)) return send_refusal::queue_full;
   if (!uses_credits_ || has_credit()) return send_refusal::none;
   lacks_credit_ = true;
+  start_timer_if_needed();
   return send_refusal::no_credit;
 }
 
@@ -67,11 +95,12 @@ template <class Data>
 send_result message_core::post_message(const Data& data, buffer&& held) {
   const bool signaled = sends_.must_signal(line_kind::message);
   auto batch = queue_->start_send<1>();
-  batch.send({.id = sends_.next_id(), .signaled = signaled}, data);
+  batch.send({.id = key() | (sends_.next_id() & number_mask), .signaled = signaled}, data);
   if (const post_status status = batch.submit(); !status) [[unlikely]]
     return send_result::refuse(send_refusal::verb, status.code());
   sends_.posted(line_kind::message, signaled, std::move(held));
   lacks_credit_ = false;
+  lacks_buffer_ = false;
   polls_without_credit_ = 0;
   counters_.signaled += signaled ? 1 : 0;
   return send_result::of(++sent_);
@@ -110,7 +139,10 @@ std::optional<buffer> message_core::take_buffer() {
   if (auto found = own_.sends.take(message_bytes_)) return found;
   end_silence();
   progress();
-  return own_.sends.take(message_bytes_);
+  auto found = own_.sends.take(message_bytes_);
+  lacks_buffer_ = !found;
+  if (lacks_buffer_) start_timer_if_needed();
+  return found;
 }
 
 std::optional<received_message> message_core::receive() {
@@ -122,42 +154,70 @@ std::optional<received_message> message_core::receive() {
 }
 
 void message_core::end_silence() {
-  if (!queue_ || has_ended() || !sends_.has_silent_tail() || !sends_.has_place(line_kind::notice))
+  tail_is_due_ = false;
+  if (!queue_ || has_ended() || !sends_.has_silent_tail()) return;
+  if (!sends_.has_place(line_kind::notice)) {
+    tail_is_due_ = true;  // until a place is free
     return;
+  }
   ++counters_.tail_writes;
-  post_notice(true);
+  post_notice(notice::tail);
 }
 
-void message_core::post_notice(bool signaled) {
-  signaled = signaled || sends_.must_signal(line_kind::notice);
-  const std::uint64_t count = network_order(posted_);
-  const send_request request{.id = sends_.next_id(), .signaled = signaled};
+bool message_core::try_drain() {
+  if (delivered_ == sent_) return true;
+  progress();
+  end_silence();
+  return delivered_ == sent_;
+}
+
+void message_core::post_notice(notice why) {
+  // A peer that takes credits from immediate data does not read the word.
+  const bool wakes = why == notice::grant && peer_credit_receives_ != 0;
+  const bool grants = wakes || peer_credit_receives_ == 0;
+  const bool signaled = why != notice::grant || sends_.must_signal(line_kind::notice);
+  const std::uint64_t count = network_order(grants ? posted_ : granted_);
+  const send_request request{.id = key() | (sends_.next_id() & number_mask), .signaled = signaled};
   auto batch = queue_->start_send<1>();
+  const auto add = [&](auto&& data) {
+    if (wakes) {
+      batch.write_with_immediate(request, static_cast<std::uint32_t>(posted_), data, peer_word_);
+    } else {
+      batch.write(request, data, peer_word_);
+    }
+  };
   const auto bytes = std::as_bytes(std::span(&count, 1));
   if (inline_bytes_ >= word_bytes) {
-    batch.write(request, inline_data(bytes), peer_word_);
+    add(inline_data(bytes));
   } else {
     // No notice in flight reads this place: there are as many places as notices.
     const std::size_t offset = notices_ % notice_places * word_bytes;
     std::memcpy(own_.counts.bytes().data() + offset, bytes.data(), word_bytes);
-    batch.write(request, own_.counts.slice(offset, word_bytes), peer_word_);
+    add(own_.counts.slice(offset, word_bytes));
   }
   if (const post_status status = batch.submit(); !status) [[unlikely]]
     return fail_posting(status.code());
   sends_.posted(line_kind::notice, signaled, {});
   counters_.signaled += signaled ? 1 : 0;
   ++notices_;
-  granted_ = posted_;
+  if (wakes) before_grant_[grants_++ % peer_credit_receives_] = granted_;
+  if (grants) granted_ = posted_;
+}
+
+// A message beyond the count before a grant shows that the peer has its receive again.
+bool message_core::may_grant() const noexcept {
+  return sends_.has_place(line_kind::notice) &&
+         (grants_ < peer_credit_receives_ || peer_credit_receives_ == 0 ||
+          received_ > before_grant_[grants_ % peer_credit_receives_]);
 }
 
 void message_core::grant_credits() {
   const std::uint64_t ungranted = posted_ - granted_;
   if (!uses_credits_ || ungranted == 0) return;
   const std::uint64_t left = granted_ > received_ ? granted_ - received_ : 0;  // unused credits
-  const std::uint64_t quarter = std::max(1U, receives_.capacity() / 4);
-  if ((ungranted < quarter && ungranted < left) || !sends_.has_place(line_kind::notice)) return;
+  if ((ungranted < receives_.quarter() && ungranted < left) || !may_grant()) return;
   ++counters_.credit_writes;
-  post_notice(false);
+  post_notice(notice::grant);
 }
 
 // When all messages have arrived, only a request can show that the peer is dead. The probe is a
@@ -166,14 +226,122 @@ void message_core::probe_for_credit() {
   const std::uint32_t polls = ++polls_without_credit_;
   const bool is_due =
       polls % rarest_probe == 0 || (polls >= first_probe && std::has_single_bit(polls));
-  if (!is_due || !queue_ || has_ended() || !sends_.has_place(line_kind::notice)) return;
+  if (is_due) post_probe();
+}
+
+void message_core::post_probe() {
+  if (!queue_ || has_ended() || !sends_.has_place(line_kind::notice)) return;
   ++counters_.credit_probes;
-  post_notice(true);
+  post_notice(notice::probe);
 }
 
 void message_core::tend() {
-  if (receives_.is_worth_posting()) replenish();
-  if (!has_ended()) grant_credits();
+  if (queue_ && !has_ended()) {
+    if (receives_.is_worth_posting()) replenish();
+    if (!has_ended()) grant_credits();
+    if (tail_is_due_) end_silence();
+    // The program returns buffers without a completion.
+    if (receives_.is_worth_posting()) {
+      table().attend(*this);
+      start_timer_if_needed();
+    }
+  }
+  rouse();
+}
+
+// The peer may be waiting for a receive, for which there is no buffer.
+bool message_core::is_starved() const noexcept {
+  return receives_.missing() != 0 && receives_.posted_for_messages() == 0 && pool_is_empty_;
+}
+
+void message_core::start_timer_if_needed() noexcept {
+  if (retry_interval_.count() != 0 || !(lacks_credit_ || lacks_buffer_ || is_starved())) return;
+  retry_interval_ = first_retry;
+  probe_interval_ = first_timed_probe;
+  next_probe_ = {};
+  table().start_timer(*this);
+}
+
+std::optional<table_member::time_point> message_core::expire(time_point now, std::size_t& events) {
+  const bool lacked_credit = lacks_credit_;
+  const bool lacked_buffer = lacks_buffer_;
+  if (lacks_credit_ && has_credit()) lacks_credit_ = false;
+  if (lacks_buffer_ && own_.sends.taken() < own_.sends.count()) lacks_buffer_ = false;
+  if (lacked_credit != lacks_credit_ || lacked_buffer != lacks_buffer_) ++events;
+  tend();
+  if (!queue_ || has_ended() || !(lacks_credit_ || lacks_buffer_ || is_starved())) {
+    retry_interval_ = {};
+    return std::nullopt;
+  }
+  time_point next = time_point::max();
+  if (lacks_credit_) {
+    if (next_probe_ == time_point()) {
+      next_probe_ = now + probe_interval_;
+    } else if (next_probe_ <= now) {
+      post_probe();
+      probe_interval_ = std::min<std::chrono::nanoseconds>(2 * probe_interval_, rarest_timed_probe);
+      next_probe_ = now + probe_interval_;
+    }
+    next = next_probe_;
+  }
+  if ((lacks_credit_ && !is_woken_by_credits_) || lacks_buffer_ || is_starved()) {
+    next = std::min(next, now + retry_interval_);
+    retry_interval_ = std::min<std::chrono::nanoseconds>(2 * retry_interval_, rarest_retry);
+  }
+  return next;
+}
+
+void message_core::await(message_event what, queued_waiter& who, bool at_front) noexcept {
+  waiting_line& line = waiting_[static_cast<std::size_t>(what)];
+  who.next = at_front ? line.first : nullptr;
+  if (at_front || line.first == nullptr) {
+    if (line.first == nullptr) line.last = &who;
+    line.first = &who;
+    return;
+  }
+  line.last->next = &who;
+  line.last = &who;
+}
+
+void message_core::cancel(message_event what, queued_waiter& who) noexcept {
+  waiting_line& line = waiting_[static_cast<std::size_t>(what)];
+  queued_waiter* before = nullptr;
+  for (queued_waiter* each = line.first; each != nullptr; before = each, each = each->next) {
+    if (each != &who) continue;
+    (before == nullptr ? line.first : before->next) = who.next;
+    if (line.last == &who) line.last = before;
+    return;
+  }
+  table().remove_completed(who);
+  rouse();
+}
+
+void message_core::wake_first(message_event what) noexcept {
+  waiting_line& line = waiting_[static_cast<std::size_t>(what)];
+  queued_waiter& first = *line.first;
+  line.first = first.next;
+  if (line.first == nullptr) line.last = nullptr;
+  table().append_completed(first);
+}
+
+bool message_core::is_worth_sending() noexcept {
+  if (!sends_.has_place(line_kind::message) || (uses_credits_ && !has_credit())) return false;
+  if (lacks_buffer_ && own_.sends.taken() < own_.sends.count()) lacks_buffer_ = false;
+  return !lacks_buffer_;
+}
+
+void message_core::rouse() noexcept {
+  const bool ended = has_ended() || !queue_;
+  if (has_waiting(message_event::arrival) && receives_.has_arrived())
+    wake_first(message_event::arrival);
+  if (has_waiting(message_event::room) && !ended && is_worth_sending())
+    wake_first(message_event::room);
+  if (ended) {
+    while (has_waiting(message_event::arrival)) wake_first(message_event::arrival);
+    while (has_waiting(message_event::room)) wake_first(message_event::room);
+  }
+  if (ended || delivered_ == sent_)
+    while (has_waiting(message_event::delivery)) wake_first(message_event::delivery);
 }
 
 void message_core::replenish() {
@@ -190,7 +358,7 @@ post_status message_core::post_receives(queue_pair<rc>& queue) {
       auto memory = own_.receives.take(message_bytes_);
       if (!memory) break;
       places[count] = receives_.hold(std::move(*memory));
-      batch.receive({.id = receive_bit | places[count]},
+      batch.receive({.id = key() | receive_bit | places[count]},
                     receives_.at(places[count]).slice(0, message_bytes_));
     }
     const bool is_empty = count < most && receives_.missing() != 0;

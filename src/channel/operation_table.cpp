@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/channel/detail/operation_table.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "verbena/channel/detail/channel_core.hpp"
@@ -34,6 +36,92 @@ void operation_table::remove_completed(const queued_waiter& waiter) noexcept {
 void operation_table::lose_all() noexcept {
   for (const operation_slot& slot : slots_)
     if (slot.owner != nullptr) slot.owner->lose(last_failure_);
+  for (const membership& each : members_)
+    if (each.who != nullptr) each.who->lose(last_failure_);
+}
+
+bool operation_table::enroll(table_member& member) {
+  if (free_members_.empty()) {
+    if (members_.size() == most_members) return false;
+    const auto index = static_cast<std::uint32_t>(members_.size());
+    free_members_.reserve(members_.size() + 1);  // dismiss() does not allocate
+    members_.push_back({.who = nullptr, .key = member_bit | std::uint64_t{index} << 32U});
+    free_members_.push_back(index);
+  }
+  membership& taken = members_[free_members_.back()];
+  free_members_.pop_back();
+  taken.who = &member;
+  member.key_ = taken.key;
+  return true;
+}
+
+void operation_table::dismiss(table_member& member) noexcept {
+  if (member.key_ == 0) return;
+  const auto index = static_cast<std::uint32_t>(member.key_ >> 32U) % most_members;
+  membership& left = members_[index];
+  left.who = nullptr;
+  left.key = (left.key + member_use) & key_mask;
+  free_members_.push_back(index);
+  member.key_ = 0;
+  for (table_member** at = &attended_; *at != nullptr; at = &(*at)->next_attended_) {
+    if (*at != &member) continue;
+    *at = member.next_attended_;
+    break;
+  }
+  for (table_member** at = &timed_; *at != nullptr; at = &(*at)->next_timed_) {
+    if (*at != &member) continue;
+    *at = member.next_timed_;
+    break;
+  }
+  if (timed_ == nullptr) next_due_ = table_member::time_point::max();
+}
+
+void operation_table::deliver_to_member(const completion& done) noexcept {
+  const std::uint64_t id = done.id();
+  const auto index = static_cast<std::uint32_t>(id >> 32U) % most_members;
+  if ((id & member_bit) == 0 || index >= members_.size()) return;
+  const membership& to = members_[index];
+  if (to.who == nullptr || to.key != (id & key_mask)) return;
+  attend(*to.who);
+  to.who->completed(done);
+}
+
+void operation_table::start_timer(table_member& member) noexcept {
+  if (member.is_timed_) return;
+  member.is_timed_ = true;
+  member.due_ = next_due_ = table_member::time_point::min();
+  member.next_timed_ = std::exchange(timed_, &member);
+}
+
+// A member may ask for attention again while it is tended: the next call does it.
+std::size_t operation_table::upkeep_of_members() {
+  table_member* next = std::exchange(attended_, nullptr);
+  while (next != nullptr) {
+    table_member& member = *next;
+    next = std::exchange(member.next_attended_, nullptr);
+    member.is_attended_ = false;
+    member.tend();
+  }
+  if (timed_ == nullptr) return 0;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_due_) return 0;
+  std::size_t events = 0;
+  next_due_ = table_member::time_point::max();
+  for (table_member** at = &timed_; *at != nullptr;) {
+    table_member& member = **at;
+    if (member.due_ <= now) {
+      const auto due = member.expire(now, events);
+      if (!due) {
+        member.is_timed_ = false;
+        *at = std::exchange(member.next_timed_, nullptr);
+        continue;
+      }
+      member.due_ = *due;
+    }
+    next_due_ = std::min(next_due_, member.due_);
+    at = &member.next_timed_;
+  }
+  return events;
 }
 
 int operation_table::failed(const poll_result& polled) noexcept {

@@ -79,8 +79,13 @@ result<prepared_channel> protection_domain::create_channel() const { return crea
 
 result<prepared_channel> protection_domain::create_channel(const channel_options& options) const {
   VERBENA_TRY(const auto wanted, places(options));
+  completion_queue_options queue;
+  if (options.events) {
+    VERBENA_TRY(queue.channel, context().create_completion_channel());
+  }
   VERBENA_TRY(auto cq, context().create_cq(std::max(wanted + detail::first_requests(context()),
-                                                    options.min_cq_entries)));
+                                                    options.min_cq_entries),
+                                           queue));
   return prepared_channel::create(
       *this, std::make_shared<detail::operation_table>(std::move(cq), wanted), options);
 }

@@ -2,12 +2,15 @@
 // Creating and connecting message channels.
 #include "verbena/channel/prepared_message_channel.hpp"
 
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "src/channel/connection_options.hpp"
 #include "src/channel/message_core.hpp"
+#include "src/verbs/iwarp.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
+#include "verbena/channel/completion_hub.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace {
@@ -39,9 +42,10 @@ result<buffer_pool> make_pool(const protection_domain& domain, std::uint32_t byt
 }
 
 // The options of the queue pair.
-channel_options connection_of(const message_channel_options& options, std::uint32_t inline_bytes) {
+channel_options connection_of(const message_channel_options& options, std::uint32_t inline_bytes,
+                              std::uint32_t credit_receives) {
   return {.queues = {.max_send_wr = options.queues.max_send_wr + message_core::notice_places,
-                     .max_recv_wr = options.queues.max_recv_wr,
+                     .max_recv_wr = options.queues.max_recv_wr + credit_receives,
                      .max_inline_data = inline_bytes},
           .access = options.access | access::remote_write,  // for the credit word
           .route = options.route,
@@ -50,40 +54,84 @@ channel_options connection_of(const message_channel_options& options, std::uint3
 }
 
 result<prepared_queue_pair<rc>> make_queue(const protection_domain& domain,
-                                           const completion_queue& cq,
+                                           const message_core& core,
                                            const message_channel_options& options) {
   const auto make = [&](std::uint32_t inline_bytes) {
     return domain.create_qp<rc>(
-        cq, cq,
-        detail::queue_pair_options_of(connection_of(options, inline_bytes), domain.context()));
+        core.cq(), core.cq(),
+        detail::queue_pair_options_of(
+            connection_of(options, inline_bytes, core.terms().credit_receives), domain.context()));
   };
   if (options.inline_bytes != 0)
     if (auto made = make(options.inline_bytes)) return made;
   return make(0);
 }
 
-result<detail::message_core_owner> make_core(const protection_domain& domain, buffer_pool receives,
+// A side that may sleep is woken by the credits, if the transport has immediate data.
+std::uint8_t credit_receives_of(const context& on, bool has_events,
+                                const message_channel_options& options) {
+  const bool wakes = has_events && options.credits != credits::off && !detail::is_iwarp(on);
+  return wakes ? message_core::credit_receives : 0;
+}
+
+result<detail::slot_reservation> make_places(const context& on,
+                                             const message_channel_options& options) {
+  completion_queue_options queue;
+  if (options.events) {
+    VERBENA_TRY(queue.channel, on.create_completion_channel());
+  }
+  VERBENA_TRY(auto cq,
+              on.create_cq(options.queues.max_send_wr + options.queues.max_recv_wr +
+                               message_channel::own_operations + detail::first_requests(on),
+                           queue));
+  return detail::slot_reservation(
+      std::make_shared<detail::operation_table>(std::move(cq), std::uint32_t{0}), 0);
+}
+
+result<detail::slot_reservation> reserve_places(
+    const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
+    const message_channel_options& options) {
+  const std::uint32_t wanted =
+      options.queues.max_send_wr + options.queues.max_recv_wr + message_channel::own_operations;
+  if (!table->reserve(wanted))
+    return error::invalid_argument(
+        "message_channel::prepare", domain.name(),
+        "the completion hub has room for " + std::to_string(table->unreserved()) +
+            " more operations in flight, and the channel needs " + std::to_string(wanted));
+  return detail::slot_reservation(table, wanted);
+}
+
+result<detail::message_core_owner> make_core(const protection_domain& domain,
+                                             detail::slot_reservation places, buffer_pool receives,
                                              const message_channel_options& options) {
   VERBENA_TRY(auto sends, make_pool(domain, options.message_bytes, options.send_buffers));
   VERBENA_TRY(auto counts, domain.allocate(message_core::notice_places * sizeof(std::uint64_t),
                                            access::local_write));
   VERBENA_TRY(auto word, exported_memory<std::uint64_t>::create(domain));
   VERBENA_TRY(const auto granted, word.grant(access::remote_write));
-  const context on = domain.context();
-  VERBENA_TRY(auto cq, on.create_cq(options.queues.max_send_wr + message_core::notice_places +
-                                    options.queues.max_recv_wr + detail::first_requests(on)));
-  return detail::message_core_owner(
-      new message_core({.domain = domain,
-                        .cq = std::move(cq),
-                        .receives = std::move(receives),
-                        .sends = std::move(sends),
-                        .counts = std::move(counts),
-                        .word = std::move(word),
-                        .options = options,
-                        .terms = {.credits = options.credits,
-                                  .message_bytes = options.message_bytes,
-                                  .receives = options.queues.max_recv_wr,
-                                  .word = granted}}));
+  const bool has_events = places.table().events().has_value();
+  detail::message_core_owner core(new message_core(
+      {.domain = domain,
+       .places = std::move(places),
+       .receives = std::move(receives),
+       .sends = std::move(sends),
+       .counts = std::move(counts),
+       .word = std::move(word),
+       .options = options,
+       .terms = {.credits = options.credits,
+                 .message_bytes = options.message_bytes,
+                 .receives = options.queues.max_recv_wr,
+                 .credit_receives = credit_receives_of(domain.context(), has_events, options),
+                 .word = granted}}));
+  if (core->table().enroll(*core)) return core;
+  return refused(domain, "the completion hub has the maximum number of message channels");
+}
+
+// The completion queue is that of `hub`, or without one its own.
+result<detail::slot_reservation> places_for(const protection_domain& domain,
+                                            const std::shared_ptr<detail::operation_table>& hub,
+                                            const message_channel_options& options) {
+  return hub ? reserve_places(domain, hub, options) : make_places(domain.context(), options);
 }
 
 }  // namespace
@@ -99,22 +147,53 @@ result<prepared_message_channel> message_channel::prepare(const protection_domai
 
 result<prepared_message_channel> message_channel::prepare(const protection_domain& domain,
                                                           const message_channel_options& options) {
-  VERBENA_TRY(const auto settled, effective_options(domain, options));
-  VERBENA_TRY(auto pool, make_pool(domain, settled.message_bytes, settled.receive_buffers));
-  return prepare(domain, pool, settled);
+  return prepare_on(domain, nullptr, nullptr, options);
 }
 
 result<prepared_message_channel> message_channel::prepare(const protection_domain& domain,
                                                           const buffer_pool& receives,
                                                           const message_channel_options& options) {
+  return prepare_on(domain, nullptr, &receives, options);
+}
+
+result<prepared_message_channel> message_channel::prepare(const protection_domain& domain,
+                                                          const completion_hub& hub,
+                                                          const message_channel_options& options) {
+  return prepare_on(domain, hub.table_, nullptr, options);
+}
+
+result<prepared_message_channel> message_channel::prepare(const protection_domain& domain,
+                                                          const completion_hub& hub,
+                                                          const buffer_pool& receives,
+                                                          const message_channel_options& options) {
+  return prepare_on(domain, hub.table_, &receives, options);
+}
+
+result<prepared_message_channel> message_channel::prepare_on(
+    const protection_domain& domain, const std::shared_ptr<detail::operation_table>& hub,
+    const buffer_pool* pool, const message_channel_options& options) {
   VERBENA_TRY(const auto settled, effective_options(domain, options));
+  VERBENA_TRY(auto places, places_for(domain, hub, settled));
+  const std::uint32_t buffers =
+      settled.receive_buffers +
+      credit_receives_of(domain.context(), places.table().events().has_value(), settled);
+  if (pool == nullptr) {
+    VERBENA_TRY(const auto own, make_pool(domain, settled.message_bytes, buffers));
+    return prepare_with(domain, std::move(places), own, settled);
+  }
+  return prepare_with(domain, std::move(places), *pool, settled);
+}
+
+result<prepared_message_channel> message_channel::prepare_with(
+    const protection_domain& domain, detail::slot_reservation places, const buffer_pool& receives,
+    const message_channel_options& settled) {
   if (receives.native_pd() != domain.native() || !receives.access().contains(access::local_write) ||
       receives.largest() < settled.message_bytes)
     return refused(domain,
                    "the pool for receives must belong to the same protection domain and have "
                    "local_write and buffers of at least message_bytes");
-  VERBENA_TRY(auto core, make_core(domain, receives, settled));
-  VERBENA_TRY(auto queue, make_queue(domain, core->cq(), settled));
+  VERBENA_TRY(auto core, make_core(domain, std::move(places), receives, settled));
+  VERBENA_TRY(auto queue, make_queue(domain, *core, settled));
   return prepared_message_channel(std::move(core), std::move(queue));
 }
 

@@ -23,9 +23,14 @@ class receive_line {
     std::uint32_t length = 0;
   };
 
-  explicit receive_line(std::uint32_t places) : places_(places), arrived_(places) {
-    free_.reserve(places);
-    for (std::uint32_t i = places; i > 0; --i) free_.push_back(i - 1);
+  /// Has places for `messages` messages of the peer, and for `spare` receives beyond these.
+  receive_line(std::uint32_t messages, std::uint32_t spare)
+      : places_(std::size_t{messages} + spare),
+        arrived_(places_.size()),
+        messages_(messages),
+        spare_(spare) {
+    free_.reserve(places_.size());
+    for (std::uint32_t i = capacity(); i > 0; --i) free_.push_back(i - 1);
   }
 
   /// Returns the number of posted receives.
@@ -34,10 +39,17 @@ class receive_line {
   [[nodiscard]] std::uint32_t missing() const noexcept {
     return static_cast<std::uint32_t>(free_.size());
   }
+  /// Returns the number of posted receives without the spare ones: 0 if the peer may be waiting.
+  [[nodiscard]] std::uint32_t posted_for_messages() const noexcept {
+    return posted_ > spare_ ? posted_ - spare_ : 0;
+  }
   /// Returns true if enough receives are missing to justify a doorbell, or if the peer waits.
   [[nodiscard]] bool is_worth_posting() const noexcept {
-    const std::uint32_t quarter = std::max<std::uint32_t>(1, capacity() / 4);
-    return missing() != 0 && (missing() >= quarter || missing() >= posted_);
+    return missing() != 0 && (missing() >= quarter() || missing() >= posted_for_messages());
+  }
+  /// Returns a quarter of the messages for which the line has places; at least 1.
+  [[nodiscard]] std::uint32_t quarter() const noexcept {
+    return std::max<std::uint32_t>(1, messages_ / 4);
   }
   [[nodiscard]] std::uint32_t capacity() const noexcept {
     return static_cast<std::uint32_t>(places_.size());
@@ -99,6 +111,8 @@ class receive_line {
   std::size_t first_ = 0;
   std::size_t arrived_count_ = 0;
   std::uint32_t posted_ = 0;
+  std::uint32_t messages_;
+  std::uint32_t spare_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -40,6 +40,10 @@ class send_line {
   [[nodiscard]] bool has_silent_tail() const noexcept { return silent_messages_ != 0; }
   /// Returns the number of requests in flight.
   [[nodiscard]] std::uint64_t count() const noexcept { return next_id_ - first_id_; }
+  /// Returns the number of the request in flight whose low bits are `low`.
+  [[nodiscard]] std::uint64_t id_of(std::uint64_t low, std::uint64_t mask) const noexcept {
+    return first_id_ + ((low - first_id_) & mask);
+  }
   /// Returns true if the request is in flight.
   [[nodiscard]] bool has(std::uint64_t id) const noexcept {
     return id >= first_id_ && id < next_id_;

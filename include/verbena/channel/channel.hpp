@@ -338,6 +338,18 @@ class [[nodiscard]] channel {
   /// `unavailable` also if the port no longer has the GID that the options chose.
   [[nodiscard]] result<prepared_reconnection> prepare_reconnect();
 
+  /// Returns the descriptor for poll(2) and epoll(7), like completion_hub::fd().
+  ///
+  /// Precondition of this function, arm() and wait(): the channel was created with `.events =
+  /// true`, or on a completion_hub with a completion channel, which they then concern.
+  [[nodiscard]] int fd() const;
+  /// Requests an event for the next completion. Returns true if none has arrived, so that the
+  /// caller may wait for fd(); see completion_hub::arm().
+  [[nodiscard]] result<bool> arm();
+  /// Sleeps until operations have completed, or until `until`. Returns the number of completions;
+  /// see completion_hub::wait().
+  [[nodiscard]] result<std::size_t> wait(deadline until);
+
   /// Returns the protection domain that memory of operations must belong to.
   [[nodiscard]] const protection_domain& domain() const { return core().domain(); }
   /// Returns the queue pair, for features that this class lacks; nullptr if it was destroyed.

@@ -23,6 +23,10 @@ struct channel_options {
   /// a completion_hub.
   std::uint32_t min_cq_entries = 0;
 
+  /// Whether the channel has a completion channel of its own: channel::fd(), arm() and wait() need
+  /// it. Ignored for a channel on a completion_hub.
+  bool events = false;
+
   /// Whether to count messages, so that reconnection::reconcile() can report after a reconnection
   /// which messages arrived. Both sides must set it. Adds about 100 instructions to each post of
   /// the blocking and scoped levels.

@@ -35,14 +35,17 @@ struct completion_hub_options {
 /// A program with an event loop creates the hub with `.events = true`, and waits for fd():
 ///
 ///   while (!hub.arm().value()) handle_finished_operations();  // arms; false: operations completed
-///   // the loop waits until hub.fd() is readable, then:
+///   // the loop waits until hub.fd() is readable or hub.next_deadline() passes, then:
 ///   hub.progress().value();
+///
+/// A message channel on the hub reserves message_channel::own_operations in addition to the depths
+/// of its queues. progress() also posts its receives and grants credits to its peer.
 ///
 /// Threads: one thread at a time, for the hub, its channels and their operations together.
 class completion_hub {
  public:
   /// Creates a hub for `operations` in flight on all channels together: the sum of their
-  /// `max_send_wr + max_recv_wr`.
+  /// `max_send_wr + max_recv_wr`, and message_channel::own_operations for each message channel.
   ///
   /// Errors: `invalid_argument` for 0 operations; the errno of ibv_create_cq(3), with the limit of
   /// the device; those of context::create_completion_channel(). Allocates; may block in the kernel.
@@ -57,7 +60,9 @@ class completion_hub {
   [[nodiscard]] bool has_events() const noexcept { return table_->events().has_value(); }
 
   /// Polls until the queue is empty, or until it has delivered 256 completions. Never blocks or
-  /// allocates. Returns the number of completions.
+  /// allocates. Returns the number of completions since the last call of progress(), arm() or
+  /// wait(), whichever function polled them. A timer after which a message channel can continue
+  /// counts as one.
   ///
   /// Errors: the errno of ibv_poll_cq(3). The operations of all channels have then ended as `lost`,
   /// and their queue pairs are destroyed.
@@ -66,10 +71,15 @@ class completion_hub {
   /// Returns the descriptor for poll(2) and epoll(7), which the hub owns. After arm() has returned
   /// true, it becomes readable with the next completion. Precondition: has_events().
   [[nodiscard]] int fd() const;
+  /// Returns when progress() must be called even if fd() is not readable: message channels have
+  /// timers while they wait for credit or for buffers of the program.
+  [[nodiscard]] deadline next_deadline() const noexcept;
   /// Requests an event for the next completion, then polls. Returns true if there was no completion
-  /// and none has been missed, so that the caller may wait for fd().
+  /// since the last call of progress(), arm() or wait(), so that the caller may wait for fd() until
+  /// next_deadline().
   ///
-  /// If it returns false, it has delivered completions; call arm() again before waiting. Takes and
+  /// If it returns false, completions were delivered, here or by functions of the channels; examine
+  /// the operations and call arm() again before waiting. Takes and
   /// acknowledges the events that the hub has received. Never blocks or allocates.
   /// Errors: the errno of ibv_get_cq_event(3) or ibv_req_notify_cq(3); those of progress().
   /// Precondition: has_events().
@@ -82,6 +92,8 @@ class completion_hub {
 
  private:
   friend class protection_domain;
+  friend class channel;
+  friend class message_channel;
   friend class async::engine;
   explicit completion_hub(std::shared_ptr<detail::operation_table> table) noexcept
       : table_(std::move(table)) {}

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,6 +31,7 @@
 namespace verbena::inline VERBENA_ABI {
 
 class buffer_pool;
+class completion_hub;
 class prepared_message_channel;
 class protection_domain;
 struct rc;
@@ -40,6 +42,8 @@ struct message_failure;
 
 namespace detail {
 class message_core;
+class operation_table;
+class slot_reservation;
 /// Destroys the queue pair, then the memory; leaks the memory if the queue pair stays.
 void destroy(message_core& core) noexcept;
 using message_core_owner = sole_owner<message_core>;
@@ -55,6 +59,9 @@ using message_core_owner = sole_owner<message_core>;
 /// buffers are independent of it.
 class [[nodiscard]] message_channel {
  public:
+  /// The operations of a channel on a completion_hub in addition to the depths of its queues.
+  static constexpr std::uint32_t own_operations = 6;
+
   /// Connects to the program that listens at `address`, such as `host:7471` or
   /// `[2001:db8::1]:7471`.
   ///
@@ -100,6 +107,22 @@ class [[nodiscard]] message_channel {
       const protection_domain& domain, const buffer_pool& receives,
       const message_channel_options& options);
 
+  /// Creates everything but the connection, on the completion queue of `hub`.
+  ///
+  /// One thread serves many channels with one completion_hub, which delivers the completions of all
+  /// of them. The channel reserves `max_send_wr + max_recv_wr + own_operations` operations.
+  /// If the hub has a completion channel, credits of the peer wake the thread. The channel then
+  /// posts 4 receives more than `max_recv_wr`, except on iWARP.
+  /// Errors: also `invalid_argument` if the hub has no room.
+  [[nodiscard]] static result<prepared_message_channel> prepare(
+      const protection_domain& domain, const completion_hub& hub,
+      const message_channel_options& options);
+  /// Creates everything but the connection, on the completion queue of `hub`, with receive buffers
+  /// from `receives`.
+  [[nodiscard]] static result<prepared_message_channel> prepare(
+      const protection_domain& domain, const completion_hub& hub, const buffer_pool& receives,
+      const message_channel_options& options);
+
   /// Sends a copy of `bytes` if there is room; polls once if there is none.
   [[nodiscard]] send_result try_send(std::span<const std::byte> bytes);
   /// Sends the bytes of `memory` that `part` names, without a copy, if there is room.
@@ -127,14 +150,19 @@ class [[nodiscard]] message_channel {
   ///
   /// Messages that arrived before a failure can still be received after it.
   [[nodiscard]] std::optional<received_message> try_receive();
+  /// Returns whether try_receive() has a message without polling. Never polls.
+  [[nodiscard]] bool has_message() const;
   /// Waits for the next message until `until` passes or the channel fails.
   [[nodiscard]] receive_result receive(deadline until = deadline::never());
 
   /// Polls once, posts receives and grants credits. Never blocks.
   ///
   /// Calls that wait do so continuously. A program that neither sends nor receives for a long time
-  /// calls progress() occasionally.
+  /// calls progress() occasionally, or that of the completion_hub.
   void progress();
+  /// Returns whether all sent messages are known to be delivered; polls once. If they are not,
+  /// their delivery causes a completion, which wakes a program that sleeps.
+  [[nodiscard]] bool try_drain();
   /// Waits until all sent messages are known to be delivered. Returns false if `until` passes first
   /// or the channel fails.
   [[nodiscard]] bool drain(deadline until = deadline::never());
@@ -142,6 +170,23 @@ class [[nodiscard]] message_channel {
   ///
   /// Messages that were not known to be delivered are unknown(). Blocks for at most 5 s.
   void flush();
+
+  /// Returns the descriptor for poll(2) and epoll(7), like completion_hub::fd().
+  ///
+  /// Precondition of this function, next_deadline(), arm() and wait(): the channel was prepared
+  /// with
+  /// `.events = true`, or on a completion_hub with a completion channel, which they then concern.
+  [[nodiscard]] int fd() const;
+  /// Returns when progress() must be called even if fd() is not readable.
+  [[nodiscard]] deadline next_deadline() const;
+  /// Requests an event for the next completion. Returns true if nothing is left to do, so that the
+  /// caller may wait for fd() until next_deadline(). See completion_hub::arm().
+  ///
+  /// A program may sleep after try_send(), take_buffer(), try_receive() or try_drain() had no
+  /// success: whatever ends this wakes it.
+  [[nodiscard]] result<bool> arm();
+  /// Sleeps until the channel may have made progress, or until `until`. See completion_hub::wait().
+  [[nodiscard]] result<std::size_t> wait(deadline until);
 
   /// Returns why the channel ended; nullptr while it works.
   ///
@@ -183,6 +228,14 @@ class [[nodiscard]] message_channel {
 
  private:
   friend class prepared_message_channel;
+  // Without a hub, the channel has its own completion queue; without a pool, its own receives.
+  [[nodiscard]] static result<prepared_message_channel> prepare_on(
+      const protection_domain& domain, const std::shared_ptr<detail::operation_table>& hub,
+      const buffer_pool* pool, const message_channel_options& options);
+  [[nodiscard]] static result<prepared_message_channel> prepare_with(
+      const protection_domain& domain, detail::slot_reservation places, const buffer_pool& receives,
+      const message_channel_options& settled);
+  [[nodiscard]] completion_hub hub() const;
   explicit message_channel(detail::message_core_owner core) noexcept : core_(std::move(core)) {}
   [[nodiscard]] detail::message_core& core() const;
 

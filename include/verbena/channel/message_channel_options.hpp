@@ -37,6 +37,9 @@ struct message_channel_options {
   std::uint32_t inline_bytes = 64;
   /// Whether messages wait for receives of the peer.
   verbena::credits credits = credits::preferred;
+  /// Whether the channel has a completion channel of its own: message_channel::fd(), arm() and
+  /// wait() need it. Ignored for a channel on a completion_hub.
+  bool events = false;
 
   /// Access of the peer to the memory of this side, in addition to messages.
   access_flags access = {};

@@ -16,16 +16,19 @@ namespace verbena::inline VERBENA_ABI {
 
 /// The terms of one side of a message_channel. Threads: immutable value.
 struct message_terms {
-  /// Bytes of the wire format, version 1, integers in network order: version (1), flags (1: bit 0
-  /// means that credits are preferred, bit 1 that they are required), zero (2), message bytes (4),
-  /// receives (4), the word as remote_region encodes it (21).
+  /// Bytes of the wire format, version 2, integers in network order: version (1), flags (1: bit 0
+  /// means that credits are preferred, bit 1 that they are required), credit receives (1), zero
+  /// (1), message bytes (4), receives (4), the word as remote_region encodes it (21).
   static constexpr std::size_t encoded_size = 12 + remote_region::encoded_size;
   /// The version of the wire format.
-  static constexpr std::uint8_t wire_version = 1;
+  static constexpr std::uint8_t wire_version = 2;
 
   verbena::credits credits = credits::preferred;  ///< whether this side uses credits
   std::uint32_t message_bytes = 0;                ///< the longest message; at least 1
   std::uint32_t receives = 0;                     ///< posted before the peer can send; at least 1
+  /// Posted in addition to `receives`. If it is not 0, the peer grants credits by writes with
+  /// immediate data, which wake this side, and has at most so many in flight.
+  std::uint8_t credit_receives = 0;
   /// The credit word: 8 aligned bytes into which the peer writes how many receives it has posted
   /// since the beginning, in network order.
   remote_region word = {};

@@ -282,6 +282,7 @@ TEST(message_endpoint, round_trips_and_refuses_invalid_bytes) {
       .terms = {.credits = credits::required,
                 .message_bytes = 4096,
                 .receives = 7,
+                .credit_receives = 4,
                 .word = remote_region({.address = 64, .length = 8, .key = remote_key(9)})},
       .connection = {.queue_pair = queue_pair_number(17)}};
   const auto good = known.encode();
@@ -293,7 +294,8 @@ TEST(message_endpoint, round_trips_and_refuses_invalid_bytes) {
     bytes[at] = std::byte{value};
     expect_error(message_endpoint::decode(bytes), words);
   };
-  broken(0, 2, "version 2 is unknown");
+  broken(0, 1, "version 1 is unknown");
+  broken(0, 3, "version 3 is unknown");
   broken(1, 2, "flags 2 are unknown");
   broken(1, 4, "flags 4 are unknown");
   broken(3, 1, "reserved bytes are not zero");

@@ -133,6 +133,10 @@ class channel_core {
   template <operation_kind Kind, class Piece>
   [[nodiscard]] [[gnu::always_inline]] inline post_status submit_usual(const Piece& piece,
                                                                        const remote_region& remote);
+  /// Returns the shared table of its slots.
+  [[nodiscard]] const std::shared_ptr<operation_table>& shared_table() const noexcept {
+    return slots_.shared();
+  }
   /// Returns the table of its slots.
   [[nodiscard]] operation_table& table() const noexcept { return slots_.table(); }
   /// Takes the slot of the operation that submit_usual() posted. It has no waiter yet.
@@ -159,7 +163,7 @@ class channel_core {
     slot.owner->release_place(slot);
   }
   /// Delivers the completion that poll_for() stored in `from`.
-  void deliver(const operation_result& from) noexcept { slots_.table().deliver(from.done_); }
+  void deliver(const operation_result& from) noexcept { slots_.table().deliver_one(from.done_); }
   /// Polls until the operation of `waiter` has completed; flushes the channel when `until` passes.
   [[gnu::always_inline]] inline void await(const operation_waiter& waiter, deadline until) {
     if (progress(), !waiter.ended) await_longer(waiter, until);
@@ -281,17 +285,23 @@ int operation_table::progress() noexcept {
   if (!polled) [[unlikely]]
     return failed(polled);
   for (const completion& done : *polled) deliver(done);
+  delivered_ += (*polled).size();
   return static_cast<int>((*polled).size());
 }
 
 void operation_table::deliver(const completion& done) noexcept {
   const std::uint32_t index = index_of(done.id());
   if (index >= slots_.size()) [[unlikely]]
-    return;
+    return deliver_to_member(done);
   operation_slot& slot = slots_[index];
   // Ignores completions of operations that lost their slot.
   if (slot.owner != nullptr && slot.id == done.id()) [[likely]]
     slot.owner->ended(slot, done);
+}
+
+void operation_table::deliver_one(const completion& done) noexcept {
+  deliver(done);
+  ++delivered_;
 }
 
 operation_result channel_core::hope(std::source_location posted) noexcept {

@@ -4,6 +4,7 @@
 // late completions are recognized.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -59,10 +60,51 @@ struct alignas(64) operation_slot {
   bool holds_buffer = false;
 };
 
+/// A message channel on the table. It needs no slots: the wr_id of its requests names the channel.
+/// Threads: one thread at a time, with the table.
+class table_member {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+  /// The bits of a wr_id that are for the member: a number and a mark.
+  static constexpr std::uint32_t number_mask = 0x7fff'ffffU;
+  static constexpr std::uint64_t mark = std::uint64_t{1} << 63U;
+
+  table_member() noexcept = default;
+  table_member(const table_member&) = delete;
+  table_member& operator=(const table_member&) = delete;
+  virtual ~table_member() = default;
+
+  /// Takes a completion of this member. Called while the table is polled.
+  virtual void completed(const completion& done) noexcept = 0;
+  /// Posts receives and grants credits. Called at the end of completion_hub::progress() if there
+  /// were completions, or if the member asked for it with operation_table::attend().
+  virtual void tend() = 0;
+  /// Called when the timer expires; returns when it expires next, or nullopt. Adds 1 to `events` if
+  /// something changed for which a program may wait.
+  [[nodiscard]] virtual std::optional<time_point> expire(time_point now, std::size_t& events) = 0;
+  /// Ends the member: polling failed with errno `code`.
+  virtual void lose(int code) noexcept = 0;
+
+  /// Returns the wr_id bits that are common to all requests of the member.
+  [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+
+ private:
+  friend class operation_table;
+  std::uint64_t key_ = 0;
+  table_member* next_attended_ = nullptr;
+  table_member* next_timed_ = nullptr;
+  time_point due_{};
+  bool is_attended_ = false;
+  bool is_timed_ = false;
+};
+
 /// Threads: one thread at a time, with all channels on it.
 class operation_table {
  public:
-  /// Creates one slot for each entry of `cq`, which has no other users.
+  /// The maximum number of members.
+  static constexpr std::uint32_t most_members = 1U << 17U;
+
+  /// Creates a table with slots for operations on `cq`, which has no other users.
   operation_table(completion_queue cq, std::uint32_t slots);
   operation_table(const operation_table&) = delete;
   operation_table& operator=(const operation_table&) = delete;
@@ -77,6 +119,27 @@ class operation_table {
   void unreserve(std::uint32_t count) noexcept { unreserved_ += count; }
   /// Returns the number of slots that are not reserved.
   [[nodiscard]] std::uint32_t unreserved() const noexcept { return unreserved_; }
+
+  /// Adds a member; returns false if there are most_members. Allocates.
+  [[nodiscard]] bool enroll(table_member& member);
+  /// Removes a member, if it is one. Its late completions are ignored.
+  void dismiss(table_member& member) noexcept;
+  /// Has the member's tend() called by the next upkeep().
+  void attend(table_member& member) noexcept {
+    if (member.is_attended_) return;
+    member.is_attended_ = true;
+    member.next_attended_ = attended_;
+    attended_ = &member;
+  }
+  /// Starts the timer of the member, if it is not running: expire() is called by the next upkeep().
+  void start_timer(table_member& member) noexcept;
+  /// Tends the members that need it, and runs the timers that have expired. Returns how often
+  /// something changed for which a program may wait.
+  std::size_t upkeep() {
+    return attended_ == nullptr && timed_ == nullptr ? 0 : upkeep_of_members();
+  }
+  /// Returns when upkeep() must be called next; time_point::max() without timers.
+  [[nodiscard]] table_member::time_point next_due() const noexcept { return next_due_; }
 
   /// Returns the slot that take() takes next. Precondition: the channel has a reserved, unused
   /// slot.
@@ -107,8 +170,12 @@ class operation_table {
   /// poll failed with errno last_failure().
   [[nodiscard]] inline int progress() noexcept;
   [[nodiscard]] int last_failure() const noexcept { return last_failure_; }
+  /// Returns the number of completions that were delivered since the last call.
+  [[nodiscard]] std::size_t take_delivered() noexcept { return std::exchange(delivered_, 0); }
   /// Delivers one completion.
   inline void deliver(const completion& done) noexcept;
+  /// Delivers one completion that progress() has not polled.
+  inline void deliver_one(const completion& done) noexcept;
   /// Records the result of the operation of `waiter`.
   void finish(operation_waiter& waiter, const operation_result& how) noexcept {
     waiter.result = how;
@@ -147,17 +214,36 @@ class operation_table {
   [[nodiscard]] static std::uint32_t index_of(std::uint64_t id) noexcept {
     return static_cast<std::uint32_t>(id);
   }
+  // A wr_id of a member: bits 0 to 30 number, 31 set, 32 to 48 index, 49 to 62 use count, 63 mark.
+  // Bit 31 distinguishes it from that of a slot: a completion queue has fewer entries than 2^31.
+  static constexpr std::uint64_t member_bit = std::uint64_t{1} << 31U;
+  static constexpr std::uint64_t member_use = std::uint64_t{1} << 49U;
+  static constexpr std::uint64_t key_mask =
+      ~(table_member::mark | std::uint64_t{table_member::number_mask});
+  struct membership {
+    table_member* who;  // nullptr: the index is free
+    std::uint64_t key;
+  };
+
   [[nodiscard]] int failed(const poll_result& polled) noexcept;
+  void deliver_to_member(const completion& done) noexcept;
+  std::size_t upkeep_of_members();
 
   completion_queue cq_;
   std::optional<completion_channel> events_;
   std::vector<operation_slot> slots_;
   std::vector<buffer> held_;
   int last_failure_ = 0;
+  std::size_t delivered_ = 0;  // since take_delivered()
   operation_slot* free_ = nullptr;
   std::uint32_t unreserved_;
   queued_waiter* completed_ = nullptr;
   queued_waiter** last_completed_ = &completed_;
+  std::vector<membership> members_;
+  std::vector<std::uint32_t> free_members_;
+  table_member* attended_ = nullptr;
+  table_member* timed_ = nullptr;
+  table_member::time_point next_due_ = table_member::time_point::max();  // or earlier
 };
 
 /// The reserved slots of one channel.
@@ -173,6 +259,7 @@ class slot_reservation {
     if (table_) table_->unreserve(count_);
   }
   [[nodiscard]] operation_table& table() const noexcept { return *table_; }
+  [[nodiscard]] const std::shared_ptr<operation_table>& shared() const noexcept { return table_; }
 
  private:
   std::shared_ptr<operation_table> table_;

@@ -24,6 +24,7 @@ int main() {
       {"datagrams", guide::datagrams},
       {"shared receive queue", guide::shared_receive_queue},
       {"asynchronous events", guide::asynchronous_events},
+      {"one thread for many channels", guide::one_thread_for_many_channels},
   };
   for (const auto& [name, run] : pages) {
     std::cout << "== " << name << '\n' << std::flush;

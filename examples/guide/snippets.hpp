@@ -22,6 +22,7 @@ void unreliable_connection();
 void datagrams();
 void shared_receive_queue();
 void asynchronous_events();
+void one_thread_for_many_channels();
 
 /// Throws if `holds` is false.
 inline void require(bool holds) {

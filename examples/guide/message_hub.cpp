@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// One thread serves several message channels by one epoll(7) instance.
+#include <sys/epoll.h>
+
+#include <verbena/verbena.hpp>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "examples/guide/snippets.hpp"
+
+namespace guide {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t clients = 8;
+constexpr verbena::message_channel_options small{.message_bytes = 256,
+                                                 .queues = {.max_send_wr = 4, .max_recv_wr = 4}};
+
+verbena::message_channel connect(verbena::prepared_message_channel&& prepared,
+                                 const verbena::message_endpoint& to) {
+  return std::move(prepared).handshake(to).value();
+}
+
+verbena::unique_fd epoll_of(int fd) {
+  verbena::unique_fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event readable{.events = EPOLLIN, .data = {.fd = fd}};
+  if (!epoll || ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &readable) != 0)
+    throw std::system_error(errno, std::generic_category(), "epoll");
+  return epoll;
+}
+
+// [serve]
+// Returns each message to its sender, until `count` messages were returned.
+void serve(const verbena::completion_hub& hub, std::vector<verbena::message_channel>& channels,
+           std::size_t count) {
+  const auto epoll = epoll_of(hub.fd());
+  while (count > 0) {
+    if (hub.arm().value()) {  // nothing was delivered since the last look
+      epoll_event ready{};
+      ::epoll_wait(epoll.get(), &ready, 1, hub.next_deadline().poll_timeout_ms());
+      hub.progress().value();
+    }
+    for (auto& each : channels) {
+      while (each.has_message()) {
+        const auto message = each.try_receive();
+        each.send(message->bytes()).value();
+        --count;
+      }
+    }
+  }
+}
+// [/serve]
+
+}  // namespace
+
+void one_thread_for_many_channels() {
+  const auto context = verbena::open_device().value();
+  const auto pd = context.allocate_pd().value();
+  // [hub]
+  const std::uint32_t places = 4 + 4 + verbena::message_channel::own_operations;
+  const auto hub =
+      verbena::completion_hub::create(context, clients * places, {.events = true}).value();
+  // [/hub]
+  std::vector<verbena::message_channel> served;
+  std::vector<verbena::message_channel> peers;
+  for (std::uint32_t i = 0; i < clients; ++i) {
+    // [prepare]
+    auto prepared = verbena::message_channel::prepare(pd, hub, small).value();
+    // [/prepare]
+    auto peer = verbena::message_channel::prepare(pd, small).value();
+    const auto here = prepared.endpoint();
+    served.push_back(connect(std::move(prepared), peer.endpoint()));
+    peers.push_back(connect(std::move(peer), here));
+  }
+  std::thread all_clients([&] {
+    for (auto& each : peers) each.send(verbena::bytes_of("hello")).value();
+    for (auto& each : peers)
+      require(each.receive(verbena::deadline::after(10s)).value().text() == "hello");
+  });
+  serve(hub, served, clients);
+  all_clients.join();
+}
+
+}  // namespace guide

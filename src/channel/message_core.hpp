@@ -148,17 +148,25 @@ class message_core final : public table_member {
   /// Appends a recipient to those that wait for an event. When it occurs, the recipient is appended
   /// to the completed operations of the table, in the order of waiting, and waits no longer.
   ///
-  /// The first recipient for an arrival or for room is woken alone; rouse() wakes the next.
-  /// Another call may have used up the message or the room, so that the recipient has to wait
-  /// again: at the front of the others. Precondition: the event has not occurred.
+  /// For an arrival and for room, one recipient at a time is woken. Another call may have used up
+  /// the message or the room: then the recipient waits again, at the front of the others. Otherwise
+  /// it calls settle(), which wakes the next. Precondition: the event has not occurred, or others
+  /// wait for it.
   void await(message_event what, queued_waiter& who, bool at_front = false) noexcept;
-  /// Removes a recipient, which waits or is among the completed operations.
-  void cancel(message_event what, queued_waiter& who) noexcept;
+  /// Removes a recipient from those that wait; returns false if it was woken.
+  [[nodiscard]] bool stop_waiting(message_event what, queued_waiter& who) noexcept;
+  /// Wakes all recipients: the channel is about to be destroyed.
+  void wake_all() noexcept;
   /// Returns true if others wait for the event.
   [[nodiscard]] bool has_waiting(message_event what) const noexcept {
     return waiting_[static_cast<std::size_t>(what)].first != nullptr;
   }
-  /// Wakes the first recipient of each event that has occurred.
+  /// Ends the turn of the recipient that was woken for an event.
+  void settle(message_event what) noexcept {
+    waiting_[static_cast<std::size_t>(what)].has_turn = false;
+    rouse();
+  }
+  /// Wakes the first recipient of each event that has occurred, unless another has its turn.
   void rouse() noexcept;
 
   [[nodiscard]] bool has_ended() const noexcept { return failure_.has_value(); }
@@ -179,6 +187,7 @@ class message_core final : public table_member {
   struct waiting_line {
     queued_waiter* first = nullptr;
     queued_waiter* last = nullptr;
+    bool has_turn = false;  // a recipient that was woken has not called settle()
   };
   // The reasons for a write of the channel itself.
   enum class notice : std::uint8_t { grant, probe, tail };

@@ -239,7 +239,7 @@ void message_core::tend() {
   if (queue_ && !has_ended()) {
     if (receives_.is_worth_posting()) replenish();
     if (!has_ended()) grant_credits();
-    if (tail_is_due_) end_silence();
+    if (tail_is_due_ || has_waiting(message_event::delivery)) end_silence();
     // The program returns buffers without a completion.
     if (receives_.is_worth_posting()) {
       table().attend(*this);
@@ -293,6 +293,7 @@ std::optional<table_member::time_point> message_core::expire(time_point now, std
 
 void message_core::await(message_event what, queued_waiter& who, bool at_front) noexcept {
   waiting_line& line = waiting_[static_cast<std::size_t>(what)];
+  if (at_front) line.has_turn = false;
   who.next = at_front ? line.first : nullptr;
   if (at_front || line.first == nullptr) {
     if (line.first == nullptr) line.last = &who;
@@ -303,17 +304,23 @@ void message_core::await(message_event what, queued_waiter& who, bool at_front) 
   line.last = &who;
 }
 
-void message_core::cancel(message_event what, queued_waiter& who) noexcept {
+bool message_core::stop_waiting(message_event what, queued_waiter& who) noexcept {
+  // The next recipient may need no buffer.
+  if (what == message_event::room) lacks_buffer_ = false;
   waiting_line& line = waiting_[static_cast<std::size_t>(what)];
   queued_waiter* before = nullptr;
   for (queued_waiter* each = line.first; each != nullptr; before = each, each = each->next) {
     if (each != &who) continue;
     (before == nullptr ? line.first : before->next) = who.next;
     if (line.last == &who) line.last = before;
-    return;
+    return true;
   }
-  table().remove_completed(who);
-  rouse();
+  return false;
+}
+
+void message_core::wake_all() noexcept {
+  for (const auto what : {message_event::arrival, message_event::room, message_event::delivery})
+    while (has_waiting(what)) wake_first(what);
 }
 
 void message_core::wake_first(message_event what) noexcept {
@@ -321,6 +328,7 @@ void message_core::wake_first(message_event what) noexcept {
   queued_waiter& first = *line.first;
   line.first = first.next;
   if (line.first == nullptr) line.last = nullptr;
+  line.has_turn = true;
   table().append_completed(first);
 }
 
@@ -331,16 +339,14 @@ bool message_core::is_worth_sending() noexcept {
 }
 
 void message_core::rouse() noexcept {
-  const bool ended = has_ended() || !queue_;
-  if (has_waiting(message_event::arrival) && receives_.has_arrived())
+  if (has_ended() || !queue_) return wake_all();
+  const auto is_next = [this](message_event what) {
+    return has_waiting(what) && !waiting_[static_cast<std::size_t>(what)].has_turn;
+  };
+  if (is_next(message_event::arrival) && receives_.has_arrived())
     wake_first(message_event::arrival);
-  if (has_waiting(message_event::room) && !ended && is_worth_sending())
-    wake_first(message_event::room);
-  if (ended) {
-    while (has_waiting(message_event::arrival)) wake_first(message_event::arrival);
-    while (has_waiting(message_event::room)) wake_first(message_event::room);
-  }
-  if (ended || delivered_ == sent_)
+  if (is_next(message_event::room) && is_worth_sending()) wake_first(message_event::room);
+  if (delivered_ == sent_)
     while (has_waiting(message_event::delivery)) wake_first(message_event::delivery);
 }
 

@@ -28,6 +28,10 @@
 #include "verbena/channel/send_result.hpp"
 #include "verbena/memory/buffer.hpp"
 
+namespace verbena::inline VERBENA_ABI::async::detail {
+class message_channel_state;
+}
+
 namespace verbena::inline VERBENA_ABI {
 
 class buffer_pool;
@@ -228,6 +232,7 @@ class [[nodiscard]] message_channel {
 
  private:
   friend class prepared_message_channel;
+  friend class async::detail::message_channel_state;
   // Without a hub, the channel has its own completion queue; without a pool, its own receives.
   [[nodiscard]] static result<prepared_message_channel> prepare_on(
       const protection_domain& domain, const std::shared_ptr<detail::operation_table>& hub,

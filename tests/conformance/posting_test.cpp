@@ -47,7 +47,7 @@ class send_receive : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, send_receive, ::testing::ValuesIn(every_variant()), name_of);
 
-// parity: ibverbs-tests-46, ibverbs-164, rrddmma-113
+// parity: ibverbs-tests-46, rrddmma-113
 TEST_P(send_receive, small_messages_arrive) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 2U, 3U, 8U, 63U, 100U}) exchange(bytes);
@@ -258,7 +258,7 @@ TEST_P(send_receive, a_thousand_messages_pass_through_small_queues) {
   }
 }
 
-// parity: ibverbs-229
+// parity: ibverbs-229, ibverbs-228
 TEST_P(send_receive, dropped_batch_sends_no_message) {
   VERBENA_OPEN();
   receive(1, sink->slice(0, 64));

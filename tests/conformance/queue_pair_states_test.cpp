@@ -35,7 +35,7 @@ class queue_pair_states : public ::testing::Test {
   completion_queue queue_ = tested().context.create_cq(64).value();
 };
 
-// parity: ibverbs-172
+// parity: ibverbs-172, ibverbs-173
 TEST_F(queue_pair_states, new_queue_pair_is_in_reset_with_requested_capabilities) {
   const auto prepared = prepare({.queues = {.max_send_wr = 10,
                                             .max_recv_wr = 20,
@@ -62,7 +62,7 @@ TEST_F(queue_pair_states, queue_pair_reaches_rts_through_init_and_rtr) {
   EXPECT_EQ(prepared.current_state().value(), queue_pair_state::ready_to_send);
 }
 
-// parity: ibverbs-224
+// parity: ibverbs-224, ibverbs-176, ibverbs-195
 TEST_F(queue_pair_states, query_returns_the_attributes_that_were_set) {
   auto options = default_options();
   options.first_psn = packet_sequence_number(0x123456);

@@ -113,6 +113,7 @@ TEST_P(shared_receives, post_to_full_shared_queue_returns_enomem) {
   EXPECT_GE(taken, 4U);
 }
 
+// parity: ibverbs-261, ibverbs-263
 TEST_P(shared_receives, size_and_limit_are_queried_and_modified) {
   VERBENA_OPEN();
   const auto made = shared->query().value();

@@ -112,6 +112,7 @@ TEST_P(unreliable_connection, inline_data_arrives) {
   EXPECT_TRUE(holds(*sink, 0, bytes_of("inline")));
 }
 
+// parity: ibverbs-250
 TEST_P(unreliable_connection, message_without_receive_is_dropped_and_the_next_one_arrives) {
   VERBENA_OPEN();
   post([&](auto& batch) { batch.send({.id = 1, .signaled = true}, source->slice(0, 100)); });

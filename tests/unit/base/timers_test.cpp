@@ -68,7 +68,7 @@ TEST(rnr_timer, encoding_0_is_the_longest_delay) {
   EXPECT_EQ(rnr_timer().encoding(), 16);
 }
 
-// parity: ibverbs-tests-31
+// parity: ibverbs-tests-31, ibverbs-184
 TEST(rnr_timer, every_encoding_round_trips_through_its_duration) {
   for (std::uint8_t encoding = 0; encoding < 32; ++encoding) {
     const auto timer = rnr_timer::from_encoding(encoding);

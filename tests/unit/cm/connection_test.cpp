@@ -2,8 +2,10 @@
 // Connector, listener and connection.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <future>
 #include <initializer_list>
 #include <string>
 
@@ -75,12 +77,14 @@ std::string device_name(const cm::connector& of) { return " on " + of.context().
 
 bool is_iwarp(end& of) { return of.link.id().is_iwarp(); }
 
-// parity: ibverbs-270, ibverbs-271, ibverbs-280
+// parity: ibverbs-271, ibverbs-280, ibverbs-282
 TEST_F(connections, private_data_and_messages_arrive) {
   auto [active, passive] =
       connect({.private_data = bytes_of("question")}, {.private_data = bytes_of("answer")});
   EXPECT_EQ(text_of(passive.link.peer_private_data()), "question");
-  EXPECT_GE(passive.link.peer_private_data().size(), 8U) << "the transport pads private data";
+  const auto padded = passive.link.peer_private_data();
+  ASSERT_GE(padded.size(), 8U);
+  EXPECT_EQ(std::ranges::count(padded.subspan(8), std::byte{}), std::ssize(padded) - 8);
   EXPECT_EQ(text_of(active.link.peer_private_data()), "answer");
   EXPECT_EQ(active.link.peer_address()->host(), here().host());
   EXPECT_EQ(active.link.peer_address()->port(), passive.link.local_address()->port());
@@ -145,16 +149,21 @@ TEST_F(connections, read_depths_are_negotiated) {
   EXPECT_EQ(narrowed.reads_as_initiator(), 4);
 }
 
-// parity: ibverbs-274
+// parity: ibverbs-274, ibverbs-270, ibverbs-299
 TEST_F(connections, several_requests_are_accepted_at_the_same_time) {
   auto listener = open();
   auto first_peer = find(listener.port());
   auto second_peer = find(listener.port());
+  EXPECT_TRUE(listener.id().is_valid() && first_peer.id().is_valid());
   auto first = std::async(std::launch::async, [&] { return connect_to(first_peer); });
   auto request = listener.accept(test_deadline()).value();
   auto second = std::async(std::launch::async, [&] { return connect_to(second_peer); });
   auto later = listener.accept(test_deadline()).value();
-  auto later_end = accept_request(std::move(later)).value();
+  EXPECT_TRUE(request.id().is_valid() && later.id().is_valid());
+  EXPECT_NE(request.id().native(), later.id().native());
+  auto on_another_thread =
+      std::async(std::launch::async, [&] { return accept_request(std::move(later)); });
+  auto later_end = on_another_thread.get().value();
   auto end_of_first = accept_request(std::move(request)).value();
   auto active_first = first.get().value();
   auto active_second = second.get().value();
@@ -244,7 +253,7 @@ TEST_F(connections, connect_without_listener_is_rejected) {
   expect_all(outcome.error(), {"listens", address(port), device_name(peer)});
 }
 
-// parity: ibverbs-277
+// parity: ibverbs-277, ibverbs-270
 TEST_F(connections, unanswered_request_times_out) {
   auto listener = open();
   auto peer = find(listener.port());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Identifiers: connection steps and their events, on one thread, without blocking.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -64,6 +65,8 @@ TEST_F(identifiers, events_connect_step_by_step) {
   modify_to(active, asking, queue_pair_state::init);
   active.connect({.private_data = bytes_of("hello"), .queue_pair = asking.number()}).value();
 
+  pollfd readable{.fd = channel().fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&readable, 1, 20'000), 1);
   auto request = next(channel(), event_kind::connect_request);
   EXPECT_TRUE(request.concerns(listener));
   EXPECT_FALSE(request.concerns(active));

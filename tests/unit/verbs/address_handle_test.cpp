@@ -50,6 +50,7 @@ TEST_F(address_handles, create_passes_every_field_to_the_verb) {
                            .rate = static_rate::gbps_100};
   const auto made = pd.create_ah(way).value();
   EXPECT_EQ(detail::from_native(fake.address), way);
+  EXPECT_EQ(fake.address.port_num, 1) << "the default";
   EXPECT_EQ(made.native()->pd, pd.native());
 }
 

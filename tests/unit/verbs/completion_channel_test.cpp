@@ -46,7 +46,7 @@ TEST_F(channels, descriptor_is_non_blocking_after_creation) {
   EXPECT_FALSE(channel.poll_event().value().has_value());
 }
 
-// parity: ibverbs-85
+// parity: ibverbs-85, ibverbs-84
 TEST_F(channels, wait_without_event_ends_at_its_deadline) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(channel.wait(deadline::after(30ms)).value().has_value());

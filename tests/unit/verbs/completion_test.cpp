@@ -24,7 +24,7 @@ ibv_wc native_success() {
   return wc;
 }
 
-// parity: rrddmma-56
+// parity: rrddmma-56, ibverbs-109
 TEST(completion, reads_the_fields_of_the_c_api) {
   const completion done = native_success();
   EXPECT_EQ(done.id(), 0x1234'5678'9abc'def0U);
@@ -108,7 +108,7 @@ TEST(completion, invalidated_key_is_returned_or_nullopt) {
   EXPECT_EQ(completion(wc).invalidated_key(), std::nullopt);
 }
 
-// parity: ibverbs-109
+// parity: ibverbs-109, ibverbs-306
 TEST(completion, failure_names_request_status_vendor_error_and_cause) {
   ibv_wc wc{};
   wc.wr_id = 42;

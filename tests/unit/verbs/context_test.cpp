@@ -39,6 +39,7 @@ TEST(context, negative_vector_count_becomes_zero) {
   const int before = std::exchange(opened.native()->num_comp_vectors, -1);
   EXPECT_EQ(opened.completion_vectors(), 0U);
   opened.native()->num_comp_vectors = before;
+  EXPECT_EQ(opened.completion_vectors(), static_cast<unsigned>(before));
 }
 
 TEST(context, describes_the_device) {
@@ -74,6 +75,11 @@ TEST(context, extended_query_falls_back_to_the_basic_one) {
     EXPECT_EQ(extended.basic().node_guid(), opened.query().value().node_guid());
     EXPECT_EQ(extended.completion_timestamp_mask(), 0U);
     EXPECT_EQ(extended.clock_khz(), 0U);
+    EXPECT_EQ(extended.device_memory_bytes(), 0U);
+    EXPECT_EQ(extended.packet_pacing().max_kbps, 0U);
+    EXPECT_TRUE(extended.raw_packet_capabilities().empty());
+    EXPECT_TRUE(extended.pci_fetch_add().empty());
+    EXPECT_FALSE(extended.has_on_demand_paging());
   }
 }
 
@@ -220,6 +226,7 @@ TEST(context, copies_share_the_device) {
   std::optional<context> first = open_soft(counting.get()).value();
   {
     const context second = *first;
+    EXPECT_EQ(second.native(), first->native());
     first.reset();
     EXPECT_TRUE(counting.is_live("ibv_open_device"));
     EXPECT_TRUE(second.query().has_value());

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <type_traits>
 
 #include "verbena/base/bytes.hpp"
 
@@ -56,6 +57,7 @@ TEST(device_attributes, are_typed) {
   EXPECT_EQ(device.max_reads_as_target(), 16);
   EXPECT_EQ(device.max_reads_as_initiator(), 8);
   EXPECT_EQ(device.atomics(), atomic_scope::device);
+  static_assert(std::is_same_v<decltype(device.native()), const ibv_device_attr&>);
   EXPECT_EQ(device.native().max_qp, 100);
 }
 
@@ -72,8 +74,9 @@ TEST(device_attributes, firmware_version_is_bounded_and_printable) {
 TEST(device_attributes, print_one_limit_a_line) {
   const std::string text = to_string(device_attributes(native_device()));
   EXPECT_EQ(text.substr(0, text.find('\n')), "node GUID: 0002:c903:00a0:7c8e");
-  for (const char* line : {"\nvendor: 0x2c9\n", "\nports: 2\n", "\nmax queue pairs: 100\n",
-                           "\nmax reads as target: 16\n"})
+  for (const char* line :
+       {"\nsystem image GUID: 0002:c903:00a0:7c8f\n", "\nvendor: 0x2c9\n", "\nports: 2\n",
+        "\nmax queue pairs: 100\n", "\nmax reads as target: 16\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line;
   EXPECT_TRUE(text.ends_with("\natomics: device")) << text;
 }

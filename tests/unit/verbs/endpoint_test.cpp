@@ -58,6 +58,8 @@ TEST(endpoint, wire_format_is_fixed) {
   const std::array<std::uint8_t, endpoint::encoded_size> expected = {
       1, 1, 4, 16, 0, 0x12, 0x34, 0x56, 0, 0xab, 0xcd, 0xef, 1, 2,    0,
       0, 0, 0, 0,  0, 0,    0,    0,    0, 0xff, 0xff, 192,  0, 0x02, 1};
+  static_assert(endpoint::encoded_size == 30);
+  static_assert(endpoint::encoded_size <= 56, "the private data of a connection request");
   const auto bytes = sample_endpoint().encode();
   EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(expected)), bytes));
 }

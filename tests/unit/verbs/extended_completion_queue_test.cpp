@@ -61,6 +61,7 @@ TEST_F(lazy, poll_of_empty_queue_is_an_empty_pass) {
   EXPECT_TRUE(pass.result());
 }
 
+// parity: ibverbs-95
 TEST_F(lazy, reads_the_fields_of_each_completion) {
   qp().post_receive({.id = 1}, memory.slice(2048, 100)).value();
   auto batch = qp().start_send();
@@ -181,7 +182,7 @@ TEST_F(lazy, creation_passes_flags_and_its_error_names_them) {
   EXPECT_EQ(asked.comp_mask, 0U) << "the mask has bits that old providers do not support";
 }
 
-// parity: ibverbs-114, rrddmma-58
+// parity: ibverbs-114, rrddmma-58, ibverbs-98
 TEST_F(lazy, times_are_on_the_device_clock_and_the_wall_clock) {
   const auto clock = device
                          .create_extended_cq(8, {.fields = completion_field::timestamp |
@@ -380,6 +381,7 @@ TEST(lazy_poll_death, second_open_pass_stops_the_program) {
   EXPECT_FALSE(next.empty());
 }
 
+// parity: ibverbs-316
 TEST(lazy_poll_death, read_of_an_earlier_completion_stops_the_program) {
   scripted_queue queue;
   const std::string places =
@@ -443,6 +445,7 @@ TEST(lazy_poll, device_failure_during_a_pass_is_returned) {
   EXPECT_EQ(queue.ends, 1);
 }
 
+// parity: ibverbs-106
 TEST(lazy_poll, unread_device_failure_is_logged) {
   static std::string logged;
   logged.clear();

@@ -114,6 +114,7 @@ TEST(memory_region, is_deregistered_before_its_memory_is_freed) {
   EXPECT_FALSE(counting.is_live("memory"));
 }
 
+// parity: ibverbs-153
 TEST(memory_region, close_deregisters_and_frees) {
   counting_provider counting(*soft_provider().value());
   const auto pd = open_soft(counting.get()).value().allocate_pd().value();
@@ -137,6 +138,7 @@ TEST(memory_region, failed_close_returns_the_region) {
   EXPECT_EQ(region.slice().length(), 4096U);
 }
 
+// parity: ibverbs-137
 TEST(memory_region, failed_deregistration_is_logged_and_keeps_memory) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
@@ -385,7 +387,7 @@ struct {
   std::vector<ibv_sge> slices;
 } advice_given;
 
-// parity: ibverbs-tests-41, ibverbs-162
+// parity: ibverbs-tests-41, ibverbs-162, ibverbs-163
 TEST(memory_advice, advise_passes_advice_and_slices_to_the_verb) {
   provider from = *soft_provider().value();
   from.verbs.advise_mr.set([](ibv_pd*, ib_uverbs_advise_mr_advice advice, std::uint32_t flags,

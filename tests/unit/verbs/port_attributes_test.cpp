@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <type_traits>
+
 namespace verbena {
 namespace {
 
@@ -38,6 +41,7 @@ TEST(port_attributes, are_typed) {
   EXPECT_EQ(port.gid_table_length(), 16U);
   EXPECT_EQ(port.pkey_table_length(), 2);
   EXPECT_EQ(port.max_message_bytes(), 1U << 31);
+  static_assert(std::is_same_v<decltype(port.native()), const ibv_port_attr&>);
   EXPECT_EQ(port.native().active_speed, 32);
 }
 
@@ -85,8 +89,13 @@ TEST(port_enumerations, every_value_has_a_name) {
 
 // parity: ibverbs-tests-36, ibverbs-47, rrddmma-23
 TEST(mtu, counts_bytes) {
-  EXPECT_EQ(byte_count(mtu::bytes_256), 256U);
-  EXPECT_EQ(byte_count(mtu::bytes_4096), 4096U);
+  std::uint32_t bytes = 256;
+  for (const mtu each :
+       {mtu::bytes_256, mtu::bytes_512, mtu::bytes_1024, mtu::bytes_2048, mtu::bytes_4096}) {
+    EXPECT_EQ(byte_count(each), bytes);
+    EXPECT_EQ(to_string(each), std::to_string(bytes));
+    bytes *= 2;
+  }
   EXPECT_EQ(byte_count(static_cast<mtu>(0)), 0U);
   EXPECT_EQ(byte_count(static_cast<mtu>(6)), 0U);
   EXPECT_EQ(to_string(static_cast<mtu>(6)), "unknown (6)");

@@ -31,16 +31,18 @@ class prepared : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
-// parity: ibverbs-190, rrddmma-66
+// parity: ibverbs-190, rrddmma-66, ibverbs-168
 TEST_F(prepared, endpoint_has_number_gid_and_mtu) {
   auto made = create({.first_psn = packet_sequence_number(0x123456)}).value();
   const auto gid = device.routable_gid(port_number(1)).value();
   EXPECT_EQ(made.endpoint().queue_pair, made.number());
   EXPECT_EQ(made.endpoint().queue_pair.value(), made.native()->qp_num);
+  EXPECT_EQ(made.endpoint().lid, device.query_port(port_number(1)).value().lid());
   EXPECT_EQ(made.endpoint().gid, gid.gid);
   EXPECT_EQ(made.endpoint().first_psn, packet_sequence_number(0x123456));
   EXPECT_EQ(made.endpoint().mtu, device.query_port(port_number(1)).value().active_mtu());
   EXPECT_GT(made.endpoint().read_depth, 0);
+  EXPECT_EQ(made.init_attributes().port(), port_number(1)) << "the default";
 }
 
 // parity: ibverbs-177, rrddmma-75
@@ -66,9 +68,11 @@ TEST_F(prepared, granted_sizes_are_at_least_the_requested_sizes) {
   EXPECT_GE(made.capabilities().max_inline_data, 32U);
 }
 
-// parity: ibverbs-170
+// parity: ibverbs-170, ibverbs-176, ibverbs-195
 TEST_F(prepared, handshake_applies_the_stated_defaults) {
   auto made = create().value();
+  EXPECT_GE(made.capabilities().max_send_wr, 64U);
+  EXPECT_GE(made.capabilities().max_recv_wr, 64U);
   const auto self = made.endpoint();
   auto queue = std::move(made).handshake(self).value();
   const auto now =
@@ -105,20 +109,21 @@ TEST_F(prepared, connection_uses_the_smaller_values_of_both_sides) {
   EXPECT_EQ(made.rtr_attributes(remote).value().reads_as_target(), 9);
 }
 
-// parity: ibverbs-175, ibverbs-195, ibverbs-198, rrddmma-74
+// parity: ibverbs-175, ibverbs-198, rrddmma-74, ibverbs-199
 TEST_F(prepared, transition_attributes_have_the_options) {
-  const auto made = create({.access = access::remote_read,
-                            .route = {.service_level = 4, .traffic_class = 8, .hop_limit = 12},
-                            .reliability = {.timeout = ack_timeout::from_exponent(9),
-                                            .retry_count = 2,
-                                            .rnr_retry_count = 1,
-                                            .min_rnr_timer = rnr_timer::from_encoding(3)}})
-                        .value();
+  const auto made =
+      create({.access = access::remote_read,
+              .route = {.service_level = 4, .traffic_class = 8, .hop_limit = 12, .pkey_index = 7},
+              .reliability = {.timeout = ack_timeout::from_exponent(9),
+                              .retry_count = 2,
+                              .rnr_retry_count = 1,
+                              .min_rnr_timer = rnr_timer::from_encoding(3)}})
+          .value();
   const auto init = made.init_attributes();
   EXPECT_EQ(init.state(), state::init);
   EXPECT_EQ(init.access(), access::remote_read);
   EXPECT_EQ(init.port(), port_number(1));
-  EXPECT_EQ(init.pkey_index(), 0);
+  EXPECT_EQ(init.pkey_index(), 7);
   endpoint remote = made.endpoint();
   remote.queue_pair = queue_pair_number(0x777);
   remote.first_psn = packet_sequence_number(0x888);
@@ -167,7 +172,9 @@ TEST_F(prepared, modify_with_transition_attributes_connects) {
   const auto self = made.endpoint();
   const auto init = made.init_attributes();
   const auto rtr = made.rtr_attributes(self).value();
-  const auto rts = made.rts_attributes(self);
+  auto rts = made.rts_attributes(self);
+  ASSERT_NE(rts.retry_count(), 3);
+  rts.set_retry_count(3);
   auto queue = std::move(made).into_queue_pair();
   EXPECT_EQ(queue.current_state().value(), state::reset);
   queue.modify(init).value();
@@ -176,6 +183,7 @@ TEST_F(prepared, modify_with_transition_attributes_connects) {
   EXPECT_EQ(queue.current_state().value(), state::ready_to_receive);
   queue.modify(rts).value();
   EXPECT_EQ(queue.current_state().value(), state::ready_to_send);
+  EXPECT_EQ(queue.query(attribute::retry_count).value().retry_count(), 3);
   queue.modify(queue_pair_attributes().set_state(state::error)).value();
   EXPECT_EQ(queue.current_state().value(), state::error);
   queue.modify(queue_pair_attributes().set_state(state::reset)).value();

@@ -41,7 +41,7 @@ bool all_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-// parity: rrddmma-41
+// parity: rrddmma-41, ibverbs-152
 TEST(protection_domain, allocates_zeroed_page_aligned_memory) {
   const auto pd = new_pd();
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -233,8 +233,12 @@ TEST(protection_domain, returns_its_context) {
 TEST(protection_domain, keeps_the_device_open) {
   counting_provider counting(*soft_provider().value());
   {
-    const auto pd = open_soft(counting.get()).value().allocate_pd().value();
+    auto first = std::optional(open_soft(counting.get()).value().allocate_pd().value());
+    const protection_domain pd = *first;
+    EXPECT_EQ(pd.native(), first->native());
+    first.reset();
     EXPECT_TRUE(pd.context().query().has_value());
+    EXPECT_TRUE(pd.allocate(64, {}).has_value());
   }
   EXPECT_EQ(counting.live(), "");
 }

@@ -15,8 +15,20 @@ TEST(queue_pair_attributes, getters_of_empty_set_return_nullopt) {
   const queue_pair_attributes none;
   EXPECT_TRUE(none.mask().empty());
   EXPECT_EQ(none.state(), std::nullopt);
+  EXPECT_EQ(none.current_state(), std::nullopt);
+  EXPECT_EQ(none.access(), std::nullopt);
+  EXPECT_EQ(none.pkey_index(), std::nullopt);
+  EXPECT_EQ(none.port(), std::nullopt);
+  EXPECT_EQ(none.qkey(), std::nullopt);
   EXPECT_EQ(none.path_mtu(), std::nullopt);
   EXPECT_EQ(none.timeout(), std::nullopt);
+  EXPECT_EQ(none.retry_count(), std::nullopt);
+  EXPECT_EQ(none.rnr_retry_count(), std::nullopt);
+  EXPECT_EQ(none.receive_psn(), std::nullopt);
+  EXPECT_EQ(none.send_psn(), std::nullopt);
+  EXPECT_EQ(none.reads_as_initiator(), std::nullopt);
+  EXPECT_EQ(none.reads_as_target(), std::nullopt);
+  EXPECT_EQ(none.min_rnr_timer(), std::nullopt);
   EXPECT_EQ(none.destination(), std::nullopt);
   EXPECT_FALSE(none.address().has_value());
 }

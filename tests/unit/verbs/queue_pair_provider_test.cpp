@@ -23,6 +23,38 @@ class refusing : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
+// parity: ibverbs-202
+TEST_F(refusing, peer_without_gid_is_refused_before_the_first_transition) {
+  auto prepared = pd.create_qp<rc>(cq, cq).value();
+  endpoint remote = prepared.endpoint();
+  remote.gid.reset();
+  provider.fail_verb("ibv_modify_qp", EIO);
+  const auto refused = std::move(prepared).handshake(remote);
+  EXPECT_EQ(provider.failed_verb(), "");
+  provider.fail_call(0, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("the peer has none"), std::string::npos);
+}
+
+// parity: ibverbs-223
+TEST_F(refusing, transition_outside_the_table_succeeds_if_the_device_accepts_it) {
+  static verbena::provider tolerant;
+  tolerant = *soft_provider().value();
+  tolerant.verbs.modify_qp.set([](ibv_qp*, ibv_qp_attr*, int) { return 0; });
+  const auto opened = testing_support::open_soft(tolerant).value();
+  const auto queue = opened.create_cq(4).value();
+  const auto domain = opened.allocate_pd().value();
+  auto prepared = domain.create_qp<rc>(queue, queue).value();
+  const auto outside = queue_pair_attributes().set_state(queue_pair_state::ready_to_send);
+  EXPECT_TRUE(prepared.modify(outside));
+  tolerant.verbs.modify_qp.set([](ibv_qp*, ibv_qp_attr*, int) { return EINVAL; });
+  const auto refused = prepared.modify(outside);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("there is no transition from RESET to RTS"),
+            std::string::npos)
+      << refused.error().message();
+}
+
 // parity: ibverbs-203
 TEST_F(refusing, unresolved_route_is_explained) {
   for (const int code : {ETIMEDOUT, ENETUNREACH, EHOSTUNREACH}) {

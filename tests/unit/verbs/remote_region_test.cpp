@@ -40,6 +40,7 @@ TEST(remote_region, round_trips) {
   EXPECT_EQ(remote_region::decode(remote_region().encode()).value(), remote_region());
 }
 
+// parity: ibverbs-161
 TEST(remote_region, truncated_and_longer_bytes_are_refused) {
   auto bytes = sample_region.encode();
   expect_refused({}, "the description is empty");
@@ -50,6 +51,7 @@ TEST(remote_region, truncated_and_longer_bytes_are_refused) {
   expect_refused(longer, "the description has 22 bytes");
 }
 
+// parity: ibverbs-161
 TEST(remote_region, unknown_versions_are_refused) {
   auto bytes = sample_region.encode();
   for (const int version : {0, 2, 255}) {
@@ -75,7 +77,6 @@ TEST(remote_region, flipped_bits_are_decoded_as_another_region_or_refused) {
   }
 }
 
-// parity: ibverbs-161
 TEST(remote_region, random_bytes_never_decode_to_an_overflowing_region) {
   std::mt19937_64 random(20240607);
   for (int i = 0; i < 20000; ++i) {
@@ -89,7 +90,7 @@ TEST(remote_region, random_bytes_never_decode_to_an_overflowing_region) {
   }
 }
 
-// parity: ibverbs-156, rrddmma-49
+// parity: ibverbs-156, rrddmma-49, ibverbs-157
 TEST(remote_region, slices_are_inside_the_region_and_may_be_empty) {
   const remote_region region({.address = 1000, .length = 100, .key = remote_key(3)});
   EXPECT_EQ(region.slice(10, 20),

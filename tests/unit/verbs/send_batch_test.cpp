@@ -46,7 +46,7 @@ TEST(send_batch, links_requests_in_the_order_they_were_added) {
   EXPECT_EQ(queue.sends[2].request.send_flags, unsigned{IBV_SEND_SIGNALED});
 }
 
-// parity: ibverbs-236
+// parity: ibverbs-236, ibverbs-234
 TEST(send_batch, flags_are_those_of_the_request) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
@@ -161,6 +161,7 @@ TEST(send_batch, full_batch_is_posted) {
   send_batch<rc, 4> batch(queue.native());
   for (std::uint64_t id = 0; id < 4; ++id) batch.write({.id = id}, slice, remote);
   EXPECT_TRUE(batch.submit());
+  EXPECT_EQ(queue.calls, 1U);
   ASSERT_EQ(queue.sends.size(), 4U);
   EXPECT_EQ(queue.sends[3].request.wr_id, 3U);
 }
@@ -192,6 +193,8 @@ TEST(send_batch, submit_of_empty_batch_succeeds_without_a_verb) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
   EXPECT_TRUE(batch.submit());
+  receive_batch<> receives(queue.native());
+  EXPECT_TRUE(receives.submit());
   EXPECT_EQ(queue.calls, 0U);
 }
 

@@ -69,7 +69,7 @@ TEST_F(shared_receives, copies_share_queue_and_keep_protection_domain) {
   EXPECT_EQ(fake.live, 0);
 }
 
-// parity: ibverbs-259
+// parity: ibverbs-259, ibverbs-308
 TEST_F(shared_receives, single_and_batched_receives_are_posted) {
   static std::size_t requests;
   static std::size_t room;

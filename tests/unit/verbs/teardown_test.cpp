@@ -103,7 +103,7 @@ TEST(teardown, lifecycle_is_logged_at_debug_level) {
                                       "destroyed protection domain of soft0", "destroyed soft0"}));
 }
 
-// parity: ibverbs-100, ibverbs-226
+// parity: ibverbs-100, ibverbs-226, ibverbs-99
 TEST(teardown, parents_exist_until_last_child_is_destroyed) {
   counting_provider counting(*soft_provider().value());
   everything objects(counting.get());

@@ -60,6 +60,32 @@ TEST_F(transports, transitions_of_datagrams_have_a_qkey_and_no_peer) {
   EXPECT_EQ(made.endpoint().mtu, device.query_port(port_number(1)).value().active_mtu());
 }
 
+// parity: ibverbs-164
+TEST_F(transports, all_operations_of_the_transport_are_requested_by_default) {
+  static std::uint64_t asked;
+  static verbena::provider recording;
+  recording = *soft_provider().value();
+  recording.verbs.create_qp_ex.set([](ibv_context* of, ibv_qp_init_attr_ex* wanted) {
+    asked = (wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 ? wanted->send_ops_flags : 0;
+    return soft_provider().value()->verbs.create_qp_ex(of, wanted);
+  });
+  const auto opened = testing_support::open_soft(recording).value();
+  const auto queue = opened.create_cq(4).value();
+  const auto domain = opened.allocate_pd().value();
+  const std::uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  const std::uint64_t writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+  const std::uint64_t reads = IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                              IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+  EXPECT_TRUE(domain.create_qp<ud>(queue, queue));
+  EXPECT_EQ(asked, sends);
+  EXPECT_TRUE(domain.create_qp<uc>(queue, queue));
+  EXPECT_EQ(asked, sends | writes);
+  EXPECT_TRUE(domain.create_qp<rc>(queue, queue));
+  EXPECT_EQ(asked, sends | writes | reads);
+  EXPECT_TRUE(domain.create_qp<rc>(queue, queue, {.operations = send_operation::write}));
+  EXPECT_EQ(asked, std::uint64_t{IBV_QP_EX_WITH_RDMA_WRITE});
+}
+
 TEST_F(transports, failed_activation_returns_error_and_destroys_qp) {
   auto datagrams = pd.create_qp<ud>(cq, cq).value();
   provider.fail_verb("ibv_modify_qp", ENOMEM);

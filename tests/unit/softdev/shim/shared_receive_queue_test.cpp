@@ -83,7 +83,6 @@ class srq : public ::testing::Test {
   buffer memory_{device_.pd, 128, 1};
 };
 
-// parity: ibverbs-261
 TEST_F(srq, create_returns_granted_capacity_and_refuses_invalid_sizes) {
   const auto creating = [&](ibv_srq_init_attr_ex wanted) {
     errno = 0;

@@ -56,7 +56,7 @@ TEST(device, device_opens_by_name) {
   EXPECT_NE(opened->native(), tested().context.native()) << "open() returned an existing context";
 }
 
-// parity: rrddmma-18
+// parity: rrddmma-18, ibverbs-rs-2
 TEST(device, error_for_missing_device_lists_the_available_devices) {
   const auto missing = open_device("no_such_device");
   ASSERT_FALSE(missing);

@@ -69,6 +69,7 @@ TEST(registration, read_only_memory_with_local_write_is_refused) {
   ASSERT_EQ(munmap(constant, bytes), 0);
 }
 
+// parity: ibverbs-rs-59
 TEST(registration, same_memory_can_be_registered_twice) {
   const auto pd = make_pd();
   std::vector<std::byte> bytes(4096);

@@ -32,7 +32,7 @@ TEST(guid, bytes_are_in_wire_order) {
   EXPECT_EQ(guid(wire).oui(), 0x0002c9U);
 }
 
-// parity: ibverbs-17
+// parity: ibverbs-17, ibverbs-rs-3
 TEST(guid, zero_guid_is_reserved) {
   EXPECT_TRUE(guid().is_reserved());
   EXPECT_FALSE(guid::from_number(1).is_reserved());

@@ -165,7 +165,7 @@ TEST(connect_queue_pair, peer_closing_before_ready_returns_econnreset) {
   EXPECT_EQ(made.error().code(), ECONNRESET);
 }
 
-// parity: rrddmma-109
+// parity: rrddmma-109, ibverbs-rs-17
 TEST(connect_queue_pair, deadline_applies_to_all_steps) {
   auto [server, client] = connected();
   connecting_side here;

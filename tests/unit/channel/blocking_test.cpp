@@ -107,7 +107,7 @@ TEST(blocking_channel, atomics_change_remote_word_and_return_old_value) {
   EXPECT_EQ(number_in(target), 42U);
 }
 
-// parity: ibverbs-rs-26
+// parity: ibverbs-rs-26, ibverbs-rs-49
 TEST(blocking_channel, invalid_operations_are_refused_before_posting) {
   channel_pair pair;
   auto other_domain = pair.context().allocate_pd().value();
@@ -154,7 +154,7 @@ TEST(blocking_channel, passed_abort_at_ends_connection_and_returns_memory) {
   EXPECT_EQ(pair.a().send(source(outbox), abort_at(long_deadline())).end(), operation_end::failed);
 }
 
-// parity: ibverbs-rs-9, ibverbs-rs-49
+// parity: ibverbs-rs-49
 TEST(blocking_channel, failed_completion_is_returned_with_all_fields) {
   channel_pair pair;
   auto mine = pair.memory(8);

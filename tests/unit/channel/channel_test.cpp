@@ -49,6 +49,7 @@ TEST(channel_creation, query_returns_the_options) {
   EXPECT_GE(now.queues.max_send_sge, 3U);
   EXPECT_GE(now.queues.max_recv_sge, 2U);
   EXPECT_GE(now.queues.max_inline_data, 32U);
+  EXPECT_EQ(now.min_cq_entries, 100U);
   EXPECT_EQ(now.access, options.access);
   EXPECT_EQ(now.route.path_mtu, options.route.path_mtu);
   EXPECT_EQ(now.first_psn, options.first_psn);
@@ -110,6 +111,35 @@ TEST(channel_creation, failure_of_each_creation_call_leaves_no_object) {
     EXPECT_EQ(counting.live(), "") << "call " << nth;
   }
   EXPECT_GE(refused, 5U);
+}
+
+// parity: ibverbs-rs-18
+TEST(channel_creation, completion_queue_has_an_entry_for_each_operation) {
+  static int entries;
+  static provider recording;
+  recording = *soft_provider().value();
+  recording.verbs.create_cq.set(
+      [](ibv_context* of, int cqe, void* cookie, ibv_comp_channel* channel, int vector) {
+        entries = cqe;
+        return soft_provider().value()->verbs.create_cq(of, cqe, cookie, channel, vector);
+      });
+  const auto pd = open_soft(recording).value().allocate_pd().value();
+  EXPECT_TRUE(pd.create_channel({.queues = {.max_send_wr = 20, .max_recv_wr = 30}}));
+  EXPECT_GE(entries, 50);
+  EXPECT_LT(entries, 500);
+  EXPECT_TRUE(pd.create_channel({.min_cq_entries = 500}));
+  EXPECT_GE(entries, 500);
+}
+
+// parity: ibverbs-rs-9
+TEST(channel_creation, peer_has_no_access_by_default) {
+  channel_pair pair(open_soft(), channel_options{});
+  auto mine = pair.memory(8);
+  const auto theirs = pair.memory(8);
+  const auto written = pair.a().write(source(mine), theirs.remote(), abort_at(long_deadline()));
+  EXPECT_EQ(written.end(), operation_end::failed);
+  ASSERT_NE(written.completion(), nullptr);
+  EXPECT_EQ(written.completion()->status(), completion_status::remote_invalid_request);
 }
 
 // parity: ibverbs-rs-14

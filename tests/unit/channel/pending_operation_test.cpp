@@ -22,6 +22,12 @@ buffer filled(const buffer_pool& pool, unsigned char with) {
   return made;
 }
 
+/// A buffer of memory of the program; `freed` counts the calls of its deleter.
+buffer adopted_buffer(const channel_pair& of, std::vector<std::byte>& bytes, int& freed) {
+  return buffer::adopt(of.pd().register_memory(bytes, access::local_write).value(), bytes,
+                       std::shared_ptr<void>(bytes.data(), [&freed](void*) { ++freed; }));
+}
+
 // parity: ibverbs-rs-42
 TEST(pending_operation, result_returns_the_buffer) {
   channel_pair pair;
@@ -148,8 +154,11 @@ TEST(pending_operation, objects_are_destroyed_in_any_order) {
   do {
     channel_pair pair;
     std::optional<buffer_pool> pool(pair.pool());
+    std::vector<std::byte> bytes(64);
+    int freed = 0;
     std::array<std::optional<pending_operation>, 2> handles;
-    for (auto& handle : handles) handle.emplace(pair.b().post_receive(filled(*pool, 0)));
+    handles[0].emplace(pair.b().post_receive(filled(*pool, 0)));
+    handles[1].emplace(pair.b().post_receive(adopted_buffer(pair, bytes, freed)));
     for (const int dropped : order) {
       if (dropped < 2) {
         handles[static_cast<std::size_t>(dropped)].reset();
@@ -159,6 +168,7 @@ TEST(pending_operation, objects_are_destroyed_in_any_order) {
         pool.reset();
       }
     }
+    EXPECT_EQ(freed, 1);
   } while (std::ranges::next_permutation(order).found);
 }
 
@@ -174,12 +184,6 @@ TEST(pending_operation, handles_move_while_in_flight) {
   for (int i = 0; i < 10; ++i)
     ASSERT_TRUE(*pair.a().post_send(filled(pool, 1), {.length = 8}).wait(long_deadline()));
   for (auto& handle : handles) ASSERT_NE(handle.wait(long_deadline()), nullptr);
-}
-
-/// A buffer of memory of the program; `freed` counts the calls of its deleter.
-buffer adopted_buffer(const channel_pair& of, std::vector<std::byte>& bytes, int& freed) {
-  return buffer::adopt(of.pd().register_memory(bytes, access::local_write).value(), bytes,
-                       std::shared_ptr<void>(bytes.data(), [&freed](void*) { ++freed; }));
 }
 
 TEST(pending_operation, adopted_memory_is_freed_once_after_completion) {

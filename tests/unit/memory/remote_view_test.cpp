@@ -44,6 +44,7 @@ static_assert(remote_view<point>::of(region(32)) == remote_view<point>::of(regio
 #define EXPECT_FIELD(seen, type, member) \
   EXPECT_EQ((seen).region(), region(sizeof(type::member), base + 8 + offsetof(type, member)))
 
+// parity: ibverbs-rs-62
 TEST(remote_view, fields_have_offset_and_size_of_the_member) {
   const auto view = remote_view<table>::of(region(1000), 8);
   ASSERT_TRUE(view);
@@ -98,6 +99,7 @@ TEST(remote_view, view_outside_the_region_is_refused) {
   EXPECT_FALSE(remote_view<point>::of(top, 5));
 }
 
+// parity: ibverbs-rs-62
 TEST(remote_array, counts_do_not_overflow) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   using array = remote_array<point>;

@@ -13,7 +13,7 @@ static_assert(static_cast<int>(completion_opcode::driver2) == IBV_WC_DRIVER2);
 static_assert(static_cast<int>(completion_opcode::driver3) == IBV_WC_DRIVER3);
 static_assert(static_cast<int>(completion_opcode::atomic_write) == IBV_WC_ATOMIC_WRITE);
 
-// parity: ibverbs-118, rrddmma-12
+// parity: ibverbs-118, rrddmma-12, ibverbs-rs-52
 TEST(completion_status, every_status_of_the_c_api_has_a_name_and_a_meaning) {
   std::set<std::string> names;
   for (int value = IBV_WC_SUCCESS; value <= IBV_WC_TM_RNDV_INCOMPLETE; ++value) {
@@ -57,6 +57,7 @@ TEST(completion_status, frequent_failures_name_their_causes) {
             std::string_view::npos);
 }
 
+// parity: ibverbs-rs-52
 TEST(completion_status_class, every_status_has_the_class_of_its_remedy) {
   using enum completion_status_class;
   EXPECT_EQ(class_of(completion_status::success), success);

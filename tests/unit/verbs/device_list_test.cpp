@@ -103,7 +103,7 @@ TEST(list_devices_of_a_provider, error_is_explained) {
   }
 }
 
-// parity: ibverbs-2
+// parity: ibverbs-2, ibverbs-rs-1
 TEST(list_devices_of_a_provider, frees_the_list_after_its_last_device) {
   testing_support::counting_provider counting(*soft_provider().value());
   {

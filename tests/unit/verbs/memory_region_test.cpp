@@ -100,7 +100,7 @@ TEST(memory_region, moving_leaves_an_empty_region_behind) {
   EXPECT_EQ(first.length(), 128U);
 }
 
-// parity: ibverbs-rs-6, ibverbs-137, rrddmma-44
+// parity: ibverbs-137, rrddmma-44
 TEST(memory_region, is_deregistered_before_its_memory_is_freed) {
   counting_provider counting(*soft_provider().value());
   const auto opened = open_soft(counting.get()).value();
@@ -138,7 +138,7 @@ TEST(memory_region, failed_close_returns_the_region) {
   EXPECT_EQ(region.slice().length(), 4096U);
 }
 
-// parity: ibverbs-137
+// parity: ibverbs-137, ibverbs-rs-6
 TEST(memory_region, failed_deregistration_is_logged_and_keeps_memory) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
@@ -329,7 +329,7 @@ TEST_F(dmabuf_regions, errors_name_the_cause) {
 }
 
 // The process does not map the memory: the test reads the transferred bytes from the file.
-// parity: ibverbs-141
+// parity: ibverbs-141, ibverbs-rs-60
 TEST(dmabuf_region, supports_write_read_send_and_receive) {
   constexpr std::size_t page = 4096;
   for (const int seals : {0, F_SEAL_SHRINK}) {
@@ -504,7 +504,7 @@ TEST(memory_region, constant_memory_is_not_registered_for_writing) {
   expect_error(pd.register_memory(std::span<const std::byte>{}), "there is nothing to register");
 }
 
-// parity: ibverbs-157, rrddmma-46
+// parity: ibverbs-157, rrddmma-46, ibverbs-rs-12
 TEST(memory_region_death, slice_outside_aborts) {
   const auto region = make_pd().allocate(4096, {}).value();
   const char* rule = "exceeds the region of 4096 bytes";
@@ -528,7 +528,7 @@ TEST(memory_region_death, bytes_of_caller_memory_aborts) {
                "bytes\\(\\) of a memory region that the library did not allocate");
 }
 
-// parity: ibverbs-158, rrddmma-48
+// parity: ibverbs-158, rrddmma-48, ibverbs-rs-12
 TEST(memory_region_death, slice_of_region_above_4_gib_aborts) {
   const auto pd = make_pd();
   std::array<std::byte, 64> memory{};

@@ -31,7 +31,7 @@ class prepared : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
-// parity: ibverbs-190, rrddmma-66, ibverbs-168
+// parity: ibverbs-190, rrddmma-66, ibverbs-168, ibverbs-rs-8
 TEST_F(prepared, endpoint_has_number_gid_and_mtu) {
   auto made = create({.first_psn = packet_sequence_number(0x123456)}).value();
   const auto gid = device.routable_gid(port_number(1)).value();
@@ -68,7 +68,7 @@ TEST_F(prepared, granted_sizes_are_at_least_the_requested_sizes) {
   EXPECT_GE(made.capabilities().max_inline_data, 32U);
 }
 
-// parity: ibverbs-170, ibverbs-176, ibverbs-195
+// parity: ibverbs-170, ibverbs-176, ibverbs-195, ibverbs-rs-9
 TEST_F(prepared, handshake_applies_the_stated_defaults) {
   auto made = create().value();
   EXPECT_GE(made.capabilities().max_send_wr, 64U);

@@ -98,7 +98,7 @@ TEST(protection_domain, huge_allocation_error_names_the_size) {
   }
 }
 
-// parity: ibverbs-140, rrddmma-35
+// parity: ibverbs-140, rrddmma-35, ibverbs-rs-59
 TEST(protection_domain, registers_memory_of_the_caller) {
   const auto pd = new_pd();
   std::vector<std::byte> memory(10000);

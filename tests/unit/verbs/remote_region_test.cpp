@@ -108,6 +108,7 @@ TEST(remote_region, element_counts_in_elements) {
 }
 
 // Offsets may come from a peer: try_slice() never stops the program.
+// parity: ibverbs-rs-61
 TEST(remote_region, try_slice_reports_the_range_and_the_length) {
   const remote_region region({.address = 1000, .length = 100, .key = remote_key(3)});
   EXPECT_EQ(region.try_slice(10, 20).value(), region.slice(10, 20));

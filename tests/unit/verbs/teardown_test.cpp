@@ -89,6 +89,7 @@ TEST(teardown, handles_can_be_destroyed_in_any_order) {
 // Creation and destruction are logged at debug level.
 std::vector<std::string> debug_lines;
 
+// parity: ibverbs-rs-63
 TEST(teardown, lifecycle_is_logged_at_debug_level) {
   debug_lines.clear();
   set_log_hook([](log_level level, std::string_view line, void*) {
@@ -144,7 +145,7 @@ void expect_kept(const char* verb, const std::vector<const char*>& makers) {
   EXPECT_EQ(rest, "") << "is kept for no reason when " << verb << " refuses";
 }
 
-// parity: ibverbs-303, rrddmma-14
+// parity: ibverbs-303, rrddmma-14, ibverbs-rs-6
 TEST(teardown, undestroyable_object_is_logged_and_kept_with_parents) {
   expect_kept("ibv_dereg_mr", {"ibv_reg_mr", "memory", "ibv_alloc_pd", "ibv_open_device"});
   expect_kept("ibv_dealloc_pd", {"ibv_alloc_pd", "ibv_open_device"});

@@ -169,6 +169,7 @@ TEST_F(unreliable_connection_bringup, manual_bringup_equals_the_handshake) {
   EXPECT_EQ(now.receive_psn(), packet_sequence_number(0x1234));
 }
 
+// parity: ibverbs-tests-84
 TEST_F(unreliable_connection_bringup, queue_pair_with_send_ops_flags_has_only_those_operations) {
   auto one = make.loop(make.prepare({.operations = send_operation::send}));
   VERBENA_NEEDS(one.queue.is_extended(), "the provider has no extended interface");

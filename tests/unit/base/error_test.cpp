@@ -10,7 +10,7 @@
 namespace verbena {
 namespace {
 
-// parity: ibverbs-304, rrddmma-10
+// parity: ibverbs-304, rrddmma-10, ibverbs-tests-44
 TEST(error, message_contains_call_object_errno_and_remedy) {
   const auto what = error::from_errno(ENOMEM, "ibv_reg_mr", "soft0", "raise the limit");
   EXPECT_EQ(what.message(),
@@ -33,7 +33,7 @@ TEST(error, message_of_errno_0_has_no_errno) {
             "ibv_create_qp_ex on soft0 failed");
 }
 
-// parity: ibverbs-tests-43, ibverbs-305
+// parity: ibverbs-tests-43, ibverbs-305, ibverbs-tests-44
 TEST(error, eopnotsupp_becomes_kind_not_supported) {
   for (const int code : {EOPNOTSUPP, EPROTONOSUPPORT}) {
     const auto what = error::from_errno(code, "ibv_alloc_mw", "soft0");
@@ -44,7 +44,7 @@ TEST(error, eopnotsupp_becomes_kind_not_supported) {
             "ibv_alloc_mw on soft0 is not supported: Operation not supported (errno 95)");
 }
 
-// parity: ibverbs-tests-44, ibverbs-306
+// parity: ibverbs-306
 TEST(error, each_factory_sets_its_kind_and_code) {
   EXPECT_EQ(error::invalid_argument("f", "o", "d").code(), EINVAL);
   EXPECT_EQ(error::invalid_argument("f", "o", "d").kind(), error_kind::invalid_argument);

@@ -76,7 +76,7 @@ TEST(gid, random_text_is_refused_or_round_trips) {
   EXPECT_GT(addresses, 50);
 }
 
-// parity: ibverbs-61, rrddmma-31
+// parity: ibverbs-61, rrddmma-31, ibverbs-tests-10
 TEST(gid, random_addresses_round_trip_through_text) {
   std::mt19937_64 random(20240611);
   for (int i = 0; i < 5000; ++i) {
@@ -123,6 +123,10 @@ TEST(gid, subnet_prefix_and_interface_id_are_the_halves) {
   const auto id = parse_gid("fe80::1122:3344:5566:7788").value();
   EXPECT_EQ(id.subnet_prefix(), 0xfe80000000000000U);
   EXPECT_EQ(id.interface_id(), 0x1122334455667788U);
+  const std::array<std::uint8_t, 16> bytes = {0xfe, 0x80, 0,    0,    0,    0,    0,    0,
+                                              0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88};
+  EXPECT_EQ(id.bytes(), bytes);
+  EXPECT_EQ(gid(bytes), id);
 }
 
 // parity: ibverbs-18

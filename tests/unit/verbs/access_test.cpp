@@ -6,7 +6,7 @@
 namespace verbena {
 namespace {
 
-// parity: ibverbs-147, ibverbs-149
+// parity: ibverbs-147, ibverbs-149, ibverbs-tests-19
 TEST(access_flags, print_their_names) {
   EXPECT_EQ(to_string(access_flags()), "none");
   EXPECT_EQ(to_string(access::local_write | access::remote_read), "local_write | remote_read");

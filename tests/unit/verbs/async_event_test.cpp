@@ -104,7 +104,7 @@ struct srq_handle {
   [[nodiscard]] ibv_srq* native() const { return const_cast<ibv_srq*>(&queue); }
 };
 
-// parity: ibverbs-71, ibverbs-72, ibverbs-74
+// parity: ibverbs-71, ibverbs-72, ibverbs-74, ibverbs-tests-38
 TEST_F(async_events, every_kind_has_name_and_object) {
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(4).value();

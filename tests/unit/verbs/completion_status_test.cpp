@@ -13,7 +13,7 @@ static_assert(static_cast<int>(completion_opcode::driver2) == IBV_WC_DRIVER2);
 static_assert(static_cast<int>(completion_opcode::driver3) == IBV_WC_DRIVER3);
 static_assert(static_cast<int>(completion_opcode::atomic_write) == IBV_WC_ATOMIC_WRITE);
 
-// parity: ibverbs-118, rrddmma-12, ibverbs-rs-52
+// parity: ibverbs-118, rrddmma-12, ibverbs-rs-52, ibverbs-tests-20
 TEST(completion_status, every_status_of_the_c_api_has_a_name_and_a_meaning) {
   std::set<std::string> names;
   for (int value = IBV_WC_SUCCESS; value <= IBV_WC_TM_RNDV_INCOMPLETE; ++value) {
@@ -40,7 +40,7 @@ TEST(completion_status, names_are_those_of_the_c_api) {
   EXPECT_EQ(to_string(completion_status::tag_matching_rendezvous_incomplete), "TM_RNDV_INCOMPLETE");
 }
 
-// parity: ibverbs-rs-52, ibverbs-118, rrddmma-13
+// parity: ibverbs-rs-52, ibverbs-118, rrddmma-13, ibverbs-tests-20
 TEST(completion_status, an_unknown_status_keeps_its_number) {
   const auto status = static_cast<completion_status>(77);
   EXPECT_EQ(to_string(status), "unknown (77)");

@@ -111,7 +111,7 @@ TEST_F(lazy, poll_into_an_array_takes_completions) {
 }
 
 // poll() into an array and lazy_poll return equal completions.
-// parity: ibverbs-117
+// parity: ibverbs-117, ibverbs-tests-78
 TEST_F(lazy, lazy_and_array_polls_return_equal_completions) {
   const remote_region nowhere({.address = 8, .length = 8, .key = remote_key(1)});
   struct seen {

@@ -166,7 +166,7 @@ TEST_F(prepared, failed_handshake_destroys_the_queue_pair) {
   EXPECT_TRUE(std::move(cq).close());
 }
 
-// parity: ibverbs-204
+// parity: ibverbs-204, ibverbs-tests-83
 TEST_F(prepared, modify_with_transition_attributes_connects) {
   auto made = create().value();
   const auto self = made.endpoint();

@@ -55,7 +55,7 @@ TEST_F(refusing, transition_outside_the_table_succeeds_if_the_device_accepts_it)
       << refused.error().message();
 }
 
-// parity: ibverbs-203
+// parity: ibverbs-203, ibverbs-tests-77
 TEST_F(refusing, unresolved_route_is_explained) {
   for (const int code : {ETIMEDOUT, ENETUNREACH, EHOSTUNREACH}) {
     auto prepared = pd.create_qp<rc>(cq, cq, {.route = {.gid_index = gid_index(0)}}).value();

@@ -57,6 +57,8 @@ TEST(queue_pair_transitions, optional_attributes_are_allowed) {
 TEST(queue_pair_transitions, a_transition_that_does_not_exist_is_named) {
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::ready_to_send, state::init}, rc_init),
             "there is no transition from RTS to INIT");
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::init, state::ready_to_send}, rc_rts),
+            "there is no transition from INIT to RTS");
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::reset, state::error}, attribute::state),
             "there is no transition from RESET to ERR");
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::send_queue_error, state::ready_to_send},

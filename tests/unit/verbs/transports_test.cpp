@@ -60,7 +60,7 @@ TEST_F(transports, transitions_of_datagrams_have_a_qkey_and_no_peer) {
   EXPECT_EQ(made.endpoint().mtu, device.query_port(port_number(1)).value().active_mtu());
 }
 
-// parity: ibverbs-164
+// parity: ibverbs-164, ibverbs-tests-84
 TEST_F(transports, all_operations_of_the_transport_are_requested_by_default) {
   static std::uint64_t asked;
   static verbena::provider recording;
@@ -174,7 +174,7 @@ TEST_F(transports, srq_with_unreliable_connection_is_refused) {
 #ifdef VERBENA_CHECKED
 using transports_death = transports;
 
-// parity: ibverbs-tests-84, ibverbs-165
+// parity: ibverbs-165
 TEST_F(transports_death, post_of_unrequested_operation_stops_the_program) {
   ibv_qp_ex native{};
   native.wr_start = [](ibv_qp_ex*) {};

@@ -41,7 +41,7 @@ class queue_pair_bringup : public ::testing::Test {
   completion_queue queue_ = tested().context.create_cq(64).value();
 };
 
-// parity: ibverbs-tests-70, ibverbs-168
+// parity: ibverbs-tests-70, ibverbs-168, rrddmma-66
 TEST_F(queue_pair_bringup, explicit_port_and_every_gid_connect) {
   for (const auto& entry : tested().context.gid_table().value()) {
     auto options = default_options();

@@ -133,7 +133,7 @@ TEST_P(completion_events, event_names_its_completion_queue) {
   EXPECT_EQ(sent().id(), 4U);
 }
 
-// parity: ibverbs-123, ibverbs-235
+// parity: ibverbs-123, ibverbs-235, rrddmma-93
 TEST_P(completion_events, solicited_only_arming_ignores_unsolicited_messages) {
   VERBENA_OPEN();
   for (std::uint64_t i = 0; i < 2; ++i) receive(i, memory->slice(4096, 64));

@@ -28,7 +28,7 @@ class rdma_read_write : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, rdma_read_write, ::testing::ValuesIn(every_variant()), name_of);
 
-// parity: ibverbs-tests-49, ibverbs-244
+// parity: ibverbs-tests-49, ibverbs-244, rrddmma-86
 TEST_P(rdma_read_write, writes_change_only_their_target_range) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 7U, 8U, 1023U, 1024U, 4096U, 4097U, 65537U}) {
@@ -182,7 +182,7 @@ TEST_P(rdma_read_write, more_reads_than_max_rd_atomic_all_succeed) {
   EXPECT_TRUE(holds(*local, 0, remote->bytes().first(12 * 3000)));
 }
 
-// parity: ibverbs-234
+// parity: ibverbs-234, rrddmma-93
 TEST_P(rdma_read_write, fenced_write_sends_data_fetched_by_the_preceding_read) {
   VERBENA_OPEN();
   fill(remote->bytes().first(4096), 8);

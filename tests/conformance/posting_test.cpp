@@ -47,7 +47,7 @@ class send_receive : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, send_receive, ::testing::ValuesIn(every_variant()), name_of);
 
-// parity: ibverbs-tests-46, rrddmma-113
+// parity: ibverbs-tests-46, rrddmma-113, rrddmma-82
 TEST_P(send_receive, small_messages_arrive) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 2U, 3U, 8U, 63U, 100U}) exchange(bytes);

@@ -37,7 +37,7 @@ class send_flags : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, send_flags, ::testing::ValuesIn(every_variant()), name_of);
 
-// parity: ibverbs-tests-62, rrddmma-93
+// parity: ibverbs-tests-62
 TEST_P(send_flags, fenced_and_solicited_messages_arrive) {
   VERBENA_OPEN();
   for (const auto flags : {send_request{.signaled = true, .fenced = true},

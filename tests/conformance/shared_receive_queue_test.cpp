@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(srq, shared_receives,
                                                                                   : "extended");
                          });
 
-// parity: ibverbs-tests-56, ibverbs-260, rrddmma-99
+// parity: ibverbs-tests-56, ibverbs-260, rrddmma-99, rrddmma-100
 TEST_P(shared_receives, receives_are_taken_in_order_by_any_queue_pair) {
   VERBENA_OPEN();
   for (int i = 0; i < 3; ++i) connect();

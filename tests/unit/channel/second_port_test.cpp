@@ -127,7 +127,7 @@ void expect_bytes_move(channel& from, channel& to, const protection_domain& pd) 
   EXPECT_TRUE(receive.poll()->has_value());
 }
 
-// parity: ibverbs-tests-70, ibverbs-168, ibverbs-rs-15
+// parity: ibverbs-tests-70, ibverbs-168, ibverbs-rs-15, rrddmma-28
 TEST(second_port, handshake_connects_with_gaps_in_gid_table_and_small_mtu) {
   const adapter_of_two_ports adapter;
   const auto pd = adapter.open().allocate_pd().value();

@@ -203,7 +203,7 @@ TEST_F(session_ends, disconnect_wakes_all_waiting_threads) {
   EXPECT_TRUE(passive.wait_disconnected(test_deadline()).value());
 }
 
-// parity: libiwarp-7, libiwarp-44, libiwarp-45
+// parity: libiwarp-7, libiwarp-45
 TEST_F(session_ends, disconnect_of_the_peer_wakes_all_waiting_threads) {
   auto [active, passive] = connect();
   const auto codes =
@@ -214,7 +214,7 @@ TEST_F(session_ends, disconnect_of_the_peer_wakes_all_waiting_threads) {
   EXPECT_EQ(late.error().code(), ECONNRESET);
 }
 
-// parity: libiwarp-46
+// parity: libiwarp-46, libiwarp-44
 TEST_F(session_ends, destruction_at_the_peer_keeps_received_messages) {
   auto [active, passive] = connect();
   EXPECT_FALSE(passive.wait_disconnected(deadline::after(10ms)).value());
@@ -252,7 +252,7 @@ TEST_F(session_ends, buffers_outlive_the_session) {
   EXPECT_TRUE(std::move(*kept).release());
 }
 
-// parity: libiwarp-6
+// parity: libiwarp-6, libiwarp-1, rrddmma-96
 TEST_F(session_ends, verbs_and_session_are_used_together) {
   auto [active, passive] = connect();
   const auto out = buffer_of(active, "raw");
@@ -273,7 +273,7 @@ TEST_F(session_ends, verbs_and_session_are_used_together) {
   EXPECT_EQ(text_at(sink, 0, 3), "raw");
 }
 
-// parity: libiwarp-7
+// parity: libiwarp-7, libiwarp-1
 TEST_F(session_ends, each_thread_gets_its_completions) {
   auto [active, passive] = connect();
   constexpr int count = 40;

@@ -19,7 +19,7 @@ using test::text_of;
 
 class sessions : public test::sessions {};
 
-// parity: libiwarp-1, libiwarp-13, libiwarp-14
+// parity: libiwarp-13, libiwarp-14, libiwarp-9
 TEST_F(sessions, request_is_inspected_before_accept) {
   auto listener = serve({.backlog = 4});
   auto peer = call(listener);

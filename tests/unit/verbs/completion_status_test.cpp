@@ -83,7 +83,7 @@ TEST(completion_status_class, every_status_has_the_class_of_its_remedy) {
   EXPECT_EQ(to_string(device_error), "device error");
 }
 
-// parity: ibverbs-tests-21, ibverbs-119
+// parity: ibverbs-tests-21, ibverbs-119, rrddmma-13
 TEST(completion_opcode, names_are_those_of_the_c_api) {
   using op = completion_opcode;
   std::string names;

@@ -52,7 +52,7 @@ TEST(completion_death, read_of_undefined_member_stops_the_program) {
 }
 #endif
 
-// parity: ibverbs-rs-53, ibverbs-111, rrddmma-57
+// parity: ibverbs-rs-53, ibverbs-111, rrddmma-57, rrddmma-56
 TEST(completion, immediate_is_in_host_order_or_nullopt) {
   ibv_wc wc = native_success();
   wc.imm_data = htonl(0x01020304);

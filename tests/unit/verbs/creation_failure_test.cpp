@@ -165,7 +165,7 @@ TEST(creation_failure, create_extended_cq_leaks_no_object) {
   });
 }
 
-// parity: ibverbs-167
+// parity: ibverbs-167, rrddmma-9
 TEST(creation_failure, create_queue_pair_leaks_no_object) {
   expect_clean_failures(make_queue_pair<rc>);
   expect_clean_failures(make_queue_pair<uc>);

@@ -138,7 +138,7 @@ TEST(memory_region, failed_close_returns_the_region) {
   EXPECT_EQ(region.slice().length(), 4096U);
 }
 
-// parity: ibverbs-137, ibverbs-rs-6
+// parity: ibverbs-137, ibverbs-rs-6, rrddmma-44
 TEST(memory_region, failed_deregistration_is_logged_and_keeps_memory) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());

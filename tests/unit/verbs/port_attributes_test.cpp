@@ -25,7 +25,7 @@ ibv_port_attr native_port() {
   return native;
 }
 
-// parity: ibverbs-41, ibverbs-43, rrddmma-20
+// parity: ibverbs-41, ibverbs-43, rrddmma-20, rrddmma-22
 TEST(port_attributes, are_typed) {
   const port_attributes port(port_number(2), native_port());
   EXPECT_EQ(port.number(), port_number(2));

@@ -31,7 +31,7 @@ class prepared : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
-// parity: ibverbs-190, rrddmma-66, ibverbs-168, ibverbs-rs-8
+// parity: ibverbs-190, rrddmma-66, ibverbs-168, ibverbs-rs-8, rrddmma-74
 TEST_F(prepared, endpoint_has_number_gid_and_mtu) {
   auto made = create({.first_psn = packet_sequence_number(0x123456)}).value();
   const auto gid = device.routable_gid(port_number(1)).value();
@@ -93,7 +93,7 @@ TEST_F(prepared, handshake_applies_the_stated_defaults) {
   EXPECT_EQ(now.reads_as_target(), self.read_depth);
 }
 
-// parity: ibverbs-197, rrddmma-76
+// parity: ibverbs-197, rrddmma-76, rrddmma-74
 TEST_F(prepared, connection_uses_the_smaller_values_of_both_sides) {
   auto made =
       create({.route = {.path_mtu = mtu::bytes_512}, .reliability = {.read_depth = 9}}).value();
@@ -232,7 +232,7 @@ TEST_F(prepared, path_mtu_above_active_mtu_is_explained) {
       << failed.error().message();
 }
 
-// parity: ibverbs-178, rrddmma-9
+// parity: ibverbs-178
 TEST_F(prepared, options_out_of_range_are_refused) {
   EXPECT_NE(refusal({.reliability = {.retry_count = 8}}).find("3 bits"), std::string::npos);
   EXPECT_NE(refusal({.reliability = {.rnr_retry_count = 8}}).find("3 bits"), std::string::npos);
@@ -281,7 +281,7 @@ TEST_F(prepared, close_destroys_or_returns_the_queue_pair) {
   EXPECT_TRUE(std::move(queue).close());
 }
 
-// parity: ibverbs-308, rrddmma-7, rrddmma-96
+// parity: ibverbs-308, rrddmma-7
 TEST_F(prepared, native_queue_pair_can_be_adopted) {
   ibv_qp_init_attr asked{.send_cq = cq.native(),
                          .recv_cq = cq.native(),

@@ -44,7 +44,7 @@ TEST(queue_pair_reset, discards_outstanding_requests_without_completions) {
   EXPECT_EQ(side.queue.post_receive({}, memory.slice(0, 64)).code(), EINVAL);
 }
 
-// parity: ibverbs-225
+// parity: ibverbs-225, rrddmma-77
 TEST(queue_pair_reset, queue_pairs_connect_again_after_reset) {
   const auto device = testing_support::open_soft();
   const auto pd = device.allocate_pd().value();

@@ -67,6 +67,19 @@ TEST_F(failures, region_of_another_pd_is_refused_on_both_sides) {
   EXPECT_EQ(remote.status, completion_status::remote_access_error);
   EXPECT_TRUE(contains(explain(remote), "belongs to protection domain 9, the queue pair to 1"));
   EXPECT_TRUE(foreign.holds(4, 0, 64, 0));
+
+  end_point& c = make();
+  end_point& d = make();
+  connect_pair(c, d);
+  ASSERT_EQ(post(*c.qp,
+                 {.wr_id = 2,
+                  .opcode = opcode::rdma_write,
+                  .remote_address = target.address(),
+                  .remote_key = target.key()},
+                 {foreign.slice(0, 8)}),
+            0);
+  EXPECT_EQ(only(*c.sent).status, completion_status::local_protection_error);
+  EXPECT_TRUE(target.holds(2, 0, 64, 0));
 }
 
 struct remote_case {

@@ -449,7 +449,7 @@ TEST_F(host_paths, rnr_retries_are_limited) {
   EXPECT_EQ(pair.b->qp->state(), queue_pair_state::rts);
 }
 
-// parity: semantics-34
+// parity: semantics-34, semantics-91
 TEST_F(host_paths, several_sends_in_rnr_arrive_once_and_in_order) {
   pair.connect_ends();
   for (std::uint64_t i = 0; i < 10; ++i)

@@ -60,18 +60,19 @@ TEST(completion_queue, new_queue_is_empty) {
 
 // parity: ibverbs-99
 TEST(completion_queue, close_while_in_use_by_a_queue_pair_is_refused) {
-  VERBENA_NEEDS(!is_efa(), "an EFA has no connected queue pairs");
   const auto pd = tested().context.allocate_pd().value();
   auto queue = tested().context.create_cq(16).value();
-  auto user = pd.create_qp<rc>(queue, queue, default_options());
-  if (is_iwarp())
-    GTEST_SKIP() << "unsupported: the connection manager creates queue pairs of iWARP";
-  ASSERT_TRUE(user) << user.error().message();
-  auto refused = std::move(queue).close();
-  ASSERT_FALSE(refused);
-  queue = std::move(refused).object();
-  (*std::move(user)).close().value();
-  std::move(queue).close().value();
+  const auto close_in_use = [&](auto user) {
+    auto refused = std::move(queue).close();
+    ASSERT_FALSE(refused);
+    queue = std::move(refused).object();
+    std::move(user).close().value();
+    std::move(queue).close().value();
+  };
+  if (is_efa())
+    close_in_use(pd.create_qp<ud>(queue, queue).value());
+  else
+    close_in_use(pd.create_qp<rc>(queue, queue, default_options()).value());
 }
 
 class shared_completion_queue : public data_test {};

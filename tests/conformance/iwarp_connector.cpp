@@ -85,7 +85,7 @@ class iwarp_connector final : public connector {
   [[nodiscard]] queue_pair<rc> make_queue_pair(const cm::identifier& id, const end& of) const {
     auto options = of.options;
     options.route.port = id.port().value();
-    auto prepared = pd_.create_qp<rc>(of.into.sends, of.into.receives, options).value();
+    auto prepared = prepare(pd_, of, options);
     auto changes = id.attributes(queue_pair_state::init).value();
     prepared.modify(changes.set_access(options.access)).value();
     return std::move(prepared).into_queue_pair();

@@ -14,12 +14,12 @@ class handshake_connector final : public connector {
   [[nodiscard]] const protection_domain& pd() const override { return pd_; }
 
   ends connect(const end& first, const end& second) override {
-    auto a = pd_.create_qp<rc>(first.into.sends, first.into.receives, first.options);
-    auto b = pd_.create_qp<rc>(second.into.sends, second.into.receives, second.options);
-    const endpoint to_a = a.value().endpoint();
-    const endpoint to_b = b.value().endpoint();
-    auto joined_a = (*std::move(a)).handshake(to_b).value();
-    return {std::move(joined_a), (*std::move(b)).handshake(to_a).value()};
+    auto a = prepare(pd_, first, first.options);
+    auto b = prepare(pd_, second, second.options);
+    const endpoint to_a = a.endpoint();
+    const endpoint to_b = b.endpoint();
+    auto joined_a = std::move(a).handshake(to_b).value();
+    return {std::move(joined_a), std::move(b).handshake(to_a).value()};
   }
 
  private:

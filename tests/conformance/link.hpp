@@ -16,6 +16,7 @@
 #include "verbena/verbs/prepared_queue_pair.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 #include "verbena/verbs/queue_pair.hpp"
+#include "verbena/verbs/shared_receive_queue.hpp"
 
 namespace verbena::conformance {
 
@@ -46,6 +47,7 @@ class connector {
   struct end {
     queues into;
     queue_pair_options<rc> options;
+    const shared_receive_queue* receives_from = nullptr;
   };
   struct ends {
     queue_pair<rc> first;
@@ -54,6 +56,15 @@ class connector {
   /// Connects two new queue pairs. On iWARP the first queue pair must send first.
   [[nodiscard]] virtual ends connect(const end& first, const end& second) = 0;
 };
+
+/// Creates the queue pair of one end in the reset state.
+[[nodiscard]] inline prepared_queue_pair<rc> prepare(const protection_domain& pd,
+                                                     const connector::end& of,
+                                                     const queue_pair_options<rc>& options) {
+  if (of.receives_from == nullptr)
+    return pd.create_qp<rc>(of.into.sends, of.into.receives, options).value();
+  return pd.create_qp<rc>(of.into.sends, of.into.receives, *of.receives_from, options).value();
+}
 
 /// Creates the connector of the device under test.
 [[nodiscard]] std::unique_ptr<connector> make_connector();

@@ -70,10 +70,11 @@ def upstream():
     missing = tests.expected()
     lines = ["", "| module of rdma-core's tests | do not pass |", "|---|---|"]
     for name in (*tests.MODULES, *tests.CM_MODULES, *tests.EFA_MODULES):
-        reasons = [reason for test, (_, reason) in missing.items() if test.split(".")[1] == f"test_{name}"]
-        counted = (f"{reasons.count(reason)}: {reason}" for reason in sorted(set(reasons)))
+        listed = {test: reason for test, (_, reason) in missing.items() if test.split(".")[1] == f"test_{name}"}
+        counts = {reason: [test for test in listed if listed[test] == reason] for reason in sorted(set(listed.values()))}
+        counted = (f"{'all' if any('*' in test for test in of) else len(of)}: {reason}" for reason, of in counts.items())
         lines.append(row(f"`test_{name}`", "; ".join(counted) or "none"))
-    return lines
+    return [*lines, row(f"{len(tests.OTHER_MODULES)} modules for other devices", "those that need an adapter of mlx5 or CUDA")]
 
 
 def tables():

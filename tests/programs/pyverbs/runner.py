@@ -52,7 +52,7 @@ def main():
     sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests")]
     sys.argv[1:] = ["--dev", device]
     importlib.import_module("args_parser").parser.parse_args()
-    if "test_rdmacm" in modules:
+    if any(name.endswith("rdmacm") for name in modules):
         give_addresses()
     suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromName(f"tests.{name}") for name in modules)
     result = unittest.TextTestRunner(verbosity=2, resultclass=Outcomes).run(suite)

@@ -12,6 +12,7 @@
 #include "src/verbs/bit_names.hpp"
 #include "src/verbs/clock_mask.hpp"
 #include "src/verbs/completion_queue_creation.hpp"
+#include "src/verbs/rxe_defects.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/verbs/context.hpp"
 
@@ -172,6 +173,7 @@ result<extended_completion_queue> detail::create_extended_queue(
   asked.comp_vector = options.completion_vector;
   asked.wc_flags = options.fields.mask();
   set_flags(asked, options);
+  VERBENA_TRY(const bool has_defects, is_rxe(of));
   const auto made = with.create(of, asked);
   if (!made && made.code == EOPNOTSUPP)
     return error::not_supported(
@@ -181,6 +183,7 @@ result<extended_completion_queue> detail::create_extended_queue(
                     to_string(options.fields), asked.flags != 0 ? ", or the requested flags" : ""));
   if (!made) return completion_queue_error(of, request, made.code);
   guard_fields(*made.native, options.fields);
+  if (has_defects) correct_polling(*made.native);
   return internals::make<extended_completion_queue>(
       make_completion_queue_state(ibv_cq_ex_to_cq(made.native), of, ownership::take,
                                   options.channel),
@@ -193,7 +196,10 @@ extended_completion_queue extended_completion_queue::adopt(ibv_cq_ex* native, co
   VERBENA_ASSERT(native != nullptr, "extended_completion_queue::adopt() with a null pointer");
   VERBENA_ASSERT(native->context == of.native(),
                  "extended_completion_queue::adopt() with another context");
-  if (owner == ownership::take) guard_fields(*native, fields);
+  if (owner == ownership::take) {
+    guard_fields(*native, fields);
+    if (detail::is_rxe(of).value_or(false)) detail::correct_polling(*native);
+  }
   return {detail::make_completion_queue_state(ibv_cq_ex_to_cq(native), of, owner, std::nullopt),
           native, fields, clock_mask_for(fields, of)};
 }

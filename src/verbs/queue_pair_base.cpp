@@ -9,6 +9,7 @@
 #include "src/verbs/queue_pair_creation.hpp"
 #include "src/verbs/queue_pair_transitions.hpp"
 #include "src/verbs/queue_pair_values.hpp"
+#include "src/verbs/rxe_defects.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -85,6 +86,8 @@ created_queue_pair adopt_queue_pair(ibv_qp_ex* native, const protection_domain& 
   VERBENA_ASSERT(native != nullptr, "queue_pair::adopt() with a null pointer");
   created_queue_pair adopted = adopt_queue_pair(&native->qp_base, pd, owner, type);
   adopted.extended = native;
+  adopted.prefers_classic = is_rxe(pd.context()).value_or(false);
+  if (adopted.prefers_classic && owner == ownership::take) correct_lists(*native);
   return adopted;
 }
 

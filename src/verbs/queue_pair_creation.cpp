@@ -11,6 +11,7 @@
 
 #include "src/verbs/creation.hpp"
 #include "src/verbs/in_flight.hpp"
+#include "src/verbs/rxe_defects.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/base/random.hpp"
 #include "verbena/verbs/context.hpp"
@@ -152,6 +153,10 @@ queue_parents parents_of(const queue_pair_queues& queues, bool all_signaled) {
 result<created_queue_pair> create_qp(const protection_domain& pd, const queue_pair_queues& queues,
                                      const queue_pair_request& request) {
   auto asked = native_attributes(pd, queues, request);
+  bool has_defects = false;
+  if (request.classic && request.extended) {
+    VERBENA_TRY(has_defects, is_rxe(pd.context()));
+  }
   VERBENA_TRY(const auto made, request.create(pd, request, asked));
   created_queue_pair created{.state = make_queue_pair_state(made.made, pd, ownership::take,
                                                             parents_of(queues, request.signal_all)),
@@ -161,6 +166,10 @@ result<created_queue_pair> create_qp(const protection_domain& pd, const queue_pa
                                          .max_send_sge = asked.cap.max_send_sge,
                                          .max_recv_sge = asked.cap.max_recv_sge,
                                          .max_inline_data = asked.cap.max_inline_data}};
+  if (created.extended != nullptr && has_defects) {
+    correct_lists(*created.extended);
+    created.prefers_classic = true;
+  }
   if (created.extended == nullptr && !request.classic)
     return error::not_supported(pd.provider().verbs.qp_to_qp_ex.name(), pd.name(),
                                 fmt::format("the device does not have the extended interface, "

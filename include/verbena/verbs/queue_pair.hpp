@@ -145,7 +145,8 @@ class queue_pair : public queue_pair_base,
   }
 
   /// Calls `loop(poster)` with the extended interface if the queue pair has it, otherwise with the
-  /// classic interface.
+  /// classic interface. On rxe always uses the classic interface, because the extended interface of
+  /// its provider computes wrong lengths of lists (rdma-core pull request 1744).
   ///
   /// `poster` is an extended_queue or a classic_poster. `loop` must compile with both types, and
   /// return the same type for both. The interface is selected once per call.
@@ -154,7 +155,7 @@ class queue_pair : public queue_pair_base,
   template <class Loop>
     requires classic_transport<Transport>
   [[gnu::always_inline]] inline decltype(auto) with_poster(Loop&& loop) & {
-    if (ibv_qp_ex* const found = extended_or_null(); found != nullptr) {
+    if (ibv_qp_ex* const found = extended_poster_or_null(); found != nullptr) {
       extended_queue<Transport> poster(found);
       return std::forward<Loop>(loop)(poster);
     }

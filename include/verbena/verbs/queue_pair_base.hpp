@@ -30,6 +30,7 @@ namespace detail {
 struct created_queue_pair {
   std::shared_ptr<queue_pair_state_object> state;
   ibv_qp_ex* extended = nullptr;  ///< nullptr: no extended interface
+  bool prefers_classic = false;   ///< the extended interface has a defect: with_poster() avoids it
   queue_sizes granted;
 };
 
@@ -110,6 +111,7 @@ class queue_pair_base : public handle<detail::queue_pair_state_object> {
       : handle(std::move(made.state)),
         queue_(handle::native()),
         extended_(made.extended),
+        poster_(made.prefers_classic ? nullptr : made.extended),
         granted_(made.granted) {}
 
   // Returns the queue pair of the C API without an indirection through the shared state.
@@ -118,6 +120,8 @@ class queue_pair_base : public handle<detail::queue_pair_state_object> {
     return queue_.get();
   }
   [[nodiscard]] ibv_qp_ex* extended_or_null() const noexcept { return extended_.get(); }
+  // Returns the extended interface if with_poster() uses it, otherwise nullptr.
+  [[nodiscard]] ibv_qp_ex* extended_poster_or_null() const noexcept { return poster_.get(); }
 
  private:
   friend result<void> detail::attach_to_group(queue_pair_base&, const gid&, lid);
@@ -125,6 +129,7 @@ class queue_pair_base : public handle<detail::queue_pair_state_object> {
 
   detail::native_pointer<ibv_qp> queue_;
   detail::native_pointer<ibv_qp_ex> extended_;
+  detail::native_pointer<ibv_qp_ex> poster_;
   queue_sizes granted_;
 };
 

@@ -138,7 +138,13 @@ operation_slot* channel_core::post(const operation_description& what, const oper
     slot.holds_buffer = true;
     table.held(slot) = std::move(*held);
   }
-  if (slot.scope != nullptr) ++slot.scope->in_flight_;
+  if (slot.scope != nullptr) {
+    ++slot.scope->in_flight_;
+    if (what.out.inlined() == nullptr && !pieces_.empty())
+      slot.use(pieces_.front());
+    else
+      slot.key = local_key();
+  }
   return &slot;
 }
 

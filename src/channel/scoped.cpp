@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The scoped level: operations have completed when the scope ends.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -126,9 +127,20 @@ void scoped_operation::let_go() noexcept {
     if (!result.has_value()) scope.ended_unseen(result);
   } else {
     scope_ = nullptr;
+    if (const sink* const one = sinks_.one(); one != nullptr) slot_->use(one->slice());
     scope.not_inspected(slot_->posted);
     detail::channel_core::redirect(*slot_, nullptr);
   }
+}
+
+bool scoped_operation::uses(const detail::registered_range& memory) noexcept {
+  const auto is_in = [&](const sink& each) {
+    return memory.contains(each.slice().key(), each.slice().address());
+  };
+  if (const sink* const one = sinks_.one(); one != nullptr) return is_in(*one);
+  if (const auto* const list = sinks_.list(); list != nullptr)
+    return std::ranges::any_of(*list, is_in);
+  return memory.contains(slot_->key, slot_->address);
 }
 
 const operation_result& scoped_operation::look() noexcept {
@@ -171,8 +183,21 @@ void detail::ended_in(operation_scope& scope, operation_waiter* handle) noexcept
 }
 
 operation_scope::operation_scope(detail::channel_core& core, abort_at limit, policy what) noexcept
-    : core_(core), limit_(limit), policy_(what) {
+    : memory_user(&user_of), core_(core), limit_(limit), policy_(what) {
   core_.hold();
+}
+
+const std::source_location* operation_scope::user_of(
+    const detail::memory_user& self, const detail::registered_range& memory) noexcept {
+  const auto& scope = static_cast<const operation_scope&>(self);
+  if (scope.in_flight_ == 0) return nullptr;
+  for (const detail::operation_slot& slot : scope.core_.table().slots()) {
+    if (slot.owner == nullptr || slot.scope != &scope) continue;
+    auto* const handle = static_cast<scoped_operation*>(slot.waiter);
+    if (handle != nullptr ? handle->uses(memory) : memory.contains(slot.key, slot.address))
+      return &slot.posted;
+  }
+  return nullptr;
 }
 
 operation_scope::~operation_scope() {

@@ -70,6 +70,7 @@ close_result<memory_region> memory_region::close([[maybe_unused]] call_site wher
 #ifdef VERBENA_CHECKED
   const detail::closing_place place(where);
 #endif
+  check_unused();
   auto outcome = close_handle(std::move(*this));
   view_ = {};
   return outcome;

@@ -19,6 +19,7 @@
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
+#include "verbena/verbs/detail/memory_users.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/work_request.hpp"
 
@@ -146,7 +147,7 @@ class [[nodiscard(
   scoped_operation(operation_scope& scope, int code, sink&& into, place_of_post posted) noexcept;
   // An operation that channel_core::submit_usual() has posted.
   [[gnu::always_inline]] inline scoped_operation(operation_scope& scope,
-                                                 detail::operation_kind kind,
+                                                 detail::operation_kind kind, const source& from,
                                                  place_of_post posted) noexcept;
   [[gnu::always_inline]] inline scoped_operation(operation_scope& scope,
                                                  detail::operation_kind kind, sink&& into,
@@ -159,6 +160,7 @@ class [[nodiscard(
                    std::vector<sink>&& into, std::source_location posted);
   [[gnu::always_inline]] inline void begin(detail::operation_kind kind,
                                            place_of_post posted) noexcept;
+  [[nodiscard]] bool uses(const detail::registered_range& memory) noexcept;
   void post(const detail::operation_description& what, std::source_location posted);
   void take_over(scoped_operation& other) noexcept;
   void let_go() noexcept;
@@ -182,8 +184,12 @@ class [[nodiscard(
 /// the program must not write to sources, and must neither read nor write sinks. After poll() or
 /// wait() has returned the result, the memory can be used again within the scope.
 ///
+/// If the thread of the scope destroys a memory_region or buffer that an operation in flight uses,
+/// all builds stop the program, also during an exception. Of several sources, and of several sinks
+/// of an operation whose handle is destroyed, the first one is checked.
+///
 /// Threads: one thread at a time, for the scope and its channel together.
-class operation_scope {
+class operation_scope : private detail::memory_user {
  public:
   operation_scope(const operation_scope&) = delete;
   operation_scope& operator=(const operation_scope&) = delete;
@@ -264,6 +270,8 @@ class operation_scope {
   enum class policy : std::uint8_t { collect, demand };
 
   operation_scope(detail::channel_core& core, abort_at limit, policy what) noexcept;
+  [[nodiscard]] static const std::source_location* user_of(
+      const detail::memory_user& self, const detail::registered_range& memory) noexcept;
   // Waits until nothing is in flight; returns the failures that were not inspected.
   [[nodiscard]] std::vector<operation_result> finish();
   // Waits until nothing is in flight; stops the program if an operation was not inspected.
@@ -292,9 +300,10 @@ class operation_scope {
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): before_ and behind_ are link()'s
 scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kind kind,
-                                   place_of_post posted) noexcept
+                                   const source& from, place_of_post posted) noexcept
     : operation_waiter{.result = detail::channel_core::hope(posted.at())}, scope_(&scope) {
   begin(kind, posted);
+  slot_->use(from.slice());
 }
 
 scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kind kind, sink&& into,
@@ -321,7 +330,7 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
   const auto status = core_.submit_usual<kind>(data, {});
   if (!status) [[unlikely]]
     return refused(status.code(), {}, posted);
-  return {*this, kind, posted};
+  return {*this, kind, data, posted};
 }
 
 [[gnu::always_inline]] inline scoped_operation operation_scope::receive(
@@ -344,7 +353,7 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
   const auto status = core_.submit_usual<kind>(data, to);
   if (!status) [[unlikely]]
     return refused(status.code(), {}, posted);
-  return {*this, kind, posted};
+  return {*this, kind, data, posted};
 }
 
 [[gnu::always_inline]] inline scoped_operation operation_scope::read(sink&& into,

@@ -42,13 +42,13 @@ class [[nodiscard]] sink {
   sink(const buffer& memory VERBENA_LIFETIMEBOUND, std::size_t offset, std::size_t length)
       : sink(memory.slice(offset, length), memory.native_pd(), memory.access()) {}
   /// Refuses a temporary region, which is destroyed before the operation.
-  explicit sink(memory_region&&) = delete;
+  explicit sink(const memory_region&&) = delete;
   /// Refuses a temporary region, which is destroyed before the operation.
-  sink(memory_region&&, std::size_t, std::size_t) = delete;
+  sink(const memory_region&&, std::size_t, std::size_t) = delete;
   /// Refuses a temporary buffer, which is destroyed before the operation.
-  explicit sink(buffer&&) = delete;
+  explicit sink(const buffer&&) = delete;
   /// Refuses a temporary buffer, which is destroyed before the operation.
-  sink(buffer&&, std::size_t, std::size_t) = delete;
+  sink(const buffer&&, std::size_t, std::size_t) = delete;
 
   /// Takes the slice of `other`, which is empty afterwards.
   sink(sink&& other) noexcept

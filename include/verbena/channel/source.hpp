@@ -35,13 +35,13 @@ class source {
   source(const buffer& memory VERBENA_LIFETIMEBOUND, std::size_t offset, std::size_t length)
       : slice_(memory.slice(offset, length)), domain_(memory.native_pd()) {}
   /// Refuses a temporary region, which is destroyed before the operation.
-  explicit source(memory_region&&) = delete;
+  explicit source(const memory_region&&) = delete;
   /// Refuses a temporary region, which is destroyed before the operation.
-  source(memory_region&&, std::size_t, std::size_t) = delete;
+  source(const memory_region&&, std::size_t, std::size_t) = delete;
   /// Refuses a temporary buffer, which is destroyed before the operation.
-  explicit source(buffer&&) = delete;
+  explicit source(const buffer&&) = delete;
   /// Refuses a temporary buffer, which is destroyed before the operation.
-  source(buffer&&, std::size_t, std::size_t) = delete;
+  source(const buffer&&, std::size_t, std::size_t) = delete;
 
   /// Returns a source of `length` bytes at `offset`. Preconditions: they lie inside; 1 <= length.
   [[nodiscard]] source part(std::size_t offset, std::size_t length) const {

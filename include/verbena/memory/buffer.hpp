@@ -13,6 +13,7 @@
 #include "verbena/base/result.hpp"
 #include "verbena/memory/memory_owner.hpp"
 #include "verbena/verbs/access.hpp"
+#include "verbena/verbs/detail/memory_users.hpp"
 #include "verbena/verbs/detail/slice_bounds.hpp"
 #include "verbena/verbs/local_slice.hpp"
 #include "verbena/verbs/remote_region.hpp"
@@ -43,7 +44,8 @@ inline constexpr const char* empty_buffer = "an empty or moved-from buffer was u
 ///
 /// The destructor returns the buffer to its pool. It may run on any thread, even after the last
 /// handle of the pool is destroyed: registration and memory live until the last buffer is
-/// destroyed. No request that names the buffer may be in flight then. A default-constructed or
+/// destroyed. No request that names the buffer may be in flight then; operations of a scope of this
+/// thread are checked. A default-constructed or
 /// moved-from buffer is empty.
 ///
 /// Destroying a buffer does not block, allocate or call the device, with two exceptions: the last
@@ -76,7 +78,12 @@ class [[nodiscard]] buffer {
   buffer(const buffer&) = delete;
   buffer& operator=(const buffer&) = delete;
   ~buffer() {
-    if (home_ != nullptr) detail::give_back(*home_, number_);
+    if (home_ == nullptr) return;
+    if (detail::innermost_user != nullptr) [[unlikely]]
+      detail::stop_if_in_use({.address = reinterpret_cast<std::uintptr_t>(memory_),
+                              .length = capacity_,
+                              .key = local_key()});
+    detail::give_back(*home_, number_);
   }
 
   /// Makes a buffer of all of `region`, which it deregisters when it is destroyed.

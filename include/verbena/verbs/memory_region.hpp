@@ -18,6 +18,7 @@
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/close_result.hpp"
 #include "verbena/verbs/detail/in_flight.hpp"
+#include "verbena/verbs/detail/memory_users.hpp"
 #include "verbena/verbs/detail/slice_bounds.hpp"
 #include "verbena/verbs/detail/states.hpp"
 #include "verbena/verbs/handle.hpp"
@@ -56,7 +57,7 @@ struct region_attributes {
 /// register_memory() with memory of the caller. Move-only.
 ///
 /// The destructor deregisters the memory, then frees memory of the library. No outstanding work
-/// request may use the region at that time.
+/// request may use the region at that time; operations of a scope of this thread are checked.
 /// Threads: thread-safe for const use; other members by one thread at a time. The device and peers
 /// access the bytes concurrently.
 class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
@@ -68,6 +69,7 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   }
   /// Destroys its own region and takes that of `other`, which must not be used afterwards.
   memory_region& operator=(memory_region&& other) noexcept {
+    check_unused();
     handle::operator=(static_cast<handle&&>(other));
     const view taken = other.view_;
     other.view_ = {};
@@ -76,7 +78,7 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   }
   memory_region(const memory_region&) = delete;
   memory_region& operator=(const memory_region&) = delete;
-  ~memory_region() = default;
+  ~memory_region() { check_unused(); }
 
   /// Adopts a region of the C API; the caller owns the memory. `access` and `base_address` (`iova`)
   /// are the values of the registration. Precondition: `region` belongs to `pd`.
@@ -174,6 +176,12 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   friend struct detail::internals;
   memory_region(std::shared_ptr<detail::memory_region_state> state,
                 const detail::region_attributes& how) noexcept;
+
+  // Stops the program if an operation of a scope uses the region.
+  void check_unused() const {
+    if (detail::innermost_user != nullptr && view_.length != 0) [[unlikely]]
+      detail::stop_if_in_use({.address = view_.base, .length = view_.length, .key = view_.lkey});
+  }
 
   static constexpr const char* outside = "slice [{}, {}) exceeds the region of {} bytes";
 

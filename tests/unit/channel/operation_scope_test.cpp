@@ -275,5 +275,119 @@ TEST(operation_scope_death, second_post_of_a_sink_stops_the_program) {
   EXPECT_DEATH(twice(), "a sink that was posted or moved from was used");
 }
 
+// Memory that is released while an operation of a scope uses it stops the program in all builds.
+constexpr const char* released_in_use =
+    "memory was released while an operation of a scope used it.*operation_scope_test.cpp";
+
+TEST(operation_scope_death, region_that_ends_with_the_body_before_its_operation_stops_the_program) {
+  const auto early = [](auto&& post) {
+    channel_pair pair;  // of the process that dies
+    (void)pair.a().scope(abort_at(long_deadline()), [&](operation_scope& scope) {
+      auto short_lived = pair.memory(64);
+      post(pair, scope, short_lived);
+    });
+  };
+  EXPECT_DEATH(early([](auto&, operation_scope& scope, memory_region& memory) {
+                 (void)scope.receive(sink(memory, 8, 8));
+               }),
+               released_in_use);
+  EXPECT_DEATH(early([](auto&, operation_scope& scope, memory_region& memory) {
+                 std::vector<sink> pieces;
+                 pieces.emplace_back(memory, 0, 4);
+                 pieces.emplace_back(memory, 8, 4);
+                 (void)scope.receive(std::move(pieces));
+               }),
+               released_in_use);
+  EXPECT_DEATH(early([](channel_pair& pair, operation_scope& scope, memory_region& memory) {
+                 const auto first = pair.memory(8);
+                 std::vector<sink> pieces;
+                 pieces.emplace_back(first, 0, 4);
+                 pieces.emplace_back(memory, 8, 4);
+                 const auto held = scope.receive(std::move(pieces));
+                 (void)std::move(memory).close();
+               }),
+               released_in_use);
+  EXPECT_DEATH(early([](auto&, operation_scope& scope, memory_region& memory) {
+                 const auto held = scope.receive(sink(memory));
+                 (void)std::move(memory).close();
+               }),
+               released_in_use);
+  EXPECT_DEATH(early([](channel_pair& pair, operation_scope& scope, memory_region& memory) {
+                 const auto target = pair.memory(8);
+                 (void)scope.write(source(memory, 0, 8), target.remote());
+               }),
+               released_in_use);
+  EXPECT_DEATH(early([](auto&, operation_scope& scope, memory_region& memory) {
+                 (void)scope.receive(sink(memory));
+                 (void)std::move(memory).close();
+               }),
+               released_in_use);
+  EXPECT_DEATH(early([](channel_pair& pair, operation_scope& scope, memory_region& memory) {
+                 (void)scope.receive(sink(memory));
+                 memory = pair.memory(8);
+               }),
+               released_in_use);
+}
+
+TEST(operation_scope_death, region_that_an_exception_releases_before_its_operation_stops_program) {
+  const auto thrown = [] {
+    channel_pair pair;  // of the process that dies
+    (void)pair.a().scope(abort_at(long_deadline()), [&](operation_scope& scope) {
+      auto short_lived = pair.memory(64);
+      (void)scope.receive(sink(short_lived));
+      throw std::runtime_error("of the body");
+    });
+  };
+  EXPECT_DEATH(thrown(), released_in_use);
+}
+
+TEST(operation_scope_death, buffer_that_ends_in_an_inner_scope_before_its_operation_stops_program) {
+  const auto early = [] {
+    channel_pair pair;  // of the process that dies
+    const auto pool = pair.pool();
+    (void)pair.a().scope(abort_at(long_deadline()), [&](operation_scope& outer) {
+      (void)pair.b().scope(abort_at(long_deadline()), [&](operation_scope&) {
+        auto short_lived = pool.take(64).value();
+        (void)outer.receive(sink(short_lived));
+      });
+    });
+  };
+  EXPECT_DEATH(early(), released_in_use);
+}
+
+TEST(operation_scope, memory_that_no_operation_uses_can_be_released_in_the_body) {
+  channel_pair pair;
+  auto outbox = pair.memory(8, 3);
+  auto inbox = pair.memory(8);
+  const auto pool = pair.pool();
+  const auto outcome = pair.b().scope(abort_at(long_deadline()), [&](operation_scope& scope) {
+    const auto send = [&] {
+      EXPECT_TRUE(pair.a().send(source(outbox), abort_at(long_deadline())));
+    };
+    auto first = scope.receive(sink(inbox));
+    {
+      const auto unused = pair.memory(8);
+    }
+    auto moved = std::move(inbox);
+    inbox = std::move(moved);
+    send();
+    EXPECT_TRUE(first.wait());
+    {
+      const auto short_lived = pair.memory(8);
+      auto second = scope.receive(sink(short_lived));
+      send();
+      EXPECT_TRUE(second.wait());
+    }
+    auto held = pool.take(64).value();
+    auto third = scope.receive(sink(held));
+    {
+      const auto neighbour = pool.take(64).value();
+    }
+    send();
+    EXPECT_TRUE(third.wait());
+  });
+  EXPECT_TRUE(outcome);
+}
+
 }  // namespace
 }  // namespace verbena::test

@@ -58,7 +58,17 @@ struct alignas(64) operation_slot {
   bool receive = false;                        ///< occupies the receive queue
   /// held() of the table has its buffer, and `waiter` is a buffer_waiter. False in a free slot.
   bool holds_buffer = false;
+  /// The first slice of an operation of a scope, unless its handle holds sinks. Key 0: none.
+  local_key key;
+  std::uint64_t address = 0;
+
+  /// Keeps the first slice of an operation of a scope.
+  void use(const local_slice& first) noexcept {
+    key = first.key();
+    address = first.address();
+  }
 };
+static_assert(sizeof(operation_slot) == 64, "a slot fills a cache line");
 
 /// A message channel on the table. It needs no slots: the wr_id of its requests names the channel.
 /// Threads: one thread at a time, with the table.

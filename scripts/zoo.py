@@ -41,10 +41,11 @@ class Run:
 
 
 def run_form(program, entry, form):
+    """Runs a form. `raw` is the form `harm` with the checker: a program of C verbs in a checked build."""
     environment = {**os.environ, "VERBENA_SOFTDEV": "only", "VERBENA_CHECKER": "off" if form == "harm" else "on"}
     started = time.monotonic()
     try:
-        done = subprocess.run([program, entry["name"], form], env=environment, stdin=subprocess.DEVNULL,
+        done = subprocess.run([program, entry["name"], "harm" if form == "raw" else form], env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LONGEST_S, check=False)
         status, said = done.returncode, done.stdout
     except subprocess.TimeoutExpired as late:
@@ -75,6 +76,15 @@ def judge_caught(entry, run):
     return ""
 
 
+def judge_raw(entry, run):
+    """Returns a complaint if the table is wrong about what reports the mistake in C verbs."""
+    if entry["in_c_verbs"]:
+        found = re.search(entry["in_c_verbs"], run.said)
+        return "" if found else f"C verbs: expected `{entry['in_c_verbs']}`, but the output is: {run.last()}"
+    more = [line for line in run.said.splitlines() if line and not line.startswith("harm: ")]
+    return f"C verbs: the table says that nothing reports the mistake, but the output is: {more[0]}" if more else ""
+
+
 def judge_twin(run):
     if run.status != 0 or run.last() != "done":
         return f"twin: status {run.status}: {run.last()}"
@@ -95,6 +105,7 @@ def compile_case(entry):
 def judge(entry, program, compiles, pool):
     """Starts all forms of an entry; returns a function that waits for them and evaluates the entry."""
     forms = ["harm", "twin"] + (["caught"] if entry["level"] != "compiler" else [])
+    forms += ["raw"] if entry["level"] == "unwritable" else []
     running = {form: pool.submit(run_form, program, entry, form) for form in forms}
     compiling = pool.submit(compile_case, entry) if entry["level"] == "compiler" and compiles else None
 
@@ -107,6 +118,8 @@ def judge(entry, program, compiles, pool):
             found.append(f"caught: tests/compile_fail/{entry['words']}.cpp does not exist")
         elif compiling:
             found.append(compiling.result())
+        if "raw" in runs:
+            found.append(judge_raw(entry, runs["raw"]))
         entry["complaints"] = [complaint for complaint in found if complaint]
         entry["seconds"] = round(sum(run.seconds for run in runs.values()), 2)
         entry["observed"] = runs["harm"].line("harm") or f"ended by signal {-runs['harm'].status}"
@@ -123,15 +136,16 @@ def mark(answer):
 
 def row(entry):
     crates = " ".join(mark(entry[crate]) for crate in CRATES.values())
-    verdict = "FAILED" if entry["complaints"] else "ok"
-    return f"  {entry['name']:<{NAME}} {entry['harm']:<10} {entry['level']:<10} {crates} {verdict}"
+    verdict = "BAD" if entry["complaints"] else "ok"
+    in_c = " " if entry["level"] != "unwritable" else "+" if entry["in_c_verbs"] else "-"
+    return f"  {entry['name']:<{NAME}} {entry['harm']:<10} {entry['level']:<10} {in_c} {crates} {verdict}"
 
 
-NAME = 80 - len("  " + " wrong data unwritable ib rs rr FAILED")
+NAME = 80 - len("  " + " wrong data unwritable C ib rs rr BAD")
 
 
 def print_table(entries):
-    print(f"{'':<{NAME + 2}} {'harm':<10} {'caught by':<10} {' '.join(CRATES)}")
+    print(f"{'':<{NAME + 2}} {'harm':<10} {'caught by':<10} C {' '.join(CRATES)}")
     shown = ""
     for entry in entries:
         if entry["class"] != shown:
@@ -145,6 +159,8 @@ def print_table(entries):
 def print_all(entry):
     print(f"\n{entry['name']}: {entry['mistake']}\n  seen: {entry['seen']}\n  harm: {entry['harm']}: "
           f"{entry['observed']}\n  caught by: {entry['level']}: {entry.get('said') or entry['words']}")
+    if entry["level"] == "unwritable":
+        print(f"  in C verbs: {entry['in_c_verbs'] or 'nothing reports the mistake, in checked builds neither'}")
     for crate in CRATES.values():
         answer = entry[crate]
         print(f"  {crate}: {answer['stops']}{': ' + answer['why'] if answer['why'] else ''} (from the sources, not tested)")
@@ -158,6 +174,8 @@ def check_data(entries):
         if not re.fullmatch(r"[a-z0-9_]+", entry["name"]) or len(entry["name"]) > NAME:
             found.append(f"{entry['name']}: use only a-z, 0-9 and _, at most {NAME} characters")
         found += [f"{entry['name']}: {key} is empty" for key in ("mistake", "seen", "words") if not entry[key]]
+        if entry["in_c_verbs"] and entry["level"] != "unwritable":
+            found.append(f"{entry['name']}: in_c_verbs is only for the level unwritable")
         found += [f"{entry['name']}: {crate}: give a reason unless the answer is unknown" for crate in CRATES.values()
                   if (entry[crate]["stops"] == "unknown") != (not entry[crate]["why"])]
     return found
@@ -171,6 +189,11 @@ def summary(entries):
                        for crate in CRATES.values())
     levels = ", ".join(f"{count} {level}" for level, count in by_level.items() if count)
     print(f"\n{len(entries)} mistakes: {levels}; {len(failed)} failed. Stopped {crates} (from the sources, not tested).")
+    raw = [entry for entry in entries if entry["level"] == "unwritable"]
+    silent = sum(not entry["in_c_verbs"] for entry in raw)
+    if raw:
+        print(f"Programs that use C verbs can make the {len(raw)} unwritable mistakes: a status, an errno or the checker "
+              f"reports {len(raw) - silent} (+), nothing reports {silent} (-).")
 
 
 def build():

@@ -14,7 +14,7 @@ def entry(**changes):
     crate = {"stops": "no", "why": "it is unsafe"}
     return {"name": "two_receives", "class": "aliasing", "mistake": "one", "seen": "a man page", "harm": "wrong data",
             "level": "stop", "words": "requests do not overlap", "ibverbs": crate, "ibverbs-rs": crate,
-            "rrddmma": crate, **changes}
+            "rrddmma": crate, "in_c_verbs": "", **changes}
 
 
 class Zoo(LintCase):
@@ -51,6 +51,17 @@ class Zoo(LintCase):
         self.fails("was not stopped", {"caught": "echo verbena: usage error: requests do not overlap"})
         self.fails("caught: expected", level="value", words="x")
         self.fails("does not exist", level="compiler", words="verbs/nothing_like_this")
+
+    def test_report_in_c_verbs_is_compared_in_both_directions(self):
+        level = {"level": "unwritable", "words": "it waits"}
+        verified = {"caught": "echo verified: it waits"}
+        self.assertEqual(self.visit(verified, **level)[0], 0)
+        self.assertIn("nothing reports 1 (-)", self.visit(verified, **level)[1])
+        self.assertEqual(self.visit(verified, **level, in_c_verbs="bytes differ")[0], 0)
+        self.fails("C verbs: expected `EBUSY`", verified, **level, in_c_verbs="EBUSY")
+        stopped = {**verified, "harm": "[ $VERBENA_CHECKER = off ] || echo verbena: usage error; echo harm: the bytes differ"}
+        self.fails("C verbs: the table says that nothing reports", stopped, **level)
+        self.fails("only for the level unwritable", in_c_verbs="EBUSY")
 
     def test_report_of_a_correct_program_fails(self):
         self.fails("twin: ", {"twin": GOOD["caught"]})

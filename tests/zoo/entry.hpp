@@ -60,6 +60,9 @@ struct entry {
   form caught;
   /// Does the task correctly, with all checks on, and returns.
   form twin;
+  /// Level `unwritable`: what reports the mistake to a program of C verbs, as a regular expression
+  /// for the output of `harmful` with the checker on. nullptr: nothing reports it.
+  const char* in_c_verbs = nullptr;
 };
 
 /// Ends `harmful` and reports the observed effect.

@@ -270,7 +270,8 @@ constexpr std::array entries = {
           .rrddmma = rrddmma_does_not_borrow,
           .harmful = &unmap_arena_before_completion,
           .caught = &destroy_pool_before_completion,
-          .twin = &unmap_arena_after_completion},
+          .twin = &unmap_arena_after_completion,
+          .in_c_verbs = "usage error: memory of a request in flight was unmapped"},
 };
 
 }  // namespace

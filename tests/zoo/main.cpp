@@ -57,14 +57,15 @@ std::string shown(const char* key, const crate& of) {
 }
 
 std::string shown(const entry& of) {
-  const std::array<std::pair<const char*, const char*>, 7> fields = {
+  const std::array<std::pair<const char*, const char*>, 8> fields = {
       {{"name", of.name},
        {"class", of.kind},
        {"mistake", of.mistake},
        {"seen", of.seen},
        {"harm", name_of(harms, of.does)},
        {"level", name_of(levels, of.caught_by)},
-       {"words", of.words}}};
+       {"words", of.words},
+       {"in_c_verbs", of.in_c_verbs != nullptr ? of.in_c_verbs : ""}}};
   std::string made;
   for (const auto& [key, value] : fields)
     made += (made.empty() ? "{" : ", ") + quoted(key) + ": " + quoted(value);

@@ -316,7 +316,8 @@ constexpr std::array entries = {
           .rrddmma = {answer::yes, "both are 0, always"},
           .harmful = &connect_with_wrong_psn,
           .caught = &connect_with_psn_of_endpoint,
-          .twin = &send_after_the_handshake},
+          .twin = &send_after_the_handshake,
+          .in_c_verbs = "RETRY_EXC_ERR"},
     entry{.name = "first_message_before_the_peer_is_ready",
           .kind = "state machine",
           .mistake =
@@ -330,7 +331,8 @@ constexpr std::array entries = {
           .rrddmma = {answer::no, "the connecter does not wait for the peer's RTS"},
           .harmful = &send_before_peer_is_ready,
           .caught = &send_after_ready_handshake,
-          .twin = &send_with_retries_until_peer_is_ready},
+          .twin = &send_with_retries_until_peer_is_ready,
+          .in_c_verbs = "RETRY_EXC_ERR"},
 };
 
 }  // namespace

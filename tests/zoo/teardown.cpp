@@ -40,10 +40,13 @@ void destroy_in_creation_order() {
   ibv_qp* const queue = c.create_qp(pd.native(), &wanted);
   require(queue != nullptr, "the queue pair was not created");
   const int fd = events->fd;
-  static_cast<void>(c.destroy_cq(cq));
+  require(c.destroy_cq(cq) == EBUSY, "ibv_destroy_cq did not return EBUSY");
   static_cast<void>(c.destroy_comp_channel(events));
   static_cast<void>(c.destroy_qp(queue));
-  if (is_open(fd)) harmed("completion queue, completion channel and file descriptor are leaked");
+  if (is_open(fd))
+    harmed(
+        "EBUSY of ibv_destroy_cq was ignored: completion queue, completion channel and file "
+        "descriptor are leaked");
 }
 void destroy_handles_in_creation_order() {
   const auto device = open_device("soft0").value();
@@ -222,7 +225,8 @@ constexpr std::array entries = {
           .rrddmma = objects_keep_parents,
           .harmful = &destroy_in_creation_order,
           .caught = &destroy_handles_in_creation_order,
-          .twin = &destroy_handles_in_creation_order},
+          .twin = &destroy_handles_in_creation_order,
+          .in_c_verbs = "EBUSY of ibv_destroy_cq"},
     entry{.name = "device_closed_before_its_objects",
           .kind = "teardown",
           .mistake = "ibv_close_device is called while queue pairs of the device are in use",

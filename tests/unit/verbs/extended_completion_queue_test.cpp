@@ -182,6 +182,59 @@ TEST_F(lazy, creation_passes_flags_and_its_error_names_them) {
   EXPECT_EQ(asked.comp_mask, 0U) << "the mask has bits that old providers do not support";
 }
 
+// soft0 carries no VLAN tags, has no flow steering and no tag matching.
+TEST_F(lazy, field_that_the_device_lacks_is_refused_by_name) {
+  for (const auto& [field, name] : std::array<std::pair<completion_field, const char*>, 3>{
+           {{completion_field::vlan, "CVLAN"},
+            {completion_field::flow_tag, "FLOW_TAG"},
+            {completion_field::tag_matching, "TM_INFO"}}}) {
+    const auto refused = device.create_extended_cq(8, {.fields = field});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
+    EXPECT_NE(refused.error().message().find(name), std::string::npos) << refused.error().message();
+  }
+}
+
+// soft0 behind a provider that has VLAN tags and flow steering, as some adapters.
+TEST(lazy_fields, vlan_and_flow_tag_of_a_received_message_are_read) {
+  static sys::verbs_table real;
+  provider steering = *soft_provider().value();
+  real = steering.verbs;
+  steering.verbs.create_cq_ex.set([](ibv_context* context, ibv_cq_init_attr_ex* asked) {
+    ibv_cq_init_attr_ex without = *asked;
+    without.wc_flags &= ~std::uint64_t{IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG};
+    ibv_cq_ex* const made = real.create_cq_ex(context, &without);
+    made->read_cvlan = [](ibv_cq_ex* queue) -> std::uint16_t {
+      return queue->wr_id == 1 ? 100 : 0;
+    };
+    made->read_flow_tag = [](ibv_cq_ex* queue) -> std::uint32_t {
+      return queue->wr_id == 1 ? 0xabcdef : 0;
+    };
+    return made;
+  });
+  const context device = testing_support::open_soft(steering).value();
+  const auto pd = device.allocate_pd().value();
+  const auto cq =
+      device.create_extended_cq(8, {.fields = completion_field::vlan | completion_field::flow_tag})
+          .value();
+  EXPECT_EQ(cq.fields(), completion_field::vlan | completion_field::flow_tag);
+  const auto memory = pd.allocate(64, access::local_write).value();
+  auto prepared = pd.create_qp<rc>(cq, cq).value();
+  const auto self = prepared.endpoint();
+  auto queue = std::move(prepared).handshake(self).value();
+  queue.post_receive({.id = 1}, memory.slice(0, 8)).value();
+  queue.post_send({.id = 2}, memory.slice(8, 8)).value();
+  bool arrived = false;
+  for (const auto limit = deadline::after(std::chrono::seconds(20)); !arrived && !limit.expired();)
+    for (const auto& done : cq.poll()) {
+      arrived = true;
+      EXPECT_EQ(done.id(), 1U);
+      EXPECT_EQ(done.vlan(), 100);
+      EXPECT_EQ(done.flow_tag(), 0xabcdefU);
+    }
+  EXPECT_TRUE(arrived);
+}
+
 // parity: ibverbs-114, rrddmma-58, ibverbs-98
 TEST_F(lazy, times_are_on_the_device_clock_and_the_wall_clock) {
   const auto clock = device

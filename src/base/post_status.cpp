@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 
+#include "src/base/list_refusal.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -63,10 +64,7 @@ std::string likely_cause(int code, posting_verb verb) {
     case ENOSPC:  // returned by the extended interface of rxe
       return std::string("the ") + words.name +
              " is full: poll completions before posting more, or create it with a larger " +
-             words.option +
-             (code == ENOSPC ? "; or the extended interface of rxe refused a list of slices with "
-                               "different lengths: use with_poster()"
-                             : "");
+             words.option + (code == ENOSPC ? detail::refused_list : "");
     case EINVAL:
       return "the state of the queue pair does not accept the request, or the request has too many "
              "slices, too much inline data or an operation that the queue pair was not created for";

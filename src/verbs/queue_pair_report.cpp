@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/base/list_refusal.hpp"
 #include "src/verbs/device_reason.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/verbs/queue_pair_base.hpp"
@@ -95,6 +96,7 @@ error refused_post(const queue_pair_base& queue, const post_status& refused,
   std::string cause;
   if (refused.code() == ENOMEM || refused.code() == ENOSPC) {
     cause = explain_full(which);
+    if (refused.code() == ENOSPC) cause += refused_list;
   } else if (refused.code() != EINVAL || !state) {
     return refused.error();
   } else if (which.accepts == accepts_receives && queue.native()->srq != nullptr) {

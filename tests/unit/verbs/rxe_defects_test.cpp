@@ -193,6 +193,14 @@ TEST_F(rxe_defects, extended_list_of_different_lengths_is_refused_with_the_cause
   EXPECT_TRUE(log.contains("wrong length for a list of slices")) << log.text();
 }
 
+TEST_F(rxe_defects, description_of_enospc_names_a_full_queue_and_refused_lists) {
+  const post_status refused(
+      refused_post{.code = ENOSPC, .verb = posting_verb::wr_complete, .queue_pair = 1});
+  const std::string message = qp().describe_refused_send(refused).message();
+  EXPECT_NE(message.find("send queue"), std::string::npos) << message;
+  EXPECT_NE(message.find("a list of slices with different lengths"), std::string::npos) << message;
+}
+
 TEST_F(rxe_defects, extended_list_of_equal_lengths_is_sent) {
   const std::array parts = {memory.slice(0, 40), memory.slice(100, 40)};
   test::fill(memory.bytes().first(200), 10);

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// The second cause of ENOSPC at a post, besides a full queue; src/verbs/rxe_defects.cpp returns it.
+#pragma once
+
+#include "verbena/base/config.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+inline constexpr const char* refused_list =
+    "; or the extended interface of rxe refused a list of slices with different lengths: use "
+    "with_poster()";
+
+}  // namespace verbena::inline VERBENA_ABI::detail

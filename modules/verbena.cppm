@@ -7,6 +7,7 @@ module;
 
 #include <verbena/async/channel.hpp>
 #include <verbena/async/engine.hpp>
+#include <verbena/async/message_channel.hpp>
 #include <verbena/async/scope.hpp>
 #include <verbena/async/task.hpp>
 #include <verbena/base/assert.hpp>
@@ -434,6 +435,7 @@ using verbena::async::awaited_value;
 using verbena::async::channel;
 using verbena::async::engine;
 using verbena::async::engine_options;
+using verbena::async::message_channel;
 using verbena::async::scope;
 using verbena::async::task;
 using verbena::async::when_all;

@@ -217,6 +217,7 @@ namespace verbena::inline VERBENA_ABI::async {
 
 class channel;
 class engine;
+class message_channel;
 class scope;
 struct engine_options;
 template <class T> class task;

@@ -119,8 +119,9 @@ bool engine_state::arm() {
 }
 
 deadline engine_state::next_deadline() const noexcept {
+  const auto of_hub = hub_.next_deadline();
   const auto next = timers_.next();
-  return next ? deadline::at(*next) : deadline::never();
+  return next && *next < of_hub.when() ? deadline::at(*next) : of_hub;
 }
 
 void engine_state::run_until(const bool& ended) {
@@ -148,15 +149,16 @@ void engine_state::run_until(const bool& ended) {
 void engine_state::wait_for_event() noexcept {
   pollfd readable{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
   timespec left{};
-  const auto next = timers_.next();
-  if (next) {
-    const auto duration = std::max(*next - clock::now(), clock::duration::zero());
+  const auto next = next_deadline();
+  if (!next.is_never()) {
+    const auto now = clock::now();
+    const auto duration = std::max(next.when(), now) - now;
     left.tv_sec = static_cast<time_t>(duration / std::chrono::seconds(1));
     left.tv_nsec =
         static_cast<long>(duration % std::chrono::seconds(1) / std::chrono::nanoseconds(1));
   }
   // An interrupted call ends the sleep early, which does no harm.
-  static_cast<void>(::ppoll(&readable, 1, next ? &left : nullptr, nullptr));
+  static_cast<void>(::ppoll(&readable, 1, next.is_never() ? nullptr : &left, nullptr));
 }
 
 void engine_state::enter(entry& which) noexcept {

@@ -108,6 +108,7 @@ class engine {
 
  private:
   friend class channel;
+  friend class message_channel;
   friend class scope;
   explicit engine(std::unique_ptr<detail::engine_state> state) noexcept
       : state_(std::move(state)) {}

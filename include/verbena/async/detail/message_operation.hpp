@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// The awaiters of a message channel, and the state to which they refer. An awaiter lives in the
+// frame of the coroutine.
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "verbena/async/detail/engine_state.hpp"
+#include "verbena/base/deadline.hpp"
+#include "verbena/channel/buffer_slice.hpp"
+#include "verbena/channel/message_channel.hpp"
+#include "verbena/channel/receive_result.hpp"
+#include "verbena/channel/send_result.hpp"
+
+namespace verbena::inline VERBENA_ABI::async::detail {
+
+using verbena::detail::message_core;
+
+/// A message channel on an engine. It lives until the channel is destroyed and the last operation
+/// has ended.
+/// Threads: one thread at a time, that of the engine.
+class message_channel_state {
+ public:
+  message_channel_state(engine_state& on, verbena::message_channel&& of) noexcept
+      : on_(on), of_(std::move(of)) {}
+  message_channel_state(const message_channel_state&) = delete;
+  message_channel_state& operator=(const message_channel_state&) = delete;
+
+  [[nodiscard]] engine_state& on() const noexcept { return on_; }
+  /// Returns the channel; nullopt if it was destroyed or taken back.
+  [[nodiscard]] std::optional<verbena::message_channel>& of() noexcept { return of_; }
+  /// Returns the core of the channel. Precondition: of() has a value.
+  [[nodiscard]] message_core& core() const noexcept { return of_->core(); }
+  /// Returns the number of suspended operations that wait for a `message_event`.
+  [[nodiscard]] std::uint32_t& suspended(std::size_t event) noexcept { return suspended_[event]; }
+
+  /// Destroys the channel. Operations that wait end.
+  void close() noexcept;
+  void hold() noexcept { ++holders_; }
+  static void release(message_channel_state* which) noexcept {
+    if (--which->holders_ == 0) delete which;
+  }
+
+ private:
+  ~message_channel_state() = default;
+
+  engine_state& on_;
+  std::optional<verbena::message_channel> of_;
+  std::array<std::uint32_t, 3> suspended_{};
+  std::uint32_t holders_ = 1;
+};
+
+/// The common part of the awaiters. Threads: one thread at a time, that of the engine.
+class message_operation : private queued_waiter {
+ public:
+  message_operation(const message_operation&) = delete;
+  message_operation& operator=(const message_operation&) = delete;
+
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  /// Suspends, unless the operation ends at once.
+  bool await_suspend(std::coroutine_handle<> caller) noexcept;
+
+ protected:
+  /// Tries to end the operation; returns false if it has to wait. `is_last`: the deadline has
+  /// passed, and it must end. Also called when the channel is destroyed.
+  using attempt_function = bool (*)(message_operation& self, bool is_last) noexcept;
+
+  message_operation(message_channel_state& of, std::size_t event, attempt_function attempt,
+                    deadline until) noexcept
+      : state_(&of), event_(event), attempt_(attempt), until_(until) {}
+  ~message_operation() {
+    if (is_suspended_) [[unlikely]]
+      give_up();
+  }
+  [[nodiscard]] message_channel_state& state() const noexcept { return *state_; }
+
+ private:
+  struct limit_timer : timer {
+    message_operation* of = nullptr;
+  };
+
+  static void woken(queued_waiter& self) noexcept;
+  void expire() noexcept;
+  void end_turn() noexcept;
+  void give_up() noexcept;
+
+  message_channel_state* state_;
+  std::size_t event_;
+  attempt_function attempt_;
+  deadline until_;
+  std::coroutine_handle<> caller_;
+  limit_timer timer_;
+  bool is_suspended_ = false;
+  bool has_expired_ = false;
+  bool has_no_turn_ = false;  // it was not woken by the channel, but by its timer
+};
+
+/// See async::message_channel::receive(). Threads: one thread at a time, that of the engine.
+class message_receive : public message_operation {
+ public:
+  message_receive(message_channel_state& of, deadline until) noexcept;
+  [[nodiscard]] receive_result await_resume() noexcept { return std::move(result_); }
+
+ private:
+  static bool attempt(message_operation& self, bool is_last) noexcept;
+
+  receive_result result_;
+};
+
+/// See async::message_channel::send(). Threads: one thread at a time, that of the engine.
+class message_send : public message_operation {
+ public:
+  message_send(message_channel_state& of, std::span<const std::byte> bytes,
+               deadline until) noexcept;
+  message_send(message_channel_state& of, buffer& memory, const buffer_slice& part,
+               deadline until) noexcept;
+  [[nodiscard]] send_result await_resume() const noexcept { return result_; }
+
+ private:
+  static bool attempt(message_operation& self, bool is_last) noexcept;
+
+  std::span<const std::byte> bytes_;
+  buffer* memory_ = nullptr;  // nullptr: the bytes are copied
+  buffer_slice part_;
+  send_result result_ = send_result::refuse(send_refusal::queue_full, 0);
+};
+
+/// See async::message_channel::drain(). Threads: one thread at a time, that of the engine.
+class message_drain : public message_operation {
+ public:
+  message_drain(message_channel_state& of, deadline until) noexcept;
+  [[nodiscard]] bool await_resume() const noexcept { return is_drained_; }
+
+ private:
+  static bool attempt(message_operation& self, bool is_last) noexcept;
+
+  bool is_drained_ = false;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::async::detail
+
+namespace verbena::inline VERBENA_ABI::async {
+
+/// An operation of a message channel, which starts when it is awaited. It refers to the bytes or to
+/// the buffer that it was given: these must outlive it.
+/// Threads: one thread at a time, that of the engine.
+template <class Awaiter>
+class [[nodiscard("an operation starts when it is awaited")]] message_operation : private Awaiter {
+ public:
+  template <class... Arguments>
+  explicit message_operation(detail::message_channel_state& of, Arguments&... arguments) noexcept
+      : Awaiter(of, arguments...) {}
+
+  // A reference would do, but g++ 12 copies what it refers to.
+  struct awaiter {
+    Awaiter& of;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): one expression
+
+    [[nodiscard]] bool await_ready() const noexcept { return of.await_ready(); }
+    [[nodiscard]] bool await_suspend(std::coroutine_handle<> caller) const noexcept {
+      return of.await_suspend(caller);
+    }
+    [[nodiscard]] auto await_resume() const noexcept { return of.await_resume(); }
+  };
+  /// Starts the operation.
+  [[nodiscard]] awaiter operator co_await() && noexcept { return {*this}; }
+};
+
+}  // namespace verbena::inline VERBENA_ABI::async

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/async/message_channel.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include "src/channel/message_core.hpp"
+#include "verbena/base/assert.hpp"
+
+namespace verbena::inline VERBENA_ABI::async {
+namespace detail {
+namespace {
+
+using verbena::detail::message_event;
+
+constexpr std::size_t index_of(message_event what) { return static_cast<std::size_t>(what); }
+
+}  // namespace
+
+void message_channel_state::close() noexcept {
+  if (!of_) return;
+  core().wake_all();
+  of_.reset();
+}
+
+bool message_operation::await_suspend(std::coroutine_handle<> caller) noexcept {
+  const bool is_first = !state_->of() || event_ == index_of(message_event::delivery) ||
+                        state_->suspended(event_) == 0;
+  if (is_first && attempt_(*this, false)) return false;
+  if (!until_.is_never() && until_.expired()) {
+    attempt_(*this, true);
+    return false;
+  }
+  caller_ = caller;
+  complete = woken;
+  is_suspended_ = true;
+  ++state_->suspended(event_);
+  state_->hold();
+  state_->core().await(message_event(event_), *this);
+  if (until_.is_never()) return true;
+  timer_.of = this;
+  timer_.expire = [](timer& self) noexcept { static_cast<limit_timer&>(self).of->expire(); };
+  state_->on().timers().set(timer_, until_.when());
+  return true;
+}
+
+// Another call may have been faster; then the operation waits again.
+void message_operation::woken(queued_waiter& self) noexcept {
+  auto& mine = static_cast<message_operation&>(self);
+  message_channel_state& of = *mine.state_;
+  if (!mine.attempt_(mine, mine.has_expired_)) {
+    of.core().await(message_event(mine.event_), mine, true);
+    return;
+  }
+  mine.is_suspended_ = false;
+  --of.suspended(mine.event_);
+  of.on().timers().reset(mine.timer_);
+  if (of.of()) mine.end_turn();
+  message_channel_state::release(&of);
+  mine.caller_.resume();
+}
+
+void message_operation::expire() noexcept {
+  has_expired_ = true;
+  // If it was woken before, it still has its last attempt.
+  if (!state_->of() || !state_->core().stop_waiting(message_event(event_), *this)) return;
+  state_->on().table().append_completed(*this);
+  has_no_turn_ = true;
+}
+
+void message_operation::end_turn() noexcept {
+  message_core& core = state_->core();
+  if (has_no_turn_) return core.rouse();
+  core.settle(message_event(event_));
+}
+
+void message_operation::give_up() noexcept {
+  state_->on().timers().reset(timer_);
+  --state_->suspended(event_);
+  if (state_->of() && state_->core().stop_waiting(message_event(event_), *this)) {
+    state_->core().rouse();
+  } else {
+    state_->on().table().remove_completed(*this);
+    if (state_->of()) end_turn();
+  }
+  message_channel_state::release(state_);
+}
+
+message_receive::message_receive(message_channel_state& of, deadline until) noexcept
+    : message_operation(of, index_of(message_event::arrival), attempt, until) {}
+
+bool message_receive::attempt(message_operation& self, bool is_last) noexcept {
+  auto& mine = static_cast<message_receive&>(self);
+  if (!mine.state().of()) {
+    mine.result_ = error::from_errno(ENOTCONN, "async::message_channel::receive", {},
+                                     "the channel was destroyed");
+    return true;
+  }
+  if (auto message = mine.state().core().receive()) {
+    mine.result_ = *std::move(message);
+    return true;
+  }
+  if (!mine.state().core().has_ended()) return is_last;
+  mine.result_ = mine.state().core().describe();
+  return true;
+}
+
+message_send::message_send(message_channel_state& of, std::span<const std::byte> bytes,
+                           deadline until) noexcept
+    : message_operation(of, index_of(message_event::room), attempt, until), bytes_(bytes) {}
+
+message_send::message_send(message_channel_state& of, buffer& memory, const buffer_slice& part,
+                           deadline until) noexcept
+    : message_operation(of, index_of(message_event::room), attempt, until),
+      memory_(&memory),
+      part_(part) {}
+
+bool message_send::attempt(message_operation& self, bool is_last) noexcept {
+  auto& mine = static_cast<message_send&>(self);
+  if (!mine.state().of()) {
+    mine.result_ = send_result::refuse(send_refusal::ended, ENOTCONN);
+    return true;
+  }
+  message_core& core = mine.state().core();
+  const bool is_first = mine.result_.code() == 0;
+  mine.result_ =
+      mine.memory_ == nullptr ? core.send(mine.bytes_) : core.send(*mine.memory_, mine.part_);
+  if (!mine.result_.is_retryable()) return true;
+  if (is_first && mine.result_.refusal() == send_refusal::no_credit) ++core.counters().credit_waits;
+  if (is_last) mine.result_ = send_result::refuse(mine.result_.refusal(), ETIMEDOUT);
+  return is_last;
+}
+
+message_drain::message_drain(message_channel_state& of, deadline until) noexcept
+    : message_operation(of, index_of(message_event::delivery), attempt, until) {}
+
+bool message_drain::attempt(message_operation& self, bool is_last) noexcept {
+  auto& mine = static_cast<message_drain&>(self);
+  if (!mine.state().of()) return true;
+  mine.is_drained_ = mine.state().core().try_drain();
+  return mine.is_drained_ || is_last || mine.state().core().has_ended();
+}
+
+}  // namespace detail
+
+message_channel::message_channel(engine& on, verbena::message_channel&& connected)
+    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): it counts its references itself
+    : state_(new detail::message_channel_state(*on.state_, std::move(connected))) {}
+
+message_channel::~message_channel() { close(); }
+
+message_channel& message_channel::operator=(message_channel&& other) noexcept {
+  if (this != &other) {
+    close();
+    state_ = std::exchange(other.state_, nullptr);
+  }
+  return *this;
+}
+
+void message_channel::close() noexcept {
+  if (state_ == nullptr) return;
+  state_->close();
+  detail::message_channel_state::release(std::exchange(state_, nullptr));
+}
+
+verbena::message_channel message_channel::release() && {
+  VERBENA_ASSERT(state().of().has_value(), "release() of a message channel that was taken before");
+  verbena::detail::message_core& core = state().core();
+  core.wake_all();
+  verbena::message_channel of = *std::move(state().of());
+  state().of().reset();
+  close();
+  return of;
+}
+
+detail::message_channel_state& message_channel::state() const {
+  VERBENA_ASSERT(state_ != nullptr, "a moved-from async::message_channel was used");
+  return *state_;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::async

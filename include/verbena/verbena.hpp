@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Everything but what is for one vendor's adapters (verbena/efa).
+// Everything but coroutines (verbena/async.hpp) and what is for one vendor's adapters
+// (verbena/efa).
 #pragma once
 
 #include "verbena/base/assert.hpp"

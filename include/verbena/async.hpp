@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+// Coroutines that await operations.
+#pragma once
+
+#include "verbena/async/channel.hpp"
+#include "verbena/async/engine.hpp"
+#include "verbena/async/message_channel.hpp"
+#include "verbena/async/scope.hpp"
+#include "verbena/async/task.hpp"

@@ -124,8 +124,10 @@ class Channels(unittest.TestCase):
     # Without the tests of rule violations: they test only the library and need a forked child with the device's queues.
     suites = ("blocking_channel.*", "channel.*", "channel_creation.*", "completion_hub.*", "managed_channel.*",
               "manual_scope.*", "operation_scope.*", "pending_operation.*")
-    # These inject failures into soft0.
+    # These change the provider of soft0, or open soft0.
     software = ("channel_creation.failure_of_each_creation_call_leaves_no_object",
+                "channel_creation.completion_queue_has_an_entry_for_each_operation",
+                "channel_creation.peer_has_no_access_by_default",
                 "channel.failed_polls_destroy_the_queue_pair_before_memory_is_returned")
     left_out = {"rxe0": software,
                 "siw0": software + (

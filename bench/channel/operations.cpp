@@ -10,6 +10,7 @@
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <coroutine>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include <optional>
 #include <utility>
 
+#include "verbena/async.hpp"
 #include "verbena/verbena.hpp"
 
 namespace {
@@ -52,13 +54,30 @@ std::size_t allocations = 0;
 
 }  // namespace
 
-void* operator new(std::size_t size) {
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* made = std::malloc(size); made != nullptr) return made;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+// Suspends a coroutine until the next call of its case.
+struct next_call {
+  std::coroutine_handle<>& waiting;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members)
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller) const noexcept { waiting = caller; }
+  void await_resume() const noexcept {}
+};
+
+// Two coroutines that write and receive, sixteen times in each call. They never end.
+struct coroutines {
+  verbena::async::engine engine;
+  verbena::async::channel channel;
+  std::coroutine_handle<> writes;
+  std::coroutine_handle<> receives;
+  std::uint64_t done = 0;
+};
 
 struct objects {
   verbena::context context;
@@ -73,9 +92,44 @@ struct objects {
   std::optional<verbena::buffer> buffer;
   verbena::source from;
   verbena::sink into;
+  coroutines* awaited;  // never destroyed: their coroutines wait for the next call
 };
 
 namespace {
+
+verbena::async::detail::started_coroutine write_in_calls(coroutines& with, verbena::source from,
+                                                         verbena::remote_region to) {
+  while (true) {
+    co_await next_call{with.writes};
+    for (int i = 0; i < 16; ++i)
+      with.done += (co_await with.channel.write(from, to)).has_value() ? 1 : 0;
+  }
+}
+verbena::async::detail::started_coroutine receive_in_calls(coroutines& with,
+                                                           const verbena::sink& into) {
+  while (true) {
+    co_await next_call{with.receives};
+    for (int i = 0; i < 16; ++i)
+      with.done += (co_await with.channel.receive(into)).has_value() ? 1 : 0;
+  }
+}
+
+coroutines* make_coroutines(const verbena::context& context, const verbena::protection_domain& pd) {
+  auto engine = verbena::async::engine::create(context).value();
+  auto prepared =
+      pd.create_channel(engine.hub(), {.access = verbena::access::remote_write}).value();
+  const auto self = prepared.endpoint();
+  auto channel = std::move(prepared).handshake(self).value();
+  verbena::async::channel awaited(engine, std::move(channel));
+  return new coroutines{std::move(engine), std::move(awaited), {}, {}};
+}
+
+std::uint64_t run_call(coroutines& with, std::coroutine_handle<> which) {
+  const std::uint64_t until = with.done + 16;
+  which.resume();
+  while (with.done != until) with.engine.poll();
+  return 7;
+}
 
 objects make() {
   auto context = verbena::open_device("soft0").value();
@@ -95,6 +149,10 @@ objects make() {
   verbena::source from(region, 0, 64);
   verbena::sink into(region, 64, 64);
   ibv_cq* const cq = qp->send_cq;
+  coroutines* const awaited = make_coroutines(context, pd);
+  write_in_calls(*awaited, from, remote);
+  static verbena::sink second(region, 128, 64);
+  receive_in_calls(*awaited, second);
   ibv_context_ops& ops = qp->context->ops;
   ops.post_send = &post<ibv_send_wr>;
   ops.post_recv = &post<ibv_recv_wr>;
@@ -110,7 +168,8 @@ objects make() {
           remote,
           std::move(buffer),
           from,
-          std::move(into)};
+          std::move(into),
+          awaited};
 }
 
 const verbena::abort_at never;
@@ -183,6 +242,8 @@ CASE(scoped_receive_16) {
     return sum;
   });
 }
+CASE(coroutine_write_16) { return run_call(*with.awaited, with.awaited->writes); }
+CASE(coroutine_receive_16) { return run_call(*with.awaited, with.awaited->receives); }
 CASE(unpolled_write) {
   auto pending = with.channel.post_write(std::move(*with.buffer), with.remote, {.length = 64});
   const bool good = pending.wait().has_value();
@@ -251,6 +312,8 @@ constexpr std::array cases = {
     one_case{"blocking_receive", case_blocking_receive},
     one_case{"scoped_write_16", case_scoped_write_16},
     one_case{"scoped_receive_16", case_scoped_receive_16},
+    one_case{"coroutine_write_16", case_coroutine_write_16},
+    one_case{"coroutine_receive_16", case_coroutine_receive_16},
     one_case{"unpolled_write", case_unpolled_write},
 };
 }  // namespace

@@ -49,8 +49,8 @@ engine_state::engine_state(completion_hub on, operation_table& table, unique_fd 
 std::size_t engine_state::poll() {
   if (sleeps_.load(std::memory_order_relaxed)) stop_sleeping();
   woken_.store(false, std::memory_order_relaxed);
-  if (auto polled = hub_.progress(); !polled) [[unlikely]]
-    fail(std::move(polled).error());
+  if (table_.deliver_all() < 0) [[unlikely]]
+    lose_all();
   if (!timers_.empty()) timers_.expire(clock::now());
   std::size_t resumed = resume_completed();
   if (entered_.load(std::memory_order_relaxed) != nullptr) resumed += resume_entered();
@@ -66,22 +66,18 @@ void engine_state::stop_sleeping() noexcept {
 
 /// Resumes the owners of the operations in the list, but not of those that are appended meanwhile.
 std::size_t engine_state::resume_completed() noexcept {
-  if (!table_.has_completed()) return 0;
-  struct end_of_list : queued_waiter {
-    bool reached = false;
-  } end;
-  end.complete = [](queued_waiter& self) noexcept {
-    static_cast<end_of_list&>(self).reached = true;
-  };
-  table_.append_completed(end);
-  std::size_t resumed = 0;
-  while (!end.reached) {
+  const std::size_t count = table_.completed_count();
+  for (std::size_t resumed = 0; resumed < count; ++resumed) {
     queued_waiter* const next = table_.take_completed();
-    if (next == nullptr) break;
-    if (next != &end) ++resumed;
+    if (next == nullptr) return resumed;  // operations were destroyed
     next->complete(*next);
   }
-  return resumed;
+  return count;
+}
+
+/// The queue could not be polled: the hub ends its operations and reports the failure.
+void engine_state::lose_all() noexcept {
+  if (auto polled = hub_.progress(); !polled) fail(std::move(polled).error());
 }
 
 std::size_t engine_state::resume_entered() noexcept {

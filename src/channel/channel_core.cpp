@@ -210,7 +210,8 @@ void channel_core::hand_over(operation_slot& slot, const operation_result& how) 
   if (holds_buffer) held = std::move(slots_.table().held(slot));
   if (slot.waiter != nullptr) {
     if (holds_buffer) static_cast<buffer_waiter*>(slot.waiter)->held = std::move(held);
-    slots_.table().finish(*slot.waiter, how);
+    slot.waiter->result = how;
+    slots_.table().finish(*slot.waiter);
   } else if (slot.scope != nullptr) {
     slot.scope->ended_unseen(how);
   } else if (!how.has_value() && unseen_failures_++ == 0) {

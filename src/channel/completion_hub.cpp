@@ -8,8 +8,6 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-constexpr std::size_t most_completions = 256;
-
 const completion_channel& events_of(const detail::operation_table& table) {
   const auto& events = table.events();
   VERBENA_ASSERT(events.has_value(),
@@ -35,20 +33,14 @@ result<completion_hub> completion_hub::create(const context& of, std::uint32_t o
 }
 
 result<std::size_t> completion_hub::progress() const {
-  for (std::size_t delivered = 0; delivered < most_completions;) {
-    const int found = table_->progress();
-    if (found == 0) break;
-    if (found < 0) {
-      const int code = table_->last_failure();
-      table_->lose_all();
-      return error::from_errno(code, "ibv_poll_cq", cq().name(),
-                               "the completion queue failed; the queue pairs of its channels were "
-                               "destroyed");
-    }
-    delivered += static_cast<std::size_t>(found);
-  }
-  const std::size_t changed = table_->upkeep();
-  return table_->take_delivered() + changed;
+  const std::ptrdiff_t events = table_->deliver_all();
+  if (events >= 0) [[likely]]
+    return static_cast<std::size_t>(events);
+  const int code = table_->last_failure();
+  table_->lose_all();
+  return error::from_errno(
+      code, "ibv_poll_cq", cq().name(),
+      "the completion queue failed; the queue pairs of its channels were destroyed");
 }
 
 int completion_hub::fd() const { return events_of(*table_).fd(); }

@@ -12,6 +12,7 @@
 
 #include "src/channel/connection_options.hpp"
 #include "verbena/base/log.hpp"
+#include "verbena/channel/detail/channel_core.hpp"  // the inline functions of operation_table
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {

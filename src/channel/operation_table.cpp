@@ -24,9 +24,23 @@ bool operation_table::reserve(std::uint32_t count) noexcept {
   return true;
 }
 
+std::ptrdiff_t operation_table::deliver_all() {
+  constexpr std::size_t most_completions = 256;
+  for (std::size_t polled = 0; polled < most_completions;) {
+    const int found = progress();
+    if (found < 0) [[unlikely]]
+      return -1;
+    polled += static_cast<std::size_t>(found);
+    if (static_cast<std::size_t>(found) < batch) break;
+  }
+  const std::size_t events = upkeep();
+  return static_cast<std::ptrdiff_t>(take_delivered() + events);
+}
+
 void operation_table::remove_completed(const queued_waiter& waiter) noexcept {
   for (queued_waiter** at = &completed_; *at != nullptr; at = &(*at)->next) {
     if (*at != &waiter) continue;
+    --completed_count_;
     *at = waiter.next;
     if (*at == nullptr) last_completed_ = at;
     return;

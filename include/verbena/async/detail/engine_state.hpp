@@ -54,6 +54,7 @@ class engine_state {
   [[nodiscard]] std::size_t resume_entered() noexcept;
   [[nodiscard]] std::size_t resume_completed() noexcept;
   void stop_sleeping() noexcept;
+  void lose_all() noexcept;
   void fail(error why) noexcept;
   void wait_for_event() noexcept;
 

@@ -280,8 +280,8 @@ class channel_core {
 };
 
 int operation_table::progress() noexcept {
-  std::array<completion, 16> batch;
-  const poll_result polled = cq_.poll(batch);
+  std::array<completion, batch> room;
+  const poll_result polled = cq_.poll(room);
   if (!polled) [[unlikely]]
     return failed(polled);
   for (const completion& done : *polled) deliver(done);
@@ -322,7 +322,8 @@ found channel_core::poll_for(const operation_table& table, const operation_slot&
 void channel_core::ended(operation_slot& slot, const completion& done) noexcept {
   if (slot.waiter == nullptr || slot.holds_buffer || !done.ok()) [[unlikely]]
     return end(slot, operation_result::of(done, aborting_, slot.posted));
-  slots_.table().finish(*slot.waiter, operation_result::of(done, false, slot.posted));
+  slot.waiter->result = operation_result::of(done, false, slot.posted);
+  slots_.table().finish(*slot.waiter);
   if (slot.scope != nullptr) ended_in(*slot.scope, slot.waiter);
   release_place(slot);
 }

@@ -176,9 +176,15 @@ class operation_table {
     return held_[index_of(slot.id)];
   }
 
+  /// The most completions of one poll. If there are fewer, the queue was empty (ibv_poll_cq(3)).
+  static constexpr std::size_t batch = 16;
   /// Polls once and delivers the completions to their channels. Returns their number, or -1 if the
   /// poll failed with errno last_failure().
   [[nodiscard]] inline int progress() noexcept;
+  /// Polls until the queue is empty, or until 256 completions are delivered, and tends the members
+  /// that need it. Returns the number of completions and events of members, or -1 if a poll failed
+  /// with errno last_failure().
+  [[nodiscard]] std::ptrdiff_t deliver_all();
   [[nodiscard]] int last_failure() const noexcept { return last_failure_; }
   /// Returns the number of completions that were delivered since the last call.
   [[nodiscard]] std::size_t take_delivered() noexcept { return std::exchange(delivered_, 0); }
@@ -186,14 +192,14 @@ class operation_table {
   inline void deliver(const completion& done) noexcept;
   /// Delivers one completion that progress() has not polled.
   inline void deliver_one(const completion& done) noexcept;
-  /// Records the result of the operation of `waiter`.
-  void finish(operation_waiter& waiter, const operation_result& how) noexcept {
-    waiter.result = how;
+  /// Records that the operation of `waiter`, which has the result, has ended.
+  void finish(operation_waiter& waiter) noexcept {
     waiter.ended = true;
     if (waiter.queued) append_completed(static_cast<queued_waiter&>(waiter));
   }
   /// Appends a recipient to the list of completed operations.
   void append_completed(queued_waiter& waiter) noexcept {
+    ++completed_count_;
     waiter.next = nullptr;
     *last_completed_ = &waiter;
     last_completed_ = &waiter.next;
@@ -202,6 +208,7 @@ class operation_table {
   [[nodiscard]] queued_waiter* take_completed() noexcept {
     queued_waiter* const first = completed_;
     if (first == nullptr) return nullptr;
+    --completed_count_;
     completed_ = first->next;
     if (completed_ == nullptr) last_completed_ = &completed_;
     return first;
@@ -209,6 +216,7 @@ class operation_table {
   /// Removes a recipient from that list, if it is in it.
   void remove_completed(const queued_waiter& waiter) noexcept;
   [[nodiscard]] bool has_completed() const noexcept { return completed_ != nullptr; }
+  [[nodiscard]] std::size_t completed_count() const noexcept { return completed_count_; }
   /// Ends all operations as lost with errno last_failure(), and destroys their queue pairs: after a
   /// failed poll.
   void lose_all() noexcept;
@@ -249,6 +257,7 @@ class operation_table {
   std::uint32_t unreserved_;
   queued_waiter* completed_ = nullptr;
   queued_waiter** last_completed_ = &completed_;
+  std::size_t completed_count_ = 0;
   std::vector<membership> members_;
   std::vector<std::uint32_t> free_members_;
   table_member* attended_ = nullptr;

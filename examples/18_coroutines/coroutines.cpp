@@ -55,13 +55,13 @@ async::task<std::uint64_t> serve(std::vector<async::message_channel> channels) {
 async::task<std::uint64_t> ask(async::engine& engine, async::message_channel channel) {
   std::uint64_t correct = 0;
   for (std::uint64_t number = 0; number < messages_per_client; ++number) {
-    co_await channel.send(std::as_bytes(std::span(&number, 1)));
+    (co_await channel.send(std::as_bytes(std::span(&number, 1)))).value();
     const auto answer = co_await channel.receive(verbena::deadline::after(30s));
     if (!answer) break;
     correct += std::memcmp(answer->bytes().data(), &number, sizeof number) == 0 ? 1 : 0;
     co_await engine.wait_until(verbena::deadline::after(1ms));
   }
-  co_await channel.send(std::span<const std::byte>());
+  (co_await channel.send(std::span<const std::byte>())).value();
   if (!co_await channel.drain(verbena::deadline::after(30s))) co_return 0;
   co_return correct;
 }

@@ -17,7 +17,8 @@ namespace verbena::inline VERBENA_ABI::async {
 /// A message channel whose operations are awaited.
 ///
 ///   async::message_channel channel(engine, std::move(connected));
-///   while (auto message = co_await channel.receive()) co_await channel.send(message->bytes());
+///   while (auto message = co_await channel.receive())
+///     (co_await channel.send(message->bytes())).value();
 ///
 /// Several coroutines may await operations of a channel at once: those that receive get the
 /// messages in the order of their calls, and those that send are served in that order. A deadline

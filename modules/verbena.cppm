@@ -8,6 +8,7 @@ module;
 #include <verbena/async/channel.hpp>
 #include <verbena/async/engine.hpp>
 #include <verbena/async/message_channel.hpp>
+#include <verbena/async/operation.hpp>
 #include <verbena/async/scope.hpp>
 #include <verbena/async/task.hpp>
 #include <verbena/base/assert.hpp>
@@ -436,6 +437,7 @@ using verbena::async::channel;
 using verbena::async::engine;
 using verbena::async::engine_options;
 using verbena::async::message_channel;
+using verbena::async::operation;
 using verbena::async::scope;
 using verbena::async::task;
 using verbena::async::when_all;

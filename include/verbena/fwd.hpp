@@ -220,6 +220,7 @@ class engine;
 class message_channel;
 class scope;
 struct engine_options;
+template <class Operation> class operation;
 template <class T> class task;
 
 }  // namespace verbena::inline VERBENA_ABI::async

@@ -74,14 +74,13 @@ void channel_state::close() noexcept {
   post_waiting();
 }
 
-bool channel_operation::start(std::coroutine_handle<> caller) noexcept {
+bool channel_operation::start(ended_function ended) noexcept {
   if (!state_->of()) return refuse(refusal::not_connected, ENOTCONN);
   channel_core& core = state_->core();
   const std::uint32_t room = receives_ ? core.free_receives() : core.free_sends();
   const bool waits = core.qp() && (room == 0 || state_->has_waiting(receives_));
   if (!waits && post_(*this) == nullptr) return false;
-  caller_ = caller;
-  complete = resume_caller;
+  complete = ended;
   stage_ = waits ? stage::waiting : stage::posted;
   state_->hold();
   if (waits) state_->wait_for_room(*this);
@@ -89,28 +88,19 @@ bool channel_operation::start(std::coroutine_handle<> caller) noexcept {
   return true;
 }
 
-void channel_operation::resume_caller(queued_waiter& self) noexcept {
-  auto& mine = static_cast<channel_operation&>(self);
-  mine.stage_ = stage::idle;
-  channel_state& of = *mine.state_;
-  of.on().timers().reset(mine.timer_);
-  if (of.has_waiting(false) || of.has_waiting(true)) [[unlikely]]
-    of.post_waiting();
-  channel_state::release(&of);
-  mine.caller_.resume();
-}
-
 void channel_operation::set_timer() noexcept {
   timer_.of = this;
-  timer_.expire = [](timer& self) noexcept { static_cast<limit_timer&>(self).of->expire(); };
+  timer_.expire = [](timer& self) noexcept {
+    static_cast<limit_timer&>(self).of->end_early(ETIMEDOUT);
+  };
   state_->on().timers().set(timer_, limit_.when());
 }
 
-void channel_operation::expire() noexcept {
+void channel_operation::end_early(int code) noexcept {
   if (stage_ == stage::waiting) {
     state_->stop_waiting(*this);
-    end_refused(refusal::queue_full, ETIMEDOUT);
-  } else if (!ended) {
+    end_refused(refusal::queue_full, code);
+  } else if (stage_ == stage::posted && !ended) {
     state_->abort();
   }
 }
@@ -131,7 +121,7 @@ void channel_operation::give_up() noexcept {
     if (!ended && state_->of()) state_->core().flush();
     state_->on().table().remove_completed(*this);
   }
-  if (state_->has_waiting(false) || state_->has_waiting(true)) state_->post_waiting();
+  if (state_->has_waiting()) state_->post_waiting();
   channel_state::release(state_);
 }
 

@@ -23,7 +23,7 @@ void message_channel_state::close() noexcept {
   of_.reset();
 }
 
-bool message_operation::await_suspend(std::coroutine_handle<> caller) noexcept {
+bool message_operation::start(ended_function ended) noexcept {
   const bool is_first = !state_->of() || event_ == index_of(message_event::delivery) ||
                         state_->suspended(event_) == 0;
   if (is_first && attempt_(*this, false)) return false;
@@ -31,8 +31,7 @@ bool message_operation::await_suspend(std::coroutine_handle<> caller) noexcept {
     attempt_(*this, true);
     return false;
   }
-  caller_ = caller;
-  complete = woken;
+  complete = ended;
   is_suspended_ = true;
   ++state_->suspended(event_);
   state_->hold();
@@ -44,20 +43,18 @@ bool message_operation::await_suspend(std::coroutine_handle<> caller) noexcept {
   return true;
 }
 
-// Another call may have been faster; then the operation waits again.
-void message_operation::woken(queued_waiter& self) noexcept {
-  auto& mine = static_cast<message_operation&>(self);
-  message_channel_state& of = *mine.state_;
-  if (!mine.attempt_(mine, mine.has_expired_)) {
-    of.core().await(message_event(mine.event_), mine, true);
-    return;
+bool message_operation::settle() noexcept {
+  message_channel_state& of = *state_;
+  if (!attempt_(*this, has_expired_)) {
+    of.core().await(message_event(event_), *this, true);
+    return false;
   }
-  mine.is_suspended_ = false;
-  --of.suspended(mine.event_);
-  of.on().timers().reset(mine.timer_);
-  if (of.of()) mine.end_turn();
+  is_suspended_ = false;
+  --of.suspended(event_);
+  of.on().timers().reset(timer_);
+  if (of.of()) end_turn();
   message_channel_state::release(&of);
-  mine.caller_.resume();
+  return true;
 }
 
 void message_operation::expire() noexcept {

@@ -9,6 +9,7 @@
 
 #include "verbena/async/detail/channel_operation.hpp"
 #include "verbena/async/engine.hpp"
+#include "verbena/async/operation.hpp"
 #include "verbena/channel/abort_at.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/operation_result.hpp"
@@ -43,9 +44,9 @@ namespace verbena::inline VERBENA_ABI::async {
 /// Threads: one thread at a time, that of the engine.
 class [[nodiscard]] channel {
   template <detail::operation_kind Kind>
-  using of_piece = operation<detail::piece_awaiter<Kind>>;
+  using of_piece = operation<detail::piece_operation<Kind>>;
   using piece = detail::memory_piece;
-  using general = operation<detail::general_awaiter>;
+  using general = operation<detail::general_operation>;
   using kind = detail::operation_kind;
 
  public:

@@ -8,6 +8,7 @@
 
 #include "verbena/async/detail/message_operation.hpp"
 #include "verbena/async/engine.hpp"
+#include "verbena/async/operation.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/channel/buffer_slice.hpp"
 #include "verbena/channel/message_channel.hpp"
@@ -41,24 +42,24 @@ class [[nodiscard]] message_channel {
 
   /// Waits for the next message. The value is a receive_result.
   [[nodiscard]] auto receive(deadline until = deadline::never()) {
-    return message_operation<detail::message_receive>(state(), until);
+    return operation<detail::message_receive>(state(), until);
   }
   /// Sends a copy of `bytes`; waits for room. The value is a send_result, as of try_send() or,
   /// after the deadline, of send() of verbena::message_channel.
   [[nodiscard]] auto send(std::span<const std::byte> bytes, deadline until = deadline::never()) {
-    return message_operation<detail::message_send>(state(), bytes, until);
+    return operation<detail::message_send>(state(), bytes, until);
   }
   /// Sends the bytes of `memory` that `part` names, without a copy; waits for room. If the message
   /// is refused, `memory` still has the buffer.
   // NOLINTNEXTLINE(cppcoreguidelines-rvalue-reference-param-not-moved): only if it is accepted
   [[nodiscard]] auto send(buffer&& memory, const buffer_slice& part = {},
                           deadline until = deadline::never()) {
-    return message_operation<detail::message_send>(state(), memory, part, until);
+    return operation<detail::message_send>(state(), memory, part, until);
   }
   /// Waits until all sent messages are known to be delivered. The value is false if the deadline
   /// passes first or the channel ends.
   [[nodiscard]] auto drain(deadline until = deadline::never()) {
-    return message_operation<detail::message_drain>(state(), until);
+    return operation<detail::message_drain>(state(), until);
   }
 
   /// Returns the channel without asynchronous operations, for queries and take_buffer().

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The awaiters of channel operations, and the state of a channel to which they refer. An awaiter
-// lives in the frame of the coroutine, and is the recipient of the result.
+// The operations of a channel, and the state of the channel to which they refer. An operation is
+// the recipient of its result. It is part of an awaiter, or of another object of its caller.
 #pragma once
 
 #include <array>
-#include <coroutine>
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <source_location>
@@ -46,6 +46,10 @@ class channel_state {
   [[nodiscard]] bool has_waiting(bool receives) const noexcept {
     return waiting_[receives].first != nullptr;
   }
+  /// Returns whether operations wait for room in a queue.
+  [[nodiscard]] bool has_waiting() const noexcept {
+    return has_waiting(false) || has_waiting(true);
+  }
   void wait_for_room(channel_operation& which) noexcept;
   void stop_waiting(channel_operation& which) noexcept;
   /// Posts the operations that wait, as far as there is room.
@@ -80,15 +84,14 @@ class channel_state {
   flush_timer flush_;
 };
 
-/// The base of the awaiters of all operations.
-/// Threads: one thread at a time, that of the engine.
-class channel_operation : private queued_waiter {
+/// The common part of the operations. The caller derives from it, starts it once, and is called
+/// when it has ended. Threads: one thread at a time, that of the engine.
+class channel_operation : protected queued_waiter {
  public:
-  channel_operation(const channel_operation&) = delete;
-  channel_operation& operator=(const channel_operation&) = delete;
+  /// Called by engine::poll() when the operation has ended. Must call settle() first.
+  using ended_function = void (*)(queued_waiter& self) noexcept;
 
-  [[nodiscard]] bool await_ready() const noexcept { return false; }
-  [[nodiscard]] operation_result await_resume() const noexcept { return result; }
+  channel_operation& operator=(const channel_operation&) = delete;
 
  protected:
   /// Posts the operation; nullptr if it was refused, with the reason in the result.
@@ -97,30 +100,49 @@ class channel_operation : private queued_waiter {
   channel_operation(channel_state& of, deadline limit, bool receives, post_function post,
                     std::source_location posted) noexcept
       : state_(&of), post_(post), limit_(limit), posted_(posted), receives_(receives) {}
+  /// Copies the arguments of an operation that was not started.
+  channel_operation(const channel_operation& idle) noexcept
+      : channel_operation(*idle.state_, idle.limit_, idle.receives_, idle.post_, idle.posted_) {}
   ~channel_operation() {
     if (stage_ != stage::idle) [[unlikely]]
       give_up();
   }
 
+  /// Posts the operation, or has it wait for room. Returns false if it was refused: `ended` is then
+  /// not called.
+  [[nodiscard]] bool start(ended_function ended) noexcept;
+  /// Releases what the operation used, and posts operations that wait for room. Returns true: the
+  /// operation has ended.
+  [[gnu::always_inline]] bool settle() noexcept {
+    stage_ = stage::idle;
+    channel_state& of = *state_;
+    if (!limit_.is_never()) [[unlikely]]
+      of.on().timers().reset(timer_);
+    if (of.has_waiting()) [[unlikely]]
+      of.post_waiting();
+    channel_state::release(&of);
+    return true;
+  }
+  /// Ends the operation early: see async::channel.
+  void cancel() noexcept { end_early(ECANCELED); }
+  /// Returns the result, after the operation has ended or was refused.
+  [[nodiscard]] operation_result take_result() const noexcept { return result; }
+
   [[nodiscard]] channel_state& state() const noexcept { return *state_; }
   [[nodiscard]] std::source_location posted() const noexcept { return posted_; }
   [[nodiscard]] queued_waiter& waiter() noexcept { return *this; }
-
-  /// Suspends: the operation was posted to `slot`.
+  /// Waits for the completion of the operation, which was posted to `slot`.
   [[gnu::always_inline]] bool begin(verbena::detail::operation_slot& slot,
-                                    std::coroutine_handle<> caller) noexcept {
+                                    ended_function ended) noexcept {
     slot.waiter = this;
     slot.scope = nullptr;
-    caller_ = caller;
-    complete = resume_caller;
+    complete = ended;
     stage_ = stage::posted;
     state_->hold();
     if (!limit_.is_never()) [[unlikely]]
       set_timer();
     return true;
   }
-  /// Posts the operation, or has it wait for room. Returns false if it was refused.
-  [[nodiscard]] bool start(std::coroutine_handle<> caller) noexcept;
   /// Refuses the operation; returns false.
   [[nodiscard]] bool refuse(refusal why, int code) noexcept {
     result = operation_result::refuse(why, code, posted_);
@@ -129,21 +151,19 @@ class channel_operation : private queued_waiter {
 
  private:
   friend class channel_state;
-  enum class stage : std::uint8_t { idle, waiting, posted, ended };
+  enum class stage : std::uint8_t { idle, waiting, posted };
   struct limit_timer : timer {
     channel_operation* of;
   };
 
-  static void resume_caller(queued_waiter& self) noexcept;
   void set_timer() noexcept;
-  void expire() noexcept;
-  /// Ends the operation without a post: its coroutine is resumed by the next poll.
+  void end_early(int code) noexcept;
+  /// Ends the operation without a post: its owner is called by the next poll.
   void end_refused(refusal why, int code) noexcept;
   void give_up() noexcept;
 
   channel_state* state_;
   post_function post_;
-  std::coroutine_handle<> caller_;
   channel_operation* next_waiting_ = nullptr;
   deadline limit_;
   std::source_location posted_;
@@ -155,30 +175,33 @@ class channel_operation : private queued_waiter {
 /// An operation on one slice without options.
 /// Threads: one thread at a time, that of the engine.
 template <operation_kind Kind>
-class piece_awaiter : public channel_operation {
+class piece_operation : public channel_operation {
  public:
-  piece_awaiter(channel_state& of, const memory_piece& piece, const remote_region& remote,
-                deadline limit, std::source_location posted) noexcept
+  using value_type = operation_result;
+
+  piece_operation(channel_state& of, const memory_piece& piece, const remote_region& remote,
+                  deadline limit, std::source_location posted) noexcept
       : channel_operation(of, limit, is_receive, post_general, posted),
         piece_(piece),
         remote_(remote) {}
 
-  bool await_suspend(std::coroutine_handle<> caller) noexcept {
+ protected:
+  [[gnu::always_inline]] [[nodiscard]] bool start(ended_function ended) noexcept {
     if (!state().of().has_value() || state().has_waiting(is_receive)) [[unlikely]]
-      return start(caller);
+      return channel_operation::start(ended);
     channel_core& core = state().core();
     if (!core.template is_usual<Kind>(piece_, remote_)) [[unlikely]]
-      return start(caller);
+      return channel_operation::start(ended);
     if (const auto status = core.template submit_usual<Kind>(piece_, remote_); !status) [[unlikely]]
       return refuse(refusal::verb, status.code());
-    return begin(core.begin(Kind, posted()), caller);
+    return begin(core.begin(Kind, posted()), ended);
   }
 
  private:
   static constexpr bool is_receive = Kind == operation_kind::receive;
 
   static verbena::detail::operation_slot* post_general(channel_operation& self) {
-    auto& mine = static_cast<piece_awaiter&>(self);
+    auto& mine = static_cast<piece_operation&>(self);
     return mine.state().core().post({.kind = Kind, .piece = &mine.piece_, .remote = mine.remote_},
                                     {.waiter = &mine.waiter(), .posted = mine.posted()});
   }
@@ -189,10 +212,12 @@ class piece_awaiter : public channel_operation {
 
 /// Any operation. It copies one slice and inline data; it refers to the elements of lists.
 /// Threads: one thread at a time, that of the engine.
-class general_awaiter : public channel_operation {
+class general_operation : public channel_operation {
  public:
-  general_awaiter(channel_state& of, const operation_description& what, deadline limit,
-                  std::source_location posted) noexcept
+  using value_type = operation_result;
+
+  general_operation(channel_state& of, const operation_description& what, deadline limit,
+                    std::source_location posted) noexcept
       : channel_operation(of, limit, what.kind == operation_kind::receive, post_general, posted),
         what_(what) {
     if (what.out.inlined() != nullptr) inlined_ = *what.out.inlined();
@@ -200,11 +225,9 @@ class general_awaiter : public channel_operation {
     if (what.in.size() == 1) piece_ = memory_piece(what.in.front());
   }
 
-  bool await_suspend(std::coroutine_handle<> caller) noexcept { return start(caller); }
-
  private:
   static verbena::detail::operation_slot* post_general(channel_operation& self) {
-    auto& mine = static_cast<general_awaiter&>(self);
+    auto& mine = static_cast<general_operation&>(self);
     operation_description what = mine.what_;
     if (mine.inlined_) what.out = *mine.inlined_;
     if (mine.piece_) what.piece = &*mine.piece_;
@@ -217,31 +240,3 @@ class general_awaiter : public channel_operation {
 };
 
 }  // namespace verbena::inline VERBENA_ABI::async::detail
-
-namespace verbena::inline VERBENA_ABI::async {
-
-/// An operation, which starts when it is awaited. It copies its arguments, except the elements of
-/// lists of slices and the bytes of inline data: these must outlive it.
-/// Threads: one thread at a time, that of the engine.
-template <class Awaiter>
-class [[nodiscard("an operation starts when it is awaited")]] operation : private Awaiter {
- public:
-  template <class... Arguments>
-  explicit operation(detail::channel_state& of, const Arguments&... arguments) noexcept
-      : Awaiter(of, arguments...) {}
-
-  // A reference would do, but g++ 12 copies what it refers to.
-  struct awaiter {
-    Awaiter& of;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): one expression
-
-    [[nodiscard]] bool await_ready() const noexcept { return of.await_ready(); }
-    [[nodiscard]] bool await_suspend(std::coroutine_handle<> caller) const noexcept {
-      return of.await_suspend(caller);
-    }
-    [[nodiscard]] operation_result await_resume() const noexcept { return of.await_resume(); }
-  };
-  /// Starts the operation; its value is an operation_result.
-  [[nodiscard]] awaiter operator co_await() && noexcept { return {*this}; }
-};
-
-}  // namespace verbena::inline VERBENA_ABI::async

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The awaiters of a message channel, and the state to which they refer. An awaiter lives in the
-// frame of the coroutine.
+// The operations of a message channel, and the state of the channel to which they refer. An
+// operation is part of an awaiter, or of another object of its caller.
 #pragma once
 
 #include <array>
-#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -56,15 +55,15 @@ class message_channel_state {
   std::uint32_t holders_ = 1;
 };
 
-/// The common part of the awaiters. Threads: one thread at a time, that of the engine.
-class message_operation : private queued_waiter {
+/// The common part of the operations. The caller derives from it, starts it once, and is called
+/// when it has ended. Threads: one thread at a time, that of the engine.
+class message_operation : protected queued_waiter {
  public:
-  message_operation(const message_operation&) = delete;
-  message_operation& operator=(const message_operation&) = delete;
+  /// Called by engine::poll() when the operation may have ended. Returns without an effect if
+  /// settle() returns false.
+  using ended_function = void (*)(queued_waiter& self) noexcept;
 
-  [[nodiscard]] bool await_ready() const noexcept { return false; }
-  /// Suspends, unless the operation ends at once.
-  bool await_suspend(std::coroutine_handle<> caller) noexcept;
+  message_operation& operator=(const message_operation&) = delete;
 
  protected:
   /// Tries to end the operation; returns false if it has to wait. `is_last`: the deadline has
@@ -74,9 +73,21 @@ class message_operation : private queued_waiter {
   message_operation(message_channel_state& of, std::size_t event, attempt_function attempt,
                     deadline until) noexcept
       : state_(&of), event_(event), attempt_(attempt), until_(until) {}
+  /// Copies the arguments of an operation that was not started.
+  message_operation(const message_operation& idle) noexcept
+      : message_operation(*idle.state_, idle.event_, idle.attempt_, idle.until_) {}
   ~message_operation() {
     if (is_suspended_) [[unlikely]]
       give_up();
+  }
+  /// Starts the operation. Returns false if it ended at once: `ended` is then not called.
+  [[nodiscard]] bool start(ended_function ended) noexcept;
+  /// Returns false if the operation has to wait again: another call was faster. Otherwise releases
+  /// what the operation used.
+  [[nodiscard]] bool settle() noexcept;
+  /// Ends the operation early, as if its deadline had passed. The channel is unaffected.
+  void cancel() noexcept {
+    if (is_suspended_) expire();
   }
   [[nodiscard]] message_channel_state& state() const noexcept { return *state_; }
 
@@ -85,7 +96,6 @@ class message_operation : private queued_waiter {
     message_operation* of = nullptr;
   };
 
-  static void woken(queued_waiter& self) noexcept;
   void expire() noexcept;
   void end_turn() noexcept;
   void give_up() noexcept;
@@ -94,7 +104,6 @@ class message_operation : private queued_waiter {
   std::size_t event_;
   attempt_function attempt_;
   deadline until_;
-  std::coroutine_handle<> caller_;
   limit_timer timer_;
   bool is_suspended_ = false;
   bool has_expired_ = false;
@@ -104,8 +113,10 @@ class message_operation : private queued_waiter {
 /// See async::message_channel::receive(). Threads: one thread at a time, that of the engine.
 class message_receive : public message_operation {
  public:
+  using value_type = receive_result;
+
   message_receive(message_channel_state& of, deadline until) noexcept;
-  [[nodiscard]] receive_result await_resume() noexcept { return std::move(result_); }
+  [[nodiscard]] receive_result take_result() noexcept { return std::move(result_); }
 
  private:
   static bool attempt(message_operation& self, bool is_last) noexcept;
@@ -116,11 +127,13 @@ class message_receive : public message_operation {
 /// See async::message_channel::send(). Threads: one thread at a time, that of the engine.
 class message_send : public message_operation {
  public:
+  using value_type = send_result;
+
   message_send(message_channel_state& of, std::span<const std::byte> bytes,
                deadline until) noexcept;
   message_send(message_channel_state& of, buffer& memory, const buffer_slice& part,
                deadline until) noexcept;
-  [[nodiscard]] send_result await_resume() const noexcept { return result_; }
+  [[nodiscard]] send_result take_result() const noexcept { return result_; }
 
  private:
   static bool attempt(message_operation& self, bool is_last) noexcept;
@@ -134,8 +147,10 @@ class message_send : public message_operation {
 /// See async::message_channel::drain(). Threads: one thread at a time, that of the engine.
 class message_drain : public message_operation {
  public:
+  using value_type = bool;
+
   message_drain(message_channel_state& of, deadline until) noexcept;
-  [[nodiscard]] bool await_resume() const noexcept { return is_drained_; }
+  [[nodiscard]] bool take_result() const noexcept { return is_drained_; }
 
  private:
   static bool attempt(message_operation& self, bool is_last) noexcept;
@@ -144,31 +159,3 @@ class message_drain : public message_operation {
 };
 
 }  // namespace verbena::inline VERBENA_ABI::async::detail
-
-namespace verbena::inline VERBENA_ABI::async {
-
-/// An operation of a message channel, which starts when it is awaited. It refers to the bytes or to
-/// the buffer that it was given: these must outlive it.
-/// Threads: one thread at a time, that of the engine.
-template <class Awaiter>
-class [[nodiscard("an operation starts when it is awaited")]] message_operation : private Awaiter {
- public:
-  template <class... Arguments>
-  explicit message_operation(detail::message_channel_state& of, Arguments&... arguments) noexcept
-      : Awaiter(of, arguments...) {}
-
-  // A reference would do, but g++ 12 copies what it refers to.
-  struct awaiter {
-    Awaiter& of;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): one expression
-
-    [[nodiscard]] bool await_ready() const noexcept { return of.await_ready(); }
-    [[nodiscard]] bool await_suspend(std::coroutine_handle<> caller) const noexcept {
-      return of.await_suspend(caller);
-    }
-    [[nodiscard]] auto await_resume() const noexcept { return of.await_resume(); }
-  };
-  /// Starts the operation.
-  [[nodiscard]] awaiter operator co_await() && noexcept { return {*this}; }
-};
-
-}  // namespace verbena::inline VERBENA_ABI::async

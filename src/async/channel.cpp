@@ -28,24 +28,23 @@ channel_state::~channel_state() { on_.timers().reset(flush_); }
 
 void channel_state::wait_for_room(channel_operation& which) noexcept {
   line& behind = waiting_[which.receives_];
-  (behind.first == nullptr ? behind.first : behind.last->next_waiting_) = &which;
+  which.next = nullptr;
+  (behind.first == nullptr ? behind.first : behind.last->next) = &which;
   behind.last = &which;
 }
 
 void channel_state::stop_waiting(channel_operation& which) noexcept {
   line& in = waiting_[which.receives_];
-  channel_operation* before = nullptr;
-  for (channel_operation* each = in.first; each != &which; each = each->next_waiting_)
-    before = each;
-  (before == nullptr ? in.first : before->next_waiting_) = which.next_waiting_;
+  queued_waiter* before = nullptr;
+  for (queued_waiter* each = in.first; each != &which; each = each->next) before = each;
+  (before == nullptr ? in.first : before->next) = which.next;
   if (in.last == &which) in.last = before;
-  which.next_waiting_ = nullptr;
 }
 
 void channel_state::post_waiting() noexcept {
   for (line& each : waiting_) {
     while (each.first != nullptr) {
-      channel_operation& first = *each.first;
+      auto& first = static_cast<channel_operation&>(*each.first);
       if (!of_) {
         stop_waiting(first);
         first.end_refused(refusal::not_connected, ENOTCONN);
@@ -74,13 +73,13 @@ void channel_state::close() noexcept {
   post_waiting();
 }
 
-bool channel_operation::start(ended_function ended) noexcept {
+bool channel_operation::start(ended_function when_ended) noexcept {
   if (!state_->of()) return refuse(refusal::not_connected, ENOTCONN);
   channel_core& core = state_->core();
   const std::uint32_t room = receives_ ? core.free_receives() : core.free_sends();
   const bool waits = core.qp() && (room == 0 || state_->has_waiting(receives_));
   if (!waits && post_(*this) == nullptr) return false;
-  complete = ended;
+  complete = when_ended;
   stage_ = waits ? stage::waiting : stage::posted;
   state_->hold();
   if (waits) state_->wait_for_room(*this);
@@ -106,7 +105,7 @@ void channel_operation::end_early(int code) noexcept {
 }
 
 void channel_operation::end_refused(refusal why, int code) noexcept {
-  result = operation_result::refuse(why, code, posted_);
+  result = operation_result::refuse(why, code, posted());
   stage_ = stage::posted;
   ended = true;
   state_->on().table().append_completed(*this);

@@ -47,37 +47,32 @@ engine_state::engine_state(completion_hub on, operation_table& table, unique_fd 
       spin_(spin) {}
 
 std::size_t engine_state::poll() {
-  if (sleeps_.load(std::memory_order_relaxed)) stop_sleeping();
-  woken_.store(false, std::memory_order_relaxed);
-  if (table_.deliver_all() < 0) [[unlikely]]
-    lose_all();
+  std::size_t resumed = 0;
+  if (signals_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    resumed = take_signals();
+  const std::ptrdiff_t completed = table_.complete_all();
+  if (completed >= 0) [[likely]]
+    resumed += static_cast<std::size_t>(completed);
+  else
+    resumed += lose_all();
   if (!timers_.empty()) timers_.expire(clock::now());
-  std::size_t resumed = resume_completed();
-  if (entered_.load(std::memory_order_relaxed) != nullptr) resumed += resume_entered();
   return resumed;
 }
 
-void engine_state::stop_sleeping() noexcept {
-  sleeps_.store(false, std::memory_order_relaxed);
-  std::uint64_t count = 0;
-  // Empties the eventfd; there is nothing to read if another event ended the sleep.
-  static_cast<void>(::read(wakes_.get(), &count, sizeof count));
-}
-
-/// Resumes the owners of the operations in the list, but not of those that are appended meanwhile.
-std::size_t engine_state::resume_completed() noexcept {
-  const std::size_t count = table_.completed_count();
-  for (std::size_t resumed = 0; resumed < count; ++resumed) {
-    queued_waiter* const next = table_.take_completed();
-    if (next == nullptr) return resumed;  // operations were destroyed
-    next->complete(*next);
+std::size_t engine_state::take_signals() noexcept {
+  const std::uint32_t before = signals_.exchange(0, std::memory_order_seq_cst);
+  if ((before & sleeping) != 0) {
+    std::uint64_t count = 0;
+    // Empties the eventfd; there is nothing to read if another event ended the sleep.
+    static_cast<void>(::read(wakes_.get(), &count, sizeof count));
   }
-  return count;
+  return resume_entered();
 }
 
 /// The queue could not be polled: the hub ends its operations and reports the failure.
-void engine_state::lose_all() noexcept {
+std::size_t engine_state::lose_all() noexcept {
   if (auto polled = hub_.progress(); !polled) fail(std::move(polled).error());
+  return table_.complete_completed();
 }
 
 std::size_t engine_state::resume_entered() noexcept {
@@ -99,13 +94,9 @@ std::size_t engine_state::resume_entered() noexcept {
 }
 
 bool engine_state::arm() {
-  // A thread that enters or wakes after this store writes to the eventfd; of one that did before,
-  // the loads see it.
-  sleeps_.store(true, std::memory_order_seq_cst);
-  const bool is_idle = !table_.has_completed() && !woken_.load(std::memory_order_seq_cst) &&
-                       entered_.load(std::memory_order_seq_cst) == nullptr &&
-                       !next_deadline().expired();
-  if (!is_idle) return false;
+  // A thread that sends a signal after this writes to the eventfd; a signal sent before is seen.
+  const bool has_signal = signals_.fetch_or(sleeping, std::memory_order_seq_cst) > sleeping;
+  if (has_signal || table_.has_completed() || next_deadline().expired()) return false;
   auto armed = hub_.arm();
   if (!armed) [[unlikely]] {
     fail(std::move(armed).error());
@@ -159,14 +150,13 @@ void engine_state::wait_for_event() noexcept {
 
 void engine_state::enter(entry& which) noexcept {
   which.next = entered_.load(std::memory_order_relaxed);
-  while (!entered_.compare_exchange_weak(which.next, &which, std::memory_order_seq_cst)) {
+  while (!entered_.compare_exchange_weak(which.next, &which, std::memory_order_release)) {
   }
-  if (sleeps_.load(std::memory_order_seq_cst)) wake();
+  wake();
 }
 
 void engine_state::wake() noexcept {
-  woken_.store(true, std::memory_order_seq_cst);
-  if (!sleeps_.load(std::memory_order_seq_cst)) return;
+  if ((signals_.fetch_or(woken, std::memory_order_seq_cst) & sleeping) == 0) return;
   constexpr std::uint64_t one = 1;
   // It fails only if the eventfd is readable already.
   static_cast<void>(::write(wakes_.get(), &one, sizeof one));

@@ -23,7 +23,7 @@ void message_channel_state::close() noexcept {
   of_.reset();
 }
 
-bool message_operation::start(ended_function ended) noexcept {
+bool message_operation::start(ended_function when_ended) noexcept {
   const bool is_first = !state_->of() || event_ == index_of(message_event::delivery) ||
                         state_->suspended(event_) == 0;
   if (is_first && attempt_(*this, false)) return false;
@@ -31,7 +31,7 @@ bool message_operation::start(ended_function ended) noexcept {
     attempt_(*this, true);
     return false;
   }
-  complete = ended;
+  complete = when_ended;
   is_suspended_ = true;
   ++state_->suspended(event_);
   state_->hold();

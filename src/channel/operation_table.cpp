@@ -2,6 +2,7 @@
 #include "verbena/channel/detail/operation_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -35,6 +36,54 @@ std::ptrdiff_t operation_table::deliver_all() {
   }
   const std::size_t events = upkeep();
   return static_cast<std::ptrdiff_t>(take_delivered() + events);
+}
+
+std::size_t operation_table::deliver_undelivered() noexcept {
+  std::size_t delivered = 0;
+  for (; undelivered_ != undelivered_end_; ++delivered) deliver(*undelivered_++);
+  return delivered;
+}
+
+std::ptrdiff_t operation_table::complete_all() {
+  constexpr std::size_t most_completions = 256;
+  std::size_t called = 0;
+  std::array<completion, batch> room;
+  for (std::size_t polled = 0; polled < most_completions;) {
+    // Not empty if a recipient calls this function.
+    if (undelivered_ != undelivered_end_) [[unlikely]]
+      deliver_undelivered();
+    const poll_result found = cq_.poll(room);
+    if (!found) [[unlikely]]
+      return failed(found);
+    const std::size_t count = (*found).size();
+    undelivered_ = (*found).data();
+    undelivered_end_ = undelivered_ + count;
+    while (undelivered_ != undelivered_end_) {
+      const completion& done = *undelivered_++;
+      if (queued_waiter* const ended = end_plain(done); ended != nullptr) [[likely]] {
+        ++called;
+        ended->complete(*ended);
+      } else {
+        deliver(done);
+      }
+    }
+    polled += count;
+    if (count < batch) break;
+  }
+  upkeep();
+  delivered_ = 0;
+  if (has_completed()) called += complete_completed();
+  return static_cast<std::ptrdiff_t>(called);
+}
+
+std::size_t operation_table::complete_completed() noexcept {
+  const std::size_t count = completed_count_;
+  for (std::size_t called = 0; called < count; ++called) {
+    queued_waiter* const next = take_completed();
+    if (next == nullptr) return called;  // operations were destroyed
+    next->complete(*next);
+  }
+  return count;
 }
 
 void operation_table::remove_completed(const queued_waiter& waiter) noexcept {

@@ -134,6 +134,7 @@ operation_slot* channel_core::post(const operation_description& what, const oper
   ++posted_[static_cast<std::size_t>(slot.kind)];
   slot.waiter = who.waiter;
   slot.scope = who.scope;
+  slot.is_plain = who.waiter->queued && who.scope == nullptr && held == nullptr;
   if (held != nullptr) {
     slot.holds_buffer = true;
     table.held(slot) = std::move(*held);

@@ -106,6 +106,18 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
     return made;
   }
 
+  /// Creates the result of an operation that has not ended. It has no meaning before succeed().
+  [[nodiscard]] static operation_result pending(std::source_location posted) noexcept {
+    operation_result made;
+    made.posted_ = posted;
+    return made;
+  }
+  /// Makes a pending result that of a successful completion.
+  void succeed(const verbena::completion& done) noexcept {
+    done_ = done;
+    succeeded(posted_);
+  }
+
   /// Returns how the operation ended.
   [[nodiscard]] operation_end end() const noexcept { return end_; }
   /// Returns true if the operation succeeded.

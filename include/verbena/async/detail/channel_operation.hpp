@@ -46,6 +46,11 @@ class channel_state {
   [[nodiscard]] bool has_waiting(bool receives) const noexcept {
     return waiting_[receives].first != nullptr;
   }
+  /// Returns the core of the channel if an operation may be posted before others; nullptr if the
+  /// channel was destroyed, or if operations wait for room.
+  [[nodiscard]] channel_core* ready_core(bool receives) const noexcept {
+    return has_waiting(receives) ? nullptr : core_;
+  }
   /// Returns whether operations wait for room in a queue.
   [[nodiscard]] bool has_waiting() const noexcept {
     return has_waiting(false) || has_waiting(true);
@@ -69,8 +74,8 @@ class channel_state {
  private:
   ~channel_state();
   struct line {
-    channel_operation* first = nullptr;
-    channel_operation* last = nullptr;
+    queued_waiter* first = nullptr;  // channel_operation
+    queued_waiter* last = nullptr;
   };
   struct flush_timer : timer {
     channel_state* of = nullptr;
@@ -99,18 +104,20 @@ class channel_operation : protected queued_waiter {
 
   channel_operation(channel_state& of, deadline limit, bool receives, post_function post,
                     std::source_location posted) noexcept
-      : state_(&of), post_(post), limit_(limit), posted_(posted), receives_(receives) {}
+      : state_(&of), post_(post), limit_(limit), receives_(receives) {
+    result = operation_result::pending(posted);
+  }
   /// Copies the arguments of an operation that was not started.
   channel_operation(const channel_operation& idle) noexcept
-      : channel_operation(*idle.state_, idle.limit_, idle.receives_, idle.post_, idle.posted_) {}
+      : channel_operation(*idle.state_, idle.limit_, idle.receives_, idle.post_, idle.posted()) {}
   ~channel_operation() {
     if (stage_ != stage::idle) [[unlikely]]
       give_up();
   }
 
-  /// Posts the operation, or has it wait for room. Returns false if it was refused: `ended` is then
-  /// not called.
-  [[nodiscard]] bool start(ended_function ended) noexcept;
+  /// Posts the operation, or has it wait for room. Returns false if it was refused: `when_ended` is
+  /// then not called.
+  [[nodiscard]] bool start(ended_function when_ended) noexcept;
   /// Releases what the operation used, and posts operations that wait for room. Returns true: the
   /// operation has ended.
   [[gnu::always_inline]] bool settle() noexcept {
@@ -129,14 +136,11 @@ class channel_operation : protected queued_waiter {
   [[nodiscard]] operation_result take_result() const noexcept { return result; }
 
   [[nodiscard]] channel_state& state() const noexcept { return *state_; }
-  [[nodiscard]] std::source_location posted() const noexcept { return posted_; }
+  [[nodiscard]] std::source_location posted() const noexcept { return result.posted(); }
   [[nodiscard]] queued_waiter& waiter() noexcept { return *this; }
-  /// Waits for the completion of the operation, which was posted to `slot`.
-  [[gnu::always_inline]] bool begin(verbena::detail::operation_slot& slot,
-                                    ended_function ended) noexcept {
-    slot.waiter = this;
-    slot.scope = nullptr;
-    complete = ended;
+  /// Waits for the completion of the operation, which was posted.
+  [[gnu::always_inline]] bool begin(ended_function when_ended) noexcept {
+    complete = when_ended;
     stage_ = stage::posted;
     state_->hold();
     if (!limit_.is_never()) [[unlikely]]
@@ -145,7 +149,7 @@ class channel_operation : protected queued_waiter {
   }
   /// Refuses the operation; returns false.
   [[nodiscard]] bool refuse(refusal why, int code) noexcept {
-    result = operation_result::refuse(why, code, posted_);
+    result = operation_result::refuse(why, code, posted());
     return false;
   }
 
@@ -164,9 +168,7 @@ class channel_operation : protected queued_waiter {
 
   channel_state* state_;
   post_function post_;
-  channel_operation* next_waiting_ = nullptr;
   deadline limit_;
-  std::source_location posted_;
   limit_timer timer_;
   bool receives_;
   stage stage_ = stage::idle;
@@ -186,15 +188,15 @@ class piece_operation : public channel_operation {
         remote_(remote) {}
 
  protected:
-  [[gnu::always_inline]] [[nodiscard]] bool start(ended_function ended) noexcept {
-    if (!state().of().has_value() || state().has_waiting(is_receive)) [[unlikely]]
-      return channel_operation::start(ended);
-    channel_core& core = state().core();
-    if (!core.template is_usual<Kind>(piece_, remote_)) [[unlikely]]
-      return channel_operation::start(ended);
-    if (const auto status = core.template submit_usual<Kind>(piece_, remote_); !status) [[unlikely]]
+  [[gnu::always_inline]] [[nodiscard]] bool start(ended_function when_ended) noexcept {
+    channel_core* const core = state().ready_core(is_receive);
+    if (core == nullptr || !core->template is_usual<Kind>(piece_, remote_)) [[unlikely]]
+      return channel_operation::start(when_ended);
+    if (const auto status = core->template submit_usual<Kind>(piece_, remote_); !status)
+        [[unlikely]]
       return refuse(refusal::verb, status.code());
-    return begin(core.begin(Kind, posted()), ended);
+    core->begin(Kind, waiter());
+    return begin(when_ended);
   }
 
  private:

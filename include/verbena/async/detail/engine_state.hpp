@@ -6,6 +6,7 @@
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "verbena/async/detail/timer_queue.hpp"
@@ -51,10 +52,12 @@ class engine_state {
   [[nodiscard]] const completion_hub& hub() const noexcept { return hub_; }
 
  private:
+  static constexpr std::uint32_t sleeping = 1;  // arm() was called: a waker has to write to wakes_
+  static constexpr std::uint32_t woken = 2;     // by wake() or enter()
+
   [[nodiscard]] std::size_t resume_entered() noexcept;
-  [[nodiscard]] std::size_t resume_completed() noexcept;
-  void stop_sleeping() noexcept;
-  void lose_all() noexcept;
+  [[nodiscard]] std::size_t take_signals() noexcept;
+  [[nodiscard]] std::size_t lose_all() noexcept;
   void fail(error why) noexcept;
   void wait_for_event() noexcept;
 
@@ -65,9 +68,8 @@ class engine_state {
   const std::chrono::nanoseconds spin_;
   timer_queue timers_;
   std::optional<error> failure_;
-  std::atomic<entry*> entered_{nullptr};  // the last one first
-  std::atomic<bool> woken_{false};        // since the last poll
-  std::atomic<bool> sleeps_{false};       // a waker has to write to wakes_
+  std::atomic<entry*> entered_{nullptr};   // the last one first
+  std::atomic<std::uint32_t> signals_{0};  // since the last poll: `sleeping` and `woken`
 };
 
 /// See engine::enter(). Thread-safe.

@@ -80,8 +80,8 @@ class message_operation : protected queued_waiter {
     if (is_suspended_) [[unlikely]]
       give_up();
   }
-  /// Starts the operation. Returns false if it ended at once: `ended` is then not called.
-  [[nodiscard]] bool start(ended_function ended) noexcept;
+  /// Starts the operation. Returns false if it ended at once: `when_ended` is then not called.
+  [[nodiscard]] bool start(ended_function when_ended) noexcept;
   /// Returns false if the operation has to wait again: another call was faster. Otherwise releases
   /// what the operation used.
   [[nodiscard]] bool settle() noexcept;

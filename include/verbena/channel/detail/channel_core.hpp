@@ -142,6 +142,8 @@ class channel_core {
   /// Takes the slot of the operation that submit_usual() posted. It has no waiter yet.
   [[gnu::always_inline]] inline operation_slot& begin(operation_kind kind,
                                                       std::source_location posted) noexcept;
+  /// Takes that slot for `waiter`, whose result has the source location of the post.
+  [[gnu::always_inline]] inline void begin(operation_kind kind, queued_waiter& waiter) noexcept;
 
   /// Posts an operation; returns nullptr if it was refused.
   ///
@@ -235,6 +237,7 @@ class channel_core {
   }
 
  private:
+  friend class operation_table;
   [[nodiscard]] refusal check(const operation_description& what) noexcept;
   [[nodiscard]] std::size_t most_pieces(operation_kind kind) const noexcept;
   template <class Piece>
@@ -280,6 +283,8 @@ class channel_core {
 };
 
 int operation_table::progress() noexcept {
+  if (undelivered_ != undelivered_end_) [[unlikely]]
+    return static_cast<int>(deliver_undelivered());
   std::array<completion, batch> room;
   const poll_result polled = cq_.poll(room);
   if (!polled) [[unlikely]]
@@ -297,6 +302,21 @@ void operation_table::deliver(const completion& done) noexcept {
   // Ignores completions of operations that lost their slot.
   if (slot.owner != nullptr && slot.id == done.id()) [[likely]]
     slot.owner->ended(slot, done);
+}
+
+// Ends an operation of a queued recipient, if it succeeded; nullptr for all others.
+queued_waiter* operation_table::end_plain(const completion& done) noexcept {
+  const std::uint32_t index = index_of(done.id());
+  if (index >= slots_.size()) [[unlikely]]
+    return nullptr;
+  operation_slot& slot = slots_[index];
+  if (slot.id != done.id() || !slot.is_plain || !done.ok()) [[unlikely]]
+    return nullptr;
+  auto* const waiter = static_cast<queued_waiter*>(slot.waiter);
+  waiter->result.succeed(done);
+  waiter->ended = true;
+  slot.owner->release_place(slot);
+  return waiter;
 }
 
 void operation_table::deliver_one(const completion& done) noexcept {
@@ -358,6 +378,13 @@ operation_slot& channel_core::begin(operation_kind kind, std::source_location po
   operation_slot& slot = slots_.table().take(*this);
   take_place(slot, kind, posted);
   return slot;
+}
+
+void channel_core::begin(operation_kind kind, queued_waiter& waiter) noexcept {
+  operation_slot& slot = begin(kind, waiter.result.posted());
+  slot.waiter = &waiter;
+  slot.scope = nullptr;
+  slot.is_plain = true;
 }
 
 }  // namespace detail

@@ -37,9 +37,10 @@ struct operation_waiter {
 };
 /// A recipient that is appended to the list of completed operations when its operation ends.
 struct queued_waiter : operation_waiter {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): valid while it waits
   queued_waiter() noexcept { queued = true; }
-  queued_waiter* next = nullptr;                        ///< of the list
-  void (*complete)(queued_waiter&) noexcept = nullptr;  ///< called by who runs the list
+  queued_waiter* next;                        ///< of the list
+  void (*complete)(queued_waiter&) noexcept;  ///< called when it has ended
 };
 /// Receives the result and the buffer of an operation.
 struct buffer_waiter : operation_waiter {
@@ -58,6 +59,9 @@ struct alignas(64) operation_slot {
   bool receive = false;                        ///< occupies the receive queue
   /// held() of the table has its buffer, and `waiter` is a buffer_waiter. False in a free slot.
   bool holds_buffer = false;
+  /// `waiter` is a queued_waiter whose result has the source location of the post, without a scope
+  /// or a buffer. False in a free slot.
+  bool is_plain = false;
   /// The first slice of an operation of a scope, unless its handle holds sinks. Key 0: none.
   local_key key;
   std::uint64_t address = 0;
@@ -167,6 +171,7 @@ class operation_table {
   /// Frees the slot; late completions for it are ignored.
   void put(operation_slot& slot) noexcept {
     slot.owner = nullptr;
+    slot.is_plain = false;
     slot.id += one_use;
     slot.next = free_;
     free_ = &slot;
@@ -185,6 +190,13 @@ class operation_table {
   /// that need it. Returns the number of completions and events of members, or -1 if a poll failed
   /// with errno last_failure().
   [[nodiscard]] std::ptrdiff_t deliver_all();
+  /// Like deliver_all(), and calls `complete` of each queued recipient: at once, or from the list
+  /// of completed operations. A recipient may block, and destroy channels. Returns the number of
+  /// recipients called, or -1.
+  [[nodiscard]] std::ptrdiff_t complete_all();
+  /// Calls `complete` of the recipients in the list of completed operations, but not of those that
+  /// are appended meanwhile. Returns their number.
+  std::size_t complete_completed() noexcept;
   [[nodiscard]] int last_failure() const noexcept { return last_failure_; }
   /// Returns the number of completions that were delivered since the last call.
   [[nodiscard]] std::size_t take_delivered() noexcept { return std::exchange(delivered_, 0); }
@@ -216,7 +228,6 @@ class operation_table {
   /// Removes a recipient from that list, if it is in it.
   void remove_completed(const queued_waiter& waiter) noexcept;
   [[nodiscard]] bool has_completed() const noexcept { return completed_ != nullptr; }
-  [[nodiscard]] std::size_t completed_count() const noexcept { return completed_count_; }
   /// Ends all operations as lost with errno last_failure(), and destroys their queue pairs: after a
   /// failed poll.
   void lose_all() noexcept;
@@ -244,6 +255,8 @@ class operation_table {
   };
 
   [[nodiscard]] int failed(const poll_result& polled) noexcept;
+  std::size_t deliver_undelivered() noexcept;
+  [[nodiscard]] inline queued_waiter* end_plain(const completion& done) noexcept;
   void deliver_to_member(const completion& done) noexcept;
   std::size_t upkeep_of_members();
 
@@ -254,6 +267,9 @@ class operation_table {
   int last_failure_ = 0;
   std::size_t delivered_ = 0;  // since take_delivered()
   operation_slot* free_ = nullptr;
+  // Of complete_all(), while it calls a recipient: those that were polled with it.
+  const completion* undelivered_ = nullptr;
+  const completion* undelivered_end_ = nullptr;
   std::uint32_t unreserved_;
   queued_waiter* completed_ = nullptr;
   queued_waiter** last_completed_ = &completed_;

@@ -16,7 +16,9 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "verbena/async.hpp"
 #include "verbena/verbena.hpp"
@@ -70,12 +72,12 @@ struct next_call {
   void await_resume() const noexcept {}
 };
 
-// Two coroutines that write and receive, sixteen times in each call. They never end.
+// Coroutines that write and receive, sixteen times in each call. They never end.
 struct coroutines {
   verbena::async::engine engine;
   verbena::async::channel channel;
-  std::coroutine_handle<> writes;
-  std::coroutine_handle<> receives;
+  std::array<std::coroutine_handle<>, 16> writes;
+  std::array<std::coroutine_handle<>, 16> receives;
   std::uint64_t done = 0;
 };
 
@@ -97,18 +99,21 @@ struct objects {
 
 namespace {
 
-verbena::async::detail::started_coroutine write_in_calls(coroutines& with, verbena::source from,
+verbena::async::detail::started_coroutine write_in_calls(coroutines& with,
+                                                         std::coroutine_handle<>& self,
+                                                         verbena::source from,
                                                          verbena::remote_region to) {
   while (true) {
-    co_await next_call{with.writes};
+    co_await next_call{self};
     for (int i = 0; i < 16; ++i)
       with.done += (co_await with.channel.write(from, to)).has_value() ? 1 : 0;
   }
 }
 verbena::async::detail::started_coroutine receive_in_calls(coroutines& with,
+                                                           std::coroutine_handle<>& self,
                                                            const verbena::sink& into) {
   while (true) {
-    co_await next_call{with.receives};
+    co_await next_call{self};
     for (int i = 0; i < 16; ++i)
       with.done += (co_await with.channel.receive(into)).has_value() ? 1 : 0;
   }
@@ -124,9 +129,10 @@ coroutines* make_coroutines(const verbena::context& context, const verbena::prot
   return new coroutines{std::move(engine), std::move(awaited), {}, {}};
 }
 
-std::uint64_t run_call(coroutines& with, std::coroutine_handle<> which) {
-  const std::uint64_t until = with.done + 16;
-  which.resume();
+// Each coroutine has one operation in flight.
+std::uint64_t run_call(coroutines& with, std::span<const std::coroutine_handle<>> which) {
+  const std::uint64_t until = with.done + 16 * which.size();
+  for (const auto each : which) each.resume();
   while (with.done != until) with.engine.poll();
   return 7;
 }
@@ -150,9 +156,13 @@ objects make() {
   verbena::sink into(region, 64, 64);
   ibv_cq* const cq = qp->send_cq;
   coroutines* const awaited = make_coroutines(context, pd);
-  write_in_calls(*awaited, from, remote);
-  static verbena::sink second(region, 128, 64);
-  receive_in_calls(*awaited, second);
+  static std::vector<verbena::sink> sinks;
+  for (std::size_t i = 0; i < awaited->writes.size(); ++i) {
+    write_in_calls(*awaited, awaited->writes.at(i), from, remote);
+    sinks.emplace_back(region, 128 + i * 64, 64);
+  }
+  for (std::size_t i = 0; i < sinks.size(); ++i)
+    receive_in_calls(*awaited, awaited->receives.at(i), sinks[i]);
   ibv_context_ops& ops = qp->context->ops;
   ops.post_send = &post<ibv_send_wr>;
   ops.post_recv = &post<ibv_recv_wr>;
@@ -242,6 +252,10 @@ CASE(scoped_receive_16) {
     return sum;
   });
 }
+CASE(coroutine_write) { return run_call(*with.awaited, std::span(with.awaited->writes).first(1)); }
+CASE(coroutine_receive) {
+  return run_call(*with.awaited, std::span(with.awaited->receives).first(1));
+}
 CASE(coroutine_write_16) { return run_call(*with.awaited, with.awaited->writes); }
 CASE(coroutine_receive_16) { return run_call(*with.awaited, with.awaited->receives); }
 CASE(unpolled_write) {
@@ -312,6 +326,8 @@ constexpr std::array cases = {
     one_case{"blocking_receive", case_blocking_receive},
     one_case{"scoped_write_16", case_scoped_write_16},
     one_case{"scoped_receive_16", case_scoped_receive_16},
+    one_case{"coroutine_write", case_coroutine_write},
+    one_case{"coroutine_receive", case_coroutine_receive},
     one_case{"coroutine_write_16", case_coroutine_write_16},
     one_case{"coroutine_receive_16", case_coroutine_receive_16},
     one_case{"unpolled_write", case_unpolled_write},

@@ -17,6 +17,8 @@ constexpr std::chrono::seconds longest_flush(5);
 
 channel_state::channel_state(engine_state& on, verbena::channel&& of) noexcept
     : on_(on), of_(std::move(of)), core_(&of_->core()) {
+  const bool is_accepted = core_->accept_queued();
+  VERBENA_ASSERT(is_accepted, "an engine has 131072 channels: create another engine for more");
   flush_.of = this;
   flush_.expire = [](timer& self) noexcept {
     channel_state& mine = *static_cast<flush_timer&>(self).of;
@@ -31,6 +33,7 @@ void channel_state::wait_for_room(channel_operation& which) noexcept {
   which.next = nullptr;
   (behind.first == nullptr ? behind.first : behind.last->next) = &which;
   behind.last = &which;
+  has_waiting_ = true;
 }
 
 void channel_state::stop_waiting(channel_operation& which) noexcept {
@@ -39,6 +42,7 @@ void channel_state::stop_waiting(channel_operation& which) noexcept {
   for (queued_waiter* each = in.first; each != &which; each = each->next) before = each;
   (before == nullptr ? in.first : before->next) = which.next;
   if (in.last == &which) in.last = before;
+  has_waiting_ = has_waiting(false) || has_waiting(true);
 }
 
 void channel_state::post_waiting() noexcept {
@@ -53,9 +57,9 @@ void channel_state::post_waiting() noexcept {
       const std::uint32_t room = first.receives_ ? core_->free_receives() : core_->free_sends();
       if (room == 0 && core_->qp()) break;
       stop_waiting(first);
-      first.stage_ = channel_operation::stage::posted;
+      first.stage_ = first.stage_of_posted();
       // A refused operation has its result.
-      if (first.post_(first) == nullptr) on_.table().append_completed(first);
+      if (!first.post_(first)) on_.table().append_completed(first);
     }
   }
 }
@@ -73,18 +77,28 @@ void channel_state::close() noexcept {
   post_waiting();
 }
 
-bool channel_operation::start(ended_function when_ended) noexcept {
+bool channel_operation::start(ended_function when_ended, bool receives,
+                              post_function post) noexcept {
   if (!state_->of()) return refuse(refusal::not_connected, ENOTCONN);
   channel_core& core = state_->core();
-  const std::uint32_t room = receives_ ? core.free_receives() : core.free_sends();
-  const bool waits = core.qp() && (room == 0 || state_->has_waiting(receives_));
-  if (!waits && post_(*this) == nullptr) return false;
+  const std::uint32_t room = receives ? core.free_receives() : core.free_sends();
+  const bool waits = core.qp() && (room == 0 || state_->has_waiting(receives));
+  if (!waits && !post(*this)) return false;
+  post_ = post;
+  receives_ = receives;
   complete = when_ended;
-  stage_ = waits ? stage::waiting : stage::posted;
+  stage_ = waits ? stage::waiting : stage_of_posted();
   state_->hold();
   if (waits) state_->wait_for_room(*this);
   if (!limit_.is_never()) set_timer();
   return true;
+}
+
+void channel_operation::settle_unusual() noexcept {
+  if (stage_ == stage::idle) return;
+  if (stage_ == stage::posted_with_limit) state_->on().timers().reset(timer_);
+  if (state_->has_waiting()) state_->post_waiting();
+  channel_state::release(state_);
 }
 
 void channel_operation::set_timer() noexcept {
@@ -99,14 +113,14 @@ void channel_operation::end_early(int code) noexcept {
   if (stage_ == stage::waiting) {
     state_->stop_waiting(*this);
     end_refused(refusal::queue_full, code);
-  } else if (stage_ == stage::posted && !ended) {
+  } else if (stage_ != stage::idle && !ended) {
     state_->abort();
   }
 }
 
 void channel_operation::end_refused(refusal why, int code) noexcept {
   result = operation_result::refuse(why, code, posted());
-  stage_ = stage::posted;
+  stage_ = stage_of_posted();
   ended = true;
   state_->on().table().append_completed(*this);
 }
@@ -154,11 +168,6 @@ verbena::channel channel::release() && {
   verbena::channel of = *std::move(state().of());
   close();
   return of;
-}
-
-detail::channel_state& channel::state() const {
-  VERBENA_ASSERT(state_ != nullptr, "a moved-from async::channel was used");
-  return *state_;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::async

@@ -38,7 +38,8 @@ channel_core::channel_core(parts of)
       usual_domain_(options_.counts_messages ? static_cast<const void*>(this)
                                              : static_cast<const void*>(domain_.native())),
       max_read_sge_(of.max_read_sge),
-      free_{options_.queues.max_send_wr, options_.queues.max_recv_wr} {
+      free_{options_.queues.max_send_wr, options_.queues.max_recv_wr},
+      lines_{queued_line(*this, free_[0]), queued_line(*this, free_[1])} {
   pieces_.reserve(std::max(options_.queues.max_send_sge, options_.queues.max_recv_sge));
 }
 
@@ -47,6 +48,7 @@ channel_core::~channel_core() {
   // Completions of a destroyed queue pair must not be delivered to later users of its slots.
   queue_.reset();
   deliver_the_rest();
+  for (queued_line& line : lines_) slots_.table().dismiss(line);
 }
 
 void channel_core::keep(std::shared_ptr<cm::connection> connection) noexcept {
@@ -160,6 +162,9 @@ void channel_core::lose(int code) noexcept {
                        "complete and the queue pair could not be destroyed");
         given_up().push_back(std::move(slots_.table().held(slot)));
       }
+      VERBENA_ASSERT(lines_[0].empty() && lines_[1].empty(),
+                     "the device may still access the program's memory: an operation of an "
+                     "async::channel did not complete and the queue pair could not be destroyed");
     }
   }
   end_all(code);
@@ -170,6 +175,25 @@ void channel_core::lose(int code) noexcept {
 void channel_core::end_all(int code) noexcept {
   for (operation_slot& slot : slots_.table().slots())
     if (slot.owner == this) end(slot, operation_result::lose(code, slot.posted));
+  for (queued_line& line : lines_) {
+    while (!line.empty()) {
+      queued_waiter& waiter = line.pop();
+      waiter.result = operation_result::lose(code, waiter.result.posted());
+      remember(waiter.kind, waiter.result);
+      waiter.ended = true;
+      slots_.table().append_completed(waiter);
+    }
+  }
+}
+
+bool channel_core::accept_queued() {
+  operation_table& table = slots_.table();
+  return table.enroll(lines_[0]) && table.enroll(lines_[1]);
+}
+
+void channel_core::fail(queued_waiter& waiter, const completion& done) noexcept {
+  waiter.result = operation_result::of(done, aborting_, waiter.result.posted());
+  remember(waiter.kind, waiter.result);
 }
 
 void channel_core::deliver_the_rest() noexcept {
@@ -177,13 +201,13 @@ void channel_core::deliver_the_rest() noexcept {
   }
 }
 
-void channel_core::remember(operation_slot& slot, operation_result& failed) noexcept {
-  failed.kind_ = slot.kind;
+void channel_core::remember(operation_kind kind, operation_result& failed) noexcept {
+  failed.kind_ = kind;
   if (!failed.completed_) {
     record_->book.lose_count();
-  } else if (slot.kind == operation_kind::receive) {
+  } else if (kind == operation_kind::receive) {
     record_->book.count_failed_receive();
-  } else if (is_message(slot.kind)) {
+  } else if (is_message(kind)) {
     failed.number_ = static_cast<int>(record_->book.number_of_failed());
   }
   const bool is_cause =
@@ -199,7 +223,7 @@ void channel_core::remember(operation_slot& slot, operation_result& failed) noex
       failure->cause != failure_cause::program)
     failure->first = failed;
   operation_fates& fates = failure->fates;
-  ++(slot.kind == operation_kind::receive     ? fates.receives
+  ++(kind == operation_kind::receive          ? fates.receives
      : failed.delivery() == delivery::unknown ? fates.unknown
                                               : fates.not_done);
 }
@@ -211,7 +235,7 @@ void channel_core::hand_over(operation_slot& slot, const operation_result& how) 
   if (slot.waiter != nullptr) {
     if (holds_buffer) static_cast<buffer_waiter*>(slot.waiter)->held = std::move(held);
     slot.waiter->result = how;
-    slots_.table().finish(*slot.waiter);
+    slot.waiter->ended = true;
   } else if (slot.scope != nullptr) {
     slot.scope->ended_unseen(how);
   } else if (!how.has_value() && unseen_failures_++ == 0) {
@@ -225,7 +249,7 @@ void channel_core::end(operation_slot& slot, const operation_result& how) noexce
     hand_over(slot, how);
   } else {
     operation_result failed = how;
-    remember(slot, failed);
+    remember(slot.kind, failed);
     hand_over(slot, failed);
   }
   release_place(slot);

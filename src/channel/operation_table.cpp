@@ -40,9 +40,11 @@ std::ptrdiff_t operation_table::deliver_all() {
 
 std::size_t operation_table::deliver_undelivered() noexcept {
   std::size_t delivered = 0;
-  for (; undelivered_ != undelivered_end_; ++delivered) deliver(*undelivered_++);
+  for (; undelivered_ != undelivered_end_; ++delivered) deliver_polled(*undelivered_++);
   return delivered;
 }
+
+void operation_table::deliver_polled(const completion& done) noexcept { deliver(done); }
 
 std::ptrdiff_t operation_table::complete_all() {
   constexpr std::size_t most_completions = 256;
@@ -60,11 +62,11 @@ std::ptrdiff_t operation_table::complete_all() {
     undelivered_end_ = undelivered_ + count;
     while (undelivered_ != undelivered_end_) {
       const completion& done = *undelivered_++;
-      if (queued_waiter* const ended = end_plain(done); ended != nullptr) [[likely]] {
+      if (!is_of_line(done.id())) {
+        deliver_polled(done);
+      } else if (queued_waiter* const ended = end_queued(done); ended != nullptr) [[likely]] {
         ++called;
         ended->complete(*ended);
-      } else {
-        deliver(done);
       }
     }
     polled += count;
@@ -101,6 +103,8 @@ void operation_table::lose_all() noexcept {
     if (slot.owner != nullptr) slot.owner->lose(last_failure_);
   for (const membership& each : members_)
     if (each.who != nullptr) each.who->lose(last_failure_);
+  for (const queued_line* const line : lines_)
+    if (line != nullptr) line->owner().lose(last_failure_);
 }
 
 bool operation_table::enroll(table_member& member) {
@@ -116,6 +120,27 @@ bool operation_table::enroll(table_member& member) {
   taken.who = &member;
   member.key_ = taken.key;
   return true;
+}
+
+bool operation_table::enroll(queued_line& line) {
+  if (line.next_id_ != 0) return true;
+  if (free_line_ids_.empty()) {
+    if (lines_.size() == most_members) return false;
+    free_line_ids_.reserve(lines_.size() + 1);  // dismiss() does not allocate
+    lines_.push_back(nullptr);
+    free_line_ids_.push_back(line_bit | (lines_.size() - 1));
+  }
+  line.next_id_ = line.oldest_id_ = free_line_ids_.back();
+  free_line_ids_.pop_back();
+  lines_[index_of(line.next_id_ ^ line_bit)] = &line;
+  return true;
+}
+
+void operation_table::dismiss(queued_line& line) noexcept {
+  if (line.next_id_ == 0) return;
+  lines_[index_of(line.next_id_ ^ line_bit)] = nullptr;
+  free_line_ids_.push_back(line.next_id_);
+  line.next_id_ = 0;
 }
 
 void operation_table::dismiss(table_member& member) noexcept {
@@ -139,8 +164,12 @@ void operation_table::dismiss(table_member& member) noexcept {
   if (timed_ == nullptr) next_due_ = table_member::time_point::max();
 }
 
-void operation_table::deliver_to_member(const completion& done) noexcept {
+void operation_table::deliver_to_others(const completion& done) noexcept {
   const std::uint64_t id = done.id();
+  if (is_of_line(id)) {
+    if (queued_waiter* const ended = end_queued(done); ended != nullptr) append_completed(*ended);
+    return;
+  }
   const auto index = static_cast<std::uint32_t>(id >> 32U) % most_members;
   if ((id & member_bit) == 0 || index >= members_.size()) return;
   const membership& to = members_[index];

@@ -25,6 +25,13 @@ bool is_atomic(operation_kind kind) noexcept {
   return kind == operation_kind::compare_and_swap || kind == operation_kind::fetch_and_add;
 }
 
+// A write with immediate data is a message.
+operation_kind counted_kind(const operation_description& what) noexcept {
+  return what.kind == operation_kind::write && what.options.immediate
+             ? operation_kind::write_with_immediate
+             : what.kind;
+}
+
 }  // namespace
 
 template <class Piece>
@@ -114,6 +121,22 @@ post_status channel_core::submit(const operation_description& what, std::uint64_
   return batch.submit();
 }
 
+bool channel_core::post(const operation_description& what, queued_waiter& waiter) {
+  const auto refuse = [&](refusal why, int code) {
+    waiter.result = operation_result::refuse(why, code, waiter.result.posted());
+    return false;
+  };
+  if (const refusal why = check(what); why != refusal::none) [[unlikely]]
+    return refuse(why, code_of(why));
+  queued_line& line = lines_[what.kind == operation_kind::receive];
+  if (const post_status status = submit(what, line.next_id()); !status) [[unlikely]]
+    return refuse(refusal::verb, status.code());
+  waiter.kind = counted_kind(what);
+  line.push(waiter);
+  ++posted_[static_cast<std::size_t>(waiter.kind)];
+  return true;
+}
+
 operation_slot* channel_core::post(const operation_description& what, const operation_interest& who,
                                    buffer* held) {
   const auto refuse = [&](refusal why, int code) -> operation_slot* {
@@ -129,12 +152,10 @@ operation_slot* channel_core::post(const operation_description& what, const oper
     table.put(slot);
     return refuse(refusal::verb, status.code());
   }
-  const bool is_message_too = what.kind == operation_kind::write && what.options.immediate;
-  take_place(slot, is_message_too ? operation_kind::write_with_immediate : what.kind, who.posted);
+  take_place(slot, counted_kind(what), who.posted);
   ++posted_[static_cast<std::size_t>(slot.kind)];
   slot.waiter = who.waiter;
   slot.scope = who.scope;
-  slot.is_plain = who.waiter->queued && who.scope == nullptr && held == nullptr;
   if (held != nullptr) {
     slot.holds_buffer = true;
     table.held(slot) = std::move(*held);

@@ -10,6 +10,7 @@
 #include "verbena/async/detail/channel_operation.hpp"
 #include "verbena/async/engine.hpp"
 #include "verbena/async/operation.hpp"
+#include "verbena/base/assert.hpp"
 #include "verbena/channel/abort_at.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/operation_result.hpp"
@@ -142,7 +143,10 @@ class [[nodiscard]] channel {
   [[nodiscard]] verbena::channel release() &&;
 
  private:
-  [[nodiscard]] detail::channel_state& state() const;
+  [[nodiscard]] detail::channel_state& state() const {
+    VERBENA_ASSERT(state_ != nullptr, "a moved-from async::channel was used");
+    return *state_;
+  }
   void close() noexcept;
 
   detail::channel_state* state_;  // counted: hold() and release()

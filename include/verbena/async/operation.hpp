@@ -26,7 +26,10 @@ class [[nodiscard("an operation starts when it is awaited")]] operation : privat
       of.caller_ = caller;
       return of.start(resume);
     }
-    [[nodiscard]] auto await_resume() const noexcept { return of.take_result(); }
+    [[nodiscard]] auto await_resume() const noexcept {
+      if constexpr (Operation::always_ends) of.settle();
+      return of.take_result();
+    }
   };
 
  public:
@@ -41,7 +44,9 @@ class [[nodiscard("an operation starts when it is awaited")]] operation : privat
  private:
   static void resume(detail::queued_waiter& self) noexcept {
     auto& mine = static_cast<operation&>(self);
-    if (mine.settle()) mine.caller_.resume();
+    if constexpr (!Operation::always_ends)
+      if (!mine.settle()) return;
+    mine.caller_.resume();
   }
 
   std::coroutine_handle<> caller_;

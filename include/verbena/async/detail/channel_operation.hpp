@@ -52,9 +52,7 @@ class channel_state {
     return has_waiting(receives) ? nullptr : core_;
   }
   /// Returns whether operations wait for room in a queue.
-  [[nodiscard]] bool has_waiting() const noexcept {
-    return has_waiting(false) || has_waiting(true);
-  }
+  [[nodiscard]] bool has_waiting() const noexcept { return has_waiting_; }
   void wait_for_room(channel_operation& which) noexcept;
   void stop_waiting(channel_operation& which) noexcept;
   /// Posts the operations that wait, as far as there is room.
@@ -85,6 +83,7 @@ class channel_state {
   std::optional<verbena::channel> of_;
   channel_core* core_;
   std::array<line, 2> waiting_{};  // for room in the send queue, in the receive queue
+  bool has_waiting_ = false;
   std::uint32_t holders_ = 1;
   flush_timer flush_;
 };
@@ -93,41 +92,41 @@ class channel_state {
 /// when it has ended. Threads: one thread at a time, that of the engine.
 class channel_operation : protected queued_waiter {
  public:
-  /// Called by engine::poll() when the operation has ended. Must call settle() first.
+  /// settle() returns true.
+  static constexpr bool always_ends = true;
+  /// Called by engine::poll() when the operation has ended. Calls settle() before take_result().
   using ended_function = void (*)(queued_waiter& self) noexcept;
 
   channel_operation& operator=(const channel_operation&) = delete;
 
  protected:
-  /// Posts the operation; nullptr if it was refused, with the reason in the result.
-  using post_function = verbena::detail::operation_slot* (*)(channel_operation& self);
+  /// Posts the operation; returns false if it was refused, with the reason in the result.
+  using post_function = bool (*)(channel_operation& self);
 
-  channel_operation(channel_state& of, deadline limit, bool receives, post_function post,
-                    std::source_location posted) noexcept
-      : state_(&of), post_(post), limit_(limit), receives_(receives) {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): valid while it waits for room
+  channel_operation(channel_state& of, deadline limit, std::source_location posted) noexcept
+      : state_(&of), limit_(limit) {
     result = operation_result::pending(posted);
   }
   /// Copies the arguments of an operation that was not started.
   channel_operation(const channel_operation& idle) noexcept
-      : channel_operation(*idle.state_, idle.limit_, idle.receives_, idle.post_, idle.posted()) {}
+      : channel_operation(*idle.state_, idle.limit_, idle.posted()) {}
   ~channel_operation() {
     if (stage_ != stage::idle) [[unlikely]]
       give_up();
   }
 
-  /// Posts the operation, or has it wait for room. Returns false if it was refused: `when_ended` is
-  /// then not called.
-  [[nodiscard]] bool start(ended_function when_ended) noexcept;
+  /// Posts the operation with `post`, or has it wait for room. Returns false if it was refused:
+  /// `when_ended` is then not called.
+  [[nodiscard]] bool start(ended_function when_ended, bool receives, post_function post) noexcept;
   /// Releases what the operation used, and posts operations that wait for room. Returns true: the
   /// operation has ended.
   [[gnu::always_inline]] bool settle() noexcept {
+    if (stage_ != stage::posted || state_->has_waiting()) [[unlikely]]
+      settle_unusual();
+    else
+      channel_state::release(state_);
     stage_ = stage::idle;
-    channel_state& of = *state_;
-    if (!limit_.is_never()) [[unlikely]]
-      of.on().timers().reset(timer_);
-    if (of.has_waiting()) [[unlikely]]
-      of.post_waiting();
-    channel_state::release(&of);
     return true;
   }
   /// Ends the operation early: see async::channel.
@@ -143,8 +142,10 @@ class channel_operation : protected queued_waiter {
     complete = when_ended;
     stage_ = stage::posted;
     state_->hold();
-    if (!limit_.is_never()) [[unlikely]]
+    if (!limit_.is_never()) [[unlikely]] {
+      stage_ = stage::posted_with_limit;
       set_timer();
+    }
     return true;
   }
   /// Refuses the operation; returns false.
@@ -155,11 +156,15 @@ class channel_operation : protected queued_waiter {
 
  private:
   friend class channel_state;
-  enum class stage : std::uint8_t { idle, waiting, posted };
+  enum class stage : std::uint8_t { idle, waiting, posted, posted_with_limit };
   struct limit_timer : timer {
     channel_operation* of;
   };
 
+  [[nodiscard]] stage stage_of_posted() const noexcept {
+    return limit_.is_never() ? stage::posted : stage::posted_with_limit;
+  }
+  void settle_unusual() noexcept;
   void set_timer() noexcept;
   void end_early(int code) noexcept;
   /// Ends the operation without a post: its owner is called by the next poll.
@@ -167,10 +172,10 @@ class channel_operation : protected queued_waiter {
   void give_up() noexcept;
 
   channel_state* state_;
-  post_function post_;
   deadline limit_;
-  limit_timer timer_;
-  bool receives_;
+  limit_timer timer_;   // set if there is a limit
+  post_function post_;  // of an operation that waits for room
+  bool receives_;       // of an operation that waits for room
   stage stage_ = stage::idle;
 };
 
@@ -183,29 +188,26 @@ class piece_operation : public channel_operation {
 
   piece_operation(channel_state& of, const memory_piece& piece, const remote_region& remote,
                   deadline limit, std::source_location posted) noexcept
-      : channel_operation(of, limit, is_receive, post_general, posted),
-        piece_(piece),
-        remote_(remote) {}
+      : channel_operation(of, limit, posted), piece_(piece), remote_(remote) {}
 
  protected:
   [[gnu::always_inline]] [[nodiscard]] bool start(ended_function when_ended) noexcept {
     channel_core* const core = state().ready_core(is_receive);
     if (core == nullptr || !core->template is_usual<Kind>(piece_, remote_)) [[unlikely]]
-      return channel_operation::start(when_ended);
-    if (const auto status = core->template submit_usual<Kind>(piece_, remote_); !status)
+      return channel_operation::start(when_ended, is_receive, post_general);
+    if (const auto status = core->template post_usual<Kind>(piece_, remote_, waiter()); !status)
         [[unlikely]]
       return refuse(refusal::verb, status.code());
-    core->begin(Kind, waiter());
     return begin(when_ended);
   }
 
  private:
   static constexpr bool is_receive = Kind == operation_kind::receive;
 
-  static verbena::detail::operation_slot* post_general(channel_operation& self) {
+  static bool post_general(channel_operation& self) {
     auto& mine = static_cast<piece_operation&>(self);
     return mine.state().core().post({.kind = Kind, .piece = &mine.piece_, .remote = mine.remote_},
-                                    {.waiter = &mine.waiter(), .posted = mine.posted()});
+                                    mine.waiter());
   }
 
   memory_piece piece_;
@@ -220,20 +222,25 @@ class general_operation : public channel_operation {
 
   general_operation(channel_state& of, const operation_description& what, deadline limit,
                     std::source_location posted) noexcept
-      : channel_operation(of, limit, what.kind == operation_kind::receive, post_general, posted),
-        what_(what) {
+      : channel_operation(of, limit, posted), what_(what) {
     if (what.out.inlined() != nullptr) inlined_ = *what.out.inlined();
     if (what.out.sources().size() == 1) piece_ = memory_piece(what.out.sources().front());
     if (what.in.size() == 1) piece_ = memory_piece(what.in.front());
   }
 
+ protected:
+  [[nodiscard]] bool start(ended_function when_ended) noexcept {
+    return channel_operation::start(when_ended, what_.kind == operation_kind::receive,
+                                    post_general);
+  }
+
  private:
-  static verbena::detail::operation_slot* post_general(channel_operation& self) {
+  static bool post_general(channel_operation& self) {
     auto& mine = static_cast<general_operation&>(self);
     operation_description what = mine.what_;
     if (mine.inlined_) what.out = *mine.inlined_;
     if (mine.piece_) what.piece = &*mine.piece_;
-    return mine.state().core().post(what, {.waiter = &mine.waiter(), .posted = mine.posted()});
+    return mine.state().core().post(what, mine.waiter());
   }
 
   operation_description what_;

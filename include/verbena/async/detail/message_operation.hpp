@@ -59,6 +59,7 @@ class message_channel_state {
 /// when it has ended. Threads: one thread at a time, that of the engine.
 class message_operation : protected queued_waiter {
  public:
+  static constexpr bool always_ends = false;
   /// Called by engine::poll() when the operation may have ended. Returns without an effect if
   /// settle() returns false.
   using ended_function = void (*)(queued_waiter& self) noexcept;

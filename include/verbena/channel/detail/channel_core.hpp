@@ -131,8 +131,10 @@ class channel_core {
   /// Its id is that of the next free slot of the table, which stays free: begin() takes it, and is
   /// not needed if the operation completes before another post. Precondition: is_usual().
   template <operation_kind Kind, class Piece>
-  [[nodiscard]] [[gnu::always_inline]] inline post_status submit_usual(const Piece& piece,
-                                                                       const remote_region& remote);
+  [[nodiscard]] [[gnu::always_inline]] post_status submit_usual(const Piece& piece,
+                                                                const remote_region& remote) {
+    return submit_usual<Kind>(piece, remote, slots_.table().next_free().id);
+  }
   /// Returns the shared table of its slots.
   [[nodiscard]] const std::shared_ptr<operation_table>& shared_table() const noexcept {
     return slots_.shared();
@@ -142,15 +144,27 @@ class channel_core {
   /// Takes the slot of the operation that submit_usual() posted. It has no waiter yet.
   [[gnu::always_inline]] inline operation_slot& begin(operation_kind kind,
                                                       std::source_location posted) noexcept;
-  /// Takes that slot for `waiter`, whose result has the source location of the post.
-  [[gnu::always_inline]] inline void begin(operation_kind kind, queued_waiter& waiter) noexcept;
-
   /// Posts an operation; returns nullptr if it was refused.
   ///
   /// The waiter of a refused operation has the result. `held` is moved from only after a successful
   /// post.
   [[nodiscard]] operation_slot* post(const operation_description& what,
                                      const operation_interest& who, buffer* held = nullptr);
+
+  /// Has the completions of operations with queued recipients delivered to this channel; has no
+  /// effect if that was done before. Returns false if the table has too many of them. Allocates.
+  [[nodiscard]] bool accept_queued();
+  /// Posts an operation of a queued recipient, whose result has the source location of the post:
+  /// the fast path. Preconditions: is_usual(), accept_queued().
+  template <operation_kind Kind, class Piece>
+  [[nodiscard]] [[gnu::always_inline]] inline post_status post_usual(const Piece& piece,
+                                                                     const remote_region& remote,
+                                                                     queued_waiter& waiter);
+  /// Posts an operation of such a recipient; returns false if it was refused, with the reason in
+  /// the result. Precondition: accept_queued().
+  [[nodiscard]] bool post(const operation_description& what, queued_waiter& waiter);
+  /// Sets the result of a queued recipient whose operation failed.
+  void fail(queued_waiter& waiter, const completion& done) noexcept;
 
   /// Polls once for the operation of `slot`; `out` is prepared by expect_success().
   ///
@@ -237,15 +251,18 @@ class channel_core {
   }
 
  private:
-  friend class operation_table;
   [[nodiscard]] refusal check(const operation_description& what) noexcept;
   [[nodiscard]] std::size_t most_pieces(operation_kind kind) const noexcept;
   template <class Piece>
   [[nodiscard]] refusal gather(std::span<const Piece> pieces, std::size_t most) noexcept;
+  template <operation_kind Kind, class Piece>
+  [[nodiscard]] [[gnu::always_inline]] inline post_status submit_usual(const Piece& piece,
+                                                                       const remote_region& remote,
+                                                                       std::uint64_t id);
   [[nodiscard]] post_status submit(const operation_description& what, std::uint64_t id);
   void end(operation_slot& slot, const operation_result& how) noexcept;
   inline void hand_over(operation_slot& slot, const operation_result& how) noexcept;
-  void remember(operation_slot& slot, operation_result& failed) noexcept;
+  void remember(operation_kind kind, operation_result& failed) noexcept;
   // Counts the operation in `slot` as in flight.
   [[gnu::always_inline]] inline void take_place(operation_slot& slot, operation_kind kind,
                                                 std::source_location posted) noexcept {
@@ -274,7 +291,8 @@ class channel_core {
   const void* usual_domain_;  // is_usual() compares with it; matches none if messages are counted
   std::vector<local_slice> pieces_;  // of the post in progress
   std::uint32_t max_read_sge_;
-  std::array<std::uint32_t, 2> free_;  // free slots for sends and for receives
+  std::array<std::uint32_t, 2> free_;  // room for sends and for receives
+  std::array<queued_line, 2> lines_;   // sends and receives with queued recipients
   std::uint32_t holders_ = 1;
   bool aborting_ = false;
   std::uint64_t unseen_failures_ = 0;
@@ -297,26 +315,29 @@ int operation_table::progress() noexcept {
 void operation_table::deliver(const completion& done) noexcept {
   const std::uint32_t index = index_of(done.id());
   if (index >= slots_.size()) [[unlikely]]
-    return deliver_to_member(done);
+    return deliver_to_others(done);
   operation_slot& slot = slots_[index];
   // Ignores completions of operations that lost their slot.
   if (slot.owner != nullptr && slot.id == done.id()) [[likely]]
     slot.owner->ended(slot, done);
 }
 
-// Ends an operation of a queued recipient, if it succeeded; nullptr for all others.
-queued_waiter* operation_table::end_plain(const completion& done) noexcept {
-  const std::uint32_t index = index_of(done.id());
-  if (index >= slots_.size()) [[unlikely]]
+// Ends an operation of a queued recipient; returns nullptr if it was lost. Precondition:
+// is_of_line().
+queued_waiter* operation_table::end_queued(const completion& done) noexcept {
+  const std::uint32_t index = index_of(done.id()) ^ static_cast<std::uint32_t>(line_bit);
+  if (index >= lines_.size()) [[unlikely]]
     return nullptr;
-  operation_slot& slot = slots_[index];
-  if (slot.id != done.id() || !slot.is_plain || !done.ok()) [[unlikely]]
+  queued_line* const line = lines_[index];
+  if (line == nullptr || !line->is_oldest(done.id())) [[unlikely]]
     return nullptr;
-  auto* const waiter = static_cast<queued_waiter*>(slot.waiter);
-  waiter->result.succeed(done);
-  waiter->ended = true;
-  slot.owner->release_place(slot);
-  return waiter;
+  queued_waiter& waiter = line->pop();
+  waiter.ended = true;
+  if (done.ok()) [[likely]]
+    waiter.result.succeed(done);
+  else
+    line->owner().fail(waiter, done);
+  return &waiter;
 }
 
 void operation_table::deliver_one(const completion& done) noexcept {
@@ -343,7 +364,7 @@ void channel_core::ended(operation_slot& slot, const completion& done) noexcept 
   if (slot.waiter == nullptr || slot.holds_buffer || !done.ok()) [[unlikely]]
     return end(slot, operation_result::of(done, aborting_, slot.posted));
   slot.waiter->result = operation_result::of(done, false, slot.posted);
-  slots_.table().finish(*slot.waiter);
+  slot.waiter->ended = true;
   if (slot.scope != nullptr) ended_in(*slot.scope, slot.waiter);
   release_place(slot);
 }
@@ -359,8 +380,8 @@ bool channel_core::is_usual(const Piece& piece, const remote_region& remote) con
 }
 
 template <operation_kind Kind, class Piece>
-post_status channel_core::submit_usual(const Piece& piece, const remote_region& remote) {
-  const std::uint64_t id = slots_.table().next_free().id;
+post_status channel_core::submit_usual(const Piece& piece, const remote_region& remote,
+                                       std::uint64_t id) {
   const std::span<const local_slice> slices(&piece.slice(), 1);
   if constexpr (Kind == operation_kind::receive) {
     return queue_->post_receive({.id = id}, slices);
@@ -380,11 +401,16 @@ operation_slot& channel_core::begin(operation_kind kind, std::source_location po
   return slot;
 }
 
-void channel_core::begin(operation_kind kind, queued_waiter& waiter) noexcept {
-  operation_slot& slot = begin(kind, waiter.result.posted());
-  slot.waiter = &waiter;
-  slot.scope = nullptr;
-  slot.is_plain = true;
+template <operation_kind Kind, class Piece>
+post_status channel_core::post_usual(const Piece& piece, const remote_region& remote,
+                                     queued_waiter& waiter) {
+  queued_line& line = lines_[Kind == operation_kind::receive];
+  const post_status status = submit_usual<Kind>(piece, remote, line.next_id());
+  if (status) [[likely]] {
+    waiter.kind = Kind;
+    line.push(waiter);
+  }
+  return status;
 }
 
 }  // namespace detail

@@ -33,14 +33,64 @@ class channel_core;
 struct operation_waiter {
   operation_result result;  ///< valid if `ended`
   bool ended = false;       ///< the device no longer accesses the memory
-  bool queued = false;      ///< it is a queued_waiter
 };
-/// A recipient that is appended to the list of completed operations when its operation ends.
+/// A recipient that is called when its operation has ended: by complete_all(), or by who runs the
+/// list of completed operations. Its operation needs no slot.
 struct queued_waiter : operation_waiter {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): valid while it waits
-  queued_waiter() noexcept { queued = true; }
-  queued_waiter* next;                        ///< of the list
+  queued_waiter() noexcept {}
+  queued_waiter* next;                        ///< of a line or of the list
   void (*complete)(queued_waiter&) noexcept;  ///< called when it has ended
+  operation_kind kind;                        ///< of its operation
+};
+/// The queued recipients of the operations in one work queue of a channel, oldest first. They
+/// complete in this order (InfiniBand specification 10.8.6), so the completion of the oldest is
+/// recognized by its wr_id, and a late completion of a lost operation is ignored. Threads: one
+/// thread at a time, with the table.
+class queued_line {
+ public:
+  /// Counts the operations down in `room`.
+  queued_line(channel_core& owner, std::uint32_t& room) noexcept : owner_(&owner), room_(&room) {}
+  queued_line(const queued_line&) = delete;
+  queued_line& operator=(const queued_line&) = delete;
+  ~queued_line() = default;
+
+  [[nodiscard]] channel_core& owner() const noexcept { return *owner_; }
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  /// Returns the wr_id of the next operation.
+  [[nodiscard]] std::uint64_t next_id() const noexcept { return next_id_; }
+  /// Appends the next operation.
+  void push(queued_waiter& waiter) noexcept {
+    waiter.next = nullptr;
+    *last_ = &waiter;
+    last_ = &waiter.next;
+    next_id_ += one_use;
+    --*room_;
+  }
+  /// Returns whether `id` is that of the oldest operation.
+  [[nodiscard]] bool is_oldest(std::uint64_t id) const noexcept {
+    return oldest_id_ == id && first_ != nullptr;
+  }
+  /// Removes the oldest operation. Precondition: !empty().
+  [[nodiscard]] queued_waiter& pop() noexcept {
+    queued_waiter& oldest = *first_;
+    first_ = oldest.next;
+    if (first_ == nullptr) last_ = &first_;
+    oldest_id_ += one_use;
+    ++*room_;
+    return oldest;
+  }
+
+ private:
+  friend class operation_table;
+  static constexpr std::uint64_t one_use = std::uint64_t{1} << 32U;
+
+  queued_waiter* first_ = nullptr;
+  queued_waiter** last_ = &first_;
+  std::uint64_t next_id_ = 0;  // 0 before operation_table::enroll()
+  std::uint64_t oldest_id_ = 0;
+  channel_core* owner_;
+  std::uint32_t* room_;
 };
 /// Receives the result and the buffer of an operation.
 struct buffer_waiter : operation_waiter {
@@ -59,9 +109,6 @@ struct alignas(64) operation_slot {
   bool receive = false;                        ///< occupies the receive queue
   /// held() of the table has its buffer, and `waiter` is a buffer_waiter. False in a free slot.
   bool holds_buffer = false;
-  /// `waiter` is a queued_waiter whose result has the source location of the post, without a scope
-  /// or a buffer. False in a free slot.
-  bool is_plain = false;
   /// The first slice of an operation of a scope, unless its handle holds sinks. Key 0: none.
   local_key key;
   std::uint64_t address = 0;
@@ -115,7 +162,7 @@ class table_member {
 /// Threads: one thread at a time, with all channels on it.
 class operation_table {
  public:
-  /// The maximum number of members.
+  /// The maximum number of members, and of lines.
   static constexpr std::uint32_t most_members = 1U << 17U;
 
   /// Creates a table with slots for operations on `cq`, which has no other users.
@@ -138,6 +185,10 @@ class operation_table {
   [[nodiscard]] bool enroll(table_member& member);
   /// Removes a member, if it is one. Its late completions are ignored.
   void dismiss(table_member& member) noexcept;
+  /// Adds a line, if it was not added before; returns false if there are most_members. Allocates.
+  [[nodiscard]] bool enroll(queued_line& line);
+  /// Removes a line, if it was added. Its late completions are ignored.
+  void dismiss(queued_line& line) noexcept;
   /// Has the member's tend() called by the next upkeep().
   void attend(table_member& member) noexcept {
     if (member.is_attended_) return;
@@ -171,7 +222,6 @@ class operation_table {
   /// Frees the slot; late completions for it are ignored.
   void put(operation_slot& slot) noexcept {
     slot.owner = nullptr;
-    slot.is_plain = false;
     slot.id += one_use;
     slot.next = free_;
     free_ = &slot;
@@ -204,11 +254,6 @@ class operation_table {
   inline void deliver(const completion& done) noexcept;
   /// Delivers one completion that progress() has not polled.
   inline void deliver_one(const completion& done) noexcept;
-  /// Records that the operation of `waiter`, which has the result, has ended.
-  void finish(operation_waiter& waiter) noexcept {
-    waiter.ended = true;
-    if (waiter.queued) append_completed(static_cast<queued_waiter&>(waiter));
-  }
   /// Appends a recipient to the list of completed operations.
   void append_completed(queued_waiter& waiter) noexcept {
     ++completed_count_;
@@ -244,7 +289,10 @@ class operation_table {
     return static_cast<std::uint32_t>(id);
   }
   // A wr_id of a member: bits 0 to 30 number, 31 set, 32 to 48 index, 49 to 62 use count, 63 mark.
-  // Bit 31 distinguishes it from that of a slot: a completion queue has fewer entries than 2^31.
+  // A wr_id of a line: bits 0 to 29 index, 30 set, 31 clear, 32 to 63 number of the operation.
+  // Bits 30 and 31 are clear in the wr_id of a slot: a completion queue has fewer entries than
+  // 2^30.
+  static constexpr std::uint64_t line_bit = std::uint64_t{1} << 30U;
   static constexpr std::uint64_t member_bit = std::uint64_t{1} << 31U;
   static constexpr std::uint64_t member_use = std::uint64_t{1} << 49U;
   static constexpr std::uint64_t key_mask =
@@ -255,9 +303,13 @@ class operation_table {
   };
 
   [[nodiscard]] int failed(const poll_result& polled) noexcept;
+  [[gnu::noinline]] void deliver_polled(const completion& done) noexcept;
   std::size_t deliver_undelivered() noexcept;
-  [[nodiscard]] inline queued_waiter* end_plain(const completion& done) noexcept;
-  void deliver_to_member(const completion& done) noexcept;
+  [[nodiscard]] static bool is_of_line(std::uint64_t id) noexcept {
+    return (id & (line_bit | member_bit)) == line_bit;
+  }
+  [[nodiscard]] inline queued_waiter* end_queued(const completion& done) noexcept;
+  void deliver_to_others(const completion& done) noexcept;
   std::size_t upkeep_of_members();
 
   completion_queue cq_;
@@ -276,6 +328,8 @@ class operation_table {
   std::size_t completed_count_ = 0;
   std::vector<membership> members_;
   std::vector<std::uint32_t> free_members_;
+  std::vector<queued_line*> lines_;           // nullptr: the index is free
+  std::vector<std::uint64_t> free_line_ids_;  // the next ids of the free indices
   table_member* attended_ = nullptr;
   table_member* timed_ = nullptr;
   table_member::time_point next_due_ = table_member::time_point::max();  // or earlier

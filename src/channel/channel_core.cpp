@@ -39,7 +39,7 @@ channel_core::channel_core(parts of)
                                              : static_cast<const void*>(domain_.native())),
       max_read_sge_(of.max_read_sge),
       free_{options_.queues.max_send_wr, options_.queues.max_recv_wr},
-      lines_{queued_line(*this, free_[0]), queued_line(*this, free_[1])} {
+      lines_{queued_line(this, free_[0]), queued_line(this, free_[1])} {
   pieces_.reserve(std::max(options_.queues.max_send_sge, options_.queues.max_recv_sge));
 }
 

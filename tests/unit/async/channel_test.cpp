@@ -12,6 +12,7 @@
 
 #include "tests/unit/async/async_pair.hpp"
 #include "tests/unit/campaign_seed.hpp"
+#include "verbena/memory/buffer_pool.hpp"
 
 namespace verbena::test {
 namespace {
@@ -253,6 +254,65 @@ TEST_F(async_channel, released_channel_has_blocking_operations_again) {
   channel blocking = std::move(*a).release();
   a.reset();
   EXPECT_TRUE(blocking.write(source(memory, 0, 8), memory.remote().slice(64, 8)));
+}
+
+// Both operations complete before the poll, which resumes the first coroutine before it delivers
+// the other completion.
+TEST_F(async_channel, coroutine_may_block_for_a_completion_that_was_polled_with_its_own) {
+  auto [one, other] = connect();
+  engine.run([](async_channel& of, channel& blocking) -> task<void> {
+    auto pool = buffer_pool::create(of.pd, {}).value();
+    std::optional<pending_operation> pending;
+    const auto post = [&]() -> task<void> {
+      pending = blocking.post_write(pool.take(64).value(), of.memory.remote().slice(64, 64),
+                                    {.length = 64});
+      co_return;
+    };
+    const auto write = [&]() -> task<void> {
+      EXPECT_TRUE(co_await of.a->write(source(of.memory, 0, 8), of.memory.remote().slice(128, 8)));
+      const operation_result* const done = pending->wait(deadline::after(10s));
+      EXPECT_TRUE(done != nullptr && *done);
+      EXPECT_TRUE(blocking.write(source(of.memory, 0, 8), of.memory.remote().slice(192, 8)));
+    };
+    async::scope running;
+    running.spawn(write());
+    running.spawn(post());
+    co_await running.join();
+  }(*this, one));
+}
+
+TEST_F(async_channel, coroutine_may_destroy_a_channel_whose_completion_was_polled_with_its_own) {
+  engine.run([](async_channel& of) -> task<void> {
+    int ended = 0;
+    const auto write = [&](async::channel& by) -> task<void> {
+      static_cast<void>(
+          co_await by.write(source(of.memory, 0, 8), of.memory.remote().slice(128, 8)));
+      ++ended;
+      of.a.reset();
+      of.b.reset();
+    };
+    async::scope running;
+    running.spawn(write(*of.a));
+    running.spawn(write(*of.b));
+    co_await running.join();
+    EXPECT_EQ(ended, 2);
+  }(*this));
+}
+
+TEST_F(async_channel, coroutine_may_poll_the_engine_that_resumed_it) {
+  engine.run([](async_channel& of) -> task<void> {
+    int ended = 0;
+    const auto write = [&](bool polls) -> task<void> {
+      EXPECT_TRUE(co_await of.a->write(source(of.memory, 0, 8), of.memory.remote().slice(128, 8)));
+      ++ended;
+      while (polls && ended < 4) of.engine.poll();
+    };
+    async::scope running;
+    running.spawn(write(true));
+    for (int i = 0; i < 3; ++i) running.spawn(write(false));
+    co_await running.join();
+    EXPECT_EQ(ended, 4);
+  }(*this));
 }
 
 // Random operations of several coroutines, some of which end the connection or destroy a channel.

@@ -409,6 +409,47 @@ TEST_F(message_hub, late_completions_do_not_reach_a_later_member) {
   table.dismiss(second);
 }
 
+// Late completions of a lost operation, and of a line that had the index before.
+TEST_F(message_hub, late_completions_do_not_end_a_later_operation_of_a_line) {
+  using verbena::detail::queued_line;
+  using verbena::detail::queued_waiter;
+  verbena::detail::operation_table table(context_.create_cq(16).value(), 8);
+  std::uint32_t room = 4;
+  std::array<queued_waiter, 3> waiters;
+  std::uint64_t old = 0;
+  {
+    queued_line line(nullptr, room);
+    ASSERT_TRUE(table.enroll(line));
+    old = line.next_id();
+    line.push(waiters[0]);
+    EXPECT_EQ(room, 3U);
+    EXPECT_EQ(&line.pop(), waiters.data());  // lost
+    table.deliver(completion_with(old));
+    line.push(waiters[1]);
+    table.deliver(completion_with(old));
+    table.deliver(completion_with(line.next_id()));  // not posted
+    EXPECT_FALSE(waiters[1].ended);
+    table.deliver(completion_with(old + (std::uint64_t{1} << 32U)));
+    EXPECT_TRUE(waiters[1].ended);
+    EXPECT_EQ(table.take_completed(), &waiters[1]);
+    EXPECT_EQ(table.take_completed(), nullptr);
+    EXPECT_EQ(room, 4U);
+    table.dismiss(line);
+    table.dismiss(line);  // has no effect
+  }
+  table.deliver(completion_with(old));
+  queued_line line(nullptr, room);
+  ASSERT_TRUE(table.enroll(line));
+  EXPECT_NE(line.next_id(), old);
+  EXPECT_EQ(static_cast<std::uint32_t>(line.next_id()), static_cast<std::uint32_t>(old));
+  line.push(waiters[2]);
+  table.deliver(completion_with(old));
+  table.deliver(completion_with(line.next_id() + 1));  // of no line
+  EXPECT_FALSE(waiters[2].ended);
+  EXPECT_EQ(&line.pop(), &waiters[2]);
+  table.dismiss(line);
+}
+
 TEST_F(message_hub, members_are_tended_once_after_their_completions) {
   verbena::detail::operation_table table(context_.create_cq(16).value(), 8);
   std::array<counted_member, 3> members;

@@ -49,8 +49,8 @@ struct queued_waiter : operation_waiter {
 /// thread at a time, with the table.
 class queued_line {
  public:
-  /// Counts the operations down in `room`.
-  queued_line(channel_core& owner, std::uint32_t& room) noexcept : owner_(&owner), room_(&room) {}
+  /// Counts the operations down in `room`. `owner` is needed if one of them fails.
+  queued_line(channel_core* owner, std::uint32_t& room) noexcept : owner_(owner), room_(&room) {}
   queued_line(const queued_line&) = delete;
   queued_line& operator=(const queued_line&) = delete;
   ~queued_line() = default;

@@ -12,10 +12,15 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bench.harness import build, channel, compile_time, connect, local, overhead, profile, report, scale  # noqa: E402
+from bench.harness import (  # noqa: E402
+    async_operations, build, channel, compile_time, connect, local, overhead, profile, report, scale,
+)  # fmt: skip
 from bench.harness.figure import Figure, gate  # noqa: E402
 
-BENCHES = {bench.NAME: bench for bench in (overhead, local, scale, connect, channel, profile, compile_time)}
+BENCHES = {
+    bench.NAME: bench
+    for bench in (overhead, local, scale, connect, channel, async_operations, profile, compile_time)
+}
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <coroutine>
+#include <cstddef>
 #include <exception>
+#include <new>
 #include <optional>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -19,10 +22,46 @@ class task;
 
 namespace detail {
 
+#if defined(__GNUC__) && !defined(__clang__) && (__GNUC__ * 100 + __GNUC_MINOR__ < 1203)
+/// Stops the program at a coroutine that g++ before 12.3 compiles incorrectly: one without local
+/// variables in its outermost block that awaits in the condition of an `if` or of a loop. Its
+/// handle then is not the address of its frame, and it reads other memory than its state (GCC bug
+/// 106188). Threads: immutable.
+class checked_frame {
+ public:
+  [[nodiscard]] static void* operator new(std::size_t size) {
+    made = ::operator new(size);
+    return made;
+  }
+  static void operator delete(void* frame, std::size_t size) noexcept {
+    ::operator delete(frame, size);
+  }
+  /// Checks the frame that was allocated last. `at`: the coroutine.
+  static void check(std::coroutine_handle<> self, const std::source_location& at) {
+    if (self.address() != made) [[unlikely]]
+      verbena::detail::stop_on_broken_rule(
+          "g++ before 12.3 compiles this coroutine incorrectly, because it awaits in a condition "
+          "and has no local variable (GCC bug 106188): begin it with the declaration of a "
+          "variable, for example of the result that it awaits",
+          at.file_name(), static_cast<int>(at.line()));
+  }
+
+ private:
+  static inline thread_local void* made = nullptr;
+};
+#else
+/// Has nothing to check with this compiler. Threads: immutable.
+class checked_frame {
+ public:
+  static void check(std::coroutine_handle<> /*self*/, const std::source_location& /*at*/) noexcept {
+  }
+};
+#endif
+
 /// The base of the promises of all tasks. A task that ends before its caller is suspended does not
 /// resume it: the caller goes on by itself. The stack therefore does not grow in a loop that awaits
 /// tasks. Threads: one thread at a time.
-class task_promise_base {
+class task_promise_base : public checked_frame {
  public:
   [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
 
@@ -65,7 +104,8 @@ class task_promise_base {
 template <class T>
 class task_promise final : public task_promise_base {
  public:
-  [[nodiscard]] task<T> get_return_object() noexcept;
+  [[nodiscard]] task<T> get_return_object(
+      const std::source_location& at = std::source_location::current());
   template <class Value>
     requires std::is_constructible_v<T, Value>
   void return_value(Value&& value) {
@@ -83,7 +123,8 @@ class task_promise final : public task_promise_base {
 template <>
 class task_promise<void> final : public task_promise_base {
  public:
-  [[nodiscard]] task<void> get_return_object() noexcept;
+  [[nodiscard]] task<void> get_return_object(
+      const std::source_location& at = std::source_location::current());
   void return_void() const noexcept {}
   void take() const { rethrow(); }
 };
@@ -164,17 +205,25 @@ class [[nodiscard("a task runs when it is awaited, spawned or passed to engine::
 namespace detail {
 
 template <class T>
-task<T> task_promise<T>::get_return_object() noexcept {
-  return task<T>(std::coroutine_handle<task_promise>::from_promise(*this));
+task<T> task_promise<T>::get_return_object(const std::source_location& at) {
+  const auto self = std::coroutine_handle<task_promise>::from_promise(*this);
+  check(self, at);
+  return task<T>(self);
 }
-inline task<void> task_promise<void>::get_return_object() noexcept {
-  return task<void>(std::coroutine_handle<task_promise>::from_promise(*this));
+inline task<void> task_promise<void>::get_return_object(const std::source_location& at) {
+  const auto self = std::coroutine_handle<task_promise>::from_promise(*this);
+  check(self, at);
+  return task<void>(self);
 }
 
 /// A coroutine that starts at once, and whose frame is destroyed when it ends.
 struct started_coroutine {
-  struct promise_type {
-    [[nodiscard]] started_coroutine get_return_object() const noexcept { return {}; }
+  struct promise_type : checked_frame {
+    [[nodiscard]] started_coroutine get_return_object(
+        const std::source_location& at = std::source_location::current()) {
+      check(std::coroutine_handle<promise_type>::from_promise(*this), at);
+      return {};
+    }
     [[nodiscard]] std::suspend_never initial_suspend() const noexcept { return {}; }
     [[nodiscard]] std::suspend_never final_suspend() const noexcept { return {}; }
     void return_void() const noexcept {}

@@ -43,6 +43,17 @@ TEST_F(async_engine, task_that_never_started_can_be_destroyed) {
   unused = text_of(2);
 }
 
+#if defined(__GNUC__) && !defined(__clang__) && (__GNUC__ * 100 + __GNUC_MINOR__ < 1203)
+task<bool> is_positive(int value) { co_return value > 0; }
+task<void> awaits_in_a_condition(bool& reached) {
+  if (co_await is_positive(1)) reached = true;
+}
+TEST_F(async_engine, coroutine_that_the_compiler_gets_wrong_stops_the_program) {
+  bool reached = false;
+  EXPECT_DEATH(engine.run(awaits_in_a_condition(reached)), "GCC bug 106188.*engine_test.cpp");
+}
+#endif
+
 // A caller must not use more stack for each task that ends at once.
 TEST_F(async_engine, loop_of_tasks_does_not_use_up_the_stack) {
   const auto sum = []() -> task<long> {

@@ -44,6 +44,7 @@ module;
 #include <verbena/channel/channel.hpp>
 #include <verbena/channel/channel_failure.hpp>
 #include <verbena/channel/channel_options.hpp>
+#include <verbena/channel/completed_operation.hpp>
 #include <verbena/channel/completion_hub.hpp>
 #include <verbena/channel/message_channel.hpp>
 #include <verbena/channel/message_channel_options.hpp>
@@ -188,6 +189,7 @@ using verbena::classic_poster;
 using verbena::classic_transport;
 using verbena::close_result;
 using verbena::compare_and_swap_operands;
+using verbena::completed_operation;
 using verbena::completion;
 using verbena::completion_channel;
 using verbena::completion_event;

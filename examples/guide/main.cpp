@@ -25,6 +25,7 @@ int main() {
       {"shared receive queue", guide::shared_receive_queue},
       {"asynchronous events", guide::asynchronous_events},
       {"one thread for many channels", guide::one_thread_for_many_channels},
+      {"operations with tags", guide::operations_with_tags},
       {"coroutines in a loop of the program", guide::coroutines_in_a_loop_of_the_program},
   };
   for (const auto& [name, run] : pages) {

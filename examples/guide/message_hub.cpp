@@ -4,10 +4,12 @@
 
 #include <verbena/verbena.hpp>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -59,7 +61,52 @@ void serve(const verbena::completion_hub& hub, std::vector<verbena::message_chan
 }
 // [/serve]
 
+// [tags]
+// Reads the pages through any of the channels, each read with the index of its page as tag.
+void read_all(const verbena::completion_hub& hub, std::vector<verbena::channel>& channels,
+              std::span<const verbena::sink> pages, const verbena::remote_region& table) {
+  std::size_t started = 0;
+  std::size_t ended = 0;
+  while (ended < pages.size()) {
+    for (auto& each : channels) {
+      // A channel whose queue is full refuses the read.
+      while (started < pages.size() &&
+             !each.start_read(started, pages.subspan(started, 1), table.slice(started * 64, 64)))
+        ++started;
+    }
+    hub.wait(verbena::deadline::after(10s)).value();
+    std::array<verbena::completed_operation, 16> some;
+    const std::size_t count = hub.next_completed(some).value();
+    for (const auto& each : std::span(some).first(count)) require(each.result.value() == 64);
+    ended += count;
+  }
+}
+// [/tags]
+
 }  // namespace
+
+void operations_with_tags() {
+  const auto context = verbena::open_device().value();
+  const auto pd = context.allocate_pd().value();
+  const auto hub = verbena::completion_hub::create(context, 64, {.events = true}).value();
+  const verbena::channel_options options{.queues = {.max_send_wr = 4, .max_recv_wr = 4},
+                                         .access = verbena::access::remote_read};
+  std::vector<verbena::channel> channels;
+  for (int i = 0; i < 4; ++i) {
+    auto prepared = pd.create_channel(hub, options).value();
+    const auto self = prepared.endpoint();
+    channels.push_back(std::move(prepared).handshake(self).value());
+  }
+  const auto table = pd.allocate(64 * 64, verbena::access::remote_read).value();
+  auto memory = pd.allocate(64 * 64, verbena::access::local_write).value();
+  std::vector<verbena::sink> pages;
+  for (std::size_t i = 0; i < 64; ++i) {
+    table.bytes()[i * 64] = static_cast<std::byte>(i);
+    pages.emplace_back(memory, i * 64, 64);
+  }
+  read_all(hub, channels, pages, table.remote());
+  for (std::size_t i = 0; i < 64; ++i) require(memory.bytes()[i * 64] == static_cast<std::byte>(i));
+}
 
 void one_thread_for_many_channels() {
   const auto context = verbena::open_device().value();

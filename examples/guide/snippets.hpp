@@ -23,6 +23,7 @@ void datagrams();
 void shared_receive_queue();
 void asynchronous_events();
 void one_thread_for_many_channels();
+void operations_with_tags();
 void coroutines_in_a_loop_of_the_program();
 
 /// Throws if `holds` is false.

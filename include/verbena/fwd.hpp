@@ -141,6 +141,7 @@ struct buffer_slice;
 struct channel_failure;
 struct channel_options;
 struct compare_and_swap_operands;
+struct completed_operation;
 struct completion_hub_options;
 struct completion_queue_options;
 struct connection_identity;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/channel/completion_hub.hpp"
 
+#include <algorithm>
+
 #include "verbena/base/assert.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/verbs/completion_channel.hpp"
@@ -43,6 +45,15 @@ result<std::size_t> completion_hub::progress() const {
       "the completion queue failed; the queue pairs of its channels were destroyed");
 }
 
+result<std::size_t> completion_hub::next_completed(std::span<completed_operation> out) const {
+  if (table_->complete_all() < 0) [[unlikely]] {
+    auto failed = progress();
+    table_->complete_completed();
+    if (!table_->has_collected()) return failed;
+  }
+  return table_->collect(out);
+}
+
 int completion_hub::fd() const { return events_of(*table_).fd(); }
 
 // Events that were received before the request would end the next wait at once. Completions that
@@ -61,13 +72,15 @@ deadline completion_hub::next_deadline() const noexcept { return deadline::at(ta
 
 result<bool> completion_hub::arm() const {
   VERBENA_TRY(const std::size_t delivered, arm_and_progress());
-  return delivered == 0 && !table_->has_completed();
+  return delivered == 0 && !table_->has_completed() && !table_->has_collected();
 }
 
 result<std::size_t> completion_hub::wait(deadline until) const {
   const completion_channel& events = events_of(*table_);
   while (true) {
     VERBENA_TRY(std::size_t delivered, progress());
+    if (table_->has_completed() || table_->has_collected())
+      return std::max<std::size_t>(delivered, 1);
     if (delivered != 0 || until.expired()) return delivered;
     VERBENA_TRY(delivered, arm_and_progress());
     if (delivered != 0) return delivered;

@@ -254,6 +254,43 @@ class [[nodiscard]] channel {
       buffer&& before, const remote_region& target, std::uint64_t addend,
       std::source_location posted = std::source_location::current());
 
+  /// Starts a send that ends in completion_hub::next_completed() with `tag`: for programs with a
+  /// loop of their own, which need no object for each operation. Returns nullopt, or the refusal; a
+  /// refused operation does not end there. The first operation of a channel and of a hub allocates.
+  ///
+  /// *Contract.* Until next_completed() has returned the operation, the memory of sources is not
+  /// written, and that of sinks is neither read nor written; both stay registered. Inline data is
+  /// copied.
+  [[nodiscard]] std::optional<operation_result> start_send(
+      std::uint64_t tag, const outgoing& data, const operation_options& options = {},
+      std::source_location posted = std::source_location::current());
+  /// Starts a receive of one message into several slices, which are filled in order. Contract: see
+  /// start_send().
+  [[nodiscard]] std::optional<operation_result> start_receive(
+      std::uint64_t tag, std::span<const sink> into,
+      std::source_location posted = std::source_location::current());
+  /// Starts a write to the beginning of `to`. Contract: see start_send().
+  [[nodiscard]] std::optional<operation_result> start_write(
+      std::uint64_t tag, const outgoing& data, const remote_region& to,
+      const operation_options& options = {},
+      std::source_location posted = std::source_location::current());
+  /// Starts a read of the beginning of `from` into several slices, which are filled in order.
+  /// Contract: see start_send().
+  [[nodiscard]] std::optional<operation_result> start_read(
+      std::uint64_t tag, std::span<const sink> into, const remote_region& from,
+      std::source_location posted = std::source_location::current());
+  /// Starts a compare-and-swap. The old value of the 8 bytes is stored in `before`, in host byte
+  /// order. Contract: see start_send().
+  [[nodiscard]] std::optional<operation_result> start_compare_and_swap(
+      std::uint64_t tag, const sink& before, const remote_region& target,
+      compare_and_swap_operands operands,
+      std::source_location posted = std::source_location::current());
+  /// Starts a fetch-and-add. The old value of the 8 bytes is stored in `before`, in host byte
+  /// order. Contract: see start_send().
+  [[nodiscard]] std::optional<operation_result> start_fetch_and_add(
+      std::uint64_t tag, const sink& before, const remote_region& target, std::uint64_t addend,
+      std::source_location posted = std::source_location::current());
+
   /// Polls once and delivers completions to their operations. Never blocks.
   ///
   /// On a completion_hub it also delivers the completions of the other channels.

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/channel/completed_operation.hpp"
 #include "verbena/channel/detail/operation_table.hpp"
 #include "verbena/verbs/completion_queue.hpp"
 #include "verbena/verbs/context.hpp"
@@ -68,6 +70,17 @@ class completion_hub {
   /// and their queue pairs are destroyed.
   [[nodiscard]] result<std::size_t> progress() const;
 
+  /// Polls, and moves operations that were started with a tag, such as by channel::start_send(),
+  /// and have ended to the front of `out`, in the order in which they ended. Returns their number;
+  /// if it is `out.size()`, there may be more. Never blocks or allocates.
+  ///
+  ///   for (const auto& each : std::span(ended).first(hub.next_completed(ended).value()))
+  ///     sessions[each.tag].continue_after(each.result);
+  ///
+  /// Errors: those of progress(), if no operation has ended. The operations have then ended as
+  /// `lost`, and the next call returns them.
+  [[nodiscard]] result<std::size_t> next_completed(std::span<completed_operation> out) const;
+
   /// Returns the descriptor for poll(2) and epoll(7), which the hub owns. After arm() has returned
   /// true, it becomes readable with the next completion. Precondition: has_events().
   [[nodiscard]] int fd() const;
@@ -75,8 +88,8 @@ class completion_hub {
   /// timers while they wait for credit or for buffers of the program.
   [[nodiscard]] deadline next_deadline() const noexcept;
   /// Requests an event for the next completion, then polls. Returns true if there was no completion
-  /// since the last call of progress(), arm() or wait(), so that the caller may wait for fd() until
-  /// next_deadline().
+  /// since the last call of progress(), arm() or wait(), and next_completed() has nothing to
+  /// return, so that the caller may wait for fd() until next_deadline().
   ///
   /// If it returns false, completions were delivered, here or by functions of the channels; examine
   /// the operations and call arm() again before waiting. Takes and
@@ -84,8 +97,9 @@ class completion_hub {
   /// Errors: the errno of ibv_get_cq_event(3) or ibv_req_notify_cq(3); those of progress().
   /// Precondition: has_events().
   [[nodiscard]] result<bool> arm() const;
-  /// Waits until at least one completion was delivered, or until `until`. Returns the number of
-  /// completions, 0 if `until` passed. Sleeps in poll(2).
+  /// Waits until at least one completion was delivered or next_completed() has something to return,
+  /// or until `until`. Returns the number of completions, at least 1, or 0 if `until` passed.
+  /// Sleeps in poll(2).
   ///
   /// Errors: those of arm(), and the errno of poll(2). Precondition: has_events().
   [[nodiscard]] result<std::size_t> wait(deadline until) const;

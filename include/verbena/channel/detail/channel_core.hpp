@@ -163,6 +163,11 @@ class channel_core {
   /// Posts an operation of such a recipient; returns false if it was refused, with the reason in
   /// the result. Precondition: accept_queued().
   [[nodiscard]] bool post(const operation_description& what, queued_waiter& waiter);
+  /// Starts an operation with a tag; returns nullopt, or the refusal. Allocates if it is the first
+  /// one of the channel or of the table.
+  [[nodiscard]] std::optional<operation_result> start(std::uint64_t tag,
+                                                      const operation_description& what,
+                                                      std::source_location posted);
   /// Sets the result of a queued recipient whose operation failed.
   void fail(queued_waiter& waiter, const completion& done) noexcept;
 

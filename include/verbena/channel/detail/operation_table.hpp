@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/channel/completed_operation.hpp"
 #include "verbena/channel/detail/operation_kind.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/memory/buffer.hpp"
@@ -28,6 +29,7 @@ class operation_scope;
 namespace verbena::inline VERBENA_ABI::detail {
 
 class channel_core;
+class operation_table;
 
 /// Receives the result of an operation: part of a handle, or on the stack of a blocking call.
 struct operation_waiter {
@@ -42,6 +44,11 @@ struct queued_waiter : operation_waiter {
   queued_waiter* next;                        ///< of a line or of the list
   void (*complete)(queued_waiter&) noexcept;  ///< called when it has ended
   operation_kind kind;                        ///< of its operation
+};
+/// The recipient of an operation with a tag, which the table owns.
+struct tagged_waiter : queued_waiter {
+  std::uint64_t tag = 0;
+  operation_table* table = nullptr;
 };
 /// The queued recipients of the operations in one work queue of a channel, oldest first. They
 /// complete in this order (InfiniBand specification 10.8.6), so the completion of the oldest is
@@ -273,6 +280,15 @@ class operation_table {
   /// Removes a recipient from that list, if it is in it.
   void remove_completed(const queued_waiter& waiter) noexcept;
   [[nodiscard]] bool has_completed() const noexcept { return completed_ != nullptr; }
+  /// Takes a recipient for an operation with a tag; nullptr if there is none left: as many can be
+  /// in flight or not collected as the table has slots. The first call allocates.
+  [[nodiscard]] tagged_waiter* take_tagged();
+  /// Returns a recipient that has no operation.
+  void put_tagged(tagged_waiter& waiter) noexcept;
+  /// Moves operations with a tag that have ended to `out`; returns their number.
+  [[nodiscard]] std::size_t collect(std::span<completed_operation> out) noexcept;
+  /// Returns whether operations with a tag have ended and were not collected.
+  [[nodiscard]] bool has_collected() const noexcept { return collected_ != nullptr; }
   /// Ends all operations as lost with errno last_failure(), and destroys their queue pairs: after a
   /// failed poll.
   void lose_all() noexcept;
@@ -326,6 +342,10 @@ class operation_table {
   queued_waiter* completed_ = nullptr;
   queued_waiter** last_completed_ = &completed_;
   std::size_t completed_count_ = 0;
+  std::vector<tagged_waiter> tagged_;  // empty before the first operation with a tag
+  tagged_waiter* free_tagged_ = nullptr;
+  queued_waiter* collected_ = nullptr;       // tagged_waiter, ended
+  queued_waiter* last_collected_ = nullptr;  // valid if there are any
   std::vector<membership> members_;
   std::vector<std::uint32_t> free_members_;
   std::vector<queued_line*> lines_;           // nullptr: the index is free

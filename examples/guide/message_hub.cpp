@@ -46,14 +46,14 @@ void serve(const verbena::completion_hub& hub, std::vector<verbena::message_chan
   const auto epoll = epoll_of(hub.fd());
   while (count > 0) {
     if (hub.arm().value()) {  // nothing was delivered since the last look
-      epoll_event ready{};
-      ::epoll_wait(epoll.get(), &ready, 1, hub.next_deadline().poll_timeout_ms());
-      hub.progress().value();
+      epoll_event readable{};
+      ::epoll_wait(epoll.get(), &readable, 1, hub.next_deadline().poll_timeout_ms());
     }
-    for (auto& each : channels) {
-      while (each.has_message()) {
-        const auto message = each.try_receive();
-        each.send(message->bytes()).value();
+    std::array<std::uint64_t, 16> ready{};  // tags of channels for which something has changed
+    const std::size_t found = hub.next_ready(ready).value();
+    for (const std::uint64_t tag : std::span(ready).first(found)) {
+      while (const auto message = channels[tag].try_receive()) {
+        channels[tag].send(message->bytes()).value();
         --count;
       }
     }
@@ -125,6 +125,9 @@ void one_thread_for_many_channels() {
     auto peer = verbena::message_channel::prepare(pd, small).value();
     const auto here = prepared.endpoint();
     served.push_back(connect(std::move(prepared), peer.endpoint()));
+    // [tag]
+    served.back().set_tag(i);
+    // [/tag]
     peers.push_back(connect(std::move(peer), here));
   }
   std::thread all_clients([&] {

@@ -54,6 +54,15 @@ result<std::size_t> completion_hub::next_completed(std::span<completed_operation
   return table_->collect(out);
 }
 
+result<std::size_t> completion_hub::next_ready(std::span<std::uint64_t> out) const {
+  if (auto polled = progress(); !polled && !table_->has_ready()) return polled;
+  return table_->next_ready(out);
+}
+
+bool completion_hub::has_something_to_return() const noexcept {
+  return table_->has_completed() || table_->has_collected() || table_->has_ready();
+}
+
 int completion_hub::fd() const { return events_of(*table_).fd(); }
 
 // Events that were received before the request would end the next wait at once. Completions that
@@ -72,15 +81,14 @@ deadline completion_hub::next_deadline() const noexcept { return deadline::at(ta
 
 result<bool> completion_hub::arm() const {
   VERBENA_TRY(const std::size_t delivered, arm_and_progress());
-  return delivered == 0 && !table_->has_completed() && !table_->has_collected();
+  return delivered == 0 && !has_something_to_return();
 }
 
 result<std::size_t> completion_hub::wait(deadline until) const {
   const completion_channel& events = events_of(*table_);
   while (true) {
     VERBENA_TRY(std::size_t delivered, progress());
-    if (table_->has_completed() || table_->has_collected())
-      return std::max<std::size_t>(delivered, 1);
+    if (has_something_to_return()) return std::max<std::size_t>(delivered, 1);
     if (delivered != 0 || until.expired()) return delivered;
     VERBENA_TRY(delivered, arm_and_progress());
     if (delivered != 0) return delivered;

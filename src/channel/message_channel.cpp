@@ -115,6 +115,10 @@ void message_channel::progress() { core().progress(); }
 
 bool message_channel::try_drain() { return core().try_drain(); }
 
+void message_channel::set_tag(std::optional<std::uint64_t> tag) {
+  core().table().set_tag(core(), tag);
+}
+
 completion_hub message_channel::hub() const { return completion_hub(core().shared_table()); }
 
 int message_channel::fd() const { return hub().fd(); }

@@ -102,7 +102,10 @@ void operation_table::lose_all() noexcept {
   for (const operation_slot& slot : slots_)
     if (slot.owner != nullptr) slot.owner->lose(last_failure_);
   for (const membership& each : members_)
-    if (each.who != nullptr) each.who->lose(last_failure_);
+    if (each.who != nullptr) {
+      each.who->lose(last_failure_);
+      mark_ready(*each.who);
+    }
   for (const queued_line* const line : lines_)
     if (line != nullptr) line->owner().lose(last_failure_);
 }
@@ -151,6 +154,7 @@ void operation_table::dismiss(table_member& member) noexcept {
   left.key = (left.key + member_use) & key_mask;
   free_members_.push_back(index);
   member.key_ = 0;
+  unmark_ready(member);
   for (table_member** at = &attended_; *at != nullptr; at = &(*at)->next_attended_) {
     if (*at != &member) continue;
     *at = member.next_attended_;
@@ -178,6 +182,33 @@ void operation_table::deliver_to_others(const completion& done) noexcept {
   to.who->completed(done);
 }
 
+void operation_table::set_tag(table_member& member, std::optional<std::uint64_t> tag) noexcept {
+  unmark_ready(member);
+  member.tag_ = tag;
+  mark_ready(member);
+}
+
+void operation_table::unmark_ready(table_member& member) noexcept {
+  if (!member.is_ready_) return;
+  member.is_ready_ = false;
+  table_member** at = &ready_;
+  while (*at != &member) at = &(*at)->next_ready_;
+  *at = member.next_ready_;
+  if (end_of_ready_ == &member.next_ready_) end_of_ready_ = at;
+}
+
+std::size_t operation_table::next_ready(std::span<std::uint64_t> out) noexcept {
+  std::size_t count = 0;
+  for (; count < out.size() && ready_ != nullptr; ++count) {
+    table_member& member = *ready_;
+    ready_ = member.next_ready_;
+    if (ready_ == nullptr) end_of_ready_ = &ready_;
+    member.is_ready_ = false;
+    out[count] = *member.tag_;
+  }
+  return count;
+}
+
 void operation_table::start_timer(table_member& member) noexcept {
   if (member.is_timed_) return;
   member.is_timed_ = true;
@@ -193,6 +224,7 @@ std::size_t operation_table::upkeep_of_members() {
     next = std::exchange(member.next_attended_, nullptr);
     member.is_attended_ = false;
     member.tend();
+    mark_ready(member);
   }
   if (timed_ == nullptr) return 0;
   const auto now = std::chrono::steady_clock::now();
@@ -202,7 +234,9 @@ std::size_t operation_table::upkeep_of_members() {
   for (table_member** at = &timed_; *at != nullptr;) {
     table_member& member = **at;
     if (member.due_ <= now) {
+      const std::size_t before = events;
       const auto due = member.expire(now, events);
+      if (events != before) mark_ready(member);
       if (!due) {
         member.is_timed_ = false;
         *at = std::exchange(member.next_timed_, nullptr);

@@ -81,6 +81,14 @@ class completion_hub {
   /// `lost`, and the next call returns them.
   [[nodiscard]] result<std::size_t> next_completed(std::span<completed_operation> out) const;
 
+  /// Polls, and moves the tags of message channels for which something has changed to the front of
+  /// `out`: messages, room, credit, or the end of the channel. Returns their number; if it is
+  /// `out.size()`, there may be more. Only channels with message_channel::set_tag() have a tag.
+  ///
+  /// A channel is named once, until something changes again: call try_receive() until it returns
+  /// no message. Never blocks or allocates. Errors: those of progress(), if no channel is named.
+  [[nodiscard]] result<std::size_t> next_ready(std::span<std::uint64_t> out) const;
+
   /// Returns the descriptor for poll(2) and epoll(7), which the hub owns. After arm() has returned
   /// true, it becomes readable with the next completion. Precondition: has_events().
   [[nodiscard]] int fd() const;
@@ -97,9 +105,9 @@ class completion_hub {
   /// Errors: the errno of ibv_get_cq_event(3) or ibv_req_notify_cq(3); those of progress().
   /// Precondition: has_events().
   [[nodiscard]] result<bool> arm() const;
-  /// Waits until at least one completion was delivered or next_completed() has something to return,
-  /// or until `until`. Returns the number of completions, at least 1, or 0 if `until` passed.
-  /// Sleeps in poll(2).
+  /// Waits until at least one completion was delivered, next_completed() or next_ready() has
+  /// something to return, or `until` passes. Returns the number of completions, at least 1, or 0 if
+  /// `until` passed. Sleeps in poll(2).
   ///
   /// Errors: those of arm(), and the errno of poll(2). Precondition: has_events().
   [[nodiscard]] result<std::size_t> wait(deadline until) const;
@@ -112,6 +120,7 @@ class completion_hub {
   explicit completion_hub(std::shared_ptr<detail::operation_table> table) noexcept
       : table_(std::move(table)) {}
   [[nodiscard]] result<std::size_t> arm_and_progress() const;
+  [[nodiscard]] bool has_something_to_return() const noexcept;
 
   std::shared_ptr<detail::operation_table> table_;
 };

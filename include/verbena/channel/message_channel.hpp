@@ -175,6 +175,10 @@ class [[nodiscard]] message_channel {
   /// Messages that were not known to be delivered are unknown(). Blocks for at most 5 s.
   void flush();
 
+  /// Has completion_hub::next_ready() name this channel by `tag`, for the first time at once;
+  /// nullopt: no longer. The tag moves with the channel. Has no effect on a channel without a hub.
+  void set_tag(std::optional<std::uint64_t> tag);
+
   /// Returns the descriptor for poll(2) and epoll(7), like completion_hub::fd().
   ///
   /// Precondition of this function, next_deadline(), arm() and wait(): the channel was prepared

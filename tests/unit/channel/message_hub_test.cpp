@@ -409,6 +409,51 @@ TEST_F(message_hub, late_completions_do_not_reach_a_later_member) {
   table.dismiss(second);
 }
 
+TEST_F(message_hub, names_channels_for_which_something_has_changed) {
+  std::vector<connected_messages> pairs;
+  pairs.reserve(3);
+  for (std::uint64_t i = 0; i < 3; ++i) pairs.push_back(connect(small(4)));
+  std::array<std::uint64_t, 2> tags{};
+  EXPECT_EQ(hub_.next_ready(tags).value(), 0U);  // without tags
+  for (std::uint64_t i = 0; i < 3; ++i) pairs[i].one.set_tag(100 + i);
+  EXPECT_FALSE(hub_.arm().value());
+  EXPECT_EQ(hub_.next_ready(tags).value(), 2U);
+  EXPECT_EQ(tags, (std::array<std::uint64_t, 2>{100, 101}));
+  EXPECT_NE(hub_.wait(deadline::never()).value(), 0U);
+  EXPECT_EQ(hub_.next_ready(tags).value(), 1U);
+  EXPECT_EQ(tags[0], 102U);
+  EXPECT_EQ(hub_.next_ready(tags).value(), 0U);
+
+  pairs[1].other.send(bytes_of_hub).value();
+  while (hub_.next_ready(tags).value() == 0) ASSERT_NE(hub_.wait(limit_of_hub()).value(), 0U);
+  EXPECT_EQ(tags[0], 101U);
+  EXPECT_TRUE(pairs[1].one.try_receive());
+
+  // The credit that the first channel granted may also have changed something.
+  const auto named = [&](std::uint64_t tag) {
+    bool found = false;
+    std::array<std::uint64_t, 8> some{};
+    while (const std::size_t count = hub_.next_ready(some).value())
+      for (std::size_t i = 0; i < count; ++i) found = found || some.at(i) == tag;
+    return found;
+  };
+  pairs[2].one.set_tag(7);
+  pairs[0].one.set_tag(std::nullopt);
+  EXPECT_TRUE(named(7));
+  // A destroyed channel is not named.
+  pairs[2].one.set_tag(8);
+  pairs.pop_back();
+  EXPECT_FALSE(named(8));
+  // The end of a channel is.
+  pairs[1].one.set_tag(9);
+  EXPECT_TRUE(named(9));
+  pairs[1].other.flush();
+  pairs[1].one.flush();
+  const auto until = limit_of_hub();
+  while (!named(9) && !until.expired()) static_cast<void>(hub_.wait(deadline::after(10ms)).value());
+  EXPECT_FALSE(until.expired());
+}
+
 // Late completions of a lost operation, and of a line that had the index before.
 TEST_F(message_hub, late_completions_do_not_end_a_later_operation_of_a_line) {
   using verbena::detail::queued_line;

@@ -155,15 +155,21 @@ class table_member {
 
   /// Returns the wr_id bits that are common to all requests of the member.
   [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+  /// Returns the number by which operation_table::next_ready() names the member; nullopt: it does
+  /// not name it.
+  [[nodiscard]] const std::optional<std::uint64_t>& tag() const noexcept { return tag_; }
 
  private:
   friend class operation_table;
   std::uint64_t key_ = 0;
+  std::optional<std::uint64_t> tag_;
+  table_member* next_ready_ = nullptr;
   table_member* next_attended_ = nullptr;
   table_member* next_timed_ = nullptr;
   time_point due_{};
   bool is_attended_ = false;
   bool is_timed_ = false;
+  bool is_ready_ = false;
 };
 
 /// Threads: one thread at a time, with all channels on it.
@@ -205,6 +211,20 @@ class operation_table {
   }
   /// Starts the timer of the member, if it is not running: expire() is called by the next upkeep().
   void start_timer(table_member& member) noexcept;
+  /// Sets the tag of the member, which becomes ready.
+  void set_tag(table_member& member, std::optional<std::uint64_t> tag) noexcept;
+  /// Names the member in next_ready(), if it has a tag: something changed for which a program may
+  /// wait.
+  void mark_ready(table_member& member) noexcept {
+    if (!member.tag_ || member.is_ready_) return;
+    member.is_ready_ = true;
+    member.next_ready_ = nullptr;
+    *end_of_ready_ = &member;
+    end_of_ready_ = &member.next_ready_;
+  }
+  [[nodiscard]] bool has_ready() const noexcept { return ready_ != nullptr; }
+  /// Moves the tags of members that are ready to `out`; returns their number.
+  [[nodiscard]] std::size_t next_ready(std::span<std::uint64_t> out) noexcept;
   /// Tends the members that need it, and runs the timers that have expired. Returns how often
   /// something changed for which a program may wait.
   std::size_t upkeep() {
@@ -326,6 +346,7 @@ class operation_table {
   }
   [[nodiscard]] inline queued_waiter* end_queued(const completion& done) noexcept;
   void deliver_to_others(const completion& done) noexcept;
+  void unmark_ready(table_member& member) noexcept;
   std::size_t upkeep_of_members();
 
   completion_queue cq_;
@@ -350,6 +371,8 @@ class operation_table {
   std::vector<std::uint32_t> free_members_;
   std::vector<queued_line*> lines_;           // nullptr: the index is free
   std::vector<std::uint64_t> free_line_ids_;  // the next ids of the free indices
+  table_member* ready_ = nullptr;
+  table_member** end_of_ready_ = &ready_;
   table_member* attended_ = nullptr;
   table_member* timed_ = nullptr;
   table_member::time_point next_due_ = table_member::time_point::max();  // or earlier

@@ -36,13 +36,24 @@ struct armed_queue {
   std::vector<std::unique_ptr<queue_pair_handle>> qps;
 };
 
-std::optional<std::uint64_t> instructions_of_arming(std::size_t queue_pairs) {
+std::optional<std::uint64_t> instructions_of_one_arming(std::size_t queue_pairs) {
   std::unique_ptr<armed_queue> made;
   const auto counted =
       bench::count_instructions([&] { made = std::make_unique<armed_queue>(queue_pairs); },
                                 [&] { static_cast<void>(ibv_req_notify_cq(made->queue, 0)); });
   if (!counted) return std::nullopt;
   return counted->all;
+}
+
+// The least of several: if the progress thread works at the moment, arming waits for its lock.
+std::optional<std::uint64_t> instructions_of_arming(std::size_t queue_pairs) {
+  std::optional<std::uint64_t> least;
+  for (int i = 0; i < 4; ++i) {
+    const auto counted = instructions_of_one_arming(queue_pairs);
+    if (!counted) return std::nullopt;
+    if (!least || *counted < *least) least = counted;
+  }
+  return least;
 }
 
 TEST(arming, of_a_queue_costs_the_same_with_many_queue_pairs) {

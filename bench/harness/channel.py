@@ -23,17 +23,15 @@ NO_ALLOCATION = Bound("allocations", 0)
 # has no goal and no limit, because it also moves a buffer into the operation and back. Coroutines: one that awaits one
 # operation at a time, so that each poll of the engine finds one completion, and 16 that do so at the same time.
 BOUNDED = {"goal": GOAL, "limit": LIMIT}
-ONE_COROUTINE = {"goal": GOAL, "limit": Bound("ratio", 4.0)}
-COROUTINES = {"goal": GOAL, "limit": Bound("ratio", 3.0)}
 CASES = {
     "blocking_write": ("raw_write", 1, BOUNDED),
     "blocking_receive": ("raw_receive", 1, BOUNDED),
     "scoped_write_16": ("raw_write", 16, BOUNDED),
     "scoped_receive_16": ("raw_receive", 16, BOUNDED),
-    "coroutine_write": ("raw_write", 16, ONE_COROUTINE),
-    "coroutine_receive": ("raw_receive", 16, ONE_COROUTINE),
-    "coroutine_write_16": ("raw_write", 256, COROUTINES),
-    "coroutine_receive_16": ("raw_receive", 256, COROUTINES),
+    "coroutine_write": ("raw_write", 16, BOUNDED),
+    "coroutine_receive": ("raw_receive", 16, BOUNDED),
+    "coroutine_write_16": ("raw_write", 256, BOUNDED),
+    "coroutine_receive_16": ("raw_receive", 256, BOUNDED),
     "unpolled_write": ("raw_write", 1, {}),
 }
 PING_PONG = local.Group("ping_pong", (), "ns", (local.Peer("raw", local.at_most(1.15), local.at_most(1.3)),))

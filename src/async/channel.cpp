@@ -29,26 +29,19 @@ channel_state::channel_state(engine_state& on, verbena::channel&& of) noexcept
 channel_state::~channel_state() { on_.timers().reset(flush_); }
 
 void channel_state::wait_for_room(channel_operation& which) noexcept {
-  line& behind = waiting_[which.receives_];
-  which.next = nullptr;
-  (behind.first == nullptr ? behind.first : behind.last->next) = &which;
-  behind.last = &which;
+  waiting_[which.receives_].push_back(which);
   has_waiting_ = true;
 }
 
 void channel_state::stop_waiting(channel_operation& which) noexcept {
-  line& in = waiting_[which.receives_];
-  queued_waiter* before = nullptr;
-  for (queued_waiter* each = in.first; each != &which; each = each->next) before = each;
-  (before == nullptr ? in.first : before->next) = which.next;
-  if (in.last == &which) in.last = before;
+  waiting_[which.receives_].remove(which);
   has_waiting_ = has_waiting(false) || has_waiting(true);
 }
 
 void channel_state::post_waiting() noexcept {
-  for (line& each : waiting_) {
-    while (each.first != nullptr) {
-      auto& first = static_cast<channel_operation&>(*each.first);
+  for (waiter_list& each : waiting_) {
+    while (!each.empty()) {
+      auto& first = static_cast<channel_operation&>(each.front());
       if (!of_) {
         stop_waiting(first);
         first.end_refused(refusal::not_connected, ENOTCONN);
@@ -83,14 +76,12 @@ bool channel_operation::start(ended_function when_ended, bool receives,
   channel_core& core = state_->core();
   const std::uint32_t room = receives ? core.free_receives() : core.free_sends();
   const bool waits = core.qp() && (room == 0 || state_->has_waiting(receives));
-  if (!waits && !post(*this)) return false;
+  if (!waits) return post(*this) && begin(when_ended);
   post_ = post;
   receives_ = receives;
-  complete = when_ended;
-  stage_ = waits ? stage::waiting : stage_of_posted();
-  state_->hold();
-  if (waits) state_->wait_for_room(*this);
-  if (!limit_.is_never()) set_timer();
+  begin(when_ended);
+  stage_ = stage::waiting;
+  state_->wait_for_room(*this);
   return true;
 }
 

@@ -159,7 +159,7 @@ class message_core final : public table_member {
   void wake_all() noexcept;
   /// Returns true if others wait for the event.
   [[nodiscard]] bool has_waiting(message_event what) const noexcept {
-    return waiting_[static_cast<std::size_t>(what)].first != nullptr;
+    return !waiting_[static_cast<std::size_t>(what)].waiters.empty();
   }
   /// Ends the turn of the recipient that was woken for an event.
   void settle(message_event what) noexcept {
@@ -185,8 +185,7 @@ class message_core final : public table_member {
  private:
   // Returns why a message of `bytes` cannot be posted now.
   struct waiting_line {
-    queued_waiter* first = nullptr;
-    queued_waiter* last = nullptr;
+    waiter_list waiters;
     bool has_turn = false;  // a recipient that was woken has not called settle()
   };
   // The reasons for a write of the channel itself.

@@ -293,29 +293,15 @@ std::optional<table_member::time_point> message_core::expire(time_point now, std
 
 void message_core::await(message_event what, queued_waiter& who, bool at_front) noexcept {
   waiting_line& line = waiting_[static_cast<std::size_t>(what)];
-  if (at_front) line.has_turn = false;
-  who.next = at_front ? line.first : nullptr;
-  if (at_front || line.first == nullptr) {
-    if (line.first == nullptr) line.last = &who;
-    line.first = &who;
-    return;
-  }
-  line.last->next = &who;
-  line.last = &who;
+  if (!at_front) return line.waiters.push_back(who);
+  line.has_turn = false;
+  line.waiters.push_front(who);
 }
 
 bool message_core::stop_waiting(message_event what, queued_waiter& who) noexcept {
   // The next recipient may need no buffer.
   if (what == message_event::room) lacks_buffer_ = false;
-  waiting_line& line = waiting_[static_cast<std::size_t>(what)];
-  queued_waiter* before = nullptr;
-  for (queued_waiter* each = line.first; each != nullptr; before = each, each = each->next) {
-    if (each != &who) continue;
-    (before == nullptr ? line.first : before->next) = who.next;
-    if (line.last == &who) line.last = before;
-    return true;
-  }
-  return false;
+  return waiting_[static_cast<std::size_t>(what)].waiters.remove(who);
 }
 
 void message_core::wake_all() noexcept {
@@ -325,11 +311,8 @@ void message_core::wake_all() noexcept {
 
 void message_core::wake_first(message_event what) noexcept {
   waiting_line& line = waiting_[static_cast<std::size_t>(what)];
-  queued_waiter& first = *line.first;
-  line.first = first.next;
-  if (line.first == nullptr) line.last = nullptr;
   line.has_turn = true;
-  table().append_completed(first);
+  table().append_completed(line.waiters.pop_front());
 }
 
 bool message_core::is_worth_sending() noexcept {

@@ -26,7 +26,6 @@ bool operation_table::reserve(std::uint32_t count) noexcept {
 }
 
 std::ptrdiff_t operation_table::deliver_all() {
-  constexpr std::size_t most_completions = 256;
   for (std::size_t polled = 0; polled < most_completions;) {
     const int found = progress();
     if (found < 0) [[unlikely]]
@@ -47,7 +46,6 @@ std::size_t operation_table::deliver_undelivered() noexcept {
 void operation_table::deliver_polled(const completion& done) noexcept { deliver(done); }
 
 std::ptrdiff_t operation_table::complete_all() {
-  constexpr std::size_t most_completions = 256;
   std::size_t called = 0;
   std::array<completion, batch> room;
   for (std::size_t polled = 0; polled < most_completions;) {
@@ -86,16 +84,6 @@ std::size_t operation_table::complete_completed() noexcept {
     next->complete(*next);
   }
   return count;
-}
-
-void operation_table::remove_completed(const queued_waiter& waiter) noexcept {
-  for (queued_waiter** at = &completed_; *at != nullptr; at = &(*at)->next) {
-    if (*at != &waiter) continue;
-    --completed_count_;
-    *at = waiter.next;
-    if (*at == nullptr) last_completed_ = at;
-    return;
-  }
 }
 
 void operation_table::lose_all() noexcept {

@@ -21,10 +21,7 @@ tagged_waiter* operation_table::take_tagged() {
   taken->ended = false;
   taken->complete = [](queued_waiter& self) noexcept {
     auto& mine = static_cast<tagged_waiter&>(self);
-    operation_table& of = *mine.table;
-    mine.next = nullptr;
-    (of.collected_ == nullptr ? of.collected_ : of.last_collected_->next) = &mine;
-    of.last_collected_ = &mine;
+    mine.table->collected_.push_back(mine);
   };
   return taken;
 }
@@ -36,9 +33,8 @@ void operation_table::put_tagged(tagged_waiter& waiter) noexcept {
 
 std::size_t operation_table::collect(std::span<completed_operation> out) noexcept {
   std::size_t count = 0;
-  for (; count < out.size() && collected_ != nullptr; ++count) {
-    auto& first = static_cast<tagged_waiter&>(*collected_);
-    collected_ = first.next;
+  for (; count < out.size() && !collected_.empty(); ++count) {
+    auto& first = static_cast<tagged_waiter&>(collected_.pop_front());
     out[count] = {.tag = first.tag, .result = first.result};
     put_tagged(first);
   }

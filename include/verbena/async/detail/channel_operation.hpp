@@ -25,6 +25,7 @@ using verbena::detail::channel_core;
 using verbena::detail::memory_piece;
 using verbena::detail::operation_description;
 using verbena::detail::operation_kind;
+using verbena::detail::waiter_list;
 
 class channel_operation;
 
@@ -44,7 +45,7 @@ class channel_state {
   [[nodiscard]] channel_core& core() const noexcept { return *core_; }
   /// Returns whether operations wait for room in the receive queue, or in the send queue.
   [[nodiscard]] bool has_waiting(bool receives) const noexcept {
-    return waiting_[receives].first != nullptr;
+    return !waiting_[receives].empty();
   }
   /// Returns the core of the channel if an operation may be posted before others; nullptr if the
   /// channel was destroyed, or if operations wait for room.
@@ -71,10 +72,6 @@ class channel_state {
 
  private:
   ~channel_state();
-  struct line {
-    queued_waiter* first = nullptr;  // channel_operation
-    queued_waiter* last = nullptr;
-  };
   struct flush_timer : timer {
     channel_state* of = nullptr;
   };
@@ -82,7 +79,7 @@ class channel_state {
   engine_state& on_;
   std::optional<verbena::channel> of_;
   channel_core* core_;
-  std::array<line, 2> waiting_{};  // for room in the send queue, in the receive queue
+  std::array<waiter_list, 2> waiting_;  // for room in the send queue, in the receive queue
   bool has_waiting_ = false;
   std::uint32_t holders_ = 1;
   flush_timer flush_;

@@ -45,6 +45,51 @@ struct queued_waiter : operation_waiter {
   void (*complete)(queued_waiter&) noexcept;  ///< called when it has ended
   operation_kind kind;                        ///< of its operation
 };
+/// Queued recipients in the order in which they were appended. Threads: one thread at a time, with
+/// the table.
+class waiter_list {
+ public:
+  waiter_list() noexcept = default;
+  waiter_list(const waiter_list&) = delete;
+  waiter_list& operator=(const waiter_list&) = delete;
+  ~waiter_list() = default;
+
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  /// Returns the first recipient. Precondition: !empty().
+  [[nodiscard]] queued_waiter& front() const noexcept { return *first_; }
+  /// Appends a recipient that is in no list.
+  void push_back(queued_waiter& waiter) noexcept {
+    waiter.next = nullptr;
+    *end_ = &waiter;
+    end_ = &waiter.next;
+  }
+  /// Inserts a recipient that is in no list before the first one.
+  void push_front(queued_waiter& waiter) noexcept {
+    if (empty()) end_ = &waiter.next;
+    waiter.next = first_;
+    first_ = &waiter;
+  }
+  /// Removes the first recipient and returns it. Precondition: !empty().
+  [[nodiscard]] queued_waiter& pop_front() noexcept {
+    queued_waiter& first = *first_;
+    first_ = first.next;
+    if (first_ == nullptr) end_ = &first_;
+    return first;
+  }
+  /// Removes a recipient; returns false if it is not in the list.
+  bool remove(const queued_waiter& waiter) noexcept {
+    queued_waiter** at = &first_;
+    while (*at != nullptr && *at != &waiter) at = &(*at)->next;
+    if (*at == nullptr) return false;
+    *at = waiter.next;
+    if (*at == nullptr) end_ = at;
+    return true;
+  }
+
+ private:
+  queued_waiter* first_ = nullptr;
+  queued_waiter** end_ = &first_;
+};
 /// The recipient of an operation with a tag, which the table owns.
 struct tagged_waiter : queued_waiter {
   std::uint64_t tag = 0;
@@ -63,37 +108,31 @@ class queued_line {
   ~queued_line() = default;
 
   [[nodiscard]] channel_core& owner() const noexcept { return *owner_; }
-  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  [[nodiscard]] bool empty() const noexcept { return waiting_.empty(); }
   /// Returns the wr_id of the next operation.
   [[nodiscard]] std::uint64_t next_id() const noexcept { return next_id_; }
   /// Appends the next operation.
   void push(queued_waiter& waiter) noexcept {
-    waiter.next = nullptr;
-    *last_ = &waiter;
-    last_ = &waiter.next;
+    waiting_.push_back(waiter);
     next_id_ += one_use;
     --*room_;
   }
   /// Returns whether `id` is that of the oldest operation.
   [[nodiscard]] bool is_oldest(std::uint64_t id) const noexcept {
-    return oldest_id_ == id && first_ != nullptr;
+    return oldest_id_ == id && !waiting_.empty();
   }
   /// Removes the oldest operation. Precondition: !empty().
   [[nodiscard]] queued_waiter& pop() noexcept {
-    queued_waiter& oldest = *first_;
-    first_ = oldest.next;
-    if (first_ == nullptr) last_ = &first_;
     oldest_id_ += one_use;
     ++*room_;
-    return oldest;
+    return waiting_.pop_front();
   }
 
  private:
   friend class operation_table;
   static constexpr std::uint64_t one_use = std::uint64_t{1} << 32U;
 
-  queued_waiter* first_ = nullptr;
-  queued_waiter** last_ = &first_;
+  waiter_list waiting_;
   std::uint64_t next_id_ = 0;  // 0 before operation_table::enroll()
   std::uint64_t oldest_id_ = 0;
   channel_core* owner_;
@@ -258,6 +297,8 @@ class operation_table {
     return held_[index_of(slot.id)];
   }
 
+  /// The most completions that deliver_all() and complete_all() poll.
+  static constexpr std::size_t most_completions = 256;
   /// The most completions of one poll. If there are fewer, the queue was empty (ibv_poll_cq(3)).
   static constexpr std::size_t batch = 16;
   /// Polls once and delivers the completions to their channels. Returns their number, or -1 if the
@@ -284,31 +325,28 @@ class operation_table {
   /// Appends a recipient to the list of completed operations.
   void append_completed(queued_waiter& waiter) noexcept {
     ++completed_count_;
-    waiter.next = nullptr;
-    *last_completed_ = &waiter;
-    last_completed_ = &waiter.next;
+    completed_.push_back(waiter);
   }
   /// Removes the oldest recipient from the list of completed operations; nullptr if it is empty.
   [[nodiscard]] queued_waiter* take_completed() noexcept {
-    queued_waiter* const first = completed_;
-    if (first == nullptr) return nullptr;
+    if (completed_.empty()) return nullptr;
     --completed_count_;
-    completed_ = first->next;
-    if (completed_ == nullptr) last_completed_ = &completed_;
-    return first;
+    return &completed_.pop_front();
   }
   /// Removes a recipient from that list, if it is in it.
-  void remove_completed(const queued_waiter& waiter) noexcept;
-  [[nodiscard]] bool has_completed() const noexcept { return completed_ != nullptr; }
-  /// Takes a recipient for an operation with a tag; nullptr if there is none left: as many can be
-  /// in flight or not collected as the table has slots. The first call allocates.
+  void remove_completed(const queued_waiter& waiter) noexcept {
+    if (completed_.remove(waiter)) --completed_count_;
+  }
+  [[nodiscard]] bool has_completed() const noexcept { return !completed_.empty(); }
+  /// Returns a free recipient for an operation with a tag; nullptr if all are in use. The table has
+  /// one for each slot; an operation uses it until it is collected. The first call allocates.
   [[nodiscard]] tagged_waiter* take_tagged();
   /// Returns a recipient that has no operation.
   void put_tagged(tagged_waiter& waiter) noexcept;
   /// Moves operations with a tag that have ended to `out`; returns their number.
   [[nodiscard]] std::size_t collect(std::span<completed_operation> out) noexcept;
   /// Returns whether operations with a tag have ended and were not collected.
-  [[nodiscard]] bool has_collected() const noexcept { return collected_ != nullptr; }
+  [[nodiscard]] bool has_collected() const noexcept { return !collected_.empty(); }
   /// Ends all operations as lost with errno last_failure(), and destroys their queue pairs: after a
   /// failed poll.
   void lose_all() noexcept;
@@ -360,13 +398,11 @@ class operation_table {
   const completion* undelivered_ = nullptr;
   const completion* undelivered_end_ = nullptr;
   std::uint32_t unreserved_;
-  queued_waiter* completed_ = nullptr;
-  queued_waiter** last_completed_ = &completed_;
+  waiter_list completed_;
   std::size_t completed_count_ = 0;
   std::vector<tagged_waiter> tagged_;  // empty before the first operation with a tag
   tagged_waiter* free_tagged_ = nullptr;
-  queued_waiter* collected_ = nullptr;       // tagged_waiter, ended
-  queued_waiter* last_collected_ = nullptr;  // valid if there are any
+  waiter_list collected_;  // tagged_waiter, ended
   std::vector<membership> members_;
   std::vector<std::uint32_t> free_members_;
   std::vector<queued_line*> lines_;           // nullptr: the index is free

@@ -71,7 +71,7 @@ std::size_t engine_state::take_signals() noexcept {
 
 /// The queue could not be polled: the hub ends its operations and reports the failure.
 std::size_t engine_state::lose_all() noexcept {
-  if (auto polled = hub_.progress(); !polled) fail(std::move(polled).error());
+  fail(hub_.lose_all());
   return table_.complete_completed();
 }
 

@@ -186,11 +186,6 @@ void channel_core::end_all(int code) noexcept {
   }
 }
 
-bool channel_core::accept_queued() {
-  operation_table& table = slots_.table();
-  return table.enroll(lines_[0]) && table.enroll(lines_[1]);
-}
-
 void channel_core::fail(queued_waiter& waiter, const completion& done) noexcept {
   waiter.result = operation_result::of(done, aborting_, waiter.result.posted());
   remember(waiter.kind, waiter.result);

@@ -38,6 +38,10 @@ result<std::size_t> completion_hub::progress() const {
   const std::ptrdiff_t events = table_->deliver_all();
   if (events >= 0) [[likely]]
     return static_cast<std::size_t>(events);
+  return lose_all();
+}
+
+error completion_hub::lose_all() const {
   const int code = table_->last_failure();
   table_->lose_all();
   return error::from_errno(
@@ -47,7 +51,7 @@ result<std::size_t> completion_hub::progress() const {
 
 result<std::size_t> completion_hub::next_completed(std::span<completed_operation> out) const {
   if (table_->complete_all() < 0) [[unlikely]] {
-    auto failed = progress();
+    auto failed = lose_all();
     table_->complete_completed();
     if (!table_->has_collected()) return failed;
   }

@@ -113,8 +113,7 @@ bool operation_table::enroll(table_member& member) {
   return true;
 }
 
-bool operation_table::enroll(queued_line& line) {
-  if (line.next_id_ != 0) return true;
+bool operation_table::add(queued_line& line) {
   if (free_line_ids_.empty()) {
     if (lines_.size() == most_members) return false;
     free_line_ids_.reserve(lines_.size() + 1);  // dismiss() does not allocate

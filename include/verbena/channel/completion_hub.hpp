@@ -18,7 +18,10 @@ namespace verbena::inline VERBENA_ABI {
 
 namespace async {
 class engine;
+namespace detail {
+class engine_state;
 }
+}  // namespace async
 
 /// Options of completion_hub::create(). Threads: immutable value.
 struct completion_hub_options {
@@ -77,8 +80,7 @@ class completion_hub {
   ///   for (const auto& each : std::span(ended).first(hub.next_completed(ended).value()))
   ///     sessions[each.tag].continue_after(each.result);
   ///
-  /// Errors: those of progress(), if no operation has ended. The operations have then ended as
-  /// `lost`, and the next call returns them.
+  /// Errors: those of progress(), if no operation has ended.
   [[nodiscard]] result<std::size_t> next_completed(std::span<completed_operation> out) const;
 
   /// Polls, and moves the tags of message channels for which something has changed to the front of
@@ -117,10 +119,13 @@ class completion_hub {
   friend class channel;
   friend class message_channel;
   friend class async::engine;
+  friend class async::detail::engine_state;
   explicit completion_hub(std::shared_ptr<detail::operation_table> table) noexcept
       : table_(std::move(table)) {}
   [[nodiscard]] result<std::size_t> arm_and_progress() const;
   [[nodiscard]] bool has_something_to_return() const noexcept;
+  // Ends the operations of all channels after a failed poll, and describes the failure.
+  [[nodiscard]] error lose_all() const;
 
   std::shared_ptr<detail::operation_table> table_;
 };

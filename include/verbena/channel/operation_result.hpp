@@ -18,7 +18,8 @@ class reconnection;
 
 namespace detail {
 class channel_core;
-}
+class operation_table;
+}  // namespace detail
 
 /// How an operation ended.
 enum class operation_end : std::uint8_t {
@@ -106,16 +107,11 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
     return made;
   }
 
-  /// Creates the result of an operation that has not ended. It has no meaning before succeed().
+  /// Creates the result of an operation that has not ended: only posted() is defined.
   [[nodiscard]] static operation_result pending(std::source_location posted) noexcept {
     operation_result made;
     made.posted_ = posted;
     return made;
-  }
-  /// Makes a pending result that of a successful completion.
-  void succeed(const verbena::completion& done) noexcept {
-    done_ = done;
-    succeeded(posted_);
   }
 
   /// Returns how the operation ended.
@@ -177,7 +173,13 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
 
  private:
   friend class detail::channel_core;
+  friend class detail::operation_table;
   friend class reconnection;
+  // Makes a pending result that of a successful completion.
+  void succeed(const verbena::completion& done) noexcept {
+    done_ = done;
+    succeeded(posted_);
+  }
   // Marks a completion that was polled into done_ as a success.
   void succeeded(std::source_location posted) noexcept {
     posted_ = posted;

@@ -153,7 +153,10 @@ class channel_core {
 
   /// Has the completions of operations with queued recipients delivered to this channel; has no
   /// effect if that was done before. Returns false if the table has too many of them. Allocates.
-  [[nodiscard]] bool accept_queued();
+  [[nodiscard]] bool accept_queued() {
+    operation_table& of = table();
+    return of.enroll(lines_[0]) && of.enroll(lines_[1]);
+  }
   /// Posts an operation of a queued recipient, whose result has the source location of the post:
   /// the fast path. Preconditions: is_usual(), accept_queued().
   template <operation_kind Kind, class Piece>

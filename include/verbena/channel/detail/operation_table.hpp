@@ -238,7 +238,7 @@ class operation_table {
   /// Removes a member, if it is one. Its late completions are ignored.
   void dismiss(table_member& member) noexcept;
   /// Adds a line, if it was not added before; returns false if there are most_members. Allocates.
-  [[nodiscard]] bool enroll(queued_line& line);
+  [[nodiscard]] bool enroll(queued_line& line) { return line.next_id_ != 0 || add(line); }
   /// Removes a line, if it was added. Its late completions are ignored.
   void dismiss(queued_line& line) noexcept;
   /// Has the member's tend() called by the next upkeep().
@@ -376,6 +376,7 @@ class operation_table {
     std::uint64_t key;
   };
 
+  [[nodiscard]] bool add(queued_line& line);
   [[nodiscard]] int failed(const poll_result& polled) noexcept;
   [[gnu::noinline]] void deliver_polled(const completion& done) noexcept;
   std::size_t deliver_undelivered() noexcept;

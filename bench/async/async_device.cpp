@@ -7,8 +7,6 @@
 //   async_device many CONNECTIONS     round trips of 64 bytes per second, with 16 in flight; one
 //                                     thread on each side
 // All check the received bytes.
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -167,8 +165,8 @@ async::task<void> echo(async::message_channel& channel) {
   fail("a receive failed");
 }
 
-// Exchanges `count` messages, the first of them with `first`. Several coroutines may share a
-// channel: they receive each other's messages.
+// Exchanges `count` messages over the channels in turn. Several coroutines may share a channel:
+// they receive each other's messages.
 async::task<void> ask(std::span<async::message_channel*> channels, std::uint64_t count) {
   message sent{};
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -262,31 +260,8 @@ double many(const process_pair& pair, std::uint64_t connections) {
 
 // ------------------------------------------------------------------------------------- TCP
 
-verbena::unique_fd connect_over_tcp(const process_pair& pair) {
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  verbena::unique_fd made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  auto* const address = reinterpret_cast<sockaddr*>(&at);
-  if (pair.is_child()) {
-    socklen_t size = sizeof at;
-    if (::bind(made.get(), address, size) != 0 || ::listen(made.get(), 1) != 0 ||
-        ::getsockname(made.get(), address, &size) != 0)
-      fail("cannot listen");
-    pair.send(std::as_bytes(std::span(&at.sin_port, 1)));
-    made = verbena::unique_fd(::accept4(made.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!made) fail("accept");
-  } else {
-    pair.receive(std::as_writable_bytes(std::span(&at.sin_port, 1)));
-    if (::connect(made.get(), address, sizeof at) != 0) fail("connect");
-  }
-  const int on = 1;
-  if (::setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) fail("TCP_NODELAY");
-  return made;
-}
-
 double tcp_echo(const process_pair& pair) {
-  const auto socket = connect_over_tcp(pair);
+  const auto socket = pair.connect_over_tcp();
   const verbena::unique_fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   epoll_event readable{.events = EPOLLIN, .data = {.fd = socket.get()}};
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket.get(), &readable) != 0) fail("epoll_ctl");

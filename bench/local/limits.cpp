@@ -10,9 +10,6 @@
 //                              descriptor (SCM_RIGHTS); both sides spin
 //   limits tcp_bandwidth SIZE  bytes per second over TCP loopback
 // Prints one number.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -103,30 +100,6 @@ int copy(std::size_t size) {
   return pair.finish();
 }
 
-// A connection between the two processes over the loopback interface.
-verbena::unique_fd connect_over_tcp(const bench::process_pair& pair) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  socklen_t size = sizeof address;
-  verbena::unique_fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (pair.is_child()) {
-    if (bind(socket.get(), generic, size) != 0 || listen(socket.get(), 1) != 0 ||
-        getsockname(socket.get(), generic, &size) != 0)
-      fail("cannot listen on the loopback interface");
-    pair.send(std::as_bytes(std::span(&address.sin_port, 1)));
-    socket.reset(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  } else {
-    pair.receive(std::as_writable_bytes(std::span(&address.sin_port, 1)));
-    if (connect(socket.get(), generic, size) != 0) fail("cannot connect over loopback");
-  }
-  const int yes = 1;
-  if (!socket || setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0)
-    fail("no connection over loopback");
-  return socket;
-}
-
 void send_all(int socket, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -205,7 +178,7 @@ int writev_rate() {
 int tcp_latency(int flags) {
   constexpr bench::repetitions times{.chunks = 20, .per_chunk = 500};
   const auto pair = bench::process_pair::start();
-  const auto socket = connect_over_tcp(pair);
+  const auto socket = pair.connect_over_tcp();
   std::array<std::byte, 8> message{};
   if (pair.is_child()) {
     for (std::size_t i = 0; i < times.total(); ++i) {
@@ -227,7 +200,7 @@ int tcp_latency(int flags) {
 int tcp_bandwidth(std::size_t size) {
   const bench::repetitions times{.chunks = 20, .per_chunk = (std::size_t{32} << 20) / size};
   const auto pair = bench::process_pair::start();
-  const auto socket = connect_over_tcp(pair);
+  const auto socket = pair.connect_over_tcp();
   std::vector<std::byte> message(size);
   std::array<std::byte, 1> token{};
   if (pair.is_child()) {

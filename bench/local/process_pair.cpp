@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "bench/local/process_pair.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -87,6 +89,29 @@ void process_pair::meet() const {
   std::array<std::byte, 1> token{};
   send(token);
   receive(token);
+}
+
+verbena::unique_fd process_pair::connect_over_tcp() const {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof address;
+  verbena::unique_fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (is_child()) {
+    if (::bind(socket.get(), generic, size) != 0 || ::listen(socket.get(), 1) != 0 ||
+        getsockname(socket.get(), generic, &size) != 0)
+      fail("cannot listen on the loopback interface");
+    send(std::as_bytes(std::span(&address.sin_port, 1)));
+    socket.reset(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  } else {
+    receive(std::as_writable_bytes(std::span(&address.sin_port, 1)));
+    if (::connect(socket.get(), generic, size) != 0) fail("cannot connect over loopback");
+  }
+  const int yes = 1;
+  if (!socket || setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0)
+    fail("no connection over loopback");
+  return socket;
 }
 
 int process_pair::finish() const {

@@ -30,6 +30,10 @@ class process_pair {
   /// Waits until the other process has called meet() as often as this process. Blocks.
   void meet() const;
 
+  /// Connects the two processes by TCP over the loopback interface, without delay of small
+  /// segments.
+  [[nodiscard]] verbena::unique_fd connect_over_tcp() const;
+
   /// In the parent: waits for the child and returns the program's exit status. In the child: 0.
   [[nodiscard]] int finish() const;
 

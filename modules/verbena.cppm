@@ -24,10 +24,12 @@ module;
 #include <verbena/base/guid.hpp>
 #include <verbena/base/ids.hpp>
 #include <verbena/base/log.hpp>
+#include <verbena/base/owned_function.hpp>
 #include <verbena/base/post_status.hpp>
 #include <verbena/base/random.hpp>
 #include <verbena/base/result.hpp>
 #include <verbena/base/shared_text.hpp>
+#include <verbena/base/steps.hpp>
 #include <verbena/base/timers.hpp>
 #include <verbena/bringup/address.hpp>
 #include <verbena/bringup/advertisement.hpp>
@@ -270,6 +272,7 @@ using verbena::inject_rnr;
 using verbena::injected_fault;
 using verbena::inline_data;
 using verbena::is_logged;
+using verbena::kept_channel_preparation;
 using verbena::lane_gbps;
 using verbena::lanes;
 using verbena::lazy_completion;
@@ -319,6 +322,7 @@ using verbena::operations_of;
 using verbena::operator|;
 using verbena::outgoing;
 using verbena::overfull_batch;
+using verbena::owned_function;
 using verbena::ownership;
 using verbena::packet_sequence_number;
 using verbena::parse_gid;
@@ -416,6 +420,7 @@ using verbena::sink;
 using verbena::size_class;
 using verbena::source;
 using verbena::static_rate;
+using verbena::steps;
 using verbena::store_network_order;
 using verbena::strong_id;
 using verbena::tag_matching_capability;
@@ -538,6 +543,7 @@ using verbena::cm::first_sender;
 using verbena::cm::has_datagrams;
 using verbena::cm::identifier;
 using verbena::cm::is_failure;
+using verbena::cm::kept_receive_poster;
 using verbena::cm::listener;
 using verbena::cm::listener_options;
 using verbena::cm::local_buffer;

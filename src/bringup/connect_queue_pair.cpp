@@ -17,6 +17,7 @@ namespace {
 
 // A probe message completes within microseconds on an idle host: look that often before sleeping.
 constexpr int polls_before_sleep = 200;
+constexpr int polls_of_a_step = 20;
 
 deadline earlier(deadline one, std::optional<deadline::clock::time_point> other) {
   return other && *other < one.when() ? deadline::at(*other) : one;
@@ -33,26 +34,39 @@ error give_up(error why, stream& peer) noexcept {
 /// this side can no longer send.
 class carrier {
  public:
-  carrier(negotiation_core& steps, stream& peer, deadline until)
-      : steps_(steps), peer_(peer), until_(until) {}
+  carrier(negotiation_core& core, stream& peer, deadline until)
+      : core_(core), peer_(peer), until_(until) {}
 
-  result<void> run() {
-    VERBENA_TRY_VOID(peer_.check_usable("connect_queue_pair", 0));
+  steps<void> run() {
+    VERBENA_CO_TRY_VOID(peer_.check_usable("connect_queue_pair", 0));
+    stream::in_use used(peer_);
     while (true) {
-      steps_.advance(deadline::clock::now());
-      if (steps_.status() == negotiation_status::failed) return give_up_with_reason();
-      VERBENA_TRY_VOID(send());
-      const auto status = steps_.status();
-      if (status == negotiation_status::waiting_for_receives) return {};
-      if (status == negotiation_status::finished && steps_.outgoing().empty()) return {};
-      if (steps_.is_probing() && ++polls_ < polls_before_sleep) continue;
-      VERBENA_TRY_VOID(wait());
+      core_.advance(deadline::clock::now());
+      if (core_.status() == negotiation_status::failed) co_return give_up_with_reason(used);
+      VERBENA_CO_TRY_VOID(send());
+      const auto status = core_.status();
+      if (status == negotiation_status::waiting_for_receives ||
+          (status == negotiation_status::finished && core_.outgoing().empty())) {
+        used.end();
+        co_return {};
+      }
+      if (core_.is_probing() && ++polls_ < polls_before_sleep) {
+        if (polls_ % polls_of_a_step == 0)
+          VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(deadline::after({})));
+        continue;
+      }
+      const int wanted =
+          (core_.bytes_wanted() != 0 ? POLLIN : 0) | (core_.outgoing().empty() ? 0 : POLLOUT);
+      VERBENA_CO_TRY(const bool ready,
+                     co_await verbena::detail::ready(peer_.fd(), wanted,
+                                                     earlier(until_, core_.next_advance())));
+      VERBENA_CO_TRY_VOID(proceed(ready));
     }
   }
 
  private:
   result<void> send() {
-    auto left = steps_.outgoing();
+    auto left = core_.outgoing();
     if (left.empty()) return {};
     if (send_failure_) return *std::move(send_failure_);
     const auto count = left.size();
@@ -60,51 +74,49 @@ class carrier {
       send_failure_ = std::move(sent).error();
       left = {};
     }
-    steps_.sent(count - left.size());
+    core_.sent(count - left.size());
     return {};
   }
 
-  result<void> wait() {
-    const int wanted =
-        (steps_.bytes_wanted() != 0 ? POLLIN : 0) | (steps_.outgoing().empty() ? 0 : POLLOUT);
-    VERBENA_TRY(const bool ready, wait_for_fd(peer_.fd(), static_cast<short>(wanted),
-                                              earlier(until_, steps_.next_advance())));
-    if (!ready) {
-      if (until_.expired()) steps_.time_out();
+  result<void> proceed(bool is_ready) {
+    if (!is_ready) {
+      if (until_.expired()) core_.time_out();
       return {};
     }
-    if (steps_.bytes_wanted() != 0) return receive();
-    if (steps_.outgoing().empty()) steps_.peer_closed();  // only a hang-up is reported then
+    if (core_.bytes_wanted() != 0) return receive();
+    if (core_.outgoing().empty()) core_.peer_closed();  // only a hang-up is reported then
     return {};
   }
 
   result<void> receive() {
     std::array<std::byte, 1024> bytes;
-    const auto room = std::span(bytes).first(std::min(bytes.size(), steps_.bytes_wanted()));
+    const auto room = std::span(bytes).first(std::min(bytes.size(), core_.bytes_wanted()));
     std::size_t count = 0;
     VERBENA_TRY_VOID(peer_.read_some(room, count));
-    steps_.received(room.first(count));
+    core_.received(room.first(count));
     return {};
   }
 
-  error give_up_with_reason() {
-    peer_.end_with(steps_.outgoing());
-    return steps_.failure();
+  error give_up_with_reason(stream::in_use& used) {
+    used.end();
+    peer_.end_with(core_.outgoing());
+    return core_.failure();
   }
 
-  negotiation_core& steps_;
+  negotiation_core& core_;
   stream& peer_;
   deadline until_;
   std::optional<error> send_failure_;
   int polls_ = 0;
 };
 
-result<void> run(negotiation_core& steps, stream& peer, deadline until) {
-  return carrier(steps, peer, until).run();
+steps<void> run(negotiation_core& core, stream& peer, deadline until) {
+  carrier between(core, peer, until);
+  co_return co_await between.run();
 }
 
-result<void> run(negotiation_base& steps, stream& peer, deadline until) {
-  return run(steps.core(), peer, until);
+steps<void> run(negotiation_base& of, stream& peer, deadline until) {
+  return run(of.core(), peer, until);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

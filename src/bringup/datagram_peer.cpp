@@ -41,13 +41,13 @@ result<datagram_peer> exchange_datagram_addresses(const protection_domain& pd,
   const auto wishes = side.wishes;
   detail::negotiation_core steps(side, options.negotiation,
                                  {.name = peer.peer(), .version = peer.version()});
-  VERBENA_TRY_VOID(detail::run(steps, peer, until));
+  VERBENA_TRY_VOID(detail::run(steps, peer, until).wait());
   auto ah = pd.create_ah(detail::path_of(*steps.terms(), wishes));
   if (ah)
     steps.set_ready();
   else
     steps.abandon(ah.error());
-  VERBENA_TRY_VOID(detail::run(steps, peer, until));
+  VERBENA_TRY_VOID(detail::run(steps, peer, until).wait());
   const auto& theirs = steps.terms()->theirs;
   return datagram_peer{.ah = *std::move(ah),
                        .number = theirs.queue_pair.number,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/bringup/listener.hpp"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -8,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +36,7 @@ class greeter {
   greeter(unique_fd socket, unique_fd epoll, address local, listener_options options);
 
   result<stream> accept(deadline until);
+  steps<stream> accept_in_steps(deadline until);
   const address& local_address() const noexcept { return local_; }
   const listener_statistics& statistics() const noexcept { return statistics_; }
   int fd() const noexcept { return epoll_.get(); }
@@ -49,6 +52,9 @@ class greeter {
     bool greeted = false;
   };
 
+  /// Processes events, which it waits for at most `timeout` ms. Returns the next peer, or nullopt.
+  result<std::optional<stream>> poll(int timeout);
+  error timed_out() const;
   stream hand_out(std::list<greeting>::iterator connection);
   result<void> take_connections();
   std::list<greeting>::iterator oldest_ungreeted() noexcept;
@@ -78,29 +84,46 @@ greeter::greeter(unique_fd socket, unique_fd epoll, address local, listener_opti
 
 result<stream> greeter::accept(deadline until) {
   while (true) {
-    std::array<epoll_event, 16> events;
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                   next_deadline(until).poll_timeout_ms());
-    if (count < 0 && errno != EINTR)
-      return error::from_errno(errno, "epoll_wait", to_string(local_));
-    for (int i = 0; i < count; ++i) {
-      const int ready = events[static_cast<std::size_t>(i)].data.fd;
-      if (ready == socket_.get()) {
-        VERBENA_TRY_VOID(take_connections());
-        continue;
-      }
-      const auto found = std::ranges::find_if(
-          greeting_, [&](const auto& entry) { return entry.socket.get() == ready; });
-      if (found != greeting_.end()) advance(found);
-    }
-    close_slow();
-    const auto greeted = std::ranges::find_if(greeting_, &greeting::greeted);
-    if (greeted != greeting_.end()) return hand_out(greeted);
-    if (until.expired())
-      return error::timed_out("accept", name_,
-                              "no peer connected and sent a greeting in time; check that the peer "
-                              "connects to this address and port");
+    VERBENA_TRY(auto next, poll(next_deadline(until).poll_timeout_ms()));
+    if (next) return *std::move(next);
+    if (until.expired()) return timed_out();
   }
+}
+
+steps<stream> greeter::accept_in_steps(deadline until) {
+  while (true) {
+    VERBENA_CO_TRY(auto next, poll(0));
+    if (next) co_return *std::move(next);
+    if (until.expired()) co_return timed_out();
+    VERBENA_CO_TRY_VOID(
+        co_await verbena::detail::ready(epoll_.get(), POLLIN, next_deadline(until)));
+  }
+}
+
+result<std::optional<stream>> greeter::poll(int timeout) {
+  std::array<epoll_event, 16> events;
+  const int count =
+      ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
+  if (count < 0 && errno != EINTR) return error::from_errno(errno, "epoll_wait", to_string(local_));
+  for (int i = 0; i < count; ++i) {
+    const int ready = events[static_cast<std::size_t>(i)].data.fd;
+    if (ready == socket_.get()) {
+      VERBENA_TRY_VOID(take_connections());
+      continue;
+    }
+    const auto found = std::ranges::find_if(
+        greeting_, [&](const auto& entry) { return entry.socket.get() == ready; });
+    if (found != greeting_.end()) advance(found);
+  }
+  close_slow();
+  const auto greeted = std::ranges::find_if(greeting_, &greeting::greeted);
+  return greeted != greeting_.end() ? std::optional(hand_out(greeted)) : std::nullopt;
+}
+
+error greeter::timed_out() const {
+  return error::timed_out("accept", name_,
+                          "no peer connected and sent a greeting in time; check that the peer "
+                          "connects to this address and port");
 }
 
 stream greeter::hand_out(std::list<greeting>::iterator connection) {
@@ -251,6 +274,8 @@ detail::greeter& listener::state() const {
 }
 
 result<stream> listener::accept(deadline until) { return state().accept(until); }
+
+steps<stream> listener::accept_in_steps(deadline until) { return state().accept_in_steps(until); }
 
 const address& listener::local_address() const noexcept { return state().local_address(); }
 

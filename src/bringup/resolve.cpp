@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Name resolution. getaddrinfo(3) has no timeout, so it runs on a separate thread.
 #include <netdb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <iterator>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/bringup/socket.hpp"
@@ -49,26 +51,26 @@ lookup look_up(const std::string& host, std::uint16_t port, int flags) {
 
 /// Shared by the resolving and the waiting thread; the last one frees it.
 struct shared_lookup {
+  unique_fd done;  // an eventfd, readable when `outcome` is there
   std::mutex mutex;
-  std::condition_variable done;
   std::optional<lookup> outcome;
 };
 
-std::optional<lookup> look_up_name(const address& where, deadline until) {
+steps<std::optional<lookup>> look_up_name(address where, deadline until) {
   auto shared = std::make_shared<shared_lookup>();
+  shared->done.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!shared->done) co_return error::from_errno(errno, "eventfd", where.host);
   std::thread([shared, where] {
     auto made = look_up(where.host, where.port, 0);
     const std::lock_guard lock(shared->mutex);
     shared->outcome = std::move(made);
-    shared->done.notify_one();
+    // Cannot fail: the counter is 0.
+    static_cast<void>(::eventfd_write(shared->done.get(), 1));
   }).detach();
-  std::unique_lock lock(shared->mutex);
-  const auto there = [&] { return shared->outcome.has_value(); };
-  if (until.is_never())
-    shared->done.wait(lock, there);
-  else
-    shared->done.wait_until(lock, until.when(), there);
-  return std::move(shared->outcome);
+  const auto ended = co_await verbena::detail::ready(shared->done.get(), POLLIN, until);
+  VERBENA_CO_TRY_VOID(ended);
+  const std::lock_guard lock(shared->mutex);
+  co_return std::move(shared->outcome);
 }
 
 error not_found(const address& where, const lookup& made) {
@@ -79,6 +81,28 @@ error not_found(const address& where, const lookup& made) {
       std::string(::gai_strerror(made.problem)) + "; check the spelling, or give an IP address");
 }
 
+bool is_ipv6(const socket_address& which) { return which.storage.ss_family == AF_INET6; }
+
+steps<std::vector<socket_address>> look_up_all(address where, resolve_for purpose, deadline until) {
+  const int passive = purpose == resolve_for::listening ? AI_PASSIVE : 0;
+  auto made = look_up(where.host, where.port, AI_NUMERICHOST | passive);
+  if (made.problem == EAI_NONAME && !where.host.empty()) {
+    VERBENA_CO_TRY(auto named, co_await look_up_name(where, until));
+    if (!named)
+      co_return error::timed_out(
+          "getaddrinfo", where.host,
+          "the name server did not answer in time; check /etc/resolv.conf, or give an IP address");
+    made = *std::move(named);
+  }
+  if (made.problem != 0 || made.found.empty()) co_return not_found(where, made);
+  if (!where.host.empty()) co_return std::move(made.found);
+  // Wildcard: the IPv6 socket accepts IPv4 as well, so it comes first.
+  std::vector<socket_address> ordered;
+  std::ranges::copy_if(made.found, std::back_inserter(ordered), is_ipv6);
+  std::ranges::copy_if(made.found, std::back_inserter(ordered), std::not_fn(is_ipv6));
+  co_return ordered;
+}
+
 }  // namespace
 
 const sockaddr* socket_address::get() const noexcept {
@@ -86,26 +110,8 @@ const sockaddr* socket_address::get() const noexcept {
   return static_cast<const sockaddr*>(address);
 }
 
-result<std::vector<socket_address>> resolve(const address& where, resolve_for purpose,
-                                            deadline until) {
-  const int passive = purpose == resolve_for::listening ? AI_PASSIVE : 0;
-  auto made = look_up(where.host, where.port, AI_NUMERICHOST | passive);
-  if (made.problem == EAI_NONAME && !where.host.empty()) {
-    auto named = look_up_name(where, until);
-    if (!named)
-      return error::timed_out(
-          "getaddrinfo", where.host,
-          "the name server did not answer in time; check /etc/resolv.conf, or give an IP address");
-    made = *std::move(named);
-  }
-  if (made.problem != 0 || made.found.empty()) return not_found(where, made);
-  if (!where.host.empty()) return std::move(made.found);
-  // Wildcard: the IPv6 socket accepts IPv4 as well, so it comes first.
-  const auto is_ipv6 = [](const auto& entry) { return entry.storage.ss_family == AF_INET6; };
-  std::vector<socket_address> ordered;
-  std::ranges::copy_if(made.found, std::back_inserter(ordered), is_ipv6);
-  std::ranges::copy_if(made.found, std::back_inserter(ordered), std::not_fn(is_ipv6));
-  return ordered;
+steps<std::vector<socket_address>> resolve(address where, resolve_for purpose, deadline until) {
+  return look_up_all(std::move(where), purpose, until);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

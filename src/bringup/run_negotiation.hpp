@@ -4,13 +4,13 @@
 
 #include "src/bringup/negotiation_core.hpp"
 #include "verbena/base/deadline.hpp"
-#include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/stream.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
-/// Returns when the negotiation waits for the program's receives or is finished. Blocks. Errors:
-/// those of the negotiation and of the stream.
-[[nodiscard]] result<void> run(negotiation_core& steps, stream& peer, deadline until);
+/// Ends when the negotiation waits for the program's receives or is finished. Errors: those of the
+/// negotiation and of the stream.
+[[nodiscard]] steps<void> run(negotiation_core& core, stream& peer, deadline until);
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -56,16 +56,16 @@ error cannot_listen(int code, const char* call, const address& where) {
 }
 
 /// Returns 0 or an errno; ETIMEDOUT if the deadline passed.
-int connect_one(int socket, const socket_address& to, deadline until) {
-  if (::connect(socket, to.get(), to.length) == 0) return 0;
-  if (errno != EINPROGRESS && errno != EINTR) return errno;
-  const auto ready = wait_for_fd(socket, POLLOUT, until);
-  if (!ready) return ready.error().code();
-  if (!*ready) return ETIMEDOUT;
+steps<int> connect_one(int socket, socket_address to, deadline until) {
+  if (::connect(socket, to.get(), to.length) == 0) co_return 0;
+  if (errno != EINPROGRESS && errno != EINTR) co_return errno;
+  const auto ready = co_await verbena::detail::ready(socket, POLLOUT, until);
+  if (!ready) co_return ready.error().code();
+  if (!*ready) co_return ETIMEDOUT;
   int code = 0;
   socklen_t length = sizeof code;
-  if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &length) != 0) return errno;
-  return code;
+  if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &length) != 0) co_return errno;
+  co_return code;
 }
 
 deadline share_of(deadline until, std::size_t attempts_left) {
@@ -95,27 +95,21 @@ int listen_one(int socket, const socket_address& at, int backlog, const char*& c
 namespace {
 
 /// Tries each address once. 0 in `code` and a socket, or the errno of the last attempt.
-unique_fd connect_once(std::span<const socket_address> addresses, deadline until, int& code) {
+steps<unique_fd> connect_once(std::span<const socket_address> addresses, deadline until,
+                              int& code) {
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     unique_fd socket(::socket(addresses[i].storage.ss_family, socket_flags, 0));
     if (!socket) {
       code = errno;
       continue;
     }
-    code = connect_one(socket.get(), addresses[i], share_of(until, addresses.size() - i));
+    VERBENA_CO_TRY(code, co_await connect_one(socket.get(), addresses[i],
+                                              share_of(until, addresses.size() - i)));
     if (code != 0) continue;
     set_no_delay(socket.get());
-    return socket;
+    co_return std::move(socket);
   }
-  return {};
-}
-
-/// Sleeps for the interval between two attempts; false if `until` or `last` comes before its end.
-bool sleep_before_retry(deadline until, deadline last) {
-  const auto next = deadline::after(retry_interval);
-  if (next.when() > until.when() || next.when() > last.when()) return false;
-  ::poll(nullptr, 0, next.poll_timeout_ms());
-  return true;
+  co_return unique_fd();
 }
 
 std::string peer_name(int socket, const socket_address& peer) {
@@ -140,18 +134,21 @@ error not_adoptable(int code, std::string_view call, const std::string& object) 
 
 }  // namespace
 
-result<unique_fd> connect_to(const address& where, deadline until,
-                             std::chrono::nanoseconds retry_refused) {
+steps<unique_fd> connect_to(address where, deadline until, std::chrono::nanoseconds retry_refused) {
   if (where.port == 0)
-    return error::invalid_argument("connect", to_string(where),
-                                   "the port is 0; give the port at which the peer listens");
-  VERBENA_TRY(const auto addresses, resolve(where, resolve_for::connecting, until));
+    co_return error::invalid_argument("connect", to_string(where),
+                                      "the port is 0; give the port at which the peer listens");
+  VERBENA_CO_TRY(const auto addresses, co_await resolve(where, resolve_for::connecting, until));
   const auto last = deadline::after(retry_refused);
-  int code = ECONNREFUSED;
-  do {
-    if (auto socket = connect_once(addresses, until, code)) return socket;
-  } while (code == ECONNREFUSED && sleep_before_retry(until, last));
-  return cannot_connect(code, where);
+  while (true) {
+    int code = ECONNREFUSED;
+    VERBENA_CO_TRY(auto socket, co_await connect_once(addresses, until, code));
+    if (socket) co_return std::move(socket);
+    const auto next = deadline::after(retry_interval);
+    if (code != ECONNREFUSED || next.when() > until.when() || next.when() > last.when())
+      co_return cannot_connect(code, where);
+    VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(next));
+  }
 }
 
 result<std::string> check_adoptable(int socket) {
@@ -183,7 +180,8 @@ result<std::string> check_adoptable(int socket) {
 }
 
 result<unique_fd> listen_at(const address& where, int backlog) {
-  VERBENA_TRY(const auto addresses, resolve(where, resolve_for::listening, deadline::never()));
+  VERBENA_TRY(const auto addresses,
+              resolve(where, resolve_for::listening, deadline::never()).wait());
   int code = 0;
   const char* call = "socket";
   for (const auto& address : addresses) {

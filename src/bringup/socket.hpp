@@ -11,6 +11,7 @@
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/address.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
@@ -26,14 +27,14 @@ struct socket_address {
 enum class resolve_for { connecting, listening };
 
 /// Returns the addresses of `where`, best first, at least one. A host name is resolved on a
-/// separate thread, which is detached if the deadline passes.
-[[nodiscard]] result<std::vector<socket_address>> resolve(const address& where, resolve_for purpose,
-                                                          deadline until);
+/// separate thread, which is detached if the deadline passes or the steps are destroyed.
+[[nodiscard]] steps<std::vector<socket_address>> resolve(address where, resolve_for purpose,
+                                                         deadline until);
 
 /// Connects to the first of the addresses that answers; each gets its share of the time left. A
 /// refused connection is repeated for `retry_refused`.
-[[nodiscard]] result<unique_fd> connect_to(const address& where, deadline until,
-                                           std::chrono::nanoseconds retry_refused);
+[[nodiscard]] steps<unique_fd> connect_to(address where, deadline until,
+                                          std::chrono::nanoseconds retry_refused);
 
 /// Checks that `socket` is a connected stream socket and makes it non-blocking. Returns the name of
 /// its peer.

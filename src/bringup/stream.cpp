@@ -21,51 +21,60 @@ bool would_block(int code) { return code == EAGAIN || code == EWOULDBLOCK || cod
 }  // namespace
 
 result<stream> stream::connect(const address& to, deadline until, const connect_options& options) {
-  VERBENA_TRY(auto socket, detail::connect_to(to, until, options.retry_refused));
+  return connect_in_steps(to, until, options).wait();
+}
+
+steps<stream> stream::connect_in_steps(address to, deadline until, connect_options options) {
+  VERBENA_CO_TRY(auto socket, co_await detail::connect_to(to, until, options.retry_refused));
   stream made(std::move(socket), to_string(to), options.stream);
-  VERBENA_TRY_VOID(made.greet(until));
-  return made;
+  VERBENA_CO_TRY_VOID(co_await made.greet(until));
+  co_return std::move(made);
 }
 
 result<stream> stream::adopt(unique_fd socket, deadline until, const stream_options& options) {
-  VERBENA_TRY(auto peer, detail::check_adoptable(socket.get()));
-  stream made(std::move(socket), std::move(peer), options);
-  VERBENA_TRY_VOID(made.greet(until));
-  return made;
+  return adopt_in_steps(std::move(socket), until, options).wait();
 }
 
-result<void> stream::greet(deadline until) {
-  VERBENA_TRY_VOID(write_all(encode_greeting(spoken_versions), until));
+steps<stream> stream::adopt_in_steps(unique_fd socket, deadline until, stream_options options) {
+  VERBENA_CO_TRY(auto peer, detail::check_adoptable(socket.get()));
+  stream made(std::move(socket), std::move(peer), options);
+  VERBENA_CO_TRY_VOID(co_await made.greet(until));
+  co_return std::move(made);
+}
+
+steps<void> stream::greet(deadline until) {
+  const auto ours = encode_greeting(spoken_versions);
+  VERBENA_CO_TRY_VOID(co_await write_all(ours, until));
   std::array<std::byte, greeting_bytes> bytes{};
   std::size_t count = 0;
   while (count < bytes.size()) {
-    VERBENA_TRY(const bool ready, wait_for_fd(fd(), POLLIN, until));
+    VERBENA_CO_TRY(const bool ready, co_await verbena::detail::ready(fd(), POLLIN, until));
     if (!ready)
-      return broken(
+      co_return broken(
           error::timed_out("greet", peer_,
                            "the peer accepted the connection but sent no greeting in time; is it "
                            "a Verbena program that calls accept() or stream::adopt()?"));
-    VERBENA_TRY_VOID(read_some(std::span(bytes).subspan(count), count));
+    VERBENA_CO_TRY_VOID(read_some(std::span(bytes).subspan(count), count));
   }
   const auto theirs = decode_greeting(bytes);
-  if (!theirs) return broken(detail::about(theirs.error(), peer_));
+  if (!theirs) co_return broken(detail::about(theirs.error(), peer_));
   const auto agreed = negotiate(spoken_versions, *theirs);
-  if (!agreed) return broken(detail::about(agreed.error(), peer_));
+  if (!agreed) co_return broken(detail::about(agreed.error(), peer_));
   version_ = *agreed;
-  return {};
+  co_return {};
 }
 
-result<void> stream::write_all(std::span<const std::byte> bytes, deadline until) {
+steps<void> stream::write_all(std::span<const std::byte> bytes, deadline until) {
   while (!bytes.empty()) {
-    VERBENA_TRY(const bool done, write_some(bytes));
+    VERBENA_CO_TRY(const bool done, write_some(bytes));
     if (done) break;
-    VERBENA_TRY(const bool ready, wait_for_fd(fd(), POLLOUT, until));
+    VERBENA_CO_TRY(const bool ready, co_await verbena::detail::ready(fd(), POLLOUT, until));
     if (!ready)
-      return broken(error::timed_out("send", peer_,
-                                     "the peer did not read in time; it must call receive() "
-                                     "or exchange()"));
+      co_return broken(error::timed_out("send", peer_,
+                                        "the peer did not read in time; it must call receive() "
+                                        "or exchange()"));
   }
-  return {};
+  co_return {};
 }
 
 result<bool> stream::write_some(std::span<const std::byte>& left) {
@@ -94,7 +103,7 @@ result<void> stream::read_some(std::span<std::byte> room, std::size_t& count) {
 
 /// Sends `out` and receives one frame, in the order that the socket allows. A refusal ends both. It
 /// is read even if the peer has closed its end.
-result<frame> stream::run(const char* call, std::span<const std::byte> out, deadline until) {
+steps<frame> stream::run(const char* call, std::span<const std::byte> out, deadline until) {
   frame_decoder decoder(options_.max_blob_bytes);
   std::optional<error> send_failure;
   while (!decoder.complete() || !out.empty()) {
@@ -104,17 +113,17 @@ result<frame> stream::run(const char* call, std::span<const std::byte> out, dead
     }
     if (decoder.complete() && out.empty()) break;
     const int wanted = (decoder.complete() ? 0 : POLLIN) | (out.empty() ? 0 : POLLOUT);
-    VERBENA_TRY(const bool ready, wait_for_fd(fd(), static_cast<short>(wanted), until));
-    if (!ready) return broken(detail::silent(call, peer_, decoder.started()));
+    VERBENA_CO_TRY(const bool ready, co_await verbena::detail::ready(fd(), wanted, until));
+    if (!ready) co_return broken(detail::silent(call, peer_, decoder.started()));
     if (decoder.complete()) continue;
     std::size_t count = 0;
-    VERBENA_TRY_VOID(read_some(decoder.room(), count));
+    VERBENA_CO_TRY_VOID(read_some(decoder.room(), count));
     if (auto decoded = decoder.filled(count); !decoded)
-      return broken(detail::about(std::move(decoded).error(), peer_));
-    if (decoder.complete() && decoder.type() == frame_type::refusal) return decoder.take();
+      co_return broken(detail::about(std::move(decoded).error(), peer_));
+    if (decoder.complete() && decoder.type() == frame_type::refusal) co_return decoder.take();
   }
-  if (send_failure) return *std::move(send_failure);
-  return decoder.take();
+  if (send_failure) co_return *std::move(send_failure);
+  co_return decoder.take();
 }
 
 result<std::vector<std::byte>> stream::expect(const char* call, frame_type type, frame got) {
@@ -138,26 +147,55 @@ result<void> stream::check_usable(const char* call, std::size_t bytes) const {
 }
 
 result<void> stream::send(std::span<const std::byte> blob, deadline until) {
-  VERBENA_TRY_VOID(check_usable("send", blob.size()));
-  return write_all(encode_frame(frame_type::blob, blob), until);
+  return send_in_steps(blob, until).wait();
 }
 
 result<std::vector<std::byte>> stream::receive(deadline until) {
-  VERBENA_TRY_VOID(check_usable("receive", 0));
-  VERBENA_TRY(auto got, run("receive", {}, until));
-  return expect("receive", frame_type::blob, std::move(got));
+  return receive_in_steps(until).wait();
 }
 
 result<std::vector<std::byte>> stream::exchange(std::span<const std::byte> blob, deadline until) {
-  return exchange(frame_type::blob, blob, until);
+  return exchange_in_steps(blob, until).wait();
 }
 
 result<std::vector<std::byte>> stream::exchange(frame_type type, std::span<const std::byte> payload,
                                                 deadline until) {
-  VERBENA_TRY_VOID(check_usable("exchange", type == frame_type::blob ? payload.size() : 0));
+  return exchange_in_steps(type, payload, until).wait();
+}
+
+steps<void> stream::send_in_steps(std::span<const std::byte> blob, deadline until) {
+  VERBENA_CO_TRY_VOID(check_usable("send", blob.size()));
+  const auto out = encode_frame(frame_type::blob, blob);
+  in_use used(*this);
+  auto sent = co_await write_all(out, until);
+  if (sent) used.end();
+  co_return sent;
+}
+
+steps<std::vector<std::byte>> stream::receive_in_steps(deadline until) {
+  VERBENA_CO_TRY_VOID(check_usable("receive", 0));
+  in_use used(*this);
+  VERBENA_CO_TRY(auto got, co_await run("receive", {}, until));
+  auto blob = expect("receive", frame_type::blob, std::move(got));
+  if (blob) used.end();
+  co_return blob;
+}
+
+steps<std::vector<std::byte>> stream::exchange_in_steps(std::span<const std::byte> blob,
+                                                        deadline until) {
+  return exchange_in_steps(frame_type::blob, blob, until);
+}
+
+steps<std::vector<std::byte>> stream::exchange_in_steps(frame_type type,
+                                                        std::span<const std::byte> payload,
+                                                        deadline until) {
+  VERBENA_CO_TRY_VOID(check_usable("exchange", type == frame_type::blob ? payload.size() : 0));
   const auto out = encode_frame(type, payload);
-  VERBENA_TRY(auto got, run("exchange", out, until));
-  return expect("exchange", type, std::move(got));
+  in_use used(*this);
+  VERBENA_CO_TRY(auto got, co_await run("exchange", out, until));
+  auto answer = expect("exchange", type, std::move(got));
+  if (answer) used.end();
+  co_return answer;
 }
 
 void stream::refuse(std::string_view reason) noexcept {

@@ -7,6 +7,7 @@
 #include "src/channel/connection_options.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
@@ -41,8 +42,8 @@ struct connected_over {
 
 /// Connects and exchanges resume tokens with the last frames. Errors: those of
 /// bringup::negotiate_queue_pair(); `protocol` for a malformed resume token.
-[[nodiscard]] result<connected_over> connect_over(prepared_queue_pair<rc>&& prepared,
-                                                  const resume_token& ours, const way_to_peer& way,
-                                                  bringup::negotiation_options options);
+[[nodiscard]] steps<connected_over> connect_over(prepared_queue_pair<rc> prepared,
+                                                 resume_token ours, way_to_peer way,
+                                                 bringup::negotiation_options options);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

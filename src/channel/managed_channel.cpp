@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Connecting and reconnecting channels with the connection manager.
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,6 +41,50 @@ result<void> check_port(const cm::pending_connection& peer, port_number chosen) 
           "; set route.port to port() of the connector or connection_request");
 }
 
+// Ends the receives of a channel that is not connected. The queue pair has been destroyed before.
+class unconnected {
+ public:
+  explicit unconnected(detail::channel_core* const& core) noexcept : core_(core) {}
+  unconnected(const unconnected&) = delete;
+  unconnected& operator=(const unconnected&) = delete;
+  ~unconnected() {
+    if (code_ != 0 && core_ != nullptr) core_->lose(code_);
+  }
+  void fail(int code) noexcept { code_ = code; }
+  void succeed() noexcept { code_ = 0; }
+
+ private:
+  detail::channel_core* const& core_;
+  int code_ = ECANCELED;
+};
+
+// How the connection manager connects a queue pair.
+struct requesting {
+  cm::connector& peer;
+  port_number port;
+  deadline until;
+
+  steps<cm::connection> operator()(prepared_queue_pair<rc> queue, cm::connection_options options,
+                                   cm::receive_poster post_receives) {
+    VERBENA_CO_TRY_VOID(check_port(peer, port));
+    co_return co_await peer.connect_in_steps(std::move(queue), options, until, post_receives);
+  }
+};
+struct accepting {
+  cm::connection_request request;
+  port_number port;
+  deadline until;
+
+  steps<cm::connection> operator()(prepared_queue_pair<rc> queue, cm::connection_options options,
+                                   cm::receive_poster post_receives) {
+    // If a step fails from here on, the request is rejected.
+    auto taken = std::move(request);
+    VERBENA_CO_TRY_VOID(check_port(taken, port));
+    co_return co_await std::move(taken).accept_in_steps(std::move(queue), options, until,
+                                                        post_receives);
+  }
+};
+
 }  // namespace
 
 // Receives are posted before the connection is established. The channel has the queue pair while
@@ -62,25 +107,36 @@ std::optional<resume_token> channel::take_over(cm::connection&& connected) {
   return peer_token;
 }
 
+// g++ 12 warns about the frame of this coroutine.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsubobject-linkage"
+#endif
+
 template <class Bring>
-result<channel> prepared_channel::manage(prepared_channel self,
-                                         const cm::connection_options& options,
-                                         channel_preparation prepare, Bring&& bring_up) {
+steps<channel> prepared_channel::manage(prepared_channel self, cm::connection_options options,
+                                        kept_channel_preparation prepare, Bring bring_up) {
   channel made(nullptr);
-  const auto who = self.resume_token_.encode();
+  unconnected attempt(made.core_);
+  const auto bytes = self.resume_token_.encode();
   const auto post_receives = [&](queue_pair<rc>& queue) {
     made = std::move(self).with(std::move(queue), {});
-    return made.lend(queue, prepare);
+    return made.lend(queue, prepare ? channel_preparation(prepare) : channel_preparation());
   };
-  auto connected = bring_up(std::move(self.queue_), introduced(options, who), post_receives);
+  auto connected = co_await bring_up(std::move(self.queue_), introduced(options, bytes),
+                                     cm::receive_poster(post_receives));
   if (!connected) {
-    // The queue pair and its requests are destroyed.
-    if (made.core_ != nullptr) made.core().lose(connected.error().code());
-    return std::move(connected).error();
+    attempt.fail(connected.error().code());
+    co_return std::move(connected).error();
   }
+  attempt.succeed();
   made.take_over(*std::move(connected));
-  return made;
+  co_return std::move(made);
 }
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 template <class Bring>
 result<reconnection> channel::reconnect_managed(const cm::connection_options& options,
@@ -108,27 +164,31 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
 result<channel> prepared_channel::connect(cm::connector& peer,
                                           const cm::connection_options& options, deadline until,
                                           channel_preparation prepare) && {
+  return std::move(*this).connect_in_steps(peer, options, until, prepare).wait();
+}
+
+steps<channel> prepared_channel::connect_in_steps(cm::connector& peer,
+                                                  const cm::connection_options& options,
+                                                  deadline until,
+                                                  kept_channel_preparation prepare) && {
   const port_number port = options_.route.port;
-  return manage(std::move(*this), options, prepare,
-                [&](prepared_queue_pair<rc>&& queue, const auto& with,
-                    const auto& post_receives) -> result<cm::connection> {
-                  VERBENA_TRY_VOID(check_port(peer, port));
-                  return peer.connect(std::move(queue), with, until, post_receives);
-                });
+  return manage(std::move(*this), options, std::move(prepare),
+                requesting{.peer = peer, .port = port, .until = until});
 }
 
 result<channel> prepared_channel::accept(cm::connection_request&& request,
                                          const cm::connection_options& options, deadline until,
                                          channel_preparation prepare) && {
+  return std::move(*this).accept_in_steps(std::move(request), options, until, prepare).wait();
+}
+
+steps<channel> prepared_channel::accept_in_steps(cm::connection_request&& request,
+                                                 const cm::connection_options& options,
+                                                 deadline until,
+                                                 kept_channel_preparation prepare) && {
   const port_number port = options_.route.port;
-  // If a step fails from here on, the request is rejected.
-  cm::connection_request taken = std::move(request);
-  return manage(std::move(*this), options, prepare,
-                [&](prepared_queue_pair<rc>&& queue, const auto& with,
-                    const auto& post_receives) -> result<cm::connection> {
-                  VERBENA_TRY_VOID(check_port(taken, port));
-                  return std::move(taken).accept(std::move(queue), with, until, post_receives);
-                });
+  return manage(std::move(*this), options, std::move(prepare),
+                accepting{.request = std::move(request), .port = port, .until = until});
 }
 
 result<reconnection> channel::reconnect(cm::connector& peer, const cm::connection_options& options,

@@ -29,31 +29,52 @@ std::shared_ptr<cm::connection> take_over(detail::message_core& core, cm::connec
 }  // namespace
 
 result<message_channel> prepared_message_channel::connect(cm::connector& peer, deadline until) && {
-  prepared_message_channel self = std::move(*this);
+  return std::move(*this).connect_in_steps(peer, until).wait();
+}
+
+steps<message_channel> prepared_message_channel::connect_in_steps(cm::connector& peer,
+                                                                  deadline until) && {
+  return request(std::move(*this), peer, until);
+}
+
+steps<message_channel> prepared_message_channel::request(prepared_message_channel self,
+                                                         cm::connector& peer, deadline until) {
   const auto ours = self.core_->terms().encode();
-  VERBENA_TRY(auto connected,
-              peer.connect(std::move(self.queue_),
-                           {.private_data = ours, .first = cm::first_sender::passive}, until,
-                           [&](queue_pair<rc>& made) { return self.core_->fill(made); }));
-  const auto kept = take_over(*self.core_, std::move(connected));
-  VERBENA_TRY(const auto theirs, terms_in(kept->peer_private_data()));
-  VERBENA_TRY_VOID(self.core_->agree(theirs));
-  return message_channel(std::move(self.core_));
+  detail::message_core* const core = self.core_.get();
+  auto connecting = peer.connect_in_steps(
+      std::move(self.queue_), {.private_data = ours, .first = cm::first_sender::passive}, until,
+      [core](queue_pair<rc>& made) { return core->fill(made); });
+  VERBENA_CO_TRY(auto connected, co_await std::move(connecting));
+  const auto kept = take_over(*core, std::move(connected));
+  VERBENA_CO_TRY(const auto theirs, terms_in(kept->peer_private_data()));
+  VERBENA_CO_TRY_VOID(core->agree(theirs));
+  co_return message_channel(std::move(self.core_));
 }
 
 result<message_channel> prepared_message_channel::accept(cm::connection_request&& request,
                                                          deadline until) && {
-  prepared_message_channel self = std::move(*this);
+  return std::move(*this).accept_in_steps(std::move(request), until).wait();
+}
+
+steps<message_channel> prepared_message_channel::accept_in_steps(cm::connection_request&& request,
+                                                                 deadline until) && {
+  return answer(std::move(*this), std::move(request), until);
+}
+
+steps<message_channel> prepared_message_channel::answer(prepared_message_channel self,
+                                                        cm::connection_request request,
+                                                        deadline until) {
   auto taken = std::move(request);  // its destructor rejects it
-  VERBENA_TRY(const auto theirs, terms_in(taken.private_data()));
-  VERBENA_TRY_VOID(self.core_->agree(theirs));
+  VERBENA_CO_TRY(const auto theirs, terms_in(taken.private_data()));
+  VERBENA_CO_TRY_VOID(self.core_->agree(theirs));
   const auto ours = self.core_->terms().encode();
-  VERBENA_TRY(auto connected, std::move(taken).accept(
-                                  std::move(self.queue_),
-                                  {.private_data = ours, .first = cm::first_sender::passive}, until,
-                                  [&](queue_pair<rc>& made) { return self.core_->fill(made); }));
-  take_over(*self.core_, std::move(connected));
-  return message_channel(std::move(self.core_));
+  detail::message_core* const core = self.core_.get();
+  auto accepting = std::move(taken).accept_in_steps(
+      std::move(self.queue_), {.private_data = ours, .first = cm::first_sender::passive}, until,
+      [core](queue_pair<rc>& made) { return core->fill(made); });
+  VERBENA_CO_TRY(auto connected, co_await std::move(accepting));
+  take_over(*core, std::move(connected));
+  co_return message_channel(std::move(self.core_));
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -11,19 +11,17 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-result<detail::connected_over> detail::connect_over(prepared_queue_pair<rc>&& prepared,
-                                                    const resume_token& ours,
-                                                    const way_to_peer& way,
-                                                    bringup::negotiation_options options) {
+steps<detail::connected_over> detail::connect_over(prepared_queue_pair<rc> prepared,
+                                                   resume_token ours, way_to_peer way,
+                                                   bringup::negotiation_options options) {
   const auto bytes = ours.encode();
   options.message = bytes;
-  VERBENA_TRY(auto made, bringup::negotiate_queue_pair(
-                             std::move(prepared), way.peer, way.until,
-                             [](queue_pair<rc>&) -> result<void> { return {}; }, options));
+  VERBENA_CO_TRY(auto made, co_await bringup::negotiate_in_steps<rc>(std::move(prepared), way.peer,
+                                                                     way.until, {}, options));
   connected_over out{.queue = std::move(made.queue), .peer_token = std::nullopt};
-  if (made.message.empty()) return out;
-  VERBENA_TRY(out.peer_token, resume_token::decode(made.message));
-  return out;
+  if (made.message.empty()) co_return std::move(out);
+  VERBENA_CO_TRY(out.peer_token, resume_token::decode(made.message));
+  co_return std::move(out);
 }
 
 namespace {
@@ -121,10 +119,21 @@ result<channel> prepared_channel::handshake(const verbena::endpoint& remote) && 
 
 result<channel> prepared_channel::connect(bringup::stream& peer, deadline until,
                                           const bringup::negotiation_options& options) && {
-  prepared_channel self = std::move(*this);
-  VERBENA_TRY(auto connected, detail::connect_over(std::move(self.queue_), self.resume_token_,
-                                                   {.peer = peer, .until = until}, options));
-  return std::move(self).with(std::move(connected.queue), connected.peer_token);
+  return connect_over(std::move(*this), peer, until, options).wait();
+}
+
+steps<channel> prepared_channel::connect_in_steps(bringup::stream& peer, deadline until,
+                                                  bringup::negotiation_options options) && {
+  return connect_over(std::move(*this), peer, until, options);
+}
+
+steps<channel> prepared_channel::connect_over(prepared_channel self, bringup::stream& peer,
+                                              deadline until,
+                                              bringup::negotiation_options options) {
+  const detail::way_to_peer way{.peer = peer, .until = until};
+  VERBENA_CO_TRY(auto connected, co_await detail::connect_over(std::move(self.queue_),
+                                                               self.resume_token_, way, options));
+  co_return std::move(self).with(std::move(connected.queue), connected.peer_token);
 }
 
 }  // namespace verbena::inline VERBENA_ABI

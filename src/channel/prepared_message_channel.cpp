@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/channel/connection_options.hpp"
 #include "src/channel/message_core.hpp"
@@ -218,20 +219,35 @@ result<message_channel> prepared_message_channel::handshake(const message_endpoi
 
 result<message_channel> prepared_message_channel::connect(
     bringup::stream& peer, deadline until, const bringup::negotiation_options& options) && {
-  prepared_message_channel self = std::move(*this);
-  VERBENA_TRY(const auto bytes, peer.exchange(self.core_->terms().encode(), until));
+  return std::move(*this).connect_in_steps(peer, until, options).wait();
+}
+
+steps<message_channel> prepared_message_channel::connect_in_steps(
+    bringup::stream& peer, deadline until, const bringup::negotiation_options& options) && {
+  return negotiate(std::move(*this), peer, until, options);
+}
+
+steps<message_channel> prepared_message_channel::negotiate(prepared_message_channel self,
+                                                           bringup::stream& peer, deadline until,
+                                                           bringup::negotiation_options options) {
+  // Used after the first step.
+  const std::vector<std::byte> message(options.message.begin(), options.message.end());
+  options.message = message;
+  const auto ours = self.core_->terms().encode();
+  VERBENA_CO_TRY(const auto bytes, co_await peer.exchange_in_steps(ours, until));
   const auto theirs = message_terms::decode(bytes);
   const auto agreed = theirs ? self.core_->agree(*theirs) : result<void>(theirs.error());
   if (!agreed) {
     peer.refuse(agreed.error().message());
-    return agreed.error();
+    co_return agreed.error();
   }
-  VERBENA_TRY(auto queue,
-              bringup::connect_queue_pair(
-                  std::move(self.queue_), peer, until,
-                  [&](queue_pair<rc>& made) { return self.core_->fill(made); }, options));
-  self.core_->start(std::move(queue));
-  return message_channel(std::move(self.core_));
+  message_core* const core = self.core_.get();
+  auto connecting = bringup::negotiate_in_steps<rc>(
+      std::move(self.queue_), peer, until,
+      [core](queue_pair<rc>& made) { return core->fill(made); }, options);
+  VERBENA_CO_TRY(auto made, co_await std::move(connecting));
+  self.core_->start(std::move(made.queue));
+  co_return message_channel(std::move(self.core_));
 }
 
 }  // namespace verbena::inline VERBENA_ABI

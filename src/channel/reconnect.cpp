@@ -153,7 +153,8 @@ result<reconnection> channel::reconnect(bringup::stream& peer, deadline until,
   if (!queue) return bringup::detail::give_up(std::move(queue).error(), peer);
   prepared_reconnection again(core(), *std::move(queue));
   VERBENA_TRY(auto made, detail::connect_over(std::move(again.queue_), again.resume_token_,
-                                              {.peer = peer, .until = until}, options));
+                                              {.peer = peer, .until = until}, options)
+                             .wait());
   return std::move(again).with(std::move(made.queue), made.peer_token);
 }
 

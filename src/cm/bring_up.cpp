@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "src/cm/bring_up.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <limits>
@@ -73,16 +75,27 @@ result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
   return prepared.modify(sending);
 }
 
-result<event> wait(const event_channel& channel, const identifier& id, const step& what,
-                   deadline until, std::optional<rejection>* refused) {
+steps<event> wait(event_channel channel, identifier id, step what, deadline until,
+                  std::optional<rejection>* refused) {
   for (;;) {
-    VERBENA_TRY(auto taken, channel.wait_event(until));
-    if (!taken) return error::timed_out(what.call, id.name(), what.on_timeout);
-    if (taken->kind() == what.wanted || taken->kind() == what.or_else) return *std::move(taken);
+    VERBENA_CO_TRY(auto taken, co_await next_event(channel, until));
+    if (!taken) co_return error::timed_out(what.call, id.name(), what.on_timeout);
+    if (taken->kind() == what.wanted || taken->kind() == what.or_else) co_return *std::move(taken);
     if (auto said = taken->rejected(); said && refused != nullptr) *refused = *std::move(said);
-    if (is_failure(taken->kind())) return taken->failure(what.call.view());
+    if (is_failure(taken->kind())) co_return taken->failure(what.call.view());
     if (taken->kind() == event_kind::disconnected)
-      return error::from_errno(ECONNRESET, what.call, id.name(), "the peer closed the connection");
+      co_return error::from_errno(ECONNRESET, what.call, id.name(),
+                                  "the peer closed the connection");
+  }
+}
+
+steps<std::optional<event>> next_event(event_channel channel, deadline until) {
+  for (;;) {
+    VERBENA_CO_TRY(auto taken, channel.poll_event());
+    if (taken) co_return std::move(taken);
+    VERBENA_CO_TRY(const bool is_ready,
+                   co_await verbena::detail::ready(channel.fd(), POLLIN, until));
+    if (!is_ready) co_return std::nullopt;
   }
 }
 

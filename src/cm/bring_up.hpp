@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 
+#include "verbena/base/steps.hpp"
 #include "verbena/cm/connection.hpp"
 #include "verbena/cm/event_channel.hpp"
 
@@ -35,9 +36,10 @@ struct step {
 };
 /// Waits for the event that ends `what`. Skips other events; failures are errors. Stores a
 /// rejection in `refused`.
-[[nodiscard]] result<event> wait(const event_channel& channel, const identifier& id,
-                                 const step& what, deadline until,
-                                 std::optional<rejection>* refused = nullptr);
+[[nodiscard]] steps<event> wait(event_channel channel, identifier id, step what, deadline until,
+                                std::optional<rejection>* refused = nullptr);
+/// Returns the next event of the channel; nullopt if the deadline passes.
+[[nodiscard]] steps<std::optional<event>> next_event(event_channel channel, deadline until);
 
 /// Creates a channel of this provider, or of the default one for `nullptr`.
 [[nodiscard]] result<event_channel> open_channel(const verbena::provider* from);

@@ -33,9 +33,9 @@ result<void> set_up(identifier& id, const socket_address& at, const listener_opt
 // iWARP, a listener at the IPv6 wildcard does not accept IPv4 connections.
 result<std::vector<socket_address>> addresses_of(const bringup::address& at) {
   if (at.host.empty()) return std::vector{socket_address::any_ipv4(at.port)};
-  VERBENA_TRY(
-      const auto found,
-      bringup::detail::resolve(at, bringup::detail::resolve_for::listening, deadline::never()));
+  VERBENA_TRY(const auto found, bringup::detail::resolve(
+                                    at, bringup::detail::resolve_for::listening, deadline::never())
+                                    .wait());
   std::vector<socket_address> addresses;
   addresses.reserve(found.size());
   for (const auto& each : found) {
@@ -78,31 +78,46 @@ void connection_request::drop() noexcept {
 result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared,
                                               const connection_options& options, deadline until,
                                               receive_poster post_receives) && {
+  return accept(std::move(*this), std::move(prepared), options, until, post_receives).wait();
+}
+
+steps<connection> connection_request::accept_in_steps(prepared_queue_pair<rc> prepared,
+                                                      const connection_options& options,
+                                                      deadline until,
+                                                      kept_receive_poster post_receives) && {
+  return accept(std::move(*this), std::move(prepared), options, until, std::move(post_receives));
+}
+
+steps<connection> connection_request::accept(connection_request request,
+                                             prepared_queue_pair<rc> prepared,
+                                             connection_options options, deadline until,
+                                             kept_receive_poster post_receives) {
   // If a step fails from here on, the request is rejected and the queue pair destroyed.
-  connection_request self = std::move(*this);
+  connection_request self = std::move(request);
   auto taken = std::move(prepared);
   const bool waits = options.first == first_sender::passive && self.id_.is_iwarp();
-  VERBENA_TRY(auto parameters, detail::parameters_for(self.id_, taken, options, &self.requested_));
-  VERBENA_TRY_VOID(
+  VERBENA_CO_TRY(auto parameters,
+                 detail::parameters_for(self.id_, taken, options, &self.requested_));
+  VERBENA_CO_TRY_VOID(
       detail::initialise(self.id_, taken, waits ? access::remote_write : access_flags()));
-  VERBENA_TRY_VOID(detail::make_ready(self.id_, taken, parameters));
+  VERBENA_CO_TRY_VOID(detail::make_ready(self.id_, taken, parameters));
   auto queue = std::move(taken).into_queue_pair();
-  if (post_receives) VERBENA_TRY_VOID(post_receives(queue));
+  if (post_receives) VERBENA_CO_TRY_VOID(post_receives(queue));
   std::optional<detail::pending_ready_indication> awaited;
   std::vector<std::byte> answer;
   if (waits) {
-    VERBENA_TRY(awaited, detail::pending_ready_indication::create(self.id_, queue));
+    VERBENA_CO_TRY(awaited, detail::pending_ready_indication::create(self.id_, queue));
     answer = awaited->announce(options.private_data);
     parameters.private_data = answer;
   }
-  VERBENA_TRY_VOID(self.id_.accept(parameters));
+  VERBENA_CO_TRY_VOID(self.id_.accept(parameters));
   self.open_ = false;
-  VERBENA_TRY_VOID(detail::wait(self.channel_, self.id_, until_established, until));
-  if (awaited) VERBENA_TRY_VOID(awaited->wait(self.channel_, self.id_, until));
+  VERBENA_CO_TRY_VOID(co_await detail::wait(self.channel_, self.id_, until_established, until));
+  if (awaited) VERBENA_CO_TRY_VOID(co_await awaited->wait(self.channel_, self.id_, until));
   connection made(self.channel_, self.id_, std::move(queue), std::move(self.said_));
   if (awaited)
     made.ready_word_ = std::make_shared<memory_region>(std::move(*awaited).into_region());
-  return made;
+  co_return std::move(made);
 }
 
 result<void> connection_request::reject(std::span<const std::byte> private_data) && {
@@ -132,23 +147,40 @@ result<listener> listener::open(const bringup::address& at, const listener_optio
 result<connection_request> listener::accept(deadline until) {
   for (;;) {
     VERBENA_TRY(auto taken, channel_.wait_event(until));
-    if (!taken)
-      return error::timed_out(
-          "listener::accept", name_,
-          "no connection request arrived in time; does the peer connect to this address and port, "
-          "and is UDP port 4791 open?");
-    if (taken->kind() == event_kind::device_removal) return taken->failure("listener::accept");
-    if (taken->kind() != event_kind::connect_request) continue;
-    // The destructor of an event rejects a request that was not taken.
-    VERBENA_TRY(auto own, event_channel::create(channel_.provider()));
-    VERBENA_TRY(auto id, taken->take_request());
-    auto asked = taken->connection().value_or(connection_parameters{});
-    asked.private_data = {};
-    const auto said = taken->private_data();
-    connection_request request(std::move(own), std::move(id), asked, {said.begin(), said.end()});
-    VERBENA_TRY_VOID(request.id().migrate(request.channel_));
-    return request;
+    if (!taken) return timed_out();
+    VERBENA_TRY(auto request, request_of(*taken));
+    if (request) return *std::move(request);
   }
+}
+
+steps<connection_request> listener::accept_in_steps(deadline until) {
+  for (;;) {
+    VERBENA_CO_TRY(auto taken, co_await detail::next_event(channel_, until));
+    if (!taken) co_return timed_out();
+    VERBENA_CO_TRY(auto request, request_of(*taken));
+    if (request) co_return *std::move(request);
+  }
+}
+
+error listener::timed_out() const {
+  return error::timed_out(
+      "listener::accept", name_,
+      "no connection request arrived in time; does the peer connect to this address and port, "
+      "and is UDP port 4791 open?");
+}
+
+result<std::optional<connection_request>> listener::request_of(event& taken) const {
+  if (taken.kind() == event_kind::device_removal) return taken.failure("listener::accept");
+  if (taken.kind() != event_kind::connect_request) return std::optional<connection_request>();
+  // The destructor of an event rejects a request that was not taken.
+  VERBENA_TRY(auto own, event_channel::create(channel_.provider()));
+  VERBENA_TRY(auto id, taken.take_request());
+  auto asked = taken.connection().value_or(connection_parameters{});
+  asked.private_data = {};
+  const auto said = taken.private_data();
+  connection_request request(std::move(own), std::move(id), asked, {said.begin(), said.end()});
+  VERBENA_TRY_VOID(request.id().migrate(request.channel_));
+  return std::optional(std::move(request));
 }
 
 std::optional<socket_address> listener::local_address() const { return id_.local_address(); }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "src/cm/bring_up.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 #include "verbena/verbs/remote_region.hpp"
 
@@ -31,12 +32,18 @@ result<memory_region> allocate_word(const identifier& id, const queue_pair<rc>& 
 }
 
 // Processes events; returns an error if the connection ended.
-result<void> listen(const event_channel& channel, const identifier& id, deadline until,
-                    const char* call, const char* on_end) {
-  VERBENA_TRY(const auto taken, channel.wait_event(until));
+steps<void> listen(event_channel channel, identifier id, deadline until, const char* call,
+                   const char* on_end) {
+  VERBENA_CO_TRY(const auto taken, co_await next_event(channel, until));
   if (taken && (taken->kind() == event_kind::disconnected || is_failure(taken->kind())))
-    return error::from_errno(ECONNRESET, call, id.name(), on_end);
-  return {};
+    co_return error::from_errno(ECONNRESET, call, id.name(), on_end);
+  co_return {};
+}
+
+error no_address(const identifier& id) {
+  return error::protocol("rdma_connect", id.name(),
+                         "the peer's reply has no address for the ready indication; both sides "
+                         "must set first_sender::passive");
 }
 
 }  // namespace
@@ -60,46 +67,41 @@ bool pending_ready_indication::is_there() const {
   return std::atomic_ref(*word).load(std::memory_order_acquire) == go_ahead;
 }
 
-result<void> pending_ready_indication::wait(const event_channel& channel, const identifier& id,
-                                            deadline until) const {
+steps<void> pending_ready_indication::wait(event_channel channel, identifier id,
+                                           deadline until) const {
   while (!is_there()) {
     if (until.expired())
-      return error::timed_out(
+      co_return error::timed_out(
           "rdma_accept", id.name(),
           "the peer did not permit this side to send first; both sides must set "
           "first_sender::passive");
     const auto look = deadline::after(look_interval);
-    VERBENA_TRY_VOID(listen(
+    VERBENA_CO_TRY_VOID(co_await listen(
         channel, id, until.is_never() || look.when() < until.when() ? look : until, "rdma_accept",
         "the peer closed the connection before it permitted this side to send"));
   }
-  return {};
+  co_return {};
 }
 
-result<memory_region> send_ready_indication(const event_channel& channel, const identifier& id,
-                                            queue_pair<rc>& queue, std::vector<std::byte>& said) {
-  const auto refuse = [&] {
-    return error::protocol("rdma_connect", id.name(),
-                           "the peer's reply has no address for the ready indication; both sides "
-                           "must set first_sender::passive");
-  };
+steps<memory_region> send_ready_indication(event_channel channel, identifier id,
+                                           queue_pair<rc>& queue, std::vector<std::byte>& said) {
   constexpr std::size_t size = remote_region::encoded_size;
-  if (said.size() < size) return refuse();
+  if (said.size() < size) co_return no_address(id);
   const auto place = remote_region::decode(std::span(said).first(size));
-  if (!place || place->length() != sizeof(ready_word)) return refuse();
+  if (!place || place->length() != sizeof(ready_word)) co_return no_address(id);
   said.erase(said.begin(), said.begin() + static_cast<std::ptrdiff_t>(size));
 
-  VERBENA_TRY(auto word, allocate_word(id, queue, access::local_write));
+  VERBENA_CO_TRY(auto word, allocate_word(id, queue, access::local_write));
   std::memcpy(word.bytes().data(), &go_ahead, sizeof go_ahead);
   for (const auto pause : {0ms, 10ms, 40ms}) {
-    VERBENA_TRY_VOID(listen(channel, id, deadline::after(pause), "rdma_connect",
-                            "the peer closed the connection after it had accepted it"));
+    VERBENA_CO_TRY_VOID(co_await listen(channel, id, deadline::after(pause), "rdma_connect",
+                                        "the peer closed the connection after it had accepted it"));
     auto batch = queue.start_send<1>();
     batch.write({.id = ready_id}, word.slice(), *place);
     const auto posted = batch.submit();
-    if (!posted && pause == 0ms) return posted.error();
+    if (!posted && pause == 0ms) co_return posted.error();
   }
-  return word;
+  co_return std::move(word);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::cm::detail

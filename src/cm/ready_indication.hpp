@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "verbena/base/steps.hpp"
 #include "verbena/cm/event_channel.hpp"
 #include "verbena/cm/identifier.hpp"
 #include "verbena/verbs/memory_region.hpp"
@@ -25,9 +26,8 @@ class pending_ready_indication {
                                                                const queue_pair<rc>& queue);
   /// Returns the private data of the reply: the address of the word, followed by `said`.
   [[nodiscard]] std::vector<std::byte> announce(std::span<const std::byte> said) const;
-  /// Waits until the word is written. Blocks until `until`.
-  [[nodiscard]] result<void> wait(const event_channel& channel, const identifier& id,
-                                  deadline until) const;
+  /// Waits until the word is written.
+  [[nodiscard]] steps<void> wait(event_channel channel, identifier id, deadline until) const;
   /// Returns the word, which must exist as long as the queue pair: it is written again.
   [[nodiscard]] memory_region into_region() && { return std::move(word_); }
 
@@ -43,9 +43,8 @@ class pending_ready_indication {
 /// 50 ms, since siw does not process data that arrives before its rdma_accept(3) returns until more
 /// data arrives. Errors: `protocol` if the reply has no address; ECONNRESET if the peer closes the
 /// connection; those of posting.
-[[nodiscard]] result<memory_region> send_ready_indication(const event_channel& channel,
-                                                          const identifier& id,
-                                                          queue_pair<rc>& queue,
-                                                          std::vector<std::byte>& said);
+[[nodiscard]] steps<memory_region> send_ready_indication(event_channel channel, identifier id,
+                                                         queue_pair<rc>& queue,
+                                                         std::vector<std::byte>& said);
 
 }  // namespace verbena::inline VERBENA_ABI::cm::detail

@@ -207,3 +207,16 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
     auto verbena_try_result = (expression);                                \
     if (!verbena_try_result) return std::move(verbena_try_result).error(); \
   } while (false)
+
+/// As VERBENA_TRY, in a coroutine: `VERBENA_CO_TRY(auto peer, co_await connecting());`.
+#define VERBENA_CO_TRY(name, expression)                                                      \
+  auto VERBENA_TRY_NAME_(__LINE__) = (expression);                                            \
+  if (!VERBENA_TRY_NAME_(__LINE__)) co_return std::move(VERBENA_TRY_NAME_(__LINE__)).error(); \
+  name = *std::move(VERBENA_TRY_NAME_(__LINE__))
+
+/// As VERBENA_TRY_VOID, in a coroutine.
+#define VERBENA_CO_TRY_VOID(expression)                                       \
+  do {                                                                        \
+    auto verbena_try_result = (expression);                                   \
+    if (!verbena_try_result) co_return std::move(verbena_try_result).error(); \
+  } while (false)

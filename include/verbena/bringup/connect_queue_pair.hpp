@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Connecting two queue pairs over a stream, in one blocking call.
+// Connecting two queue pairs over a stream.
 #pragma once
 
 #include <concepts>
@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "verbena/base/deadline.hpp"
+#include "verbena/base/function_ref.hpp"
+#include "verbena/base/owned_function.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
@@ -20,6 +23,26 @@ namespace detail {
 /// Sends the reason for the failure to the peer, and returns the reason.
 [[nodiscard]] error give_up(error why, stream& peer) noexcept;
 }  // namespace detail
+
+/// Performs negotiate_queue_pair() in steps that do not block. `post_receives` may be empty. The
+/// stream must outlive the steps, and must not be moved or used until they have ended. If the steps
+/// are destroyed before the end, the queue pair is destroyed, and later calls with the stream
+/// return ENOTCONN. Allocates.
+template <connected_transport Transport>
+[[nodiscard]] steps<negotiated_queue_pair<Transport>> negotiate_in_steps(
+    prepared_queue_pair<Transport> prepared, stream& peer, deadline until,
+    owned_function<result<void>(queue_pair<Transport>&)> post_receives = {},
+    negotiation_options options = {}) {
+  negotiation<Transport> core(std::move(prepared), options,
+                              {.name = peer.peer(), .version = peer.version()});
+  VERBENA_CO_TRY_VOID(co_await detail::run(core, peer, until));
+  if (auto posted = post_receives ? post_receives(core.qp()) : result<void>(); posted)
+    core.set_ready();
+  else
+    core.abandon(std::move(posted).error());
+  VERBENA_CO_TRY_VOID(co_await detail::run(core, peer, until));
+  co_return std::move(core).finish();
+}
 
 /// Connects `prepared` to the peer's queue pair. Returns the queue pair and the negotiated
 /// parameters. Both sides must call this function. The stream must not contain unread messages;
@@ -53,15 +76,8 @@ template <connected_transport Transport, class PostReceives>
 [[nodiscard]] result<negotiated_queue_pair<Transport>> negotiate_queue_pair(
     prepared_queue_pair<Transport>&& prepared, stream& peer, deadline until,
     PostReceives&& post_receives, const negotiation_options& options = {}) {
-  negotiation<Transport> steps(std::move(prepared), options,
-                               {.name = peer.peer(), .version = peer.version()});
-  VERBENA_TRY_VOID(detail::run(steps, peer, until));
-  if (auto posted = std::forward<PostReceives>(post_receives)(steps.qp()); posted)
-    steps.set_ready();
-  else
-    steps.abandon(std::move(posted).error());
-  VERBENA_TRY_VOID(detail::run(steps, peer, until));
-  return std::move(steps).finish();
+  const function_ref<result<void>(queue_pair<Transport>&)> post(post_receives);
+  return negotiate_in_steps<Transport>(std::move(prepared), peer, until, post, options).wait();
 }
 
 /// Connects like negotiate_queue_pair(), but returns only the queue pair.

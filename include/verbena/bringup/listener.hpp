@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/address.hpp"
 #include "verbena/bringup/stream.hpp"
 
@@ -57,6 +59,8 @@ class listener {
   /// not block. Errors: `timed_out`; EMFILE, ENFILE or ENOMEM of accept4(2), after which the
   /// listener remains usable.
   [[nodiscard]] result<stream> accept(deadline until);
+  /// Accepts in steps that do not block. The listener must outlive the steps.
+  [[nodiscard]] steps<stream> accept_in_steps(deadline until);
 
   /// Returns the address of the socket, with the port that the system chose.
   [[nodiscard]] const address& local_address() const noexcept;

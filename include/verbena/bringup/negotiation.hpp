@@ -23,6 +23,7 @@
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/detail/negotiating_side.hpp"
 #include "verbena/bringup/negotiation_options.hpp"
 #include "verbena/verbs/endpoint.hpp"
@@ -51,8 +52,8 @@ class negotiation_core;
 void destroy(negotiation_core& core) noexcept;
 
 /// Carries the bytes of a negotiation over a stream, until the negotiation waits for the program's
-/// receives or is finished. Blocks.
-[[nodiscard]] result<void> run(negotiation_base& steps, stream& peer, deadline until);
+/// receives or is finished.
+[[nodiscard]] steps<void> run(negotiation_base& of, stream& peer, deadline until);
 
 template <class Options>
 [[nodiscard]] connection_wishes wishes_of(const Options& options) {
@@ -168,7 +169,7 @@ class negotiation_base {
   [[nodiscard]] std::vector<std::byte> take_message() noexcept;
 
  private:
-  friend result<void> detail::run(negotiation_base& steps, stream& peer, deadline until);
+  friend steps<void> detail::run(negotiation_base& of, stream& peer, deadline until);
   [[nodiscard]] detail::negotiation_core& core() const noexcept;
 
   verbena::detail::sole_owner<detail::negotiation_core> core_;

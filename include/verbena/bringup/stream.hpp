@@ -14,6 +14,7 @@
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/address.hpp"
 #include "verbena/bringup/frame.hpp"
 
@@ -51,6 +52,9 @@ class stream {
   /// is resolved on a separate thread, so the deadline applies to that step as well.
   [[nodiscard]] static result<stream> connect(const address& to, deadline until,
                                               const connect_options& options = {});
+  /// Connects in steps that do not block.
+  [[nodiscard]] static steps<stream> connect_in_steps(address to, deadline until,
+                                                      connect_options options = {});
 
   /// Takes over a connected stream socket of the program (TCP, AF_UNIX, socketpair(2)), and
   /// exchanges greetings. The peer adopts its end, or uses connect() or a listener. The stream owns
@@ -62,6 +66,9 @@ class stream {
   /// ENOTCONN for a socket that is not connected.
   [[nodiscard]] static result<stream> adopt(unique_fd socket, deadline until,
                                             const stream_options& options = {});
+  /// Takes over a socket in steps that do not block.
+  [[nodiscard]] static steps<stream> adopt_in_steps(unique_fd socket, deadline until,
+                                                    stream_options options = {});
 
   /// Sends one blob; returns when the kernel has accepted all bytes.
   [[nodiscard]] result<void> send(std::span<const std::byte> blob, deadline until);
@@ -75,6 +82,20 @@ class stream {
   [[nodiscard]] result<std::vector<std::byte>> exchange(frame_type type,
                                                         std::span<const std::byte> payload,
                                                         deadline until);
+
+  /// As send(), receive() and exchange(), in steps that do not block. The bytes are copied. Until
+  /// the operation has ended, the stream must not be moved or used in any other way. If the steps
+  /// are destroyed before the end, all later calls return ENOTCONN.
+  /// @{
+  [[nodiscard]] steps<void> send_in_steps(std::span<const std::byte> blob, deadline until);
+  [[nodiscard]] steps<std::vector<std::byte>> receive_in_steps(deadline until);
+  [[nodiscard]] steps<std::vector<std::byte>> exchange_in_steps(std::span<const std::byte> blob,
+                                                                deadline until);
+  [[nodiscard]] steps<std::vector<std::byte>> exchange_in_steps(frame_type type,
+                                                                std::span<const std::byte> payload,
+                                                                deadline until);
+  /// @}
+
   /// Sends the reason of the failure to the peer, and ends the stream. Does not block: if the
   /// socket cannot take the reason, the peer sees a closed connection. The peer's pending or next
   /// call returns `reason`.
@@ -99,12 +120,26 @@ class stream {
   stream(unique_fd socket, std::string peer, stream_options options) noexcept
       : socket_(std::move(socket)), peer_(std::move(peer)), options_(options) {}
 
-  result<void> greet(deadline until);
+  // Ends the stream if steps are destroyed before their end: a part of a frame is then missing.
+  class in_use {
+   public:
+    explicit in_use(stream& of) noexcept : of_(&of) {}
+    in_use(const in_use&) = delete;
+    in_use& operator=(const in_use&) = delete;
+    ~in_use() {
+      if (of_ != nullptr) of_->usable_ = false;
+    }
+    void end() noexcept { of_ = nullptr; }
+
+   private:
+    stream* of_;
+  };
+  steps<void> greet(deadline until);
   result<void> check_usable(const char* call, std::size_t bytes) const;
-  result<void> write_all(std::span<const std::byte> bytes, deadline until);
+  steps<void> write_all(std::span<const std::byte> bytes, deadline until);
   result<bool> write_some(std::span<const std::byte>& left);
   result<void> read_some(std::span<std::byte> room, std::size_t& count);
-  result<frame> run(const char* call, std::span<const std::byte> out, deadline until);
+  steps<frame> run(const char* call, std::span<const std::byte> out, deadline until);
   result<std::vector<std::byte>> expect(const char* call, frame_type type, frame got);
   void end_with(std::span<const std::byte> bytes) noexcept;
   error broken(error why) noexcept;

@@ -18,6 +18,7 @@
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/function_ref.hpp"
+#include "verbena/base/owned_function.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/stream.hpp"
@@ -53,6 +54,8 @@ class channel_state;
 /// connected, when the channel accepts receives but no blocking operations and no scopes. Refers to
 /// a callable object, which must outlive the call that it is passed to.
 using channel_preparation = function_ref<result<void>(channel&)>;
+/// A channel_preparation that is kept, for operations in steps.
+using kept_channel_preparation = owned_function<result<void>(channel&)>;
 
 /// A connected channel, created by prepared_channel.
 ///

@@ -9,6 +9,8 @@
 //
 //   auto channel = std::move(prepared).connect(peer, {}, until).value();  // the active side, or
 //   auto channel = std::move(prepared).accept(std::move(request), {}, until).value();  // passive
+//
+// connect_in_steps() and accept_in_steps() do not block.
 #pragma once
 
 #include <memory>
@@ -17,6 +19,7 @@
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/channel/channel.hpp"
@@ -71,6 +74,10 @@ class [[nodiscard]] prepared_channel {
   /// the peer's message is neither empty nor a resume token. Blocks and allocates.
   [[nodiscard]] result<channel> connect(bringup::stream& peer, deadline until,
                                         const bringup::negotiation_options& options = {}) &&;
+  /// Connects over the stream in steps that do not block. Until they have ended, the stream must
+  /// not be moved or used; see bringup::negotiate_in_steps().
+  [[nodiscard]] steps<channel> connect_in_steps(bringup::stream& peer, deadline until,
+                                                bringup::negotiation_options options = {}) &&;
 
   /// Connects through the connection manager, like cm::connector::connect(). Destroying the channel
   /// closes the connection. Blocks until the connection is established or has failed, at most until
@@ -99,6 +106,19 @@ class [[nodiscard]] prepared_channel {
   [[nodiscard]] result<channel> accept(cm::connection_request&& request,
                                        const cm::connection_options& options, deadline until,
                                        channel_preparation prepare = {}) &&;
+  /// Connects through the connection manager in steps that do not block. The private data is
+  /// copied. The connector must outlive the steps, and must not be moved. If the steps are
+  /// destroyed before the end, the connection and the queue pair are destroyed, and the receives
+  /// that `prepare` posted end as `lost`.
+  [[nodiscard]] steps<channel> connect_in_steps(cm::connector& peer,
+                                                const cm::connection_options& options,
+                                                deadline until,
+                                                kept_channel_preparation prepare = {}) &&;
+  /// Accepts a connection request in steps that do not block; see connect_in_steps().
+  [[nodiscard]] steps<channel> accept_in_steps(cm::connection_request&& request,
+                                               const cm::connection_options& options,
+                                               deadline until,
+                                               kept_channel_preparation prepare = {}) &&;
 
  private:
   friend class protection_domain;
@@ -109,10 +129,12 @@ class [[nodiscard]] prepared_channel {
       const channel_options& options);
   [[nodiscard]] channel with(queue_pair<rc> connected,
                              const std::optional<verbena::resume_token>& peer_token) &&;
+  [[nodiscard]] static steps<channel> connect_over(prepared_channel self, bringup::stream& peer,
+                                                   deadline until,
+                                                   bringup::negotiation_options options);
   template <class Bring>
-  [[nodiscard]] static result<channel> manage(prepared_channel self,
-                                              const cm::connection_options& options,
-                                              channel_preparation prepare, Bring&& bring_up);
+  [[nodiscard]] static steps<channel> manage(prepared_channel self, cm::connection_options options,
+                                             kept_channel_preparation prepare, Bring bring_up);
 
   prepared_queue_pair<rc> queue_;
   detail::slot_reservation slots_;

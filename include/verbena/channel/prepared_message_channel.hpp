@@ -7,12 +7,14 @@
 //   auto channel = std::move(prepared).handshake(theirs).value();
 //
 // or over a stream, or with the connection manager (cm/connector.hpp, cm/listener.hpp).
+// connect_in_steps() and accept_in_steps() do not block.
 #pragma once
 
 #include <utility>
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/channel/message_channel.hpp"
@@ -50,6 +52,10 @@ class [[nodiscard]] prepared_message_channel {
   /// of handshake(); `protocol` for malformed terms. Blocks and allocates.
   [[nodiscard]] result<message_channel> connect(
       bringup::stream& peer, deadline until, const bringup::negotiation_options& options = {}) &&;
+  /// Connects over the stream in steps that do not block; see
+  /// prepared_channel::connect_in_steps(). `options.message` is copied.
+  [[nodiscard]] steps<message_channel> connect_in_steps(
+      bringup::stream& peer, deadline until, const bringup::negotiation_options& options = {}) &&;
 
   /// Connects through the connection manager; the terms are sent as private data.
   ///
@@ -60,11 +66,25 @@ class [[nodiscard]] prepared_message_channel {
   [[nodiscard]] result<message_channel> connect(cm::connector& peer, deadline until) &&;
   /// Accepts a request of the connection manager. Rejects it if the terms do not match.
   [[nodiscard]] result<message_channel> accept(cm::connection_request&& request, deadline until) &&;
+  /// Connects through the connection manager in steps that do not block. The connector must outlive
+  /// the steps, and must not be moved.
+  [[nodiscard]] steps<message_channel> connect_in_steps(cm::connector& peer, deadline until) &&;
+  /// Accepts a request in steps that do not block, which own the request.
+  [[nodiscard]] steps<message_channel> accept_in_steps(cm::connection_request&& request,
+                                                       deadline until) &&;
 
  private:
   friend class message_channel;
   prepared_message_channel(detail::message_core_owner core, prepared_queue_pair<rc> queue) noexcept
       : core_(std::move(core)), queue_(std::move(queue)) {}
+  [[nodiscard]] static steps<message_channel> negotiate(prepared_message_channel self,
+                                                        bringup::stream& peer, deadline until,
+                                                        bringup::negotiation_options options);
+  [[nodiscard]] static steps<message_channel> request(prepared_message_channel self,
+                                                      cm::connector& peer, deadline until);
+  [[nodiscard]] static steps<message_channel> answer(prepared_message_channel self,
+                                                     cm::connection_request request,
+                                                     deadline until);
 
   // The queue pair is declared last, so that it is destroyed first.
   detail::message_core_owner core_;

@@ -13,6 +13,7 @@
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/function_ref.hpp"
+#include "verbena/base/owned_function.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/cm/event_channel.hpp"
 #include "verbena/cm/identifier.hpp"
@@ -32,6 +33,8 @@ enum class first_sender : std::uint8_t {
 /// Refers to a function that posts the receives for the peer's first messages, before the peer can
 /// send. It is called during the call that it is passed to.
 using receive_poster = function_ref<result<void>(queue_pair<rc>&)>;
+/// A receive_poster that is kept, for operations in steps.
+using kept_receive_poster = owned_function<result<void>(queue_pair<rc>&)>;
 
 /// How to connect or to accept. Threads: immutable value.
 struct connection_options {

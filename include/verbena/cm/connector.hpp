@@ -6,6 +6,8 @@
 //   ...
 //   auto queue = peer.create_qp(pd, cq, cq).value();
 //   auto link = peer.connect(std::move(queue), {}, deadline::after(5s)).value();
+//
+// resolve_in_steps() and connect_in_steps() do not block.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +15,7 @@
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/address.hpp"
 #include "verbena/cm/connection.hpp"
 #include "verbena/sys/provider.hpp"
@@ -41,6 +44,9 @@ class connector : public pending_connection {
   /// `timed_out`; those of rdma_resolve_addr(3) and rdma_resolve_route(3), with a remedy.
   [[nodiscard]] static result<connector> resolve(const bringup::address& to, deadline until,
                                                  const connector_options& options = {});
+  /// Resolves in steps that do not block. A name is resolved on a separate thread.
+  [[nodiscard]] static steps<connector> resolve_in_steps(bringup::address to, deadline until,
+                                                         connector_options options = {});
 
   /// Requests a connection for `prepared`, and brings the queue pair to RTS. Access flags, read
   /// depth, retry counts and timeouts are those of its options; the connection manager selects the
@@ -55,6 +61,12 @@ class connector : public pending_connection {
   [[nodiscard]] result<connection> connect(prepared_queue_pair<rc>&& prepared,
                                            const connection_options& options, deadline until,
                                            receive_poster post_receives = {});
+  /// Connects in steps that do not block. The private data is copied. The connector must outlive
+  /// the steps, and must not be moved. If the steps are destroyed before the end, the connection
+  /// and the queue pair are destroyed.
+  [[nodiscard]] steps<connection> connect_in_steps(prepared_queue_pair<rc> prepared,
+                                                   connection_options options, deadline until,
+                                                   kept_receive_poster post_receives = {});
 
   /// Returns the rejection of the peer after connect() failed; `nullopt` if the peer did not
   /// reject.
@@ -64,10 +76,9 @@ class connector : public pending_connection {
 
  private:
   using pending_connection::pending_connection;
-  [[nodiscard]] result<event> wait(event_kind wanted, event_kind or_else, const char* step,
-                                   deadline until);
-  [[nodiscard]] result<void> find(const socket_address& to, const connector_options& options,
+  [[nodiscard]] steps<event> wait(event_kind wanted, event_kind or_else, const char* step,
                                   deadline until);
+  [[nodiscard]] steps<void> find(socket_address to, connector_options options, deadline until);
 
   std::optional<cm::rejection> rejection_;
 };

@@ -16,6 +16,7 @@
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/address.hpp"
 #include "verbena/cm/connection.hpp"
 #include "verbena/sys/provider.hpp"
@@ -62,6 +63,11 @@ class [[nodiscard]] connection_request : public pending_connection {
   [[nodiscard]] result<connection> accept(prepared_queue_pair<rc>&& prepared,
                                           const connection_options& options, deadline until,
                                           receive_poster post_receives = {}) &&;
+  /// Accepts in steps that do not block. The private data is copied, and the steps own the request.
+  /// If they are destroyed before the end, the connection and the queue pair are destroyed.
+  [[nodiscard]] steps<connection> accept_in_steps(prepared_queue_pair<rc> prepared,
+                                                  const connection_options& options, deadline until,
+                                                  kept_receive_poster post_receives = {}) &&;
   /// Rejects the request with up to 148 bytes of private data. Errors: `invalid_argument` for more
   /// bytes; those of rdma_reject(3).
   [[nodiscard]] result<void> reject(std::span<const std::byte> private_data = {}) &&;
@@ -70,6 +76,10 @@ class [[nodiscard]] connection_request : public pending_connection {
   friend class listener;
   connection_request(event_channel channel, identifier id, const connection_parameters& requested,
                      std::vector<std::byte> said) noexcept;
+  [[nodiscard]] static steps<connection> accept(connection_request self,
+                                                prepared_queue_pair<rc> prepared,
+                                                connection_options options, deadline until,
+                                                kept_receive_poster post_receives);
   void drop() noexcept;
 
   connection_parameters requested_;
@@ -90,6 +100,8 @@ class listener {
   /// Waits for the next request. Blocks until `until`; `deadline::after(0ns)` does not block.
   /// Errors: `timed_out`; those of event_channel::wait_event(); ENODEV if the device was removed.
   [[nodiscard]] result<connection_request> accept(deadline until);
+  /// Waits for the next request in steps that do not block. The listener must outlive the steps.
+  [[nodiscard]] steps<connection_request> accept_in_steps(deadline until);
 
   /// Returns the address of the listener.
   [[nodiscard]] std::optional<socket_address> local_address() const;
@@ -102,6 +114,9 @@ class listener {
 
  private:
   listener(event_channel channel, identifier id);
+  // Returns the request of an event, or nullopt if it has none.
+  [[nodiscard]] result<std::optional<connection_request>> request_of(event& taken) const;
+  [[nodiscard]] error timed_out() const;
 
   event_channel channel_;
   identifier id_;

@@ -8,6 +8,7 @@ module;
 #include <verbena/async/channel.hpp>
 #include <verbena/async/engine.hpp>
 #include <verbena/async/message_channel.hpp>
+#include <verbena/async/message_listener.hpp>
 #include <verbena/async/operation.hpp>
 #include <verbena/async/scope.hpp>
 #include <verbena/async/task.hpp>
@@ -441,9 +442,15 @@ using verbena::writing_transport;
 export namespace verbena::async {
 using verbena::async::awaited_value;
 using verbena::async::channel;
+using verbena::async::connect_options;
 using verbena::async::engine;
 using verbena::async::engine_options;
+using verbena::async::listen;
+using verbena::async::listen_options;
 using verbena::async::message_channel;
+using verbena::async::message_listener;
+using verbena::async::message_listener_statistics;
+using verbena::async::noexcept;
 using verbena::async::operation;
 using verbena::async::scope;
 using verbena::async::task;

@@ -5,5 +5,6 @@
 #include "verbena/async/channel.hpp"
 #include "verbena/async/engine.hpp"
 #include "verbena/async/message_channel.hpp"
+#include "verbena/async/message_listener.hpp"
 #include "verbena/async/scope.hpp"
 #include "verbena/async/task.hpp"

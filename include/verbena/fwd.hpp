@@ -221,8 +221,12 @@ namespace verbena::inline VERBENA_ABI::async {
 class channel;
 class engine;
 class message_channel;
+class message_listener;
 class scope;
+struct connect_options;
 struct engine_options;
+struct listen_options;
+struct message_listener_statistics;
 template <class Operation> class operation;
 template <class T> class task;
 

@@ -18,6 +18,11 @@ namespace verbena::inline VERBENA_ABI::async {
 
 using clock = std::chrono::steady_clock;
 
+namespace {
+// How often the descriptors of coroutines are polled if the engine does not sleep.
+constexpr std::uint32_t polls_per_descriptor_poll = 64;
+}  // namespace
+
 result<engine> engine::create(const context& of, const engine_options& options) {
   VERBENA_TRY(auto hub, completion_hub::create(
                             of, options.operations,
@@ -27,7 +32,7 @@ result<engine> engine::create(const context& of, const engine_options& options) 
   unique_fd wakes(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakes) return error::from_errno(errno, "eventfd");
   for (const int each : {hub.fd(), wakes.get()}) {
-    epoll_event readable{.events = EPOLLIN, .data = {.fd = each}};
+    epoll_event readable{.events = EPOLLIN, .data = {.ptr = nullptr}};
     if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, each, &readable) != 0)
       return error::from_errno(errno, "epoll_ctl");
   }
@@ -50,6 +55,8 @@ std::size_t engine_state::poll() {
   std::size_t resumed = 0;
   if (signals_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     resumed = take_signals();
+  if (!descriptors_.empty() && ++polls_ >= polls_per_descriptor_poll) [[unlikely]]
+    poll_descriptors();
   const std::ptrdiff_t completed = table_.complete_all();
   if (completed >= 0) [[likely]]
     resumed += static_cast<std::size_t>(completed);
@@ -65,8 +72,14 @@ std::size_t engine_state::take_signals() noexcept {
     std::uint64_t count = 0;
     // Empties the eventfd; there is nothing to read if another event ended the sleep.
     static_cast<void>(::read(wakes_.get(), &count, sizeof count));
+    if (!descriptors_.empty()) poll_descriptors();
   }
   return resume_entered();
+}
+
+void engine_state::poll_descriptors() noexcept {
+  polls_ = 0;
+  descriptors_.poll(epoll_.get(), table_);
 }
 
 /// The queue could not be polled: the hub ends its operations and reports the failure.

@@ -140,9 +140,9 @@ bool message_drain::attempt(message_operation& self, bool is_last) noexcept {
 
 }  // namespace detail
 
-message_channel::message_channel(engine& on, verbena::message_channel&& connected)
+message_channel::message_channel(detail::engine_state& on, verbena::message_channel&& connected)
     // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): it counts its references itself
-    : state_(new detail::message_channel_state(*on.state_, std::move(connected))) {}
+    : state_(new detail::message_channel_state(on, std::move(connected))) {}
 
 message_channel::~message_channel() { close(); }
 

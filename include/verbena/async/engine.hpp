@@ -2,6 +2,8 @@
 // The loop of asynchronous operations on one thread.
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
@@ -9,14 +11,23 @@
 #include <memory>
 #include <utility>
 
+#include "verbena/async/detail/descriptor_wait.hpp"
 #include "verbena/async/detail/engine_state.hpp"
+#include "verbena/async/operation.hpp"
 #include "verbena/async/task.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/channel/completion_hub.hpp"
 #include "verbena/verbs/context.hpp"
 
 namespace verbena::inline VERBENA_ABI::async {
+
+class engine;
+
+namespace detail {
+[[nodiscard]] engine_state& state_of(const engine& of) noexcept;
+}
 
 /// Options of engine::create(). Threads: immutable value.
 struct engine_options {
@@ -103,6 +114,23 @@ class engine {
   [[nodiscard]] auto wait_until(deadline when) const noexcept {
     return detail::wait_awaiter(*state_, when);
   }
+  /// Waits until `fd` is readable, has an error or a hang-up. The value of `co_await` is true, or
+  /// false if `until` passes first. `fd` must stay open until then. Several coroutines may wait for
+  /// one descriptor. Errors: the errno of epoll_ctl(2).
+  [[nodiscard]] auto readable(int fd, deadline until = deadline::never()) const noexcept {
+    return operation<detail::descriptor_operation>(*state_, fd, POLLIN, until);
+  }
+  /// Waits until `fd` is writable; see readable().
+  [[nodiscard]] auto writable(int fd, deadline until = deadline::never()) const noexcept {
+    return operation<detail::descriptor_operation>(*state_, fd, POLLOUT, until);
+  }
+  /// Performs an operation that consists of steps. The value of `co_await` is its result.
+  /// Destroying the coroutine while it waits ends the operation. Errors: those of the operation,
+  /// and the errno of epoll_ctl(2).
+  template <class T>
+  [[nodiscard]] auto complete(steps<T>&& of) const noexcept {
+    return operation<detail::steps_operation<T>>(*state_, std::move(of));
+  }
   /// Makes `co_await engine.yield()` continue after the others that are ready.
   [[nodiscard]] auto yield() const noexcept { return detail::yield_awaiter(*state_); }
 
@@ -110,6 +138,7 @@ class engine {
   friend class channel;
   friend class message_channel;
   friend class scope;
+  friend detail::engine_state& detail::state_of(const engine& of) noexcept;
   explicit engine(std::unique_ptr<detail::engine_state> state) noexcept
       : state_(std::move(state)) {}
 
@@ -130,5 +159,7 @@ class engine {
 
   std::unique_ptr<detail::engine_state> state_;
 };
+
+inline detail::engine_state& detail::state_of(const engine& of) noexcept { return *of.state_; }
 
 }  // namespace verbena::inline VERBENA_ABI::async

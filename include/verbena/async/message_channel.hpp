@@ -15,6 +15,10 @@
 
 namespace verbena::inline VERBENA_ABI::async {
 
+namespace detail {
+struct connected_channel;
+}
+
 /// A message channel whose operations are awaited.
 ///
 ///   async::message_channel channel(engine, std::move(connected));
@@ -29,7 +33,8 @@ namespace verbena::inline VERBENA_ABI::async {
 class [[nodiscard]] message_channel {
  public:
   /// Takes a connected channel. Precondition: it was prepared on the hub of `on`. Allocates.
-  message_channel(engine& on, verbena::message_channel&& connected);
+  message_channel(engine& on, verbena::message_channel&& connected)
+      : message_channel(detail::state_of(on), std::move(connected)) {}
   /// Takes the channel of `other`, which must not be used afterwards.
   message_channel(message_channel&& other) noexcept
       : state_(std::exchange(other.state_, nullptr)) {}
@@ -69,6 +74,8 @@ class [[nodiscard]] message_channel {
   [[nodiscard]] verbena::message_channel release() &&;
 
  private:
+  friend struct detail::connected_channel;
+  message_channel(detail::engine_state& on, verbena::message_channel&& connected);
   [[nodiscard]] detail::message_channel_state& state() const;
   void close() noexcept;
 

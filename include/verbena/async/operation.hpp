@@ -26,7 +26,7 @@ class [[nodiscard("an operation starts when it is awaited")]] operation : privat
       of.caller_ = caller;
       return of.start(resume);
     }
-    [[nodiscard]] auto await_resume() const noexcept {
+    [[nodiscard]] auto await_resume() const noexcept(noexcept(of.take_result())) {
       if constexpr (Operation::always_ends) of.settle();
       return of.take_result();
     }

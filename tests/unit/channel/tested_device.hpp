@@ -46,6 +46,10 @@ class tested_manager {
     return cm::connector::resolve({.host = host(), .port = port}, until,
                                   {.from = here_->with_port(0), .provider = &from_});
   }
+  [[nodiscard]] steps<cm::connector> resolve_in_steps(std::uint16_t port, deadline until) const {
+    return cm::connector::resolve_in_steps({.host = host(), .port = port}, until,
+                                           {.from = here_->with_port(0), .provider = &from_});
+  }
   /// Returns the value for tests that cannot continue without it.
   [[nodiscard]] cm::connector find(std::uint16_t port) const {
     return resolve(port, deadline::after(std::chrono::seconds(20))).value();

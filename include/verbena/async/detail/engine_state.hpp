@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "verbena/async/detail/descriptor_set.hpp"
 #include "verbena/async/detail/timer_queue.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/error.hpp"
@@ -17,9 +18,6 @@
 #include "verbena/channel/detail/operation_table.hpp"
 
 namespace verbena::inline VERBENA_ABI::async::detail {
-
-using verbena::detail::operation_table;
-using verbena::detail::queued_waiter;
 
 /// A coroutine that waits to be resumed by the engine.
 struct entry {
@@ -49,6 +47,7 @@ class engine_state {
 
   [[nodiscard]] operation_table& table() const noexcept { return table_; }
   [[nodiscard]] timer_queue& timers() noexcept { return timers_; }
+  [[nodiscard]] descriptor_set& descriptors() noexcept { return descriptors_; }
   [[nodiscard]] const completion_hub& hub() const noexcept { return hub_; }
 
  private:
@@ -57,16 +56,19 @@ class engine_state {
 
   [[nodiscard]] std::size_t resume_entered() noexcept;
   [[nodiscard]] std::size_t take_signals() noexcept;
+  void poll_descriptors() noexcept;
   [[nodiscard]] std::size_t lose_all() noexcept;
   void fail(error why) noexcept;
   void wait_for_event() noexcept;
 
   completion_hub hub_;
   operation_table& table_;
-  unique_fd epoll_;  // of the completion channel and of wakes_
+  unique_fd epoll_;  // of the completion channel, of wakes_ and of descriptors_
   unique_fd wakes_;  // an eventfd
   const std::chrono::nanoseconds spin_;
   timer_queue timers_;
+  descriptor_set descriptors_;
+  std::uint32_t polls_ = 0;  // since the descriptors were polled
   std::optional<error> failure_;
   std::atomic<entry*> entered_{nullptr};   // the last one first
   std::atomic<std::uint32_t> signals_{0};  // since the last poll: `sleeping` and `woken`

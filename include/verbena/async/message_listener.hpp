@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Accepting and connecting message channels:
+//
+//   auto listener = async::listen(engine, pd, {.host = "", .port = 7471}).value();
+//   async::scope clients;
+//   while (auto client = co_await listener.accept()) clients.spawn(serve(std::move(*client)));
+//
+//   auto channel = co_await async::connect(engine, pd, "server:7471", until);  // the peer
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "verbena/async/detail/listener_accept.hpp"
+#include "verbena/async/engine.hpp"
+#include "verbena/async/message_channel.hpp"
+#include "verbena/async/operation.hpp"
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/detail/sole_owner.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
+#include "verbena/bringup/address.hpp"
+#include "verbena/bringup/listener.hpp"
+#include "verbena/channel/message_channel_options.hpp"
+#include "verbena/cm/listener.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena::inline VERBENA_ABI::async {
+
+/// How to accept. Threads: immutable value.
+struct listen_options {
+  message_channel_options channels = {};  ///< of each channel
+  /// The time that a client has to connect after its greeting or request; then it is closed.
+  std::chrono::nanoseconds negotiation_timeout = std::chrono::seconds(10);
+  /// Clients that connect at the same time, or wait for accept(). Further clients wait in the
+  /// backlog.
+  std::size_t max_pending = 1024;
+};
+
+/// How to connect. Threads: immutable value.
+struct connect_options {
+  message_channel_options channel = {};  ///< of the channel
+  /// See bringup::connect_options::retry_refused.
+  std::chrono::nanoseconds retry_refused = std::chrono::nanoseconds(0);
+};
+
+/// Counters of a message_listener. Threads: immutable value.
+struct message_listener_statistics {
+  std::uint64_t accepted = 0;  ///< returned by accept()
+  std::uint64_t failed = 0;    ///< not connected: the negotiation failed or timed out
+};
+
+namespace detail {
+void destroy(listener_state& state) noexcept;
+}  // namespace detail
+
+/// A listening address whose clients become message channels. The clients connect concurrently on
+/// the thread of the engine, and those that are slow, silent or send garbage do not delay others.
+/// They are closed and logged (level info).
+///
+/// Each channel reserves places of the engine from the beginning of its negotiation: see
+/// engine_options::operations. If no places are left, the client is refused with this reason.
+/// Threads: one thread at a time, that of the engine.
+class [[nodiscard]] message_listener {
+ public:
+  /// Accepts clients of `from`, which connect over TCP with prepared_message_channel::connect() or
+  /// async::connect(). Allocates.
+  message_listener(engine& on, const protection_domain& pd, bringup::listener&& from,
+                   const listen_options& options = {});
+  /// Accepts requests of the connection manager. Precondition: `pd` and the engine belong to the
+  /// context of the connection manager, for example that of identifier::context().
+  message_listener(engine& on, const protection_domain& pd, cm::listener&& from,
+                   const listen_options& options = {});
+  /// Takes the listener of `other`, which must not be used afterwards.
+  message_listener(message_listener&& other) noexcept = default;
+  /// Closes its own listener and takes that of `other`.
+  message_listener& operator=(message_listener&& other) noexcept = default;
+
+  /// Waits for the next connected client. The value is a `result<async::message_channel>`. Several
+  /// coroutines may wait; they are served in the order of their calls.
+  ///
+  /// Errors: `timed_out`; ECANCELED if the listener was closed or destroyed; those of
+  /// bringup::listener::accept() and cm::listener::accept(), after which accept() can be called
+  /// again.
+  [[nodiscard]] auto accept(deadline until = deadline::never()) {
+    return operation<detail::listener_accept>(state(), until);
+  }
+  /// Stops listening. Clients that are not accepted are closed, and calls of accept() end.
+  void close() noexcept;
+
+  /// Returns the port.
+  [[nodiscard]] std::uint16_t port() const noexcept;
+  /// Returns the counters.
+  [[nodiscard]] message_listener_statistics statistics() const noexcept;
+
+ private:
+  [[nodiscard]] detail::listener_state& state() const;
+
+  verbena::detail::sole_owner<detail::listener_state> state_;
+};
+
+/// Listens at `at` over TCP, or on iWARP with the connection manager. A host name is resolved
+/// first, which blocks. Errors: those of bringup::listener::open() and cm::listener::open().
+[[nodiscard]] result<message_listener> listen(engine& on, const protection_domain& pd,
+                                              const bringup::address& at,
+                                              const listen_options& options = {});
+
+namespace detail {
+[[nodiscard]] steps<message_channel> connect_in_steps(engine_state& on, const protection_domain& pd,
+                                                      std::string_view to,
+                                                      const connect_options& options,
+                                                      deadline until);
+}  // namespace detail
+
+/// Connects to a message_listener or message_channel::listen_once(), over TCP or on iWARP with the
+/// connection manager. `to` is text like `server:7471`; the default port is 7471. The value of
+/// `co_await` is a `result<async::message_channel>`.
+///
+/// Errors: `invalid_argument` for other text; those of bringup::stream::connect() or
+/// cm::connector::resolve(), of message_channel::prepare() and of
+/// prepared_message_channel::connect().
+[[nodiscard]] inline auto connect(engine& on, const protection_domain& pd, std::string_view to,
+                                  deadline until, const connect_options& options = {}) {
+  return on.complete(detail::connect_in_steps(detail::state_of(on), pd, to, options, until));
+}
+
+}  // namespace verbena::inline VERBENA_ABI::async

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/async/message_listener.hpp"
+
+#include <cerrno>
+#include <deque>
+#include <list>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "src/verbs/iwarp.hpp"
+#include "verbena/base/assert.hpp"
+#include "verbena/base/log.hpp"
+#include "verbena/bringup/connect_queue_pair.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/channel/prepared_message_channel.hpp"
+#include "verbena/cm/connector.hpp"
+
+namespace verbena::inline VERBENA_ABI::async {
+namespace detail {
+
+struct connected_channel {
+  [[nodiscard]] static message_channel on(engine_state& on, verbena::message_channel&& connected) {
+    return {on, std::move(connected)};
+  }
+};
+
+/// A client that is not connected yet: one of the two.
+struct newcomer {
+  std::optional<bringup::stream> stream = {};
+  std::optional<cm::connection_request> request = {};
+};
+
+/// What each channel needs.
+struct channel_needs {
+  engine_state& on;
+  protection_domain pd;
+  message_channel_options options;
+
+  [[nodiscard]] result<prepared_message_channel> prepare() const {
+    return verbena::message_channel::prepare(pd, on.hub(), options);
+  }
+};
+
+namespace {
+
+steps<newcomer> next_of(bringup::listener& from) {
+  VERBENA_CO_TRY(auto accepted, co_await from.accept_in_steps(deadline::never()));
+  newcomer made;
+  made.stream.emplace(std::move(accepted));
+  co_return std::move(made);
+}
+
+steps<newcomer> next_of(cm::listener& from) {
+  VERBENA_CO_TRY(auto accepted, co_await from.accept_in_steps(deadline::never()));
+  newcomer made;
+  made.request.emplace(std::move(accepted));
+  co_return std::move(made);
+}
+
+steps<message_channel> connect_over(bringup::stream& peer, const channel_needs& needs,
+                                    deadline until) {
+  auto prepared = needs.prepare();
+  if (!prepared) co_return bringup::detail::give_up(std::move(prepared).error(), peer);
+  VERBENA_CO_TRY(auto made, co_await (*std::move(prepared)).connect_in_steps(peer, until));
+  co_return connected_channel::on(needs.on, std::move(made));
+}
+
+steps<message_channel> connect_newcomer(newcomer who, const channel_needs& needs, deadline until) {
+  newcomer self = std::move(who);
+  if (self.stream) co_return co_await connect_over(*self.stream, needs, until);
+  VERBENA_CO_TRY(auto prepared, needs.prepare());
+  VERBENA_CO_TRY(auto made,
+                 co_await std::move(prepared).accept_in_steps(*std::move(self.request), until));
+  co_return connected_channel::on(needs.on, std::move(made));
+}
+
+steps<message_channel> connect_by_manager(const channel_needs& needs, bringup::address to,
+                                          deadline until) {
+  VERBENA_CO_TRY(auto peer, co_await cm::connector::resolve_in_steps(std::move(to), until));
+  VERBENA_CO_TRY(auto prepared, needs.prepare());
+  VERBENA_CO_TRY(auto made, co_await std::move(prepared).connect_in_steps(peer, until));
+  co_return connected_channel::on(needs.on, std::move(made));
+}
+
+steps<message_channel> connect_to(channel_needs needs, result<bringup::address> parsed,
+                                  connect_options options, deadline until) {
+  VERBENA_CO_TRY(auto to, std::move(parsed));
+  if (verbena::detail::is_iwarp(needs.pd.context()))
+    co_return co_await connect_by_manager(needs, std::move(to), until);
+  const bringup::connect_options how{.retry_refused = options.retry_refused};
+  VERBENA_CO_TRY(auto peer, co_await bringup::stream::connect_in_steps(std::move(to), until, how));
+  co_return co_await connect_over(peer, needs, until);
+}
+
+}  // namespace
+
+steps<message_channel> connect_in_steps(engine_state& on, const protection_domain& pd,
+                                        std::string_view to, const connect_options& options,
+                                        deadline until) {
+  constexpr std::uint16_t default_port = 7471;
+  return connect_to({.on = on, .pd = pd, .options = options.channel},
+                    bringup::parse_address(to, default_port), options, until);
+}
+
+/// Threads: one thread at a time, that of the engine.
+class listener_state {
+ public:
+  listener_state(engine_state& on, const protection_domain& pd, const listen_options& options)
+      : needs_{.on = on, .pd = pd, .options = options.channels}, options_(options) {}
+  listener_state(const listener_state&) = delete;
+  listener_state& operator=(const listener_state&) = delete;
+  ~listener_state() { close(); }
+
+  void start(bringup::listener&& from) {
+    tcp_.emplace(std::move(from));
+    listen();
+  }
+  void start(cm::listener&& from) {
+    manager_.emplace(std::move(from));
+    listen();
+  }
+  void close() noexcept;
+
+  [[nodiscard]] std::uint16_t port() const noexcept { return tcp_ ? tcp_->port() : cm_port(); }
+  [[nodiscard]] const message_listener_statistics& statistics() const noexcept {
+    return statistics_;
+  }
+
+  /// Gives the operation a channel or a failure; returns false if there is none yet.
+  [[nodiscard]] bool serve(listener_accept& which);
+  void await(listener_accept& which) noexcept;
+  void stop_waiting(const listener_accept& which) noexcept;
+  [[nodiscard]] engine_state& on() const noexcept { return needs_.on; }
+
+ private:
+  /// Waits for the next client.
+  struct acceptor : steps_operation<newcomer> {
+    acceptor(listener_state& state, steps<newcomer>&& next)
+        : steps_operation(state.on(), std::move(next)), of(state) {}
+    bool begin() noexcept { return start(ended); }
+    static void ended(queued_waiter& self) noexcept {
+      auto& mine = static_cast<acceptor&>(self);
+      if (mine.settle()) mine.of.welcome();
+    }
+    using steps_operation::take_result;
+    listener_state& of;
+  };
+  /// A client that connects.
+  struct client : steps_operation<message_channel> {
+    client(listener_state& state, steps<message_channel>&& connecting)
+        : steps_operation(state.on(), std::move(connecting)), of(state) {}
+    bool begin() noexcept { return start(ended); }
+    static void ended(queued_waiter& self) noexcept {
+      auto& mine = static_cast<client&>(self);
+      if (mine.settle()) mine.of.finish(mine.at);
+    }
+    using steps_operation::take_result;
+    listener_state& of;
+    std::list<client>::iterator at = {};
+  };
+
+  [[nodiscard]] std::uint16_t cm_port() const noexcept { return manager_ ? manager_->port() : 0; }
+  void listen() noexcept;
+  void welcome() noexcept;
+  void admit(newcomer&& who);
+  void finish(std::list<client>::iterator which) noexcept;
+  void serve_all() noexcept;
+
+  channel_needs needs_;
+  listen_options options_;
+  std::optional<bringup::listener> tcp_;
+  std::optional<cm::listener> manager_;
+  std::optional<error> failure_;  // of accepting, for the next accept()
+  bool is_closed_ = false;
+  message_listener_statistics statistics_;
+  std::deque<message_channel> connected_;
+  listener_accept* first_waiting_ = nullptr;
+  std::list<client> clients_;
+  std::optional<acceptor> acceptor_;
+};
+
+// The steps refer to the listeners, so these stay open until the steps are destroyed.
+void listener_state::close() noexcept {
+  is_closed_ = true;
+  acceptor_.reset();
+  clients_.clear();
+  connected_.clear();
+  tcp_.reset();
+  manager_.reset();
+  serve_all();
+}
+
+void listener_state::listen() noexcept {
+  while (!acceptor_ && !is_closed_ && !failure_ &&
+         clients_.size() + connected_.size() < options_.max_pending) {
+    acceptor_.emplace(*this, tcp_ ? next_of(*tcp_) : next_of(*manager_));
+    if (acceptor_->begin()) return;
+    welcome();
+  }
+}
+
+void listener_state::welcome() noexcept {
+  auto next = acceptor_->take_result();
+  acceptor_.reset();
+  if (next)
+    admit(*std::move(next));
+  else
+    failure_ = std::move(next).error();
+  serve_all();
+  listen();
+}
+
+void listener_state::admit(newcomer&& who) {
+  auto& made = clients_.emplace_back(
+      *this,
+      connect_newcomer(std::move(who), needs_, deadline::after(options_.negotiation_timeout)));
+  made.at = std::prev(clients_.end());
+  if (!made.begin()) finish(made.at);
+}
+
+void listener_state::finish(std::list<client>::iterator which) noexcept {
+  auto made = which->take_result();
+  clients_.erase(which);
+  if (made) {
+    connected_.push_back(*std::move(made));
+  } else {
+    ++statistics_.failed;
+    log(log_level::info, "message_listener: closed a client: " + made.error().message());
+  }
+  serve_all();
+  listen();
+}
+
+bool listener_state::serve(listener_accept& which) {
+  if (!connected_.empty()) {
+    ++statistics_.accepted;
+    which.value_.emplace(std::move(connected_.front()));
+    connected_.pop_front();
+    return true;
+  }
+  if (is_closed_) {
+    which.value_.emplace(
+        error::from_errno(ECANCELED, "message_listener::accept", {}, "the listener was closed"));
+    return true;
+  }
+  if (!failure_) return false;
+  which.value_.emplace(*std::move(failure_));
+  failure_.reset();
+  return true;
+}
+
+void listener_state::serve_all() noexcept {
+  while (first_waiting_ != nullptr && serve(*first_waiting_)) {
+    listener_accept& served = *first_waiting_;
+    first_waiting_ = served.following_;
+    served.of_ = nullptr;
+    on().table().append_completed(served);
+  }
+}
+
+void listener_state::await(listener_accept& which) noexcept {
+  listener_accept** at = &first_waiting_;
+  while (*at != nullptr) at = &(*at)->following_;
+  which.following_ = nullptr;
+  *at = &which;
+}
+
+void listener_state::stop_waiting(const listener_accept& which) noexcept {
+  listener_accept** at = &first_waiting_;
+  while (*at != nullptr && *at != &which) at = &(*at)->following_;
+  if (*at != nullptr) *at = which.following_;
+}
+
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void destroy(listener_state& state) noexcept { delete &state; }
+
+bool listener_accept::start(ended_function ended) noexcept {
+  if (of_->serve(*this)) return false;
+  if (until_.expired()) {
+    value_.emplace(error::timed_out("message_listener::accept", {},
+                                    "no client connected in time; does the peer connect to this "
+                                    "address and port?"));
+    return false;
+  }
+  complete = ended;
+  on_ = &of_->on();
+  of_->await(*this);
+  if (until_.is_never()) return true;
+  timer_.of = this;
+  timer_.expire = [](timer& self) noexcept {
+    listener_accept& mine = *static_cast<limit_timer&>(self).of;
+    if (mine.value_) return;  // it has a channel
+    mine.of_->stop_waiting(mine);
+    mine.of_ = nullptr;
+    mine.value_.emplace(error::timed_out("message_listener::accept", {},
+                                         "no client connected in time; does the peer connect to "
+                                         "this address and port?"));
+    mine.on_->table().append_completed(mine);
+  };
+  on_->timers().set(timer_, until_.when());
+  return true;
+}
+
+bool listener_accept::settle() noexcept {
+  on_->timers().reset(timer_);
+  on_ = nullptr;
+  return true;
+}
+
+listener_accept::~listener_accept() {
+  if (on_ == nullptr) return;
+  on_->timers().reset(timer_);
+  if (of_ != nullptr)
+    of_->stop_waiting(*this);
+  else
+    on_->table().remove_completed(*this);
+}
+
+}  // namespace detail
+
+message_listener::message_listener(engine& on, const protection_domain& pd,
+                                   bringup::listener&& from, const listen_options& options)
+    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner deletes it
+    : state_(new detail::listener_state(detail::state_of(on), pd, options)) {
+  state_->start(std::move(from));
+}
+
+message_listener::message_listener(engine& on, const protection_domain& pd, cm::listener&& from,
+                                   const listen_options& options)
+    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner deletes it
+    : state_(new detail::listener_state(detail::state_of(on), pd, options)) {
+  state_->start(std::move(from));
+}
+
+void message_listener::close() noexcept { state().close(); }
+
+std::uint16_t message_listener::port() const noexcept { return state().port(); }
+
+message_listener_statistics message_listener::statistics() const noexcept {
+  return state().statistics();
+}
+
+detail::listener_state& message_listener::state() const {
+  VERBENA_ASSERT(state_.get() != nullptr, "a moved-from message_listener was used");
+  return *state_;
+}
+
+result<message_listener> listen(engine& on, const protection_domain& pd, const bringup::address& at,
+                                const listen_options& options) {
+  if (verbena::detail::is_iwarp(pd.context())) {
+    VERBENA_TRY(auto from, cm::listener::open(at));
+    return message_listener(on, pd, std::move(from), options);
+  }
+  VERBENA_TRY(auto from, bringup::listener::open(at));
+  return message_listener(on, pd, std::move(from), options);
+}
+
+}  // namespace verbena::inline VERBENA_ABI::async

@@ -450,7 +450,6 @@ using verbena::async::listen_options;
 using verbena::async::message_channel;
 using verbena::async::message_listener;
 using verbena::async::message_listener_statistics;
-using verbena::async::noexcept;
 using verbena::async::operation;
 using verbena::async::scope;
 using verbena::async::task;

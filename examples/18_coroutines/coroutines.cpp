@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstring>
 #include <span>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -37,22 +39,32 @@ async::task<std::uint64_t> echo(async::message_channel channel) {
 // [/echo]
 
 // [serve]
-// Serves all clients concurrently. Returns the number of messages.
-async::task<std::uint64_t> serve(std::vector<async::message_channel> channels) {
+// Accepts `count` clients and serves them concurrently. Returns the number of messages.
+async::task<std::uint64_t> serve(async::message_listener listener, std::uint32_t count) {
   std::uint64_t sum = 0;
-  const auto count = [&](async::message_channel channel) -> async::task<void> {
+  const auto serve_one = [&](async::message_channel channel) -> async::task<void> {
     sum += co_await echo(std::move(channel));
   };
   async::scope clients;
-  for (auto& each : channels) clients.spawn(count(std::move(each)));
+  while (count-- > 0) {
+    auto client = co_await listener.accept();
+    if (!client) break;
+    clients.spawn(serve_one(*std::move(client)));
+  }
   co_await clients.join();
   co_return sum;
 }
 // [/serve]
 
 // [client]
-// Sends numbers and receives them, then an empty message. Returns the number of correct answers.
-async::task<std::uint64_t> ask(async::engine& engine, async::message_channel channel) {
+// Connects, sends numbers and receives them, then an empty message. Returns the number of correct
+// answers.
+async::task<std::uint64_t> ask(async::engine& engine, const verbena::protection_domain& pd,
+                               std::string_view server) {
+  auto connected = co_await async::connect(engine, pd, server, verbena::deadline::after(30s),
+                                           {.channel = small});
+  if (!connected) co_return 0;
+  async::message_channel channel = *std::move(connected);
   std::uint64_t correct = 0;
   for (std::uint64_t number = 0; number < messages_per_client; ++number) {
     (co_await channel.send(std::as_bytes(std::span(&number, 1)))).value();
@@ -67,11 +79,11 @@ async::task<std::uint64_t> ask(async::engine& engine, async::message_channel cha
 }
 // [/client]
 
-async::task<std::uint64_t> ask_all(async::engine& engine,
-                                   std::vector<async::message_channel> channels) {
+async::task<std::uint64_t> ask_all(async::engine& engine, const verbena::protection_domain& pd,
+                                   std::string server) {
+  std::vector<std::uint32_t> clients(client_count);
   const auto answers = co_await async::when_all(
-      channels,
-      [&](async::message_channel& each, std::size_t) { return ask(engine, std::move(each)); });
+      clients, [&](std::uint32_t, std::size_t) { return ask(engine, pd, server); });
   std::uint64_t sum = 0;
   for (const std::uint64_t each : answers) sum += each;
   co_return sum;
@@ -87,24 +99,19 @@ int main() {
   const std::uint32_t places = client_count * (4 + 4 + verbena::message_channel::own_operations);
   auto engine = async::engine::create(context, {.operations = places}).value();
   // [/engine]
-  auto client_engine = async::engine::create(context, {.operations = places}).value();
-  std::vector<async::message_channel> served;
-  std::vector<async::message_channel> clients;
-  for (std::uint32_t i = 0; i < client_count; ++i) {
-    // [prepare]
-    auto here = verbena::message_channel::prepare(pd, engine.hub(), small).value();
-    // [/prepare]
-    auto there = verbena::message_channel::prepare(pd, client_engine.hub(), small).value();
-    const auto to_here = here.endpoint();  // for the client; here both sides are one process
-    served.emplace_back(engine, std::move(here).handshake(there.endpoint()).value());
-    clients.emplace_back(client_engine, std::move(there).handshake(to_here).value());
-  }
+  // [listen]
+  auto listener =
+      async::listen(engine, pd, {.host = "127.0.0.1", .port = 0}, {.channels = small}).value();
+  // [/listen]
+  const std::string server = "127.0.0.1:" + std::to_string(listener.port());
 
   std::uint64_t correct = 0;
-  std::thread client_thread(
-      [&] { correct = client_engine.run(ask_all(client_engine, std::move(clients))); });
+  std::thread client_thread([&] {
+    auto client_engine = async::engine::create(context, {.operations = places}).value();
+    correct = client_engine.run(ask_all(client_engine, pd, server));
+  });
   // [run]
-  const std::uint64_t echoed = engine.run(serve(std::move(served)));
+  const std::uint64_t echoed = engine.run(serve(std::move(listener), client_count));
   // [/run]
   client_thread.join();
   std::printf("%u clients on one thread: %llu messages returned, %llu correct answers\n",

@@ -27,6 +27,7 @@ int main() {
       {"one thread for many channels", guide::one_thread_for_many_channels},
       {"operations with tags", guide::operations_with_tags},
       {"coroutines in a loop of the program", guide::coroutines_in_a_loop_of_the_program},
+      {"connections in steps", guide::connections_in_steps},
   };
   for (const auto& [name, run] : pages) {
     std::cout << "== " << name << '\n' << std::flush;

@@ -31,7 +31,7 @@ struct newcomer {
   std::optional<cm::connection_request> request = {};
 };
 
-/// What each channel needs.
+/// The engine, the protection domain and the options of each channel.
 struct channel_needs {
   engine_state& on;
   protection_domain pd;

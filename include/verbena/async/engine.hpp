@@ -27,7 +27,7 @@ class engine;
 
 namespace detail {
 [[nodiscard]] engine_state& state_of(const engine& of) noexcept;
-}
+}  // namespace detail
 
 /// Options of engine::create(). Threads: immutable value.
 struct engine_options {
@@ -160,6 +160,8 @@ class engine {
   std::unique_ptr<detail::engine_state> state_;
 };
 
-inline detail::engine_state& detail::state_of(const engine& of) noexcept { return *of.state_; }
+namespace detail {
+inline engine_state& state_of(const engine& of) noexcept { return *of.state_; }
+}  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI::async

@@ -17,7 +17,7 @@ namespace verbena::inline VERBENA_ABI::async {
 
 namespace detail {
 struct connected_channel;
-}
+}  // namespace detail
 
 /// A message channel whose operations are awaited.
 ///

@@ -31,10 +31,10 @@ class descriptor_wait : protected descriptor_entry {
   ~descriptor_wait() { stop(); }
 
   /// Begins to wait for `events` of poll(2); without a descriptor for -1. Returns false if the
-  /// outcome is known: `ended` is then not called.
+  /// outcome is known: `then` is then not called.
   [[nodiscard]] bool start_wait(int descriptor, int wanted, deadline until,
-                                ended_function ended) noexcept;
-  /// Called by `ended`.
+                                ended_function then) noexcept;
+  /// Called by `then`.
   void settle_wait() noexcept;
   /// Returns true after the event, false after the deadline. Errors: the errno of epoll_ctl(2).
   [[nodiscard]] verbena::result<bool> outcome() const noexcept {
@@ -65,8 +65,8 @@ class descriptor_operation : protected descriptor_wait {
       : descriptor_wait(on), descriptor_(descriptor), wanted_(wanted), until_(until) {}
 
  protected:
-  [[nodiscard]] bool start(ended_function ended) noexcept {
-    return start_wait(descriptor_, wanted_, until_, ended);
+  [[nodiscard]] bool start(ended_function then) noexcept {
+    return start_wait(descriptor_, wanted_, until_, then);
   }
   [[nodiscard]] bool settle() noexcept { return settle_wait(), true; }
   [[nodiscard]] verbena::result<bool> take_result() const noexcept { return outcome(); }
@@ -88,10 +88,10 @@ class steps_operation : protected descriptor_wait {
       : descriptor_wait(on), steps_(std::move(of)) {}
 
  protected:
-  /// Returns false if the operation ended at once: `ended` is then not called.
-  [[nodiscard]] bool start(ended_function ended) noexcept {
+  /// Returns false if the operation ended at once: `then` is then not called.
+  [[nodiscard]] bool start(ended_function then) noexcept {
     while (!has_ended()) {
-      if (start_wait(steps_.fd(), steps_.events(), steps_.next_deadline(), ended)) return true;
+      if (start_wait(steps_.fd(), steps_.events(), steps_.next_deadline(), then)) return true;
       if (auto failed = outcome(); !failed) {
         value_.emplace(std::move(failed).error());
         return false;
@@ -115,10 +115,10 @@ class steps_operation : protected descriptor_wait {
  private:
   [[nodiscard]] bool has_ended() noexcept {
 #ifdef VERBENA_NO_EXCEPTIONS
-    if (auto ended = steps_.progress()) value_.emplace(*std::move(ended));
+    if (auto done = steps_.progress()) value_.emplace(*std::move(done));
 #else
     try {
-      if (auto ended = steps_.progress()) value_.emplace(*std::move(ended));
+      if (auto done = steps_.progress()) value_.emplace(*std::move(done));
     } catch (...) {
       exception_ = std::current_exception();
       return true;

@@ -28,8 +28,8 @@ class listener_accept : protected queued_waiter {
 
  protected:
   ~listener_accept();
-  /// Returns false if a channel was ready: `ended` is then not called.
-  [[nodiscard]] bool start(ended_function ended) noexcept;
+  /// Returns false if a channel was ready: `then` is then not called.
+  [[nodiscard]] bool start(ended_function then) noexcept;
   [[nodiscard]] bool settle() noexcept;
   [[nodiscard]] verbena::result<message_channel> take_result() { return *std::move(value_); }
 

@@ -28,7 +28,7 @@ class owned_function<Result(Arguments...)> {
              std::is_invocable_r_v<Result, std::decay_t<Function>&, Arguments...>)
   // NOLINTNEXTLINE(google-explicit-constructor): as std::move_only_function
   owned_function(Function&& function) {
-    if constexpr (std::is_pointer_v<std::decay_t<Function>> ||
+    if constexpr (std::is_pointer_v<std::remove_cvref_t<Function>> ||
                   requires { function.operator bool(); })
       if (!static_cast<bool>(function)) return;
     kept_ = std::make_unique<object<std::decay_t<Function>>>(std::in_place,

@@ -8,12 +8,14 @@
 #include <cerrno>
 #include <chrono>
 #include <coroutine>
+#include <cstddef>
 #include <exception>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/unit/allocations.hpp"
 #include "tests/unit/async/async_pair.hpp"
 #include "verbena/base/fd.hpp"
 
@@ -102,7 +104,8 @@ TEST_F(engine_descriptors, several_coroutines_wait_for_one_descriptor) {
     running.spawn(read());
     running.spawn(write());
     running.spawn(read());
-    co_await engine.wait_until(deadline::after(5ms));
+    const auto until = long_wait();
+    while (writable == 0 && !until.expired()) co_await engine.wait_until(deadline::after(1ms));
     EXPECT_EQ(writable, 1);
     EXPECT_EQ(readable, 0);
     EXPECT_EQ(::write(there.get(), "x", 1), 1);
@@ -203,6 +206,24 @@ TEST_F(engine_descriptors, loop_of_the_program_waits_for_descriptors) {
   EXPECT_EQ(ended, 1);
   waiting.handle.destroy();
 }
+
+#ifdef VERBENA_COUNTS_ALLOCATIONS
+TEST_F(engine_descriptors, waits_allocate_nothing) {
+  const auto event = event_descriptor();
+  set_event(event);
+  std::size_t allocated = 1;
+  const auto wait = [&]() -> task<void> {
+    for (int i = 0; i < 2; ++i) {
+      const std::size_t before = allocations;
+      static_cast<void>(co_await engine.readable(event.get(), long_wait()));
+      static_cast<void>(co_await engine.writable(event.get(), deadline::after(0s)));
+      allocated = allocations - before;
+    }
+  };
+  engine.run(wait());
+  EXPECT_EQ(allocated, 0U);
+}
+#endif
 
 // A program that only polls: the descriptors are looked at in every 64th poll.
 TEST_F(engine_descriptors, polls_without_sleep_notice_descriptors) {

@@ -70,7 +70,7 @@ class engine {
   engine& operator=(engine&&) noexcept = default;
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
-  /// Precondition: the channels of the engine are destroyed.
+  /// Precondition: the channels and listeners of the engine are destroyed.
   ~engine() = default;
 
   /// Returns the hub on which the channels of the engine are created.

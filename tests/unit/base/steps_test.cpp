@@ -122,7 +122,7 @@ TEST(steps, exceptions_pass_through_steps) {
   EXPECT_THROW(static_cast<void>(pass(event.get()).wait()), int);
 }
 
-// What an operation owns is destroyed when it has ended, or is destroyed.
+// The objects of an operation are destroyed when it has ended, or is destroyed.
 TEST(steps, end_destroys_what_the_operation_owns) {
   const auto keep = [](std::shared_ptr<int> owned, int fd) -> steps<int> {
     VERBENA_CO_TRY_VOID(co_await detail::ready(fd, POLLIN, after_a_minute()));

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,17 @@ async::task<bool> read_pages(async::channel& channel, const verbena::memory_regi
   co_return true;
 }
 // [/reads]
+
+// [sender]
+// Reads the first page of each table at once. Returns whether both reads succeeded.
+bool read_both(async::engine& engine, async::channel& channel, const verbena::memory_region& memory,
+               verbena::remote_region one, verbena::remote_region other) {
+  auto reads = async::execution::when_all(channel.read(verbena::sink(memory, 0, 256), one),
+                                          channel.read(verbena::sink(memory, 256, 256), other));
+  const auto done = engine.run(std::move(reads));  // nullopt if it was stopped
+  return done && std::get<0>(*done) && std::get<1>(*done);
+}
+// [/sender]
 
 async::task<void> keep(async::task<bool> of, std::optional<bool>& value) {
   value = co_await std::move(of);
@@ -67,6 +79,8 @@ void coroutines_in_a_loop_of_the_program() {
   running.spawn(keep(read_pages(channel, memory, table.remote(), {7, 0, 3, 12, 5, 1}), outcome));
   loop(engine, outcome);
   require(outcome == true);
+  const auto remote = table.remote();
+  require(read_both(engine, channel, memory, remote.slice(0, 256), remote.slice(1024, 256)));
 }
 
 }  // namespace guide

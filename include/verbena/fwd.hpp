@@ -232,6 +232,28 @@ template <class T> class task;
 
 }  // namespace verbena::inline VERBENA_ABI::async
 
+namespace verbena::inline VERBENA_ABI::async::execution {
+
+struct connect_t;
+struct empty_env;
+struct get_env_t;
+struct get_scheduler_t;
+struct get_stop_token_t;
+struct never_stop_token;
+struct operation_state_t;
+struct receiver_t;
+struct schedule_t;
+struct scheduler_t;
+struct sender_t;
+struct set_error_t;
+struct set_stopped_t;
+struct set_value_t;
+struct start_t;
+template <class Tag> struct get_completion_scheduler_t;
+template <class... Signatures> struct completion_signatures;
+
+}  // namespace verbena::inline VERBENA_ABI::async::execution
+
 namespace verbena::inline VERBENA_ABI::bringup {
 
 class advertisement_table;

@@ -88,22 +88,36 @@ std::size_t engine_state::lose_all() noexcept {
   return table_.complete_completed();
 }
 
-std::size_t engine_state::resume_entered() noexcept {
+/// Appends the entries of other threads to those that were taken before.
+void engine_state::take_entered() noexcept {
   entry* newest = entered_.exchange(nullptr, std::memory_order_acquire);
   entry* oldest = nullptr;
   while (newest != nullptr) {
     entry* const next = std::exchange(newest->next, oldest);
     oldest = std::exchange(newest, next);
   }
+  entry** last = &taken_;
+  while (*last != nullptr) last = &(*last)->next;
+  *last = oldest;
+}
+
+std::size_t engine_state::resume_entered() noexcept {
+  take_entered();
   std::size_t resumed = 0;
-  while (oldest != nullptr) {
-    // The coroutine may destroy the entry.
-    entry* const next = oldest->next;
-    oldest->resumed.resume();
-    oldest = next;
+  // An entry may destroy itself and others, and its call may poll.
+  while (taken_ != nullptr) {
+    entry& first = *std::exchange(taken_, taken_->next);
+    first.resume(first);
     ++resumed;
   }
   return resumed;
+}
+
+void engine_state::leave(const entry& which) noexcept {
+  take_entered();
+  entry** link = &taken_;
+  while (*link != nullptr && *link != &which) link = &(*link)->next;
+  if (*link != nullptr) *link = which.next;
 }
 
 bool engine_state::arm() {

@@ -12,7 +12,10 @@
 #include <utility>
 
 #include "verbena/async/detail/descriptor_wait.hpp"
+#include "verbena/async/detail/engine_scheduler.hpp"
 #include "verbena/async/detail/engine_state.hpp"
+#include "verbena/async/detail/run_receiver.hpp"
+#include "verbena/async/execution.hpp"
 #include "verbena/async/operation.hpp"
 #include "verbena/async/task.hpp"
 #include "verbena/base/deadline.hpp"
@@ -103,6 +106,22 @@ class engine {
     start(awaited, ended);
     state_->run_until(ended);
     return awaited.await_resume();
+  }
+
+  /// Runs the loop until `work` completes, and returns its values; nullopt if it was stopped.
+  /// Throws its error. `work` sends values in one way only. Blocks.
+  template <execution::sender_in<detail::engine_env> Sender>
+  auto run(Sender&& work) {
+    detail::run_outcome<Sender> outcome(*state_);
+    auto running = execution::connect(std::forward<Sender>(work), outcome.receiver());
+    execution::start(running);
+    state_->run_until(outcome.has_ended());
+    return std::move(outcome).take();
+  }
+  /// Returns a scheduler: `schedule()` completes on the thread of the engine. Its operation states
+  /// are started by any thread, and destroyed after the completion or on the thread of the engine.
+  [[nodiscard]] detail::engine_scheduler get_scheduler() const noexcept {
+    return detail::engine_scheduler(*state_);
   }
 
   /// Makes `co_await engine.enter()` continue on the thread of the engine. Called by a coroutine on

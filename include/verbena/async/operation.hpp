@@ -4,15 +4,27 @@
 #include <coroutine>
 #include <utility>
 
+#include "verbena/async/detail/engine_scheduler.hpp"
 #include "verbena/async/detail/engine_state.hpp"
+#include "verbena/async/detail/operation_state.hpp"
+#include "verbena/async/execution.hpp"
 #include "verbena/base/config.hpp"
 
 namespace verbena::inline VERBENA_ABI::async {
 
-/// An operation of a channel or of a message channel, which starts when it is awaited.
+/// An operation of a channel or of a message channel, which starts when it is awaited, or connected
+/// to a receiver and started.
 ///
 /// It copies its arguments, except the elements of lists of slices, the bytes of inline data and of
-/// messages, and buffers: these must outlive it.
+/// messages, and buffers: these must outlive it. Its channel must exist when it starts.
+///
+/// As a sender it calls `set_value` of its receiver with the result, also if it failed. It calls
+/// `set_stopped` only if the stop token of the receiver requested a stop before the operation had
+/// ended, and the operation did not succeed; it never calls `set_error`. A stop request has the
+/// effect of a limit that passes: for a posted operation of a channel it ends the connection. Any
+/// thread may request a stop. start() is called on the thread of the engine; it calls the receiver
+/// itself if the operation was refused, or stopped before it started. Otherwise engine::poll()
+/// calls the receiver, which may destroy the operation state.
 /// Threads: one thread at a time, that of the engine.
 template <class Operation>
 class [[nodiscard("an operation starts when it is awaited")]] operation : private Operation {
@@ -40,6 +52,22 @@ class [[nodiscard("an operation starts when it is awaited")]] operation : privat
 
   /// Starts the operation; the value of `co_await` is its result.
   [[nodiscard]] awaiter operator co_await() && noexcept { return {*this}; }
+
+  /// Marks the operation as a sender.
+  using sender_concept = execution::sender_t;
+  /// The completions of the sender.
+  using completion_signatures =
+      execution::completion_signatures<execution::set_value_t(typename Operation::value_type),
+                                       execution::set_stopped_t()>;
+  /// Returns an environment with the scheduler of the engine.
+  [[nodiscard]] auto get_env() const noexcept { return detail::engine_env(this->state().on()); }
+  /// Returns an operation state, which contains the operation and `to`, and cannot be moved. If it
+  /// is destroyed while the operation is in flight, its destructor does what that of a coroutine
+  /// does that awaits the operation. Does not allocate.
+  template <execution::receiver_of<completion_signatures> Receiver>
+  [[nodiscard]] detail::operation_state<Operation, Receiver> connect(Receiver to) && noexcept {
+    return {this->state().on(), static_cast<Operation&&>(*this), std::move(to)};
+  }
 
  private:
   static void resume(detail::queued_waiter& self) noexcept {

@@ -12,13 +12,16 @@
 #include <exception>
 #include <optional>
 #include <random>
+#include <stop_token>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "tests/unit/campaign_seed.hpp"
 #include "tests/unit/channel/message_pair.hpp"
 #include "verbena/async/engine.hpp"
+#include "verbena/async/execution.hpp"
 #include "verbena/async/scope.hpp"
 #include "verbena/async/task.hpp"
 
@@ -341,6 +344,55 @@ TEST_F(async_messages, random_deadlines_lose_no_message) {
     }(*this, seed, count));
     ASSERT_FALSE(HasFailure());
   }
+}
+
+/// Counts the messages and the stops.
+struct counting_receiver {
+  using receiver_concept = async::execution::receiver_t;
+
+  struct env {
+    std::stop_token token;
+    [[nodiscard]] std::stop_token query(
+        async::execution::get_stop_token_t /*which*/) const noexcept {
+      return token;
+    }
+  };
+  std::stop_token token;
+  int* messages;
+  int* stops;
+
+  [[nodiscard]] env get_env() const noexcept { return {token}; }
+  void set_value(receive_result received) && noexcept {
+    EXPECT_TRUE(received);
+    ++*messages;
+  }
+  void set_stopped() && noexcept { ++*stops; }
+};
+
+TEST_F(async_messages, sender_that_is_stopped_leaves_channel_and_messages) {
+  namespace execution = async::execution;
+  std::stop_source stopped;
+  int messages = 0;
+  int stops = 0;
+  const auto receive = [&](std::stop_token token) {
+    return execution::connect(b->receive(), counting_receiver{std::move(token), &messages, &stops});
+  };
+  auto first = receive(stopped.get_token());
+  auto second = receive({});
+  execution::start(first);
+  execution::start(second);
+  stopped.request_stop();
+  engine.poll();
+  EXPECT_EQ(stops, 1);
+  const std::uint64_t number = 1;
+  const auto sent = engine.run(a->send(bytes_of(number)));
+  ASSERT_TRUE(sent);
+  EXPECT_EQ(std::get<0>(*sent).value(), 1U);
+  const auto until = deadline::after(20s);
+  while (messages == 0 && !until.expired()) engine.poll();
+  EXPECT_EQ(messages, 1);
+  EXPECT_EQ(stops, 1);
+  EXPECT_EQ(engine.run(b->drain()), std::tuple(true));
 }
 
 }  // namespace

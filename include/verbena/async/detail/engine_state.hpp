@@ -19,9 +19,9 @@
 
 namespace verbena::inline VERBENA_ABI::async::detail {
 
-/// A coroutine that waits to be resumed by the engine.
+/// A call that waits to be made by the engine.
 struct entry {
-  std::coroutine_handle<> resumed;
+  void (*resume)(entry& self) noexcept = nullptr;
   entry* next = nullptr;
 };
 
@@ -41,8 +41,10 @@ class engine_state {
   void run_until(const bool& ended);
   [[nodiscard]] const error* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
 
-  /// Has poll() resume a coroutine. Any thread.
+  /// Has poll() call `resume` of an entry. Any thread.
   void enter(entry& which) noexcept;
+  /// Removes an entry whose `resume` was not called yet.
+  void leave(const entry& which) noexcept;
   void wake() noexcept;
 
   [[nodiscard]] operation_table& table() const noexcept { return table_; }
@@ -54,6 +56,7 @@ class engine_state {
   static constexpr std::uint32_t sleeping = 1;  // arm() was called: a waker has to write to wakes_
   static constexpr std::uint32_t woken = 2;     // by wake() or enter()
 
+  void take_entered() noexcept;
   [[nodiscard]] std::size_t resume_entered() noexcept;
   [[nodiscard]] std::size_t take_signals() noexcept;
   void poll_descriptors() noexcept;
@@ -71,6 +74,7 @@ class engine_state {
   std::uint32_t polls_ = 0;  // since the descriptors were polled
   std::optional<error> failure_;
   std::atomic<entry*> entered_{nullptr};   // the last one first
+  entry* taken_ = nullptr;                 // removed from entered_, in the order of the calls
   std::atomic<std::uint32_t> signals_{0};  // since the last poll: `sleeping` and `woken`
 };
 
@@ -80,13 +84,15 @@ class enter_awaiter : private entry {
   explicit enter_awaiter(engine_state& to) noexcept : to_(to) {}
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> caller) noexcept {
-    resumed = caller;
+    caller_ = caller;
+    resume = [](entry& self) noexcept { static_cast<enter_awaiter&>(self).caller_.resume(); };
     to_.enter(*this);
   }
   void await_resume() const noexcept {}
 
  private:
   engine_state& to_;
+  std::coroutine_handle<> caller_;
 };
 
 /// See engine::yield().

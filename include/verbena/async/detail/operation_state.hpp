@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// An operation that was connected to a receiver.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "verbena/async/detail/engine_state.hpp"
+#include "verbena/async/execution.hpp"
+
+namespace verbena::inline VERBENA_ABI::async::detail {
+
+/// Passes a stop request, which any thread may make, to the thread of the engine.
+/// Threads: request() any thread; the rest one thread at a time, that of the engine.
+template <class Token>
+class stop_relay : private entry {
+ public:
+  explicit stop_relay(engine_state& on) noexcept : on_(on) {}
+  stop_relay(const stop_relay&) = delete;
+  stop_relay& operator=(const stop_relay&) = delete;
+  ~stop_relay() { end_listening(); }
+
+  /// Has poll() call `stop(self)` once a stop is requested.
+  void listen(const Token& to, void (*stop)(stop_relay& self) noexcept) noexcept {
+    stop_ = stop;
+    resume = [](entry& self) noexcept {
+      auto& mine = static_cast<stop_relay&>(self);
+      mine.is_entered_ = false;
+      mine.stop_(mine);
+    };
+    callback_.emplace(to, request{this});
+  }
+  /// Ignores later requests, and those for which `stop` was not called yet.
+  void end_listening() noexcept {
+    callback_.reset();  // waits for a request that another thread makes at the moment
+    if (std::exchange(is_entered_, false)) on_.leave(*this);
+  }
+
+ private:
+  struct request {
+    stop_relay* to;
+    void operator()() const noexcept {
+      to->is_entered_ = true;
+      to->on_.enter(*to);
+    }
+  };
+
+  engine_state& on_;
+  void (*stop_)(stop_relay& self) noexcept = nullptr;
+  bool is_entered_ = false;
+  std::optional<execution::stop_callback_for_t<Token, request>> callback_;
+};
+
+/// For receivers that never request a stop. Threads: as the operation.
+template <execution::unstoppable_token Token>
+class stop_relay<Token> {
+ public:
+  explicit stop_relay(engine_state& /*on*/) noexcept {}
+  void listen(const Token& /*to*/, void (* /*stop*/)(stop_relay& self) noexcept) noexcept {}
+  void end_listening() noexcept {}
+};
+
+/// See async::operation::connect(). Threads: one thread at a time, that of the engine.
+template <class Operation, class Receiver>
+class operation_state
+    : private stop_relay<execution::stop_token_of_t<execution::env_of_t<Receiver>>>,
+      private Operation {
+  using token = execution::stop_token_of_t<execution::env_of_t<Receiver>>;
+  using relay = stop_relay<token>;
+
+ public:
+  using operation_state_concept = execution::operation_state_t;
+
+  operation_state(engine_state& on, Operation&& idle, Receiver to) noexcept
+      : relay(on), Operation(std::move(idle)), to_(std::move(to)) {}
+  operation_state(const operation_state&) = delete;
+  operation_state& operator=(const operation_state&) = delete;
+  ~operation_state() = default;
+
+  void start() noexcept {
+    const token stops = execution::get_stop_token(execution::get_env(to_));
+    if (stops.stop_requested()) return execution::set_stopped(std::move(to_));
+    if (!Operation::start(ended)) return deliver();
+    this->listen(stops, [](relay& self) noexcept {
+      auto& mine = static_cast<operation_state&>(self);
+      mine.is_stopped_ = true;
+      mine.cancel();
+    });
+  }
+
+ private:
+  static void ended(queued_waiter& self) noexcept {
+    auto& mine = static_cast<operation_state&>(self);
+    if (!mine.settle()) return;
+    mine.end_listening();
+    mine.deliver();
+  }
+  /// The receiver may destroy this object.
+  void deliver() noexcept {
+    auto outcome = this->take_result();
+    if (is_stopped_ && !outcome)
+      execution::set_stopped(std::move(to_));
+    else
+      execution::set_value(std::move(to_), std::move(outcome));
+  }
+
+  Receiver to_;
+  bool is_stopped_ = false;  // a stop was requested before the operation ended
+};
+
+}  // namespace verbena::inline VERBENA_ABI::async::detail

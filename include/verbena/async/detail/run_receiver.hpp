@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// The receiver of async::engine::run().
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "verbena/async/detail/engine_scheduler.hpp"
+#include "verbena/async/execution.hpp"
+#include "verbena/base/assert.hpp"
+
+namespace verbena::inline VERBENA_ABI::async::detail {
+
+/// The result of a sender that the engine runs. Threads: one thread at a time, the engine's.
+template <class Sender>
+class run_outcome {
+  using values = execution::single_value_t<std::tuple, Sender, engine_env>;
+
+ public:
+  explicit run_outcome(engine_state& on) noexcept : on_(on) {}
+
+  class receiver_type {
+   public:
+    using receiver_concept = execution::receiver_t;
+
+    explicit receiver_type(run_outcome& of) noexcept : of_(&of) {}
+    [[nodiscard]] engine_env get_env() const noexcept { return engine_env(of_->on_); }
+    template <class... Values>
+      requires std::is_constructible_v<values, Values...>
+    void set_value(Values&&... each) && noexcept {
+      of_->values_.emplace(std::forward<Values>(each)...);
+      of_->ended_ = true;
+    }
+    void set_error(std::exception_ptr why) && noexcept {
+      of_->exception_ = std::move(why);
+      of_->ended_ = true;
+    }
+    void set_stopped() && noexcept { of_->ended_ = true; }
+
+   private:
+    run_outcome* of_;
+  };
+  [[nodiscard]] receiver_type receiver() noexcept { return receiver_type(*this); }
+  [[nodiscard]] const bool& has_ended() const noexcept { return ended_; }
+  [[nodiscard]] std::optional<values> take() && {
+#ifndef VERBENA_NO_EXCEPTIONS
+    if (exception_) std::rethrow_exception(std::move(exception_));
+#endif
+    return std::move(values_);
+  }
+
+ private:
+  engine_state& on_;
+  std::optional<values> values_;
+  std::exception_ptr exception_;
+  bool ended_ = false;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::async::detail

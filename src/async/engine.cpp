@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/base/relax.hpp"
+#include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::inline VERBENA_ABI::async {
@@ -51,7 +52,38 @@ engine_state::engine_state(completion_hub on, operation_table& table, unique_fd 
       wakes_(std::move(wakes)),
       spin_(spin) {}
 
+#ifdef VERBENA_CHECKED
+namespace {
+
+/// Stops the program if two threads poll at once. A resumed coroutine may poll.
+/// Threads: thread-bound.
+class only_poller {
+ public:
+  explicit only_poller(std::atomic<const void*>& who) noexcept
+      : who_(who), before_(who.exchange(&this_thread)) {
+    VERBENA_CHECK(before_ == nullptr || before_ == &this_thread,
+                  "two threads used an async::engine at once: use one engine per thread, and "
+                  "enter() to continue on the thread of the engine");
+  }
+  only_poller(const only_poller&) = delete;
+  only_poller& operator=(const only_poller&) = delete;
+  ~only_poller() { who_.store(before_); }
+
+ private:
+  static thread_local char this_thread;
+
+  std::atomic<const void*>& who_;
+  const void* before_;
+};
+thread_local char only_poller::this_thread = 0;
+
+}  // namespace
+#endif
+
 std::size_t engine_state::poll() {
+#ifdef VERBENA_CHECKED
+  const only_poller poller(polling_);
+#endif
   std::size_t resumed = 0;
   if (signals_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     resumed = take_signals();

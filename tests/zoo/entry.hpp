@@ -94,5 +94,6 @@ std::span<const entry> datagram_header();
 std::span<const entry> request_numbers();
 std::span<const entry> inline_limits();
 std::span<const entry> forks();
+std::span<const entry> asynchronous();
 
 }  // namespace verbena::zoo

@@ -17,30 +17,6 @@ namespace verbena::zoo {
 namespace events_entries {
 namespace {
 
-/// A queue pair that is connected to itself and whose receive queue has a completion channel.
-struct qp_with_channel {
-  context device = open_device("soft0").value();
-  protection_domain pd = device.allocate_pd().value();
-  memory_region memory = pd.allocate(4096, all_access).value();
-  completion_channel channel = device.create_completion_channel().value();
-  completion_queue sends = device.create_cq(64).value();
-  completion_queue receives = device.create_cq(64, {.channel = channel}).value();
-  queue_pair<rc> queue = connected();
-
-  queue_pair<rc> connected() const {
-    auto made =
-        pd.create_qp<rc>(sends, receives,
-                         {.access = access::remote_write, .reliability = {.rnr_retry_count = 7}})
-            .value();
-    const auto self = made.endpoint();
-    return std::move(made).handshake(self).value();
-  }
-  void message(std::uint64_t id) {
-    queue.post_receive({.id = id}, memory.slice(id * 64, 64)).value();
-    send(queue, {.id = id, .signaled = true}, memory.slice(2048, 64)).value();
-    take_successful(sends, 1);
-  }
-};
 /// Returns whether `fd` becomes readable within the time.
 bool readable(int fd, std::chrono::milliseconds within) {
   pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};

@@ -32,6 +32,7 @@ constexpr std::array classes = {
     &request_numbers,   //
     &inline_limits,     //
     &forks,             //
+    &asynchronous,      //
 };
 constexpr std::array harms = {"wrong data", "hang", "crash", "leak"};
 constexpr std::array levels = {"compiler", "stop", "value", "unwritable"};

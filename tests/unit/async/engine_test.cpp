@@ -229,5 +229,21 @@ TEST_F(sleeping_engine, loop_of_the_program_waits_for_the_descriptor) {
   while (a->get().in_flight() != 0) engine.poll();
 }
 
+#ifdef VERBENA_CHECKED
+TEST_F(async_engine, two_threads_that_poll_at_once_stop_the_program) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto poll = [this] {
+    const auto until = deadline::after(20s);
+    while (!until.expired()) engine.poll();
+  };
+  EXPECT_DEATH(
+      {
+        const std::jthread other(poll);
+        poll();
+      },
+      "two threads used an async::engine at once");
+}
+#endif
+
 }  // namespace
 }  // namespace verbena::test

@@ -76,6 +76,9 @@ class engine_state {
   std::atomic<entry*> entered_{nullptr};   // the last one first
   entry* taken_ = nullptr;                 // removed from entered_, in the order of the calls
   std::atomic<std::uint32_t> signals_{0};  // since the last poll: `sleeping` and `woken`
+#ifdef VERBENA_CHECKED
+  std::atomic<const void*> polling_{nullptr};  // an object of the thread that polls
+#endif
 };
 
 /// See engine::enter(). Thread-safe.

@@ -9,6 +9,8 @@ if(VERBENA_NO_EXCEPTIONS)
 endif()
 install(TARGETS ${verbena_installed} EXPORT verbenaTargets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(FILES include/verbena/asio.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/verbena")
+install(DIRECTORY include/verbena/asio DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/verbena")
 install(EXPORT verbenaTargets NAMESPACE verbena:: DESTINATION "${verbena_cmake_dir}")
 
 configure_package_config_file(cmake/verbenaConfig.cmake.in "${PROJECT_BINARY_DIR}/verbenaConfig.cmake"
@@ -16,7 +18,8 @@ configure_package_config_file(cmake/verbenaConfig.cmake.in "${PROJECT_BINARY_DIR
 # Before 1.0 a minor release may change the interface.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/verbenaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/verbenaConfig.cmake" "${PROJECT_BINARY_DIR}/verbenaConfigVersion.cmake"
-  cmake/rdma_core.cmake cmake/rdma_core_bundled.cmake cmake/hwloc.cmake cmake/linked.cmake cmake/linked.cpp.in DESTINATION "${verbena_cmake_dir}")
+  cmake/rdma_core.cmake cmake/rdma_core_bundled.cmake cmake/hwloc.cmake cmake/linked.cmake cmake/linked.cpp.in
+  cmake/asio.cmake DESTINATION "${verbena_cmake_dir}")
 
 # CMake 3.25 cannot build C++20 modules: the module is installed as a source.
 install(FILES modules/verbena.cppm DESTINATION "${CMAKE_INSTALL_DATADIR}/verbena/modules")

@@ -134,6 +134,9 @@ function(verbena_library name)
   target_link_options(${name} INTERFACE "$<BUILD_INTERFACE:$<${stays}:LINKER:-rpath,${PROJECT_BINARY_DIR}/lib>>")
   set_target_properties(${name} PROPERTIES
     LINKER_LANGUAGE CXX POSITION_INDEPENDENT_CODE ON)
+  # Installed without being part of the library, which does not need Asio.
+  file(GLOB_RECURSE asio_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/verbena/asio/*.hpp")
+  list(APPEND headers "${PROJECT_SOURCE_DIR}/include/verbena/asio.hpp" ${asio_headers})
   list(JOIN headers "\n" lines)
   file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/${name}_header_set.txt" CONTENT "${lines}\n")
 endfunction()

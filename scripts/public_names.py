@@ -14,7 +14,8 @@ import sys
 
 import sources
 
-NOT_LISTED = ("verbena.hpp", "fwd.hpp")
+# Not those of asio, which other programs may not declare: with `using namespace verbena`, `asio` would be ambiguous.
+NOT_LISTED = ("verbena.hpp", "fwd.hpp", "asio/")
 # Headers that the module does not export: adapters of one vendor, diagnosis, tables of functions of other libraries.
 NOT_EXPORTED = ("efa/", "diagnose/", "sys/", "base/soft_entry.hpp", "base/sanitizers.hpp")
 # Headers of the concepts that forward declarations of templates need.
@@ -155,7 +156,7 @@ def public_names(root):
     include = root / "include" / "verbena"
     for path in sorted(include.rglob("*.hpp")):
         header = str(path.relative_to(include))
-        if "detail/" not in header and header not in NOT_LISTED:
+        if "detail/" not in header and not header.startswith(NOT_LISTED):
             yield from names_of(header, path.read_text())
 
 

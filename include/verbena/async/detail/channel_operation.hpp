@@ -126,6 +126,8 @@ class channel_operation : protected queued_waiter {
     stage_ = stage::idle;
     return true;
   }
+  /// Returns whether it has not been posted, so that ending it leaves the connection unaffected.
+  [[nodiscard]] bool waits_for_room() const noexcept { return stage_ == stage::waiting; }
   /// Ends the operation early: see async::channel.
   void cancel() noexcept { end_early(ECANCELED); }
   /// Returns the result, after the operation has ended or was refused.

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: MIT
+// An operation of a channel with its handler, in one block of memory: how it begins, how it is
+// cancelled, and how its handler is called.
+#pragma once
+
+#include <asio/associated_allocator.hpp>
+#include <asio/associated_cancellation_slot.hpp>
+#include <asio/associated_executor.hpp>
+#include <asio/associator.hpp>
+#include <asio/async_result.hpp>
+#include <asio/cancellation_type.hpp>
+#include <asio/dispatch.hpp>
+#include <asio/error.hpp>
+#include <asio/error_code.hpp>
+#include <asio/executor_work_guard.hpp>
+
+#include <cerrno>
+#include <concepts>
+#include <memory>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "verbena/asio/detail/loop.hpp"
+#include "verbena/asio/detail/pending_operation.hpp"
+#include "verbena/async/detail/channel_operation.hpp"
+#include "verbena/async/detail/message_operation.hpp"
+#include "verbena/base/error.hpp"
+#include "verbena/channel/operation_result.hpp"
+#include "verbena/channel/receive_result.hpp"
+#include "verbena/channel/send_result.hpp"
+
+namespace verbena::inline VERBENA_ABI::asio::detail {
+
+static_assert(std::is_same_v<::asio::error_code, std::error_code>,
+              "verbena::asio needs Asio without Boost");
+
+/// Returns an errno as the values of asio::error.
+[[nodiscard]] inline std::error_code errno_code(int code) {
+  return {code, ::asio::error::get_system_category()};
+}
+[[nodiscard]] inline std::error_code code_of(const error& why) {
+  if (why.kind() == error_kind::completion || why.code() == 0) return make_error_code(why);
+  return errno_code(why.code());
+}
+[[nodiscard]] inline std::error_code code_of(const operation_result& how) {
+  if (how) return {};
+  if (how.end() == operation_end::failed)
+    return {static_cast<int>(how.completion()->status()), completion_category()};
+  return errno_code(how.code() != 0 ? how.code() : ECANCELED);
+}
+[[nodiscard]] inline std::error_code code_of(const receive_result& how) {
+  if (how) return {};
+  return how.timed_out() ? errno_code(ETIMEDOUT) : code_of(how.error());
+}
+[[nodiscard]] inline std::error_code code_of(const send_result& how) {
+  return how ? std::error_code() : errno_code(how.code());
+}
+
+/// How waiting for the delivery of all messages ended.
+struct drain_result {
+  int code = 0;
+  explicit operator bool() const noexcept { return code == 0; }
+};
+[[nodiscard]] inline std::error_code code_of(const drain_result& how) {
+  return how ? std::error_code() : errno_code(how.code);
+}
+
+/// message_drain with a reason. Threads: one thread at a time, that of the engine.
+class drain_operation : public async::detail::message_drain {
+ public:
+  using value_type = drain_result;
+  using message_drain::message_drain;
+
+ protected:
+  [[nodiscard]] drain_result take_result() const noexcept {
+    return {message_drain::take_result() ? 0 : has_failed_ ? ENOTCONN : ETIMEDOUT};
+  }
+  /// Called when it has ended and the channel exists.
+  void note_reason() noexcept { has_failed_ = state().of()->failure() != nullptr; }
+
+ private:
+  bool has_failed_ = false;
+};
+
+/// The buffer of a buffer_send, which exists before the operation. Threads: one thread at a time.
+class owned_buffer {
+ protected:
+  explicit owned_buffer(buffer&& of) noexcept : memory_(std::move(of)) {}
+  [[nodiscard]] buffer& memory() noexcept { return memory_; }
+
+ private:
+  buffer memory_;
+};
+
+/// message_send of a buffer that it owns. Threads: one thread at a time, that of the engine.
+class buffer_send : private owned_buffer, public async::detail::message_send {
+ public:
+  buffer_send(async::detail::message_channel_state& of, buffer&& memory, const buffer_slice& part,
+              deadline until) noexcept
+      : owned_buffer(std::move(memory)), message_send(of, this->memory(), part, until) {}
+  buffer_send(const buffer_send&) = delete;
+  buffer_send& operator=(const buffer_send&) = delete;
+  ~buffer_send() = default;
+};
+
+/// The default of an associated property, to see whether a handler has one.
+struct no_property {};
+
+template <class Handler>
+using executor_of = typename ::asio::associated_executor<Handler, no_property>::type;
+template <class Handler>
+inline constexpr bool has_executor = !std::is_same_v<executor_of<Handler>, no_property>;
+template <class Handler>
+inline constexpr bool has_slot =
+    !std::is_same_v<typename ::asio::associated_cancellation_slot<Handler, no_property>::type,
+                    no_property>;
+template <class Handler>
+using allocator_of = typename ::asio::associated_allocator<Handler>::type;
+
+/// A handler with its arguments, and with the properties of the handler.
+template <class Handler, class... Results>
+struct completion {
+  Handler handler;
+  std::tuple<std::error_code, Results...> results;
+
+  void operator()() {
+    std::apply([this](auto&... each) { std::move(handler)(std::move(each)...); }, results);
+  }
+};
+
+/// Keeps the context of a handler with its own executor from running out of work, and calls it.
+/// Threads: one thread at a time, that of the engine.
+template <class Handler, bool = has_executor<Handler>>
+class handler_work {
+ public:
+  handler_work(const Handler& /*of*/, const loop& /*on*/) noexcept {}
+  template <class... Results>
+  void call(const loop& /*on*/, Handler&& handler, std::error_code code, Results&&... results) {
+    std::move(handler)(code, std::forward<Results>(results)...);
+  }
+};
+template <class Handler>
+class handler_work<Handler, true> {
+ public:
+  handler_work(const Handler& of, const loop& on) {
+    auto executor = ::asio::get_associated_executor(of);
+    if (!is_own(executor, on)) work_.emplace(std::move(executor));
+  }
+  template <class... Results>
+  void call(const loop& /*on*/, Handler&& handler, std::error_code code, Results&&... results) {
+    // The loop runs on its executor: a handler with the same one is called directly.
+    if (!work_) return std::move(handler)(code, std::forward<Results>(results)...);
+    ::asio::dispatch(completion<Handler, std::decay_t<Results>...>{
+        std::move(handler), {code, std::forward<Results>(results)...}});
+  }
+
+ private:
+  [[nodiscard]] static bool is_own(const executor_of<Handler>& executor, const loop& on) noexcept {
+    if constexpr (std::is_same_v<executor_of<Handler>, loop::executor_type>)
+      return executor == on.executor();
+    else
+      return false;
+  }
+  std::optional<::asio::executor_work_guard<executor_of<Handler>>> work_;
+};
+
+class slot_handler;
+
+/// The cancellation slot of a handler, while its operation has not ended.
+/// Threads: one thread at a time, that of the engine.
+template <bool HasSlot>
+class slot_link {
+ public:
+  template <class Handler>
+  void connect(const Handler& /*of*/, pending_operation& /*on*/) const noexcept {}
+  void leave() const noexcept {}
+};
+template <>
+class slot_link<true> {
+ public:
+  template <class Handler>
+  void connect(const Handler& of, pending_operation& on) {
+    auto slot = ::asio::get_associated_cancellation_slot(of);
+    if (slot.is_connected()) slot.template emplace<slot_handler>(on, in_slot_);
+  }
+  inline void leave() const noexcept;
+
+ private:
+  slot_handler* in_slot_ = nullptr;
+};
+
+/// Cancels an operation: the handler that it puts into a cancellation slot. The slot, which may be
+/// destroyed before the operation, and the operation refer to each other.
+/// Threads: one thread at a time, that of the engine.
+class slot_handler {
+ public:
+  slot_handler(pending_operation& of, slot_handler*& seen_by) noexcept
+      : of_(&of), seen_by_(seen_by) {
+    seen_by_ = this;
+  }
+  slot_handler(const slot_handler&) = delete;
+  slot_handler& operator=(const slot_handler&) = delete;
+  ~slot_handler() { leave(); }
+  void operator()(::asio::cancellation_type_t type) const noexcept {
+    if (of_ != nullptr) of_->cancel(type);
+  }
+  /// Ends the relation.
+  void leave() noexcept {
+    if (of_ == nullptr) return;
+    of_ = nullptr;
+    seen_by_ = nullptr;
+  }
+
+ private:
+  pending_operation* of_;
+  slot_handler*& seen_by_;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): not moved
+};
+
+void slot_link<true>::leave() const noexcept {
+  if (in_slot_ != nullptr) in_slot_->leave();
+}
+
+/// Threads: one thread at a time, that of the engine.
+template <class Operation, class Handler>
+class handler_operation final : public pending_operation, private Operation {
+  using queued_waiter = verbena::detail::queued_waiter;
+  using value_type = typename Operation::value_type;
+  static constexpr bool is_of_channel =
+      std::is_base_of_v<async::detail::channel_operation, Operation>;
+
+ public:
+  /// Starts the operation with these arguments. When it has ended, a step of `on` calls `handler`.
+  template <class... Arguments>
+  [[gnu::always_inline]] static inline void begin(loop& on, Handler&& handler,
+                                                  Arguments&&... arguments) {
+    if (on.is_shut_down()) [[unlikely]]
+      return;  // the handler is destroyed
+    auto allocator = own_allocator(handler);
+    void* const memory = take_memory(on, allocator);
+    std::unique_ptr<handler_operation, destroyer> made(::new (memory) handler_operation(
+        on, std::move(handler), std::forward<Arguments>(arguments)...));
+    on.add(*made);
+    made->slot_.connect(made->handler_, *made);
+    handler_operation& self = *made.release();
+    if (!self.Operation::start(when_ended)) [[unlikely]] {
+      self.note_end(false);
+      on.end(self);
+    }
+    on.wake();
+  }
+
+  void finish() override { hand_over(); }
+  [[gnu::always_inline]] void hand_over() {
+    handler_work<Handler> work(std::move(work_));
+    Handler handler(std::move(handler_));
+    value_type outcome(this->Operation::take_result());
+    const std::error_code code = outcome ? on_.success() : code_of_failure(outcome);
+    const loop& on = free(handler);
+    if constexpr (std::is_same_v<value_type, drain_result>)
+      work.call(on, std::move(handler), code);
+    else
+      work.call(on, std::move(handler), code, std::move(outcome));
+  }
+  void destroy() noexcept override {
+    loop::drop(*this);
+    slot_.leave();
+    // The handler may own the memory of the operation: it is destroyed last.
+    const Handler handler(std::move(handler_));
+    free(handler);
+  }
+  void cancel(::asio::cancellation_type_t type) noexcept override {
+    constexpr auto none = ::asio::cancellation_type_t::none;
+    if (type == none) return;
+    if constexpr (is_of_channel) {
+      // A posted operation can only be ended with the connection.
+      if (!this->waits_for_room() && (type & ::asio::cancellation_type_t::terminal) == none) return;
+    }
+    is_cancelled_ = true;
+    Operation::cancel();
+    on_.wake();
+  }
+
+ private:
+  struct destroyer {
+    void operator()(handler_operation* which) const noexcept { which->destroy(); }
+  };
+  using own_allocator_type = typename std::allocator_traits<
+      allocator_of<Handler>>::template rebind_alloc<handler_operation>;
+  // Handlers without an allocator use the memory of the loop.
+  static constexpr bool uses_loop_memory =
+      std::is_same_v<own_allocator_type, std::allocator<handler_operation>>;
+
+  template <class... Arguments>
+  handler_operation(loop& on, Handler&& handler, Arguments&&... arguments) noexcept
+      : Operation(std::forward<Arguments>(arguments)...),
+        on_(on),
+        handler_(std::move(handler)),
+        work_(handler_, on) {}
+  ~handler_operation() = default;
+
+  [[nodiscard]] static own_allocator_type own_allocator(const Handler& of) {
+    return own_allocator_type(::asio::get_associated_allocator(of));
+  }
+  [[nodiscard]] static void* take_memory(loop& on, own_allocator_type& allocator) {
+    if constexpr (uses_loop_memory)
+      return on.memory().take(sizeof(handler_operation));
+    else
+      return std::allocator_traits<own_allocator_type>::allocate(allocator, 1);
+  }
+  /// Destroys and frees the operation, whose handler is now `handler`. Returns its loop.
+  loop& free(const Handler& handler) noexcept {
+    loop& on = on_;
+    auto allocator = own_allocator(handler);
+    this->~handler_operation();
+    if constexpr (uses_loop_memory)
+      on.memory().give(this, sizeof(handler_operation));
+    else
+      std::allocator_traits<own_allocator_type>::deallocate(allocator, this, 1);
+    return on;
+  }
+  [[nodiscard]] std::error_code code_of_failure(const value_type& outcome) const {
+    const auto aborted = ::asio::error::make_error_code(::asio::error::operation_aborted);
+    if constexpr (is_of_channel) {
+      // A connected channel does not lose its connection by a failure, only when it is destroyed.
+      if (is_closed_ && outcome.refusal() == refusal::not_connected) return aborted;
+    } else if (is_closed_) {
+      return aborted;
+    }
+    const std::error_code code = code_of(outcome);
+    // A message operation is cancelled as if its deadline had passed.
+    return is_cancelled_ && code == errno_code(ETIMEDOUT) ? aborted : code;
+  }
+
+  static void when_ended(queued_waiter& waiter) noexcept {
+    auto& self = static_cast<handler_operation&>(waiter);
+    if constexpr (is_of_channel) {
+      self.settle();
+      self.slot_.leave();
+    } else {
+      const bool is_closed = !self.state().of().has_value();
+      if (!self.settle()) return;
+      self.note_end(is_closed);
+    }
+    self.on_.finish(self);
+  }
+  void note_end(bool is_closed) noexcept {
+    is_closed_ = is_closed;
+    if constexpr (std::is_same_v<value_type, drain_result>) {
+      if (!is_closed) this->note_reason();
+    }
+    slot_.leave();
+  }
+
+  loop& on_;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): not moved
+  Handler handler_;
+  [[no_unique_address]] handler_work<Handler> work_;
+  [[no_unique_address]] slot_link<has_slot<Handler>> slot_;
+  bool is_cancelled_ = false;
+  // The channel was destroyed before the operation ended. Of a channel: the operation did not end
+  // when it began, so that a missing connection means this.
+  bool is_closed_ = is_of_channel;
+};
+
+/// Starts an operation of a channel: what completion tokens receive.
+/// Threads: one thread at a time, that of the engine.
+template <class Operation>
+class initiation {
+ public:
+  using executor_type = loop::executor_type;
+
+  explicit initiation(loop& on) noexcept : on_(&on) {}
+  [[nodiscard]] executor_type get_executor() const noexcept { return on_->executor(); }
+  template <class Handler, class... Arguments>
+  [[gnu::always_inline]] inline void operator()(Handler&& handler, Arguments&&... arguments) const {
+    using type = std::decay_t<Handler>;
+    handler_operation<Operation, type>::begin(*on_, type(std::forward<Handler>(handler)),
+                                              std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  loop* on_;
+};
+
+/// The signature of the handlers of an operation.
+template <class Value>
+struct signature_of {
+  using type = void(std::error_code, Value);
+};
+template <>
+struct signature_of<drain_result> {
+  using type = void(std::error_code);
+};
+
+/// A function object that is a handler itself: not a token such as use_future, which returns
+/// something when it is called.
+template <class Token, class Value>
+concept plain_handler = requires(std::decay_t<Token>& token, Value result) {
+  { token(std::error_code(), std::move(result)) } -> std::same_as<void>;
+};
+
+/// Passes an operation with these arguments, which are copied, to the completion token.
+template <class Operation, class Token, class... Arguments>
+[[gnu::always_inline]] inline auto initiate(loop& on, Token&& token, Arguments&&... arguments) {
+  using value_type = typename Operation::value_type;
+  const initiation<Operation> begin(on);
+  // async_initiate() would do the same, but compilers do not inline it.
+  if constexpr (plain_handler<Token, value_type>)
+    begin(std::forward<Token>(token), std::forward<Arguments>(arguments)...);
+  else
+    return ::asio::async_initiate<Token, typename signature_of<value_type>::type>(
+        begin, token, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace verbena::inline VERBENA_ABI::asio::detail
+
+/// The properties of a completion are those of its handler. Threads: immutable.
+template <template <class, class> class Associator, class Handler, class... Results, class Default>
+struct asio::associator<Associator, verbena::asio::detail::completion<Handler, Results...>, Default>
+    : Associator<Handler, Default> {
+  static typename Associator<Handler, Default>::type get(
+      const verbena::asio::detail::completion<Handler, Results...>& of,
+      const Default& otherwise = Default()) noexcept {
+    return Associator<Handler, Default>::get(of.handler, otherwise);
+  }
+};

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+// The loop of an engine on an execution context of Asio. A step polls and calls handlers. While
+// operations are pending, either a step is posted to the executor, or the loop waits for the
+// descriptor and the next deadline of the engine; both keep io_context::run() from returning.
+#pragma once
+
+#include <asio/any_io_executor.hpp>
+#include <asio/error.hpp>
+#include <asio/error_code.hpp>
+#include <asio/execution/context.hpp>
+#include <asio/execution_context.hpp>
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/query.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/version.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "verbena/asio/detail/operation_memory.hpp"
+#include "verbena/asio/detail/pending_operation.hpp"
+#include "verbena/async/engine.hpp"
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/result.hpp"
+
+#if ASIO_VERSION < 102200
+#error "verbena::asio needs Asio 1.22 or newer"
+#endif
+
+namespace verbena::inline VERBENA_ABI::asio::detail {
+
+class loop;
+
+/// Destroys the pending operations of an execution context when the context is destroyed.
+/// Thread-safe.
+class engine_service final : public ::asio::execution_context::service {
+ public:
+  inline static ::asio::execution_context::id id;
+
+  explicit engine_service(::asio::execution_context& of) : service(of) {}
+  engine_service(const engine_service&) = delete;
+  engine_service& operator=(const engine_service&) = delete;
+  ~engine_service() override = default;
+
+  void add(const std::shared_ptr<loop>& which) {
+    const std::scoped_lock locked(mutex_);
+    std::erase_if(loops_, [](const std::weak_ptr<loop>& each) { return each.expired(); });
+    loops_.push_back(which);
+  }
+
+ private:
+  inline void shutdown() noexcept override;
+
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<loop>> loops_;
+};
+
+/// Threads: one thread at a time, that of the executor.
+class loop : public std::enable_shared_from_this<loop> {
+ public:
+  using executor_type = ::asio::any_io_executor;
+
+  static result<std::shared_ptr<loop>> create(async::engine on, const executor_type& executor,
+                                              std::chrono::nanoseconds spin) {
+    auto made = std::make_shared<loop>(std::move(on), executor, spin);
+    ::asio::error_code failed;
+    // NOLINTNEXTLINE(bugprone-unused-return-value): the code is also in `failed`
+    made->descriptor_->assign(made->engine_.fd(), failed);
+    if (failed)
+      return error::from_errno(failed.value(), "asio::posix::stream_descriptor::assign", {},
+                               "the execution context cannot wait for the engine");
+    auto& context = ::asio::query(executor, ::asio::execution::context);
+    // After the services of the members above, so that it is shut down before them.
+    ::asio::use_service<engine_service>(context).add(made);
+    return made;
+  }
+  loop(async::engine on, const executor_type& executor, std::chrono::nanoseconds spin)
+      : engine_(std::move(on)),
+        executor_(executor),
+        memory_(std::make_shared<operation_memory>()),
+        spin_(spin),
+        descriptor_(std::in_place, executor_),
+        timer_(std::in_place, executor_) {
+    // target() does not check the type.
+    using native_type = ::asio::io_context::executor_type;
+    if (executor_.target_type() == typeid(native_type)) native_ = *executor_.target<native_type>();
+  }
+  loop(const loop&) = delete;
+  loop& operator=(const loop&) = delete;
+  ~loop() { detach(); }
+
+  [[nodiscard]] const async::engine& engine() const noexcept { return engine_; }
+  [[nodiscard]] async::detail::engine_state& state() const noexcept {
+    return async::detail::state_of(engine_);
+  }
+  [[nodiscard]] const executor_type& executor() const noexcept { return executor_; }
+  [[nodiscard]] operation_memory& memory() const noexcept { return *memory_; }
+  [[nodiscard]] bool is_shut_down() const noexcept { return is_shut_down_; }
+  /// Returns the code 0: a copy is cheaper than a new one.
+  [[nodiscard]] const std::error_code& success() const noexcept { return success_; }
+
+  /// Adds an operation that is about to begin.
+  void add(pending_operation& which) noexcept { pending_.append(which); }
+  /// Has the next step finish an operation, which has ended.
+  void end(pending_operation& which) noexcept {
+    operation_list::remove(which);
+    ended_.append(which);
+  }
+  /// Finishes an operation that has ended while the engine was polled. After an exception, the next
+  /// step finishes it.
+  template <class Operation>
+  void finish(Operation& which) noexcept {
+    if (thrown_) [[unlikely]]
+      return end(which);
+    operation_list::remove(which);
+    try {
+      which.hand_over();
+    } catch (...) {
+      thrown_ = std::current_exception();
+    }
+  }
+  /// Removes an operation that is destroyed.
+  static void drop(pending_operation& which) noexcept { operation_list::remove(which); }
+  /// Runs a step soon: operations have begun or ended outside the loop.
+  void wake() {
+    if (is_stepping_ || !has_operations()) [[likely]]
+      return;
+    idle_since_ = time_point::max();
+    post_step();
+  }
+  /// Destroys all operations without calling their handlers. The context may be destroyed after
+  /// this.
+  void shut_down() noexcept {
+    is_shut_down_ = true;
+    // The handlers may own channels, whose other operations then end.
+    while (has_operations()) (pending_.empty() ? ended_ : pending_).first().destroy();
+    detach();
+    executor_ = {};
+    native_.reset();
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  using time_point = clock::time_point;
+  using allocator_type = engine_allocator<void>;
+
+  /// The common part of the handlers of the loop.
+  struct own_handler {
+    using allocator_type = loop::allocator_type;
+    std::shared_ptr<loop> of;
+    [[nodiscard]] allocator_type get_allocator() const noexcept { return of->allocator(); }
+  };
+  struct step_handler : own_handler {
+    void operator()() const {
+      of_loop().is_posted_ = false;
+      of_loop().step();
+    }
+    [[nodiscard]] loop& of_loop() const noexcept { return *this->of; }
+  };
+  struct event_handler : own_handler {
+    void operator()(const ::asio::error_code& /*failed*/) const {
+      this->of->is_waiting_ = false;
+      this->of->step_if_none_is_posted();
+    }
+  };
+  struct time_handler : own_handler {
+    void operator()(const ::asio::error_code& failed) const {
+      if (failed) return;  // the timer was set to another time
+      this->of->timer_at_ = deadline::never();
+      this->of->step_if_none_is_posted();
+    }
+  };
+
+  [[nodiscard]] bool has_operations() const noexcept {
+    return !pending_.empty() || !ended_.empty();
+  }
+  // Another thread of the context may free the memory of a handler, except with one thread.
+  [[nodiscard]] allocator_type allocator() const noexcept {
+    return allocator_type(native_ ? memory_ : nullptr);
+  }
+  [[gnu::noinline]] void post_step() {
+    if (is_posted_ || is_shut_down_) return;
+    is_posted_ = true;
+    step_handler handler{{this->shared_from_this()}};
+    if (native_) return static_cast<void>(::asio::post(*native_, std::move(handler)));
+    ::asio::post(executor_, std::move(handler));
+  }
+  void step_if_none_is_posted() {
+    if (!is_posted_ && !is_shut_down_ && has_operations()) step();
+  }
+
+  /// Polls and calls handlers until nothing completes, but not for long: other handlers of the
+  /// context run in between.
+  void step() {
+    constexpr int most_rounds = 16;
+    if (is_shut_down_ || is_stepping_) return;
+    stepping now(*this);
+    bool has_moved = false;
+    bool is_moving = true;
+    for (int round = 0; is_moving && round < most_rounds; ++round) {
+      is_moving = engine_.poll() != 0 || !ended_.empty();
+      if (thrown_) [[unlikely]]
+        std::rethrow_exception(std::exchange(thrown_, nullptr));
+      finish_ended();
+      has_moved = has_moved || is_moving;
+    }
+    now.end();
+    if (!has_operations()) return rest();
+    if (has_moved || is_spinning()) {
+      if (has_moved) idle_since_ = time_point::max();
+      return post_step();
+    }
+    if (!engine_.arm()) return post_step();
+    wait();
+  }
+  /// Calls the handlers of the operations that have ended, but not of those that end meanwhile.
+  void finish_ended() {
+    const list_links* const last = ended_.last();
+    while (!ended_.empty()) {
+      pending_operation& first = ended_.first();
+      operation_list::remove(first);
+      const bool is_last = &first == last;
+      first.finish();
+      if (is_last) return;
+    }
+  }
+  [[nodiscard]] bool is_spinning() noexcept {
+    if (spin_.count() == 0) return false;
+    const auto now = clock::now();
+    idle_since_ = std::min(idle_since_, now);
+    return now - idle_since_ < spin_;
+  }
+  void wait() {
+    if (!is_waiting_) {
+      is_waiting_ = true;
+      descriptor_->async_wait(::asio::posix::stream_descriptor::wait_read,
+                              event_handler{{this->shared_from_this()}});
+    }
+    const deadline next = engine_.next_deadline();
+    if (next.when() == timer_at_.when()) return;
+    timer_at_ = next;
+    timer_->expires_at(next.when());
+    if (!next.is_never()) timer_->async_wait(time_handler{{this->shared_from_this()}});
+  }
+  /// Stops waiting: without operations, io_context::run() returns.
+  void rest() {
+    ::asio::error_code ignored;
+    // NOLINTNEXTLINE(bugprone-unused-return-value)
+    if (is_waiting_) descriptor_->cancel(ignored);
+    if (timer_at_.is_never()) return;
+    timer_at_ = deadline::never();
+    timer_->cancel();
+  }
+  void detach() noexcept {
+    // The engine owns the descriptor.
+    if (descriptor_ && descriptor_->is_open()) descriptor_->release();
+    descriptor_.reset();
+    timer_.reset();
+  }
+
+  /// If a handler throws, the other operations are finished by a later step.
+  class stepping {
+   public:
+    explicit stepping(loop& of) noexcept : of_(of) { of_.is_stepping_ = true; }
+    stepping(const stepping&) = delete;
+    stepping& operator=(const stepping&) = delete;
+    ~stepping() {
+      if (!of_.is_stepping_) return;
+      end();
+      of_.wake();
+    }
+    void end() const noexcept { of_.is_stepping_ = false; }
+
+   private:
+    loop& of_;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): on the stack
+  };
+
+  async::engine engine_;
+  executor_type executor_;
+  std::optional<::asio::io_context::executor_type> native_;  // if it is that of an io_context
+  std::shared_ptr<operation_memory> memory_;
+  const std::chrono::nanoseconds spin_;
+  const std::error_code success_;
+  operation_list pending_;
+  operation_list ended_;       // outside a poll: their handlers have not been called
+  std::exception_ptr thrown_;  // by a handler in a poll
+  std::optional<::asio::posix::stream_descriptor> descriptor_;
+  std::optional<::asio::steady_timer> timer_;
+  deadline timer_at_ = deadline::never();
+  time_point idle_since_ = time_point::max();
+  bool is_posted_ = false;    // a step
+  bool is_stepping_ = false;  // a step is running
+  bool is_waiting_ = false;   // for the descriptor
+  bool is_shut_down_ = false;
+};
+
+void engine_service::shutdown() noexcept {
+  // A handler that is destroyed may destroy engines, which then no longer exist here.
+  std::vector<std::weak_ptr<loop>> all;
+  {
+    const std::scoped_lock locked(mutex_);
+    all.swap(loops_);
+  }
+  for (const auto& each : all)
+    if (const auto which = each.lock()) which->shut_down();
+}
+
+}  // namespace verbena::inline VERBENA_ABI::asio::detail

@@ -106,6 +106,28 @@ def find_package(options, folder):
         raise Failed("with rdma-core hidden, the program still found it")
 
 
+def asio(options, folder):
+    """verbena::asio of an installation, in which Asio was not needed to build the library."""
+    prefix = install(options, folder)
+    cmake_project(HERE / "asio", folder / "build", options.compiler, f"-DCMAKE_PREFIX_PATH={prefix}")
+    program = folder / "build" / "consumer"
+    said = run(program, environment={"VERBENA_SOFTDEV": "on"})
+    if "asio: received 4 bytes" not in said:
+        raise Failed(f"{program} said:\n{said}")
+    # Without Asio, the package has no such target and says so.
+    nothing = folder / "nothing"
+    nothing.mkdir()
+    try:
+        configure(HERE / "asio", folder / "without", options.compiler, f"-DCMAKE_PREFIX_PATH={prefix}",
+                  "-DVERBENA_ASIO_INCLUDE_DIR=VERBENA_ASIO_INCLUDE_DIR-NOTFOUND", f"-DCMAKE_FIND_ROOT_PATH={nothing}",
+                  "-DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY")
+    except Failed as failed:
+        if "asio" not in str(failed):
+            raise
+    else:
+        raise Failed("a program found the component asio without Asio")
+
+
 def raw_verbs(options, folder):
     """verbena::ibverbs stands in for libibverbs, which the program neither links nor needs."""
     prefix = install(options, folder)
@@ -311,7 +333,7 @@ def module(options, folder):
         raise Failed(f"{program} said:\n{said}")
 
 
-KINDS = {kind.__name__: kind for kind in (find_package, raw_verbs, linked, pkg_config, add_subdirectory, bundled, root_prefix,
+KINDS = {kind.__name__: kind for kind in (find_package, asio, raw_verbs, linked, pkg_config, add_subdirectory, bundled, root_prefix,
                                           older, ofed, module)}
 
 

@@ -10,6 +10,7 @@
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <asio/io_context.hpp>
 #include <coroutine>
 #include <cstdio>
 #include <cstdlib>
@@ -17,9 +18,12 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "verbena/asio.hpp"
 #include "verbena/async.hpp"
 #include "verbena/verbena.hpp"
 
@@ -81,6 +85,17 @@ struct coroutines {
   std::uint64_t done = 0;
 };
 
+// Handlers of Asio that write and receive, sixteen times in each call.
+struct handlers {
+  asio::io_context& io;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members)
+  verbena::asio::engine engine;
+  verbena::asio::channel channel;
+  verbena::source from;
+  verbena::remote_region to;
+  verbena::sink into;
+  std::uint64_t done = 0;
+};
+
 struct objects {
   verbena::context context;
   verbena::protection_domain pd;
@@ -95,6 +110,7 @@ struct objects {
   verbena::source from;
   verbena::sink into;
   coroutines* awaited;  // never destroyed: their coroutines wait for the next call
+  handlers* called;
 };
 
 namespace {
@@ -137,6 +153,55 @@ std::uint64_t run_call(coroutines& with, std::span<const std::coroutine_handle<>
   return 7;
 }
 
+struct write_again {
+  handlers* with;
+  int left = 16;
+  void operator()(std::error_code /*code*/, const verbena::operation_result& result) {
+    with->done += result.has_value() ? 1 : 0;
+    if (--left != 0) with->channel.async_write(with->from, with->to, *this);
+  }
+};
+struct receive_again {
+  handlers* with;
+  int left = 16;
+  void operator()(std::error_code /*code*/, const verbena::operation_result& result) {
+    with->done += result.has_value() ? 1 : 0;
+    if (--left != 0) with->channel.async_receive(with->into, *this);
+  }
+};
+
+// Each of `count` handlers has one operation in flight.
+template <class Handler>
+std::uint64_t run_handlers(handlers& with, int count) {
+  const std::uint64_t until = with.done + 16 * static_cast<std::uint64_t>(count);
+  for (int i = 0; i < count; ++i) {
+    Handler first{&with};
+    if constexpr (std::is_same_v<Handler, write_again>)
+      with.channel.async_write(with.from, with.to, first);
+    else
+      with.channel.async_receive(with.into, first);
+  }
+  with.io.restart();
+  with.io.run();
+  return with.done == until ? 7 : 1;
+}
+
+handlers* make_handlers(const verbena::context& context, const verbena::protection_domain& pd,
+                        const verbena::memory_region& region) {
+  auto* const io = new asio::io_context(1);
+  auto engine = verbena::asio::engine::create(context, *io).value();
+  auto prepared =
+      pd.create_channel(engine.hub(), {.access = verbena::access::remote_write}).value();
+  const auto self = prepared.endpoint();
+  verbena::asio::channel channel(engine, std::move(prepared).handshake(self).value());
+  return new handlers{*io,
+                      std::move(engine),
+                      std::move(channel),
+                      verbena::source(region, 0, 64),
+                      region.remote(),
+                      verbena::sink(region, 192, 64)};
+}
+
 objects make() {
   auto context = verbena::open_device("soft0").value();
   auto pd = context.allocate_pd().value();
@@ -156,6 +221,7 @@ objects make() {
   verbena::sink into(region, 64, 64);
   ibv_cq* const cq = qp->send_cq;
   coroutines* const awaited = make_coroutines(context, pd);
+  handlers* const called = make_handlers(context, pd, region);
   static std::vector<verbena::sink> sinks;
   for (std::size_t i = 0; i < awaited->writes.size(); ++i) {
     write_in_calls(*awaited, awaited->writes.at(i), from, remote);
@@ -179,7 +245,8 @@ objects make() {
           std::move(buffer),
           from,
           std::move(into),
-          awaited};
+          awaited,
+          called};
 }
 
 const verbena::abort_at never;
@@ -258,6 +325,10 @@ CASE(coroutine_receive) {
 }
 CASE(coroutine_write_16) { return run_call(*with.awaited, with.awaited->writes); }
 CASE(coroutine_receive_16) { return run_call(*with.awaited, with.awaited->receives); }
+CASE(asio_write) { return run_handlers<write_again>(*with.called, 1); }
+CASE(asio_receive) { return run_handlers<receive_again>(*with.called, 1); }
+CASE(asio_write_16) { return run_handlers<write_again>(*with.called, 16); }
+CASE(asio_receive_16) { return run_handlers<receive_again>(*with.called, 16); }
 CASE(unpolled_write) {
   auto pending = with.channel.post_write(std::move(*with.buffer), with.remote, {.length = 64});
   const bool good = pending.wait().has_value();
@@ -330,6 +401,10 @@ constexpr std::array cases = {
     one_case{"coroutine_receive", case_coroutine_receive},
     one_case{"coroutine_write_16", case_coroutine_write_16},
     one_case{"coroutine_receive_16", case_coroutine_receive_16},
+    one_case{"asio_write", case_asio_write},
+    one_case{"asio_receive", case_asio_receive},
+    one_case{"asio_write_16", case_asio_write_16},
+    one_case{"asio_receive_16", case_asio_receive_16},
     one_case{"unpolled_write", case_unpolled_write},
 };
 }  // namespace

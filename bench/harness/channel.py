@@ -21,8 +21,10 @@ NO_ALLOCATION = Bound("allocations", 0)
 
 # Each case: the C peer, which executes one operation; the number of operations per call; goal and limit. unpolled_write
 # has no goal and no limit, because it also moves a buffer into the operation and back. Coroutines: one that awaits one
-# operation at a time, so that each poll of the engine finds one completion, and 16 that do so at the same time.
+# operation at a time, so that each poll of the engine finds one completion, and 16 that do so at the same time. Handlers
+# of Asio likewise.
 BOUNDED = {"goal": GOAL, "limit": LIMIT}
+HANDLERS = {"goal": Bound("ratio", 2.0), "limit": Bound("ratio", 3.0)}
 CASES = {
     "blocking_write": ("raw_write", 1, BOUNDED),
     "blocking_receive": ("raw_receive", 1, BOUNDED),
@@ -32,6 +34,10 @@ CASES = {
     "coroutine_receive": ("raw_receive", 16, BOUNDED),
     "coroutine_write_16": ("raw_write", 256, BOUNDED),
     "coroutine_receive_16": ("raw_receive", 256, BOUNDED),
+    "asio_write": ("raw_write", 16, HANDLERS),
+    "asio_receive": ("raw_receive", 16, HANDLERS),
+    "asio_write_16": ("raw_write", 256, HANDLERS),
+    "asio_receive_16": ("raw_receive", 256, HANDLERS),
     "unpolled_write": ("raw_write", 1, {}),
 }
 PING_PONG = local.Group("ping_pong", (), "ns", (local.Peer("raw", local.at_most(1.15), local.at_most(1.3)),))

@@ -22,6 +22,7 @@ namespace async = verbena::async;
 
 constexpr std::uint32_t client_count = 100;
 constexpr std::uint64_t messages_per_client = 20;
+constexpr auto limit = 60s;  // of each wait: all clients connect at once
 constexpr verbena::message_channel_options small{.message_bytes = 256,
                                                  .queues = {.max_send_wr = 4, .max_recv_wr = 4}};
 
@@ -47,7 +48,7 @@ async::task<std::uint64_t> serve(async::message_listener listener, std::uint32_t
   };
   async::scope clients;
   while (count-- > 0) {
-    auto client = co_await listener.accept();
+    auto client = co_await listener.accept(verbena::deadline::after(limit));
     if (!client) break;
     clients.spawn(serve_one(*std::move(client)));
   }
@@ -61,20 +62,21 @@ async::task<std::uint64_t> serve(async::message_listener listener, std::uint32_t
 // answers.
 async::task<std::uint64_t> ask(async::engine& engine, const verbena::protection_domain& pd,
                                std::string_view server) {
-  auto connected = co_await async::connect(engine, pd, server, verbena::deadline::after(30s),
+  auto connected = co_await async::connect(engine, pd, server, verbena::deadline::after(limit),
                                            {.channel = small});
   if (!connected) co_return 0;
   async::message_channel channel = *std::move(connected);
   std::uint64_t correct = 0;
   for (std::uint64_t number = 0; number < messages_per_client; ++number) {
-    (co_await channel.send(std::as_bytes(std::span(&number, 1)))).value();
-    const auto answer = co_await channel.receive(verbena::deadline::after(30s));
+    const auto sent = co_await channel.send(std::as_bytes(std::span(&number, 1)));
+    if (!sent) break;
+    const auto answer = co_await channel.receive(verbena::deadline::after(limit));
     if (!answer) break;
     correct += std::memcmp(answer->bytes().data(), &number, sizeof number) == 0 ? 1 : 0;
     co_await engine.wait_until(verbena::deadline::after(1ms));
   }
-  (co_await channel.send(std::span<const std::byte>())).value();
-  if (!co_await channel.drain(verbena::deadline::after(30s))) co_return 0;
+  const auto ended = co_await channel.send(std::span<const std::byte>());
+  if (ended) static_cast<void>(co_await channel.drain(verbena::deadline::after(limit)));
   co_return correct;
 }
 // [/client]
@@ -100,8 +102,9 @@ int main() {
   auto engine = async::engine::create(context, {.operations = places}).value();
   // [/engine]
   // [listen]
-  auto listener =
-      async::listen(engine, pd, {.host = "127.0.0.1", .port = 0}, {.channels = small}).value();
+  auto listener = async::listen(engine, pd, {.host = "127.0.0.1", .port = 0},
+                                {.channels = small, .negotiation_timeout = limit})
+                      .value();
   // [/listen]
   const std::string server = "127.0.0.1:" + std::to_string(listener.port());
 

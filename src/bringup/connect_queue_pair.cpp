@@ -3,6 +3,7 @@
 #include "verbena/bringup/connect_queue_pair.hpp"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/bringup/peer_errors.hpp"
 #include "src/bringup/run_negotiation.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
@@ -21,6 +23,12 @@ constexpr int polls_of_a_step = 20;
 
 deadline earlier(deadline one, std::optional<deadline::clock::time_point> other) {
   return other && *other < one.when() ? deadline::at(*other) : one;
+}
+
+/// Returns whether the peer has closed its end and all of its bytes were read.
+bool has_ended(const stream& peer) noexcept {
+  std::byte next{};
+  return ::recv(peer.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 }  // namespace
@@ -41,8 +49,13 @@ class carrier {
     VERBENA_CO_TRY_VOID(peer_.check_usable("connect_queue_pair", 0));
     stream::in_use used(peer_);
     while (true) {
+      const bool was_probing = core_.is_probing();
       core_.advance(deadline::clock::now());
-      if (core_.status() == negotiation_status::failed) co_return give_up_with_reason(used);
+      if (core_.status() == negotiation_status::failed) {
+        // A probe also fails if the peer has ended.
+        if (was_probing && has_ended(peer_)) co_return closed_by(peer_.peer());
+        co_return give_up_with_reason(used);
+      }
       VERBENA_CO_TRY_VOID(send());
       const auto status = core_.status();
       if (status == negotiation_status::waiting_for_receives ||

@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -33,7 +35,8 @@ namespace detail {
 // The sockets of a listener.
 class greeter {
  public:
-  greeter(unique_fd socket, unique_fd epoll, address local, listener_options options);
+  greeter(unique_fd socket, unique_fd epoll, unique_fd timer, address local,
+          listener_options options);
 
   result<stream> accept(deadline until);
   steps<stream> accept_in_steps(deadline until);
@@ -46,6 +49,7 @@ class greeter {
     unique_fd socket;
     std::string peer;
     deadline until;
+    deadline replaceable_from;
     std::array<std::byte, greeting_bytes> bytes{};
     std::size_t count = 0;
     std::uint16_t version = 0;
@@ -58,6 +62,9 @@ class greeter {
   stream hand_out(std::list<greeting>::iterator connection);
   result<void> take_connections();
   std::list<greeting>::iterator oldest_ungreeted() noexcept;
+  bool has_place() noexcept;
+  void suspend_until(deadline when) noexcept;
+  void resume() noexcept;
   void add(unique_fd socket, std::string peer);
   void close_slow();
   /// Reads the bytes that have arrived; removes the connection if it failed.
@@ -68,6 +75,8 @@ class greeter {
 
   unique_fd socket_;
   unique_fd epoll_;
+  unique_fd timer_;            // of suspend_until()
+  bool is_suspended_ = false;  // new connections wait in the backlog
   address local_;
   shared_text name_;  // of local_, for errors
   listener_options options_;
@@ -75,9 +84,11 @@ class greeter {
   std::list<greeting> greeting_;  // oldest first
 };
 
-greeter::greeter(unique_fd socket, unique_fd epoll, address local, listener_options options)
+greeter::greeter(unique_fd socket, unique_fd epoll, unique_fd timer, address local,
+                 listener_options options)
     : socket_(std::move(socket)),
       epoll_(std::move(epoll)),
+      timer_(std::move(timer)),
       local_(std::move(local)),
       name_(to_string(local_)),
       options_(options) {}
@@ -117,7 +128,10 @@ result<std::optional<stream>> greeter::poll(int timeout) {
   }
   close_slow();
   const auto greeted = std::ranges::find_if(greeting_, &greeting::greeted);
-  return greeted != greeting_.end() ? std::optional(hand_out(greeted)) : std::nullopt;
+  std::optional<stream> next;
+  if (greeted != greeting_.end()) next.emplace(hand_out(greeted));
+  if (is_suspended_ && has_place()) resume();
+  return next;
 }
 
 error greeter::timed_out() const {
@@ -138,8 +152,12 @@ stream greeter::hand_out(std::list<greeting>::iterator connection) {
 result<void> greeter::take_connections() {
   // Bounded, so that many new connections cannot starve the existing ones.
   for (std::size_t i = 0; i < options_.max_greeting; ++i) {
-    if (greeting_.size() >= options_.max_greeting && oldest_ungreeted() == greeting_.end())
-      return {};  // complete greetings are returned first
+    if (!has_place()) {
+      // Complete greetings are returned first.
+      if (const auto oldest = oldest_ungreeted(); oldest != greeting_.end())
+        suspend_until(oldest->replaceable_from);
+      return {};
+    }
     socket_address from;
     from.length = sizeof from.storage;
     void* storage = &from.storage;
@@ -162,6 +180,38 @@ std::list<greeter::greeting>::iterator greeter::oldest_ungreeted() noexcept {
   return std::ranges::find_if_not(greeting_, &greeting::greeted);
 }
 
+/// Returns whether a new connection can be taken, possibly instead of the oldest one.
+bool greeter::has_place() noexcept {
+  if (greeting_.size() < options_.max_greeting) return true;
+  const auto oldest = oldest_ungreeted();
+  return oldest != greeting_.end() && oldest->replaceable_from.expired();
+}
+
+/// Leaves new connections in the backlog. The epoll descriptor becomes readable at `when`.
+void greeter::suspend_until(deadline when) noexcept {
+  const auto left = std::max(when.when() - std::chrono::steady_clock::now(),
+                             std::chrono::steady_clock::duration(1));
+  itimerspec once{};
+  once.it_value.tv_sec = static_cast<time_t>(left / std::chrono::seconds(1));
+  once.it_value.tv_nsec =
+      static_cast<long>(left % std::chrono::seconds(1) / std::chrono::nanoseconds(1));
+  ::timerfd_settime(timer_.get(), 0, &once, nullptr);
+  epoll_event none{};
+  none.data.fd = socket_.get();
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket_.get(), &none);
+  is_suspended_ = true;
+}
+
+void greeter::resume() noexcept {
+  constexpr itimerspec never{};
+  ::timerfd_settime(timer_.get(), 0, &never, nullptr);  // it is not readable afterwards
+  epoll_event readable{};
+  readable.events = EPOLLIN;
+  readable.data.fd = socket_.get();
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket_.get(), &readable);
+  is_suspended_ = false;
+}
+
 void greeter::add(unique_fd socket, std::string peer) {
   if (greeting_.size() >= options_.max_greeting) {
     const auto oldest = oldest_ungreeted();
@@ -179,7 +229,8 @@ void greeter::add(unique_fd socket, std::string peer) {
   set_no_delay(socket.get());
   greeting_.push_back({.socket = std::move(socket),
                        .peer = std::move(peer),
-                       .until = deadline::after(options_.greeting_timeout)});
+                       .until = deadline::after(options_.greeting_timeout),
+                       .replaceable_from = deadline::after(options_.min_greeting_time)});
   advance(std::prev(greeting_.end()));
 }
 
@@ -259,13 +310,17 @@ result<listener> listener::open(const address& at, listener_options options) {
   VERBENA_TRY(auto local, detail::local_address_of(socket.get()));
   unique_fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return error::from_errno(errno, "epoll_create1", to_string(at));
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = socket.get();
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0)
-    return error::from_errno(errno, "epoll_ctl", to_string(at));
-  return listener(
-      new detail::greeter(std::move(socket), std::move(epoll), std::move(local), options));
+  unique_fd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer) return error::from_errno(errno, "timerfd_create", to_string(at));
+  for (const int each : {socket.get(), timer.get()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = each;
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, each, &event) != 0)
+      return error::from_errno(errno, "epoll_ctl", to_string(at));
+  }
+  return listener(new detail::greeter(std::move(socket), std::move(epoll), std::move(timer),
+                                      std::move(local), options));
 }
 
 detail::greeter& listener::state() const {

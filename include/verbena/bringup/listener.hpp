@@ -25,8 +25,10 @@ void destroy(greeter& state) noexcept;
 struct listener_options {
   /// The time that a connection has to send its greeting; then it is closed.
   std::chrono::nanoseconds greeting_timeout = std::chrono::seconds(5);
-  /// Connections without a complete greeting. At the limit, a new connection replaces the oldest.
+  /// Connections without a complete greeting. At the limit, a new connection replaces the oldest,
+  /// but waits in the backlog until that has been open for `min_greeting_time`.
   std::size_t max_greeting = 64;
+  std::chrono::nanoseconds min_greeting_time = std::chrono::seconds(1);  ///< see max_greeting
   /// The backlog of the kernel, see listen(2).
   int backlog = 128;
   stream_options streams;  ///< limits of the accepted streams

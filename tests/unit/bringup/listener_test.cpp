@@ -184,13 +184,38 @@ TEST(listener, silent_peer_is_closed_after_the_timeout) {
 }
 
 TEST(listener, new_connection_replaces_the_oldest_slow_peer) {
-  auto listening = listen({.greeting_timeout = 1h, .max_greeting = 3});
+  auto listening = listen({.greeting_timeout = 1h, .max_greeting = 3, .min_greeting_time = 0s});
   std::vector<verbena::unique_fd> slow;
   slow.reserve(8);
   for (int i = 0; i < 8; ++i) slow.push_back(raw_connection(listening.port()));
   poll_until(listening, [&] { return listening.statistics().slow == 5; });
   EXPECT_TRUE(read_until_closed(slow.front()).empty());
   expect_client_is_served(listening);
+}
+
+TEST(listener, burst_of_connections_that_greet_later_is_accepted) {
+  auto listening = listen({.greeting_timeout = 1h, .max_greeting = 3, .min_greeting_time = 1h});
+  std::vector<verbena::unique_fd> clients;
+  for (int i = 0; i < 8; ++i) clients.push_back(raw_connection(listening.port()));
+  // Those in the backlog do not keep the descriptor readable: the caller can sleep.
+  poll_until(listening, [&] {
+    return !verbena::wait_for_fd(listening.fd(), POLLIN, deadline::after(no_wait)).value();
+  });
+  for (const auto& each : clients) send_bytes(each, bringup::encode_greeting({}));
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(listening.accept(soon())) << i;
+  EXPECT_EQ(listening.statistics().slow, 0U);
+}
+
+TEST(listener, slow_peer_is_replaced_after_its_time) {
+  auto listening = listen({.greeting_timeout = 1h, .max_greeting = 1, .min_greeting_time = 20ms});
+  const auto slow = raw_connection(listening.port());
+  const auto next = raw_connection(listening.port());
+  EXPECT_FALSE(listening.accept(deadline::after(no_wait)));
+  EXPECT_TRUE(verbena::wait_for_fd(listening.fd(), POLLIN, soon()).value());
+  poll_until(listening, [&] { return listening.statistics().slow == 1; });
+  EXPECT_TRUE(read_until_closed(slow).empty());
+  send_bytes(next, bringup::encode_greeting({}));
+  EXPECT_TRUE(listening.accept(soon()));
 }
 
 TEST(listener, peer_with_a_complete_greeting_is_not_replaced) {

@@ -196,6 +196,7 @@ TEST(listener, new_connection_replaces_the_oldest_slow_peer) {
 TEST(listener, burst_of_connections_that_greet_later_is_accepted) {
   auto listening = listen({.greeting_timeout = 1h, .max_greeting = 3, .min_greeting_time = 1h});
   std::vector<verbena::unique_fd> clients;
+  clients.reserve(8);
   for (int i = 0; i < 8; ++i) clients.push_back(raw_connection(listening.port()));
   // Those in the backlog do not keep the descriptor readable: the caller can sleep.
   poll_until(listening, [&] {

@@ -25,11 +25,11 @@ struct region_search {
 
 region_search find_region(const registry& all, const known_queue& queue, std::uint32_t key) {
   region_search out;
-  const auto [first, last] = all.regions.equal_range(key);
+  const auto [first, last] = all.regions_by_key.equal_range(key);
   for (auto at = first; at != last; ++at) {
     const region_facts& facts = at->second->facts;
     if (facts.context != queue.facts.context) continue;
-    (facts.domain == queue.facts.domain ? out.found : out.foreign) = at->second.get();
+    (facts.domain == queue.facts.domain ? out.found : out.foreign) = at->second;
   }
   return out;
 }
@@ -42,7 +42,7 @@ std::optional<piece> piece_of(const known_region& region, const slice& named) {
   const std::uint64_t offset = named.address - facts.base;
   if (offset > facts.length || named.length > facts.length - offset) return {};
   const auto begin = reinterpret_cast<std::uintptr_t>(facts.memory) + offset;
-  return piece{{begin, begin + named.length}, region.number, region.watched};
+  return piece{{begin, begin + named.length}, region.identity, region.watched};
 }
 
 finding overlap(const posted_request& later, const posted_request& earlier) {

@@ -87,11 +87,11 @@ void report_for_this_process() {
 }
 
 // The device accesses no region that is deregistered.
-void drop_region(registry& all, std::uint64_t region) {
+void drop_region(registry& all, const region_identity& region) {
   const auto drop_from = [&](request_queue& in) {
     for (posted_request& each : in)
       std::erase_if(each.pieces, [&](const piece& part) {
-        if (part.region != region) return false;
+        if (part.region.get() != &region) return false;
         static_cast<void>(all.release(each, part));
         return true;
       });
@@ -121,12 +121,6 @@ std::string open_and_replaced(const known_region& region) {
          "there meanwhile, they did to the pages of before";
 }
 
-known_region* find_region(registry& all, const void* native) noexcept {
-  const auto found = std::ranges::find_if(
-      all.regions, [=](const auto& each) { return each.second->facts.native == native; });
-  return found == all.regions.end() ? nullptr : found->second.get();
-}
-
 }  // namespace
 
 bool sanitizers_are_told() {
@@ -137,6 +131,23 @@ bool sanitizers_are_told() {
 registry& registry::get() {
   static auto* const only = new registry;
   return *only;
+}
+
+known_region* registry::find_region(const void* region) noexcept {
+  const auto found = regions.find(region);
+  return found == regions.end() ? nullptr : found->second.get();
+}
+
+void registry::add(std::unique_ptr<known_region> region) {
+  regions_by_key.emplace(region->facts.key, region.get());
+  regions.emplace(region->facts.native, std::move(region));
+}
+
+std::unique_ptr<known_region> registry::remove(const known_region& region) noexcept {
+  const auto [first, last] = regions_by_key.equal_range(region.facts.key);
+  regions_by_key.erase(
+      std::find_if(first, last, [&](const auto& each) { return each.second == &region; }));
+  return std::move(regions.extract(region.facts.native).mapped());
 }
 
 known_queue* registry::find(const void* queue) noexcept {
@@ -308,13 +319,12 @@ void created(region_facts region) {
     watched = watched_memory::begin({begin, begin + region.length}, std::move(name));
   }
   const quiet_lock lock(all.mutex);
-  if (known_region* known = find_region(all, region.native)) {
+  if (known_region* known = all.find_region(region.native)) {
     ++known->handles;
     return;
   }
-  const std::uint32_t key = region.key;
-  all.regions.emplace(key, std::make_unique<known_region>(known_region{
-                               std::move(region), all.next_region++, std::move(watched)}));
+  all.add(std::make_unique<known_region>(
+      known_region{std::move(region), std::make_shared<region_identity>(), std::move(watched)}));
 }
 
 void begin_destroy_region(const void* region, bool deregisters, std::optional<call_site> where) {
@@ -323,26 +333,22 @@ void begin_destroy_region(const void* region, bool deregisters, std::optional<ca
   std::string replaced;
   {
     const quiet_lock lock(all.mutex);
-    known_region* const known = find_region(all, region);
+    known_region* const known = all.find_region(region);
     if (known == nullptr || --known->handles > 0) return;
-    const auto number = known->number;
-    if (deregisters) {
+    if (deregisters && known->has_pieces()) {
       visit_requests(all, [&](const posted_request& each) {
         const bool names_it = std::ranges::any_of(
-            each.pieces, [=](const piece& part) { return part.region == number; });
+            each.pieces, [=](const piece& part) { return part.region == known->identity; });
         if (found || !names_it || each.queue->has_failed) return;
         const std::string details = known->facts.name + " is named by " + describe(each);
         found =
             in_flight_rule(details, each.where,
                            "a memory region was deregistered while a request in flight uses it");
       });
+      drop_region(all, *known->identity);
     }
-    if (deregisters) drop_region(all, number);
     if (deregisters) replaced = open_and_replaced(*known);
-    const auto at = std::ranges::find_if(
-        all.regions, [=](const auto& each) { return each.second.get() == known; });
-    all.leaving_regions.push_back(std::move(at->second));
-    all.regions.erase(at);
+    all.leaving_regions.push_back(all.remove(*known));
   }
   if (!replaced.empty()) log(log_level::warning, replaced);
   // Destructors have no place of a call.
@@ -352,14 +358,14 @@ void begin_destroy_region(const void* region, bool deregisters, std::optional<ca
 void destroy_failed_region(const void* region) noexcept {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
-  if (known_region* known = find_region(all, region)) {
+  if (known_region* known = all.find_region(region)) {
     ++known->handles;
     return;
   }
   const auto found = of_native(all.leaving_regions, region);
   if (found == all.leaving_regions.end()) return;
   (*found)->handles = 1;
-  all.regions.emplace((*found)->facts.key, std::move(*found));
+  all.add(std::move(*found));
   all.leaving_regions.erase(found);
 }
 

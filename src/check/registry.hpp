@@ -28,10 +28,13 @@ namespace verbena::inline VERBENA_ABI::detail::in_flight {
 
 struct known_queue;
 
+/// Each region has one, which the pieces in it share.
+struct region_identity {};
+
 /// Memory of a request, in a region that is known.
 struct piece {
   memory_range range;
-  std::uint64_t region;  ///< known_region::number
+  std::shared_ptr<const region_identity> region;
   std::shared_ptr<const watched_memory> watched;
 };
 
@@ -74,10 +77,12 @@ struct known_queue {
 
 struct known_region {
   region_facts facts;
-  std::uint64_t number;
+  std::shared_ptr<const region_identity> identity;
   std::shared_ptr<const watched_memory>
       watched;  ///< none: the memory does not change, or changes cannot be detected
   int handles = 1;
+
+  [[nodiscard]] bool has_pieces() const noexcept { return identity.use_count() > 1; }
 };
 
 /// Whether memory in flight is reported to the sanitizer of this build, if any.
@@ -106,14 +111,17 @@ struct registry {
   std::unordered_map<std::uint32_t, std::vector<known_queue*>> by_number;
   std::unordered_map<const void*, std::string> gone;  ///< names of queues that were destroyed
   std::deque<const void*> oldest_gone;
-  std::unordered_multimap<std::uint32_t, std::unique_ptr<known_region>> regions;  ///< by key
+  std::unordered_map<const void*, std::unique_ptr<known_region>> regions;
+  std::unordered_multimap<std::uint32_t, known_region*> regions_by_key;
   std::vector<std::unique_ptr<known_region>> leaving_regions;
   range_set ranges;
   std::uint64_t next_number = 1;
-  std::uint64_t next_region = 1;
 
   [[nodiscard]] static registry& get();
   [[nodiscard]] known_queue* find(const void* queue) noexcept;
+  [[nodiscard]] known_region* find_region(const void* region) noexcept;
+  void add(std::unique_ptr<known_region> region);
+  [[nodiscard]] std::unique_ptr<known_region> remove(const known_region& region) noexcept;
   /// Retires a request; finds memory that was freed meanwhile.
   std::optional<finding> retire(request_queue& in, request_queue::iterator which);
   /// Ends that of all in the queue.

@@ -300,7 +300,11 @@ TEST(link_process, exit_of_parent_is_detected_while_its_child_runs) {
   const auto other = pair_with(*own, slot);
   parent.send(SIGKILL);
   EXPECT_TRUE(becomes_dead(*own, *other));
-  EXPECT_EQ(connect_to_slot(slot).error, ECONNREFUSED) << "the slot is free";
+  // Free, or claimed by another test since.
+  const auto holder = find_slot_holder(slot);
+  EXPECT_TRUE(holder.error == ECONNREFUSED ||
+              (holder.pid != parent.pid() && holder.pid != survivor))
+      << holder.error << " " << holder.pid;
   ::kill(survivor, SIGKILL);
 }
 

@@ -6,8 +6,8 @@
 namespace verbena::inline VERBENA_ABI::async::detail {
 
 bool descriptor_wait::start_wait(int descriptor, int wanted, deadline until,
-                                 ended_function ended) noexcept {
-  complete = ended;
+                                 ended_function when_ended) noexcept {
+  complete = when_ended;
   is_ready = false;
   fd = descriptor;
   events = static_cast<std::uint32_t>(wanted);  // epoll(7) has the values of poll(2)

@@ -136,8 +136,8 @@ class listener_state {
  private:
   /// Waits for the next client.
   struct acceptor : steps_operation<newcomer> {
-    acceptor(listener_state& state, steps<newcomer>&& next)
-        : steps_operation(state.on(), std::move(next)), of(state) {}
+    acceptor(listener_state& state, steps<newcomer>&& accepting)
+        : steps_operation(state.on(), std::move(accepting)), of(state) {}
     bool begin() noexcept { return start(ended); }
     static void ended(queued_waiter& self) noexcept {
       auto& mine = static_cast<acceptor&>(self);
@@ -275,7 +275,7 @@ void listener_state::stop_waiting(const listener_accept& which) noexcept {
 // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
 void destroy(listener_state& state) noexcept { delete &state; }
 
-bool listener_accept::start(ended_function ended) noexcept {
+bool listener_accept::start(ended_function when_ended) noexcept {
   if (of_->serve(*this)) return false;
   if (until_.expired()) {
     value_.emplace(error::timed_out("message_listener::accept", {},
@@ -283,7 +283,7 @@ bool listener_accept::start(ended_function ended) noexcept {
                                     "address and port?"));
     return false;
   }
-  complete = ended;
+  complete = when_ended;
   on_ = &of_->on();
   of_->await(*this);
   if (until_.is_never()) return true;

@@ -59,7 +59,7 @@ result<void> check(const memory_region& region, const char* call) {
 
 engine::engine(const engine_options& options)
     : options_(options),
-      remote_(options.remote),
+      routes_(options.process_slot, options.remote),
       queue_pairs_(new std::atomic<queue_pair*>[limits::queue_pair_indices]()),
       numbers_(options.process_slot) {
   VERBENA_ASSERT(options.clock != nullptr, "an engine is given a clock");

@@ -23,6 +23,7 @@
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/queue_pair_numbers.hpp"
 #include "softdev/core/remote_path.hpp"
+#include "softdev/core/request_routes.hpp"
 #include "softdev/core/types.hpp"
 #include "verbena/base/result.hpp"
 
@@ -95,7 +96,8 @@ class engine {
 
   /// The port that all queue pairs use.
   [[nodiscard]] port_state& port() noexcept { return port_; }
-  void set_remote_path(remote_path* path) noexcept { remote_.store(path); }
+  /// Where requests go.
+  [[nodiscard]] request_routes& routes() noexcept { return routes_; }
 
   // For queue pairs and paths.
   [[nodiscard]] access_epoch& epoch() noexcept { return epoch_; }
@@ -110,9 +112,7 @@ class engine {
     return queue_pairs_[index_of_number(qp_num)].load(std::memory_order_relaxed);
   }
   [[nodiscard]] const queue_pair_numbers& numbers() const noexcept { return numbers_; }
-  [[nodiscard]] remote_path* remote() const noexcept {
-    return remote_.load(std::memory_order_acquire);
-  }
+  [[nodiscard]] remote_path* remote() const noexcept { return routes_.remote(); }
   [[nodiscard]] time_ns now() const noexcept { return options_.clock(); }
   [[nodiscard]] failure_log& failures() noexcept { return failures_; }
   /// Messages for queue pairs that do not exist.
@@ -135,7 +135,7 @@ class engine {
   failure_log failures_;
   port_state port_;
   drop_log drops_;
-  std::atomic<remote_path*> remote_;
+  request_routes routes_;
   std::unique_ptr<std::atomic<queue_pair*>[]> queue_pairs_;
   active_set rung_;
   deadline_queue timers_{limits::queue_pair_indices};

@@ -17,7 +17,7 @@ route find_route(const queue_pair& sender, const message& what) noexcept {
   if (!home.port().up()) return {.why = reason::port_down};
   if (!sender.attributes().destination_is_this_host) return {.why = reason::peer_unreachable};
   if (is_for_group(what)) return {.away = home.remote()};
-  if (home.numbers().is_local(what.destination_qpn)) {
+  if (home.routes().stay_here(what.destination_qpn)) {
     queue_pair* const target = home.find(what.destination_qpn);
     return {.here = target, .why = target == nullptr ? reason::peer_unknown : reason::none};
   }

@@ -41,7 +41,7 @@ struct fabric_endpoint_counters {
 /// datagram to a process.
 class fabric_endpoint final : public remote_path {
  public:
-  /// Both outlive the path; the engine is told of it by engine::set_remote_path.
+  /// Both outlive the path; the engine is told of it by request_routes::set_remote.
   fabric_endpoint(engine& home, link& neighbours) : state_(home, neighbours) {}
   ~fabric_endpoint() = default;
   fabric_endpoint(const fabric_endpoint&) = delete;

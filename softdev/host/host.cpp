@@ -112,7 +112,7 @@ host::host(parts made, persona looks)
   port.set_lid(seen.lid);
   for (std::size_t i = 0; i < seen.partitions.size(); ++i)
     port.set_partition(i, seen.partitions[i]);
-  engine_->set_remote_path(&path_);
+  engine_->routes().set_remote(&path_);
 }
 
 void host::tend() noexcept {

@@ -151,8 +151,10 @@ template <unsigned Bytes>
 [[gnu::target("avx512f,avx512dq,vpclmulqdq,pclmul,sse4.1")]] inline __m512i fold64(
     __m512i value, __m512i with) noexcept {
   constexpr fold_factors by = factors_for(Bytes);
-  const __m512i factors = _mm512_broadcast_i32x4(
-      _mm_set_epi64x(static_cast<long long>(by.second), static_cast<long long>(by.first)));
+  const auto first = static_cast<long long>(by.first);
+  const auto second = static_cast<long long>(by.second);
+  const __m512i factors =
+      _mm512_set_epi64(second, first, second, first, second, first, second, first);
   constexpr int exclusive_or_of_three = 0x96;
   return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(value, factors, 0x00),
                                    _mm512_clmulepi64_epi128(value, factors, 0x11), with,
@@ -177,10 +179,12 @@ template <unsigned Bytes>
   }
   a = fold64<64>(fold64<64>(fold64<64>(a, b), c), d);
   for (; bytes >= 64; at += 64, bytes -= 64) a = fold64<64>(a, load64(at));
-  const __m128i first = _mm512_extracti32x4_epi32(a, 0);
-  const __m128i second = fold16<16>(first, _mm512_extracti32x4_epi32(a, 1));
-  const __m128i third = fold16<16>(second, _mm512_extracti32x4_epi32(a, 2));
-  return finish(fold16<16>(third, _mm512_extracti32x4_epi32(a, 3)), at, bytes);
+  alignas(64) std::array<std::byte, 64> folded;
+  _mm512_store_si512(folded.data(), a);
+  __m128i sum = load16(folded.data());
+  for (std::size_t i = 16; i < folded.size(); i += 16)
+    sum = fold16<16>(sum, load16(folded.data() + i));
+  return finish(sum, at, bytes);
 }
 
 crc32_method best_method() noexcept {

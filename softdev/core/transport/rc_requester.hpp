@@ -8,17 +8,24 @@ namespace verbena::softdev {
 
 /// Every request takes one packet sequence number when a path accepts it. An answer also answers
 /// the sends and writes before it. Threads: as requester.
-class rc_requester final : public requester {
+class rc_requester : public requester {
  public:
   rc_requester(queue_pair& self, const queue_pair_options& options, std::byte* memory)
-      : requester(self, options, true, memory) {}
+      : rc_requester(self, options, true, memory) {}
 
   void retry_now() noexcept override;
   bool answer(const request_id& which, const response& what) noexcept override;
   bool place(const request_id& which, std::uint64_t offset,
-             std::span<const std::byte> bytes) noexcept override;
+             std::span<const std::byte> bytes) noexcept final;
   /// What is in flight or queued ends in retry_exceeded.
   void process_lost(std::uint32_t slot, const failure& why) noexcept override;
+
+ protected:
+  rc_requester(queue_pair& self, const queue_pair_options& options, bool takes_followers,
+               std::byte* memory)
+      : requester(self, options, takes_followers, memory) {}
+
+  [[nodiscard]] send_entry* in_flight(const request_id& which, std::uint64_t& index) noexcept;
 
  private:
   enum class wait : std::uint8_t { none, receiver, answer };
@@ -35,7 +42,6 @@ class rc_requester final : public requester {
   void wait_for_answer(const failure& why) noexcept;
   void stop_waiting() noexcept;
   [[nodiscard]] bool comes_from_peer(std::uint32_t from) noexcept;
-  [[nodiscard]] send_entry* in_flight(const request_id& which, std::uint64_t& index) noexcept;
   [[nodiscard]] bool finish_earlier(std::uint64_t index) noexcept;
   void finish_in_flight(send_entry& entry) noexcept;
   void rewind_to(std::uint64_t index) noexcept;

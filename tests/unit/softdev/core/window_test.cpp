@@ -31,7 +31,7 @@ class scripted_path final : public remote_path {
 class window : public fabric {
  protected:
   window() {
-    home->set_remote_path(&path);
+    home->routes().set_remote(&path);
     connect(*a.qp, connection_to(0x123456));
   }
   ~window() override {
@@ -73,6 +73,65 @@ class window : public fabric {
 };
 
 using ids = std::vector<std::uint64_t>;
+
+/// Keeps what it learns.
+struct kept_answers final : traffic_observer {
+  void answered(queue_pair& /*sender*/, const answered_request& which,
+                const response& what) noexcept override {
+    numbers.push_back(which.psn);
+    sinks.emplace_back(which.sinks.begin(), which.sinks.end());
+    outcomes.push_back(what.outcome);
+  }
+  std::vector<std::uint32_t> numbers;
+  std::vector<std::vector<segment>> sinks;
+  std::vector<verdict> outcomes;
+};
+
+class observed_window : public fabric {
+ protected:
+  observed_window() { home->routes().observe(path, answers); }
+  ~observed_window() override {
+    for (auto& end : ends) home->destroy(end->qp);
+    ends.clear();
+  }
+  void answer(end_point& from, std::size_t index, const response& what = {}) {
+    const message& asked = path.submitted.at(index);
+    const access_epoch::guard inside(home->epoch());
+    const std::lock_guard lock(from.qp->send_lock());
+    from.qp->sender().answer({asked.destination_qpn, asked.psn, asked.attempt}, what);
+    from.qp->sender().run();
+  }
+  scripted_path path;
+  kept_answers answers;
+};
+
+TEST_F(observed_window, path_gets_requests_to_queue_pairs_of_the_process) {
+  end_point& a = make();
+  end_point& b = make();
+  connect(*a.qp, connection_to(b.qp->number()));
+  buffer memory{*home, 64, everything, 1};
+  ASSERT_EQ(post(*a.qp, {.opcode = opcode::send, .flags = signaled}, {memory.all()}), 0);
+  EXPECT_EQ(path.submitted.size(), 1U);
+}
+
+TEST_F(observed_window, observer_learns_each_answer_once) {
+  end_point& a = make();
+  connect(*a.qp, connection_to(0x123456));
+  buffer memory{*home, 64, everything, 1};
+  ASSERT_EQ(post(*a.qp, {.opcode = opcode::send, .flags = signaled}, {memory.all()}), 0);
+  ASSERT_EQ(post(*a.qp, {.opcode = opcode::rdma_read, .flags = signaled}, {memory.slice(8, 16)}),
+            0);
+  ASSERT_EQ(path.submitted.size(), 2U);
+  answer(a, 0);
+  answer(a, 0);  // late
+  answer(a, 1, {.outcome = verdict::access_error});
+  EXPECT_EQ(answers.numbers,
+            (std::vector<std::uint32_t>{path.submitted[0].psn, path.submitted[1].psn}));
+  EXPECT_EQ(answers.outcomes, (std::vector{verdict::done, verdict::access_error}));
+  ASSERT_EQ(answers.sinks[1].size(), 1U);
+  EXPECT_EQ(answers.sinks[1][0].data, memory.data() + 8);
+  EXPECT_EQ(answers.sinks[1][0].bytes, 16U);
+}
 
 TEST_F(window, requests_are_submitted_without_waiting_and_numbered) {
   for (std::uint64_t i = 0; i < 3; ++i) post_one(opcode::send, i);

@@ -21,7 +21,7 @@ struct device {
     core = std::make_unique<engine>(
         engine_options{.process_slot = neighbours->slot(), .clock = +[] { return virtual_now; }});
     path = std::make_unique<fabric_endpoint>(*core, *neighbours);
-    core->set_remote_path(path.get());
+    core->routes().set_remote(path.get());
   }
   ~device() {
     for (auto& end : ends) core->destroy(end->qp);

@@ -91,9 +91,13 @@ result<host*> host::make() {
   VERBENA_TRY(const link_options options, link_options::from_environment());
   VERBENA_TRY(made.neighbours, link::open(options));
   VERBENA_TRY_VOID(check_descriptors());
-  const persona_kind looks = current_settings().looks;
-  if (looks == persona_kind::roce) made.addresses = address_watch::open();
-  return new host(std::move(made), describe_host(looks));
+  const settings wanted = current_settings();
+  if (wanted.looks == persona_kind::roce) made.addresses = address_watch::open();
+  if (!wanted.capture.empty()) {
+    VERBENA_TRY(made.packets, capture::capture_file::open(wanted.capture));
+    made.captured_bytes = wanted.captured_bytes;
+  }
+  return new host(std::move(made), describe_host(wanted.looks));
 }
 
 host::host(parts made, persona looks)
@@ -113,6 +117,9 @@ host::host(parts made, persona looks)
   for (std::size_t i = 0; i < seen.partitions.size(); ++i)
     port.set_partition(i, seen.partitions[i]);
   engine_->routes().set_remote(&path_);
+  if (made.packets)
+    recorder_ = std::make_unique<capture::recorder>(*engine_, path_, std::move(*made.packets),
+                                                    made.captured_bytes);
 }
 
 void host::tend() noexcept {

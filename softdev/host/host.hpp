@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "softdev/capture/recorder.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/fabric/endpoint.hpp"
 #include "softdev/host/address_watch.hpp"
@@ -91,6 +92,8 @@ class host final : private engine_observer, private progress_work {
   [[nodiscard]] soft_adapter& adapter() noexcept { return adapter_; }
   [[nodiscard]] const soft_adapter& adapter() const noexcept { return adapter_; }
   [[nodiscard]] const persona& looks() const noexcept { return adapter_.looks(); }
+  /// What records the packets of this process; nullptr if nothing does.
+  [[nodiscard]] capture::recorder* recorder() noexcept { return recorder_.get(); }
   /// The multicast groups of this process.
   [[nodiscard]] group_membership& groups() noexcept { return groups_; }
 
@@ -98,6 +101,8 @@ class host final : private engine_observer, private progress_work {
   struct parts {
     std::unique_ptr<link> neighbours;
     address_watch addresses;
+    std::optional<capture::capture_file> packets;
+    std::size_t captured_bytes = 0;
   };
   host(parts made, persona looks);
   static result<host*> make();
@@ -121,6 +126,7 @@ class host final : private engine_observer, private progress_work {
   std::unique_ptr<link> link_;
   std::unique_ptr<engine> engine_;
   fabric_endpoint path_;
+  std::unique_ptr<capture::recorder> recorder_;
   soft_adapter adapter_;
   std::atomic<time_ns> tend_at_{never};
   std::atomic<std::uint32_t> regions_created_{0};

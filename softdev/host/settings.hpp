@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "softdev/host/persona.hpp"
 
@@ -20,6 +21,8 @@ struct settings {
   listing listed = listing::on;
   persona_kind looks = persona_kind::roce;  ///< VERBENA_SOFTDEV_PERSONA
   fault_policy faults = fault_policy::failed_request;
+  std::string capture;  ///< VERBENA_SOFTDEV_CAPTURE: the file of captured packets; empty: none
+  std::uint32_t captured_bytes = ~0U;  ///< VERBENA_SOFTDEV_CAPTURE_BYTES: of each packet, at most
 };
 
 /// The settings that the environment has now. Thread-safe unless the environment is being changed.

@@ -62,6 +62,17 @@ void route(const host& home, const ibv_ah_attr& address, queue_pair_attributes& 
   out.destination_is_this_host = address.is_global == 0 || home.adapter().gids().contains(gid);
 }
 
+void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& address) {
+  capture::recorder* const recorder = home.recorder();
+  if (recorder == nullptr || address.is_global == 0) return;
+  capture::conversation_route route{.source = home.adapter().gids().at(address.grh.sgid_index).gid,
+                                    .destination = to_gid_bytes(address.grh.dgid),
+                                    .flow_label = address.grh.flow_label & 0xf'ffffU,
+                                    .traffic_class = address.grh.traffic_class};
+  if (address.grh.hop_limit != 0) route.hop_limit = address.grh.hop_limit;
+  recorder->set_route(connected.number(), route);
+}
+
 datagram_address to_datagram_address(const host& home, const ibv_ah_attr& address) noexcept {
   const bool infiniband = home.looks().kind == persona_kind::infiniband;
   // Every port has one LID, so no bits of it choose a path.

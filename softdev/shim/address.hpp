@@ -26,6 +26,9 @@ namespace verbena::softdev {
 /// Where the requests of a connection go. Precondition: check_address gave 0.
 void route(const host& home, const ibv_ah_attr& address, queue_pair_attributes& out) noexcept;
 
+/// Tells the recorder of packets, if there is one, where the requests of `connected` go.
+void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& address);
+
 /// The address in the core's terms. Precondition: check_address gave 0.
 [[nodiscard]] datagram_address to_datagram_address(const host& home,
                                                    const ibv_ah_attr& address) noexcept;

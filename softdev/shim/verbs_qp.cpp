@@ -273,6 +273,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
       return failed;
     }
   }
+  if (has_address) record_route(*object.context_of->host, *object.core, attr->ah_attr);
   if (const auto modified = object.core->modify(wanted, mask); !modified) {
     verbena::log(verbena::log_level::debug, modified.error().message());
     return modified.error().code();

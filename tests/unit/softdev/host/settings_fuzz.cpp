@@ -25,6 +25,7 @@ void run_settings(fuzz::input input) {
   require((got.looks == persona_kind::infiniband) == (value == "infiniband"));
   require((got.looks == persona_kind::efa) == (value == "efa"));
   require((got.faults == fault_policy::signal) == (value == "signal"));
+  require(got.capture == value && got.captured_bytes >= 64);
   require(parse_route_policy(value).has_value() ==
           (value == "auto" || value == "no_cma" || value == "ring"));
   // The identifier of the host: locally administered, not a group address.
@@ -33,7 +34,7 @@ void run_settings(fuzz::input input) {
 
 void setting_seeds(fuzz::seed_folder& into) {
   for (const char* const value : {"on", "off", "only", "roce", "infiniband", "efa", "request",
-                                  "signal", "auto", "no_cma", "ring"})
+                                  "signal", "auto", "no_cma", "ring", "64", "63", "4294967296"})
     into.add(value, value);
   into.add("empty", "");
   into.add("other", "Off ");

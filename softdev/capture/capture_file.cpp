@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// pcapng: draft-ietf-opsawg-pcapng. Numbers are in the byte order of this machine.
+#include "softdev/capture/capture_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "verbena/base/log.hpp"
+
+namespace verbena::softdev::capture {
+namespace {
+
+constexpr std::uint32_t packet_block_type = 6;
+constexpr std::uint16_t dropped_option = 4;  ///< epb_dropcount
+constexpr std::size_t block_fields = 28;     ///< of a packet block, before the packet
+constexpr std::size_t dropped_fields = 4 + 8 + 4;
+constexpr std::size_t trailer = 4;
+
+/// The section header and the one interface: Ethernet, times in nanoseconds. All processes append
+/// packets of this interface.
+struct file_header {
+  std::uint32_t section_type = 0x0a0d'0d0a;
+  std::uint32_t section_bytes = 28;
+  std::uint32_t byte_order = 0x1a2b'3c4d;
+  std::uint16_t major = 1;
+  std::uint16_t minor = 0;
+  std::uint32_t length_unknown[2] = {~0U, ~0U};
+  std::uint32_t section_end = 28;
+  std::uint32_t interface_type = 1;
+  std::uint32_t interface_bytes = 44;
+  std::uint16_t ethernet = 1;
+  std::uint16_t reserved = 0;
+  std::uint32_t unlimited = 0;
+  std::uint16_t name_option = 2;
+  std::uint16_t name_bytes = 5;
+  char name[8] = {'s', 'o', 'f', 't', '0', 0, 0, 0};
+  std::uint16_t resolution_option = 9;
+  std::uint16_t resolution_bytes = 1;
+  std::uint8_t resolution[4] = {9, 0, 0, 0};
+  std::uint32_t end_of_options = 0;
+  std::uint32_t interface_end = 44;
+};
+static_assert(sizeof(file_header) == 28 + 44);
+
+error refused(const std::string& path, const char* why) {
+  return error::invalid_argument("VERBENA_SOFTDEV_CAPTURE", path, why);
+}
+error failed(const std::string& path, const char* call) {
+  return error::from_errno(errno, call, path,
+                           "VERBENA_SOFTDEV_CAPTURE names the file of a capture");
+}
+
+/// Writes the header of an empty file, or checks that of another.
+result<void> begin_file(int fd, const std::string& path) {
+  struct stat status{};
+  if (::flock(fd, LOCK_EX) != 0) return failed(path, "flock");
+  if (::fstat(fd, &status) != 0) return failed(path, "fstat");
+  if (!S_ISREG(status.st_mode)) return refused(path, "it is neither a regular file nor a socket");
+  if (status.st_uid != ::geteuid()) return refused(path, "the file belongs to another user");
+  const file_header expected;
+  if (status.st_size == 0) {
+    if (::write(fd, &expected, sizeof expected) != ssize_t{sizeof expected})
+      return failed(path, "write");
+    return {};
+  }
+  std::array<std::byte, sizeof expected> found{};
+  const ssize_t count = ::pread(fd, found.data(), found.size(), 0);
+  if (count != ssize_t{sizeof expected} ||
+      std::memcmp(found.data(), &expected, sizeof expected) != 0)
+    return refused(path, "the file exists and is not a capture of soft0; remove it");
+  return {};
+}
+
+}  // namespace
+
+result<capture_file> capture_file::connect(const std::string& path) {
+  sockaddr_un to{};
+  to.sun_family = AF_UNIX;
+  if (path.size() >= sizeof to.sun_path) return refused(path, "the name of the socket is too long");
+  std::ranges::copy(path, to.sun_path);
+  unique_fd made(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!made) return failed(path, "socket");
+  const timeval patience{.tv_sec = 0, .tv_usec = longest_wait_ms * 1000};
+  if (::setsockopt(made.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0)
+    return failed(path, "setsockopt");
+  if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
+    return failed(path, "connect");
+  const file_header header;
+  if (::send(made.get(), &header, sizeof header, MSG_NOSIGNAL) != ssize_t{sizeof header})
+    return failed(path, "send");
+  return capture_file(std::move(made), medium::socket);
+}
+
+result<capture_file> capture_file::open(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) return connect(path);
+  // Without O_NONBLOCK, opening a FIFO would wait.
+  constexpr int flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  unique_fd made(::open(path.c_str(), flags, S_IRUSR | S_IWUSR));
+  if (!made) return failed(path, "open");
+  const auto begun = begin_file(made.get(), path);
+  static_cast<void>(::flock(made.get(), LOCK_UN));
+  if (!begun) return begun.error();
+  return capture_file(std::move(made), medium::file);
+}
+
+void capture_file::add(std::uint64_t time_ns, std::span<const std::byte> captured,
+                       std::size_t original_bytes) noexcept {
+  const std::size_t padded = (captured.size() + 3) / 4 * 4;
+  const std::size_t most = block_fields + padded + dropped_fields + trailer;
+  if (buffer_.size() - filled_ < most) flush();
+  std::byte* at = buffer_.data() + filled_;
+  const auto put = [&at](const auto& value) {
+    std::memcpy(at, &value, sizeof value);
+    at += sizeof value;
+  };
+  const bool says_lost = lost_ > 0 && packets_ == 0;
+  const auto bytes = static_cast<std::uint32_t>(says_lost ? most : most - dropped_fields);
+  put(packet_block_type);
+  put(bytes);
+  put(std::uint32_t{0});
+  put(static_cast<std::uint32_t>(time_ns >> 32U));
+  put(static_cast<std::uint32_t>(time_ns));
+  put(static_cast<std::uint32_t>(captured.size()));
+  put(static_cast<std::uint32_t>(original_bytes));
+  at = std::ranges::copy(captured, at).out;
+  at = std::fill_n(at, padded - captured.size(), std::byte{0});
+  if (says_lost) {
+    put(dropped_option);
+    put(std::uint16_t{8});
+    put(lost_);
+    put(std::uint32_t{0});
+  }
+  put(bytes);
+  filled_ += bytes;
+  ++packets_;
+}
+
+bool capture_file::write_all() noexcept {
+  if (stopped_) return false;
+  ssize_t written = -1;
+  do {
+    // A reader that was too slow is not waited for again until it has read.
+    written = medium_ == medium::socket ? ::send(fd_.get(), buffer_.data(), filled_,
+                                                 MSG_NOSIGNAL | (reader_slow_ ? MSG_DONTWAIT : 0))
+                                        : ::write(fd_.get(), buffer_.data(), filled_);
+  } while (written < 0 && errno == EINTR);
+  reader_slow_ = written < 0 && medium_ == medium::socket;
+  if (written == static_cast<ssize_t>(filled_)) return true;
+  if (written > 0) stopped_ = true;
+  return false;
+}
+
+void capture_file::flush() noexcept {
+  if (filled_ == 0) return;
+  const int kept = errno;
+  if (write_all()) {
+    lost_ = 0;
+  } else {
+    if (lost_ == 0)
+      verbena::log(log_level::warning,
+                   medium_ == medium::socket
+                       ? "soft0: packets are missing in the capture: its reader does not read"
+                       : "soft0: packets are missing in the capture: its file cannot be written");
+    lost_ += packets_;
+  }
+  packets_ = 0;
+  filled_ = 0;
+  errno = kept;
+}
+
+}  // namespace verbena::softdev::capture

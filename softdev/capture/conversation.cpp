@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/capture/conversation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "softdev/core/copy.hpp"
+#include "softdev/core/datagram.hpp"
+#include "softdev/core/transport/rules.hpp"
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::softdev::capture {
+namespace {
+
+using wire::operation;
+using wire::packet;
+using wire::packet_transport;
+
+constexpr std::size_t largest_mtu = 4096;
+constexpr std::size_t atomic_bytes = 8;
+
+/// The kinds of packets of a message.
+struct packet_names {
+  operation first;
+  operation middle;
+  operation last;
+  operation only;
+};
+constexpr packet_names sends{operation::send_first, operation::send_middle, operation::send_last,
+                             operation::send_only};
+constexpr packet_names sends_with_imm{operation::send_first, operation::send_middle,
+                                      operation::send_last_with_imm, operation::send_only_with_imm};
+constexpr packet_names writes{operation::write_first, operation::write_middle,
+                              operation::write_last, operation::write_only};
+constexpr packet_names writes_with_imm{operation::write_first, operation::write_middle,
+                                       operation::write_last_with_imm,
+                                       operation::write_only_with_imm};
+constexpr packet_names read_responses{operation::read_response_first,
+                                      operation::read_response_middle,
+                                      operation::read_response_last, operation::read_response_only};
+
+const packet_names& names_of(opcode op) noexcept {
+  if (is_write(op)) return has_immediate(op) ? writes_with_imm : writes;
+  return has_immediate(op) ? sends_with_imm : sends;
+}
+
+operation name_at(const packet_names& names, std::uint32_t index, std::uint32_t count) noexcept {
+  if (count == 1) return names.only;
+  if (index == 0) return names.first;
+  return index + 1 == count ? names.last : names.middle;
+}
+
+packet_transport transport_of(transport kind) noexcept {
+  if (kind == transport::ud) return packet_transport::ud;
+  return kind == transport::uc ? packet_transport::uc : packet_transport::rc;
+}
+
+std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept {
+  return std::max<std::uint32_t>(1, bytes / mtu + (bytes % mtu != 0 ? 1 : 0));
+}
+
+/// A port of its own for each queue pair and direction, as adapters choose it.
+std::uint16_t port_of(std::uint32_t from, std::uint32_t to) noexcept {
+  const std::uint32_t mixed = from * 0x9e37'79b1U ^ to;
+  return static_cast<std::uint16_t>(0xc000U | ((mixed ^ mixed >> 14U) & 0x3fffU));
+}
+
+/// Copies the next bytes of the pieces, packet by packet. Threads: one thread at a time.
+class payload_reader {
+ public:
+  explicit payload_reader(std::span<const segment> pieces) noexcept : rest_(pieces) {}
+
+  /// Returns fewer bytes if the pieces end, or the memory is not accessible.
+  [[nodiscard]] std::span<const std::byte> take(std::size_t bytes) noexcept {
+    std::size_t filled = 0;
+    while (filled < bytes && !rest_.empty()) {
+      const segment& piece = rest_.front();
+      const std::size_t part = std::min(bytes - filled, piece.bytes - offset_);
+      if (copy_payload(chunk_.data() + filled, piece.data + offset_, part) != copy_fault::none)
+        break;
+      filled += part;
+      offset_ += part;
+      if (offset_ < piece.bytes) continue;
+      rest_ = rest_.subspan(1);
+      offset_ = 0;
+    }
+    return std::span(chunk_).first(filled);
+  }
+
+ private:
+  std::span<const segment> rest_;
+  std::size_t offset_ = 0;
+  std::array<std::byte, largest_mtu> chunk_;
+};
+
+/// The syndrome of an answer, or 0 if there is none on the wire.
+std::uint8_t syndrome_of(const response& answer) noexcept {
+  switch (answer.outcome) {
+    case verdict::done:
+      return wire::syndrome_ack;
+    case verdict::receiver_not_ready:
+      return static_cast<std::uint8_t>(wire::syndrome_rnr_nak | (answer.rnr_timer & 0x1fU));
+    case verdict::invalid_request:
+      return wire::syndrome_invalid_request;
+    case verdict::access_error:
+      return wire::syndrome_access_error;
+    case verdict::operation_error:
+      return wire::syndrome_operation_error;
+    default:
+      return 0;
+  }
+}
+
+/// The addresses in the route header of a datagram. Without a header, `route` stays.
+void read_route(const message& what, std::span<const segment> local, conversation_route& route) {
+  if (!what.origin.has_route || local.empty() || local.front().bytes < route_header_bytes) return;
+  const std::span<const std::byte, route_header_bytes> header(local.front().data,
+                                                              route_header_bytes);
+  const auto byte = [&](std::size_t at) { return std::to_integer<std::uint8_t>(header[at]); };
+  constexpr std::size_t ipv4_offset = 20;
+  route.destination = destination_of(header);
+  if (wire::is_ipv4(route.destination) && byte(0) == 0) {
+    route.source = route.destination;  // for the prefix
+    std::memcpy(route.source.data() + 12, header.data() + ipv4_offset + 12, 4);
+    route.traffic_class = byte(ipv4_offset + 1);
+    route.hop_limit = byte(ipv4_offset + 8);
+    return;
+  }
+  std::memcpy(route.source.data(), header.data() + 8, route.source.size());
+  route.traffic_class = static_cast<std::uint8_t>((byte(0) & 0xfU) << 4U | byte(1) >> 4U);
+  route.flow_label = (byte(1) & 0xfU) << 16U | std::uint32_t{byte(2)} << 8U | byte(3);
+  route.hop_limit = byte(7);
+}
+
+}  // namespace
+
+wire::network_header conversation::towards_peer(const message& what) const noexcept {
+  return {.source = route_.source,
+          .destination = route_.destination,
+          .traffic_class = route_.traffic_class,
+          .hop_limit = route_.hop_limit,
+          .flow_label = route_.flow_label,
+          .source_port = port_of(what.source_qpn, what.destination_qpn)};
+}
+
+wire::network_header conversation::from_peer(const message& what) const noexcept {
+  wire::network_header back = towards_peer(what);
+  std::swap(back.source, back.destination);
+  back.source_port = port_of(what.destination_qpn, what.source_qpn);
+  return back;
+}
+
+conversation::requests::iterator conversation::find(std::uint32_t request_psn) noexcept {
+  if (unanswered_.empty()) return unanswered_.end();
+  const std::uint32_t index = (request_psn - unanswered_.front().what.psn) & psn_mask;
+  return index < unanswered_.size() ? unanswered_.begin() + index : unanswered_.end();
+}
+
+/// Returns false if the payload is not accessible; then the path refuses the request as well.
+bool conversation::put_request(const request& which, std::span<const segment> local,
+                               packet_output& out) const {
+  const message& what = which.what;
+  const packet_transport transport = transport_of(what.transport);
+  packet made{.partition = what.partition, .destination_qpn = what.destination_qpn};
+  made.datagram = {what.qkey, what.source_qpn};
+  made.remote = {what.remote_address, what.remote_key, what.length};
+  made.immediate = network_order(what.immediate);  // the device keeps it in network order
+  const wire::network_header around = towards_peer(what);
+  if (is_read_or_atomic(what.opcode)) {
+    made.atomic = {what.remote_address, what.remote_key,
+                   what.opcode == opcode::compare_swap ? what.swap : what.compare_or_add,
+                   what.opcode == opcode::compare_swap ? what.compare_or_add : 0};
+    made.opcode =
+        wire::make_opcode(transport, what.opcode == opcode::rdma_read      ? operation::read_request
+                                     : what.opcode == opcode::compare_swap ? operation::compare_swap
+                                                                           : operation::fetch_add);
+    made.psn = which.first_psn;
+    made.ack_requested = true;
+    out.put(around, made);
+    return true;
+  }
+  const bool routed = rules_of(what.transport).routed;
+  const std::uint32_t length = what.length - (routed ? route_header_bytes : 0);
+  payload_reader payload(routed ? local.subspan(1) : local);
+  for (std::uint32_t i = 0; i < which.packets; ++i) {
+    const bool last = i + 1 == which.packets;
+    const std::uint32_t bytes = last ? length - i * mtu_ : mtu_;
+    made.opcode = wire::make_opcode(transport, name_at(names_of(what.opcode), i, which.packets));
+    made.psn = (which.first_psn + i) & psn_mask;
+    made.solicited = last && what.solicited;
+    made.ack_requested = last && rules_of(what.transport).acknowledged;
+    made.payload = payload.take(bytes);
+    if (made.payload.size() != bytes) return false;
+    out.put(around, made);
+  }
+  return true;
+}
+
+void conversation::sending(const message& what, std::span<const segment> local,
+                           packet_output& out) {
+  const transport_rules& rules = rules_of(what.transport);
+  if (!rules.acknowledged) {
+    if (std::exchange(datagram_put_, true)) return;
+    if (rules.routed) read_route(what, local, route_);
+    request made{.what = what, .first_psn = next_psn_};
+    if (!rules.routed) made.packets = packets_of(what.length, mtu_);
+    static_cast<void>(put_request(made, local, out));
+    next_psn_ = (next_psn_ + made.packets) & psn_mask;
+    return;
+  }
+  auto known = find(what.psn);
+  if (known == unanswered_.end()) {
+    const std::uint32_t packets = is_atomic(what.opcode) ? 1 : packets_of(what.length, mtu_);
+    messages_ = (messages_ + 1) & psn_mask;
+    unanswered_.push_back(
+        {.what = what, .first_psn = next_psn_, .packets = packets, .msn = messages_});
+    next_psn_ = (next_psn_ + packets) & psn_mask;
+    known = std::prev(unanswered_.end());
+  }
+  if (std::exchange(known->put, true)) return;
+  static_cast<void>(put_request(*known, local, out));
+}
+
+void conversation::sent(const message& what, std::span<const segment> local, const response& answer,
+                        packet_output& out) {
+  const bool goes_on = answer.outcome == verdict::blocked || answer.outcome == verdict::partial;
+  if (!rules_of(what.transport).acknowledged) {
+    datagram_put_ = goes_on;
+    return;
+  }
+  const auto known = find(what.psn);
+  if (known == unanswered_.end() || goes_on || answer.outcome == verdict::pending) return;
+  respond(known, local, answer, out);
+}
+
+void conversation::answered(std::uint32_t request_psn, std::span<const segment> sinks,
+                            const response& answer, packet_output& out) {
+  if (const auto known = find(request_psn); known != unanswered_.end())
+    respond(known, sinks, answer, out);
+}
+
+void conversation::respond(requests::iterator to, std::span<const segment> sinks,
+                           const response& answer, packet_output& out) {
+  const request which = *to;
+  // A request that is to be repeated keeps its numbers, as do those behind it.
+  if (answer.outcome == verdict::unread) return;  // repeated in another form, unseen on a wire
+  const bool again =
+      answer.outcome == verdict::receiver_not_ready || answer.outcome == verdict::no_answer;
+  if (again)
+    std::for_each(to, unanswered_.end(), [](request& each) { each.put = false; });
+  else
+    unanswered_.erase(unanswered_.begin(), std::next(to));
+  const std::uint8_t syndrome = syndrome_of(answer);
+  if (syndrome == 0) return;
+  const bool done = answer.outcome == verdict::done;
+  if (done && which.what.opcode == opcode::rdma_read) return put_read_data(which, sinks, out);
+  packet made;
+  made.answer = {syndrome, done ? which.msn : (which.msn - 1) & psn_mask};
+  made.psn = done ? (which.first_psn + which.packets - 1) & psn_mask : which.first_psn;
+  operation name = operation::acknowledge;
+  if (done && is_atomic(which.what.opcode)) {
+    name = operation::atomic_acknowledge;
+    made.original = answer.original;
+    // A path that executed the atomic itself has stored the value.
+    if (answer.direct) {
+      payload_reader stored(sinks);
+      if (const auto value = stored.take(atomic_bytes); value.size() == atomic_bytes)
+        std::memcpy(&made.original, value.data(), atomic_bytes);
+    }
+  }
+  made.opcode = wire::make_opcode(packet_transport::rc, name);
+  put_answer(which, made, out);
+}
+
+void conversation::put_answer(const request& which, packet answer, packet_output& out) const {
+  answer.partition = which.what.partition;
+  answer.destination_qpn = which.what.source_qpn;
+  out.put(from_peer(which.what), answer);
+}
+
+void conversation::put_read_data(const request& which, std::span<const segment> sinks,
+                                 packet_output& out) const {
+  payload_reader data(sinks);
+  packet made;
+  made.answer = {wire::syndrome_ack, which.msn};
+  for (std::uint32_t i = 0; i < which.packets; ++i) {
+    const std::uint32_t bytes = i + 1 == which.packets ? which.what.length - i * mtu_ : mtu_;
+    made.opcode =
+        wire::make_opcode(packet_transport::rc, name_at(read_responses, i, which.packets));
+    made.psn = (which.first_psn + i) & psn_mask;
+    made.payload = data.take(bytes);
+    if (made.payload.size() != bytes) return;
+    put_answer(which, made, out);
+  }
+}
+
+}  // namespace verbena::softdev::capture

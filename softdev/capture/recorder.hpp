@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Records the requests of this process, and the answers to them, as packets of RoCE v2. It is the
+// path of an engine in front of the path to other processes (request_routes::observe): an engine
+// that is not recorded does not know of it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+
+#include "softdev/capture/capture_file.hpp"
+#include "softdev/capture/conversation.hpp"
+#include "softdev/core/engine.hpp"
+#include "softdev/core/remote_path.hpp"
+#include "softdev/core/traffic_observer.hpp"
+
+namespace verbena::softdev::capture {
+
+/// Threads: thread-safe. Allocates and writes to its file in each call. A packet for which memory
+/// is missing is not recorded.
+class recorder final : public remote_path, public traffic_observer, private packet_output {
+ public:
+  /// Begins to record. Stores at most `packet_bytes` of each packet. `home` and `next`, the path to
+  /// other processes, outlive the recorder. Precondition: there is no queue pair.
+  recorder(engine& home, remote_path& next, capture_file file, std::size_t packet_bytes);
+  ~recorder() = default;
+  recorder(const recorder&) = delete;
+  recorder& operator=(const recorder&) = delete;
+
+  /// Sets the addresses of a queue pair that is connected.
+  void set_route(std::uint32_t qp_num, const conversation_route& route);
+
+  response submit(queue_pair& sender, const message& what, std::span<const segment> local,
+                  bool earlier_done) noexcept override;
+  void end_run(queue_pair& sender) noexcept override { next_.end_run(sender); }
+  void disown_payloads(queue_pair& sender) noexcept override { next_.disown_payloads(sender); }
+  void prepare(queue_pair& which, const queue_pair_attributes& next) override {
+    next_.prepare(which, next);
+  }
+  void changed(queue_pair& which, bool gone) noexcept override;
+  void fence() noexcept override { next_.fence(); }
+  void answered(queue_pair& sender, const answered_request& which,
+                const response& what) noexcept override;
+
+ private:
+  [[nodiscard]] response execute(queue_pair& sender, const message& what,
+                                 std::span<const segment> local, bool earlier_done) noexcept;
+  [[nodiscard]] conversation& conversation_of(const queue_pair& sender);
+  template <class Action>
+  void record(const queue_pair& sender, Action action) noexcept;
+  void put(const wire::network_header& around, const wire::packet& what) noexcept override;
+
+  engine& home_;
+  remote_path& next_;
+  const std::size_t packet_bytes_;
+  std::mutex mutex_;  ///< guards all that follows; no other lock is taken while it is held
+  capture_file file_;
+  std::map<std::uint32_t, conversation_route> routes_;
+  std::map<std::uint32_t, conversation> conversations_;
+  bool told_missing_ = false;
+  std::uint64_t now_ = 0;  ///< of the packets that are being put
+  std::array<std::byte, capture_file::max_captured_bytes> frame_;
+};
+
+}  // namespace verbena::softdev::capture

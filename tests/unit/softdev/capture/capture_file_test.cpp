@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/capture/capture_file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace verbena::softdev::capture {
+namespace {
+
+constexpr std::size_t header_bytes = 72;
+constexpr std::size_t empty_block_bytes = 32;
+
+class softdev_capture_file : public testing::Test {
+ protected:
+  softdev_capture_file() {
+    std::string folder = "/tmp/verbena-test-XXXXXX";
+    EXPECT_NE(::mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+  }
+  ~softdev_capture_file() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] std::string path(const char* name = "packets") const {
+    return (folder_ / name).string();
+  }
+  [[nodiscard]] std::string content() const {
+    std::ifstream from(path(), std::ios::binary);
+    return {std::istreambuf_iterator<char>(from), {}};
+  }
+  static std::uint32_t word(const std::string& text, std::size_t at) {
+    std::uint32_t value = 0;
+    if (at + sizeof value <= text.size()) std::memcpy(&value, text.data() + at, sizeof value);
+    return value;
+  }
+
+  std::filesystem::path folder_;
+  const std::array<std::byte, 5> frame_{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4},
+                                        std::byte{5}};
+};
+
+TEST_F(softdev_capture_file, packet_is_a_block_with_its_time_and_both_lengths) {
+  auto file = capture_file::open(path()).value();
+  file.add(0x1122'3344'5566'7788, frame_, 900);
+  file.flush();
+  const std::string all = content();
+  ASSERT_EQ(all.size(), header_bytes + empty_block_bytes + 8);
+  EXPECT_EQ(word(all, 0), 0x0a0d'0d0aU);
+  EXPECT_EQ(word(all, header_bytes), 6U);
+  EXPECT_EQ(word(all, header_bytes + 4), 40U);
+  EXPECT_EQ(word(all, header_bytes + 12), 0x1122'3344U);
+  EXPECT_EQ(word(all, header_bytes + 16), 0x5566'7788U);
+  EXPECT_EQ(word(all, header_bytes + 20), 5U);
+  EXPECT_EQ(word(all, header_bytes + 24), 900U);
+  EXPECT_EQ(all.substr(header_bytes + 28, 8), (std::string{1, 2, 3, 4, 5, 0, 0, 0}));
+  struct stat status{};
+  ASSERT_EQ(::stat(path().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+}
+
+TEST_F(softdev_capture_file, two_writers_continue_one_file) {
+  auto first = capture_file::open(path()).value();
+  auto second = capture_file::open(path()).value();
+  for (int i = 0; i < 3; ++i) {
+    first.add(1, frame_, 5);
+    first.flush();
+    second.add(2, frame_, 5);
+    second.flush();
+  }
+  EXPECT_EQ(content().size(), header_bytes + std::size_t{6} * 40);
+}
+
+TEST_F(softdev_capture_file, more_packets_than_fit_the_buffer_are_written_in_order) {
+  auto file = capture_file::open(path()).value();
+  const std::vector<std::byte> large(4000);
+  for (std::uint64_t i = 0; i < 100; ++i) file.add(i, large, large.size());
+  file.flush();
+  const std::string all = content();
+  ASSERT_EQ(all.size(), header_bytes + 100 * (empty_block_bytes + 4000));
+  for (std::uint32_t i = 0; i < 100; ++i)
+    EXPECT_EQ(word(all, header_bytes + i * (empty_block_bytes + 4000) + 16), i);
+}
+
+TEST_F(softdev_capture_file, file_that_is_no_capture_is_refused_and_kept) {
+  std::ofstream(path()) << std::string(200, 'x');
+  const auto refused = capture_file::open(path());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), EINVAL);
+  EXPECT_EQ(content(), std::string(200, 'x'));
+}
+
+TEST_F(softdev_capture_file, special_files_and_links_are_refused) {
+  EXPECT_FALSE(capture_file::open("/dev/null"));
+  EXPECT_FALSE(capture_file::open(folder_.string()));
+  EXPECT_FALSE(capture_file::open(path("absent/file")));
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  EXPECT_FALSE(capture_file::open(path("fifo")));
+  std::filesystem::create_symlink("target", path("link"));
+  EXPECT_FALSE(capture_file::open(path("link")));
+  EXPECT_FALSE(std::filesystem::exists(path("target")));
+}
+
+TEST_F(softdev_capture_file, packets_that_cannot_be_written_are_counted_in_the_next_one) {
+  auto file = capture_file::open(path()).value();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit full = before;
+  full.rlim_cur = header_bytes;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  for (int i = 0; i < 3; ++i) {
+    file.add(1, frame_, 5);
+    file.flush();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(content().size(), header_bytes);
+  file.add(2, frame_, 5);
+  file.add(3, frame_, 5);
+  file.flush();
+  std::signal(SIGXFSZ, old);
+  const std::string all = content();
+  ASSERT_EQ(all.size(), header_bytes + 56 + 40);
+  EXPECT_EQ(word(all, header_bytes + 36), 8U << 16U | 4U);  // epb_dropcount
+  EXPECT_EQ(word(all, header_bytes + 40), 3U);
+}
+
+TEST_F(softdev_capture_file, part_of_a_block_is_followed_by_nothing) {
+  auto file = capture_file::open(path()).value();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit full = before;
+  full.rlim_cur = header_bytes + 10;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  file.add(1, frame_, 5);
+  file.flush();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  file.add(2, frame_, 5);
+  file.flush();
+  std::signal(SIGXFSZ, old);
+  EXPECT_EQ(content().size(), header_bytes + 10);
+}
+
+TEST_F(softdev_capture_file, socket_gets_the_header_and_whole_blocks) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::strncpy(name.sun_path, path().c_str(), sizeof name.sun_path - 1);
+  const int reader = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(reader, reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+  auto file = capture_file::open(path()).value();
+  file.add(1, frame_, 5);
+  file.add(2, frame_, 5);
+  file.flush();
+  std::array<char, 4096> message{};
+  EXPECT_EQ(::recv(reader, message.data(), message.size(), 0), ssize_t{header_bytes});
+  EXPECT_EQ(::recv(reader, message.data(), message.size(), 0), 80);
+  // Nobody reads: packets are lost after a short time, and the next ones at once.
+  const std::vector<std::byte> large(4000);
+  for (int i = 0; i < 2000; ++i) {
+    file.add(3, large, large.size());
+    file.flush();
+  }
+  while (::recv(reader, message.data(), message.size(), MSG_DONTWAIT) > 0) continue;
+  file.add(4, frame_, 5);
+  file.flush();
+  EXPECT_EQ(::recv(reader, message.data(), message.size(), MSG_DONTWAIT), 56);
+  std::uint64_t lost = 0;
+  std::memcpy(&lost, message.data() + 40, sizeof lost);
+  EXPECT_GT(lost, 1000U);
+  ::close(reader);
+  file.add(5, frame_, 5);
+  file.flush();
+}
+
+}  // namespace
+}  // namespace verbena::softdev::capture

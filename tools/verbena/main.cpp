@@ -5,6 +5,7 @@
 #include <iostream>
 #include <variant>
 
+#include "tools/verbena/capture/command.hpp"
 #include "tools/verbena/devinfo/command.hpp"
 #include "tools/verbena/doctor/command.hpp"
 #include "tools/verbena/explain/command.hpp"

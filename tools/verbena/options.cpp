@@ -70,13 +70,17 @@ void choose(run_options& run, way wanted) {
   run.way = wanted;
 }
 
-void add_run(CLI::App& app, run_options& run) {
+void add_ways(CLI::App& app, run_options& run) {
   app.add_flag_callback(
       "--preload", [&run] { choose(run, way::preload); },
       "Load libverbena-preload.so before the libibverbs that\nPROGRAM is linked to");
   app.add_flag_callback(
       "--dropin", [&run] { choose(run, way::dropin); },
       "Replace the libibverbs and librdmacm that PROGRAM loads");
+}
+
+void add_run(CLI::App& app, run_options& run) {
+  add_ways(app, run);
   app.add_flag("-v,--verbose", run.verbose,
                "Print the chosen method and the environment to stderr");
   // For the help only: CLI11 does not parse the command line of the program, see split().
@@ -93,6 +97,28 @@ void add_run(CLI::App& app, run_options& run) {
       "cannot be executed, 127 the program was not found.");
 }
 
+void add_capture(CLI::App& app, capture_options& capture) {
+  app.add_option("-w,--write", capture.file,
+                 "The file of the capture (default: soft0.pcapng);\n- for standard output")
+      ->type_name("FILE");
+  app.add_flag("--append", capture.append, "Continue the capture in FILE instead of a new one");
+  app.add_option("--snap-length", capture.packet_bytes,
+                 "Store at most N bytes of each packet (default: all)")
+      ->check(CLI::Range(64U, 0xffff'ffffU).description(""))
+      ->type_name("N");
+  add_ways(app, capture.run);
+  app.add_option("PROGRAM", "The program and its arguments")->type_name("");
+  app.footer(
+      "Runs a verbs program as `verbena run` does, and writes its requests over soft0\n"
+      "and the answers to them as RoCE v2 packets, in the format pcapng of Wireshark.\n"
+      "The requests of a peer are those of the peer's program: capture it as well, with\n"
+      "--append into the same file. The words after -- belong to the program.\n"
+      "Example:\n"
+      "  verbena capture -w - -- ibv_rc_pingpong | tshark -i -\n"
+      "Exit status: that of the program, 128 + N if signal N ended it; 125 the capture\n"
+      "failed, 126 the program cannot be executed, 127 the program was not found.");
+}
+
 // The arguments of `verbena` and those of the program that `verbena run` starts. Options of `run`
 // take no values, so the program begins after `--` or with the first word that is not an option.
 struct words {
@@ -102,9 +128,12 @@ struct words {
 
 words split(int argc, char** argv) {
   const std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
-  if (all.empty() || all.front() != "run") return {.ours = all, .program = {}};
-  auto end = std::find_if(all.begin() + 1, all.end(), [](const std::string& word) {
-    return !word.starts_with('-') || word == "--";
+  const bool runs = !all.empty() && all.front() == "run";
+  const bool captures = !all.empty() && all.front() == "capture";
+  if (!runs && !captures) return {.ours = all, .program = {}};
+  // Options of `capture` have values, so its program needs the `--`.
+  auto end = std::find_if(all.begin() + 1, all.end(), [runs](const std::string& word) {
+    return (runs && !word.starts_with('-')) || word == "--";
   });
   words found{.ours = {all.begin(), end}, .program = {}};
   if (end != all.end() && *end == "--") ++end;
@@ -112,11 +141,12 @@ words split(int argc, char** argv) {
   return found;
 }
 
-[[noreturn]] void end_with(const CLI::App& app, const CLI::ParseError& problem, bool is_run) {
+[[noreturn]] void end_with(const CLI::App& app, const CLI::ParseError& problem,
+                           const std::string& runner) {
   if (problem.get_exit_code() == 0) std::exit(app.exit(problem));
-  const char* const name = is_run ? "verbena run" : "verbena";
+  const std::string name = runner.empty() ? "verbena" : "verbena " + runner;
   std::cerr << name << ": " << problem.what() << " (see " << name << " --help)\n";
-  std::exit(is_run ? run_status::failed : wrong_usage);
+  std::exit(runner.empty() ? wrong_usage : run_status::failed);
 }
 
 }  // namespace
@@ -142,6 +172,10 @@ command read_command_line(int argc, char** argv) {
   add_doctor(judging, doctor);
   auto& running = *app.add_subcommand("run", "Run a verbs program on the software device");
   add_run(running, run);
+  capture_options capture;
+  auto& capturing =
+      *app.add_subcommand("capture", "Run a verbs program and write its packets to a file");
+  add_capture(capturing, capture);
   auto& explaining = *app.add_subcommand("explain", "Describe vendor error codes of soft0");
   add_explain(explaining, explain);
 
@@ -149,15 +183,20 @@ command read_command_line(int argc, char** argv) {
   try {
     std::reverse(ours.begin(), ours.end());  // CLI11 takes them in reverse order
     app.parse(ours);
-    if (running.parsed() && program.empty())
-      throw CLI::ParseError("the program is missing; usage: verbena run -- PROGRAM ARGS...",
+    if ((running.parsed() || capturing.parsed()) && program.empty())
+      throw CLI::ParseError(std::string("the program is missing; usage: verbena ") +
+                                (running.parsed() ? "run" : "capture") + " -- PROGRAM ARGS...",
                             CLI::ExitCodes::RequiredError);
   } catch (const CLI::ParseError& problem) {
-    end_with(app, problem, running.parsed());
+    end_with(app, problem, running.parsed() ? "run" : capturing.parsed() ? "capture" : "");
   }
   if (showing.parsed()) return devinfo;
   if (judging.parsed()) return doctor;
   if (explaining.parsed()) return explain;
+  if (capturing.parsed()) {
+    capture.run.command = std::move(program);
+    return capture;
+  }
   run.command = std::move(program);
   return run;
 }

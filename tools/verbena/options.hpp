@@ -46,13 +46,22 @@ struct run_options {
   bool verbose = false;
 };
 
+/// `verbena capture [-w FILE] [--append] [--snap-length N] [run options] -- PROGRAM ARGS...`.
+struct capture_options {
+  run_options run;
+  std::string file = "soft0.pcapng";  ///< "-": standard output
+  bool append = false;
+  std::optional<std::uint32_t> packet_bytes;  ///< stored of each packet; nullopt: all
+};
+
 /// `verbena explain [CODE] [--json]`.
 struct explain_options {
   std::optional<std::uint32_t> code;  ///< nullopt: all codes
   bool json = false;
 };
 
-using command = std::variant<devinfo_options, doctor_options, run_options, explain_options>;
+using command =
+    std::variant<devinfo_options, doctor_options, run_options, capture_options, explain_options>;
 
 /// Exit statuses of `verbena run` if the program was not started, as of env(1) and timeout(1).
 struct run_status {

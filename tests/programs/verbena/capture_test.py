@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Tests of `verbena capture`: what Wireshark and an independent decoder (packets.py) find in the captures of programs."""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+import harness
+import packets
+
+MTU = 1024  # of the ibv_*_pingpong programs
+# Wireshark guesses the protocol of payloads, and takes zeros for the first bytes of these.
+NO_GUESSES = ["--disable-protocol", "rpcordma", "--disable-protocol", "infiniband.eoib"]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def gid_indexes():
+    """Returns an index of an IPv4 address and one of an IPv6 address in the GID table of soft0."""
+    devices = json.loads(harness.verbena("devinfo", "--json").stdout)["devices"]
+    gids = devices[0]["ports"][0]["gids"]
+    return {"ipv4": [each["index"] for each in gids if each["ipv4"] is not None][:1],
+            "ipv6": [each["index"] for each in gids if each["ipv4"] is None][:1]}
+
+
+def listens(port):
+    """True if a process listens on this TCP port."""
+    return any(re.search(rf":{port:04X} [0-9A-F:]+ 0A ", line)
+               for name in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/net/{name}").read_text().splitlines())
+
+
+def accepts_connections(port):
+    """True if a program listens on this port of the connection manager of soft0."""
+    return re.search(rf"@verbena-cm-port\.{os.getuid()}\.[0-9a-f]+\.{port}$",
+                     pathlib.Path("/proc/net/unix").read_text(), re.MULTILINE) is not None
+
+
+class Capture(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.file = self.work / "soft0.pcapng"
+
+    def pair(self, server, client, port, is_ready=listens):
+        """Runs a server and, once it is ready, a client; both captured into one file."""
+        with subprocess.Popen([harness.VERBENA, "capture", "-w", str(self.file), "--", *map(str, server)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as serving:
+            try:
+                end = time.monotonic() + harness.BOUND
+                while not is_ready(port) and serving.poll() is None and time.monotonic() < end:
+                    time.sleep(0.02)
+                done = harness.verbena("capture", "-w", self.file, "--append", "--", *client)
+                _, said = serving.communicate(timeout=harness.BOUND)
+            finally:
+                serving.kill()
+        self.assert_ended(done)
+        self.assertEqual(serving.returncode, 0, harness.text(said))
+        self.assertRegex(harness.text(said), r"verbena capture: \d+ packets in ")
+        return packets.read(self.file)
+
+    def tshark(self, *words):
+        done = subprocess.run(["tshark", "-r", str(self.file), *NO_GUESSES, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=harness.BOUND, check=False)
+        self.assert_ended(done)
+        return harness.text(done.stdout).splitlines()
+
+    def assert_wireshark_agrees(self, found):
+        """Wireshark decodes each packet as RoCE, as the same opcode, without a finding."""
+        self.assertEqual(self.tshark("-Y", "_ws.malformed || !infiniband.bth"), [])
+        said = set(self.tshark("-Y", "_ws.expert", "-T", "fields", "-e", "_ws.expert.message"))
+        # The programs of ibverbs-utils and perftest ask for a hop limit of 1.
+        self.assertLessEqual(said, {'"Time To Live" only 1'})
+        rows = self.tshark("-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn")
+        self.assertEqual(len(rows), len(found))
+        family = {"rc": 0x00, "uc": 0x20, "ud": 0x60}
+        for row, packet in zip(rows, found):
+            opcode, psn = (int(each, 0) for each in row.split("\t"))
+            self.assertEqual((opcode, psn), (family[packet.transport] | packet.operation, packet.psn))
+
+    def queue_pairs(self, found):
+        return sorted({packet.to_qp for packet in found})
+
+    def pingpong(self, transport, *words, gid):
+        port = free_port()
+        common = [f"ibv_{transport}_pingpong", "-p", port, "-g", gid, *words]
+        return self.pair(common, [*common, "localhost"], port)
+
+
+class Pingpong(Capture):
+    def check(self, transport, size, iterations, gid):
+        found = self.pingpong(transport, "-s", size, "-n", iterations, gid=gid)
+        self.assert_wireshark_agrees(found)
+        self.assertEqual({packet.transport for packet in found}, {transport})
+        queue_pairs = self.queue_pairs(found)
+        self.assertEqual(len(queue_pairs), 2)
+        mtu = 4096 if transport == "ud" else MTU
+        for one in queue_pairs:
+            sent = packets.requests(found, one, mtu)
+            self.assertEqual([len(each.payload) for each in sent], [size] * iterations)
+        return found, queue_pairs
+
+    def test_messages_of_rc_are_segmented_and_acknowledged(self):
+        for family, indexes in gid_indexes().items():
+            for gid in indexes:
+                with self.subTest(family):
+                    self.file.unlink(missing_ok=True)
+                    found, queue_pairs = self.check("rc", 2500, 20, gid)
+                    self.assertEqual(len(found[0].source), 4 if family == "ipv4" else 16)
+                    for one, other in (queue_pairs, queue_pairs[::-1]):
+                        last = packets.requests(found, one, MTU)[-1]
+                        answers = [each for each in found if each.to_qp == other and
+                                   each.operation == packets.ACKNOWLEDGE]
+                        self.assertTrue(all(each.fields["syndrome"] == 0x1f for each in answers))
+                        self.assertEqual((answers[-1].psn, answers[-1].fields["msn"]), (last.last_psn, 20))
+
+    def test_messages_of_uc_have_no_answers(self):
+        for indexes in gid_indexes().values():
+            for gid in indexes:
+                self.file.unlink(missing_ok=True)
+                found, _ = self.check("uc", 3000, 10, gid)
+                self.assertTrue(all(packets.is_request(each) and not each.ack_requested for each in found))
+
+    def test_datagrams_name_their_sender(self):
+        for indexes in gid_indexes().values():
+            for gid in indexes:
+                self.file.unlink(missing_ok=True)
+                found, queue_pairs = self.check("ud", 1021, 10, gid)
+                for packet in found:
+                    self.assertIn(packet.fields["source_qp"], queue_pairs)
+                    self.assertNotEqual(packet.fields["source_qp"], packet.to_qp)
+
+
+class Operations(Capture):
+    def test_writes_and_reads_of_rping_carry_its_data(self):
+        port = free_port()
+        common = ["-a", "127.0.0.1", "-p", port, "-C", "3", "-S", "9000"]
+        found = self.pair(["rping", "-s", *common], ["rping", "-c", *common], port, accepts_connections)
+        self.assert_wireshark_agrees(found)
+        mtu = max(len(each.payload) for each in found)
+        read, written = [], []
+        one, other = self.queue_pairs(found)
+        for to_qp, from_qp in ((one, other), (other, one)):
+            for message in packets.requests(found, to_qp, mtu):
+                if message.operation == packets.READ:
+                    read.append(packets.read_data(found, message, from_qp, mtu))
+                elif message.operation in packets.WRITE:
+                    written.append(message.payload)
+        # The server reads what the client prepared, and writes it to the client.
+        self.assertEqual(len(read), 3)
+        self.assertEqual(read, written)
+        self.assertTrue(all(each.startswith(b"rdma-ping-") and len(each) == 9000 for each in read))
+
+    def test_datagrams_of_udaddy_have_immediate_data(self):
+        udaddy_port = 7174
+        common = ["udaddy", "-C", "5", "-S", "101"]
+        found = self.pair([*common, "-b", "127.0.0.1"], [*common, "-s", "127.0.0.1"], udaddy_port, accepts_connections)
+        self.assert_wireshark_agrees(found)
+        self.assertEqual({(each.transport, each.operation, len(each.payload)) for each in found}, {("ud", 0x05, 101)})
+        numbers = {each.fields["source_qp"] for each in found}
+        self.assertTrue(all(each.fields["immediate"] in numbers for each in found))
+
+    def perftest(self, *words):
+        port = free_port()
+        return self.pair([*words, "-p", port], [*words, "-p", port, "localhost"], port)
+
+    def test_atomics_are_answered_with_the_value_before(self):
+        for kind, operation in (("FETCH_AND_ADD", packets.FETCH_ADD), ("CMP_AND_SWAP", packets.COMPARE_SWAP)):
+            self.file.unlink(missing_ok=True)
+            found = self.perftest("ib_atomic_lat", "-n", 10, "-A", kind)
+            self.assert_wireshark_agrees(found)
+            asked = [each for each in found if each.operation == operation]
+            answers = [each for each in found if each.operation == packets.ATOMIC_ACKNOWLEDGE]
+            self.assertGreaterEqual(len(asked), 10)
+            self.assertEqual([each.psn for each in asked], [each.psn for each in answers])
+            if operation == packets.FETCH_ADD:
+                for before, after, request in zip(answers, answers[1:], asked):
+                    self.assertEqual(after.fields["original"] - before.fields["original"] & (1 << 64) - 1,
+                                     request.fields["swap_or_add"])
+
+    def test_writes_in_lists_are_all_captured(self):
+        found = self.perftest("ib_write_bw", "-n", 128, "-s", 5000, "--post_list", 16, "-m", MTU)
+        self.assert_wireshark_agrees(found)
+        written = [message for each in self.queue_pairs(found) for message in packets.requests(found, each, MTU)
+                   if message.operation in packets.WRITE]
+        self.assertEqual([len(each.payload) for each in written], [5000] * len(written))
+        self.assertGreaterEqual(len(written), 128)
+
+    def test_traffic_of_the_conformance_suite_is_decoded(self):
+        """All operations, lengths and refusals that the suite tests, within a process and between two."""
+        suite = pathlib.Path(os.environ["BUILD"]) / "tests" / "conformance" / "conformance"
+        done = harness.verbena("capture", "-w", self.file, "--", suite, timeout=240,
+                               env={"VERBENA_TEST_TIMEOUT_FACTOR": "4"})
+        self.assert_ended(done)
+        found = packets.read(self.file)
+        self.assert_wireshark_agrees(found)
+        self.assertGreater(len(found), 10000)
+        syndromes = {each.fields["syndrome"] for each in found if each.operation == packets.ACKNOWLEDGE}
+        self.assertLessEqual({0x1f, 0x61, 0x62}, syndromes)
+        self.assertTrue(any(0x20 <= each < 0x40 for each in syndromes))
+
+    def test_traffic_inside_a_process_is_captured(self):
+        self.assert_ended(harness.verbena("capture", "-w", self.file, "--", harness.VERBENA, "doctor"))
+        found = packets.read(self.file)
+        self.assert_wireshark_agrees(found)
+        self.assertTrue(any(each.operation in packets.SEND for each in found))
+
+
+class Files(Capture):
+    def test_file_is_for_its_user_only(self):
+        self.pingpong("rc", "-n", 2, gid=0)
+        self.assertEqual(self.file.stat().st_mode & 0o777, 0o600)
+
+    def test_snap_length_cuts_packets_and_keeps_their_length(self):
+        self.assert_ended(harness.verbena("capture", "-w", self.file, "--snap-length", "70", "--", harness.VERBENA, "doctor"))
+        found = list(packets.frames(self.file))
+        self.assertTrue(all(len(frame) == min(70, original) for _, frame, original, _ in found))
+        self.assertTrue(any(original > 70 for _, _, original, _ in found))
+        self.assertEqual(len(self.tshark("-Y", "infiniband.bth")), len(found))
+
+    def test_new_capture_replaces_an_old_one(self):
+        for _ in range(2):
+            self.assert_ended(harness.verbena("capture", "-w", self.file, "--", harness.VERBENA, "doctor"))
+            count = len(packets.read(self.file))
+        self.assert_ended(harness.verbena("capture", "-w", self.file, "--append", "--", harness.VERBENA, "doctor"))
+        self.assertEqual(len(packets.read(self.file)), 2 * count)
+
+    def test_other_file_is_kept(self):
+        self.file.write_text("a text of the user\n")
+        for words in ([], ["--append"]):
+            done = harness.verbena("capture", "-w", self.file, *words, "--", harness.VERBENA, "doctor")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("is not a capture", harness.text(done.stderr))
+            self.assertEqual(self.file.read_text(), "a text of the user\n")
+
+    def test_device_does_not_open_if_its_file_cannot_be_opened(self):
+        for path in (self.work, self.work / "absent" / "file", "/dev/null"):
+            done = harness.verbena("run", "-v", "--", harness.VERBENA, "doctor", env={"VERBENA_SOFTDEV_CAPTURE": str(path)})
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("VERBENA_SOFTDEV_CAPTURE", harness.text(done.stdout) + harness.text(done.stderr))
+
+
+class Stream(Capture):
+    def test_standard_output_has_packets_only(self):
+        done = harness.verbena("capture", "-w", "-", "--", harness.VERBENA, "doctor")
+        self.assert_ended(done)
+        self.file.write_bytes(done.stdout)
+        found = packets.read(self.file)
+        self.assert_wireshark_agrees(found)
+        self.assertIn(f"{len(found)} packets in the stream", harness.text(done.stderr))
+        self.assertIn("soft0", harness.text(done.stderr))  # what doctor prints
+
+    def test_tshark_reads_the_stream(self):
+        with subprocess.Popen([harness.VERBENA, "capture", "-w", "-", "--", harness.VERBENA, "doctor"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as capturing:
+            reading = subprocess.run(["tshark", "-i", "-", "-l"], stdin=capturing.stdout, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, timeout=harness.BOUND, check=False)
+            capturing.communicate(timeout=harness.BOUND)
+        self.assertIn("Send", harness.text(reading.stdout))
+
+    def test_reader_that_does_not_read_loses_packets_with_a_count(self):
+        port = free_port()
+        words = ["ib_send_bw", "-n", "400", "-s", "65536", "-p", port]
+        serving = subprocess.Popen([harness.VERBENA, "run", "--", *map(str, words)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        self.addCleanup(serving.kill)
+        while not listens(port):
+            time.sleep(0.02)
+        with subprocess.Popen([harness.VERBENA, "capture", "-w", "-", "--", *map(str, words), "localhost"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as capturing:
+            # The program ends although nobody reads: its packets are dropped.
+            self.assertEqual(serving.wait(harness.BOUND), 0)
+            data, said = capturing.communicate(timeout=harness.BOUND)
+        self.assertEqual(capturing.returncode, 0, harness.text(said))
+        self.assertIn("packets are missing in the capture: its reader does not read", harness.text(said))
+        self.file.write_bytes(data)
+        stored = list(packets.frames(self.file))
+        self.assertLess(len(stored), 400 * 64)
+
+    def test_ends_when_its_reader_ends(self):
+        with subprocess.Popen([harness.VERBENA, "capture", "-w", "-", "--", harness.VERBENA, "doctor"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as capturing:
+            capturing.stdout.close()
+            self.assertEqual(capturing.wait(harness.BOUND), 0)
+
+
+class Program(Capture):
+    def test_has_its_own_exit_status(self):
+        for status in (0, 3, 125):
+            self.assert_ended(harness.verbena("capture", "-w", self.file, "--", "sh", "-c", f"exit {status}"), status)
+        self.assert_ended(harness.verbena("capture", "-w", self.file, "--", "sh", "-c", "kill -KILL $$"), 137)
+
+    def test_gets_signals(self):
+        with subprocess.Popen([harness.VERBENA, "capture", "-w", str(self.file), "--", "sh", "-c", "echo; exec sleep 60"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as capturing:
+            capturing.stdout.readline()
+            capturing.send_signal(signal.SIGTERM)
+            self.assertEqual(capturing.wait(harness.BOUND), 128 + signal.SIGTERM)
+
+    def test_that_does_not_open_soft0_is_reported(self):
+        done = harness.verbena("capture", "-w", self.file, "--", "true")
+        self.assert_ended(done)
+        self.assertIn("no packets: the program did not open soft0", harness.text(done.stderr))
+
+    def test_that_is_missing_is_refused(self):
+        for words in ([], ["-w", self.file], ["-w", self.file, "--"], ["-w", self.file, "true"]):
+            self.assert_refused(harness.verbena("capture", *words), 125, "", command="verbena capture")
+        done = harness.verbena("capture", "-w", self.file, "--", "/absent/program")
+        self.assertEqual(done.returncode, 127)
+
+
+class Help(harness.Case):
+    def test_fits_in_80_columns_and_names_each_option(self):
+        printed = harness.text(harness.verbena("capture", "--help").stdout)
+        self.assert_narrow(printed)
+        for option in ("--write", "--append", "--snap-length", "--preload", "--dropin"):
+            self.assertIn(option, printed)
+
+    def test_guide_names_each_option(self):
+        guide = (harness.ROOT / "docs/guide/capture.md").read_text()
+        for option in ("-w", "--append", "--snap-length"):
+            self.assertIn(option, guide)
+
+
+class Guide(Capture):
+    """The commands of docs/guide/capture.md."""
+
+    @classmethod
+    def setUpClass(cls):
+        text = (harness.ROOT / "docs/guide/capture.md").read_text()
+        cls.commands = [line.split(" # ")[0].strip() for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+                        for line in block.splitlines()]
+
+    def runs(self, command):
+        path = f"{pathlib.Path(harness.VERBENA).parent}:{os.environ['PATH']}"
+        return subprocess.run(command, shell=True, cwd=self.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=harness.BOUND, check=False, env=harness.environment(PATH=path))
+
+    def test_commands_show_packets(self):
+        server, client, *rest = self.commands
+        port = free_port()
+        started = subprocess.Popen(f"exec {server} -p {port}", shell=True, cwd=self.work, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL,
+                                   env=harness.environment(PATH=f"{pathlib.Path(harness.VERBENA).parent}:{os.environ['PATH']}"))
+        self.addCleanup(started.kill)
+        while not listens(port) and started.poll() is None:
+            time.sleep(0.02)
+        self.assert_ended(self.runs(client.replace("localhost", f"-p {port} localhost")))
+        self.assertEqual(started.wait(harness.BOUND), 0)
+        shown = [command for command in rest if command.startswith("tshark")]
+        self.assertEqual(len(shown), 4)
+        for command in shown:
+            done = self.runs(command)
+            self.assert_ended(done)
+            self.assertEqual(bool(done.stdout), "!=" not in command, command)
+
+
+if __name__ == "__main__":
+    os.environ.pop("VERBENA_SOFTDEV_CAPTURE", None)
+    unittest.main(verbosity=1)

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Blocks of the format pcapng, as far as counting packets needs it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace verbena::tool {
+
+/// The packets of a capture.
+struct packet_count {
+  std::uint64_t stored = 0;
+  std::uint64_t lost = 0;  ///< that processes could not write
+
+  packet_count& operator+=(const packet_count& other) noexcept {
+    stored += other.stored;
+    lost += other.lost;
+    return *this;
+  }
+};
+
+/// True if these are the first bytes of a pcapng file.
+[[nodiscard]] bool begins_capture(std::span<const std::byte> bytes) noexcept;
+
+/// Counts the packets in whole blocks; ignores what follows an invalid block.
+[[nodiscard]] packet_count count_packets(std::span<const std::byte> blocks) noexcept;
+
+/// Counts the packets of a file. Returns nullopt if it cannot be read.
+[[nodiscard]] std::optional<packet_count> count_packets_of(const std::string& file);
+
+}  // namespace verbena::tool

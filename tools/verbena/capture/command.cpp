@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "tools/verbena/capture/command.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "tools/verbena/capture/blocks.hpp"
+#include "tools/verbena/capture/receiver.hpp"
+#include "tools/verbena/run/command.hpp"
+#include "verbena/base/fd.hpp"
+
+namespace verbena::tool {
+namespace {
+
+constexpr const char* standard_output = "-";
+
+volatile std::sig_atomic_t child_to_end = 0;
+
+int refuse(const std::string& text) {
+  std::cerr << "verbena capture: " << text << '\n';
+  return run_status::failed;
+}
+
+/// Makes room for a new capture. Returns what prevents it, or an empty text.
+std::string clear(const std::string& file) {
+  const unique_fd old(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!old) return errno == ENOENT ? "" : file + ": " + std::generic_category().message(errno);
+  std::array<std::byte, 12> beginning{};
+  struct stat status{};
+  if (::fstat(old.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    return file + " is not a regular file";
+  const auto count = ::read(old.get(), beginning.data(), beginning.size());
+  if (status.st_size > 0 && (count != ssize_t{beginning.size()} || !begins_capture(beginning)))
+    return file + " exists and is not a capture: remove it, or choose another file";
+  // Processes that still write to the old file keep it.
+  if (::unlink(file.c_str()) != 0) return file + ": " + std::generic_category().message(errno);
+  return "";
+}
+
+void set(const char* name, const std::string& value) {
+  if (::setenv(name, value.c_str(), 1) != 0)  // NOLINT(concurrency-mt-unsafe): one thread
+    throw std::system_error(errno, std::generic_category(), name);
+}
+
+void forward_to_child(int signal) {
+  if (child_to_end > 0) ::kill(child_to_end, signal);
+}
+
+/// The terminal sends signals to the program as well; the capture ends after the program.
+void let_program_decide() {
+  struct sigaction ignored{};
+  ignored.sa_handler = SIG_IGN;
+  for (const int signal : {SIGINT, SIGQUIT, SIGPIPE}) ::sigaction(signal, &ignored, nullptr);
+  struct sigaction forwarded{};
+  forwarded.sa_handler = &forward_to_child;
+  for (const int signal : {SIGTERM, SIGHUP}) ::sigaction(signal, &forwarded, nullptr);
+}
+
+/// Waits for the program, and meanwhile for packets. Returns the status as a shell does.
+int wait_for(pid_t child, receiver* packets) {
+  int status = 0;
+  while (true) {
+    const pid_t ended = ::waitpid(child, &status, packets != nullptr ? WNOHANG : 0);
+    if (ended == child) break;
+    if (ended < 0 && errno != EINTR) return run_status::failed;
+    if (packets != nullptr) packets->receive();
+  }
+  if (packets != nullptr) packets->drain();
+  constexpr int signal_base = 128;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : signal_base + WTERMSIG(status);
+}
+
+void report(const std::optional<packet_count>& count, const std::string& where) {
+  if (!count) {
+    std::cerr << "verbena capture: no packets: the program did not open soft0\n";
+    return;
+  }
+  std::cerr << "verbena capture: " << count->stored << " packets in " << where;
+  if (count->lost > 0) std::cerr << ", " << count->lost << " packets are missing";
+  std::cerr << '\n';
+}
+
+}  // namespace
+
+int execute(const capture_options& options) {
+  const bool streamed = options.file == standard_output;
+  if (streamed && ::isatty(STDOUT_FILENO) != 0)
+    return refuse("the capture is binary: redirect standard output, or choose a file");
+  std::unique_ptr<receiver> packets;
+  std::string target = options.file;
+  if (streamed) {
+    packets = std::make_unique<receiver>(STDOUT_FILENO);
+    target = packets->path();
+  } else {
+    target = std::filesystem::absolute(options.file).string();
+    if (!options.append)
+      if (const auto problem = clear(target); !problem.empty()) return refuse(problem);
+  }
+  set("VERBENA_SOFTDEV_CAPTURE", target);
+  if (options.packet_bytes)
+    set("VERBENA_SOFTDEV_CAPTURE_BYTES", std::to_string(*options.packet_bytes));
+  std::cerr.flush();
+  const pid_t child = ::fork();
+  if (child < 0) return refuse("fork: " + std::generic_category().message(errno));
+  if (child == 0) {
+    // The stream is for packets only.
+    if (streamed && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) ::_exit(run_status::failed);
+    ::_exit(execute(options.run));
+  }
+  child_to_end = child;
+  let_program_decide();
+  const int status = wait_for(child, packets.get());
+  report(streamed ? std::optional(packets->count()) : count_packets_of(target),
+         streamed ? "the stream" : options.file);
+  return status;
+}
+
+}  // namespace verbena::tool

@@ -16,9 +16,9 @@ bool deadline::expired() const noexcept { return !is_never() && clock::now() >= 
 
 int deadline::poll_timeout_ms() const noexcept {
   if (is_never()) return -1;
-  const auto left = when_ - clock::now();
-  if (left <= clock::duration::zero()) return 0;
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left);
+  const auto now = clock::now();
+  if (when_ <= now) return 0;
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(when_ - now);
   return static_cast<int>(std::min<std::int64_t>(ms.count(), 86'400'000));
 }
 

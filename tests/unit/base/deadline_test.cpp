@@ -19,6 +19,7 @@ TEST(deadline, deadline_of_zero_or_negative_duration_is_expired) {
   EXPECT_TRUE(deadline::after(-5s).expired());
   EXPECT_EQ(deadline::after(-5s).poll_timeout_ms(), 0);
   EXPECT_TRUE(deadline::at(deadline::clock::time_point::min()).expired());
+  EXPECT_EQ(deadline::at(deadline::clock::time_point::min()).poll_timeout_ms(), 0);
 }
 
 TEST(deadline, deadline_in_the_future_is_not_expired) {

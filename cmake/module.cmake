@@ -109,7 +109,7 @@ function(verbena_library name)
   cmake_parse_arguments(arg "" "VARIANT" "MODULES" ${ARGN})
   set(objects "")
   set(headers "${PROJECT_SOURCE_DIR}/include/verbena/verbena.hpp" "${PROJECT_SOURCE_DIR}/include/verbena/fwd.hpp"
-    "${PROJECT_SOURCE_DIR}/include/verbena/async.hpp")
+    "${PROJECT_SOURCE_DIR}/include/verbena/async.hpp" "${PROJECT_SOURCE_DIR}/include/verbena/net.hpp")
   foreach(module IN LISTS arg_MODULES)
     if(TARGET verbena_${module}${arg_VARIANT})
       list(APPEND objects $<TARGET_OBJECTS:verbena_${module}${arg_VARIANT}>)

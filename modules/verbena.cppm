@@ -93,6 +93,12 @@ module;
 #include <verbena/memory/numa.hpp>
 #include <verbena/memory/registered_arena.hpp>
 #include <verbena/memory/remote_view.hpp>
+#include <verbena/net/barrier_algorithm.hpp>
+#include <verbena/net/group.hpp>
+#include <verbena/net/membership.hpp>
+#include <verbena/net/multi_channel.hpp>
+#include <verbena/net/store.hpp>
+#include <verbena/net/store_client.hpp>
 #include <verbena/verbs/access.hpp>
 #include <verbena/verbs/address_handle.hpp>
 #include <verbena/verbs/address_vector.hpp>
@@ -623,3 +629,25 @@ using verbena::cm::session_request;
 using verbena::cm::socket_address;
 using verbena::cm::to_string;
 }  // namespace verbena::cm
+
+export namespace verbena::net {
+using verbena::net::barrier_algorithm;
+using verbena::net::exchanged_bytes;
+using verbena::net::group;
+using verbena::net::group_options;
+using verbena::net::max_ranks;
+using verbena::net::membership;
+using verbena::net::multi_channel;
+using verbena::net::peer_read;
+using verbena::net::peer_receive;
+using verbena::net::peer_region;
+using verbena::net::peer_send;
+using verbena::net::peer_write;
+using verbena::net::prepared_multi_channel;
+using verbena::net::store;
+using verbena::net::store_client;
+using verbena::net::store_host;
+using verbena::net::store_options;
+using verbena::net::store_statistics;
+using verbena::net::to_string;
+}  // namespace verbena::net

@@ -366,3 +366,24 @@ struct srd;
 using address_handle_number = strong_id<struct address_handle_number_tag, std::uint16_t>;
 
 }  // namespace verbena::inline VERBENA_ABI::efa
+
+namespace verbena::inline VERBENA_ABI::net {
+
+class group;
+class multi_channel;
+class prepared_multi_channel;
+class store;
+class store_client;
+enum class barrier_algorithm : std::uint8_t;
+enum class store_host : std::uint8_t;
+struct group_options;
+struct membership;
+struct peer_read;
+struct peer_receive;
+struct peer_region;
+struct peer_send;
+struct peer_write;
+struct store_options;
+struct store_statistics;
+
+}  // namespace verbena::inline VERBENA_ABI::net

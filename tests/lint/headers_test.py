@@ -15,7 +15,7 @@ class Headers(LintCase):
         super().setUp()
         self.copy("CMakeLists.txt", "CMakePresets.json", "cmake", BASE, "src/base/log.cpp",
                   "include/verbena/base/log.hpp")
-        for header in ("verbena.hpp", "fwd.hpp", "async.hpp", "asio.hpp"):
+        for header in ("verbena.hpp", "fwd.hpp", "async.hpp", "net.hpp", "asio.hpp"):
             self.write(f"include/verbena/{header}", SPDX + "#pragma once\n")
 
     def configure(self):

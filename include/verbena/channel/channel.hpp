@@ -49,6 +49,9 @@ class channel;
 namespace async::detail {
 class channel_state;
 }
+namespace net::detail {
+struct channel_access;
+}
 
 /// Posts the receives for the first messages of the peer. Is called before the channel is
 /// connected, when the channel accepts receives but no blocking operations and no scopes. Refers to
@@ -413,6 +416,7 @@ class [[nodiscard]] channel {
  private:
   friend class prepared_channel;
   friend class async::detail::channel_state;
+  friend struct net::detail::channel_access;
   explicit channel(detail::channel_core* core) noexcept : core_(core) {}
   [[nodiscard]] detail::channel_core& core() const {
     VERBENA_ASSERT(core_ != nullptr, "a moved-from channel was used");

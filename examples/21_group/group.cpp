@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// A group of processes measures itself: the latency of a read between each pair of ranks, and the
+// duration of a barrier with each algorithm.
+//   group          starts 8 processes on this host
+//   RANK=0 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=29500 group
+//                  is one rank; torchrun, srun and mpirun set these variables
+#include <verbena/net.hpp>
+#include <verbena/verbena.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using clock_type = std::chrono::steady_clock;
+namespace net = verbena::net;
+
+constexpr int rounds = 200;
+
+verbena::deadline time_limit() { return verbena::deadline::after(50s); }
+
+template <class Body>
+double median_microseconds(Body&& body) {
+  std::array<double, rounds> each{};
+  for (double& one : each) {
+    const auto began = clock_type::now();
+    body();
+    one = std::chrono::duration<double, std::micro>(clock_type::now() - began).count();
+  }
+  std::ranges::nth_element(each, each.begin() + rounds / 2);
+  return each[rounds / 2];
+}
+
+/// Writes the latencies of this rank into the table of rank 0.
+void measure_reads(net::group& group, verbena::memory_region& memory,
+                   std::span<const net::peer_region> all) {
+  const std::size_t row = group.size() * sizeof(double);
+  std::vector<double> latencies;
+  for (const auto& each : all)
+    latencies.push_back(median_microseconds([&] {
+      group[each.rank].read(verbena::sink(memory, 0, 8), each.region.slice(0, 8)).value();
+    }));
+  std::memcpy(memory.bytes().data() + 64, latencies.data(), row);
+  const auto to = all[0].slice(4096 + group.rank() * row, row);
+  group[0].write(verbena::source(memory, 64, row), to.region).value();
+}
+
+void print_table(const net::group& group, verbena::memory_region& memory) {
+  std::printf("median latency of a read of 8 bytes, in microseconds\n  from\\to");
+  for (std::uint32_t to = 0; to < group.size(); ++to) std::printf("%7u", to);
+  for (std::uint32_t from = 0; from < group.size(); ++from) {
+    std::printf("\n  %7u", from);
+    for (std::uint32_t to = 0; to < group.size(); ++to) {
+      double latency = 0;
+      const std::size_t at = (std::size_t{from} * group.size() + to) * sizeof latency;
+      std::memcpy(&latency, memory.bytes().data() + 4096 + at, sizeof latency);
+      std::printf("%7.2f", latency);
+    }
+  }
+  std::printf("\n");
+}
+
+int run_rank() {
+  // [join]
+  const auto who = net::membership::from_environment();
+  if (!who) return verbena::print_error(who.error());
+  const auto device = verbena::open_device().value();
+  const auto pd = device.allocate_pd().value();
+  auto group = net::group::join(pd, *who, time_limit()).value();
+  // [/join]
+
+  auto memory = pd.allocate(4096 + std::size_t{group.size()} * group.size() * sizeof(double),
+                            verbena::access::local_write | verbena::access::remote_read |
+                                verbena::access::remote_write)
+                    .value();
+  // [exchange]
+  const auto all = group.exchange("memory", memory.remote(), time_limit()).value();
+  // [/exchange]
+
+  measure_reads(group, memory, all);
+  group.barrier(time_limit()).value();
+  if (group.rank() == 0) print_table(group, memory);
+
+  for (const auto algorithm :
+       {net::barrier_algorithm::dissemination, net::barrier_algorithm::binary_tree,
+        net::barrier_algorithm::central}) {
+    const double median =
+        median_microseconds([&] { group.barrier(time_limit(), algorithm).value(); });
+    if (group.rank() == 0)
+      std::printf("barrier of %u ranks, %s: %.1f microseconds\n", group.size(),
+                  to_string(algorithm).c_str(), median);
+  }
+  // [end]
+  // A rank that ended now would close the store, or memory that others read.
+  group.barrier(time_limit()).value();
+  // [/end]
+  return 0;
+}
+
+int start_processes(std::uint32_t count) {
+  // A free port, which rank 0 opens again.
+  const auto port = net::store::open({.host = "127.0.0.1"}).value().local_address().port;
+  setenv("WORLD_SIZE", std::to_string(count).c_str(), 1);
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    const pid_t child = fork();
+    if (child < 0) return 1;
+    if (child != 0) continue;
+    setenv("RANK", std::to_string(rank).c_str(), 1);
+    std::exit(run_rank());
+  }
+  int failed = 0;
+  for (int status = 0; wait(&status) > 0;)
+    if (status != 0) ++failed;
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main() {
+  try {
+    return std::getenv("RANK") != nullptr || std::getenv("SLURM_PROCID") != nullptr ||
+                   std::getenv("OMPI_COMM_WORLD_RANK") != nullptr
+               ? run_rank()
+               : start_processes(8);
+  } catch (const verbena::exception& failed) {
+    return verbena::print_error(failed.error());
+  }
+}

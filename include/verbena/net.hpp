@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+// Groups of ranks.
+#pragma once
+
+#include "verbena/net/barrier_algorithm.hpp"
+#include "verbena/net/group.hpp"
+#include "verbena/net/membership.hpp"
+#include "verbena/net/multi_channel.hpp"
+#include "verbena/net/store.hpp"
+#include "verbena/net/store_client.hpp"

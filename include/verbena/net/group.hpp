@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// A group: processes with ranks, each with a channel to every other one and to itself.
+//
+//   auto who = net::membership::from_environment().value();
+//   auto group = net::group::join(pd, who, deadline::after(60s)).value();
+//   auto tables = group.exchange("table", table.remote(), until).value();
+//   group[1].read(sink(page), tables[1].region).value();
+//   group.barrier(until).value();
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/detail/sole_owner.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/channel/channel.hpp"
+#include "verbena/channel/channel_options.hpp"
+#include "verbena/channel/completion_hub.hpp"
+#include "verbena/net/barrier_algorithm.hpp"
+#include "verbena/net/membership.hpp"
+#include "verbena/net/multi_channel.hpp"
+#include "verbena/net/store.hpp"
+#include "verbena/net/store_client.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+#include "verbena/verbs/remote_region.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+namespace detail {
+struct group_state;
+void destroy(group_state& state) noexcept;
+}  // namespace detail
+
+/// Options of group::join(). Threads: immutable value.
+struct group_options {
+  /// Of each channel. Remote reads and writes are always permitted, since barriers need them; the
+  /// access of a memory region still decides what peers can do with it.
+  channel_options channels = {};
+  completion_hub_options hub = {};  ///< of the completion queue of all channels
+  net::store_options store = {};    ///< of the store, if this process opens it
+};
+
+/// The ranks of a group, connected to each other.
+///
+/// After an error of exchange() or barrier() that concerns other ranks, the group has failed: later
+/// calls of the same function return the same error. Channels to ranks that are alive stay usable.
+///
+/// The destructor closes the connection to the store, then the channels, without waiting. If this
+/// process has the store, it also ends the store; answers that have begun are sent, for at most 2
+/// s. Ranks that still exchange then fail, so end a program with a barrier.
+///
+/// Threads: one thread at a time, for the group, its channels and the hub together.
+class group {
+ public:
+  /// Joins a group: connects to the store, exchanges endpoints with all ranks, and connects a
+  /// channel to each of them. Returns when all ranks have connected their channels. If
+  /// `who.host` is store_host::rank_0, rank 0 opens the store first. Blocks and allocates.
+  ///
+  /// Errors: those of membership::check(), store::open(), store_client::connect(),
+  /// store_client::exchange() and prepared_multi_channel::create(). If a rank does not join before
+  /// `until`, or ends while others join, the error names it. If `until` is not the same for all
+  /// ranks, the earliest counts.
+  [[nodiscard]] static result<group> join(const protection_domain& domain, const membership& who,
+                                          deadline until, const group_options& options = {});
+
+  /// Returns the rank of this process.
+  [[nodiscard]] std::uint32_t rank() const noexcept;
+  /// Returns the number of ranks.
+  [[nodiscard]] std::uint32_t size() const noexcept;
+  /// Returns the channel to `rank`, which may be rank(). Precondition: rank < size().
+  [[nodiscard]] channel& operator[](std::uint32_t rank) { return channels()[rank]; }
+  /// Returns the channels to all ranks.
+  [[nodiscard]] multi_channel& channels() noexcept;
+
+  /// Contributes bytes, and returns those of all ranks, in the order of the ranks; see
+  /// store_client::exchange().
+  [[nodiscard]] result<std::vector<exchanged_bytes>> exchange(std::string_view name,
+                                                              std::span<const std::byte> for_all,
+                                                              deadline until);
+  /// Contributes a region, and returns those of all ranks: the element r is that of rank r. A rank
+  /// without memory contributes a default-constructed region.
+  ///
+  /// Errors: those of the overload for bytes; `protocol` names a rank that contributed no region.
+  [[nodiscard]] result<std::vector<peer_region>> exchange(std::string_view name,
+                                                          const remote_region& mine,
+                                                          deadline until);
+
+  /// Waits until all ranks have called barrier(). Writes that have completed on any rank before its
+  /// call are then visible on all ranks. Polls without sleeping; delivers completions of other
+  /// operations, so that it can be called while operations are in flight, and in a scope.
+  ///
+  /// A notification is executed after earlier operations on the same channel: a send for which the
+  /// peer has not posted a receive delays the barrier.
+  ///
+  /// Does not allocate, lock or post more than size() requests at once; yields the processor while
+  /// it waits. The first barrier of each set of ranks allocates.
+  ///
+  /// Errors: `timed_out` with the ranks that have not called it. To find them, the function reads
+  /// the memory of the other ranks in the last eighth of the time, at most 50 ms. If a rank cannot
+  /// be reached, the completion status of the write, with the rank. ECONNABORTED if another rank
+  /// failed in a barrier with this one: its error has the cause. `invalid_argument` if another rank
+  /// named other ranks or another algorithm.
+  [[nodiscard]] result<void> barrier(
+      deadline until, barrier_algorithm algorithm = barrier_algorithm::dissemination);
+  /// Waits until all of `ranks` have called barrier() with the same ranks and algorithm. Two ranks
+  /// must call the barriers that both take part in in the same order. With one rank, returns at
+  /// once.
+  ///
+  /// Errors: also `invalid_argument` if the ranks are not in ascending order, repeat a rank, or
+  /// lack rank(). These errors do not make the group fail.
+  [[nodiscard]] result<void> barrier(
+      std::span<const std::uint32_t> ranks, deadline until,
+      barrier_algorithm algorithm = barrier_algorithm::dissemination);
+
+ private:
+  explicit group(detail::group_state* state) noexcept : state_(state) {}
+  [[nodiscard]] detail::group_state& state() const;
+
+  verbena::detail::sole_owner<detail::group_state> state_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The place of a process in a group.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "verbena/base/result.hpp"
+#include "verbena/bringup/address.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+/// The largest number of ranks in a group.
+inline constexpr std::uint32_t max_ranks = 4096;
+
+/// Which process has the store of a group.
+enum class store_host : std::uint8_t {
+  rank_0,    ///< rank 0 opens the store when it joins, and closes it when it leaves
+  separate,  ///< another process has opened the store
+};
+
+/// The rank of a process, the size of its group, and the store through which the ranks meet.
+/// Threads: immutable value.
+struct membership {
+  std::uint32_t rank = 0;                ///< of this process: less than `size`
+  std::uint32_t size = 1;                ///< number of ranks: 1 to max_ranks
+  bringup::address store = {};           ///< of the store
+  store_host host = store_host::rank_0;  ///< which process has the store
+  /// Names the group; may be empty. A store keeps groups with different names apart. At most 255
+  /// bytes.
+  std::string name = {};
+
+  /// Reads the variables that launchers set. Allocates.
+  ///
+  /// `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`: as set by torchrun. The store is then in
+  /// the process of rank 0. Without `RANK` and `WORLD_SIZE`: `SLURM_PROCID` and `SLURM_NTASKS`
+  /// (srun), or `OMPI_COMM_WORLD_RANK` and `OMPI_COMM_WORLD_SIZE` (mpirun). `VERBENA_STORE`
+  /// (`host:port`) names a separate store; `MASTER_ADDR` and `MASTER_PORT` are then ignored.
+  /// `VERBENA_GROUP` is the name of the group.
+  ///
+  /// Errors: `invalid_argument` names the variable that is missing or invalid, with its value.
+  [[nodiscard]] static result<membership> from_environment();
+
+  /// Checks the ranges of the members. Errors: `invalid_argument` names the member.
+  [[nodiscard]] result<void> check() const;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+// Channels to many peers on one completion queue. operator[] returns the channel of a rank, with
+// its blocking, scoped and owned operations; the functions of this class concern several ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "verbena/base/result.hpp"
+#include "verbena/channel/abort_at.hpp"
+#include "verbena/channel/channel.hpp"
+#include "verbena/channel/channel_options.hpp"
+#include "verbena/channel/completion_hub.hpp"
+#include "verbena/channel/operation_result.hpp"
+#include "verbena/channel/prepared_channel.hpp"
+#include "verbena/channel/sink.hpp"
+#include "verbena/channel/source.hpp"
+#include "verbena/verbs/endpoint.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+#include "verbena/verbs/remote_region.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+/// Memory of a rank. Threads: immutable value.
+struct peer_region {
+  std::uint32_t rank = 0;     ///< whose memory it is
+  remote_region region = {};  ///< the memory
+
+  /// Returns the part of `length` bytes at `offset`. Precondition: the part is inside the region.
+  [[nodiscard]] peer_region slice(std::uint64_t offset, std::uint64_t length) const {
+    return {rank, region.slice(offset, length)};
+  }
+};
+
+/// A message to a rank, and its result. Threads: one thread at a time.
+struct peer_send {
+  std::uint32_t rank;              ///< the receiver
+  source data;                     ///< the message
+  operation_options options = {};  ///< immediate data and flags
+  operation_result result = {};    ///< is set when the operation has completed
+};
+/// A receive for a message of a rank, and its result. Threads: one thread at a time.
+struct peer_receive {
+  std::uint32_t rank;            ///< the sender
+  sink into;                     ///< memory for one message
+  operation_result result = {};  ///< is set when the operation has completed
+};
+/// A write to the memory of a rank, and its result. Threads: one thread at a time.
+struct peer_write {
+  peer_region to;                  ///< the rank and the beginning of its memory
+  source data;                     ///< the bytes
+  operation_options options = {};  ///< immediate data and flags
+  operation_result result = {};    ///< is set when the operation has completed
+};
+/// A read from the memory of a rank, and its result. Threads: one thread at a time.
+struct peer_read {
+  peer_region from;              ///< the rank and the beginning of its memory
+  sink into;                     ///< memory for as many bytes as it has
+  operation_result result = {};  ///< is set when the operation has completed
+};
+
+/// Channels to the ranks of a group, or to any list of peers, on one completion_hub.
+///
+/// The functions for several ranks post all operations, and wait until they have completed. They
+/// return an error that names each rank whose operation failed, and set `result` of each part. If a
+/// send queue is full, they wait for earlier operations of the same call. They do not allocate,
+/// lock or make a system call, except for the text of an error.
+///
+/// *Contract* of these functions: until they return, the program neither writes memory of sources,
+/// nor reads or writes memory of sinks, and keeps both registered.
+///
+/// Threads: one thread at a time, for all channels and the hub together.
+class multi_channel {
+ public:
+  /// Collects connected channels on `hub`; the index of a channel is its rank.
+  multi_channel(completion_hub hub, std::vector<channel> channels)
+      : hub_(std::move(hub)), channels_(std::move(channels)) {}
+
+  /// Returns the number of channels.
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(channels_.size());
+  }
+  /// Returns the channel to `rank`. Precondition: rank < size().
+  [[nodiscard]] channel& operator[](std::uint32_t rank) {
+    VERBENA_ASSERT(rank < channels_.size(), "a rank is not less than the number of channels");
+    return channels_[rank];
+  }
+  /// Returns the hub of all channels.
+  [[nodiscard]] const completion_hub& hub() const noexcept { return hub_; }
+
+  /// Sends each part to its rank. Each message needs a receive of its rank.
+  ///
+  /// Errors: `invalid_argument` if a rank does not exist, before anything is posted; otherwise the
+  /// first failure, and the ranks of all failures. If `limit` passes, ends the connections of the
+  /// operations in flight.
+  [[nodiscard]] result<void> scatter(std::span<peer_send> parts, abort_at limit = {},
+                                     std::source_location posted = std::source_location::current());
+  /// Writes each part to the memory of its rank. Errors: see scatter() of messages.
+  [[nodiscard]] result<void> scatter(std::span<peer_write> parts, abort_at limit = {},
+                                     std::source_location posted = std::source_location::current());
+  /// Receives one message for each part from its rank. Errors: see scatter().
+  [[nodiscard]] result<void> gather(std::span<peer_receive> parts, abort_at limit = {},
+                                    std::source_location posted = std::source_location::current());
+  /// Reads each part from the memory of its rank. Errors: see scatter().
+  [[nodiscard]] result<void> gather(std::span<peer_read> parts, abort_at limit = {},
+                                    std::source_location posted = std::source_location::current());
+  /// Sends the same bytes to each of `ranks`, as one message per rank. Errors: see scatter().
+  [[nodiscard]] result<void> multicast(
+      std::span<const std::uint32_t> ranks, const source& data, abort_at limit = {},
+      const operation_options& options = {},
+      std::source_location posted = std::source_location::current());
+
+ private:
+  completion_hub hub_;
+  std::vector<channel> channels_;
+};
+
+/// Unconnected channels. Keeps the protection domain alive. Threads: one thread at a time.
+class prepared_multi_channel {
+ public:
+  /// Creates `count` channels with equal options on a new completion_hub, which has an entry for
+  /// each operation that can be in flight. Allocates; may block in the kernel.
+  ///
+  /// Errors: those of completion_hub::create() and protection_domain::create_channel().
+  [[nodiscard]] static result<prepared_multi_channel> create(
+      const protection_domain& domain, std::uint32_t count, const channel_options& options = {},
+      const completion_hub_options& hub = {});
+
+  /// Returns the number of channels.
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(prepared_.size());
+  }
+  /// Returns the endpoint of the channel to `rank`. Precondition: rank < size().
+  [[nodiscard]] verbena::endpoint endpoint(std::uint32_t rank) const;
+
+  /// Connects each channel to the endpoint with its index. The object must not be used afterwards.
+  ///
+  /// When the call returns, a peer is possibly not ready to receive yet; see
+  /// prepared_channel::handshake(). Allocates; may block in the kernel.
+  ///
+  /// Errors: `invalid_argument` if the number of endpoints is not size(); those of handshake(),
+  /// with the rank.
+  [[nodiscard]] result<multi_channel> handshake(std::span<const verbena::endpoint> peers) &&;
+
+ private:
+  prepared_multi_channel(completion_hub hub, std::vector<prepared_channel> prepared)
+      : hub_(std::move(hub)), prepared_(std::move(prepared)) {}
+
+  completion_hub hub_;
+  std::vector<prepared_channel> prepared_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// The connection of a rank to the store of its group.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/net/membership.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+/// Bytes of an exchange. Threads: immutable value.
+using exchanged_bytes = std::vector<std::byte>;
+
+/// A connection to a store, through which a rank exchanges bytes with all other ranks. group has
+/// one; programs that need only the exchange use it without a group.
+///
+/// If an exchange fails, the group has failed: all later exchanges of all ranks fail with the same
+/// error. The destructor closes the connection, which the store notices.
+/// Threads: one thread at a time.
+class store_client {
+ public:
+  /// The largest message, in bytes: at most store_options::max_message_bytes of the store.
+  static constexpr std::size_t max_message_bytes = std::size_t{1} << 20U;
+
+  /// Connects to the store, and states rank and size. Waits until the store listens. Blocks and
+  /// allocates.
+  ///
+  /// Errors: `invalid_argument` of membership::check(), if another process has the rank, or if
+  /// other ranks state another size; `unavailable` if the store is full; ECONNABORTED if the rank
+  /// has left the group; those of bringup::stream::connect().
+  [[nodiscard]] static result<store_client> connect(const membership& who, deadline until);
+
+  /// Contributes bytes and returns those of all ranks, in the order of the ranks.
+  ///
+  /// Each rank must call it with the same `name`, of at most 255 bytes, and in the same order.
+  /// `parts` has one element for all ranks, or one for each rank: element r is for rank r. Blocks
+  /// until all ranks have called it, or `until` of a rank passes. The last eighth of the time, at
+  /// most 250 ms, is for the answer of the store. Allocates.
+  ///
+  /// Errors: `timed_out` with the ranks that have not called it; ECONNABORTED with the ranks that
+  /// have left; `invalid_argument` if the names differ, or if a message exceeds its limit;
+  /// `protocol` if the store breaks the format; those of bringup::stream.
+  /// @{
+  [[nodiscard]] result<std::vector<exchanged_bytes>> exchange(
+      std::string_view name, std::span<const std::span<const std::byte>> parts, deadline until);
+  [[nodiscard]] result<std::vector<exchanged_bytes>> exchange(std::string_view name,
+                                                              std::span<const std::byte> for_all,
+                                                              deadline until);
+  /// @}
+
+  /// Returns the rank of this process.
+  [[nodiscard]] std::uint32_t rank() const noexcept { return who_.rank; }
+  /// Returns the number of ranks.
+  [[nodiscard]] std::uint32_t size() const noexcept { return who_.size; }
+
+ private:
+  store_client(bringup::stream with, membership who)
+      : stream_(std::move(with)), who_(std::move(who)) {}
+  [[nodiscard]] result<std::vector<exchanged_bytes>> ask(std::string_view call,
+                                                         std::span<const std::byte> message,
+                                                         deadline until);
+
+  bringup::stream stream_;
+  membership who_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net

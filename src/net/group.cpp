@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/net/group.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "src/net/barrier_board.hpp"
+#include "verbena/base/assert.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+namespace detail {
+
+struct group_state {
+  std::optional<store> own_store;
+  barrier_board board;  // before the channels, which may still access it when they are destroyed
+  multi_channel channels;
+  std::vector<std::uint32_t> ranks;
+  store_client client;
+};
+
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void destroy(group_state& state) noexcept { delete &state; }
+
+namespace {
+
+// An address: the endpoint of the channel from one rank to another, and the board of the first.
+constexpr std::size_t address_bytes = endpoint::encoded_size + remote_region::encoded_size;
+using address_of_channel = std::array<std::byte, address_bytes>;
+
+struct peer_addresses {
+  std::vector<endpoint> endpoints;
+  std::vector<remote_region> boards;
+};
+
+error about_rank(error why, std::size_t rank) {
+  return std::move(why).with_diagnosis(fmt::format("received from rank {}", rank));
+}
+
+result<peer_addresses> exchange_addresses(store_client& with,
+                                          const prepared_multi_channel& channels,
+                                          const remote_region& board, deadline until) {
+  std::vector<address_of_channel> ours(channels.size());
+  std::vector<std::span<const std::byte>> parts;
+  for (std::uint32_t each = 0; each < channels.size(); ++each) {
+    const auto local = channels.endpoint(each).encode();
+    const auto memory = board.encode();
+    std::ranges::copy(memory, std::ranges::copy(local, ours[each].begin()).out);
+    parts.emplace_back(ours[each]);
+  }
+  VERBENA_TRY(const auto theirs, with.exchange("verbena: endpoints", parts, until));
+  peer_addresses out;
+  for (std::size_t each = 0; each < theirs.size(); ++each) {
+    const std::span<const std::byte> bytes = theirs[each];
+    if (bytes.size() != address_bytes)
+      return about_rank(error::protocol("join", {},
+                                        fmt::format("an address has {} bytes, not {}", bytes.size(),
+                                                    address_bytes)),
+                        each);
+    auto remote = endpoint::decode(bytes.first(endpoint::encoded_size));
+    if (!remote) return about_rank(std::move(remote).error(), each);
+    auto memory = remote_region::decode(bytes.subspan(endpoint::encoded_size));
+    if (!memory) return about_rank(std::move(memory).error(), each);
+    out.endpoints.push_back(*remote);
+    out.boards.push_back(*memory);
+  }
+  return out;
+}
+
+}  // namespace
+
+}  // namespace detail
+
+result<group> group::join(const protection_domain& domain, const membership& who, deadline until,
+                          const group_options& options) {
+  VERBENA_TRY_VOID(who.check());
+  std::optional<store> own_store;
+  if (who.host == store_host::rank_0 && who.rank == 0) {
+    VERBENA_TRY(own_store, store::open(who.store, options.store));
+  }
+  VERBENA_TRY(auto client, store_client::connect(who, until));
+  auto wanted = options.channels;
+  wanted.access |= access::remote_read | access::remote_write;
+  VERBENA_TRY(auto prepared, prepared_multi_channel::create(domain, who.size, wanted, options.hub));
+  VERBENA_TRY(auto board, detail::barrier_board::create(domain, who.rank, who.size));
+  VERBENA_TRY(auto theirs, detail::exchange_addresses(client, prepared, board.remote(), until));
+  VERBENA_TRY_VOID(board.connect(std::move(theirs.boards)));
+  VERBENA_TRY(auto channels, std::move(prepared).handshake(theirs.endpoints));
+  // A peer that is not ready would not answer the first requests.
+  VERBENA_TRY(const auto ready,
+              client.exchange("verbena: ready", std::span<const std::byte>(), until));
+  std::vector<std::uint32_t> ranks(ready.size());
+  std::iota(ranks.begin(), ranks.end(), 0U);
+  return group(new detail::group_state{.own_store = std::move(own_store),
+                                       .board = std::move(board),
+                                       .channels = std::move(channels),
+                                       .ranks = std::move(ranks),
+                                       .client = std::move(client)});
+}
+
+detail::group_state& group::state() const {
+  VERBENA_ASSERT(state_.get() != nullptr, "a moved-from group was used");
+  return *state_;
+}
+
+std::uint32_t group::rank() const noexcept { return state().client.rank(); }
+
+std::uint32_t group::size() const noexcept { return state().client.size(); }
+
+multi_channel& group::channels() noexcept { return state().channels; }
+
+result<std::vector<exchanged_bytes>> group::exchange(std::string_view name,
+                                                     std::span<const std::byte> for_all,
+                                                     deadline until) {
+  return state().client.exchange(name, for_all, until);
+}
+
+result<std::vector<peer_region>> group::exchange(std::string_view name, const remote_region& mine,
+                                                 deadline until) {
+  VERBENA_TRY(const auto theirs, exchange(name, std::span<const std::byte>(mine.encode()), until));
+  std::vector<peer_region> regions;
+  regions.reserve(theirs.size());
+  for (std::uint32_t each = 0; each < theirs.size(); ++each) {
+    auto region = remote_region::decode(theirs[each]);
+    if (!region) return detail::about_rank(std::move(region).error(), each);
+    regions.push_back({.rank = each, .region = *region});
+  }
+  return regions;
+}
+
+result<void> group::barrier(deadline until, barrier_algorithm algorithm) {
+  return barrier(state().ranks, until, algorithm);
+}
+
+result<void> group::barrier(std::span<const std::uint32_t> ranks, deadline until,
+                            barrier_algorithm algorithm) {
+  return state().board.run(channels(), ranks, until, algorithm);
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/net/membership.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace verbena::inline VERBENA_ABI::net {
+namespace {
+
+constexpr std::size_t max_name_bytes = 255;
+
+error refuse(std::string_view what, const std::string& why) {
+  return error::invalid_argument("membership", std::string(what), why);
+}
+
+std::optional<std::string_view> variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text != nullptr && *text != '\0' ? std::optional<std::string_view>(text) : std::nullopt;
+}
+
+result<std::uint32_t> number_of(const char* name, std::string_view text, std::uint32_t most) {
+  std::uint32_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value > most)
+    return refuse(name, fmt::format("{}={} is not a number from 0 to {}", name, text, most));
+  return value;
+}
+
+struct names_of_launcher {
+  const char* rank;
+  const char* size;
+};
+constexpr std::array launchers{names_of_launcher{"RANK", "WORLD_SIZE"},
+                               names_of_launcher{"SLURM_PROCID", "SLURM_NTASKS"},
+                               names_of_launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
+
+result<void> read_rank(membership& out) {
+  for (const auto& names : launchers) {
+    const auto rank = variable(names.rank);
+    const auto size = variable(names.size);
+    if (!rank && !size) continue;
+    if (!rank || !size) {
+      const char* const missing = rank ? names.size : names.rank;
+      return refuse(missing, fmt::format("{} is set, but {} is not", rank ? names.rank : names.size,
+                                         missing));
+    }
+    VERBENA_TRY(out.rank, number_of(names.rank, *rank, max_ranks - 1));
+    VERBENA_TRY(out.size, number_of(names.size, *size, max_ranks));
+    if (out.rank >= out.size)
+      return refuse(names.rank, fmt::format("{}={} is not less than {}={}", names.rank, *rank,
+                                            names.size, *size));
+    return {};
+  }
+  return refuse("RANK",
+                "RANK and WORLD_SIZE are not set; start the processes with a launcher such "
+                "as torchrun, srun or mpirun, or set both variables");
+}
+
+result<void> read_store(membership& out) {
+  if (const auto separate = variable("VERBENA_STORE")) {
+    auto parsed = bringup::parse_address(*separate);
+    if (!parsed || parsed->port == 0)
+      return refuse("VERBENA_STORE", fmt::format("VERBENA_STORE={} is not host:port", *separate));
+    out.store = *std::move(parsed);
+    out.host = store_host::separate;
+    return {};
+  }
+  const auto host = variable("MASTER_ADDR");
+  const auto port = variable("MASTER_PORT");
+  if (!host || !port)
+    return refuse(host ? "MASTER_PORT" : "MASTER_ADDR",
+                  fmt::format("{} is not set; MASTER_ADDR and MASTER_PORT are the host and the TCP "
+                              "port at which rank 0 opens the store",
+                              host ? "MASTER_PORT" : "MASTER_ADDR"));
+  out.store.host = *host;
+  VERBENA_TRY(const auto number, number_of("MASTER_PORT", *port, 65535));
+  if (number == 0) return refuse("MASTER_PORT", "MASTER_PORT=0 is not a port that peers can use");
+  out.store.port = static_cast<std::uint16_t>(number);
+  return {};
+}
+
+}  // namespace
+
+result<membership> membership::from_environment() {
+  membership made;
+  VERBENA_TRY_VOID(read_rank(made));
+  VERBENA_TRY_VOID(read_store(made));
+  if (const auto name = variable("VERBENA_GROUP")) made.name = *name;
+  VERBENA_TRY_VOID(made.check());
+  return made;
+}
+
+result<void> membership::check() const {
+  if (size == 0 || size > max_ranks)
+    return refuse("size",
+                  fmt::format("a group of {} ranks is not in the range 1 to {}", size, max_ranks));
+  if (rank >= size)
+    return refuse("rank", fmt::format("rank {} is not less than the size {}", rank, size));
+  if (store.host.empty()) return refuse("store", "the store has no host");
+  if (name.size() > max_name_bytes)
+    return refuse("name", fmt::format("a name of {} bytes exceeds the limit of {} bytes",
+                                      name.size(), max_name_bytes));
+  return {};
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net

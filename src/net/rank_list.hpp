@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "verbena/base/config.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+/// Returns `rank 3`, `ranks 2 and 5`, or `ranks 1, 2, 3 and 5`; at most 16 of them, then the number
+/// of the others.
+[[nodiscard]] std::string to_text(std::span<const std::uint32_t> ranks);
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

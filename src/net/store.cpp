@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/net/store.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "src/base/quiet_thread.hpp"
+#include "src/net/store_server.hpp"
+#include "verbena/base/assert.hpp"
+#include "verbena/base/log.hpp"
+#include "verbena/net/membership.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+namespace detail {
+namespace {
+
+constexpr std::chrono::seconds time_to_send{2};
+// Accepting is resumed after this time if the process has no free descriptors.
+constexpr std::chrono::milliseconds time_to_retry{100};
+
+deadline earlier(deadline a, deadline b) noexcept { return a.when() < b.when() ? a : b; }
+
+void note(const bringup::stream& client, std::string_view why) {
+  log(log_level::info, "store: closed " + client.peer() + ": " + std::string(why));
+}
+
+}  // namespace
+
+short store_session::events() const noexcept {
+  if (sending) return sending->events();
+  return receiving ? receiving->events() : static_cast<short>(POLLIN);
+}
+
+store_server::store_server(bringup::listener listener, unique_fd stop, const store_options& options)
+    : listener_(std::move(listener)),
+      local_(listener_.local_address()),
+      stop_(std::move(stop)),
+      options_(options) {}
+
+result<void> store_server::start() {
+  const auto body = [](void* self) -> void* {
+    static_cast<store_server*>(self)->run();
+    return nullptr;
+  };
+  if (const int code = verbena::detail::start_quiet_thread(thread_, body, this, "verbena-store");
+      code != 0)
+    return error::from_errno(code, "pthread_create", to_string(local_));
+  is_started_ = true;
+  return {};
+}
+
+store_server::~store_server() {
+  if (!is_started_) return;
+  stopping_.store(true);
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(stop_.get(), &one, sizeof one));
+  ::pthread_join(thread_, nullptr);
+}
+
+store_statistics store_server::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+void store_server::run() {
+  deadline last = deadline::never();
+  while (true) {
+    if (stopping_.load() && last.is_never()) last = deadline::after(time_to_send);
+    const bool is_sending =
+        std::ranges::any_of(sessions_, [](const auto& each) { return each.sending.has_value(); });
+    if (stopping_.load() && (!is_sending || last.expired())) return;
+    if (!stopping_.load()) accept();
+    wait();
+    for (auto next = sessions_.begin(); next != sessions_.end();) {
+      const auto client = next++;
+      if (!advance(*client)) close(client);
+    }
+    drop_silent();
+    expire();
+  }
+}
+
+void store_server::accept() {
+  while (true) {
+    if (!accepting_) accepting_.emplace(listener_.accept_in_steps(deadline::never()));
+    auto accepted = accepting_->progress();
+    if (!accepted) return;
+    accepting_.reset();
+    if (!*accepted) {
+      log(log_level::warning, accepted->error().message());
+      return;
+    }
+    count([](auto& of) { ++of.accepted; });
+    sessions_.emplace_back(**std::move(accepted),
+                           deadline::after(options_.listener.greeting_timeout));
+  }
+}
+
+void store_server::wait() {
+  std::vector<pollfd> events;
+  events.reserve(sessions_.size() + 2);
+  events.push_back({.fd = stopping_.load() ? -1 : stop_.get(), .events = POLLIN, .revents = 0});
+  events.push_back({.fd = accepting_ ? accepting_->fd() : -1, .events = POLLIN, .revents = 0});
+  for (const auto& each : sessions_)
+    events.push_back({.fd = each.stream.fd(), .events = each.events(), .revents = 0});
+  auto until = next_deadline();
+  if (accepting_) until = earlier(until, accepting_->next_deadline());
+  if (!accepting_ || stopping_.load()) until = earlier(until, deadline::after(time_to_retry));
+  ::poll(events.data(), events.size(), until.poll_timeout_ms());
+}
+
+deadline store_server::next_deadline() const noexcept {
+  deadline until = deadline::never();
+  for (const auto& each : sessions_) {
+    until = earlier(until, each.until);
+    if (each.sending) until = earlier(until, each.sending->next_deadline());
+    if (!each.sending && !each.receiving && each.group == nullptr)
+      until = deadline::after(std::chrono::nanoseconds(0));  // has just been accepted
+  }
+  for (const auto& [name, group] : groups_) until = earlier(until, group.until);
+  return until;
+}
+
+bool store_server::advance(store_session& of) {
+  if (of.sending) {
+    auto sent = of.sending->progress();
+    if (!sent) return true;
+    of.sending.reset();
+    if (!*sent) return false;
+    if (of.group == nullptr) return false;  // it was refused
+  } else if (!of.receiving && of.group != nullptr && of.group->ranks[of.rank].parts.has_value()) {
+    // The client waits for an answer: it closes the connection, or breaks the protocol.
+    pollfd event{.fd = of.stream.fd(), .events = POLLIN, .revents = 0};
+    if (::poll(&event, 1, 0) == 0) return true;
+    note(of.stream, "it left an exchange");
+    return false;
+  }
+  if (!of.receiving) of.receiving.emplace(of.stream.receive_in_steps(of.until));
+  auto received = of.receiving->progress();
+  if (!received) return true;
+  of.receiving.reset();
+  if (*received) return take(of, **received);
+  note(of.stream, received->error().diagnosis());
+  return false;
+}
+
+bool store_server::take(store_session& from, const blob& message) {
+  auto request = decode_request(message);
+  if (!request) {
+    count([](auto& of) { ++of.refused; });
+    note(from.stream, request.error().diagnosis());
+    return false;
+  }
+  auto* const hello = std::get_if<store_hello>(&*request);
+  if ((hello != nullptr) != (from.group == nullptr)) {
+    count([](auto& of) { ++of.refused; });
+    note(from.stream, "it sent its messages in the wrong order");
+    return false;
+  }
+  if (hello != nullptr) {
+    greet(from, std::move(*hello));
+  } else {
+    contribute(from, std::get<store_exchange>(*std::move(request)));
+  }
+  return true;
+}
+
+void store_server::greet(store_session& from, store_hello hello) {
+  from.until = deadline::never();
+  const auto refuse = [&](const store_failed& why) {
+    count([](auto& of) { ++of.refused; });
+    answer(from, encode(why));
+  };
+  if (hello.version != store_version) return refuse({.why = store_failure::other_version});
+  auto found = groups_.find(hello.name);
+  if (found == groups_.end()) {
+    if (groups_.size() >= options_.max_groups || sessions_.size() > options_.max_clients ||
+        hello.size == 0 || hello.size > max_ranks)
+      return refuse({.why = store_failure::full});
+    found = groups_.try_emplace(hello.name, hello.name, hello.size).first;
+  }
+  store_group& group = found->second;
+  if (group.size() != hello.size || hello.rank >= group.size())
+    return refuse({.why = store_failure::other_size, .rank = group.size()});
+  auto& place = group.ranks[hello.rank];
+  if (place.session != nullptr)
+    return refuse({.why = store_failure::duplicate, .ranks = {hello.rank}});
+  if (place.gone) return refuse({.why = store_failure::gone, .ranks = {hello.rank}});
+  place.session = &from;
+  ++group.connected;
+  from.group = &group;
+  from.rank = hello.rank;
+  answer(from, encode_done({}));
+}
+
+void store_server::contribute(store_session& from, store_exchange exchange) {
+  store_group& group = *from.group;
+  auto& place = group.ranks[from.rank];
+  if (group.failure) return answer(from, encode(*group.failure));
+  if (exchange.parts.size() != 1 && exchange.parts.size() != group.size()) {
+    fail(group, {.why = store_failure::wrong_parts,
+                 .ranks = {from.rank},
+                 .name = std::move(exchange.name)});
+    return answer(from, encode(*group.failure));
+  }
+  if (group.is_exchanging() && group.exchange != exchange.name) {
+    auto others = group.ranks_that([](const auto& each) { return each.parts.has_value(); });
+    fail(group, {.why = store_failure::other_name,
+                 .rank = from.rank,
+                 .ranks = std::move(others),
+                 .name = std::move(exchange.name)});
+    return answer(from, encode(*group.failure));
+  }
+  group.exchange = std::move(exchange.name);
+  place.parts = std::move(exchange.parts);
+  ++group.arrived;
+  const auto until = deadline::after(std::chrono::milliseconds(exchange.timeout_ms));
+  if (until.when() < group.until.when()) {
+    group.until = until;
+    group.hurried = from.rank;
+  }
+  if (group.arrived == group.size()) return complete(group);
+  auto gone = group.ranks_that([](const auto& each) { return each.gone; });
+  if (!gone.empty())
+    fail(group, {.why = store_failure::gone, .ranks = std::move(gone), .name = group.exchange});
+}
+
+void store_server::complete(store_group& of) {
+  std::vector<blob> answers;
+  answers.reserve(of.size());
+  std::vector<std::span<const std::byte>> parts(of.size());
+  for (std::uint32_t to = 0; to < of.size(); ++to) {
+    for (std::uint32_t each = 0; each < of.size(); ++each) {
+      const blobs& all = *of.ranks[each].parts;
+      parts[each] = all[all.size() == 1 ? 0 : to];
+    }
+    if (done_bytes(parts) > options_.max_message_bytes)
+      return fail(of, {.why = store_failure::too_large, .ranks = {to}, .name = of.exchange});
+    answers.push_back(encode_done(parts));
+  }
+  of.arrived = 0;
+  of.until = deadline::never();
+  count([](auto& statistics) { ++statistics.exchanges; });
+  for (std::uint32_t to = 0; to < of.size(); ++to) {
+    of.ranks[to].parts.reset();
+    answer(*of.ranks[to].session, std::move(answers[to]));
+  }
+}
+
+void store_server::fail(store_group& of, store_failed why) {
+  of.failure = std::move(why);
+  count([](auto& statistics) { ++statistics.failures; });
+  of.arrived = 0;
+  of.until = deadline::never();
+  for (auto& each : of.ranks) {
+    if (!std::exchange(each.parts, std::nullopt)) continue;
+    if (each.session != nullptr) answer(*each.session, encode(*of.failure));
+  }
+}
+
+void store_server::expire() {
+  for (auto& [name, group] : groups_) {
+    if (!group.until.expired()) continue;
+    fail(group, {.why = store_failure::missing,
+                 .rank = group.hurried,
+                 .ranks = group.ranks_that([](const auto& each) { return !each.parts; }),
+                 .name = group.exchange});
+  }
+}
+
+void store_server::drop_silent() {
+  const auto is_silent = [](const auto& each) { return each.group == nullptr && !each.sending; };
+  auto count_of_silent = static_cast<std::size_t>(std::ranges::count_if(sessions_, is_silent));
+  for (auto next = sessions_.begin(); next != sessions_.end();) {
+    const auto client = next++;
+    if (count_of_silent <= options_.listener.max_greeting) return;
+    if (!is_silent(*client)) continue;
+    --count_of_silent;
+    count([](auto& of) { ++of.refused; });
+    note(client->stream, "it sent no request, and newer connections need its place");
+    close(client);
+  }
+}
+
+void store_server::answer(store_session& to, blob message) {
+  to.receiving.reset();
+  // The steps copy the bytes. A client that does not read is not waited for.
+  to.sending.emplace(to.stream.send_in_steps(message, deadline::after(time_to_send)));
+}
+
+void store_server::close(session_iterator client) {
+  leave(*client);
+  sessions_.erase(client);
+}
+
+void store_server::leave(store_session& client) {
+  if (client.group == nullptr) return;
+  store_group& group = *std::exchange(client.group, nullptr);
+  auto& place = group.ranks[client.rank];
+  place.session = nullptr;
+  place.gone = true;
+  if (group.is_exchanging() && !group.failure)
+    fail(group, {.why = store_failure::gone,
+                 .ranks = group.ranks_that([](const auto& each) { return each.gone; }),
+                 .name = group.exchange});
+  if (--group.connected == 0) groups_.erase(std::string(group.name));
+}
+
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void destroy(store_server& server) noexcept { delete &server; }
+
+}  // namespace detail
+
+result<store> store::open(const bringup::address& at, const store_options& options) {
+  auto limits = options.listener;
+  limits.streams.max_blob_bytes = options.max_message_bytes;
+  VERBENA_TRY(auto listener, bringup::listener::open(at, limits));
+  unique_fd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop) return error::from_errno(errno, "eventfd", to_string(at));
+  store made(new detail::store_server(std::move(listener), std::move(stop), options));
+  VERBENA_TRY_VOID(made.server_->start());
+  return made;
+}
+
+const bringup::address& store::local_address() const noexcept { return server_->local_address(); }
+
+store_statistics store::statistics() const { return server_->statistics(); }
+
+}  // namespace verbena::inline VERBENA_ABI::net

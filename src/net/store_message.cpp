@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/store_message.hpp"
+
+#include <fmt/format.h>
+
+#include "verbena/base/bytes.hpp"
+#include "verbena/net/membership.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+constexpr std::uint8_t hello_type = 1;
+constexpr std::uint8_t exchange_type = 2;
+constexpr std::uint8_t done_type = 1;
+constexpr std::uint8_t failed_type = 2;
+
+class writer {
+ public:
+  explicit writer(std::size_t bytes) { out_.reserve(bytes); }
+
+  template <std::unsigned_integral T>
+  void put(T value) {
+    const std::size_t at = out_.size();
+    out_.resize(at + sizeof value);
+    store_network_order(out_.data() + at, value);
+  }
+  void put_bytes(std::span<const std::byte> bytes) {
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
+  void put_name(std::string_view name) {
+    put(static_cast<std::uint16_t>(name.size()));
+    put_bytes(bytes_of(name));
+  }
+  void put_parts(std::span<const std::span<const std::byte>> parts) {
+    put(static_cast<std::uint32_t>(parts.size()));
+    for (const auto& each : parts) {
+      put(static_cast<std::uint32_t>(each.size()));
+      put_bytes(each);
+    }
+  }
+  [[nodiscard]] blob take() { return std::move(out_); }
+
+ private:
+  blob out_;
+};
+
+std::size_t bytes_of_parts(std::span<const std::span<const std::byte>> parts) noexcept {
+  std::size_t bytes = sizeof(std::uint32_t);
+  for (const auto& each : parts) bytes += sizeof(std::uint32_t) + each.size();
+  return bytes;
+}
+
+error broken(const std::string& why) { return error::protocol("store", {}, why); }
+
+// Reads values until one is missing; then all later values are missing, too.
+class checked_reader {
+ public:
+  explicit checked_reader(std::span<const std::byte> bytes) noexcept : from_(bytes) {}
+
+  template <std::unsigned_integral T>
+  [[nodiscard]] T take() noexcept {
+    const auto value = from_.take<T>();
+    is_short_ = is_short_ || !value;
+    return value.value_or(T{0});
+  }
+  [[nodiscard]] std::span<const std::byte> take_bytes(std::size_t count) noexcept {
+    const auto bytes = from_.take_bytes(count);
+    is_short_ = is_short_ || !bytes;
+    return bytes.value_or(std::span<const std::byte>());
+  }
+  [[nodiscard]] std::string take_name() {
+    const auto bytes = take_bytes(take<std::uint16_t>());
+    is_long_ = is_long_ || bytes.size() > max_store_name_bytes;
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  [[nodiscard]] std::uint32_t take_count() noexcept {
+    const auto count = take<std::uint32_t>();
+    is_long_ = is_long_ || count > max_ranks;
+    return is_long_ ? 0 : count;
+  }
+  [[nodiscard]] blobs take_parts() {
+    blobs parts;
+    for (auto left = take_count(); left != 0 && !is_short_; --left) {
+      const auto bytes = take_bytes(take<std::uint32_t>());
+      parts.emplace_back(bytes.begin(), bytes.end());
+    }
+    return parts;
+  }
+  [[nodiscard]] result<void> end() const {
+    if (is_short_) return broken("the message ends before its last value");
+    if (is_long_)
+      return broken(
+          fmt::format("the message has more than {} parts or ranks, or a name of more "
+                      "than {} bytes",
+                      max_ranks, max_store_name_bytes));
+    if (!from_.rest().empty())
+      return broken(fmt::format("{} bytes follow the message", from_.rest().size()));
+    return {};
+  }
+
+ private:
+  byte_reader from_;
+  bool is_short_ = false;
+  bool is_long_ = false;
+};
+
+store_hello read_hello(checked_reader& from) {
+  store_hello out;
+  out.version = from.take<std::uint8_t>();
+  out.rank = from.take<std::uint32_t>();
+  out.size = from.take<std::uint32_t>();
+  out.name = from.take_name();
+  return out;
+}
+
+store_exchange read_exchange(checked_reader& from) {
+  store_exchange out;
+  out.timeout_ms = from.take<std::uint32_t>();
+  out.name = from.take_name();
+  out.parts = from.take_parts();
+  return out;
+}
+
+}  // namespace
+
+blob encode(const store_hello& of) {
+  writer out(16 + of.name.size());
+  out.put(hello_type);
+  out.put(of.version);
+  out.put(of.rank);
+  out.put(of.size);
+  out.put_name(of.name);
+  return out.take();
+}
+
+blob encode(const store_failed& of) {
+  writer out(16 + of.ranks.size() * sizeof(std::uint32_t) + of.name.size());
+  out.put(failed_type);
+  out.put(static_cast<std::uint8_t>(of.why));
+  out.put(of.rank);
+  out.put(static_cast<std::uint32_t>(of.ranks.size()));
+  for (const std::uint32_t each : of.ranks) out.put(each);
+  out.put_name(of.name);
+  return out.take();
+}
+
+blob encode_exchange(std::uint32_t timeout_ms, std::string_view name,
+                     std::span<const std::span<const std::byte>> parts) {
+  writer out(16 + name.size() + bytes_of_parts(parts));
+  out.put(exchange_type);
+  out.put(timeout_ms);
+  out.put_name(name);
+  out.put_parts(parts);
+  return out.take();
+}
+
+std::size_t done_bytes(std::span<const std::span<const std::byte>> parts) noexcept {
+  return 1 + bytes_of_parts(parts);
+}
+
+blob encode_done(std::span<const std::span<const std::byte>> parts) {
+  writer out(done_bytes(parts));
+  out.put(done_type);
+  out.put_parts(parts);
+  return out.take();
+}
+
+result<store_request> decode_request(std::span<const std::byte> bytes) {
+  checked_reader from(bytes);
+  const auto type = from.take<std::uint8_t>();
+  if (type != hello_type && type != exchange_type)
+    return broken(fmt::format("a request has the unknown type {}", type));
+  store_request out =
+      type == hello_type ? store_request(read_hello(from)) : store_request(read_exchange(from));
+  VERBENA_TRY_VOID(from.end());
+  return out;
+}
+
+result<store_answer> decode_answer(std::span<const std::byte> bytes) {
+  checked_reader from(bytes);
+  const auto type = from.take<std::uint8_t>();
+  if (type == done_type) {
+    store_answer out = from.take_parts();
+    VERBENA_TRY_VOID(from.end());
+    return out;
+  }
+  if (type != failed_type) return broken(fmt::format("an answer has the unknown type {}", type));
+  store_failed out;
+  const auto why = from.take<std::uint8_t>();
+  out.why = static_cast<store_failure>(why);
+  out.rank = from.take<std::uint32_t>();
+  for (auto left = from.take_count(); left != 0; --left)
+    out.ranks.push_back(from.take<std::uint32_t>());
+  out.name = from.take_name();
+  VERBENA_TRY_VOID(from.end());
+  if (why < static_cast<std::uint8_t>(store_failure::missing) ||
+      why > static_cast<std::uint8_t>(store_failure::other_version))
+    return broken(fmt::format("an answer has the unknown failure {}", why));
+  return store_answer(std::move(out));
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// The messages between a store and its clients: the blobs of a bringup::stream. All numbers are
+// big-endian.
+//
+//   hello      1 u8   version u8   rank u32   size u32   name (u16 length, bytes)
+//   exchange   2 u8   timeout in ms u32   name (u16 length, bytes)   parts
+//   done       1 u8   parts
+//   failed     2 u8   store_failure u8   rank u32   ranks (u32 count, u32 each)
+//              name (u16 length, bytes)
+//   parts      u32 count, and for each part: u32 length, bytes
+//
+// A client sends hello once, and the store answers it with done (no parts) or failed. Then the
+// client sends exchange messages, each after the answer to the message before.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "verbena/base/result.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+inline constexpr std::uint8_t store_version = 1;
+inline constexpr std::size_t max_store_name_bytes = 255;
+
+using blob = std::vector<std::byte>;
+
+/// The parts that a rank contributes: one for all ranks, or one for each rank.
+using blobs = std::vector<blob>;
+
+struct store_hello {
+  std::uint8_t version = store_version;
+  std::uint32_t rank = 0;
+  std::uint32_t size = 0;
+  std::string name;
+};
+
+struct store_exchange {
+  std::uint32_t timeout_ms = 0;
+  std::string name;
+  blobs parts;
+};
+
+/// Why an exchange failed.
+enum class store_failure : std::uint8_t {
+  missing = 1,       ///< the ranks have not called it before a deadline passed
+  gone = 2,          ///< the ranks have closed their connection to the store
+  duplicate = 3,     ///< another process has the rank of the sender
+  other_size = 4,    ///< the ranks state another size of the group than the sender
+  other_name = 5,    ///< the ranks are in an exchange of another name
+  wrong_parts = 6,   ///< the ranks contributed neither one part nor one for each rank
+  too_large = 7,     ///< the parts for a rank exceed the limit of the store
+  full = 8,          ///< the store has no room for another group or rank
+  other_version = 9  ///< the sender has another version of the protocol
+};
+
+struct store_failed {
+  store_failure why = store_failure::missing;
+  std::uint32_t rank = 0;  ///< whose deadline passed
+  std::vector<std::uint32_t> ranks;
+  std::string name;  ///< of the exchange
+};
+
+using store_request = std::variant<store_hello, store_exchange>;
+using store_answer = std::variant<blobs, store_failed>;
+
+[[nodiscard]] blob encode(const store_hello& of);
+[[nodiscard]] blob encode(const store_failed& of);
+/// Encodes an exchange. `parts` are not copied into a message first.
+[[nodiscard]] blob encode_exchange(std::uint32_t timeout_ms, std::string_view name,
+                                   std::span<const std::span<const std::byte>> parts);
+/// Encodes the answer to an exchange.
+[[nodiscard]] blob encode_done(std::span<const std::span<const std::byte>> parts);
+/// Returns the bytes that encode_done() needs.
+[[nodiscard]] std::size_t done_bytes(std::span<const std::span<const std::byte>> parts) noexcept;
+
+/// Errors (both `protocol`): unknown type or failure, counts that exceed the message, bytes after
+/// the message, more than max_ranks parts or ranks.
+[[nodiscard]] result<store_request> decode_request(std::span<const std::byte> bytes);
+[[nodiscard]] result<store_answer> decode_answer(std::span<const std::byte> bytes);
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Environment variables of a test.
+#pragma once
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+namespace verbena::test {
+
+/// Sets the variables of launchers, and removes all others, while it exists.
+class launcher_environment {
+ public:
+  explicit launcher_environment(const std::map<std::string, std::string>& variables) {
+    for (const char* const each : names) {
+      if (const char* const old = std::getenv(each)) before_[each] = old;
+      ::unsetenv(each);
+    }
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  launcher_environment(const launcher_environment&) = delete;
+  launcher_environment& operator=(const launcher_environment&) = delete;
+  ~launcher_environment() {
+    for (const char* const each : names) ::unsetenv(each);
+    for (const auto& [name, value] : before_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+
+ private:
+  static constexpr const char* names[] = {"RANK",
+                                          "WORLD_SIZE",
+                                          "MASTER_ADDR",
+                                          "MASTER_PORT",
+                                          "SLURM_PROCID",
+                                          "SLURM_NTASKS",
+                                          "VERBENA_STORE",
+                                          "VERBENA_GROUP",
+                                          "OMPI_COMM_WORLD_RANK",
+                                          "OMPI_COMM_WORLD_SIZE"};
+  std::map<std::string, std::string> before_;
+};
+
+}  // namespace verbena::test

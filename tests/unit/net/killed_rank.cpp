@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// A rank that the test kills: `net_killed_rank exchange|connect|barrier PORT RANK SIZE`. It joins
+// the group of the store at PORT up to the named step, prints a line, and waits.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/unit/net/ranks.hpp"
+#include "verbena/net/store_client.hpp"
+
+namespace {
+
+using namespace verbena;
+
+// `size` is that of the group, which must stay alive.
+[[noreturn]] void wait_for_the_end(std::uint32_t size) {
+  std::cout << "one of " << size << " ranks is ready\n" << std::flush;
+  while (true) ::pause();
+}
+
+// Contributes its addresses, and never states that it is ready.
+void connect_half(const protection_domain& pd, const net::membership& who) {
+  auto client = net::store_client::connect(who, test::test_deadline()).value();
+  const auto channels = net::prepared_multi_channel::create(pd, who.size).value();
+  const auto board = pd.allocate(65536, access::local_write | access::remote_write).value();
+  std::vector<std::vector<std::byte>> parts;
+  for (std::uint32_t each = 0; each < who.size; ++each) {
+    const auto local = channels.endpoint(each).encode();
+    const auto memory = board.remote().encode();
+    auto& part = parts.emplace_back(local.begin(), local.end());
+    part.insert(part.end(), memory.begin(), memory.end());
+  }
+  const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
+  client.exchange("verbena: endpoints", views, test::test_deadline()).value();
+  wait_for_the_end(client.size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // The process is killed when the test process exits.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (argc != 5) return 2;
+  const std::string_view step = argv[1];
+  const net::membership who{
+      .rank = static_cast<std::uint32_t>(std::stoi(argv[3])),
+      .size = static_cast<std::uint32_t>(std::stoi(argv[4])),
+      .store = {.host = "127.0.0.1", .port = static_cast<std::uint16_t>(std::stoi(argv[2]))},
+      .host = net::store_host::separate,
+      .name = "test"};
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  if (step == "exchange") {
+    const auto client = net::store_client::connect(who, test::test_deadline()).value();
+    wait_for_the_end(client.size());
+  }
+  if (step == "connect") connect_half(pd, who);
+  const auto group = net::group::join(pd, who, test::test_deadline()).value();
+  wait_for_the_end(group.size());
+}

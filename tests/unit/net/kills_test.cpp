@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// A rank is killed while others exchange, connect or wait in a barrier.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include "tests/unit/net/ranks.hpp"
+#include "verbena/base/bytes.hpp"
+#include "verbena/base/fd.hpp"
+
+namespace verbena::test {
+namespace {
+
+using testing_support::expect_error;
+
+constexpr std::uint32_t ranks = 4;
+constexpr std::uint32_t killed = 1;
+
+/// A process of killed_rank.cpp.
+class killed_rank {
+ public:
+  killed_rank(const char* step, std::uint16_t port) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+    output_.reset(ends[0]);
+    const unique_fd theirs(ends[1]);
+    const std::string port_text = std::to_string(port);
+    const std::string rank_text = std::to_string(killed);
+    const std::string size_text = std::to_string(ranks);
+    const std::array<const char*, 6> words{VERBENA_NET_KILLED_RANK, step,
+                                           port_text.c_str(),       rank_text.c_str(),
+                                           size_text.c_str(),       nullptr};
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    ::dup2(theirs.get(), STDOUT_FILENO);
+    ::execv(words[0], const_cast<char* const*>(words.data()));
+    ::_exit(99);
+  }
+  killed_rank(const killed_rank&) = delete;
+  killed_rank& operator=(const killed_rank&) = delete;
+  ~killed_rank() { kill(); }
+
+  /// Waits until it has reached its step. Returns false if it has exited.
+  [[nodiscard]] bool is_ready() const {
+    char each = 0;
+    return ::read(output_.get(), &each, 1) == 1;
+  }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  unique_fd output_;
+};
+
+/// Runs `body(rank)` for all ranks but the killed one, while `kill()` runs on this thread.
+template <class Kill, class Body>
+void survive(Kill&& kill, Body&& body) {
+  std::thread survivors([&] {
+    for_each_rank(ranks, [&](std::uint32_t rank) {
+      if (rank != killed) body(rank);
+    });
+  });
+  kill();
+  survivors.join();
+}
+
+TEST(killed_rank, ends_an_exchange_and_is_named) {
+  const test_store store;
+  killed_rank victim("exchange", store.address().port);
+  ASSERT_TRUE(victim.is_ready());
+  std::atomic<std::uint32_t> connected = 0;
+  survive(
+      [&] {
+        while (connected != ranks - 1) std::this_thread::yield();
+        victim.kill();
+      },
+      [&](std::uint32_t rank) {
+        auto client = net::store_client::connect(store.member(rank, ranks), test_deadline());
+        ++connected;
+        const auto failed = client.value().exchange("x", bytes_of("x"), test_deadline());
+        expect_error(failed, "rank 1 left the group before the end of exchange(\"x\")");
+      });
+}
+
+TEST(killed_rank, ends_joining_before_the_addresses_and_is_named) {
+  const test_store store;
+  killed_rank victim("exchange", store.address().port);
+  ASSERT_TRUE(victim.is_ready());
+  // A group whose last rank leaves is forgotten, and begins again with the next rank.
+  const auto witness =
+      net::store_client::connect(store.member(ranks - 1, ranks), test_deadline()).value();
+  survive([&] { victim.kill(); },
+          [&](std::uint32_t rank) {
+            if (rank == witness.rank()) return;
+            const auto device = testing_support::open_soft();
+            const auto pd = device.allocate_pd().value();
+            expect_error(net::group::join(pd, store.member(rank, ranks), test_deadline()),
+                         "rank 1 left the group");
+          });
+}
+
+// parity: ibverbs-rs-70
+TEST(killed_rank, ends_joining_while_channels_connect_and_is_named) {
+  const test_store store;
+  killed_rank victim("connect", store.address().port);
+  survive(
+      [&] {
+        EXPECT_TRUE(victim.is_ready());
+        victim.kill();
+      },
+      [&](std::uint32_t rank) {
+        const auto device = testing_support::open_soft();
+        const auto pd = device.allocate_pd().value();
+        const auto failed = net::group::join(pd, store.member(rank, ranks), test_deadline());
+        ASSERT_FALSE(failed);
+        EXPECT_NE(failed.error().message().find("rank 1"), std::string::npos)
+            << failed.error().message();
+      });
+}
+
+class killed_in_barrier : public ::testing::TestWithParam<net::barrier_algorithm> {};
+
+TEST_P(killed_in_barrier, survivors_end_before_their_deadline_and_name_the_rank) {
+  const test_store store;
+  killed_rank victim("barrier", store.address().port);
+  std::atomic<std::uint32_t> joined = 0;
+  survive(
+      [&] {
+        EXPECT_TRUE(victim.is_ready());
+        while (joined != ranks - 1) std::this_thread::yield();
+        victim.kill();
+      },
+      [&](std::uint32_t rank) {
+        joined_rank here(store.member(rank, ranks));
+        ++joined;
+        const auto began = deadline::clock::now();
+        const auto failed = here.group.barrier(deadline::after(3s), GetParam());
+        EXPECT_LT(deadline::clock::now() - began, 20s);
+        ASSERT_FALSE(failed);
+        EXPECT_NE(failed.error().message().find("rank 1"), std::string::npos)
+            << failed.error().message();
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(all, killed_in_barrier,
+                         ::testing::Values(net::barrier_algorithm::dissemination,
+                                           net::barrier_algorithm::binary_tree,
+                                           net::barrier_algorithm::central),
+                         [](const auto& of) {
+                           std::string name = to_string(of.param);
+                           std::ranges::replace(name, ' ', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace verbena::test

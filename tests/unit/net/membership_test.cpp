@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/net/membership.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/net/environment.hpp"
+#include "tests/unit/verbs/soft_device.hpp"
+
+namespace verbena::test {
+namespace {
+
+using testing_support::expect_error;
+
+TEST(membership, is_read_from_the_variables_of_torchrun) {
+  const launcher_environment set(
+      {{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "192.0.2.1"}, {"MASTER_PORT", "29500"}});
+  const auto who = net::membership::from_environment().value();
+  EXPECT_EQ(who.rank, 3U);
+  EXPECT_EQ(who.size, 8U);
+  EXPECT_EQ(who.store, (bringup::address{.host = "192.0.2.1", .port = 29500}));
+  EXPECT_EQ(who.host, net::store_host::rank_0);
+  EXPECT_EQ(who.name, "");
+}
+
+TEST(membership, is_read_from_the_variables_of_slurm_and_mpirun) {
+  {
+    const launcher_environment set(
+        {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"VERBENA_STORE", "head:7000"}});
+    const auto who = net::membership::from_environment().value();
+    EXPECT_EQ(who.rank, 1U);
+    EXPECT_EQ(who.size, 2U);
+    EXPECT_EQ(who.host, net::store_host::separate);
+    EXPECT_EQ(who.store, (bringup::address{.host = "head", .port = 7000}));
+  }
+  const launcher_environment set({{"OMPI_COMM_WORLD_RANK", "0"},
+                                  {"OMPI_COMM_WORLD_SIZE", "4"},
+                                  {"VERBENA_STORE", "[2001:db8::1]:7000"},
+                                  {"VERBENA_GROUP", "second"}});
+  const auto who = net::membership::from_environment().value();
+  EXPECT_EQ(who.size, 4U);
+  EXPECT_EQ(who.store.host, "2001:db8::1");
+  EXPECT_EQ(who.name, "second");
+}
+
+TEST(membership, rank_of_torchrun_precedes_that_of_slurm) {
+  const launcher_environment set({{"RANK", "2"},
+                                  {"WORLD_SIZE", "3"},
+                                  {"SLURM_PROCID", "0"},
+                                  {"SLURM_NTASKS", "1"},
+                                  {"VERBENA_STORE", "head:7000"}});
+  EXPECT_EQ(net::membership::from_environment().value().rank, 2U);
+}
+
+struct invalid_case {
+  std::map<std::string, std::string> variables;
+  const char* message;
+};
+
+TEST(membership, errors_name_the_variable_and_its_value) {
+  const std::map<std::string, std::string> good{
+      {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "1"}};
+  const auto with = [&](const char* name, const char* value) {
+    auto changed = good;
+    if (value == nullptr)
+      changed.erase(name);
+    else
+      changed[name] = value;
+    return changed;
+  };
+  const invalid_case cases[] = {
+      {{}, "RANK and WORLD_SIZE are not set"},
+      {with("WORLD_SIZE", nullptr), "RANK is set, but WORLD_SIZE is not"},
+      {with("RANK", nullptr), "WORLD_SIZE is set, but RANK is not"},
+      {with("RANK", "-1"), "RANK=-1 is not a number from 0 to 4095"},
+      {with("RANK", "1x"), "RANK=1x is not a number"},
+      {with("RANK", "2"), "RANK=2 is not less than WORLD_SIZE=2"},
+      {with("WORLD_SIZE", "5000"), "WORLD_SIZE=5000 is not a number from 0 to 4096"},
+      {with("MASTER_ADDR", nullptr), "MASTER_ADDR is not set"},
+      {with("MASTER_PORT", nullptr), "MASTER_PORT is not set"},
+      {with("MASTER_PORT", "65536"), "MASTER_PORT=65536 is not a number from 0 to 65535"},
+      {with("MASTER_PORT", "0"), "MASTER_PORT=0 is not a port"},
+      {with("VERBENA_STORE", "head"), "VERBENA_STORE=head is not host:port"},
+      {with("VERBENA_GROUP", std::string(256, 'x').c_str()), "a name of 256 bytes"},
+  };
+  for (const auto& each : cases) {
+    const launcher_environment set(each.variables);
+    expect_error(net::membership::from_environment(), each.message);
+  }
+}
+
+TEST(membership, check_names_the_member_that_is_out_of_range) {
+  const net::membership good{.rank = 0, .size = 1, .store = {.host = "localhost", .port = 1}};
+  EXPECT_TRUE(good.check());
+  auto changed = good;
+  changed.size = 0;
+  expect_error(changed.check(), "a group of 0 ranks is not in the range 1 to 4096");
+  changed = good;
+  changed.rank = 1;
+  expect_error(changed.check(), "rank 1 is not less than the size 1");
+  changed = good;
+  changed.store.host.clear();
+  expect_error(changed.check(), "the store has no host");
+  changed = good;
+  changed.name = std::string(256, 'x');
+  expect_error(changed.check(), "a name of 256 bytes exceeds the limit of 255 bytes");
+}
+
+}  // namespace
+}  // namespace verbena::test

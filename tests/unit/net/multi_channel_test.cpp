@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/net/multi_channel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "tests/unit/net/ranks.hpp"
+#include "verbena/memory/buffer_pool.hpp"
+
+namespace verbena::test {
+namespace {
+
+using testing_support::expect_error;
+
+constexpr std::uint32_t peers = 3;
+constexpr access_flags all_access =
+    access::local_write | access::remote_read | access::remote_write;
+
+/// Three peers on the other side of `here`, in one process: `there[r]` is the channel of peer r.
+class three_peers {
+ public:
+  explicit three_peers(std::uint32_t depth = 16)
+      : options_{.queues = {.max_send_wr = depth, .max_recv_wr = depth},
+                 .access = access::remote_read | access::remote_write} {
+    auto ours = net::prepared_multi_channel::create(pd, peers, options_).value();
+    auto theirs = net::prepared_multi_channel::create(pd, peers, options_).value();
+    std::vector<endpoint> our_endpoints;
+    std::vector<endpoint> their_endpoints;
+    for (std::uint32_t each = 0; each < peers; ++each) {
+      our_endpoints.push_back(ours.endpoint(each));
+      their_endpoints.push_back(theirs.endpoint(each));
+    }
+    here.emplace(std::move(ours).handshake(their_endpoints).value());
+    there.emplace(std::move(theirs).handshake(our_endpoints).value());
+  }
+
+  /// Bytes of `region` for a peer.
+  static constexpr std::size_t part = 64;
+  [[nodiscard]] std::byte* at(memory_region& of, std::size_t index) {
+    return of.bytes().data() + index * part;
+  }
+  [[nodiscard]] std::vector<pending_operation> receive_there(buffer_pool& pool) {
+    std::vector<pending_operation> receives;
+    receives.reserve(peers);
+    for (std::uint32_t each = 0; each < peers; ++each)
+      receives.push_back((*there)[each].post_receive(*pool.take(part)));
+    return receives;
+  }
+
+  context device = testing_support::open_soft();
+  protection_domain pd = device.allocate_pd().value();
+  memory_region local = pd.allocate(4096, all_access).value();
+  memory_region remote = pd.allocate(4096, all_access).value();
+  buffer_pool pool = buffer_pool::create(pd, {}).value();
+  std::optional<net::multi_channel> here;
+  std::optional<net::multi_channel> there;
+
+ private:
+  channel_options options_;
+};
+
+// parity: ibverbs-rs-66
+TEST(multi_channel, scatter_sends_each_rank_its_message) {
+  three_peers all;
+  auto receives = all.receive_there(all.pool);
+  std::vector<net::peer_send> parts;
+  for (std::uint32_t each = 0; each < peers; ++each) {
+    *all.at(all.local, each) = std::byte(each + 1);
+    parts.push_back({.rank = each,
+                     .data = source(all.local, each * three_peers::part, 1),
+                     .options = {.immediate = each}});
+  }
+  ASSERT_TRUE(all.here->scatter(parts));
+  for (std::uint32_t each = 0; each < peers; ++each) {
+    EXPECT_TRUE(parts[each].result);
+    EXPECT_EQ(receives[each].wait().immediate(), each);
+    EXPECT_EQ(receives[each].take_buffer().bytes()[0], std::byte(each + 1));
+  }
+}
+
+// parity: ibverbs-rs-66
+TEST(multi_channel, multicast_sends_the_same_message_to_the_ranks) {
+  three_peers all;
+  auto receives = all.receive_there(all.pool);
+  *all.at(all.local, 0) = std::byte{7};
+  const std::array<std::uint32_t, 2> to{0, 2};
+  ASSERT_TRUE(all.here->multicast(to, source(all.local, 0, 1)));
+  for (const std::uint32_t each : to) {
+    ASSERT_TRUE(receives[each].wait());
+    EXPECT_EQ(receives[each].take_buffer().bytes()[0], std::byte{7});
+  }
+  EXPECT_EQ(receives[1].poll(), nullptr);
+}
+
+// parity: ibverbs-rs-65
+TEST(multi_channel, scatter_writes_and_gather_reads_the_memory_of_ranks) {
+  three_peers all;
+  std::vector<net::peer_write> writes;
+  writes.reserve(300);
+  for (std::uint32_t each = 0; each < peers; ++each) {
+    *all.at(all.local, each) = std::byte(each + 10);
+    const net::peer_region region{.rank = each, .region = all.remote.remote()};
+    writes.push_back({.to = region.slice(each * three_peers::part, 1),
+                      .data = source(all.local, each * three_peers::part, 1)});
+  }
+  ASSERT_TRUE(all.here->scatter(writes));
+  std::vector<net::peer_read> reads;
+  for (std::uint32_t each = 0; each < peers; ++each) {
+    EXPECT_EQ(*all.at(all.remote, each), std::byte(each + 10));
+    reads.push_back(
+        {.from = writes[each].to, .into = sink(all.local, 2048 + each * three_peers::part, 1)});
+  }
+  ASSERT_TRUE(all.here->gather(reads));
+  for (std::uint32_t each = 0; each < peers; ++each) {
+    EXPECT_EQ(reads[each].result.value(), 1U);
+    EXPECT_EQ(all.local.bytes()[2048 + each * three_peers::part], std::byte(each + 10));
+  }
+}
+
+// parity: ibverbs-rs-66
+TEST(multi_channel, gather_receives_one_message_of_each_rank) {
+  three_peers all;
+  std::thread sender([&] {
+    for (std::uint32_t each = 0; each < peers; ++each) {
+      *all.at(all.remote, each) = std::byte(each + 20);
+      EXPECT_TRUE((*all.there)[each].send(source(all.remote, each * three_peers::part, 1)));
+    }
+  });
+  std::vector<net::peer_receive> parts;
+  parts.reserve(peers);
+  for (std::uint32_t each = 0; each < peers; ++each)
+    parts.push_back(
+        {.rank = peers - 1 - each, .into = sink(all.local, each * three_peers::part, 64)});
+  EXPECT_TRUE(all.here->gather(parts));
+  sender.join();
+  for (std::uint32_t each = 0; each < peers; ++each) {
+    EXPECT_EQ(parts[each].result.value(), 1U);
+    EXPECT_EQ(*all.at(all.local, each), std::byte(peers - 1 - each + 20));
+  }
+}
+
+TEST(multi_channel, more_parts_than_a_queue_has_room_for_are_posted) {
+  three_peers all(2);
+  std::vector<net::peer_write> writes;
+  writes.reserve(300);
+  for (std::uint32_t i = 0; i < 300; ++i)
+    writes.push_back({.to = {.rank = i % peers, .region = all.remote.remote().slice(i * 8, 8)},
+                      .data = source(all.local, i * 8, 8)});
+  std::ranges::fill(all.local.bytes(), std::byte{3});
+  ASSERT_TRUE(all.here->scatter(writes));
+  EXPECT_TRUE(std::ranges::all_of(writes, [](const auto& each) { return bool(each.result); }));
+  EXPECT_TRUE(std::ranges::all_of(all.remote.bytes().first(300 * 8),
+                                  [](std::byte each) { return each == std::byte{3}; }));
+}
+
+// parity: ibverbs-rs-67
+TEST(multi_channel, rank_that_does_not_exist_is_refused_before_posting) {
+  three_peers all;
+  std::array parts{net::peer_write{.to = {.rank = 0, .region = all.remote.remote()},
+                                   .data = source(all.local, 0, 8)},
+                   net::peer_write{.to = {.rank = 3, .region = all.remote.remote()},
+                                   .data = source(all.local, 0, 8)}};
+  *all.at(all.local, 0) = std::byte{1};
+  expect_error(all.here->scatter(parts), "rank 3 is not less than the number of channels, 3");
+  EXPECT_EQ(*all.at(all.remote, 0), std::byte{0});
+  const std::array<std::uint32_t, 1> nobody{9};
+  expect_error(all.here->multicast(nobody, source(all.local, 0, 8)), "rank 9");
+}
+
+// parity: ibverbs-rs-66
+TEST(multi_channel, error_names_the_ranks_of_all_failures) {
+  three_peers all;
+  std::vector<net::peer_write> writes;
+  writes.reserve(300);
+  for (std::uint32_t each = 0; each < peers; ++each)
+    writes.push_back({.to = {.rank = each, .region = all.remote.remote().slice(0, 8)},
+                      .data = source(all.local, 0, each == 1 ? 8 : 16)});
+  const auto failed = all.here->scatter(writes);
+  expect_error(failed, "operations failed with ranks 0 and 2");
+  EXPECT_EQ(writes[0].result.refusal(), refusal::remote_bounds);
+  EXPECT_TRUE(writes[1].result);
+}
+
+TEST(multi_channel, passed_limit_ends_only_the_connection_of_its_operation) {
+  three_peers all;
+  std::array parts{net::peer_receive{.rank = 1, .into = sink(all.local, 0, 64)}};
+  expect_error(all.here->gather(parts, abort_after(50ms)), "operations failed with rank 1");
+  EXPECT_EQ(parts[0].result.end(), operation_end::aborted);
+  EXPECT_NE((*all.here)[1].failure(), nullptr);
+  EXPECT_TRUE((*all.here)[0].write(source(all.local, 0, 8), all.remote.remote()));
+}
+
+// parity: ibverbs-rs-65
+TEST(multi_channel, number_of_endpoints_must_be_that_of_channels) {
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  auto prepared = net::prepared_multi_channel::create(pd, 2).value();
+  const std::array<endpoint, 1> one{prepared.endpoint(0)};
+  expect_error(std::move(prepared).handshake(one), "1 endpoints for 2 channels");
+}
+
+TEST(multi_channel, too_many_operations_are_refused) {
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  expect_error(net::prepared_multi_channel::create(
+                   pd, 4096, {.queues = {.max_send_wr = 1U << 20U, .max_recv_wr = 1U << 20U}}),
+               "reduce max_send_wr");
+}
+
+TEST(multi_channel_death, rank_out_of_range_stops_the_program) {
+  three_peers all;
+  EXPECT_DEATH(static_cast<void>((*all.here)[3]), "a rank is not less than the number of channels");
+}
+
+}  // namespace
+}  // namespace verbena::test

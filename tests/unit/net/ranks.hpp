@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// Runs the ranks of a group as threads of the test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/base/deadline.hpp"
+#include "verbena/net/group.hpp"
+#include "verbena/net/store.hpp"
+
+namespace verbena::test {
+
+using namespace std::chrono_literals;
+
+/// A deadline that passes only if a test hangs.
+inline deadline test_deadline() { return deadline::after(60s); }
+
+/// A store at a free port of this host.
+class test_store {
+ public:
+  explicit test_store(const net::store_options& options = {})
+      : store_(net::store::open({.host = "127.0.0.1"}, options).value()) {}
+
+  [[nodiscard]] net::membership member(std::uint32_t rank, std::uint32_t size,
+                                       std::string name = "test") const {
+    return {.rank = rank,
+            .size = size,
+            .store = store_.local_address(),
+            .host = net::store_host::separate,
+            .name = std::move(name)};
+  }
+  [[nodiscard]] const net::store& operator*() const { return store_; }
+  [[nodiscard]] const bringup::address& address() const { return store_.local_address(); }
+
+ private:
+  net::store store_;
+};
+
+/// Calls `body(rank)` on one thread for each rank, and waits for all.
+template <class Body>
+void for_each_rank(std::uint32_t size, Body&& body) {
+  std::vector<std::thread> threads;
+  threads.reserve(size);
+  for (std::uint32_t rank = 0; rank < size; ++rank)
+    threads.emplace_back([&body, rank] { body(rank); });
+  for (auto& each : threads) each.join();
+}
+
+/// A rank of a group on soft0.
+struct joined_rank {
+  explicit joined_rank(const net::membership& who, const net::group_options& options = {})
+      : group(net::group::join(pd, who, test_deadline(), options).value()) {}
+
+  context device = testing_support::open_soft();
+  protection_domain pd = device.allocate_pd().value();
+  net::group group;
+};
+
+/// Calls `body(rank)` with a joined_rank on one thread for each rank.
+template <class Body>
+void in_group(std::uint32_t size, Body&& body, const net::group_options& options = {}) {
+  const test_store store;
+  for_each_rank(size, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, size), options);
+    body(here);
+    EXPECT_TRUE(
+        here.group.exchange("end of the test", std::span<const std::byte>(), test_deadline()));
+  });
+}
+
+}  // namespace verbena::test

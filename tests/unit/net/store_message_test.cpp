@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/store_message.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::test {
+namespace {
+
+using namespace net::detail;
+using testing_support::expect_error;
+
+blob bytes(std::string_view text) {
+  const auto of = bytes_of(text);
+  return {of.begin(), of.end()};
+}
+
+blob example_exchange() {
+  const blob first = bytes("one");
+  const blob second;
+  const std::array<std::span<const std::byte>, 2> parts{first, second};
+  return encode_exchange(1500, "table", parts);
+}
+
+TEST(store_message, hello_is_decoded) {
+  const auto decoded = decode_request(encode(store_hello{.rank = 3, .size = 8, .name = "job"}));
+  const auto& hello = std::get<store_hello>(decoded.value());
+  EXPECT_EQ(hello.version, store_version);
+  EXPECT_EQ(hello.rank, 3U);
+  EXPECT_EQ(hello.size, 8U);
+  EXPECT_EQ(hello.name, "job");
+}
+
+TEST(store_message, exchange_is_decoded) {
+  const auto decoded = decode_request(example_exchange());
+  const auto& exchange = std::get<store_exchange>(decoded.value());
+  EXPECT_EQ(exchange.timeout_ms, 1500U);
+  EXPECT_EQ(exchange.name, "table");
+  EXPECT_EQ(exchange.parts, (blobs{bytes("one"), {}}));
+}
+
+TEST(store_message, answers_are_decoded) {
+  const blob part = bytes("two");
+  const std::span<const std::byte> view = part;
+  const auto done = encode_done(std::span(&view, 1));
+  EXPECT_EQ(done.size(), done_bytes(std::span(&view, 1)));
+  EXPECT_EQ(std::get<blobs>(decode_answer(done).value()), blobs{part});
+  const store_failed why{
+      .why = store_failure::missing, .rank = 1, .ranks = {2, 5}, .name = "table"};
+  const auto answer = decode_answer(encode(why));
+  const auto& failed = std::get<store_failed>(answer.value());
+  EXPECT_EQ(failed.why, why.why);
+  EXPECT_EQ(failed.rank, why.rank);
+  EXPECT_EQ(failed.ranks, why.ranks);
+  EXPECT_EQ(failed.name, why.name);
+}
+
+TEST(store_message, every_shorter_message_is_refused) {
+  const auto whole = example_exchange();
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    EXPECT_FALSE(decode_request(std::span(whole).first(length))) << length;
+  const auto failed = encode(store_failed{.ranks = {1}, .name = "x"});
+  for (std::size_t length = 0; length < failed.size(); ++length)
+    EXPECT_FALSE(decode_answer(std::span(failed).first(length))) << length;
+}
+
+TEST(store_message, bytes_after_the_message_are_refused) {
+  auto longer = example_exchange();
+  longer.push_back({});
+  expect_error(decode_request(longer), "1 bytes follow the message");
+}
+
+TEST(store_message, counts_beyond_the_limits_are_refused) {
+  auto many = example_exchange();
+  const std::size_t count_at = 1 + 4 + 2 + 5;
+  store_network_order(many.data() + count_at, std::uint32_t{4097});
+  expect_error(decode_request(many), "more than 4096 parts or ranks");
+  auto large = example_exchange();
+  store_network_order(large.data() + count_at + 4, std::uint32_t{0xffff'ffff});
+  expect_error(decode_request(large), "the message ends before its last value");
+  expect_error(decode_request(encode(store_hello{.name = std::string(256, 'x')})),
+               "a name of more than 255 bytes");
+}
+
+TEST(store_message, unknown_types_are_refused) {
+  auto changed = example_exchange();
+  changed[0] = std::byte{9};
+  expect_error(decode_request(changed), "unknown type 9");
+  expect_error(decode_answer(changed), "unknown type 9");
+  auto failed = encode(store_failed{});
+  failed[1] = std::byte{77};
+  expect_error(decode_answer(failed), "unknown failure 77");
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/net/store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "src/net/store_message.hpp"
+#include "tests/unit/net/ranks.hpp"
+#include "verbena/base/bytes.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/net/store_client.hpp"
+
+namespace verbena::test {
+namespace {
+
+using testing_support::expect_error;
+
+std::string text_of(const net::exchanged_bytes& of) {
+  return {reinterpret_cast<const char*>(of.data()), of.size()};
+}
+
+net::store_client connect(const net::membership& who) {
+  return net::store_client::connect(who, test_deadline()).value();
+}
+
+/// Clients of one thread, so that their order is known.
+struct two_clients {
+  test_store store;
+  std::optional<net::store_client> a = connect(store.member(0, 2));
+  std::optional<net::store_client> b = connect(store.member(1, 2));
+};
+
+// parity: ibverbs-rs-71
+TEST(store_exchange, returns_the_parts_of_all_ranks_in_order) {
+  const test_store store;
+  for_each_rank(5, [&](std::uint32_t rank) {
+    auto client = connect(store.member(rank, 5));
+    for (int round = 0; round < 3; ++round) {
+      const auto all =
+          client.exchange("same name", bytes_of("of " + std::to_string(rank)), test_deadline())
+              .value();
+      ASSERT_EQ(all.size(), 5U);
+      for (std::size_t each = 0; each < all.size(); ++each)
+        EXPECT_EQ(text_of(all[each]), "of " + std::to_string(each));
+    }
+  });
+  EXPECT_EQ((*store).statistics().exchanges, 3U);
+  EXPECT_EQ((*store).statistics().failures, 0U);
+}
+
+TEST(store_exchange, delivers_parts_for_single_ranks) {
+  const test_store store;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    auto client = connect(store.member(rank, 3));
+    std::array<std::string, 3> texts;
+    std::array<std::span<const std::byte>, 3> parts;
+    for (std::size_t to = 0; to < 3; ++to) {
+      texts[to] = std::to_string(rank) + " to " + std::to_string(to);
+      parts[to] = bytes_of(texts[to]);
+    }
+    const auto all = client.exchange("parts", parts, test_deadline()).value();
+    for (std::size_t from = 0; from < 3; ++from)
+      EXPECT_EQ(text_of(all[from]), std::to_string(from) + " to " + std::to_string(rank));
+  });
+}
+
+TEST(store_exchange, groups_with_other_names_are_separate) {
+  const test_store store;
+  auto a = connect(store.member(0, 1, "a"));
+  auto b = connect(store.member(0, 1, "b"));
+  EXPECT_EQ(text_of(a.exchange("x", bytes_of("a"), test_deadline()).value().front()), "a");
+  EXPECT_EQ(text_of(b.exchange("x", bytes_of("b"), test_deadline()).value().front()), "b");
+}
+
+TEST(store_exchange, name_can_be_used_by_a_later_group) {
+  const test_store store;
+  for (int times = 0; times < 3; ++times) {
+    std::optional<net::store_client> client;
+    // The store notices the end of the client before with a delay.
+    const auto until = test_deadline();
+    while (!client) {
+      auto made = net::store_client::connect(store.member(0, 1), until);
+      if (made) client.emplace(*std::move(made));
+      ASSERT_FALSE(until.expired());
+    }
+    EXPECT_TRUE(client->exchange("x", bytes_of("a"), until));
+  }
+}
+
+// parity: ibverbs-rs-72
+TEST(store_exchange, deadline_names_the_missing_ranks) {
+  const test_store store;
+  std::vector<net::store_client> clients;
+  clients.reserve(4);
+  for (std::uint32_t rank = 0; rank < 4; ++rank) clients.push_back(connect(store.member(rank, 4)));
+  const auto began = deadline::clock::now();
+  const auto late = clients[1].exchange("table", bytes_of("x"), deadline::after(400ms));
+  EXPECT_LT(deadline::clock::now() - began, 20s);
+  expect_error(late,
+               "ranks 0, 2 and 3 had not called exchange(\"table\") when the deadline of "
+               "rank 1 passed");
+  EXPECT_EQ(late.error().kind(), error_kind::timed_out);
+  // The group has failed for the others too.
+  expect_error(clients[0].exchange("table", bytes_of("x"), test_deadline()), "ranks 0, 2 and 3");
+  EXPECT_EQ((*store).statistics().failures, 1U);
+}
+
+TEST(store_exchange, earliest_deadline_of_a_waiting_rank_counts) {
+  const test_store store;
+  auto patient = connect(store.member(0, 3));
+  auto hurried = connect(store.member(1, 3));
+  std::thread waits([&] {
+    expect_error(patient.exchange("x", bytes_of("x"), test_deadline()),
+                 "when the deadline of rank 1 passed");
+  });
+  expect_error(hurried.exchange("x", bytes_of("x"), deadline::after(300ms)), "rank 2");
+  waits.join();
+}
+
+TEST(store_exchange, client_that_leaves_is_named) {
+  two_clients both;
+  std::thread waits([&] {
+    const auto failed = both.a->exchange("table", bytes_of("x"), test_deadline());
+    expect_error(failed, "rank 1 left the group before the end of exchange(\"table\")");
+    EXPECT_TRUE(failed.error().is(std::errc::connection_aborted));
+  });
+  both.b.reset();
+  waits.join();
+}
+
+TEST(store_exchange, other_name_is_refused_for_all) {
+  two_clients both;
+  std::thread waits([&] {
+    expect_error(both.a->exchange("x", bytes_of("x"), test_deadline()), "another exchange");
+  });
+  expect_error(both.b->exchange("y", bytes_of("x"), test_deadline()), "another exchange");
+  waits.join();
+}
+
+TEST(store_exchange, wrong_number_of_parts_is_refused) {
+  two_clients both;
+  const std::array<std::span<const std::byte>, 3> parts{};
+  expect_error(both.a->exchange("x", parts, test_deadline()),
+               "rank 0 contributed neither one part nor 2 parts to exchange(\"x\")");
+}
+
+TEST(store_exchange, names_and_messages_beyond_the_limits_are_refused) {
+  two_clients both;
+  expect_error(both.a->exchange(std::string(256, 'x'), bytes_of("x"), test_deadline()),
+               "a name of 256 bytes exceeds the limit of 255 bytes");
+  const net::exchanged_bytes large(net::store_client::max_message_bytes);
+  expect_error(both.a->exchange("x", std::span<const std::byte>(large), test_deadline()),
+               "exceeds the limit");
+}
+
+TEST(store_exchange, answer_beyond_the_limit_is_refused) {
+  two_clients both;
+  const net::exchanged_bytes large(net::store_client::max_message_bytes * 3 / 4);
+  std::thread waits([&] {
+    expect_error(both.a->exchange("x", std::span<const std::byte>(large), test_deadline()),
+                 "exceed the limit of the store");
+  });
+  expect_error(both.b->exchange("x", std::span<const std::byte>(large), test_deadline()),
+               "exceed the limit of the store");
+  waits.join();
+}
+
+// parity: ibverbs-rs-73
+TEST(store_connect, second_process_of_a_rank_is_refused) {
+  const test_store store;
+  const auto first = connect(store.member(1, 2));
+  const auto second = net::store_client::connect(store.member(1, 2), test_deadline());
+  expect_error(second, "another process has rank 1 of the group");
+  EXPECT_EQ((*store).statistics().refused, 1U);
+}
+
+// parity: ibverbs-rs-73
+TEST(store_connect, other_size_is_refused) {
+  const test_store store;
+  const auto first = connect(store.member(0, 2));
+  expect_error(net::store_client::connect(store.member(1, 3), test_deadline()),
+               "this process states a group of 3 ranks, and others one of 2");
+}
+
+TEST(store_connect, group_beyond_the_limit_is_refused) {
+  const test_store store({.max_groups = 1});
+  const auto first = connect(store.member(0, 1, "a"));
+  expect_error(net::store_client::connect(store.member(0, 1, "b"), test_deadline()),
+               "no room for another group");
+}
+
+TEST(store_connect, waits_until_the_store_listens) {
+  bringup::address place{.host = "127.0.0.1"};
+  place.port = net::store::open(place).value().local_address().port;
+  std::thread waits([&] {
+    EXPECT_TRUE(net::store_client::connect({.size = 1, .store = place}, test_deadline()));
+  });
+  const auto store = net::store::open(place).value();
+  waits.join();
+}
+
+TEST(store_connect, without_a_store_fails_at_the_deadline) {
+  bringup::address place{.host = "127.0.0.1"};
+  place.port = net::store::open(place).value().local_address().port;
+  EXPECT_FALSE(net::store_client::connect({.size = 1, .store = place}, deadline::after(300ms)));
+}
+
+// parity: ibverbs-rs-71
+TEST(store_trust, garbage_and_silence_do_not_disturb_other_clients) {
+  const test_store store;
+  std::vector<bringup::stream> strangers;
+  const auto open = [&] {
+    return bringup::stream::connect(store.address(), test_deadline()).value();
+  };
+  strangers.push_back(open());  // stays silent
+  for (const auto* const text : {"", "\x01", "\x09rubbish", "GET / HTTP/1.0\r\n\r\n"}) {
+    auto stranger = open();
+    ASSERT_TRUE(stranger.send(bytes_of(text), test_deadline()));
+    EXPECT_FALSE(stranger.receive(test_deadline())) << text;  // closed
+  }
+  // An exchange before the greeting of the store.
+  auto hasty = open();
+  const std::span<const std::byte> none;
+  ASSERT_TRUE(
+      hasty.send(net::detail::encode_exchange(1, "x", std::span(&none, 1)), test_deadline()));
+  EXPECT_FALSE(hasty.receive(test_deadline()));
+
+  for_each_rank(2, [&](std::uint32_t rank) {
+    auto client = connect(store.member(rank, 2));
+    EXPECT_TRUE(client.exchange("x", bytes_of("x"), test_deadline()));
+  });
+  EXPECT_EQ((*store).statistics().refused, 5U);
+}
+
+TEST(store_trust, silent_connections_beyond_the_limit_replace_older_ones) {
+  const test_store store({.listener = {.max_greeting = 2}});
+  std::vector<bringup::stream> silent;
+  silent.reserve(4);
+  for (int i = 0; i < 4; ++i)
+    silent.push_back(bringup::stream::connect(store.address(), test_deadline()).value());
+  EXPECT_FALSE(silent.front().receive(test_deadline()));
+  auto client = connect(store.member(0, 1));
+  EXPECT_TRUE(client.exchange("x", bytes_of("x"), test_deadline()));
+}
+
+TEST(store_trust, hello_of_another_version_is_refused) {
+  const test_store store;
+  auto peer = bringup::stream::connect(store.address(), test_deadline()).value();
+  ASSERT_TRUE(peer.send(net::detail::encode(net::detail::store_hello{
+                            .version = 99, .rank = 0, .size = 1, .name = "x"}),
+                        test_deadline()));
+  const auto answer = net::detail::decode_answer(peer.receive(test_deadline()).value()).value();
+  EXPECT_EQ(std::get<net::detail::store_failed>(answer).why,
+            net::detail::store_failure::other_version);
+}
+
+TEST(store_trust, message_during_an_exchange_ends_the_connection) {
+  const test_store store;
+  auto good = connect(store.member(0, 3));
+  auto bad = bringup::stream::connect(store.address(), test_deadline()).value();
+  ASSERT_TRUE(
+      bad.send(net::detail::encode(net::detail::store_hello{.rank = 1, .size = 3, .name = "test"}),
+               test_deadline()));
+  ASSERT_TRUE(bad.receive(test_deadline()));
+  const std::span<const std::byte> none;
+  const auto message = net::detail::encode_exchange(60'000, "x", std::span(&none, 1));
+  ASSERT_TRUE(bad.send(message, test_deadline()));
+  ASSERT_TRUE(bad.send(message, test_deadline()));
+  expect_error(good.exchange("x", bytes_of("x"), test_deadline()), "rank 1 left the group");
+}
+
+TEST(store_open, port_in_use_is_an_error) {
+  const test_store store;
+  const auto second = net::store::open(store.address());
+  ASSERT_FALSE(second);
+  EXPECT_TRUE(second.error().is(std::errc::address_in_use));
+}
+
+TEST(store_open, ends_while_clients_wait) {
+  std::optional<test_store> store(std::in_place);
+  auto client = connect(store->member(0, 2));
+  std::thread waits([&] { EXPECT_FALSE(client.exchange("x", bytes_of("x"), test_deadline())); });
+  store.reset();
+  waits.join();
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -97,6 +97,8 @@ module;
 #include <verbena/net/group.hpp>
 #include <verbena/net/membership.hpp>
 #include <verbena/net/multi_channel.hpp>
+#include <verbena/net/multi_scope.hpp>
+#include <verbena/net/peer_operations.hpp>
 #include <verbena/net/store.hpp>
 #include <verbena/net/store_client.hpp>
 #include <verbena/verbs/access.hpp>
@@ -638,6 +640,9 @@ using verbena::net::group_options;
 using verbena::net::max_ranks;
 using verbena::net::membership;
 using verbena::net::multi_channel;
+using verbena::net::multi_scope;
+using verbena::net::multi_scope_result;
+using verbena::net::peer_failure;
 using verbena::net::peer_read;
 using verbena::net::peer_receive;
 using verbena::net::peer_region;

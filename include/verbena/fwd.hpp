@@ -371,6 +371,7 @@ namespace verbena::inline VERBENA_ABI::net {
 
 class group;
 class multi_channel;
+class multi_scope;
 class prepared_multi_channel;
 class store;
 class store_client;
@@ -378,6 +379,7 @@ enum class barrier_algorithm : std::uint8_t;
 enum class store_host : std::uint8_t;
 struct group_options;
 struct membership;
+struct peer_failure;
 struct peer_read;
 struct peer_receive;
 struct peer_region;
@@ -385,5 +387,6 @@ struct peer_send;
 struct peer_write;
 struct store_options;
 struct store_statistics;
+template <class T> class multi_scope_result;
 
 }  // namespace verbena::inline VERBENA_ABI::net

@@ -157,6 +157,17 @@ result<void> multi_channel::multicast(std::span<const std::uint32_t> ranks, cons
   return all.finish();
 }
 
+void multi_channel::open_scopes(multi_scope& opened, std::uint32_t rank, abort_at limit,
+                                function_ref<void()> body, std::vector<peer_failure>& failures) {
+  if (rank == size()) return body();
+  const auto outcome = channels_[rank].scope(limit, [&](operation_scope& inner) {
+    opened.scopes_[rank] = &inner;
+    open_scopes(opened, rank + 1, limit, body, failures);
+  });
+  for (const operation_result& each : outcome.drained())
+    failures.push_back({.rank = rank, .result = each});
+}
+
 result<prepared_multi_channel> prepared_multi_channel::create(const protection_domain& domain,
                                                               std::uint32_t count,
                                                               const channel_options& options,

@@ -3,65 +3,29 @@
 // its blocking, scoped and owned operations; the functions of this class concern several ranks.
 #pragma once
 
-#include <cstddef>
+#include <concepts>
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "verbena/base/function_ref.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/channel/abort_at.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/channel_options.hpp"
 #include "verbena/channel/completion_hub.hpp"
-#include "verbena/channel/operation_result.hpp"
 #include "verbena/channel/prepared_channel.hpp"
-#include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
+#include "verbena/net/multi_scope.hpp"
+#include "verbena/net/peer_operations.hpp"
 #include "verbena/verbs/endpoint.hpp"
 #include "verbena/verbs/protection_domain.hpp"
-#include "verbena/verbs/remote_region.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
-
-/// Memory of a rank. Threads: immutable value.
-struct peer_region {
-  std::uint32_t rank = 0;     ///< whose memory it is
-  remote_region region = {};  ///< the memory
-
-  /// Returns the part of `length` bytes at `offset`. Precondition: the part is inside the region.
-  [[nodiscard]] peer_region slice(std::uint64_t offset, std::uint64_t length) const {
-    return {rank, region.slice(offset, length)};
-  }
-};
-
-/// A message to a rank, and its result. Threads: one thread at a time.
-struct peer_send {
-  std::uint32_t rank;              ///< the receiver
-  source data;                     ///< the message
-  operation_options options = {};  ///< immediate data and flags
-  operation_result result = {};    ///< is set when the operation has completed
-};
-/// A receive for a message of a rank, and its result. Threads: one thread at a time.
-struct peer_receive {
-  std::uint32_t rank;            ///< the sender
-  sink into;                     ///< memory for one message
-  operation_result result = {};  ///< is set when the operation has completed
-};
-/// A write to the memory of a rank, and its result. Threads: one thread at a time.
-struct peer_write {
-  peer_region to;                  ///< the rank and the beginning of its memory
-  source data;                     ///< the bytes
-  operation_options options = {};  ///< immediate data and flags
-  operation_result result = {};    ///< is set when the operation has completed
-};
-/// A read from the memory of a rank, and its result. Threads: one thread at a time.
-struct peer_read {
-  peer_region from;              ///< the rank and the beginning of its memory
-  sink into;                     ///< memory for as many bytes as it has
-  operation_result result = {};  ///< is set when the operation has completed
-};
 
 /// Channels to the ranks of a group, or to any list of peers, on one completion_hub.
 ///
@@ -114,7 +78,38 @@ class multi_channel {
       const operation_options& options = {},
       std::source_location posted = std::source_location::current());
 
+  /// Calls `body` with a multi_scope; its operations have completed when scope() returns, also if
+  /// `body` fails or throws. The result has the value of `body` (a value, a result<T> or void), and
+  /// every failure that `body` did not inspect. If `limit` passes, ends the connections with
+  /// operations in flight. Allocates a list of size() elements.
+  template <std::invocable<multi_scope&> Body>
+  auto scope(abort_at limit, Body&& body) {
+    multi_scope opened(size());
+    std::vector<peer_failure> failures;
+    using returned = std::invoke_result_t<Body, multi_scope&>;
+    if constexpr (std::is_void_v<returned>) {
+      auto inside = [&] { body(opened); };
+      open_scopes(opened, 0, limit, inside, failures);
+      return multi_scope_result<void>(result<void>{}, std::move(failures));
+    } else {
+      using value = verbena::detail::value_of_body<returned>;
+      std::optional<result<value>> outcome;
+      auto inside = [&] { outcome.emplace(body(opened)); };
+      open_scopes(opened, 0, limit, inside, failures);
+      return multi_scope_result<value>(*std::move(outcome), std::move(failures));
+    }
+  }
+  /// Calls `body` with a scope that waits until all operations have completed.
+  template <std::invocable<multi_scope&> Body>
+  auto scope(Body&& body) {
+    return scope(abort_at(), std::forward<Body>(body));
+  }
+
  private:
+  // Opens the scopes of the channels from `rank` on, each inside the one before, and calls `body`.
+  void open_scopes(multi_scope& opened, std::uint32_t rank, abort_at limit,
+                   function_ref<void()> body, std::vector<peer_failure>& failures);
+
   completion_hub hub_;
   std::vector<channel> channels_;
 };

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/net/ranks.hpp"
@@ -209,6 +212,111 @@ TEST(multi_channel, too_many_operations_are_refused) {
   expect_error(net::prepared_multi_channel::create(
                    pd, 4096, {.queues = {.max_send_wr = 1U << 20U, .max_recv_wr = 1U << 20U}}),
                "reduce max_send_wr");
+}
+
+// parity: ibverbs-rs-81
+TEST(multi_scope, scatters_gathers_and_multicasts) {
+  three_peers all;
+  auto receives = all.receive_there(all.pool);
+  std::vector<net::peer_write> writes;
+  std::vector<net::peer_read> reads;
+  writes.reserve(peers);
+  reads.reserve(peers);
+  const std::array<std::uint32_t, 3> everyone{0, 1, 2};
+  std::ranges::fill(all.local.bytes().first(64), std::byte{5});
+  const auto done = all.here->scope(abort_after(20s), [&](net::multi_scope& scope) {
+    for (std::uint32_t each = 0; each < peers; ++each)
+      writes.push_back(
+          {.to = {.rank = each, .region = all.remote.remote().slice(std::uint64_t{each} * 8, 8)},
+           .data = source(all.local, 0, 8)});
+    for (auto& each : scope.scatter(writes)) EXPECT_TRUE(each.wait());
+    for (std::uint32_t each = 0; each < peers; ++each)
+      reads.push_back(
+          {.from = writes[each].to, .into = sink(all.local, 1024 + std::size_t{each} * 8, 8)});
+    auto read = scope.gather(reads);
+    EXPECT_TRUE(reads[0].into.empty());
+    auto sent = scope.multicast(everyone, source(all.local, 0, 4));
+    for (auto& each : sent) EXPECT_TRUE(each.wait());
+    for (auto& each : read) EXPECT_EQ(each.wait().value(), 8U);
+  });
+  EXPECT_TRUE(done);
+  for (auto& each : receives) EXPECT_EQ(each.wait().value(), 4U);
+  EXPECT_TRUE(std::ranges::all_of(all.local.bytes().subspan(1024, 24),
+                                  [](std::byte each) { return each == std::byte{5}; }));
+}
+
+// parity: ibverbs-rs-81
+TEST(multi_scope, gathers_and_scatters_messages) {
+  three_peers all;
+  std::vector<net::peer_receive> receives;
+  std::vector<net::peer_send> sends;
+  receives.reserve(peers);
+  sends.reserve(peers);
+  for (std::uint32_t each = 0; each < peers; ++each) {
+    receives.push_back({.rank = each, .into = sink(all.remote, std::size_t{each} * 64, 64)});
+    sends.push_back({.rank = each, .data = source(all.local, 0, each + 1)});
+  }
+  const auto done = all.there->scope([&](net::multi_scope& there) {
+    auto received = there.gather(receives);
+    const auto inner = all.here->scope([&](net::multi_scope& here) -> result<int> {
+      static_cast<void>(here.scatter(sends));
+      return 7;
+    });
+    EXPECT_EQ(inner.body().value(), 7);
+    for (std::uint32_t each = 0; each < peers; ++each)
+      EXPECT_EQ(received[each].wait().value(), each + 1);
+  });
+  EXPECT_TRUE(done);
+}
+
+// parity: ibverbs-rs-82
+TEST(multi_scope, waits_for_operations_of_all_channels) {
+  three_peers all;
+  std::ranges::fill(all.local.bytes(), std::byte{1});
+  EXPECT_TRUE(all.here->scope([&](net::multi_scope& scope) {
+    for (std::uint32_t each = 0; each < peers; ++each)
+      static_cast<void>(
+          scope[each].write(source(all.local, 0, 8), all.remote.remote().slice(each * 8ULL, 8)));
+  }));
+  for (std::uint32_t each = 0; each < peers; ++each) EXPECT_EQ((*all.here)[each].in_flight(), 0U);
+  EXPECT_TRUE(std::ranges::all_of(all.remote.bytes().first(24),
+                                  [](std::byte each) { return each == std::byte{1}; }));
+}
+
+// parity: ibverbs-rs-82
+TEST(multi_scope, error_names_the_ranks_of_unmatched_receives) {
+  three_peers all;
+  const auto failed = all.here->scope(abort_after(50ms), [&](net::multi_scope& scope) {
+    static_cast<void>(scope[0].receive(sink(all.local, 0, 8)));
+    static_cast<void>(scope[2].receive(sink(all.local, 8, 8)));
+  });
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.failures().size(), 2U);
+  EXPECT_NE(failed.error().message().find("operations failed with ranks 0 and 2"),
+            std::string::npos);
+}
+
+// parity: ibverbs-rs-82
+TEST(multi_scope, error_of_the_body_comes_first) {
+  three_peers all;
+  const auto failed =
+      all.here->scope(abort_after(50ms), [&](net::multi_scope& scope) -> result<void> {
+        static_cast<void>(scope[1].receive(sink(all.local, 0, 8)));
+        return error::unavailable(0, "body", {}, "no value");
+      });
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().call(), "body");
+  EXPECT_NE(failed.error().message().find("operations failed with rank 1"), std::string::npos);
+}
+
+TEST(multi_scope, exception_continues_after_the_operations_have_completed) {
+  three_peers all;
+  EXPECT_THROW(static_cast<void>(all.here->scope([&](net::multi_scope& scope) {
+                 static_cast<void>(scope[1].write(source(all.local, 0, 8), all.remote.remote()));
+                 throw std::runtime_error("body");
+               })),
+               std::runtime_error);
+  EXPECT_EQ((*all.here)[1].in_flight(), 0U);
 }
 
 TEST(multi_channel_death, rank_out_of_range_stops_the_program) {

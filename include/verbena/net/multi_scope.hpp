@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// The scoped level of a multi_channel: operations of all its channels, which have completed when
+// the scope ends.
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "verbena/base/assert.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/channel/operation_result.hpp"
+#include "verbena/channel/operation_scope.hpp"
+#include "verbena/net/peer_operations.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+/// A failed operation of a scope, and its rank. Threads: immutable value.
+struct peer_failure {
+  std::uint32_t rank = 0;        ///< of the channel
+  operation_result result = {};  ///< how the operation ended
+};
+
+namespace detail {
+/// Describes the first failure, and names the ranks of all. Precondition: there is one.
+[[nodiscard]] error from_failures(std::span<const peer_failure> failures);
+/// Adds the ranks of the failures to an error of the body.
+[[nodiscard]] error with_failures(error why, std::span<const peer_failure> failures);
+}  // namespace detail
+
+/// The value that the body of a scope returned, and the failures that it did not inspect.
+/// Threads: one thread at a time.
+template <class T>
+class [[nodiscard("a scope can fail: check it, or call value()")]] multi_scope_result {
+ public:
+  /// Combines the result of the body with the failures found at the end of the scope.
+  multi_scope_result(result<T> body, std::vector<peer_failure> failures)
+      : body_(std::move(body)), failures_(std::move(failures)) {}
+
+  /// Returns true if the body and all operations that it did not inspect succeeded.
+  [[nodiscard]] bool has_value() const noexcept { return body_.has_value() && failures_.empty(); }
+  /// Returns has_value().
+  explicit operator bool() const noexcept { return has_value(); }
+  /// Returns the result of the body.
+  [[nodiscard]] const result<T>& body() const& noexcept { return body_; }
+  /// Returns the failures of operations that the body did not inspect.
+  [[nodiscard]] std::span<const peer_failure> failures() const noexcept {
+    return {failures_.data(), failures_.size()};
+  }
+  /// Returns the error of the body if it failed, otherwise the first failure of an operation; with
+  /// the ranks of all failures. Precondition: !has_value(). Allocates.
+  [[nodiscard]] verbena::error error() const {
+    return body_ ? detail::from_failures(failures())
+                 : detail::with_failures(body_.error(), failures());
+  }
+  /// Returns the value of the body, or raises error().
+  T value() && {
+    if (!has_value()) raise(error());
+    return std::move(body_).value();
+  }
+
+ private:
+  result<T> body_;
+  std::vector<peer_failure> failures_;
+};
+
+/// Posts operations of the channels of a multi_channel, which complete before the scope ends.
+/// multi_channel::scope() creates it and passes it to its body.
+///
+/// *Contract of all posts.* That of operation_scope: until an operation has completed, the program
+/// does not write its sources, and neither reads nor writes its sinks.
+///
+/// The functions for several ranks return an operation for each part, in the order of the parts. A
+/// post that is refused, for example because a queue is full, is the result of its operation.
+/// Threads: one thread at a time, with the channels.
+class multi_scope {
+ public:
+  multi_scope(const multi_scope&) = delete;
+  multi_scope& operator=(const multi_scope&) = delete;
+  ~multi_scope() = default;
+
+  /// Returns the scope of the channel to `rank`. Precondition: the rank exists.
+  [[nodiscard]] operation_scope& operator[](std::uint32_t rank) const {
+    VERBENA_ASSERT(rank < scopes_.size(), "a rank is not less than the number of channels");
+    return *scopes_[rank];
+  }
+
+  /// Posts a send of each part. Precondition: the ranks exist. Allocates the returned list.
+  ///
+  /// *Contract.* As stated for all posts.
+  [[nodiscard]] std::vector<scoped_operation> scatter(
+      std::span<const peer_send> parts,
+      std::source_location posted = std::source_location::current());
+  /// Posts a write of each part. Precondition: the ranks exist. Allocates the returned list.
+  ///
+  /// *Contract.* As stated for all posts.
+  [[nodiscard]] std::vector<scoped_operation> scatter(
+      std::span<const peer_write> parts,
+      std::source_location posted = std::source_location::current());
+  /// Posts a receive for each part, and takes its sink. Precondition: the ranks exist. Allocates
+  /// the returned list.
+  ///
+  /// *Contract.* As stated for all posts.
+  [[nodiscard]] std::vector<scoped_operation> gather(
+      std::span<peer_receive> parts, std::source_location posted = std::source_location::current());
+  /// Posts a read of each part, and takes its sink. Precondition: the ranks exist. Allocates the
+  /// returned list.
+  ///
+  /// *Contract.* As stated for all posts.
+  [[nodiscard]] std::vector<scoped_operation> gather(
+      std::span<peer_read> parts, std::source_location posted = std::source_location::current());
+  /// Posts a send of the same bytes to each of `ranks`. Precondition: the ranks exist. Allocates
+  /// the returned list.
+  ///
+  /// *Contract.* As stated for all posts.
+  [[nodiscard]] std::vector<scoped_operation> multicast(
+      std::span<const std::uint32_t> ranks, const source& data,
+      const operation_options& options = {},
+      std::source_location posted = std::source_location::current());
+
+ private:
+  friend class multi_channel;
+  explicit multi_scope(std::uint32_t size) : scopes_(size) {}
+
+  std::vector<operation_scope*> scopes_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net

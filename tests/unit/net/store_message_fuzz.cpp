@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// Requests and answers of a store, as any TCP client may send them.
+#include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
+
+#include "src/net/store_message.hpp"
+#include "tests/fuzz/target.hpp"
+#include "verbena/net/membership.hpp"
+
+namespace verbena::net::detail {
+namespace {
+
+using fuzz::require;
+
+std::vector<std::span<const std::byte>> views(const blobs& of) { return {of.begin(), of.end()}; }
+
+// The encoding is unique.
+void require_same(std::span<const std::byte> encoded, fuzz::input bytes) {
+  require(std::ranges::equal(encoded, bytes));
+}
+
+void check_request(fuzz::input bytes) {
+  const auto request = decode_request(bytes);
+  if (!request) return require(request.error().kind() == error_kind::protocol);
+  if (const auto* const hello = std::get_if<store_hello>(&*request)) {
+    require(hello->name.size() <= max_store_name_bytes);
+    return require_same(encode(*hello), bytes);
+  }
+  const auto& exchange = std::get<store_exchange>(*request);
+  require(exchange.parts.size() <= max_ranks && exchange.name.size() <= max_store_name_bytes);
+  require_same(encode_exchange(exchange.timeout_ms, exchange.name, views(exchange.parts)), bytes);
+}
+
+void check_answer(fuzz::input bytes) {
+  const auto answer = decode_answer(bytes);
+  if (!answer) return require(answer.error().kind() == error_kind::protocol);
+  if (const auto* const failed = std::get_if<store_failed>(&*answer)) {
+    require(failed->ranks.size() <= max_ranks);
+    return require_same(encode(*failed), bytes);
+  }
+  require_same(encode_done(views(std::get<blobs>(*answer))), bytes);
+}
+
+void run_store_message(fuzz::input input) {
+  check_request(input);
+  check_answer(input);
+}
+
+void store_message_seeds(fuzz::seed_folder& into) {
+  const blob part(3, std::byte{7});
+  const std::array<std::span<const std::byte>, 2> parts{part, {}};
+  into.add("hello", encode(store_hello{.rank = 1, .size = 2, .name = "job"}));
+  into.add("exchange", encode_exchange(1000, "table", parts));
+  into.add("done", encode_done(parts));
+  into.add("failed", encode(store_failed{.ranks = {0, 3}, .name = "table"}));
+}
+
+const fuzz::target store_messages("store_message", run_store_message, store_message_seeds);
+
+}  // namespace
+}  // namespace verbena::net::detail

@@ -18,6 +18,7 @@ bool descriptor_wait::start_wait(int descriptor, int wanted, deadline until,
     return false;
   }
   if (code_ != 0) return false;
+  is_waiting_ = true;
   if (until.is_never()) return true;
   timer_.of = this;
   timer_.expire = [](timer& self) noexcept {
@@ -32,8 +33,18 @@ bool descriptor_wait::start_wait(int descriptor, int wanted, deadline until,
 }
 
 void descriptor_wait::settle_wait() noexcept {
+  is_waiting_ = false;
   is_queued_ = false;
   on_.timers().reset(timer_);
+}
+
+void descriptor_wait::cancel() noexcept {
+  is_cancelled_ = true;
+  if (!is_waiting_ || is_ready || is_queued_) return;
+  if (is_in_set) on_.descriptors().remove(on_.fd(), *this);
+  on_.timers().reset(timer_);
+  is_queued_ = true;
+  on_.table().append_completed(*this);
 }
 
 void descriptor_wait::stop() noexcept {

@@ -84,23 +84,21 @@ steps<message_channel> connect_by_manager(const channel_needs& needs, bringup::a
 }
 
 steps<message_channel> connect_to(channel_needs needs, result<bringup::address> parsed,
-                                  connect_options options, deadline until) {
+                                  std::chrono::nanoseconds retry_refused, deadline until) {
   VERBENA_CO_TRY(auto to, std::move(parsed));
   if (verbena::detail::is_iwarp(needs.pd.context()))
     co_return co_await connect_by_manager(needs, std::move(to), until);
-  const bringup::connect_options how{.retry_refused = options.retry_refused};
+  const bringup::connect_options how{.retry_refused = retry_refused};
   VERBENA_CO_TRY(auto peer, co_await bringup::stream::connect_in_steps(std::move(to), until, how));
   co_return co_await connect_over(peer, needs, until);
 }
 
 }  // namespace
 
-steps<message_channel> connect_in_steps(engine_state& on, const protection_domain& pd,
-                                        std::string_view to, const connect_options& options,
-                                        deadline until) {
-  constexpr std::uint16_t default_port = 7471;
-  return connect_to({.on = on, .pd = pd, .options = options.channel},
-                    bringup::parse_address(to, default_port), options, until);
+bool connect_operation::start(ended_function then) noexcept {
+  begin(connect_to({.on = on(), .pd = std::move(pd_), .options = options_.channel},
+                   std::move(to_), options_.retry_refused, until_));
+  return steps_operation::start(then);
 }
 
 /// Threads: one thread at a time, that of the engine.
@@ -275,12 +273,18 @@ void listener_state::stop_waiting(const listener_accept& which) noexcept {
 // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
 void destroy(listener_state& state) noexcept { delete &state; }
 
+namespace {
+error accept_timed_out() {
+  return error::timed_out("message_listener::accept", {},
+                          "no client connected in time; does the peer connect to this address and "
+                          "port?");
+}
+}  // namespace
+
 bool listener_accept::start(ended_function when_ended) noexcept {
   if (of_->serve(*this)) return false;
   if (until_.expired()) {
-    value_.emplace(error::timed_out("message_listener::accept", {},
-                                    "no client connected in time; does the peer connect to this "
-                                    "address and port?"));
+    value_.emplace(accept_timed_out());
     return false;
   }
   complete = when_ended;
@@ -289,14 +293,7 @@ bool listener_accept::start(ended_function when_ended) noexcept {
   if (until_.is_never()) return true;
   timer_.of = this;
   timer_.expire = [](timer& self) noexcept {
-    listener_accept& mine = *static_cast<limit_timer&>(self).of;
-    if (mine.value_) return;  // it has a channel
-    mine.of_->stop_waiting(mine);
-    mine.of_ = nullptr;
-    mine.value_.emplace(error::timed_out("message_listener::accept", {},
-                                         "no client connected in time; does the peer connect to "
-                                         "this address and port?"));
-    mine.on_->table().append_completed(mine);
+    static_cast<limit_timer&>(self).of->end(accept_timed_out());
   };
   on_->timers().set(timer_, until_.when());
   return true;
@@ -307,6 +304,20 @@ bool listener_accept::settle() noexcept {
   on_ = nullptr;
   return true;
 }
+
+void listener_accept::end(error why) noexcept {
+  if (on_ == nullptr || value_) return;  // not started, or it has a channel or a failure
+  of_->stop_waiting(*this);
+  of_ = nullptr;
+  value_.emplace(std::move(why));
+  on_->table().append_completed(*this);
+}
+
+void listener_accept::cancel() noexcept {
+  end(error::from_errno(ECANCELED, "message_listener::accept", {}, "the operation was cancelled"));
+}
+
+engine_state& listener_accept::on() const noexcept { return of_->on(); }
 
 listener_accept::~listener_accept() {
   if (on_ == nullptr) return;

@@ -53,7 +53,8 @@ class [[nodiscard]] channel {
 
   /// Takes a connected channel. Preconditions: it was created on the hub of `on`, and has no
   /// blocking or scoped operations in flight. Allocates.
-  channel(engine& on, verbena::channel&& connected) : of_(on.loop_, std::move(connected)) {}
+  channel(engine& on, verbena::channel&& connected)
+      : of_(detail::loop_of(on), std::move(connected)) {}
 
   /// Sends a message; ends when the device of the peer has it.
   template <class Token>

@@ -5,18 +5,28 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/execution_context.hpp>
 
+#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
+#include "verbena/asio/detail/handler_operation.hpp"
 #include "verbena/asio/detail/loop.hpp"
+#include "verbena/async/detail/descriptor_wait.hpp"
 #include "verbena/async/engine.hpp"
 #include "verbena/base/error.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/channel/completion_hub.hpp"
 #include "verbena/verbs/context.hpp"
 
 namespace verbena::inline VERBENA_ABI::asio {
+
+class engine;
+
+namespace detail {
+[[nodiscard]] const std::shared_ptr<loop>& loop_of(const engine& of) noexcept;
+}  // namespace detail
 
 /// An async::engine whose loop runs in an io_context of Asio.
 ///
@@ -62,17 +72,35 @@ class engine {
 
   /// Returns the hub on which the channels of the engine are created.
   [[nodiscard]] const completion_hub& hub() const noexcept { return loop_->engine().hub(); }
+  /// Performs an operation that consists of steps. Handler: `void(std::error_code, result<T>)`.
+  ///
+  ///   engine.async_complete(cm::connector::resolve_in_steps(address, until),
+  ///                         [](std::error_code code, result<cm::connector> peer) { … });
+  ///
+  /// Any cancellation type destroys the steps, so that a connection attempt is given up and leaves
+  /// no object. The code is that of the error: ETIMEDOUT for its deadline, ECANCELED
+  /// (`asio::error::operation_aborted`) after a cancellation. An exception of a function of the
+  /// program that is called in a step leaves io_context::run(); the handler is then destroyed.
+  template <class T, class Token>
+  auto async_complete(steps<T>&& of, Token&& token) const {
+    return detail::initiate<async::detail::steps_operation<T>>(
+        *loop_, std::forward<Token>(token), std::ref(loop_->state()), std::move(of));
+  }
+
   /// Returns the executor; an empty one after its context was destroyed.
   [[nodiscard]] executor_type get_executor() const noexcept { return loop_->executor(); }
   /// Returns the first failure of the completion queue or channel; nullptr without one.
   [[nodiscard]] const error* failure() const noexcept { return loop_->engine().failure(); }
 
  private:
-  friend class channel;
-  friend class message_channel;
+  friend const std::shared_ptr<detail::loop>& detail::loop_of(const engine& of) noexcept;
   explicit engine(std::shared_ptr<detail::loop> loop) noexcept : loop_(std::move(loop)) {}
 
   std::shared_ptr<detail::loop> loop_;  // shared with the channels
 };
+
+namespace detail {
+inline const std::shared_ptr<loop>& loop_of(const engine& of) noexcept { return of.loop_; }
+}  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI::asio

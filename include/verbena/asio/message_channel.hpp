@@ -19,6 +19,11 @@
 
 namespace verbena::inline VERBENA_ABI::asio {
 
+namespace detail {
+template <class Operation>
+class connecting_operation;
+}  // namespace detail
+
 /// A message channel whose operations take completion tokens.
 ///
 ///   auto message = co_await channel.async_receive(asio::use_awaitable);
@@ -50,7 +55,7 @@ class [[nodiscard]] message_channel {
 
   /// Takes a connected channel. Precondition: it was prepared on the hub of `on`. Allocates.
   message_channel(engine& on, verbena::message_channel&& connected)
-      : of_(on.loop_, std::move(connected)) {}
+      : message_channel(detail::loop_of(on), std::move(connected)) {}
 
   /// Waits for the next message. Handler: `void(std::error_code, receive_result)`.
   template <class Token>
@@ -103,6 +108,11 @@ class [[nodiscard]] message_channel {
   [[nodiscard]] verbena::message_channel& get() const { return *of_.state().of(); }
 
  private:
+  template <class Operation>
+  friend class detail::connecting_operation;
+  message_channel(std::shared_ptr<detail::loop> on, verbena::message_channel&& connected)
+      : of_(std::move(on), std::move(connected)) {}
+
   detail::channel_owner<state_type> of_;
 };
 

@@ -12,7 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
+#include "verbena/async/detail/descriptor_wait.hpp"
 #include "verbena/async/detail/listener_accept.hpp"
 #include "verbena/async/engine.hpp"
 #include "verbena/async/message_channel.hpp"
@@ -20,7 +22,6 @@
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/base/steps.hpp"
 #include "verbena/bringup/address.hpp"
 #include "verbena/bringup/listener.hpp"
 #include "verbena/channel/message_channel_options.hpp"
@@ -52,8 +53,11 @@ struct message_listener_statistics {
   std::uint64_t failed = 0;    ///< not connected: the negotiation failed or timed out
 };
 
+class message_listener;
+
 namespace detail {
 void destroy(listener_state& state) noexcept;
+[[nodiscard]] listener_state& state_of(const message_listener& of);
 }  // namespace detail
 
 /// A listening address whose clients become message channels. The clients connect concurrently on
@@ -96,6 +100,7 @@ class [[nodiscard]] message_listener {
   [[nodiscard]] message_listener_statistics statistics() const noexcept;
 
  private:
+  friend detail::listener_state& detail::state_of(const message_listener& of);
   [[nodiscard]] detail::listener_state& state() const;
 
   verbena::detail::sole_owner<detail::listener_state> state_;
@@ -108,22 +113,49 @@ class [[nodiscard]] message_listener {
                                               const listen_options& options = {});
 
 namespace detail {
-[[nodiscard]] steps<message_channel> connect_in_steps(engine_state& on, const protection_domain& pd,
-                                                      std::string_view to,
-                                                      const connect_options& options,
-                                                      deadline until);
+inline listener_state& state_of(const message_listener& of) { return of.state(); }
+
+/// See async::connect(). Threads: one thread at a time, that of the engine.
+class connect_operation : public steps_operation<message_channel> {
+ public:
+  // lint: allow(parameters): those of async::connect()
+  connect_operation(engine_state& on, const protection_domain& pd,
+                    verbena::result<bringup::address>&& to, deadline until,
+                    const connect_options& options)
+      : steps_operation(on), pd_(pd), to_(std::move(to)), options_(options), until_(until) {}
+
+ protected:
+  [[nodiscard]] bool start(ended_function then) noexcept;
+
+ private:
+  protection_domain pd_;
+  verbena::result<bringup::address> to_;
+  connect_options options_;
+  deadline until_;
+};
+[[nodiscard]] inline result<bringup::address> parse_peer(std::string_view text) {
+  constexpr std::uint16_t default_port = 7471;
+  return bringup::parse_address(text, default_port);
+}
 }  // namespace detail
 
 /// Connects to a message_listener or message_channel::listen_once(), over TCP or on iWARP with the
-/// connection manager. `to` is text like `server:7471`; the default port is 7471. The value of
-/// `co_await` is a `result<async::message_channel>`.
+/// connection manager. The value of `co_await` is a `result<async::message_channel>`. Destroying
+/// the coroutine while it waits gives up the attempt.
 ///
-/// Errors: `invalid_argument` for other text; those of bringup::stream::connect() or
-/// cm::connector::resolve(), of message_channel::prepare() and of
-/// prepared_message_channel::connect().
+/// Errors: those of bringup::stream::connect() or cm::connector::resolve(), of
+/// message_channel::prepare() and of prepared_message_channel::connect().
+[[nodiscard]] inline auto connect(engine& on, const protection_domain& pd,
+                                  const bringup::address& to, deadline until,
+                                  const connect_options& options = {}) {
+  return operation<detail::connect_operation>(detail::state_of(on), pd, to, until, options);
+}
+/// Connects to text such as `server:7471`; the default port is 7471. Errors: `invalid_argument` for
+/// other text.
 [[nodiscard]] inline auto connect(engine& on, const protection_domain& pd, std::string_view to,
                                   deadline until, const connect_options& options = {}) {
-  return on.complete(detail::connect_in_steps(detail::state_of(on), pd, to, options, until));
+  return operation<detail::connect_operation>(detail::state_of(on), pd, detail::parse_peer(to),
+                                              until, options);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::async

@@ -12,16 +12,18 @@
 
 namespace verbena::inline VERBENA_ABI::async {
 
-/// An operation of a channel or of a message channel, which starts when it is awaited, or connected
-/// to a receiver and started.
+/// An operation of a channel, a message channel, a listener or an engine, which starts when it is
+/// awaited, or connected to a receiver and started.
 ///
 /// It copies its arguments, except the elements of lists of slices, the bytes of inline data and of
-/// messages, and buffers: these must outlive it. Its channel must exist when it starts.
+/// messages, and buffers: these must outlive it. Its channel or listener must exist when it starts.
 ///
 /// As a sender it calls `set_value` of its receiver with the result, also if it failed. It calls
 /// `set_stopped` only if the stop token of the receiver requested a stop before the operation had
-/// ended, and the operation did not succeed; it never calls `set_error`. A stop request has the
-/// effect of a limit that passes: for a posted operation of a channel it ends the connection. Any
+/// ended, and the operation did not succeed. It calls `set_error` with a `std::exception_ptr` only
+/// for engine::complete() and async::connect(), if a function of the program throws that is called
+/// in a step. A stop request has the effect of a limit that passes: for a posted operation of a
+/// channel it ends the connection; steps end as if they were destroyed. Any
 /// thread may request a stop. start() is called on the thread of the engine; it calls the receiver
 /// itself if the operation was refused, or stopped before it started. Otherwise engine::poll()
 /// calls the receiver, which may destroy the operation state.
@@ -56,17 +58,15 @@ class [[nodiscard("an operation starts when it is awaited")]] operation : privat
   /// Marks the operation as a sender.
   using sender_concept = execution::sender_t;
   /// The completions of the sender.
-  using completion_signatures =
-      execution::completion_signatures<execution::set_value_t(typename Operation::value_type),
-                                       execution::set_stopped_t()>;
+  using completion_signatures = detail::completions_of<Operation>;
   /// Returns an environment with the scheduler of the engine.
-  [[nodiscard]] auto get_env() const noexcept { return detail::engine_env(this->state().on()); }
+  [[nodiscard]] auto get_env() const noexcept { return detail::engine_env(this->on()); }
   /// Returns an operation state, which contains the operation and `to`, and cannot be moved. If it
   /// is destroyed while the operation is in flight, its destructor does what that of a coroutine
   /// does that awaits the operation. Does not allocate.
   template <execution::receiver_of<completion_signatures> Receiver>
   [[nodiscard]] detail::operation_state<Operation, Receiver> connect(Receiver to) && noexcept {
-    return {this->state().on(), static_cast<Operation&&>(*this), std::move(to)};
+    return {this->on(), static_cast<Operation&&>(*this), std::move(to)};
   }
 
  private:

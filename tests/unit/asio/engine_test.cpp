@@ -28,41 +28,13 @@
 
 #include "tests/unit/allocations.hpp"
 #include "tests/unit/asio/asio_pair.hpp"
+#include "tests/unit/asio/counting_allocator.hpp"
 #include "tests/unit/campaign_seed.hpp"
 
 namespace verbena::test {
 namespace {
 
 using asio_engine = asio_pair;
-
-/// Counts the blocks that exist.
-template <class T>
-struct counting_allocator {
-  using value_type = T;
-  struct counters {
-    int made = 0;
-    int live = 0;
-  };
-  explicit counting_allocator(counters& of) noexcept : count(&of) {}
-  template <class Other>
-  // NOLINTNEXTLINE(google-explicit-constructor): allocators convert implicitly
-  counting_allocator(const counting_allocator<Other>& other) noexcept
-      : count(reinterpret_cast<counters*>(other.count)) {}
-  [[nodiscard]] T* allocate(std::size_t many) {
-    ++count->made;
-    ++count->live;
-    return std::allocator<T>().allocate(many);
-  }
-  void deallocate(T* memory, std::size_t many) noexcept {
-    --count->live;
-    std::allocator<T>().deallocate(memory, many);
-  }
-  template <class Other>
-  bool operator==(const counting_allocator<Other>& other) const noexcept {
-    return static_cast<const void*>(count) == other.count;
-  }
-  counters* count;
-};
 
 TEST_F(asio_engine, operation_is_one_block_of_the_allocator_of_its_handler) {
   counting_allocator<void>::counters count;

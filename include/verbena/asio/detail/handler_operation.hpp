@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An operation of a channel with its handler, in one block of memory: how it begins, how it is
+// An operation with its handler, in one block of memory: how it begins, how it is
 // cancelled, and how its handler is called.
 #pragma once
 
@@ -16,6 +16,7 @@
 
 #include <cerrno>
 #include <concepts>
+#include <exception>
 #include <memory>
 #include <new>
 #include <optional>
@@ -28,7 +29,9 @@
 #include "verbena/asio/detail/pending_operation.hpp"
 #include "verbena/async/detail/channel_operation.hpp"
 #include "verbena/async/detail/message_operation.hpp"
+#include "verbena/async/detail/operation_state.hpp"
 #include "verbena/base/error.hpp"
+#include "verbena/base/result.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/channel/receive_result.hpp"
 #include "verbena/channel/send_result.hpp"
@@ -58,6 +61,11 @@ static_assert(std::is_same_v<::asio::error_code, std::error_code>,
 }
 [[nodiscard]] inline std::error_code code_of(const send_result& how) {
   return how ? std::error_code() : errno_code(how.code());
+}
+
+template <class T>
+[[nodiscard]] std::error_code code_of(const result<T>& how) {
+  return how ? std::error_code() : code_of(how.error());
 }
 
 /// How waiting for the delivery of all messages ended.
@@ -231,6 +239,8 @@ class handler_operation final : public pending_operation, private Operation {
   using value_type = typename Operation::value_type;
   static constexpr bool is_of_channel =
       std::is_base_of_v<async::detail::channel_operation, Operation>;
+  static constexpr bool is_of_messages =
+      std::is_base_of_v<async::detail::message_operation, Operation>;
 
  public:
   /// Starts the operation with these arguments. When it has ended, a step of `on` calls `handler`.
@@ -255,6 +265,13 @@ class handler_operation final : public pending_operation, private Operation {
 
   void finish() override { hand_over(); }
   [[gnu::always_inline]] void hand_over() {
+    if constexpr (async::detail::throwing_operation<Operation>) {
+      if (auto thrown = this->take_exception()) {
+        const Handler handler(std::move(handler_));
+        free(handler);
+        std::rethrow_exception(thrown);
+      }
+    }
     handler_work<Handler> work(std::move(work_));
     Handler handler(std::move(handler_));
     value_type outcome(this->Operation::take_result());
@@ -340,6 +357,9 @@ class handler_operation final : public pending_operation, private Operation {
     if constexpr (is_of_channel) {
       self.settle();
       self.slot_.leave();
+    } else if constexpr (!is_of_messages) {
+      if (!self.settle()) return;
+      self.note_end(false);
     } else {
       const bool is_closed = !self.state().of().has_value();
       if (!self.settle()) return;
@@ -365,7 +385,7 @@ class handler_operation final : public pending_operation, private Operation {
   bool is_closed_ = is_of_channel;
 };
 
-/// Starts an operation of a channel: what completion tokens receive.
+/// Starts an operation: what completion tokens receive.
 /// Threads: one thread at a time, that of the engine.
 template <class Operation>
 class initiation {

@@ -99,7 +99,7 @@ class loop : public std::enable_shared_from_this<loop> {
   loop& operator=(const loop&) = delete;
   ~loop() { detach(); }
 
-  [[nodiscard]] const async::engine& engine() const noexcept { return engine_; }
+  [[nodiscard]] async::engine& engine() noexcept { return engine_; }
   [[nodiscard]] async::detail::engine_state& state() const noexcept {
     return async::detail::state_of(engine_);
   }
@@ -277,7 +277,10 @@ class loop : public std::enable_shared_from_this<loop> {
     ~stepping() {
       if (!of_.is_stepping_) return;
       end();
-      of_.wake();
+      if (of_.has_operations())
+        of_.wake();
+      else
+        of_.rest();
     }
     void end() const noexcept { of_.is_stepping_ = false; }
 

@@ -134,6 +134,7 @@ class channel_operation : protected queued_waiter {
   [[nodiscard]] operation_result take_result() const noexcept { return result; }
 
   [[nodiscard]] channel_state& state() const noexcept { return *state_; }
+  [[nodiscard]] engine_state& on() const noexcept { return state_->on(); }
   [[nodiscard]] std::source_location posted() const noexcept { return result.posted(); }
   [[nodiscard]] queued_waiter& waiter() noexcept { return *this; }
   /// Waits for the completion of the operation, which was posted.

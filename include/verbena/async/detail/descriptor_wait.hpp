@@ -3,6 +3,7 @@
 // object of its caller.
 #pragma once
 
+#include <cerrno>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -23,11 +24,12 @@ class descriptor_wait : protected descriptor_entry {
   /// Called by engine::poll() after the event or the deadline.
   using ended_function = void (*)(queued_waiter& self) noexcept;
 
-  descriptor_wait(const descriptor_wait&) = delete;
   descriptor_wait& operator=(const descriptor_wait&) = delete;
 
  protected:
   explicit descriptor_wait(engine_state& on) noexcept : on_(on) {}
+  /// Copies a wait that was not started.
+  descriptor_wait(const descriptor_wait& idle) noexcept : descriptor_wait(idle.on_) {}
   ~descriptor_wait() { stop(); }
 
   /// Begins to wait for `events` of poll(2); without a descriptor for -1. Returns false if the
@@ -36,10 +38,20 @@ class descriptor_wait : protected descriptor_entry {
                                 ended_function then) noexcept;
   /// Called by `then`.
   void settle_wait() noexcept;
-  /// Returns true after the event, false after the deadline. Errors: the errno of epoll_ctl(2).
-  [[nodiscard]] verbena::result<bool> outcome() const noexcept {
-    return code_ == 0 ? verbena::result<bool>(is_ready) : error::from_errno(code_, "epoll_ctl");
+  /// Ends the wait early: poll() calls `then` if it has begun.
+  void cancel() noexcept;
+  [[nodiscard]] bool is_cancelled() const noexcept { return is_cancelled_; }
+  [[nodiscard]] static error cancelled() {
+    return error::from_errno(ECANCELED, "async::engine", {}, "the operation was cancelled");
   }
+  /// Returns true after the event, false after the deadline. Errors: ECANCELED; the errno of
+  /// epoll_ctl(2).
+  [[nodiscard]] verbena::result<bool> outcome() const noexcept {
+    if (code_ != 0) return error::from_errno(code_, "epoll_ctl");
+    if (is_cancelled_ && !is_ready) return cancelled();
+    return is_ready;
+  }
+  [[nodiscard]] engine_state& on() const noexcept { return on_; }
 
  private:
   struct limit_timer : timer {
@@ -51,7 +63,9 @@ class descriptor_wait : protected descriptor_entry {
   engine_state& on_;
   limit_timer timer_;
   int code_ = 0;
-  bool is_queued_ = false;  // by the timer
+  bool is_waiting_ = false;
+  bool is_queued_ = false;  // by the timer or by cancel()
+  bool is_cancelled_ = false;
 };
 
 /// See engine::readable() and engine::writable(). Threads: one thread at a time, that of the
@@ -83,11 +97,22 @@ class steps_operation : protected descriptor_wait {
  public:
   using value_type = verbena::result<T>;
   static constexpr bool always_ends = false;
+  /// It has take_exception().
+  static constexpr bool can_throw = true;
 
   steps_operation(engine_state& on, steps<T>&& of) noexcept
       : descriptor_wait(on), steps_(std::move(of)) {}
+  /// Takes the steps of an operation that was not started.
+  steps_operation(steps_operation&& idle) noexcept
+      : descriptor_wait(idle), steps_(std::move(idle.steps_)) {}
+  steps_operation& operator=(steps_operation&&) = delete;
 
  protected:
+  /// Without steps: begin() is called before start().
+  explicit steps_operation(engine_state& on) noexcept
+      : descriptor_wait(on), steps_(typename steps<T>::handle()) {}
+  ~steps_operation() = default;
+  void begin(steps<T>&& of) noexcept { steps_ = std::move(of); }
   /// Returns false if the operation ended at once: `then` is then not called.
   [[nodiscard]] bool start(ended_function then) noexcept {
     while (!has_ended()) {
@@ -102,9 +127,14 @@ class steps_operation : protected descriptor_wait {
   /// Returns false if the operation waits again.
   [[nodiscard]] bool settle() noexcept {
     settle_wait();
+    if (is_cancelled()) return give_up(), true;
     return !start(complete);
   }
-  /// Throws exceptions of functions that the steps call.
+  /// Returns the exception of a function that the steps called; nullptr without one.
+  [[nodiscard]] std::exception_ptr take_exception() noexcept {
+    return std::exchange(exception_, nullptr);
+  }
+  /// Throws the exception of a function that the steps called.
   [[nodiscard]] verbena::result<T> take_result() {
 #ifndef VERBENA_NO_EXCEPTIONS
     if (exception_) std::rethrow_exception(exception_);
@@ -124,7 +154,14 @@ class steps_operation : protected descriptor_wait {
       return true;
     }
 #endif
+    // A function that the steps called may have cancelled the operation.
+    if (!value_ && is_cancelled()) give_up();
     return value_.has_value();
+  }
+  /// Destroys what the operation owns.
+  void give_up() noexcept {
+    steps_ = steps<T>(typename steps<T>::handle());
+    value_.emplace(cancelled());
   }
 
   steps<T> steps_;

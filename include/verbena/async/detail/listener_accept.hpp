@@ -23,7 +23,8 @@ class listener_accept : protected queued_waiter {
   using ended_function = void (*)(queued_waiter& self) noexcept;
 
   listener_accept(listener_state& of, deadline until) noexcept : of_(&of), until_(until) {}
-  listener_accept(const listener_accept&) = delete;
+  /// Copies the arguments of an operation that was not started.
+  listener_accept(const listener_accept& idle) noexcept : listener_accept(*idle.of_, idle.until_) {}
   listener_accept& operator=(const listener_accept&) = delete;
 
  protected:
@@ -31,6 +32,10 @@ class listener_accept : protected queued_waiter {
   /// Returns false if a channel was ready: `then` is then not called.
   [[nodiscard]] bool start(ended_function then) noexcept;
   [[nodiscard]] bool settle() noexcept;
+  /// Ends the operation early. The listener is unaffected.
+  void cancel() noexcept;
+  /// Precondition: it was not started.
+  [[nodiscard]] engine_state& on() const noexcept;
   [[nodiscard]] verbena::result<message_channel> take_result() { return *std::move(value_); }
 
  private:
@@ -38,6 +43,9 @@ class listener_accept : protected queued_waiter {
   struct limit_timer : timer {
     listener_accept* of = nullptr;
   };
+
+  /// Ends the operation, which waits: poll() calls its owner.
+  void end(error why) noexcept;
 
   listener_state* of_;  // nullptr: the value is there
   deadline until_;

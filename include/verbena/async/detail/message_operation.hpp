@@ -91,6 +91,7 @@ class message_operation : protected queued_waiter {
     if (is_suspended_) expire();
   }
   [[nodiscard]] message_channel_state& state() const noexcept { return *state_; }
+  [[nodiscard]] engine_state& on() const noexcept { return state_->on(); }
 
  private:
   struct limit_timer : timer {

@@ -2,13 +2,29 @@
 // An operation that was connected to a receiver.
 #pragma once
 
+#include <exception>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "verbena/async/detail/engine_state.hpp"
 #include "verbena/async/execution.hpp"
 
 namespace verbena::inline VERBENA_ABI::async::detail {
+
+/// The operation calls functions of the program, which may throw: it has take_exception().
+template <class Operation>
+concept throwing_operation = Operation::can_throw;
+
+/// The completions of an operation as a sender.
+template <class Operation>
+using completions_of = std::conditional_t<
+    throwing_operation<Operation>,
+    execution::completion_signatures<execution::set_value_t(typename Operation::value_type),
+                                     execution::set_error_t(std::exception_ptr),
+                                     execution::set_stopped_t()>,
+    execution::completion_signatures<execution::set_value_t(typename Operation::value_type),
+                                     execution::set_stopped_t()>>;
 
 /// Passes a stop request, which any thread may make, to the thread of the engine.
 /// Threads: request() any thread; the rest one thread at a time, that of the engine.
@@ -97,6 +113,10 @@ class operation_state
   }
   /// The receiver may destroy this object.
   void deliver() noexcept {
+    if constexpr (throwing_operation<Operation>) {
+      if (auto thrown = this->take_exception())
+        return execution::set_error(std::move(to_), std::move(thrown));
+    }
     auto outcome = this->take_result();
     if (is_stopped_ && !outcome)
       execution::set_stopped(std::move(to_));

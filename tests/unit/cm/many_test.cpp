@@ -48,7 +48,11 @@ TEST_F(many_connections, repeated_connections_leak_no_object) {
     auto active = asked.get().value();
     disconnect_both(active, passive);
   }
-  EXPECT_EQ(open_descriptors(), descriptors);
+  // Another process of the host may have a queue pair that is connected to a number which soft0 now
+  // uses here, such as a peer of a killed process. It has two descriptors here until it ends.
+  const auto until = test_deadline();
+  while (open_descriptors() > descriptors && !until.expired()) std::this_thread::yield();
+  EXPECT_LE(open_descriptors(), descriptors);
   // Heaps and tables vary in size. A leak of 64 bytes per connection exceeds this limit.
   EXPECT_LT(allocated_bytes() - bytes, 4096 + 64L * (count - settled));
 }

@@ -171,24 +171,19 @@ deadline engine_state::next_deadline() const noexcept {
 }
 
 void engine_state::run_until(const bool& ended) {
-  constexpr std::uint32_t polls_per_clock_read = 64;
   auto idle_since = clock::time_point::max();
-  std::uint32_t polls = 0;
   while (!ended) {
     if (poll() != 0) {
       idle_since = clock::time_point::max();
-      polls = 0;
       continue;
     }
-    if (++polls % polls_per_clock_read != 1 && spin_.count() != 0) {
-      verbena::detail::relax();
-      continue;
-    }
+    // After each poll: a poll may give the processor to other threads for longer than the spin.
     const auto now = clock::now();
     idle_since = std::min(idle_since, now);
-    if (now - idle_since < spin_) continue;
-    // A timer may have ended it.
-    if (!ended && arm()) wait_for_event();
+    if (now - idle_since < spin_)
+      verbena::detail::relax();
+    else if (!ended && arm())  // a timer may have ended it
+      wait_for_event();
   }
 }
 

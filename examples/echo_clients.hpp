@@ -28,9 +28,7 @@ constexpr verbena::message_channel_options small_messages{
 /// Each channel reserves a place of its engine for each request that it can have in flight.
 constexpr std::uint32_t places_per_channel = 4 + 4 + verbena::message_channel::own_operations;
 
-inline verbena::deadline time_limit() {
-  return verbena::deadline::after(std::chrono::seconds(60));
-}
+inline verbena::deadline time_limit() { return verbena::deadline::after(std::chrono::seconds(60)); }
 
 /// Returns N of the arguments `--clients N`; 500 without arguments.
 inline std::uint32_t client_count(int argc, char** argv) {
@@ -49,8 +47,7 @@ class echo_clients {
  public:
   echo_clients(const verbena::context& context, const verbena::protection_domain& pd,
                std::uint16_t port, std::uint32_t count)
-      : engine_(verbena::async::engine::create(
-                    context, {.operations = count * places_per_channel})
+      : engine_(verbena::async::engine::create(context, {.operations = count * places_per_channel})
                     .value()),
         pd_(pd),
         server_{.host = "127.0.0.1", .port = port},

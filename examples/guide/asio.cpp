@@ -4,21 +4,27 @@
 #include <verbena/verbena.hpp>
 
 #include <array>
+#include <asio/awaitable.hpp>
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/experimental/deferred.hpp>
 #include <asio/experimental/parallel_group.hpp>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/strand.hpp>
+#include <asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <span>
+#include <string>
 #include <system_error>
 #include <utility>
 
 #include "examples/guide/snippets.hpp"
+#include "examples/own_address.hpp"
 
 namespace guide {
 namespace {
@@ -38,6 +44,76 @@ void write_page(verbena::asio::channel& channel, const verbena::memory_region& d
                       });
 }
 // [/callback]
+
+// [deadline]
+// After 30 s the operation ends with asio::error::timed_out; the channel is unaffected.
+asio::awaitable<verbena::receive_result> receive_soon(verbena::asio::message_channel& channel) {
+  co_return co_await channel.async_receive(verbena::deadline::after(30s), asio::use_awaitable);
+}
+// [/deadline]
+
+// [connect]
+// Accepts one client.
+asio::awaitable<void> accept_one(verbena::asio::message_listener& listener, std::string& received) {
+  auto client = (co_await listener.async_accept(asio::use_awaitable)).value();
+  const auto message = co_await receive_soon(client);
+  received = message->text();
+}
+// Connects to the server and sends a message.
+asio::awaitable<void> greet(verbena::asio::engine& engine, const verbena::protection_domain& pd,
+                            verbena::bringup::address server) {
+  auto channel = (co_await verbena::asio::async_connect(
+                      engine, pd, server, verbena::deadline::after(10s), asio::use_awaitable))
+                     .value();
+  co_await channel.async_send(verbena::bytes_of("hello"), asio::use_awaitable);
+  co_await channel.async_drain(asio::use_awaitable);
+}
+// [/connect]
+
+// [complete]
+// Connects a channel by the connection manager, to whose context the engine belongs.
+asio::awaitable<verbena::asio::channel> connect_managed(verbena::asio::engine& engine,
+                                                        const verbena::protection_domain& pd,
+                                                        verbena::bringup::address server,
+                                                        verbena::deadline until) {
+  auto peer = co_await engine.async_complete(
+      verbena::cm::connector::resolve_in_steps(server, until), asio::use_awaitable);
+  auto prepared = pd.create_channel(engine.hub(), {}).value();
+  auto made = co_await engine.async_complete(
+      std::move(prepared).connect_in_steps(peer.value(), {}, until), asio::use_awaitable);
+  co_return verbena::asio::channel(engine, std::move(made).value());
+}
+// [/complete]
+
+// Waits for a request of the connection manager and accepts it.
+asio::awaitable<void> accept_managed(verbena::asio::engine& engine,
+                                     const verbena::protection_domain& pd,
+                                     verbena::cm::listener& from, verbena::deadline until) {
+  auto request = co_await engine.async_complete(from.accept_in_steps(until), asio::use_awaitable);
+  auto prepared = pd.create_channel(engine.hub(), {}).value();
+  auto accepting = std::move(prepared).accept_in_steps(std::move(request).value(), {}, until);
+  auto made = co_await engine.async_complete(std::move(accepting), asio::use_awaitable);
+  require(made.has_value());
+}
+
+void connect_both_by_manager() {
+  auto listener = verbena::cm::listener::open({.host = own_address(), .port = 0}).value();
+  const auto context = listener.id().context().value();
+  const auto pd = context.allocate_pd().value();
+  asio::io_context io;
+  auto engine = verbena::asio::engine::create(context, io).value();
+  const auto until = verbena::deadline::after(30s);
+  bool is_connected = false;
+  const auto connect = [&]() -> asio::awaitable<void> {
+    const verbena::bringup::address to{.host = own_address(), .port = listener.port()};
+    const auto channel = co_await connect_managed(engine, pd, to, until);
+    is_connected = channel.get().failure() == nullptr;
+  };
+  asio::co_spawn(io, accept_managed(engine, pd, listener, until), asio::detached);
+  asio::co_spawn(io, connect(), asio::detached);
+  io.run();
+  require(is_connected);
+}
 
 // [group]
 // Receives a message, but stops waiting when the timer expires.
@@ -64,6 +140,7 @@ void receive_until_cancelled(verbena::asio::message_channel& channel,
 // [/cancel]
 
 void run_all() {
+  connect_both_by_manager();
   const auto context = verbena::open_device().value();
   const auto pd = context.allocate_pd().value();
   asio::io_context io;
@@ -96,6 +173,15 @@ void run_all() {
   io.restart();
   io.run();
   require(outcome == asio::error::operation_aborted);
+
+  auto listener = verbena::asio::listen(engine, pd, {.host = "127.0.0.1", .port = 0}, {}).value();
+  std::string received;
+  asio::co_spawn(io, accept_one(listener, received), asio::detached);
+  asio::co_spawn(io, greet(engine, pd, {.host = "127.0.0.1", .port = listener.port()}),
+                 asio::detached);
+  io.restart();
+  io.run();
+  require(received == "hello");
 
   // [strand]
   // Several threads call io.run(): the engine and the users of its channels are on one strand.

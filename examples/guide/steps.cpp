@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "examples/guide/snippets.hpp"
+#include "examples/own_address.hpp"
 
 namespace guide {
 namespace {
@@ -38,6 +39,37 @@ async::task<verbena::result<async::channel>> accept_channel(async::engine& engin
 }
 // [/complete]
 
+// [managed]
+// Accepts one peer by the connection manager, whose context the engine uses.
+async::task<verbena::result<async::channel>> accept_managed(async::engine& engine,
+                                                            const verbena::protection_domain& pd,
+                                                            verbena::cm::listener& from,
+                                                            verbena::deadline until) {
+  auto request = co_await engine.complete(from.accept_in_steps(until));
+  if (!request) co_return std::move(request).error();
+  auto prepared = pd.create_channel(engine.hub(), small_queues);
+  if (!prepared) co_return std::move(prepared).error();
+  auto accepted = (*std::move(prepared)).accept_in_steps(*std::move(request), {}, until);
+  auto connected = co_await engine.complete(std::move(accepted));
+  if (!connected) co_return std::move(connected).error();
+  co_return async::channel(engine, *std::move(connected));
+}
+// Connects to a peer by the connection manager.
+async::task<verbena::result<async::channel>> connect_managed(async::engine& engine,
+                                                             const verbena::protection_domain& pd,
+                                                             verbena::bringup::address to,
+                                                             verbena::deadline until) {
+  auto peer = co_await engine.complete(verbena::cm::connector::resolve_in_steps(to, until));
+  if (!peer) co_return std::move(peer).error();
+  auto prepared = pd.create_channel(engine.hub(), small_queues);
+  if (!prepared) co_return std::move(prepared).error();
+  auto connected =
+      co_await engine.complete((*std::move(prepared)).connect_in_steps(*peer, {}, until));
+  if (!connected) co_return std::move(connected).error();
+  co_return async::channel(engine, *std::move(connected));
+}
+// [/managed]
+
 // [epoll]
 // Performs an operation in an epoll loop. An operation can wait for another descriptor after each
 // step.
@@ -56,9 +88,38 @@ verbena::result<T> perform(int epoll, verbena::steps<T> operation) {
 }
 // [/epoll]
 
+// Connects two sides by the connection manager, on one thread.
+void connect_by_manager() {
+  auto listener = verbena::cm::listener::open({.host = own_address(), .port = 0}).value();
+  const auto context = listener.id().context().value();
+  const auto pd = context.allocate_pd().value();
+  auto engine = async::engine::create(context).value();
+  const auto until = verbena::deadline::after(30s);
+  bool is_accepted = false;
+  bool is_connected = false;
+  const auto accept = [&]() -> async::task<void> {
+    const auto made = co_await accept_managed(engine, pd, listener, until);
+    is_accepted = made.has_value();
+  };
+  const auto connect = [&]() -> async::task<void> {
+    const verbena::bringup::address to{.host = own_address(), .port = listener.port()};
+    const auto made = co_await connect_managed(engine, pd, to, until);
+    is_connected = made.has_value();
+  };
+  const auto both = [&]() -> async::task<void> {
+    async::scope running;
+    running.spawn(accept());
+    running.spawn(connect());
+    co_await running.join();
+  };
+  engine.run(both());
+  require(is_accepted && is_connected);
+}
+
 }  // namespace
 
 void connections_in_steps() {
+  connect_by_manager();
   const auto context = verbena::open_device().value();
   const auto pd = context.allocate_pd().value();
   auto engine = async::engine::create(context).value();

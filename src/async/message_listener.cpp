@@ -96,8 +96,8 @@ steps<message_channel> connect_to(channel_needs needs, result<bringup::address> 
 }  // namespace
 
 bool connect_operation::start(ended_function then) noexcept {
-  begin(connect_to({.on = on(), .pd = std::move(pd_), .options = options_.channel},
-                   std::move(to_), options_.retry_refused, until_));
+  begin(connect_to({.on = on(), .pd = std::move(pd_), .options = options_.channel}, std::move(to_),
+                   options_.retry_refused, until_));
   return steps_operation::start(then);
 }
 

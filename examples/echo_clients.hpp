@@ -5,14 +5,14 @@
 #include <verbena/async.hpp>
 #include <verbena/verbena.hpp>
 
-#include <algorithm>
 #include <array>
+#include <charconv>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -35,8 +35,10 @@ inline std::uint32_t client_count(int argc, char** argv) {
   const std::span words(argv, static_cast<std::size_t>(argc));
   if (words.size() == 1) return 500;
   if (words.size() == 3 && std::string_view(words[1]) == "--clients") {
-    const int count = std::atoi(words[2]);
-    if (count > 0) return static_cast<std::uint32_t>(count);
+    const std::string_view text = words[2];
+    std::uint32_t count = 0;
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (parsed.ptr == text.data() + text.size() && count > 0) return count;
   }
   std::fprintf(stderr, "usage: %s [--clients N]\n", words[0]);
   std::exit(2);

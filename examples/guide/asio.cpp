@@ -65,19 +65,21 @@ asio::awaitable<void> greet(verbena::asio::engine& engine, const verbena::protec
   auto channel = (co_await verbena::asio::async_connect(
                       engine, pd, server, verbena::deadline::after(10s), asio::use_awaitable))
                      .value();
-  co_await channel.async_send(verbena::bytes_of("hello"), asio::use_awaitable);
+  (co_await channel.async_send(verbena::bytes_of("hello"), asio::use_awaitable)).value();
   co_await channel.async_drain(asio::use_awaitable);
 }
 // [/connect]
 
 // [complete]
-// Connects a channel by the connection manager, to whose context the engine belongs.
+// Connects a channel by the connection manager. The engine belongs to the device that
+// `how.from` or the route selects.
 asio::awaitable<verbena::asio::channel> connect_managed(verbena::asio::engine& engine,
                                                         const verbena::protection_domain& pd,
                                                         verbena::bringup::address server,
+                                                        verbena::cm::connector_options how,
                                                         verbena::deadline until) {
   auto peer = co_await engine.async_complete(
-      verbena::cm::connector::resolve_in_steps(server, until), asio::use_awaitable);
+      verbena::cm::connector::resolve_in_steps(server, until, how), asio::use_awaitable);
   auto prepared = pd.create_channel(engine.hub(), {}).value();
   auto made = co_await engine.async_complete(
       std::move(prepared).connect_in_steps(peer.value(), {}, until), asio::use_awaitable);
@@ -106,7 +108,9 @@ void connect_both_by_manager() {
   bool is_connected = false;
   const auto connect = [&]() -> asio::awaitable<void> {
     const verbena::bringup::address to{.host = own_address(), .port = listener.port()};
-    const auto channel = co_await connect_managed(engine, pd, to, until);
+    const verbena::cm::connector_options how{
+        .from = verbena::cm::socket_address::parse(to.host).value()};
+    const auto channel = co_await connect_managed(engine, pd, to, how, until);
     is_connected = channel.get().failure() == nullptr;
   };
   asio::co_spawn(io, accept_managed(engine, pd, listener, until), asio::detached);

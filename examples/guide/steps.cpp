@@ -54,12 +54,14 @@ async::task<verbena::result<async::channel>> accept_managed(async::engine& engin
   if (!connected) co_return std::move(connected).error();
   co_return async::channel(engine, *std::move(connected));
 }
-// Connects to a peer by the connection manager.
+// Connects to a peer by the connection manager. The engine belongs to the device that `how.from` or
+// the route selects.
 async::task<verbena::result<async::channel>> connect_managed(async::engine& engine,
                                                              const verbena::protection_domain& pd,
                                                              verbena::bringup::address to,
+                                                             verbena::cm::connector_options how,
                                                              verbena::deadline until) {
-  auto peer = co_await engine.complete(verbena::cm::connector::resolve_in_steps(to, until));
+  auto peer = co_await engine.complete(verbena::cm::connector::resolve_in_steps(to, until, how));
   if (!peer) co_return std::move(peer).error();
   auto prepared = pd.create_channel(engine.hub(), small_queues);
   if (!prepared) co_return std::move(prepared).error();
@@ -99,11 +101,15 @@ void connect_by_manager() {
   bool is_connected = false;
   const auto accept = [&]() -> async::task<void> {
     const auto made = co_await accept_managed(engine, pd, listener, until);
+    if (!made) verbena::print_error(made.error());
     is_accepted = made.has_value();
   };
   const auto connect = [&]() -> async::task<void> {
     const verbena::bringup::address to{.host = own_address(), .port = listener.port()};
-    const auto made = co_await connect_managed(engine, pd, to, until);
+    const verbena::cm::connector_options how{
+        .from = verbena::cm::socket_address::parse(to.host).value()};
+    const auto made = co_await connect_managed(engine, pd, to, how, until);
+    if (!made) verbena::print_error(made.error());
     is_connected = made.has_value();
   };
   const auto both = [&]() -> async::task<void> {

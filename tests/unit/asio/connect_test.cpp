@@ -144,14 +144,14 @@ TEST_F(asio_connections, use_awaitable_returns_a_connected_channel) {
       [&]() -> awaitable<void> {
         auto client = co_await listener.async_accept(use_awaitable);
         const auto message = co_await client->async_receive(use_awaitable);
-        co_await client->async_send(message->bytes(), use_awaitable);
+        (co_await client->async_send(message->bytes(), use_awaitable)).value();
         co_await client->async_drain(use_awaitable);
       },
       net::detached);
   bool is_answered = false;
   spawn([&]() -> awaitable<void> {
     auto channel = co_await connect(listener, use_awaitable);
-    co_await channel->async_send(asio_pair::some_bytes, use_awaitable);
+    (co_await channel->async_send(asio_pair::some_bytes, use_awaitable)).value();
     const auto answer = co_await channel->async_receive(use_awaitable);
     is_answered = answer->length() == sizeof asio_pair::some_bytes;
   });
@@ -460,7 +460,7 @@ TEST_F(asio_connections, channel_connects_in_steps) {
 }
 
 steps<int> steps_that_throw() {
-  co_await detail::expiry(deadline::after(2ms));
+  static_cast<void>(co_await detail::expiry(deadline::after(2ms)));
   throw std::runtime_error("a step threw");
   co_return 0;
 }
@@ -489,7 +489,7 @@ TEST(asio_managed_connections, channels_connect_by_the_connection_manager) {
       [&]() -> awaitable<void> {
         auto client = (co_await listener.async_accept(connect_deadline(), use_awaitable)).value();
         const auto message = co_await client.async_receive(connect_deadline(), use_awaitable);
-        co_await client.async_send(message->bytes(), use_awaitable);
+        (co_await client.async_send(message->bytes(), use_awaitable)).value();
         co_await client.async_drain(connect_deadline(), use_awaitable);
       },
       net::detached);
@@ -503,7 +503,7 @@ TEST(asio_managed_connections, channels_connect_by_the_connection_manager) {
         auto made = co_await engine.async_complete(
             std::move(prepared).connect_in_steps(peer.value(), connect_deadline()), use_awaitable);
         asio::message_channel channel(engine, std::move(made).value());
-        co_await channel.async_send(asio_pair::some_bytes, use_awaitable);
+        (co_await channel.async_send(asio_pair::some_bytes, use_awaitable)).value();
         const auto answer = co_await channel.async_receive(connect_deadline(), use_awaitable);
         is_answered = answer->length() == sizeof asio_pair::some_bytes;
       },

@@ -58,9 +58,9 @@ using connect_sender =
 static_assert(execution::sender_to<connect_sender, counts_calls>);
 static_assert(execution::sender_to<decltype(std::declval<async::message_listener&>().accept()),
                                    counts_calls>);
-static_assert(execution::sender_to<decltype(std::declval<async::engine&>().complete(
-                                       std::declval<steps<int>>())),
-                                   counts_calls>);
+static_assert(execution::sender_to<
+              decltype(std::declval<async::engine&>().complete(std::declval<steps<int>>())),
+              counts_calls>);
 static_assert(
     execution::sender_to<decltype(std::declval<async::engine&>().readable(0)), counts_calls>);
 
@@ -149,7 +149,7 @@ TEST_F(connect_senders, stop_ends_each_operation_and_leaves_nothing) {
 }
 
 steps<int> steps_that_fail() {
-  co_await detail::expiry(deadline::after(1ms));
+  static_cast<void>(co_await detail::expiry(deadline::after(1ms)));
   throw std::runtime_error("a step threw");
   co_return 0;
 }

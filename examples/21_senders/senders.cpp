@@ -53,6 +53,7 @@ class place_for {
   struct connected {
     Sender& what;
     Receiver& to;
+    // NOLINTNEXTLINE(google-explicit-constructor): emplace() constructs the state from it
     operator state() { return execution::connect(std::move(what), to); }
   };
   std::optional<state> state_;

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -73,17 +74,17 @@ asio::awaitable<void> greet(verbena::asio::engine& engine, const verbena::protec
 // [complete]
 // Connects a channel by the connection manager. The engine belongs to the device that
 // `how.from` or the route selects.
-asio::awaitable<verbena::asio::channel> connect_managed(verbena::asio::engine& engine,
-                                                        const verbena::protection_domain& pd,
-                                                        verbena::bringup::address server,
-                                                        verbena::cm::connector_options how,
-                                                        verbena::deadline until) {
+asio::awaitable<void> connect_managed(verbena::asio::engine& engine,
+                                      const verbena::protection_domain& pd,
+                                      verbena::bringup::address server,
+                                      verbena::cm::connector_options how, verbena::deadline until,
+                                      std::optional<verbena::asio::channel>& into) {
   auto peer = co_await engine.async_complete(
       verbena::cm::connector::resolve_in_steps(server, until, how), asio::use_awaitable);
   auto prepared = pd.create_channel(engine.hub(), {}).value();
   auto made = co_await engine.async_complete(
       std::move(prepared).connect_in_steps(peer.value(), {}, until), asio::use_awaitable);
-  co_return verbena::asio::channel(engine, std::move(made).value());
+  into.emplace(engine, std::move(made).value());
 }
 // [/complete]
 
@@ -105,18 +106,14 @@ void connect_both_by_manager() {
   asio::io_context io;
   auto engine = verbena::asio::engine::create(context, io).value();
   const auto until = verbena::deadline::after(30s);
-  bool is_connected = false;
-  const auto connect = [&]() -> asio::awaitable<void> {
-    const verbena::bringup::address to{.host = own_address(), .port = listener.port()};
-    const verbena::cm::connector_options how{
-        .from = verbena::cm::socket_address::parse(to.host).value()};
-    const auto channel = co_await connect_managed(engine, pd, to, how, until);
-    is_connected = channel.get().failure() == nullptr;
-  };
+  const verbena::bringup::address to{.host = own_address(), .port = listener.port()};
+  const verbena::cm::connector_options how{.from =
+                                               verbena::cm::socket_address::parse(to.host).value()};
+  std::optional<verbena::asio::channel> channel;
   asio::co_spawn(io, accept_managed(engine, pd, listener, until), asio::detached);
-  asio::co_spawn(io, connect(), asio::detached);
+  asio::co_spawn(io, connect_managed(engine, pd, to, how, until, channel), asio::detached);
   io.run();
-  require(is_connected);
+  require(channel.has_value());
 }
 
 // [group]

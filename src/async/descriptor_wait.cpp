@@ -51,6 +51,7 @@ void descriptor_wait::stop() noexcept {
   if (is_in_set) on_.descriptors().remove(on_.fd(), *this);
   if (is_ready || is_queued_) on_.table().remove_completed(*this);
   on_.timers().reset(timer_);
+  is_ready = is_queued_ = false;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::async::detail

@@ -40,6 +40,8 @@ class descriptor_wait : protected descriptor_entry {
   void settle_wait() noexcept;
   /// Ends the wait early: poll() calls `then` if it has begun.
   void cancel() noexcept;
+  /// Ends the wait without a call of `then`.
+  void stop() noexcept;
   [[nodiscard]] bool is_cancelled() const noexcept { return is_cancelled_; }
   [[nodiscard]] static error cancelled() {
     return error::from_errno(ECANCELED, "async::engine", {}, "the operation was cancelled");
@@ -57,8 +59,6 @@ class descriptor_wait : protected descriptor_entry {
   struct limit_timer : timer {
     descriptor_wait* of = nullptr;
   };
-
-  void stop() noexcept;
 
   engine_state& on_;
   limit_timer timer_;
@@ -111,7 +111,8 @@ class steps_operation : protected descriptor_wait {
   /// Without steps: begin() is called before start().
   explicit steps_operation(engine_state& on) noexcept
       : descriptor_wait(on), steps_(typename steps<T>::handle()) {}
-  ~steps_operation() = default;
+  /// The wait ends before the steps close its descriptor.
+  ~steps_operation() { stop(); }
   void begin(steps<T>&& of) noexcept { steps_ = std::move(of); }
   /// Returns false if the operation ended at once: `then` is then not called.
   [[nodiscard]] bool start(ended_function then) noexcept {

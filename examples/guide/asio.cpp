@@ -77,8 +77,9 @@ asio::awaitable<void> greet(verbena::asio::engine& engine, const verbena::protec
 asio::awaitable<void> connect_managed(verbena::asio::engine& engine,
                                       const verbena::protection_domain& pd,
                                       verbena::bringup::address server,
-                                      verbena::cm::connector_options how, verbena::deadline until,
+                                      verbena::cm::connector_options how,
                                       std::optional<verbena::asio::channel>& into) {
+  const auto until = verbena::deadline::after(30s);
   auto peer = co_await engine.async_complete(
       verbena::cm::connector::resolve_in_steps(server, until, how), asio::use_awaitable);
   auto prepared = pd.create_channel(engine.hub(), {}).value();
@@ -111,7 +112,7 @@ void connect_both_by_manager() {
                                                verbena::cm::socket_address::parse(to.host).value()};
   std::optional<verbena::asio::channel> channel;
   asio::co_spawn(io, accept_managed(engine, pd, listener, until), asio::detached);
-  asio::co_spawn(io, connect_managed(engine, pd, to, how, until, channel), asio::detached);
+  asio::co_spawn(io, connect_managed(engine, pd, to, how, channel), asio::detached);
   io.run();
   require(channel.has_value());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The clients of the echo servers 18_coroutines, 19_asio and 21_senders. They run on one thread.
+// The clients of the echo servers 18_coroutines, 19_asio and 22_senders. They run on one thread.
 #pragma once
 
 #include <verbena/async.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // An echo server with coroutines: one thread serves 1,000 clients, each with a message channel, and
-// sleeps while none of them sends. 19_asio and 21_senders are the same server in other forms.
+// sleeps while none of them sends. 19_asio and 22_senders are the same server in other forms.
 //   coroutines [--clients N]
 #include <verbena/async.hpp>
 #include <verbena/verbena.hpp>

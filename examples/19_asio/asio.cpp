@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // An echo server in an io_context of Asio: one thread serves 1,000 clients, each with a message
-// channel, and sleeps while none of them sends. 18_coroutines and 21_senders are the same server in
+// channel, and sleeps while none of them sends. 18_coroutines and 22_senders are the same server in
 // other forms.
 //   asio_echo [--clients N]
 #include <verbena/asio.hpp>

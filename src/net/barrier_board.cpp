@@ -289,6 +289,10 @@ result<void> barrier_board::look(barrier& in) {
   for (std::size_t each = 0; each < in_flight_; ++each)
     if (const notification& of = posted_[each]; of.waiter.ended && !of.waiter.result)
       return fail_broken(in, of);
+  return check_failure_of_others(in);
+}
+
+result<void> barrier_board::check_failure_of_others(barrier& in) {
   const std::uint64_t told = load(failure_at);
   if (told == 0) return {};
   const auto by = static_cast<std::uint32_t>(told >> 32U) - 1;
@@ -309,6 +313,8 @@ error barrier_board::fail_broken(barrier& in, const notification& of) {
 
 error barrier_board::fail_late(barrier& in, std::uint32_t awaited) {
   const auto missing = find_missing(in);
+  // A rank that failed because of another one may have ended, so that it cannot be reached.
+  if (auto told = check_failure_of_others(in); !told) return std::move(told).error();
   if (missing.empty())
     return fail(in, awaited,
                 error::timed_out("barrier", fmt::format("rank {}", rank_),

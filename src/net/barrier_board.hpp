@@ -61,6 +61,7 @@ class barrier_board {
   [[nodiscard]] result<void> notify(barrier& in, std::uint32_t to);
   [[nodiscard]] result<void> await(barrier& in, std::uint32_t from);
   [[nodiscard]] result<void> look(barrier& in);
+  [[nodiscard]] result<void> check_failure_of_others(barrier& in);
   template <class Ended>
   [[nodiscard]] result<void> wait_until(barrier& in, Ended&& ended, std::uint32_t awaited);
   [[nodiscard]] error fail_late(barrier& in, std::uint32_t awaited);

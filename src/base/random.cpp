@@ -82,7 +82,19 @@ class random_stock {
  public:
   /// The stock of the process; nullptr if the kernel cannot clear pages in a child.
   static random_stock* of_process() noexcept {
-    static random_stock* const stock = make();
+    // Not initialized under the lock of a local variable: a child that was made at that moment
+    // would wait for it without end.
+    static constinit std::atomic<random_stock*> shared{nullptr};
+    static constinit std::atomic<bool> cannot_make{false};
+    random_stock* stock = shared.load(std::memory_order_acquire);
+    if (stock != nullptr || cannot_make.load(std::memory_order_relaxed)) return stock;
+    random_stock* const made = make();
+    if (made == nullptr) {
+      cannot_make.store(true, std::memory_order_relaxed);
+      return nullptr;
+    }
+    if (shared.compare_exchange_strong(stock, made, std::memory_order_acq_rel)) return made;
+    ::munmap(made, sizeof(random_stock));  // another thread was faster
     return stock;
   }
 

@@ -326,18 +326,9 @@ TEST_F(asio_connections, operation_is_one_block_of_the_allocator_of_its_handler)
   EXPECT_EQ(count.live, 0);
 }
 
-// One says nothing, one sends garbage, one only its greeting, and one an invalid frame.
 TEST_F(asio_connections, hostile_clients_do_not_delay_others) {
   auto listener = open();
-  const auto silent = peers::raw_connection(listener.port());
-  const auto garbage = peers::raw_connection(listener.port());
-  peers::send_bytes(garbage, peers::bytes_from("GET / HTTP/1.0\r\n\r\n"));
-  const auto greeted = peers::raw_connection(listener.port());
-  const auto greeting = bringup::encode_greeting(bringup::spoken_versions);
-  peers::send_bytes(greeted, greeting);
-  const auto malformed = peers::raw_connection(listener.port());
-  peers::send_bytes(malformed, greeting);
-  peers::send_bytes(malformed, peers::bytes_from("\xff\xff\xff\xff\xff\xff\xff\xff"));
+  const auto hostile = peers::hostile_clients(listener.port());
   int connected = 0;
   std::vector<asio::message_channel> channels;
   for (int i = 0; i < 10; ++i) {

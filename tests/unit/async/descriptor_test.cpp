@@ -7,9 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <coroutine>
 #include <cstddef>
-#include <exception>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -17,6 +15,7 @@
 
 #include "tests/unit/allocations.hpp"
 #include "tests/unit/async/async_pair.hpp"
+#include "tests/unit/async/owned_coroutine.hpp"
 #include "verbena/base/fd.hpp"
 
 namespace verbena::test {
@@ -143,21 +142,7 @@ TEST_F(engine_descriptors, descriptor_that_is_not_open_returns_ebadf) {
   EXPECT_EQ(engine.run(wait(file.get())), 0) << "a file is always readable";
 }
 
-/// A coroutine that can be destroyed while it waits.
-struct destructible {
-  struct promise_type {
-    destructible get_return_object() {
-      return {std::coroutine_handle<promise_type>::from_promise(*this)};
-    }
-    std::suspend_never initial_suspend() const noexcept { return {}; }
-    std::suspend_always final_suspend() const noexcept { return {}; }
-    void return_void() const noexcept {}
-    void unhandled_exception() const noexcept { std::terminate(); }
-  };
-  std::coroutine_handle<promise_type> handle;
-};
-
-destructible wait_alone(async::engine& engine, int fd, int& ended) {
+owned_coroutine wait_alone(async::engine& engine, int fd, int& ended) {
   static_cast<void>(co_await engine.readable(fd, long_wait()));
   ++ended;
 }

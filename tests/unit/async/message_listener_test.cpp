@@ -8,11 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <coroutine>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/async/owned_coroutine.hpp"
 #include "tests/unit/bringup/peers.hpp"
 #include "tests/unit/channel/channel_pair.hpp"
 #include "verbena/async/engine.hpp"
@@ -153,19 +152,10 @@ TEST_F(message_listeners, listen_opens_an_address) {
   EXPECT_EQ(engine.run(serve_and_ask(listener, 3)), 3);
 }
 
-// One says nothing, one sends garbage, one only its greeting, and one an invalid frame.
 TEST_F(message_listeners, hostile_clients_do_not_delay_others) {
   // The other clients have to connect in this time, also on a slow virtual machine.
   auto listener = open(tested_device() == "soft0" ? 1s : 5s);
-  const auto silent = peers::raw_connection(listener.port());
-  const auto garbage = peers::raw_connection(listener.port());
-  peers::send_bytes(garbage, peers::bytes_from("GET / HTTP/1.0\r\n\r\n"));
-  const auto greeted = peers::raw_connection(listener.port());
-  const auto greeting = bringup::encode_greeting(bringup::spoken_versions);
-  peers::send_bytes(greeted, greeting);
-  const auto malformed = peers::raw_connection(listener.port());
-  peers::send_bytes(malformed, greeting);
-  peers::send_bytes(malformed, peers::bytes_from("\xff\xff\xff\xff\xff\xff\xff\xff"));
+  const auto hostile = peers::hostile_clients(listener.port());
   EXPECT_EQ(engine.run(serve_and_ask(listener, 10)), 10);
   const auto wait_for_failures = [&]() -> task<void> {
     const auto until = listener_deadline();
@@ -247,20 +237,6 @@ TEST_F(message_listeners, connect_ends_at_its_deadline_if_the_peer_is_silent) {
   };
   EXPECT_EQ(engine.run(connect()).kind(), error_kind::timed_out);
 }
-
-/// A coroutine that can be destroyed while it waits.
-struct owned_coroutine {
-  struct promise_type {
-    owned_coroutine get_return_object() {
-      return {std::coroutine_handle<promise_type>::from_promise(*this)};
-    }
-    std::suspend_never initial_suspend() const noexcept { return {}; }
-    std::suspend_always final_suspend() const noexcept { return {}; }
-    void return_void() const noexcept {}
-    void unhandled_exception() const noexcept { std::terminate(); }
-  };
-  std::coroutine_handle<promise_type> handle;
-};
 
 owned_coroutine connect_alone(message_listeners& test, std::uint16_t port) {
   static_cast<void>(co_await async::connect(test.engine, test.pd, host_text(port),

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "verbena/base/bytes.hpp"
 #include "verbena/base/deadline.hpp"
@@ -82,6 +83,19 @@ inline std::pair<bringup::stream, verbena::unique_fd> accepted_raw() {
 inline std::vector<std::byte> bytes_from(std::string_view text) {
   const auto view = verbena::bytes_of(text);
   return {view.begin(), view.end()};
+}
+
+/// Returns the sockets of clients that never connect: one says nothing, one sends garbage, one only
+/// its greeting, and one an invalid frame.
+inline std::vector<verbena::unique_fd> hostile_clients(std::uint16_t port) {
+  std::vector<verbena::unique_fd> made(4);
+  for (auto& each : made) each = raw_connection(port);
+  const auto greeting = bringup::encode_greeting(bringup::spoken_versions);
+  send_bytes(made[1], bytes_from("GET / HTTP/1.0\r\n\r\n"));
+  send_bytes(made[2], greeting);
+  send_bytes(made[3], greeting);
+  send_bytes(made[3], bytes_from("\xff\xff\xff\xff\xff\xff\xff\xff"));
+  return made;
 }
 
 }  // namespace peers

@@ -135,7 +135,7 @@ inline constexpr std::array<packet_format, 256> formats = make_formats();
 
 }  // namespace detail
 
-/// Returns the format of packets with this opcode; one that is not `known` if there is none.
+/// Returns the format of packets with this opcode; its `known` is false for other values.
 [[nodiscard]] constexpr const packet_format& format_of(packet_opcode code) noexcept {
   return detail::formats[static_cast<std::size_t>(code)];
 }

@@ -94,7 +94,7 @@ std::size_t engine_state::poll() {
     resumed += static_cast<std::size_t>(completed);
   else
     resumed += lose_all();
-  if (!timers_.empty()) timers_.expire(clock::now());
+  if (!timers_.empty()) resumed += timers_.expire(clock::now());
   return resumed;
 }
 
@@ -182,7 +182,7 @@ void engine_state::run_until(const bool& ended) {
     idle_since = std::min(idle_since, now);
     if (now - idle_since < spin_)
       verbena::detail::relax();
-    else if (!ended && arm())  // a timer may have ended it
+    else if (arm())
       wait_for_event();
   }
 }

@@ -63,12 +63,15 @@ void timer_queue::reset(timer& which) noexcept {
   first_ = meld(first_, children);
 }
 
-void timer_queue::expire(time_point now) noexcept {
+std::size_t timer_queue::expire(time_point now) noexcept {
+  std::size_t count = 0;
   while (first_ != nullptr && first_->when <= now) {
     timer& expired = *first_;
     reset(expired);
     expired.expire(expired);
+    ++count;
   }
+  return count;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::async::detail

@@ -80,7 +80,8 @@ class engine {
   [[nodiscard]] const completion_hub& hub() const noexcept { return state_->hub(); }
 
   /// Delivers completions, expires timers, and resumes the owners of completed operations. Returns
-  /// the number of resumed owners.
+  /// the number of resumed owners and expired timers: if it is not 0, what the program waits for
+  /// may have ended.
   ///
   /// If polling fails, all operations of the hub end as `lost`, and failure() returns the error.
   std::size_t poll() { return state_->poll(); }

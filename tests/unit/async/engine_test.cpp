@@ -229,6 +229,19 @@ TEST_F(sleeping_engine, loop_of_the_program_waits_for_the_descriptor) {
   while (a->get().in_flight() != 0) engine.poll();
 }
 
+TEST_F(async_engine, poll_counts_a_timer_that_resumes_a_coroutine) {
+  bool has_resumed = false;
+  const auto wait = [&]() -> async::detail::started_coroutine {
+    co_await engine.wait_until(deadline::after(1ms));
+    has_resumed = true;
+  };
+  wait();
+  std::size_t resumed = 0;
+  while (!has_resumed) resumed += engine.poll();
+  // A loop that sleeps after a poll without effect would sleep without end.
+  EXPECT_EQ(resumed, 1U);
+}
+
 #ifdef VERBENA_CHECKED
 TEST_F(async_engine, two_threads_that_poll_at_once_stop_the_program) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

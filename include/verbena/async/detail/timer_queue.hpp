@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 
 #include "verbena/base/config.hpp"
@@ -43,8 +44,8 @@ class timer_queue {
   /// Resets the timer; has no effect if it is not set.
   void reset(timer& which) noexcept;
   /// Removes the timers that have expired at `now`, and calls their functions, which may set and
-  /// reset others.
-  void expire(time_point now) noexcept;
+  /// reset others. Returns their number.
+  std::size_t expire(time_point now) noexcept;
 
  private:
   timer* first_ = nullptr;

@@ -106,6 +106,11 @@ void loop(async::engine& engine, server& of, int timer) {
 }
 // [/loop]
 
+void expire_soon(int timer) {
+  const itimerspec soon{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = 1'000'000}};
+  if (::timerfd_settime(timer, 0, &soon, nullptr) != 0) std::perror("timerfd_settime");
+}
+
 }  // namespace
 
 int main() {
@@ -131,11 +136,16 @@ int main() {
       auto made = co_await async::connect(on, with, server, examples::time_limit(),
                                           {.channel = examples::small_messages});
       if (!made) co_return false;
-      const itimerspec soon{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = 1'000'000}};
-      if (::timerfd_settime(at, 0, &soon, nullptr) != 0) co_return false;
+      // The echo shows that the server has accepted this client.
+      constexpr std::array<std::byte, 1> text{};
+      if (!co_await made->send(text, examples::time_limit())) co_return false;
+      const auto echoed = co_await made->receive(examples::time_limit());
+      if (!echoed) co_return false;
+      expire_soon(at);
       const auto message = co_await made->receive(examples::time_limit());
       co_return message && message->length() == 0;  // the notice, after which it does not leave
     }(own, pd, port, timer.get()));
+    expire_soon(timer.get());  // also if the client has failed
   });
   loop(engine, echo, timer.get());
   clients.join();

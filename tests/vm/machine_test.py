@@ -30,8 +30,12 @@ examples = []
 
 def run(*words, **variables):
     """Runs a program to its end; standard error is added to standard output."""
-    return subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False, env={**os.environ, **variables})
+    try:
+        return subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False, env={**os.environ, **variables})
+    except subprocess.TimeoutExpired as late:
+        output = (late.stdout or b"").decode(errors="replace")
+        raise AssertionError(f"{words[0]} did not end within {TIMEOUT_S} s; its output:\n{output}") from None
 
 
 def packets(interface):

@@ -95,6 +95,15 @@ function(verbena_module name)
   endif()
 endfunction()
 
+# verbena_module_uses(NAME TARGET): gives the module access to the headers of a target.
+function(verbena_module_uses name used)
+  foreach(target verbena_${name} verbena_${name}_no_exceptions)
+    if(TARGET ${target})
+      target_link_libraries(${target} PRIVATE ${used})
+    endif()
+  endforeach()
+endfunction()
+
 # verbena_module_uses_hwloc(NAME): gives the module access to hwloc.h if hwloc was found.
 function(verbena_module_uses_hwloc name)
   foreach(target verbena_${name} verbena_${name}_no_exceptions)

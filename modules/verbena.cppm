@@ -98,6 +98,7 @@ module;
 #include <verbena/net/membership.hpp>
 #include <verbena/net/multi_channel.hpp>
 #include <verbena/net/multi_scope.hpp>
+#include <verbena/net/network.hpp>
 #include <verbena/net/peer_operations.hpp>
 #include <verbena/net/store.hpp>
 #include <verbena/net/store_client.hpp>
@@ -642,6 +643,8 @@ using verbena::net::membership;
 using verbena::net::multi_channel;
 using verbena::net::multi_scope;
 using verbena::net::multi_scope_result;
+using verbena::net::network;
+using verbena::net::network_host;
 using verbena::net::peer_failure;
 using verbena::net::peer_read;
 using verbena::net::peer_receive;

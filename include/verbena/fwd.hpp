@@ -372,6 +372,7 @@ namespace verbena::inline VERBENA_ABI::net {
 class group;
 class multi_channel;
 class multi_scope;
+class network;
 class prepared_multi_channel;
 class store;
 class store_client;
@@ -379,6 +380,7 @@ enum class barrier_algorithm : std::uint8_t;
 enum class store_host : std::uint8_t;
 struct group_options;
 struct membership;
+struct network_host;
 struct peer_failure;
 struct peer_read;
 struct peer_receive;

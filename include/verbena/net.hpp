@@ -7,6 +7,7 @@
 #include "verbena/net/membership.hpp"
 #include "verbena/net/multi_channel.hpp"
 #include "verbena/net/multi_scope.hpp"
+#include "verbena/net/network.hpp"
 #include "verbena/net/peer_operations.hpp"
 #include "verbena/net/store.hpp"
 #include "verbena/net/store_client.hpp"

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "verbena/net/network.hpp"
+
 namespace verbena::inline VERBENA_ABI::net {
 namespace {
 
@@ -39,37 +41,56 @@ constexpr std::array launchers{names_of_launcher{"RANK", "WORLD_SIZE"},
                                names_of_launcher{"SLURM_PROCID", "SLURM_NTASKS"},
                                names_of_launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
 
-result<void> read_rank(membership& out) {
-  for (const auto& names : launchers) {
-    const auto rank = variable(names.rank);
-    const auto size = variable(names.size);
-    if (!rank && !size) continue;
-    if (!rank || !size) {
-      const char* const missing = rank ? names.size : names.rank;
-      return refuse(missing, fmt::format("{} is set, but {} is not", rank ? names.rank : names.size,
-                                         missing));
-    }
-    VERBENA_TRY(out.rank, number_of(names.rank, *rank, max_ranks - 1));
-    VERBENA_TRY(out.size, number_of(names.size, *size, max_ranks));
-    if (out.rank >= out.size)
-      return refuse(names.rank, fmt::format("{}={} is not less than {}={}", names.rank, *rank,
-                                            names.size, *size));
-    return {};
-  }
-  return refuse("RANK",
-                "RANK and WORLD_SIZE are not set; start the processes with a launcher such "
-                "as torchrun, srun or mpirun, or set both variables");
+/// Returns the names of the launcher that has set its variables; nullptr without a launcher.
+const names_of_launcher* find_launcher() {
+  for (const auto& names : launchers)
+    if (variable(names.rank) || variable(names.size)) return &names;
+  return nullptr;
 }
 
-result<void> read_store(membership& out) {
-  if (const auto separate = variable("VERBENA_STORE")) {
-    auto parsed = bringup::parse_address(*separate);
-    if (!parsed || parsed->port == 0)
-      return refuse("VERBENA_STORE", fmt::format("VERBENA_STORE={} is not host:port", *separate));
-    out.store = *std::move(parsed);
-    out.host = store_host::separate;
-    return {};
+result<void> read_rank(membership& out, const names_of_launcher& names) {
+  const auto rank = variable(names.rank);
+  const auto size = variable(names.size);
+  if (!rank || !size) {
+    const char* const missing = rank ? names.size : names.rank;
+    return refuse(missing,
+                  fmt::format("{} is set, but {} is not", rank ? names.rank : names.size, missing));
   }
+  VERBENA_TRY(out.rank, number_of(names.rank, *rank, max_ranks - 1));
+  VERBENA_TRY(out.size, number_of(names.size, *size, max_ranks));
+  if (out.rank >= out.size)
+    return refuse(names.rank, fmt::format("{}={} is not less than {}={}", names.rank, *rank,
+                                          names.size, *size));
+  return {};
+}
+
+result<membership> read_network(const std::string& file, const names_of_launcher* launcher) {
+  VERBENA_TRY(const auto hosts, network::read(file));
+  if (launcher == nullptr) {
+    VERBENA_TRY(const auto rank, hosts.own_rank());
+    return hosts.membership_of(rank);
+  }
+  membership place;
+  VERBENA_TRY_VOID(read_rank(place, *launcher));
+  if (place.size != hosts.size())
+    return refuse(launcher->size, fmt::format("{}={}, but {} has {} hosts", launcher->size,
+                                              place.size, file, hosts.size()));
+  return hosts.membership_of(place.rank);
+}
+
+/// Returns whether there is a separate store.
+result<bool> read_separate_store(membership& out) {
+  const auto separate = variable("VERBENA_STORE");
+  if (!separate) return false;
+  auto parsed = bringup::parse_address(*separate);
+  if (!parsed || parsed->port == 0)
+    return refuse("VERBENA_STORE", fmt::format("VERBENA_STORE={} is not host:port", *separate));
+  out.store = *std::move(parsed);
+  out.host = store_host::separate;
+  return true;
+}
+
+result<void> read_store_of_rank_0(membership& out) {
   const auto host = variable("MASTER_ADDR");
   const auto port = variable("MASTER_PORT");
   if (!host || !port)
@@ -88,8 +109,19 @@ result<void> read_store(membership& out) {
 
 result<membership> membership::from_environment() {
   membership made;
-  VERBENA_TRY_VOID(read_rank(made));
-  VERBENA_TRY_VOID(read_store(made));
+  const auto* const launcher = find_launcher();
+  const auto file = variable("VERBENA_NETWORK");
+  if (file) {
+    VERBENA_TRY(made, read_network(std::string(*file), launcher));
+  } else if (launcher != nullptr) {
+    VERBENA_TRY_VOID(read_rank(made, *launcher));
+  } else {
+    return refuse("RANK",
+                  "RANK and WORLD_SIZE are not set; start the processes with a launcher such "
+                  "as torchrun, srun or mpirun, or set both variables");
+  }
+  VERBENA_TRY(const bool is_separate, read_separate_store(made));
+  if (!is_separate && !file) VERBENA_TRY_VOID(read_store_of_rank_0(made));
   if (const auto name = variable("VERBENA_GROUP")) made.name = *name;
   VERBENA_TRY_VOID(made.check());
   return made;

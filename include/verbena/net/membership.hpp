@@ -38,7 +38,12 @@ struct membership {
   /// (`host:port`) names a separate store; `MASTER_ADDR` and `MASTER_PORT` are then ignored.
   /// `VERBENA_GROUP` is the name of the group.
   ///
-  /// Errors: `invalid_argument` names the variable that is missing or invalid, with its value.
+  /// `VERBENA_NETWORK` names a file with the hosts of the group, see network::read(). It has the
+  /// number of ranks and the store, unless `VERBENA_STORE` is set. Without a launcher, the rank is
+  /// network::own_rank(). Blocks while the file is read.
+  ///
+  /// Errors: `invalid_argument` names the variable that is missing or invalid, with its value;
+  /// those of network::read() and network::own_rank().
   [[nodiscard]] static result<membership> from_environment();
 
   /// Checks the ranges of the members. Errors: `invalid_argument` names the member.

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// The names by which this host is addressed.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "verbena/base/result.hpp"
+
+namespace verbena::inline VERBENA_ABI::bringup::detail {
+
+/// Returns the name of this host, also without its domain, and the addresses of its network
+/// interfaces. Does not resolve names. Errors: those of getifaddrs(3).
+[[nodiscard]] result<std::set<std::string>> own_names();
+
+/// Returns the usual text of an IPv6 address, and any other host as it is.
+[[nodiscard]] std::string usual_text(const std::string& host);
+
+}  // namespace verbena::inline VERBENA_ABI::bringup::detail

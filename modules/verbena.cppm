@@ -100,6 +100,7 @@ module;
 #include <verbena/net/multi_scope.hpp>
 #include <verbena/net/network.hpp>
 #include <verbena/net/peer_operations.hpp>
+#include <verbena/net/pending_operations.hpp>
 #include <verbena/net/store.hpp>
 #include <verbena/net/store_client.hpp>
 #include <verbena/verbs/access.hpp>
@@ -645,12 +646,18 @@ using verbena::net::multi_scope;
 using verbena::net::multi_scope_result;
 using verbena::net::network;
 using verbena::net::network_host;
+using verbena::net::owned_read;
+using verbena::net::owned_receive;
+using verbena::net::owned_send;
+using verbena::net::owned_write;
 using verbena::net::peer_failure;
 using verbena::net::peer_read;
 using verbena::net::peer_receive;
 using verbena::net::peer_region;
 using verbena::net::peer_send;
 using verbena::net::peer_write;
+using verbena::net::pending_multicast;
+using verbena::net::pending_operations;
 using verbena::net::prepared_multi_channel;
 using verbena::net::store;
 using verbena::net::store_client;

@@ -9,5 +9,6 @@
 #include "verbena/net/multi_scope.hpp"
 #include "verbena/net/network.hpp"
 #include "verbena/net/peer_operations.hpp"
+#include "verbena/net/pending_operations.hpp"
 #include "verbena/net/store.hpp"
 #include "verbena/net/store_client.hpp"

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "src/memory/buffer_sharing.hpp"
 #include "src/memory/placed_block.hpp"
 #include "src/memory/pool_home.hpp"
 #include "verbena/base/assert.hpp"
@@ -80,8 +81,11 @@ pool_home::pool_home(memory_region of, memory_owner kept_alive)
   access = region->access();
 }
 
+pool_home::pool_home(const buffer_home& of, memory_owner kept_alive, std::uint32_t views)
+    : buffer_home(of), owner(std::move(kept_alive)), holders(views * one_buffer) {}
+
 pool_home::~pool_home() {
-  if (!owner) return;
+  if (!owner || !region) return;
   auto closed = std::move(*region).close();
   if (closed) return;
   log(log_level::error, "memory of the program is leaked, because it could not be deregistered: " +
@@ -97,6 +101,23 @@ void give_back(buffer_home& home, std::uint32_t number) noexcept {
   auto& owner = static_cast<pool_home&>(home);
   if (number != whole_region) owner.free[number >> index_bits]->push(number & index_mask);
   owner.let_go(pool_home::one_buffer);
+}
+
+std::vector<buffer> buffer_sharing::views(const std::shared_ptr<buffer>& of, std::uint32_t count) {
+  VERBENA_ASSERT(!of->empty(), empty_buffer);
+  std::vector<buffer> made;
+  made.reserve(count);
+  if (count == 0) return made;
+  // The views own it.
+  auto* const home = std::make_unique<pool_home>(*of->home_, memory_owner(of), count).release();
+  for (std::uint32_t i = 0; i < count; ++i)
+    made.push_back(buffer({.home = home,
+                           .memory = of->memory_,
+                           .capacity = of->capacity_,
+                           .number = whole_region,
+                           .lkey = of->local_key(),
+                           .rkey = of->remote_key()}));
+  return made;
 }
 
 }  // namespace detail

@@ -44,6 +44,8 @@ struct pool_home : buffer_home {
   /// The home of one buffer that is all of `of`. Held by that buffer. `owner` keeps memory of the
   /// program; empty for memory of the library.
   pool_home(memory_region of, memory_owner owner);
+  /// The home of `views` buffers with the memory of another buffer, which `owner` keeps.
+  pool_home(const buffer_home& of, memory_owner owner, std::uint32_t views);
 
   pool_home(const pool_home&) = delete;
   pool_home& operator=(const pool_home&) = delete;
@@ -55,8 +57,8 @@ struct pool_home : buffer_home {
   /// Destroys the home if it has no other user.
   void let_go(std::uint64_t count) noexcept;
 
-  std::optional<memory_region> region;
-  memory_owner owner;  ///< of memory of the program; otherwise empty
+  std::optional<memory_region> region;  ///< nullopt for views
+  memory_owner owner;                   ///< of memory of the program, or of views; otherwise empty
   pool_layout layout;
   std::vector<std::unique_ptr<free_list>> free;  ///< of the class with the same index
   alignas(64) std::atomic<std::uint64_t> holders;

@@ -76,10 +76,8 @@ class several {
   [[nodiscard]] result<void> finish() {
     wait();
     if (!first_) return {};
-    std::ranges::sort(failed_);
-    const auto repeated = std::ranges::unique(failed_);
-    failed_.erase(repeated.begin(), repeated.end());
-    return first_->error().with_diagnosis("operations failed with " + detail::to_text(failed_));
+    return first_->error().with_diagnosis("operations failed with " +
+                                          detail::to_text(detail::each_once(std::move(failed_))));
   }
 
  private:

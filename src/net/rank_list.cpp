@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "src/net/rank_list.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -16,6 +17,13 @@ std::string to_text(std::span<const std::uint32_t> ranks) {
   }
   if (shown < ranks.size()) text += " and " + std::to_string(ranks.size() - shown) + " others";
   return text;
+}
+
+std::vector<std::uint32_t> each_once(std::vector<std::uint32_t> ranks) {
+  std::ranges::sort(ranks);
+  const auto repeated = std::ranges::unique(ranks);
+  ranks.erase(repeated.begin(), repeated.end());
+  return ranks;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

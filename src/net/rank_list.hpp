@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "verbena/base/config.hpp"
 
@@ -12,5 +13,7 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 /// Returns `rank 3`, `ranks 2 and 5`, or `ranks 1, 2, 3 and 5`; at most 16 of them, then the number
 /// of the others.
 [[nodiscard]] std::string to_text(std::span<const std::uint32_t> ranks);
+/// Returns the ranks in ascending order, each once.
+[[nodiscard]] std::vector<std::uint32_t> each_once(std::vector<std::uint32_t> ranks);
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -35,6 +35,7 @@ struct buffer_home {
 };
 /// Returns a buffer to its home; destroys the home with its last user.
 void give_back(buffer_home& home, std::uint32_t number) noexcept;
+struct buffer_sharing;
 
 inline constexpr const char* empty_buffer = "an empty or moved-from buffer was used";
 
@@ -179,6 +180,7 @@ class [[nodiscard]] buffer {
 
  private:
   friend class buffer_pool;
+  friend struct detail::buffer_sharing;
   [[nodiscard]] static buffer whole(memory_region&& region, memory_owner owner,
                                     std::span<std::byte> memory);
   struct parts {

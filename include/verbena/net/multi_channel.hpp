@@ -22,6 +22,7 @@
 #include "verbena/channel/source.hpp"
 #include "verbena/net/multi_scope.hpp"
 #include "verbena/net/peer_operations.hpp"
+#include "verbena/net/pending_operations.hpp"
 #include "verbena/verbs/endpoint.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 
@@ -75,6 +76,31 @@ class multi_channel {
   /// Sends the same bytes to each of `ranks`, as one message per rank. Errors: see scatter().
   [[nodiscard]] result<void> multicast(
       std::span<const std::uint32_t> ranks, const source& data, abort_at limit = {},
+      const operation_options& options = {},
+      std::source_location posted = std::source_location::current());
+
+  /// Posts a send of each part, and takes its buffer. A post that is refused, for example because a
+  /// queue is full, is the result of its operation. Never blocks. Precondition: the ranks exist.
+  /// Allocates the lists of the result.
+  ///
+  /// *Contract* of all posts of this class: the program must not use copies of spans of a buffer
+  /// until the operation has returned it.
+  [[nodiscard]] pending_operations post_scatter(
+      std::span<owned_send> parts, std::source_location posted = std::source_location::current());
+  /// Posts a write of each part. *Contract*, errors and allocation: see post_scatter() of messages.
+  [[nodiscard]] pending_operations post_scatter(
+      std::span<owned_write> parts, std::source_location posted = std::source_location::current());
+  /// Posts a receive for each part. *Contract*, errors and allocation: see post_scatter().
+  [[nodiscard]] pending_operations post_gather(
+      std::span<owned_receive> parts,
+      std::source_location posted = std::source_location::current());
+  /// Posts a read of each part. *Contract*, errors and allocation: see post_scatter().
+  [[nodiscard]] pending_operations post_gather(
+      std::span<owned_read> parts, std::source_location posted = std::source_location::current());
+  /// Posts a send of the same bytes to each of `ranks`. The sends own the buffer together.
+  /// Precondition: the buffer is not empty. *Contract*, errors and allocation: see post_scatter().
+  [[nodiscard]] pending_multicast post_multicast(
+      std::span<const std::uint32_t> ranks, buffer&& memory, const buffer_slice& part = {},
       const operation_options& options = {},
       std::source_location posted = std::source_location::current());
 

@@ -319,6 +319,125 @@ TEST(multi_scope, exception_continues_after_the_operations_have_completed) {
   EXPECT_EQ((*all.here)[1].in_flight(), 0U);
 }
 
+/// Buffers that are out of the pool.
+std::size_t taken_from(const buffer_pool& pool) {
+  std::vector<buffer> free;
+  while (auto next = pool.take(1)) free.push_back(*std::move(next));
+  return pool.count() - free.size();
+}
+
+// parity: ibverbs-rs-97
+TEST(pending_operations, scatter_and_gather_own_their_buffers) {
+  three_peers all;
+  std::vector<net::owned_receive> receives;
+  std::vector<net::owned_send> sends;
+  for (std::uint32_t each = 0; each < peers; ++each) {
+    receives.push_back({.rank = each, .memory = *all.pool.take(64)});
+    auto text = *all.pool.take(64);
+    text.bytes()[1] = std::byte(each + 1);
+    sends.push_back({.rank = each,
+                     .memory = std::move(text),
+                     .part = {.offset = 1, .length = 1},
+                     .options = {.immediate = each}});
+  }
+  auto received = all.there->post_gather(receives);
+  auto sent = all.here->post_scatter(sends);
+  EXPECT_TRUE(sent.wait(test_deadline()));
+  EXPECT_TRUE(received.wait(test_deadline()));
+  ASSERT_EQ(received.size(), peers);
+  for (std::uint32_t each = 0; each < peers; ++each) {
+    EXPECT_EQ(received.rank(each), each);
+    EXPECT_EQ(received[each].wait().immediate(), each);
+    EXPECT_EQ(received[each].take_buffer().bytes()[0], std::byte(each + 1));
+    EXPECT_EQ(sent[each].take_buffer().bytes()[1], std::byte(each + 1));
+  }
+  EXPECT_EQ(taken_from(all.pool), 0U);
+}
+
+// parity: ibverbs-rs-97
+TEST(pending_operations, scatter_writes_and_gather_reads) {
+  three_peers all;
+  std::vector<net::owned_write> writes;
+  for (std::uint32_t each = 0; each < peers; ++each) {
+    auto text = *all.pool.take(64);
+    text.bytes()[0] = std::byte(each + 1);
+    writes.push_back({.to = {.rank = each, .region = all.remote.remote().slice(each * 8ULL, 8)},
+                      .memory = std::move(text),
+                      .part = {.length = 8}});
+  }
+  ASSERT_TRUE(all.here->post_scatter(writes).wait(test_deadline()));
+  std::vector<net::owned_read> reads;
+  reads.reserve(peers);
+  for (std::uint32_t each = 0; each < peers; ++each)
+    reads.push_back({.from = {.rank = each, .region = all.remote.remote().slice(each * 8ULL, 8)},
+                     .memory = *all.pool.take(64),
+                     .part = {.offset = 8, .length = 8}});
+  auto read = all.here->post_gather(reads);
+  ASSERT_TRUE(read.wait(test_deadline()));
+  for (std::uint32_t each = 0; each < peers; ++each)
+    EXPECT_EQ(read[each].take_buffer().bytes()[8], std::byte(each + 1));
+}
+
+// parity: ibverbs-rs-97
+TEST(pending_operations, multicast_owns_one_buffer) {
+  three_peers all;
+  auto receives = all.receive_there(all.pool);
+  auto text = *all.pool.take(64);
+  text.bytes()[0] = std::byte{7};
+  const auto* const memory = text.bytes().data();
+  const std::array<std::uint32_t, 2> to{0, 2};
+  auto sent = all.here->post_multicast(to, std::move(text), {.length = 1});
+  ASSERT_TRUE(sent.wait(test_deadline()));
+  const auto back = sent.take_buffer();
+  EXPECT_EQ(back.bytes().data(), memory);
+  EXPECT_TRUE(sent.take_buffer().empty());
+  for (const std::uint32_t each : to) {
+    ASSERT_TRUE(receives[each].wait());
+    EXPECT_EQ(receives[each].take_buffer().bytes()[0], std::byte{7});
+  }
+  EXPECT_EQ(receives[1].poll(), nullptr);
+}
+
+TEST(pending_operations, destroyed_multicast_returns_the_buffer_when_the_last_send_has_ended) {
+  three_peers all;
+  {
+    const std::array<std::uint32_t, 2> to{0, 1};
+    auto dropped = all.here->post_multicast(to, *all.pool.take(64), {.length = 1});
+    expect_error(dropped.wait(deadline::after(1ms)),
+                 "operations are still in flight with ranks 0 and 1");
+  }
+  EXPECT_EQ(taken_from(all.pool), 1U);
+  auto first = (*all.there)[0].post_receive(*all.pool.take(64));
+  EXPECT_TRUE(first.wait());
+  EXPECT_EQ(taken_from(all.pool), 2U);
+  auto second = (*all.there)[1].post_receive(*all.pool.take(64));
+  EXPECT_TRUE(second.wait());
+  const auto until = test_deadline();
+  while (taken_from(all.pool) != 2 && !until.expired())
+    static_cast<void>(all.here->hub().progress());
+  EXPECT_EQ(taken_from(all.pool), 2U);  // those of the receives
+}
+
+TEST(pending_operations, error_names_the_ranks_of_the_failures) {
+  three_peers all;
+  std::vector<net::owned_receive> receives;
+  for (const std::uint32_t each : {2U, 0U, 2U})
+    receives.push_back({.rank = each, .memory = *all.pool.take(64)});
+  auto waiting = all.here->post_gather(receives);
+  expect_error(waiting.wait(deadline::after(1ms)),
+               "operations are still in flight with ranks 0 and 2");
+  (*all.here)[2].flush();
+  (*all.here)[0].flush();
+  expect_error(waiting.wait(test_deadline()), "operations failed with ranks 0 and 2");
+}
+
+TEST(pending_operations, multicast_to_no_rank_returns_its_buffer) {
+  three_peers all;
+  auto none = all.here->post_multicast({}, *all.pool.take(64));
+  EXPECT_TRUE(none.wait());
+  EXPECT_FALSE(none.take_buffer().empty());
+}
+
 TEST(multi_channel_death, rank_out_of_range_stops_the_program) {
   three_peers all;
   EXPECT_DEATH(static_cast<void>((*all.here)[3]), "a rank is not less than the number of channels");

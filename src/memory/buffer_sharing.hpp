@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "verbena/memory/buffer.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+/// Lets several operations own one buffer, which the device only reads.
+struct buffer_sharing {
+  /// Returns `count` buffers with the memory of `of`. The last of them to be
+  /// destroyed drops `of`. Allocates.
+  [[nodiscard]] static std::vector<buffer> views(const std::shared_ptr<buffer>& of,
+                                                 std::uint32_t count);
+};
+
+}  // namespace verbena::inline VERBENA_ABI::detail

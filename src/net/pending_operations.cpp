@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/net/pending_operations.hpp"
+
+#include <optional>
+
+#include "src/memory/buffer_sharing.hpp"
+#include "src/net/rank_list.hpp"
+#include "verbena/net/multi_channel.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+result<void> pending_operations::wait(deadline until) {
+  std::optional<operation_result> first;
+  std::vector<std::uint32_t> failed;
+  std::vector<std::uint32_t> late;
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    const operation_result* const ended = operations_[i].wait(until);
+    if (ended == nullptr) {
+      late.push_back(ranks_[i]);
+    } else if (!*ended) {
+      failed.push_back(ranks_[i]);
+      if (!first) first = *ended;
+    }
+  }
+  if (!late.empty())
+    return error::timed_out("pending_operations::wait", {},
+                            "operations are still in flight with " +
+                                detail::to_text(detail::each_once(std::move(late))));
+  if (!first) return {};
+  return first->error().with_diagnosis("operations failed with " +
+                                       detail::to_text(detail::each_once(std::move(failed))));
+}
+
+buffer pending_multicast::take_buffer() {
+  // Each send gives up its view.
+  for (std::size_t i = 0; i < sends_.size(); ++i) sends_[i].take_buffer().reset();
+  return memory_ == nullptr ? buffer() : std::exchange(*std::exchange(memory_, nullptr), buffer());
+}
+
+pending_operations multi_channel::post_scatter(std::span<owned_send> parts,
+                                               std::source_location posted) {
+  pending_operations made;
+  made.reserve(parts.size());
+  for (owned_send& each : parts)
+    made.add(each.rank,
+             (*this)[each.rank].post_send(std::move(each.memory), each.part, each.options, posted));
+  return made;
+}
+
+pending_operations multi_channel::post_scatter(std::span<owned_write> parts,
+                                               std::source_location posted) {
+  pending_operations made;
+  made.reserve(parts.size());
+  for (owned_write& each : parts)
+    made.add(each.to.rank, (*this)[each.to.rank].post_write(std::move(each.memory), each.to.region,
+                                                            each.part, each.options, posted));
+  return made;
+}
+
+pending_operations multi_channel::post_gather(std::span<owned_receive> parts,
+                                              std::source_location posted) {
+  pending_operations made;
+  made.reserve(parts.size());
+  for (owned_receive& each : parts)
+    made.add(each.rank, (*this)[each.rank].post_receive(std::move(each.memory), each.part, posted));
+  return made;
+}
+
+pending_operations multi_channel::post_gather(std::span<owned_read> parts,
+                                              std::source_location posted) {
+  pending_operations made;
+  made.reserve(parts.size());
+  for (owned_read& each : parts)
+    made.add(each.from.rank, (*this)[each.from.rank].post_read(
+                                 std::move(each.memory), each.from.region, each.part, posted));
+  return made;
+}
+
+pending_multicast multi_channel::post_multicast(std::span<const std::uint32_t> ranks,
+                                                buffer&& memory, const buffer_slice& part,
+                                                const operation_options& options,
+                                                std::source_location posted) {
+  auto shared = std::make_shared<buffer>(std::move(memory));
+  pending_operations made;
+  made.reserve(ranks.size());
+  auto views =
+      verbena::detail::buffer_sharing::views(shared, static_cast<std::uint32_t>(ranks.size()));
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    made.add(ranks[i], (*this)[ranks[i]].post_send(std::move(views[i]), part, options, posted));
+  return {std::move(shared), std::move(made)};
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net

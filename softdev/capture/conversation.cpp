@@ -6,9 +6,9 @@
 #include <cstring>
 #include <utility>
 
-#include "softdev/core/copy.hpp"
 #include "softdev/core/datagram.hpp"
 #include "softdev/core/transport/rules.hpp"
+#include "softdev/wire/engine/message_packets.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::softdev::capture {
@@ -18,99 +18,17 @@ using wire::operation;
 using wire::packet;
 using wire::packet_transport;
 
-constexpr std::size_t largest_mtu = 4096;
 constexpr std::size_t atomic_bytes = 8;
-
-/// The kinds of packets of a message.
-struct packet_names {
-  operation first;
-  operation middle;
-  operation last;
-  operation only;
-};
-constexpr packet_names sends{operation::send_first, operation::send_middle, operation::send_last,
-                             operation::send_only};
-constexpr packet_names sends_with_imm{operation::send_first, operation::send_middle,
-                                      operation::send_last_with_imm, operation::send_only_with_imm};
-constexpr packet_names writes{operation::write_first, operation::write_middle,
-                              operation::write_last, operation::write_only};
-constexpr packet_names writes_with_imm{operation::write_first, operation::write_middle,
-                                       operation::write_last_with_imm,
-                                       operation::write_only_with_imm};
-constexpr packet_names read_responses{operation::read_response_first,
-                                      operation::read_response_middle,
-                                      operation::read_response_last, operation::read_response_only};
-
-const packet_names& names_of(opcode op) noexcept {
-  if (is_write(op)) return has_immediate(op) ? writes_with_imm : writes;
-  return has_immediate(op) ? sends_with_imm : sends;
-}
-
-operation name_at(const packet_names& names, std::uint32_t index, std::uint32_t count) noexcept {
-  if (count == 1) return names.only;
-  if (index == 0) return names.first;
-  return index + 1 == count ? names.last : names.middle;
-}
 
 packet_transport transport_of(transport kind) noexcept {
   if (kind == transport::ud) return packet_transport::ud;
   return kind == transport::uc ? packet_transport::uc : packet_transport::rc;
 }
 
-std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept {
-  return std::max<std::uint32_t>(1, bytes / mtu + (bytes % mtu != 0 ? 1 : 0));
-}
-
 /// A port of its own for each queue pair and direction, as adapters choose it.
 std::uint16_t port_of(std::uint32_t from, std::uint32_t to) noexcept {
   const std::uint32_t mixed = from * 0x9e37'79b1U ^ to;
   return static_cast<std::uint16_t>(0xc000U | ((mixed ^ mixed >> 14U) & 0x3fffU));
-}
-
-/// Copies the next bytes of the pieces, packet by packet. Threads: one thread at a time.
-class payload_reader {
- public:
-  explicit payload_reader(std::span<const segment> pieces) noexcept : rest_(pieces) {}
-
-  /// Returns fewer bytes if the pieces end, or the memory is not accessible.
-  [[nodiscard]] std::span<const std::byte> take(std::size_t bytes) noexcept {
-    std::size_t filled = 0;
-    while (filled < bytes && !rest_.empty()) {
-      const segment& piece = rest_.front();
-      const std::size_t part = std::min(bytes - filled, piece.bytes - offset_);
-      if (copy_payload(chunk_.data() + filled, piece.data + offset_, part) != copy_fault::none)
-        break;
-      filled += part;
-      offset_ += part;
-      if (offset_ < piece.bytes) continue;
-      rest_ = rest_.subspan(1);
-      offset_ = 0;
-    }
-    return std::span(chunk_).first(filled);
-  }
-
- private:
-  std::span<const segment> rest_;
-  std::size_t offset_ = 0;
-  std::array<std::byte, largest_mtu> chunk_;
-};
-
-/// The syndrome of an answer, or 0 if there is none on the wire.
-std::uint8_t syndrome_of(const response& answer) noexcept {
-  switch (answer.outcome) {
-    case verdict::done:
-      return wire::syndrome_ack;
-    case verdict::receiver_not_ready:
-      return static_cast<std::uint8_t>(wire::syndrome_rnr_nak | (answer.rnr_timer & 0x1fU));
-    case verdict::invalid_request:
-      return wire::syndrome_invalid_request;
-    case verdict::access_error:
-      return wire::syndrome_access_error;
-    case verdict::operation_error:
-      return wire::syndrome_operation_error;
-    default:
-      return 0;
-  }
 }
 
 /// The addresses in the route header of a datagram. Without a header, `route` stays.
@@ -169,9 +87,7 @@ bool conversation::put_request(const request& which, std::span<const segment> lo
   made.immediate = network_order(what.immediate);  // the device keeps it in network order
   const wire::network_header around = towards_peer(what);
   if (is_read_or_atomic(what.opcode)) {
-    made.atomic = {what.remote_address, what.remote_key,
-                   what.opcode == opcode::compare_swap ? what.swap : what.compare_or_add,
-                   what.opcode == opcode::compare_swap ? what.compare_or_add : 0};
+    made.atomic = wire::operands_of(what);
     made.opcode =
         wire::make_opcode(transport, what.opcode == opcode::rdma_read      ? operation::read_request
                                      : what.opcode == opcode::compare_swap ? operation::compare_swap
@@ -183,11 +99,12 @@ bool conversation::put_request(const request& which, std::span<const segment> lo
   }
   const bool routed = rules_of(what.transport).routed;
   const std::uint32_t length = what.length - (routed ? route_header_bytes : 0);
-  payload_reader payload(routed ? local.subspan(1) : local);
+  wire::payload_reader payload(routed ? local.subspan(1) : local);
   for (std::uint32_t i = 0; i < which.packets; ++i) {
     const bool last = i + 1 == which.packets;
     const std::uint32_t bytes = last ? length - i * mtu_ : mtu_;
-    made.opcode = wire::make_opcode(transport, name_at(names_of(what.opcode), i, which.packets));
+    made.opcode =
+        wire::make_opcode(transport, wire::request_operation(what.opcode, i, which.packets));
     made.psn = (which.first_psn + i) & psn_mask;
     made.solicited = last && what.solicited;
     made.ack_requested = last && rules_of(what.transport).acknowledged;
@@ -205,14 +122,14 @@ void conversation::sending(const message& what, std::span<const segment> local,
     if (std::exchange(datagram_put_, true)) return;
     if (rules.routed) read_route(what, local, route_);
     request made{.what = what, .first_psn = next_psn_};
-    if (!rules.routed) made.packets = packets_of(what.length, mtu_);
+    if (!rules.routed) made.packets = wire::packets_of(what.length, mtu_);
     static_cast<void>(put_request(made, local, out));
     next_psn_ = (next_psn_ + made.packets) & psn_mask;
     return;
   }
   auto known = find(what.psn);
   if (known == unanswered_.end()) {
-    const std::uint32_t packets = is_atomic(what.opcode) ? 1 : packets_of(what.length, mtu_);
+    const std::uint32_t packets = is_atomic(what.opcode) ? 1 : wire::packets_of(what.length, mtu_);
     messages_ = (messages_ + 1) & psn_mask;
     unanswered_.push_back(
         {.what = what, .first_psn = next_psn_, .packets = packets, .msn = messages_});
@@ -241,7 +158,7 @@ void conversation::answered(std::uint32_t request_psn, std::span<const segment> 
     respond(known, sinks, answer, out);
 }
 
-void conversation::respond(requests::iterator to, std::span<const segment> sinks,
+void conversation::respond(const requests::iterator& to, std::span<const segment> sinks,
                            const response& answer, packet_output& out) {
   const request which = *to;
   // A request that is to be repeated keeps its numbers, as do those behind it.
@@ -252,7 +169,7 @@ void conversation::respond(requests::iterator to, std::span<const segment> sinks
     std::for_each(to, unanswered_.end(), [](request& each) { each.put = false; });
   else
     unanswered_.erase(unanswered_.begin(), std::next(to));
-  const std::uint8_t syndrome = syndrome_of(answer);
+  const std::uint8_t syndrome = wire::syndrome_of(answer);
   if (syndrome == 0) return;
   const bool done = answer.outcome == verdict::done;
   if (done && which.what.opcode == opcode::rdma_read) return put_read_data(which, sinks, out);
@@ -265,7 +182,7 @@ void conversation::respond(requests::iterator to, std::span<const segment> sinks
     made.original = answer.original;
     // A path that executed the atomic itself has stored the value.
     if (answer.direct) {
-      payload_reader stored(sinks);
+      wire::payload_reader stored(sinks);
       if (const auto value = stored.take(atomic_bytes); value.size() == atomic_bytes)
         std::memcpy(&made.original, value.data(), atomic_bytes);
     }
@@ -282,13 +199,13 @@ void conversation::put_answer(const request& which, packet answer, packet_output
 
 void conversation::put_read_data(const request& which, std::span<const segment> sinks,
                                  packet_output& out) const {
-  payload_reader data(sinks);
+  wire::payload_reader data(sinks);
   packet made;
   made.answer = {wire::syndrome_ack, which.msn};
   for (std::uint32_t i = 0; i < which.packets; ++i) {
     const std::uint32_t bytes = i + 1 == which.packets ? which.what.length - i * mtu_ : mtu_;
     made.opcode =
-        wire::make_opcode(packet_transport::rc, name_at(read_responses, i, which.packets));
+        wire::make_opcode(packet_transport::rc, wire::read_response_operation(i, which.packets));
     made.psn = (which.first_psn + i) & psn_mask;
     made.payload = data.take(bytes);
     if (made.payload.size() != bytes) return;

@@ -62,7 +62,7 @@ class conversation {
   using requests = std::deque<request>;
 
   [[nodiscard]] requests::iterator find(std::uint32_t request_psn) noexcept;
-  void respond(requests::iterator to, std::span<const segment> sinks, const response& answer,
+  void respond(const requests::iterator& to, std::span<const segment> sinks, const response& answer,
                packet_output& out);
   [[nodiscard]] bool put_request(const request& which, std::span<const segment> local,
                                  packet_output& out) const;

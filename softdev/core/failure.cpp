@@ -148,6 +148,10 @@ void add_request_failure(sentence& out, const failure& f) {
               " + %" PRIu64 " bytes)",
               f.key, f.address, f.length);
       return;
+    case reason::peer_refused:
+      out.add("queue pair 0x%x refused the request with NAK 0x%x; its host has the reason",
+              f.detail, f.extra);
+      return;
     default:
       out.add("queue pair 0x%x sent a malformed request or answer (PSN 0x%x)", f.detail, f.extra);
   }
@@ -316,6 +320,7 @@ std::size_t describe(const failure& what, char* text, std::size_t capacity) noex
     case reason::peer_receive_too_short:
     case reason::peer_receive_invalid:
     case reason::bad_request:
+    case reason::peer_refused:
       add_request_failure(out, what);
       break;
     case reason::peer_unknown:

@@ -42,6 +42,7 @@ enum class reason : std::uint32_t {
   peer_receive_too_short = 0x308,  ///< length = message, limit = receive buffers
   peer_receive_invalid = 0x309,    ///< the peer's receive buffer failed its checks
   bad_request = 0x30a,             ///< detail = queue pair that sent it, extra = its PSN
+  peer_refused = 0x30b,            ///< by a NAK; detail = queue pair, extra = its syndrome
   // No answer. If the requester gave up: length = timeout in nanoseconds, limit = retries made
   // (`never`: not counted).
   peer_unknown = 0x401,        ///< detail = queue pair number

@@ -76,6 +76,8 @@ enum class verdict : std::uint8_t {
       return completion_status::remote_operation_error;
     case verdict::local_protection_error:
       return completion_status::local_protection_error;
+    case verdict::peer_gone:
+      return completion_status::retry_exceeded;
     default:
       return completion_status::bad_response_error;
   }

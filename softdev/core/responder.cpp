@@ -14,6 +14,17 @@
 #include "softdev/core/transport/rules.hpp"
 
 namespace verbena::softdev {
+namespace {
+
+response unmapped(const message& what, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  return {.outcome = verdict::access_error,
+          .why = {.why = reason::remote_not_mapped,
+                  .key = what.remote_key,
+                  .address = what.remote_address + offset,
+                  .length = bytes}};
+}
+
+}  // namespace
 
 responder::responder(queue_pair& self, const queue_pair_options& options, std::byte* memory)
     : self_(self), shared_(options.shared_receives), queue_(receive_queue_sizes(options), memory) {}
@@ -118,7 +129,11 @@ response responder::take_receive() noexcept {
   receive_taken_ = true;
   sge_index_ = 0;
   sge_offset_ = 0;
-  if (!is_send(current_->opcode)) return {};
+  return is_send(current_->opcode) ? check_room() : response{};
+}
+
+/// Checks that the receive request has room for the SEND.
+response responder::check_room() noexcept {
   std::uint64_t room = 0;
   for (const sge& one : queue_.sges(consumed_)) room += one.length;
   if (current_->length <= room) return {};
@@ -205,11 +220,50 @@ response responder::read(std::uint64_t offset, std::uint64_t bytes, segment& out
 }
 
 response responder::refuse_unmapped(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  return refuse({.outcome = verdict::access_error,
-                 .why = {.why = reason::remote_not_mapped,
-                         .key = current_->remote_key,
-                         .address = current_->remote_address + offset,
-                         .length = bytes}});
+  return refuse(unmapped(*current_, offset, bytes));
+}
+
+response responder::lengthen(std::uint32_t bytes) noexcept {
+  kept_.length += bytes;
+  return check_room();
+}
+
+response responder::add_immediate(std::uint32_t immediate) noexcept {
+  if (!receive_taken_) {
+    response answer = take_receive();
+    if (answer.outcome != verdict::done) return answer;
+  }
+  kept_.opcode = is_send(kept_.opcode) ? opcode::send_with_imm : opcode::rdma_write_with_imm;
+  kept_.immediate = immediate;
+  return {};
+}
+
+response responder::refuse_packet() noexcept {
+  return refuse(
+      {.outcome = verdict::invalid_request,
+       .why = {.why = reason::bad_request, .detail = self_.attributes().destination_qpn}});
+}
+
+response responder::read_again(const message& what, std::uint64_t offset, std::uint64_t bytes,
+                               segment& out) noexcept {
+  out = {nullptr, 0};
+  if (bytes == 0) return {};
+  failure why;
+  std::byte* const data = self_.home().regions().check_remote(
+      {what.remote_key, what.remote_address + offset, bytes, access::remote_read, self_.domain()},
+      why);
+  if (data == nullptr) {
+    receive_taken_ = false;  // of the current request
+    return refuse({.outcome = verdict::access_error, .why = why});
+  }
+  out = {data, bytes};
+  return {};
+}
+
+response responder::refuse_unmapped(const message& finished, std::uint64_t offset,
+                                    std::uint64_t bytes) noexcept {
+  receive_taken_ = false;  // of the current request
+  return refuse(unmapped(finished, offset, bytes));
 }
 
 response responder::interrupt(const std::byte* piece) noexcept {

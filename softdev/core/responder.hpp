@@ -39,6 +39,24 @@ class responder {
   /// Bytes of the read that was begun, from `offset` on; checked anew at each call because the
   /// region may be gone by now. At most `bytes` of them, in one piece.
   [[nodiscard]] response read(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
+  // For paths whose requests come in packets. The message of the current request was kept.
+  /// The payload of the current SEND is longer by `bytes`: its first packet does not contain the
+  /// length.
+  [[nodiscard]] response lengthen(std::uint32_t bytes) noexcept;
+  /// The last packet of the current request has immediate data. Takes a receive request if it is a
+  /// WRITE; if there is none, the request goes on when the packet comes again.
+  [[nodiscard]] response add_immediate(std::uint32_t immediate) noexcept;
+  /// The last packet of the current request is solicited.
+  void set_solicited() noexcept { kept_.solicited = true; }
+  /// Refuses a packet that does not fit the current request, or begins none.
+  [[nodiscard]] response refuse_packet() noexcept;
+  /// As `read`, for a READ that was finished: its data are sent, or sent again, while later
+  /// requests come.
+  [[nodiscard]] response read_again(const message& what, std::uint64_t offset, std::uint64_t bytes,
+                                    segment& out) noexcept;
+  /// Refuses a READ that was finished because its data are not accessible.
+  [[nodiscard]] response refuse_unmapped(const message& finished, std::uint64_t offset,
+                                         std::uint64_t bytes) noexcept;
   /// Refuses the request because `bytes` of the remote range from `offset` on are not accessible.
   [[nodiscard]] response refuse_unmapped(std::uint64_t offset, std::uint64_t bytes) noexcept;
   /// Forgets the request because the requester's memory at `piece` is not accessible. As with an
@@ -65,6 +83,7 @@ class responder {
   [[nodiscard]] response reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
   [[nodiscard]] bool has_receive() noexcept;
   [[nodiscard]] response take_receive() noexcept;
+  [[nodiscard]] response check_room() noexcept;
   [[nodiscard]] response scatter_to_receive(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] response execute_atomic() noexcept;
   void conclude() noexcept;

@@ -38,6 +38,7 @@ struct atomic_operands {
 /// The kinds of answers: the upper three bits of a syndrome.
 inline constexpr std::uint8_t syndrome_ack = 0x1f;      ///< without credits
 inline constexpr std::uint8_t syndrome_rnr_nak = 0x20;  ///< plus the code of the RNR timer
+inline constexpr std::uint8_t syndrome_sequence_error = 0x60;
 inline constexpr std::uint8_t syndrome_invalid_request = 0x61;
 inline constexpr std::uint8_t syndrome_access_error = 0x62;
 inline constexpr std::uint8_t syndrome_operation_error = 0x63;

@@ -46,11 +46,13 @@ class kept_packets final : public packet_output {
   }
   [[nodiscard]] std::vector<operation> names() const {
     std::vector<operation> all;
+    all.reserve(packets.size());
     for (const seen_packet& each : packets) all.push_back(each.name());
     return all;
   }
   [[nodiscard]] std::vector<std::uint32_t> numbers() const {
     std::vector<std::uint32_t> all;
+    all.reserve(packets.size());
     for (const seen_packet& each : packets) all.push_back(each.what.psn);
     return all;
   }

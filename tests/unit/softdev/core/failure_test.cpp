@@ -427,7 +427,7 @@ TEST(reason_table, describes_exactly_the_codes_of_failures) {
     EXPECT_LT(length, sizeof lines);
     EXPECT_EQ(std::ranges::count(std::string_view(lines), '\n'), 3) << lines;
   }
-  EXPECT_EQ(described, 41);
+  EXPECT_EQ(described, 42);
   char start[8];
   EXPECT_GT(describe_code(0x303, start, sizeof start), sizeof start);
   EXPECT_STREQ(start, "remote_");

@@ -79,6 +79,8 @@ std::vector<sample> samples_of_checks() {
        {"failed their checks", "peer's receive request", "lkey 0xabc", "0x1000", "77"}},
       {{.why = reason::bad_request, .detail = 0x4007, .extra = 0x99},
        {"malformed", "queue pair 0x4007", "PSN 0x99"}},
+      {{.why = reason::peer_refused, .detail = 0x4007, .extra = 0x62},
+       {"refused", "queue pair 0x4007", "NAK 0x62"}},
   };
 }
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/engine/message_packets.hpp"
+
+#include <algorithm>
+
+#include "softdev/core/copy.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+/// The operations of the packets of a message.
+struct packet_names {
+  operation first;
+  operation middle;
+  operation last;
+  operation only;
+};
+constexpr packet_names sends{operation::send_first, operation::send_middle, operation::send_last,
+                             operation::send_only};
+constexpr packet_names sends_with_imm{operation::send_first, operation::send_middle,
+                                      operation::send_last_with_imm, operation::send_only_with_imm};
+constexpr packet_names writes{operation::write_first, operation::write_middle,
+                              operation::write_last, operation::write_only};
+constexpr packet_names writes_with_imm{operation::write_first, operation::write_middle,
+                                       operation::write_last_with_imm,
+                                       operation::write_only_with_imm};
+constexpr packet_names read_responses{operation::read_response_first,
+                                      operation::read_response_middle,
+                                      operation::read_response_last, operation::read_response_only};
+
+const packet_names& names_of(opcode op) noexcept {
+  if (is_write(op)) return has_immediate(op) ? writes_with_imm : writes;
+  return has_immediate(op) ? sends_with_imm : sends;
+}
+
+operation name_at(const packet_names& names, std::uint32_t index, std::uint32_t count) noexcept {
+  if (count == 1) return names.only;
+  if (index == 0) return names.first;
+  return index + 1 == count ? names.last : names.middle;
+}
+
+}  // namespace
+
+operation request_operation(opcode op, std::uint32_t index, std::uint32_t count) noexcept {
+  return name_at(names_of(op), index, count);
+}
+
+operation read_response_operation(std::uint32_t index, std::uint32_t count) noexcept {
+  return name_at(read_responses, index, count);
+}
+
+std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept {
+  return std::max<std::uint32_t>(1, bytes / mtu + (bytes % mtu != 0 ? 1 : 0));
+}
+
+atomic_operands operands_of(const message& what) noexcept {
+  const bool compares = what.opcode == opcode::compare_swap;
+  return {what.remote_address, what.remote_key, compares ? what.swap : what.compare_or_add,
+          compares ? what.compare_or_add : 0};
+}
+
+void take_operands(const atomic_operands& from, message& out) noexcept {
+  const bool compares = out.opcode == opcode::compare_swap;
+  out.remote_address = from.address;
+  out.remote_key = from.key;
+  out.compare_or_add = compares ? from.compare : from.swap_or_add;
+  out.swap = compares ? from.swap_or_add : 0;
+}
+
+std::uint8_t syndrome_of(const response& answer) noexcept {
+  switch (answer.outcome) {
+    case verdict::done:
+      return syndrome_ack;
+    case verdict::receiver_not_ready:
+      return static_cast<std::uint8_t>(syndrome_rnr_nak | (answer.rnr_timer & 0x1fU));
+    case verdict::invalid_request:
+      return syndrome_invalid_request;
+    case verdict::access_error:
+      return syndrome_access_error;
+    case verdict::operation_error:
+      return syndrome_operation_error;
+    default:
+      return 0;
+  }
+}
+
+payload_reader::payload_reader(std::span<const segment> pieces, std::uint64_t offset) noexcept
+    : rest_(pieces), offset_(offset) {
+  while (!rest_.empty() && offset_ >= rest_.front().bytes) {
+    offset_ -= rest_.front().bytes;
+    rest_ = rest_.subspan(1);
+  }
+}
+
+std::span<const std::byte> payload_reader::take(std::size_t bytes) noexcept {
+  std::size_t filled = 0;
+  while (filled < bytes && !rest_.empty()) {
+    const segment& piece = rest_.front();
+    const auto part =
+        static_cast<std::size_t>(std::min<std::uint64_t>(bytes - filled, piece.bytes - offset_));
+    if (copy_payload(chunk_.data() + filled, piece.data + offset_, part) != copy_fault::none) break;
+    filled += part;
+    offset_ += part;
+    if (offset_ < piece.bytes) continue;
+    rest_ = rest_.subspan(1);
+    offset_ = 0;
+  }
+  return std::span(chunk_).first(filled);
+}
+
+}  // namespace verbena::softdev::wire

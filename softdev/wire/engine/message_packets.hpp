@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Messages as packets: their operations, their number, their payload.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "softdev/core/message.hpp"
+#include "softdev/core/types.hpp"
+#include "softdev/wire/opcode.hpp"
+#include "softdev/wire/packet.hpp"
+
+namespace verbena::softdev::wire {
+
+inline constexpr std::size_t largest_mtu = 4096;
+
+/// Returns the operation of the packet `index` of `count` of a SEND or WRITE.
+[[nodiscard]] operation request_operation(opcode op, std::uint32_t index,
+                                          std::uint32_t count) noexcept;
+/// Returns the operation of the packet `index` of `count` of the response to a READ.
+[[nodiscard]] operation read_response_operation(std::uint32_t index, std::uint32_t count) noexcept;
+
+/// Returns the number of packets of a message; an empty one has one packet.
+[[nodiscard]] std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept;
+
+/// Writes the operands of an atomic operation into a packet, and reads them.
+[[nodiscard]] atomic_operands operands_of(const message& what) noexcept;
+void take_operands(const atomic_operands& from, message& out) noexcept;
+
+/// Returns the syndrome of an answer, or 0 if there is none on the wire.
+[[nodiscard]] std::uint8_t syndrome_of(const response& answer) noexcept;
+
+/// Copies the bytes of the pieces of a message, packet by packet. Threads: one thread at a time.
+class payload_reader {
+ public:
+  /// Begins at `offset` of the pieces.
+  explicit payload_reader(std::span<const segment> pieces, std::uint64_t offset = 0) noexcept;
+
+  /// Returns the next bytes, valid until the next call: fewer if the pieces end, or if the memory
+  /// is not accessible. Precondition: bytes <= largest_mtu.
+  [[nodiscard]] std::span<const std::byte> take(std::size_t bytes) noexcept;
+  /// The start of the piece at which `take` stopped. Precondition: it returned fewer bytes.
+  [[nodiscard]] const std::byte* piece() const noexcept {
+    return rest_.empty() ? nullptr : rest_.front().data;
+  }
+
+ private:
+  std::span<const segment> rest_;
+  std::uint64_t offset_;
+  std::array<std::byte, largest_mtu> chunk_;
+};
+
+}  // namespace verbena::softdev::wire

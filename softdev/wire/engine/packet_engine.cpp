@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/engine/packet_engine.hpp"
+
+#include <array>
+#include <memory>
+#include <mutex>
+
+#include "softdev/core/process_slot.hpp"
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/core/route.hpp"
+#include "softdev/wire/engine/request_receiver.hpp"
+#include "softdev/wire/engine/request_stream.hpp"
+
+namespace verbena::softdev::wire {
+
+/// What the path keeps of a queue pair, while it may receive.
+struct rc_connection {
+  request_stream requests;
+  request_receiver answers;
+};
+
+namespace {
+
+constexpr unsigned transport_mask = 0xe0;
+constexpr std::uint32_t smallest_mtu = 128;  ///< shifted by the code of the path MTU
+
+bool is_response(packet_opcode code) noexcept {
+  const auto what = static_cast<operation>(code);  // of RC
+  return what >= operation::read_response_first && what <= operation::atomic_acknowledge;
+}
+
+}  // namespace
+
+packet_engine::packet_engine(engine& home, std::uint32_t process_slot, packet_output& out)
+    : home_(home), out_(out), slot_(process_slot) {
+  home.routes().set_remote(this);
+}
+
+rc_connection* packet_engine::connection_of(const queue_pair& which) noexcept {
+  return static_cast<rc_connection*>(which.path().state());
+}
+
+queue_pair* packet_engine::own(std::uint32_t index) const noexcept {
+  return home_.find(number_at(slot_, index));
+}
+
+void packet_engine::prepare(queue_pair& which, const queue_pair_attributes& next) {
+  if (which.transport() != transport::rc) return;
+  const std::uint32_t mtu = smallest_mtu << next.path_mtu;
+  timers_.reserve(connections_ + 1);
+  which.path().set_state(
+      new rc_connection{.requests = {which, mtu, out_}, .answers = {which, next, mtu}});
+  ++connections_;
+}
+
+void packet_engine::changed(queue_pair& which, bool gone) noexcept {
+  rc_connection* const by = connection_of(which);
+  if (by == nullptr || (!gone && which.state() != queue_pair_state::reset)) return;
+  const std::uint32_t index = index_of_number(which.number());
+  timers_.cancel(index);
+  answering_.erase(index);
+  waiting_.erase(index);
+  which.path().set_state(nullptr);
+  delete by;
+  --connections_;
+}
+
+response packet_engine::submit(queue_pair& sender, const message& what,
+                               std::span<const segment> local, bool /*earlier_done*/) noexcept {
+  rc_connection* const by = connection_of(sender);
+  if (by == nullptr) return without_answer(reason::peer_unreachable, what);
+  const response taken = by->requests.submit(what, local);
+  after_requests(sender, *by);
+  return taken;
+}
+
+/// Notes what the send side waits for.
+void packet_engine::after_requests(queue_pair& which, rc_connection& by) noexcept {
+  const std::uint32_t index = index_of_number(which.number());
+  if (by.requests.deadline() != never) timers_.schedule(index, by.requests.deadline());
+  if (by.requests.waits_for_room()) waiting_.insert(index);
+}
+
+void packet_engine::receive(const packet& what) noexcept {
+  if ((static_cast<unsigned>(what.opcode) & transport_mask) !=
+      static_cast<unsigned>(packet_transport::rc))
+    return;
+  const access_epoch::guard inside(home_.epoch());
+  queue_pair* const which = home_.find(what.destination_qpn);
+  if (which == nullptr) return;
+  rc_connection* const by = connection_of(*which);
+  if (by == nullptr) return;
+  if (!is_response(what.opcode)) {
+    const std::lock_guard lock(which->receive_lock());
+    by->answers.receive(what);
+    answering_.insert(index_of_number(which->number()));
+    return;
+  }
+  const std::lock_guard lock(which->send_lock());
+  by->requests.receive(what);
+  which->sender().run();
+  after_requests(*which, *by);
+}
+
+void packet_engine::transmit() noexcept {
+  const access_epoch::guard inside(home_.epoch());
+  answering_.drain([this](std::uint32_t index) { put_answers(index); });
+  if (out_.has_room()) waiting_.drain([this](std::uint32_t index) { run_waiting(index); });
+}
+
+void packet_engine::put_answers(std::uint32_t index) noexcept {
+  queue_pair* const which = own(index);
+  if (which == nullptr) return;
+  const std::lock_guard lock(which->receive_lock());
+  rc_connection* const by = connection_of(*which);
+  if (by != nullptr && !by->answers.put_answers(out_)) answering_.insert(index);
+}
+
+void packet_engine::run_waiting(std::uint32_t index) noexcept {
+  queue_pair* const which = own(index);
+  if (which == nullptr) return;
+  const std::lock_guard lock(which->send_lock());
+  which->sender().run();
+}
+
+void packet_engine::expire() noexcept {
+  const time_ns now = home_.now();
+  if (timers_.earliest() > now) return;
+  const access_epoch::guard inside(home_.epoch());
+  std::array<std::uint32_t, 64> due;
+  std::size_t count = due.size();
+  while (count == due.size()) {
+    count = timers_.take_due(now, due);
+    for (const std::uint32_t index : std::span(due).first(count)) expire(index);
+  }
+}
+
+void packet_engine::expire(std::uint32_t index) noexcept {
+  queue_pair* const which = own(index);
+  if (which == nullptr) return;
+  const std::lock_guard lock(which->send_lock());
+  rc_connection* const by = connection_of(*which);
+  if (by == nullptr) return;
+  by->requests.expire();
+  which->sender().run();
+  after_requests(*which, *by);
+}
+
+}  // namespace verbena::softdev::wire

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// The path of RC requests over packets: packets and times in, packets and deadlines out. It has no
+// socket, clock or thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "softdev/core/active_set.hpp"
+#include "softdev/core/deadline_queue.hpp"
+#include "softdev/core/engine.hpp"
+#include "softdev/core/remote_path.hpp"
+#include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/packet.hpp"
+
+namespace verbena::softdev::wire {
+
+struct rc_connection;
+
+/// Threads: one thread at a time, including the calls that post to its queue pairs. Allocates when
+/// a queue pair begins to receive, and at no other time.
+class packet_engine final : public remote_path {
+ public:
+  /// Both outlive the path, and `home`, which has the slot, has no queue pair that receives.
+  packet_engine(engine& home, std::uint32_t process_slot, packet_output& out);
+  packet_engine(const packet_engine&) = delete;
+  packet_engine& operator=(const packet_engine&) = delete;
+
+  /// Takes a packet whose ICRC is correct and which comes from the host of the queue pair's peer.
+  /// Packets for no queue pair of RC are dropped.
+  void receive(const packet& what) noexcept;
+  /// Puts the answers that are due, and the packets of requests that found no room. To be called
+  /// after a batch of `receive`, and when the output has room again.
+  void transmit() noexcept;
+  /// True if `transmit` has something to do when the output has room.
+  [[nodiscard]] bool wants_to_transmit() const noexcept {
+    return !answering_.empty() || !waiting_.empty();
+  }
+  /// Repeats the packets whose time has come.
+  void expire() noexcept;
+  /// When `expire` is due; `never` if no packet waits for an answer.
+  [[nodiscard]] time_ns next_deadline() const noexcept { return timers_.earliest(); }
+
+  // As a path.
+  response submit(queue_pair& sender, const message& what, std::span<const segment> local,
+                  bool earlier_done) noexcept override;
+  void prepare(queue_pair& which, const queue_pair_attributes& next) override;
+  void changed(queue_pair& which, bool gone) noexcept override;
+  void fence() noexcept override {}
+
+ private:
+  [[nodiscard]] static rc_connection* connection_of(const queue_pair& which) noexcept;
+  void after_requests(queue_pair& which, rc_connection& by) noexcept;
+  void put_answers(std::uint32_t index) noexcept;
+  void run_waiting(std::uint32_t index) noexcept;
+  void expire(std::uint32_t index) noexcept;
+  [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept;
+
+  engine& home_;
+  packet_output& out_;
+  const std::uint32_t slot_;
+  std::size_t connections_ = 0;
+  deadline_queue timers_{limits::queue_pair_indices};
+  active_set answering_;  ///< queue pairs with answers that are due
+  active_set waiting_;    ///< queue pairs with requests that found no room
+};
+
+}  // namespace verbena::softdev::wire

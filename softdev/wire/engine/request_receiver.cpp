@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/engine/request_receiver.hpp"
+
+#include <algorithm>
+
+#include "softdev/core/engine.hpp"
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/core/responder_checks.hpp"
+#include "softdev/wire/engine/message_packets.hpp"
+#include "softdev/wire/engine/sequence.hpp"
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+enum class place_in_message : std::uint8_t { first, middle, last, only };
+
+/// A packet of a SEND or WRITE.
+struct packet_role {
+  bool is_part = false;
+  opcode what = opcode::send;
+  place_in_message place = place_in_message::only;
+  bool immediate = false;
+
+  [[nodiscard]] bool begins() const noexcept {
+    return place == place_in_message::first || place == place_in_message::only;
+  }
+  [[nodiscard]] bool ends() const noexcept {
+    return place == place_in_message::last || place == place_in_message::only;
+  }
+};
+
+packet_role role_of(packet_opcode code) noexcept {
+  using enum place_in_message;
+  switch (static_cast<operation>(code)) {  // of RC
+    case operation::send_first:
+      return {true, opcode::send, first};
+    case operation::send_middle:
+      return {true, opcode::send, middle};
+    case operation::send_last:
+      return {true, opcode::send, last};
+    case operation::send_last_with_imm:
+      return {true, opcode::send, last, true};
+    case operation::send_only:
+      return {true, opcode::send, only};
+    case operation::send_only_with_imm:
+      return {true, opcode::send, only, true};
+    case operation::write_first:
+      return {true, opcode::rdma_write, first};
+    case operation::write_middle:
+      return {true, opcode::rdma_write, middle};
+    case operation::write_last:
+      return {true, opcode::rdma_write, last};
+    case operation::write_last_with_imm:
+      return {true, opcode::rdma_write, last, true};
+    case operation::write_only:
+      return {true, opcode::rdma_write, only};
+    case operation::write_only_with_imm:
+      return {true, opcode::rdma_write, only, true};
+    default:
+      return {};
+  }
+}
+
+opcode with_immediate(opcode op) noexcept {
+  return is_send(op) ? opcode::send_with_imm : opcode::rdma_write_with_imm;
+}
+
+/// The packets of a message have the lengths that their places require.
+bool has_right_length(const packet& what, const packet_role& role, std::uint32_t mtu) noexcept {
+  const std::size_t bytes = what.payload.size();
+  if (role.begins() && is_write(role.what)) {
+    const bool fits = role.ends() ? what.remote.length == bytes : what.remote.length > bytes;
+    if (!fits || what.remote.length > limits::max_message_bytes) return false;
+  }
+  switch (role.place) {
+    case place_in_message::only:
+      return bytes <= mtu;
+    case place_in_message::last:
+      return bytes > 0 && bytes <= mtu;
+    default:
+      return bytes == mtu;
+  }
+}
+
+}  // namespace
+
+void request_receiver::receive(const packet& what) noexcept {
+  if (!receives(self_.state())) return;
+  const std::int32_t ahead = psn_distance(expected_psn_, what.psn);
+  if (ahead > 0) {
+    if (gap_reported_) return;
+    gap_reported_ = true;
+    refusal_ = {syndrome_sequence_error, expected_psn_};
+    return;
+  }
+  if (ahead < 0) return repeat(what);
+  gap_reported_ = false;
+  refusal_ = {};  // of a gap or of a receiver that was not ready
+  settle(what, take(what));
+}
+
+message request_receiver::message_of(const packet& what, opcode op) const noexcept {
+  message made;
+  made.opcode = op;
+  made.solicited = what.solicited;
+  made.partition = what.partition;
+  made.source_qpn = self_.attributes().destination_qpn;
+  made.destination_qpn = self_.number();
+  made.psn = psn_plus(first_number_, messages_);
+  made.immediate = network_order(what.immediate);  // the core keeps it in network order
+  made.remote_key = what.remote.key;
+  made.remote_address = what.remote.address;
+  return made;
+}
+
+/// Executes the expected packet.
+response request_receiver::take(const packet& what) noexcept {
+  const packet_role role = role_of(what.opcode);
+  if (role.is_part) {
+    const bool fits = role.begins() != in_message_ && (role.begins() || role.what == current_);
+    if (!fits || !has_right_length(what, role, mtu_)) return self_.receiver().refuse_packet();
+    return role.begins() ? begin(what) : go_on(what);
+  }
+  if (in_message_) return self_.receiver().refuse_packet();
+  switch (static_cast<operation>(what.opcode)) {
+    case operation::read_request:
+      return execute_read(what);
+    case operation::compare_swap:
+    case operation::fetch_add:
+      return execute_atomic(what);
+    default:
+      return self_.receiver().refuse_packet();  // an operation that the device does not have
+  }
+}
+
+response request_receiver::begin(const packet& what) noexcept {
+  const packet_role role = role_of(what.opcode);
+  responder& receiver = self_.receiver();
+  message made = message_of(what, role.immediate ? with_immediate(role.what) : role.what);
+  made.length =
+      is_send(role.what) ? static_cast<std::uint32_t>(what.payload.size()) : what.remote.length;
+  const response begun = receiver.begin(made);
+  if (begun.outcome != verdict::done) return begun;
+  receiver.keep();
+  current_ = role.what;
+  return finish_packet(what);
+}
+
+response request_receiver::go_on(const packet& what) noexcept {
+  const packet_role role = role_of(what.opcode);
+  responder& receiver = self_.receiver();
+  if (!receiver.busy()) return receiver.refuse_packet();
+  if (role.immediate) {
+    const response taken = receiver.add_immediate(network_order(what.immediate));
+    if (taken.outcome != verdict::done) return taken;
+  }
+  if (what.solicited) receiver.set_solicited();
+  if (is_send(current_)) {
+    const response fits = receiver.lengthen(static_cast<std::uint32_t>(what.payload.size()));
+    if (fits.outcome != verdict::done) return fits;
+  }
+  return finish_packet(what);
+}
+
+response request_receiver::finish_packet(const packet& what) noexcept {
+  response answer = self_.receiver().place(what.payload);
+  if (answer.outcome != verdict::done || !role_of(what.opcode).ends()) return answer;
+  answer = self_.receiver().finish();
+  if (answer.outcome == verdict::done) finish_message();
+  return answer;
+}
+
+void request_receiver::finish_message() noexcept { messages_ = psn_plus(messages_, 1); }
+
+/// The place of the oldest answer that is kept, or nullptr if it was never sent: then the peer has
+/// more requests in flight than it may. An answer that was repeated for a late duplicate goes.
+request_receiver::kept_answer* request_receiver::free_answer() noexcept {
+  kept_answer& oldest = kept_[kept_count_ % keeps_];
+  return oldest.due && !oldest.sent ? nullptr : &oldest;
+}
+
+response request_receiver::execute_read(const packet& what) noexcept {
+  responder& receiver = self_.receiver();
+  message made = message_of(what, opcode::rdma_read);
+  made.length = what.remote.length;
+  kept_answer* const kept = free_answer();
+  if (kept == nullptr || made.length > limits::max_message_bytes) return receiver.refuse_packet();
+  response answer = receiver.begin(made);
+  if (answer.outcome != verdict::done) return answer;
+  answer = receiver.finish();
+  finish_message();
+  *kept = {.what = made,
+           .first_psn = what.psn,
+           .msn = messages_,
+           .due = true,
+           .end = packets_of(made.length, mtu_),
+           .end_bytes = made.length};
+  ++kept_count_;
+  return answer;
+}
+
+response request_receiver::execute_atomic(const packet& what) noexcept {
+  responder& receiver = self_.receiver();
+  message made = message_of(what, static_cast<operation>(what.opcode) == operation::compare_swap
+                                      ? opcode::compare_swap
+                                      : opcode::fetch_add);
+  take_operands(what.atomic, made);
+  made.length = sizeof(std::uint64_t);
+  kept_answer* const kept = free_answer();
+  if (kept == nullptr) return receiver.refuse_packet();
+  response answer = receiver.begin(made);
+  if (answer.outcome == verdict::done) answer = receiver.finish();
+  if (answer.outcome != verdict::done) return answer;
+  finish_message();
+  *kept = {.what = made,
+           .first_psn = what.psn,
+           .msn = messages_,
+           .original = answer.original,
+           .due = true,
+           .end = 1};
+  ++kept_count_;
+  return answer;
+}
+
+void request_receiver::settle(const packet& what, const response& answer) noexcept {
+  const packet_role role = role_of(what.opcode);
+  switch (answer.outcome) {
+    case verdict::done: {
+      const bool is_read = static_cast<operation>(what.opcode) == operation::read_request;
+      expected_psn_ = psn_plus(expected_psn_, is_read ? packets_of(what.remote.length, mtu_) : 1);
+      in_message_ = role.is_part && !role.ends();
+      acknowledgement_due_ |= role.is_part && what.ack_requested;
+      return;
+    }
+    case verdict::receiver_not_ready:
+    case verdict::invalid_request:
+    case verdict::access_error:
+    case verdict::operation_error:
+      refusal_ = {syndrome_of(answer), what.psn};
+      // The peer sends the packet again, and those behind it are ahead until then.
+      gap_reported_ = true;
+      return;
+    default:
+      return;  // dropped
+  }
+}
+
+/// A request that was executed: answers again (IBTA 9.7.5.1.1).
+void request_receiver::repeat(const packet& what) noexcept {
+  switch (static_cast<operation>(what.opcode)) {
+    case operation::read_request:
+      return repeat_read(what);
+    case operation::compare_swap:
+    case operation::fetch_add:
+      if (kept_answer* const kept = find(what.psn); kept != nullptr && is_atomic(kept->what.opcode))
+        kept->due = true;
+      return;
+    default:
+      acknowledgement_due_ |= role_of(what.opcode).is_part;
+      return;
+  }
+}
+
+request_receiver::kept_answer* request_receiver::find(std::uint32_t psn) noexcept {
+  for (kept_answer& each : std::span(kept_).first(std::min(kept_count_, keeps_))) {
+    const std::uint32_t packets =
+        is_atomic(each.what.opcode) ? 1 : packets_of(each.what.length, mtu_);
+    if (((psn - each.first_psn) & psn_mask) < packets) return &each;
+  }
+  return nullptr;
+}
+
+/// The peer may ask for the end of a response that it has the beginning of.
+void request_receiver::repeat_read(const packet& what) noexcept {
+  kept_answer* const kept = find(what.psn);
+  if (kept == nullptr || kept->what.opcode != opcode::rdma_read) return;
+  const message& first = kept->what;
+  const std::uint32_t index = (what.psn - kept->first_psn) & psn_mask;
+  const std::uint64_t offset = std::uint64_t{index} * mtu_;
+  if (what.remote.key != first.remote_key || what.remote.address != first.remote_address + offset ||
+      what.remote.length > first.length - offset)
+    return;
+  kept->due = true;
+  kept->begin = kept->next = index;
+  kept->end = index + packets_of(what.remote.length, mtu_);
+  kept->end_bytes = static_cast<std::uint32_t>(offset + what.remote.length);
+}
+
+void request_receiver::put(packet made, operation kind, packet_output& out) noexcept {
+  made.opcode = make_opcode(packet_transport::rc, kind);
+  made.partition = self_.home().port().partition(self_.attributes().pkey_index);
+  made.destination_qpn = self_.attributes().destination_qpn;
+  out.put(self_, made);
+}
+
+bool request_receiver::put_read(kept_answer& which, packet_output& out) noexcept {
+  for (; which.next < which.end; ++which.next) {
+    if (!out.has_room()) return false;
+    const std::uint64_t offset = std::uint64_t{which.next} * mtu_;
+    const std::uint64_t bytes = std::min<std::uint64_t>(mtu_, which.end_bytes - offset);
+    segment source{nullptr, 0};
+    response answer = self_.receiver().read_again(which.what, offset, bytes, source);
+    payload_reader data({&source, 1});
+    packet made;
+    made.psn = psn_plus(which.first_psn, which.next);
+    made.answer = {syndrome_ack, which.msn};
+    if (answer.outcome == verdict::done) {
+      made.payload = data.take(bytes);
+      if (made.payload.size() != bytes)
+        answer = self_.receiver().refuse_unmapped(which.what, offset, bytes);
+    }
+    if (answer.outcome != verdict::done) {
+      refusal_ = {syndrome_of(answer), made.psn};
+      for (kept_answer& each : kept_) each.due = false;
+      return true;
+    }
+    put(made, read_response_operation(which.next - which.begin, which.end - which.begin), out);
+  }
+  which.due = false;
+  which.sent = true;
+  return true;
+}
+
+bool request_receiver::put_answers(packet_output& out) noexcept {
+  const bool works = receives(self_.state());
+  for (std::uint32_t i = 0; i < keeps_; ++i) {
+    kept_answer& each = kept_[(kept_count_ + i) % keeps_];
+    if (!each.due || !works) continue;
+    if (each.what.opcode == opcode::rdma_read) {
+      if (!put_read(each, out)) return false;
+      continue;
+    }
+    if (!out.has_room()) return false;
+    put({.psn = each.first_psn, .answer = {syndrome_ack, each.msn}, .original = each.original},
+        operation::atomic_acknowledge, out);
+    each.due = false;
+    each.sent = true;
+  }
+  const bool refused = refusal_.syndrome != 0;
+  if (!refused && !(acknowledgement_due_ && works)) return true;
+  if (!out.has_room()) return false;
+  if (refused)
+    put({.psn = refusal_.psn, .answer = {refusal_.syndrome, messages_}}, operation::acknowledge,
+        out);
+  else
+    put({.psn = psn_plus(expected_psn_, psn_mask), .answer = {syndrome_ack, messages_}},
+        operation::acknowledge, out);
+  refusal_ = {};
+  acknowledgement_due_ = false;
+  return true;
+}
+
+}  // namespace verbena::softdev::wire

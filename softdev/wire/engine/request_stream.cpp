@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/engine/request_stream.hpp"
+
+#include <algorithm>
+
+#include "softdev/core/attributes.hpp"
+#include "softdev/core/engine.hpp"
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/wire/engine/message_packets.hpp"
+#include "softdev/wire/engine/sequence.hpp"
+#include "verbena/base/assert.hpp"
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+/// Within a message, each packet of this number asks for an acknowledgement.
+constexpr std::uint32_t acknowledgement_interval = 16;
+constexpr std::uint8_t syndrome_kind_mask = 0xe0;
+constexpr std::uint8_t rnr_timer_mask = 0x1f;
+
+bool is_acknowledgement(std::uint8_t syndrome) noexcept {
+  return (syndrome & syndrome_kind_mask) == 0;
+}
+
+verdict verdict_of(std::uint8_t syndrome) noexcept {
+  switch (syndrome) {
+    case syndrome_access_error:
+      return verdict::access_error;
+    case syndrome_operation_error:
+      return verdict::operation_error;
+    default:
+      return verdict::invalid_request;
+  }
+}
+
+packet packet_of(const message& what) noexcept {
+  packet made;
+  made.partition = what.partition;
+  made.destination_qpn = what.destination_qpn;
+  return made;
+}
+
+operation operation_of(const packet& what) noexcept {
+  return static_cast<operation>(what.opcode);  // of RC
+}
+
+/// A response with these bytes at this place of a READ is what its number of packets requires.
+bool fits_read(const packet& what, std::uint32_t index, std::uint32_t packets, std::uint32_t length,
+               std::uint32_t mtu) noexcept {
+  const operation kind = operation_of(what);
+  const bool ends = kind == operation::read_response_last || kind == operation::read_response_only;
+  const bool is_last = index + 1 == packets;
+  const std::uint32_t bytes = is_last ? length - index * mtu : mtu;
+  const bool has_syndrome = kind != operation::read_response_middle;
+  return ends == is_last && what.payload.size() == bytes &&
+         (!has_syndrome || is_acknowledgement(what.answer.syndrome));
+}
+
+}  // namespace
+
+/// The first sequence number that is not acknowledged.
+std::uint32_t request_stream::oldest_psn() noexcept {
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    const sent_request& each = at(i);
+    if (each.acknowledged < each.packets) return psn_plus(each.first_psn, each.acknowledged);
+  }
+  return next_psn_;
+}
+
+bool request_stream::in_window(std::uint32_t psn) noexcept {
+  return psn_distance(oldest_psn(), psn) < static_cast<std::int32_t>(window);
+}
+
+bool request_stream::may_put() noexcept {
+  waits_for_room_ = !out_.has_room();
+  return !waits_for_room_;
+}
+
+void request_stream::pop() noexcept {
+  begin_ = (begin_ + 1) % window;
+  --count_;
+  --live_;
+}
+
+void request_stream::note_sent(std::uint32_t end_psn) noexcept {
+  if (psn_distance(sent_end_, end_psn) > 0) sent_end_ = end_psn;
+  start_timer();
+}
+
+void request_stream::start_timer() noexcept {
+  const std::uint8_t code = self_.attributes().timeout;
+  if (deadline_ == never && code != 0)
+    deadline_ = self_.home().now() + acknowledgement_timeout(code);
+}
+
+response request_stream::submit(const message& what, std::span<const segment> local) noexcept {
+  waits_for_room_ = false;
+  if (!begun_) {
+    begun_ = true;
+    next_psn_ = sent_end_ = what.psn;
+  }
+  const std::uint32_t index = count_ == 0 ? 0 : (what.psn - at(0).number) & psn_mask;
+  VERBENA_ASSERT(index <= count_, "requests are submitted in the order of their numbers");
+  if (index == count_) {
+    if (count_ == window || !in_window(next_psn_) || !may_put())
+      return {.outcome = verdict::blocked};
+    const std::uint32_t packets = is_atomic(what.opcode) ? 1 : packets_of(what.length, mtu_);
+    at(count_++) = {.number = what.psn,
+                    .first_psn = next_psn_,
+                    .packets = packets,
+                    .length = what.length,
+                    .opcode = what.opcode};
+    next_psn_ = psn_plus(next_psn_, packets);
+  }
+  sent_request& which = at(index);
+  if (index >= live_) {
+    live_ = index + 1;
+    which.attempt = what.attempt;
+    which.sent = which.acknowledged;
+  }
+  // The acknowledgement came while the request waited to be sent again.
+  if (which.acknowledged == which.packets) {
+    pop();
+    return {};
+  }
+  if (!is_read_or_atomic(what.opcode)) return put_packets(which, what, local);
+  if (!in_window(psn_plus(which.first_psn, which.acknowledged)) || !may_put())
+    return {.outcome = verdict::partial};
+  put_read_or_atomic(which, what);
+  return {.outcome = verdict::pending};
+}
+
+/// Puts the packets of a SEND or WRITE from `sent` on, as far as window and output permit.
+response request_stream::put_packets(sent_request& which, const message& what,
+                                     std::span<const segment> local) noexcept {
+  payload_reader payload(local, std::uint64_t{which.sent} * mtu_);
+  packet made = packet_of(what);
+  made.remote = {what.remote_address, what.remote_key, what.length};
+  made.immediate = network_order(what.immediate);  // the core keeps it in network order
+  while (which.sent < which.packets) {
+    const std::uint32_t psn = psn_plus(which.first_psn, which.sent);
+    if (!in_window(psn) || !may_put()) return {.outcome = verdict::partial};
+    const bool last = which.sent + 1 == which.packets;
+    const std::uint32_t bytes = last ? what.length - which.sent * mtu_ : mtu_;
+    made.opcode = make_opcode(packet_transport::rc,
+                              request_operation(what.opcode, which.sent, which.packets));
+    made.psn = psn;
+    made.solicited = last && what.solicited;
+    made.ack_requested = last || (which.sent + 1) % acknowledgement_interval == 0;
+    made.payload = payload.take(bytes);
+    if (made.payload.size() != bytes) return local_fault(payload.piece());
+    out_.put(self_, made);
+    ++which.sent;
+    note_sent(psn_plus(psn, 1));
+  }
+  return {.outcome = verdict::pending};
+}
+
+/// A READ that is sent again asks for what has not come.
+void request_stream::put_read_or_atomic(sent_request& which, const message& what) noexcept {
+  packet made = packet_of(what);
+  made.psn = psn_plus(which.first_psn, which.acknowledged);
+  made.ack_requested = true;
+  if (what.opcode == opcode::rdma_read) {
+    const std::uint32_t received = which.acknowledged * mtu_;
+    made.opcode = make_opcode(packet_transport::rc, operation::read_request);
+    made.remote = {what.remote_address + received, what.remote_key, what.length - received};
+  } else {
+    made.opcode = make_opcode(packet_transport::rc, what.opcode == opcode::compare_swap
+                                                        ? operation::compare_swap
+                                                        : operation::fetch_add);
+    made.atomic = operands_of(what);
+  }
+  out_.put(self_, made);
+  which.sent = which.packets;
+  note_sent(psn_plus(which.first_psn, which.packets));
+}
+
+void request_stream::receive(const packet& what) noexcept {
+  // Only numbers that were sent and are not acknowledged mean something.
+  const std::uint32_t oldest = oldest_psn();
+  if (count_ == 0 || psn_distance(oldest, what.psn) < 0 || psn_distance(sent_end_, what.psn) >= 0)
+    return;
+  switch (operation_of(what)) {
+    case operation::acknowledge:
+      if (is_acknowledgement(what.answer.syndrome))
+        receive_acknowledgement(what);
+      else
+        receive_refusal(what);
+      break;
+    case operation::atomic_acknowledge:
+      receive_original(what);
+      break;
+    default:
+      receive_data(what);
+      break;
+  }
+}
+
+/// Something was acknowledged that was not.
+void request_stream::note_progress() noexcept {
+  retries_ = 0;
+  repairing_ = false;
+  deadline_ = never;
+  if (live_ > 0) start_timer();
+}
+
+void request_stream::answer(const sent_request& which, const response& what) noexcept {
+  static_cast<void>(self_.sender().answer(
+      {self_.attributes().destination_qpn, which.number, which.attempt}, what));
+}
+
+/// Everything before `end_psn` was received. Returns false if that includes a READ or atomic
+/// operation whose response did not come.
+bool request_stream::acknowledge_before(std::uint32_t end_psn) noexcept {
+  sent_request last;
+  bool some = false;
+  bool lost = false;
+  bool progress = false;
+  for (std::uint32_t i = 0; i < count_;) {
+    sent_request& each = at(i);
+    const std::int32_t ahead = psn_distance(each.first_psn, end_psn);
+    if (ahead <= 0) break;
+    const std::uint32_t covered = std::min(static_cast<std::uint32_t>(ahead), each.packets);
+    lost = is_read_or_atomic(each.opcode) && each.acknowledged < each.packets;
+    if (lost) break;
+    progress |= each.acknowledged < covered;
+    each.acknowledged = std::max(each.acknowledged, covered);
+    if (each.acknowledged < each.packets) break;
+    if (i < live_ && each.sent == each.packets) {
+      last = each;
+      some = true;
+      pop();
+    } else {
+      ++i;  // the requester learns it when it submits the request again
+    }
+  }
+  if (progress) note_progress();
+  if (some) answer(last, {});
+  return !lost;
+}
+
+void request_stream::receive_acknowledgement(const packet& what) noexcept {
+  if (!acknowledge_before(psn_plus(what.psn, 1))) repair();
+}
+
+/// A NAK acknowledges everything before it.
+void request_stream::receive_refusal(const packet& what) noexcept {
+  const std::uint8_t syndrome = what.answer.syndrome;
+  if (!acknowledge_before(what.psn) || syndrome == syndrome_sequence_error) return repair();
+  if (what.psn != oldest_psn() || live_ == 0) return;
+  const std::uint32_t peer = self_.attributes().destination_qpn;
+  if ((syndrome & syndrome_kind_mask) == syndrome_rnr_nak) {
+    retries_ = 0;
+    end_oldest({.outcome = verdict::receiver_not_ready,
+                .rnr_timer = static_cast<std::uint8_t>(syndrome & rnr_timer_mask),
+                .why = {.why = reason::receiver_not_ready, .key = peer}});
+    return;
+  }
+  end_oldest({.outcome = verdict_of(syndrome),
+              .why = {.why = reason::peer_refused, .detail = peer, .extra = syndrome}});
+}
+
+/// Tells the requester what became of the oldest request; if it goes on, it submits all again.
+void request_stream::end_oldest(const response& what) noexcept {
+  live_ = 0;
+  deadline_ = never;
+  answer(at(0), what);
+}
+
+/// The READ or atomic operation in flight that `what` answers, after everything before it was
+/// acknowledged; or nullptr.
+request_stream::sent_request* request_stream::find_answered(const packet& what) noexcept {
+  for (std::uint32_t i = 0; i < live_; ++i) {
+    const sent_request& each = at(i);
+    const std::int32_t index = psn_distance(each.first_psn, what.psn);
+    if (index < 0 || index >= static_cast<std::int32_t>(each.packets)) continue;
+    if (!is_read_or_atomic(each.opcode) || each.sent < each.packets) return nullptr;
+    if (acknowledge_before(each.first_psn)) return &at(0);
+    repair();
+    return nullptr;
+  }
+  return nullptr;
+}
+
+/// A packet is known by its number alone: after a READ was sent again, packets of the first
+/// response still come, and they have the same data.
+void request_stream::receive_data(const packet& what) noexcept {
+  sent_request* const which = find_answered(what);
+  if (which == nullptr) return;
+  const std::uint32_t index = (what.psn - which->first_psn) & psn_mask;
+  if (which->opcode != opcode::rdma_read || index < which->acknowledged) return;
+  if (index > which->acknowledged) return repair();
+  const request_id id{self_.attributes().destination_qpn, which->number, which->attempt};
+  if (!fits_read(what, index, which->packets, which->length, mtu_)) {
+    constexpr verdict bad_answer = verdict::pending;  // see status_of
+    return end_oldest({.outcome = bad_answer,
+                       .why = {.why = reason::bad_request, .detail = id.from, .extra = what.psn}});
+  }
+  if (!self_.sender().place(id, std::uint64_t{index} * mtu_, what.payload)) return;
+  if (++which->acknowledged < which->packets) return note_progress();
+  end_answered({});
+}
+
+void request_stream::receive_original(const packet& what) noexcept {
+  const sent_request* const which = find_answered(what);
+  if (which == nullptr || !is_atomic(which->opcode)) return;
+  end_answered({.original = what.original});
+}
+
+/// The oldest request, a READ or an atomic operation, is done.
+void request_stream::end_answered(const response& what) noexcept {
+  const sent_request done = at(0);
+  pop();
+  note_progress();
+  answer(done, what);
+}
+
+/// A packet was lost. Later answers say so, too, until the repetition is acknowledged.
+void request_stream::repair() noexcept {
+  if (!repairing_) go_back();
+}
+
+void request_stream::expire() noexcept {
+  if (deadline_ == never || self_.home().now() < deadline_) return;
+  deadline_ = never;
+  go_back();
+}
+
+/// Has the requester submit everything again that is not acknowledged.
+void request_stream::go_back() noexcept {
+  if (live_ == 0) return;
+  if (retries_ >= self_.attributes().retry_count) return give_up();
+  ++retries_;
+  repairing_ = true;
+  end_oldest({.outcome = verdict::unread});
+}
+
+void request_stream::give_up() noexcept {
+  end_oldest({.outcome = verdict::peer_gone,
+              .why = {.why = reason::no_acknowledgement,
+                      .length = acknowledgement_timeout(self_.attributes().timeout),
+                      .limit = retries_,
+                      .detail = self_.attributes().destination_qpn}});
+}
+
+}  // namespace verbena::softdev::wire

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+// The requests of a queue pair over RC as packets, and the answers to them. The requester of the
+// core keeps the send queue, retries after RNR NAKs and completions; this stream numbers packets,
+// repeats them and tells the requester what the answers mean.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "softdev/core/message.hpp"
+#include "softdev/core/types.hpp"
+#include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/packet.hpp"
+
+namespace verbena::softdev::wire {
+
+/// Threads: one thread at a time, with the send lock of the queue pair. Does not allocate.
+class request_stream {
+ public:
+  /// No more packets are sent without an acknowledgement; the kernel's rxe has the same limit.
+  static constexpr std::uint32_t window = 128;
+
+  request_stream(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept
+      : self_(self), out_(out), mtu_(mtu) {}
+
+  /// See remote_path::submit.
+  [[nodiscard]] response submit(const message& what, std::span<const segment> local) noexcept;
+  /// Takes an acknowledgement, or a response to a READ or an atomic operation. The caller runs the
+  /// requester afterwards.
+  void receive(const packet& what) noexcept;
+  /// Sends again what is not acknowledged if the deadline is reached. The caller runs the requester
+  /// afterwards.
+  void expire() noexcept;
+
+  /// When `expire` is due; `never` if no packet waits for an answer.
+  [[nodiscard]] time_ns deadline() const noexcept { return deadline_; }
+  /// True if the last `submit` found no room in the output.
+  [[nodiscard]] bool waits_for_room() const noexcept { return waits_for_room_; }
+
+ private:
+  /// A request whose packets were sent.
+  struct sent_request {
+    std::uint32_t number = 0;  ///< the sequence number of the core, which counts requests
+    std::uint32_t first_psn = 0;
+    std::uint32_t packets = 1;       ///< sequence numbers: of a READ, those of the response
+    std::uint32_t sent = 0;          ///< packets, since it was submitted last
+    std::uint32_t acknowledged = 0;  ///< packets; of a READ, those that came
+    std::uint32_t length = 0;
+    std::uint16_t attempt = 0;
+    softdev::opcode opcode = opcode::send;
+  };
+
+  [[nodiscard]] sent_request& at(std::uint32_t index) noexcept {
+    return requests_[(begin_ + index) % window];
+  }
+  [[nodiscard]] std::uint32_t oldest_psn() noexcept;
+  [[nodiscard]] bool in_window(std::uint32_t psn) noexcept;
+  [[nodiscard]] bool may_put() noexcept;
+  [[nodiscard]] response put_packets(sent_request& which, const message& what,
+                                     std::span<const segment> local) noexcept;
+  void put_read_or_atomic(sent_request& which, const message& what) noexcept;
+  void note_sent(std::uint32_t end_psn) noexcept;
+  void pop() noexcept;
+
+  void receive_acknowledgement(const packet& what) noexcept;
+  void receive_refusal(const packet& what) noexcept;
+  void receive_data(const packet& what) noexcept;
+  void receive_original(const packet& what) noexcept;
+  [[nodiscard]] sent_request* find_answered(const packet& what) noexcept;
+  [[nodiscard]] bool acknowledge_before(std::uint32_t end_psn) noexcept;
+  void answer(const sent_request& which, const response& what) noexcept;
+  void end_answered(const response& what) noexcept;
+  void end_oldest(const response& what) noexcept;
+  void repair() noexcept;
+  void go_back() noexcept;
+  void give_up() noexcept;
+  void note_progress() noexcept;
+  void start_timer() noexcept;
+
+  queue_pair& self_;
+  packet_output& out_;
+  const std::uint32_t mtu_;
+  std::uint32_t next_psn_ = 0;  ///< of the next new request
+  std::uint32_t sent_end_ = 0;  ///< after the last sequence number that was ever sent
+  std::uint32_t begin_ = 0;     ///< of the ring
+  std::uint32_t count_ = 0;     ///< requests in the ring
+  std::uint32_t live_ = 0;      ///< the first of them, which the requester has in flight
+  std::uint8_t retries_ = 0;    ///< without progress
+  bool begun_ = false;
+  bool repairing_ = false;  ///< packets were sent again, and nothing was acknowledged since
+  bool waits_for_room_ = false;
+  time_ns deadline_ = never;
+  std::array<sent_request, window> requests_;
+};
+
+}  // namespace verbena::softdev::wire

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Arithmetic of packet sequence numbers, which have 24 bits.
+#pragma once
+
+#include <cstdint>
+
+#include "softdev/core/types.hpp"
+
+namespace verbena::softdev::wire {
+
+[[nodiscard]] constexpr std::uint32_t psn_plus(std::uint32_t psn, std::uint32_t count) noexcept {
+  return (psn + count) & psn_mask;
+}
+/// Returns how far `psn` is ahead of `from`: -2^23 to 2^23 - 1.
+[[nodiscard]] constexpr std::int32_t psn_distance(std::uint32_t from, std::uint32_t psn) noexcept {
+  constexpr unsigned unused_bits = 8;
+  return static_cast<std::int32_t>((psn - from) << unused_bits) >> unused_bits;
+}
+
+}  // namespace verbena::softdev::wire

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "tests/unit/softdev/wire/simulation/end.hpp"
+
+namespace verbena::softdev::wire::simulation {
+namespace {
+
+constexpr access_flags everything =
+    access::local_write | access::remote_write | access::remote_read | access::remote_atomic;
+
+std::byte pattern(std::uint64_t seed, std::size_t index) noexcept {
+  std::uint64_t x = (seed + index / 8 + 1) * 0x9e37'79b9'7f4a'7c15U;
+  x = (x ^ (x >> 30U)) * 0xbf58'476d'1ce4'e5b9U;
+  return static_cast<std::byte>((x ^ (x >> 27U)) >> (index % 8 * 8));
+}
+
+}  // namespace
+
+memory::memory(engine& home, std::size_t bytes) : home_(home), words_(bytes / 8 + 1) {
+  key_ = home.register_region({.base = data(),
+                               .length = words_.size() * 8,
+                               .iova = address(),
+                               .rights = everything,
+                               .domain = domain})
+             .value();
+}
+
+memory::~memory() { home_.deregister_region(key_); }
+
+void memory::fill(std::size_t at, std::size_t bytes, std::uint64_t seed) noexcept {
+  for (std::size_t i = 0; i < bytes; ++i) data()[at + i] = pattern(seed, i);
+}
+
+bool memory::holds(std::size_t at, std::size_t bytes, std::uint64_t seed) noexcept {
+  for (std::size_t i = 0; i < bytes; ++i)
+    if (data()[at + i] != pattern(seed, i)) return false;
+  return true;
+}
+
+end::end(engine& home)
+    : home_(home),
+      pair_(home.create({.domain = domain,
+                         .send_queue = &sent_,
+                         .receive_queue = &received_,
+                         .capabilities = {.max_send_wr = most_requests,
+                                          .max_receive_wr = most_requests,
+                                          .max_send_sge = 4,
+                                          .max_receive_sge = 2,
+                                          .max_inline_bytes = 64}})
+                .value()) {}
+
+end::~end() { home_.destroy(pair_); }
+
+void end::connect(const queue_pair_attributes& attributes) {
+  queue_pair_attributes wanted = attributes;
+  wanted.state = queue_pair_state::init;
+  pair_
+      ->modify(wanted,
+               attribute::state | attribute::pkey_index | attribute::port | attribute::access_flags)
+      .value();
+  wanted.state = queue_pair_state::rtr;
+  pair_
+      ->modify(wanted, attribute::state | attribute::address_vector | attribute::path_mtu |
+                           attribute::destination_qpn | attribute::receive_psn |
+                           attribute::max_dest_rd_atomic | attribute::min_rnr_timer)
+      .value();
+  wanted.state = queue_pair_state::rts;
+  pair_
+      ->modify(wanted, attribute::state | attribute::timeout | attribute::retry_count |
+                           attribute::rnr_retry | attribute::send_psn | attribute::max_rd_atomic)
+      .value();
+}
+
+bool end::post(const send_request& request, const std::vector<sge>& data) {
+  pair_->sends().open();
+  const int code =
+      pair_->sends().add(request, {data.data(), static_cast<std::uint32_t>(data.size())});
+  pair_->sends().submit();
+  return code == 0;
+}
+
+bool end::post_receive(std::uint64_t wr_id, const sge& sink) {
+  pair_->receives().open();
+  const int code = pair_->receives().add(wr_id, {&sink, 1});
+  pair_->receives().close();
+  return code == 0;
+}
+
+queue_pair_attributes attributes_for(std::uint32_t peer) noexcept {
+  return {.rights = everything,
+          .port = 1,
+          .path_mtu = 1,
+          .timeout = 8,
+          .retry_count = 7,
+          .rnr_retry = 7,
+          .min_rnr_timer = 4,
+          .max_rd_atomic = 4,
+          .max_dest_rd_atomic = 4,
+          .receive_psn = 100,
+          .send_psn = 100,
+          .destination_qpn = peer};
+}
+
+}  // namespace verbena::softdev::wire::simulation

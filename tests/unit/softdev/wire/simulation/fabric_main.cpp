@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// The program of `./dev fabric`: runs seeds of the simulated network.
+//   fabric seed N          one seed
+//   fabric seeds COUNT FIRST   that many, from FIRST on; prints progress
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/unit/softdev/wire/simulation/simulation.hpp"
+
+namespace {
+
+using verbena::softdev::wire::simulation::outcome;
+using verbena::softdev::wire::simulation::run_seed;
+
+void print(std::uint64_t seed, const outcome& what) {
+  std::printf(
+      "seed %llu: %s\n  %llu requests, %llu packets, %llu faults; %s\n",
+      static_cast<unsigned long long>(seed), what.violation.empty() ? "ok" : what.violation.c_str(),
+      static_cast<unsigned long long>(what.requests), static_cast<unsigned long long>(what.packets),
+      static_cast<unsigned long long>(what.faults), what.setting.c_str());
+}
+
+int run_many(std::uint64_t count, std::uint64_t first) {
+  std::uint64_t failures = 0;
+  outcome sum;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const outcome what = run_seed(first + i);
+    sum.requests += what.requests;
+    sum.packets += what.packets;
+    sum.faults += what.faults;
+    if (!what.violation.empty()) {
+      ++failures;
+      print(first + i, what);
+    }
+    const std::uint64_t done = i + 1;
+    if (done % 1000 == 0 || done == count) {
+      std::printf("%llu of %llu seeds, %llu failed; %llu requests, %llu packets, %llu faults\n",
+                  static_cast<unsigned long long>(done), static_cast<unsigned long long>(count),
+                  static_cast<unsigned long long>(failures),
+                  static_cast<unsigned long long>(sum.requests),
+                  static_cast<unsigned long long>(sum.packets),
+                  static_cast<unsigned long long>(sum.faults));
+      std::fflush(stdout);
+    }
+  }
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  constexpr int base = 10;
+  if (argc == 3 && std::strcmp(argv[1], "seed") == 0) {
+    const std::uint64_t seed = std::strtoull(argv[2], nullptr, base);
+    const outcome what = run_seed(seed);
+    print(seed, what);
+    return what.violation.empty() ? 0 : 1;
+  }
+  if (argc == 4 && std::strcmp(argv[1], "seeds") == 0)
+    return run_many(std::strtoull(argv[2], nullptr, base), std::strtoull(argv[3], nullptr, base));
+  std::fputs("usage: fabric seed N | fabric seeds COUNT FIRST\n", stderr);
+  return 2;
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "tests/unit/softdev/wire/simulation/host.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "softdev/wire/engine/message_packets.hpp"
+#include "softdev/wire/network.hpp"
+
+namespace verbena::softdev::wire::simulation {
+namespace {
+
+network_address address_of(std::size_t number) {
+  return {0, 0, 0,    0,    0,  0, 0, 0,
+          0, 0, 0xff, 0xff, 10, 0, 0, static_cast<std::uint8_t>(number + 1)};
+}
+
+std::uint32_t slot_of(std::size_t number) { return static_cast<std::uint32_t>(number) + 1; }
+
+}  // namespace
+
+host::host(std::size_t number, network& net, const link_rate& rate)
+    : number_(number),
+      network_(net),
+      rate_(rate),
+      device_({.process_slot = slot_of(number), .clock = +[] { return now; }}),
+      packets_(device_, slot_of(number), *this) {}
+
+bool host::has_room() noexcept { return room_at() <= now; }
+
+time_ns host::room_at() const noexcept {
+  const time_ns full = rate_.packet_time * rate_.queue_packets;
+  return link_free_at_ > full ? link_free_at_ - full : 0;
+}
+
+void host::put(const queue_pair& /*from*/, const packet& what) noexcept {
+  ++sent_;
+  if (observer_) observer_(what);
+  const std::size_t peer = 1 - number_;
+  const network_header around{.source = address_of(number_), .destination = address_of(peer)};
+  const std::size_t head = network_bytes(around);
+  std::vector<std::byte> bytes(head + encoded_bytes(what));
+  write_network(around, bytes.size() - head, bytes);
+  const std::size_t covered = encode(what, std::span(bytes).subspan(head));
+  store_icrc(icrc(around, std::span(bytes).subspan(head, covered)),
+             std::span(bytes).last<icrc_bytes>());
+  link_free_at_ = std::max(link_free_at_, now) + rate_.packet_time;
+  network_.send(link_free_at_, peer,
+                {peer, what.destination_qpn, what.psn, static_cast<std::uint8_t>(what.opcode)},
+                std::move(bytes));
+}
+
+void host::receive(std::span<const std::byte> bytes) {
+  network_header around;
+  std::span<const std::byte> transport;
+  packet what;
+  const bool whole = parse_network(bytes, around, transport) == packet_fault::none &&
+                     parse(transport, largest_mtu, what) == packet_fault::none &&
+                     icrc(around, transport.first(transport.size() - icrc_bytes)) ==
+                         load_icrc(transport.last<icrc_bytes>());
+  if (!whole) {
+    ++damaged_;
+    return;
+  }
+  packets_.receive(what);
+}
+
+void host::run() {
+  packets_.expire();
+  while (device_.progress()) {
+  }
+  packets_.transmit();
+}
+
+time_ns host::next_deadline() noexcept {
+  const time_ns own = std::min(device_.next_deadline(), packets_.next_deadline());
+  return packets_.wants_to_transmit() ? std::min(own, std::max(now, room_at())) : own;
+}
+
+}  // namespace verbena::softdev::wire::simulation

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// A simulated host: an engine of the core, the engine of packets, and a link with a rate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "softdev/core/engine.hpp"
+#include "softdev/wire/engine/packet_engine.hpp"
+#include "softdev/wire/engine/packet_output.hpp"
+#include "tests/unit/softdev/wire/simulation/network.hpp"
+
+namespace verbena::softdev::wire::simulation {
+
+/// The time of all hosts.
+inline time_ns now = 0;
+
+/// The link of a host: packets leave one after another, and few of them wait.
+struct link_rate {
+  time_ns packet_time = 100;
+  std::uint32_t queue_packets = 64;
+};
+
+/// Threads: one thread at a time.
+class host final : private packet_output {
+ public:
+  /// Hosts of a network have the numbers from 0 on; the peer of host n is host 1 - n.
+  host(std::size_t number, network& net, const link_rate& rate);
+
+  [[nodiscard]] engine& device() noexcept { return device_; }
+  /// Takes the bytes of a packet from the network.
+  void receive(std::span<const std::byte> bytes);
+  /// Does what is due now.
+  void run();
+  /// When `run` is due.
+  [[nodiscard]] time_ns next_deadline() noexcept;
+  /// Sees each packet that this host sends.
+  void observe(std::function<void(const packet&)> observer) { observer_ = std::move(observer); }
+  [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
+  [[nodiscard]] std::uint64_t damaged() const noexcept { return damaged_; }
+
+ private:
+  bool has_room() noexcept override;
+  void put(const queue_pair& from, const packet& what) noexcept override;
+  [[nodiscard]] time_ns room_at() const noexcept;
+
+  const std::size_t number_;
+  network& network_;
+  const link_rate rate_;
+  time_ns link_free_at_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t damaged_ = 0;
+  std::function<void(const packet&)> observer_;
+  engine device_;
+  packet_engine packets_;
+};
+
+}  // namespace verbena::softdev::wire::simulation

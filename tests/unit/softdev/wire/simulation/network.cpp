@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "tests/unit/softdev/wire/simulation/network.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace verbena::softdev::wire::simulation {
+namespace {
+constexpr unsigned most_losses = 2;
+}  // namespace
+
+void network::send(time_ns departure, std::size_t host, const packet_identity& which,
+                   std::vector<std::byte> bytes) {
+  if (departure >= faults_.partitioned_at) return;
+  const bool lost = random_.chance(faults_.loss);
+  const bool damaged = random_.chance(faults_.corruption);
+  const bool doubled = random_.chance(faults_.duplication);
+  if ((lost || damaged) && lost_[which] < most_losses) {
+    ++lost_[which];
+    ++happened_;
+    if (lost) return;
+    const std::uint32_t bit = random_.below(static_cast<std::uint32_t>(bytes.size()) * 8);
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+  }
+  time_ns arrival = departure + faults_.delay;
+  if (faults_.jitter != 0) arrival += random_.next() % faults_.jitter;
+  if (random_.chance(faults_.reordering) && faults_.longest_detour != 0) {
+    ++happened_;
+    arrival += random_.next() % faults_.longest_detour;
+  } else {
+    arrival = std::max(arrival, last_arrival_[host]);
+    last_arrival_[host] = arrival;
+  }
+  if (doubled) {
+    ++happened_;
+    const time_ns later = faults_.longest_detour == 0 ? 0 : random_.next() % faults_.longest_detour;
+    deliver(arrival + later, host, bytes);
+  }
+  deliver(arrival, host, std::move(bytes));
+}
+
+void network::deliver(time_ns arrival, std::size_t host, std::vector<std::byte> bytes) {
+  packets_.push({arrival, sent_++, host, std::move(bytes)});
+}
+
+travelling_packet network::take() {
+  travelling_packet first = packets_.top();
+  packets_.pop();
+  return first;
+}
+
+}  // namespace verbena::softdev::wire::simulation

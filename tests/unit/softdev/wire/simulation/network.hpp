@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// A network with faults: packets as bytes that arrive at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <queue>
+#include <tuple>
+#include <vector>
+
+#include "softdev/core/types.hpp"
+#include "tests/unit/softdev/wire/simulation/random_source.hpp"
+
+namespace verbena::softdev::wire::simulation {
+
+/// The frequency of faults, in cases of 1000.
+struct network_faults {
+  std::uint32_t loss = 0;
+  std::uint32_t duplication = 0;
+  std::uint32_t corruption = 0;
+  std::uint32_t reordering = 0;
+  time_ns delay = 2'000;
+  time_ns jitter = 0;              ///< does not change the order
+  time_ns longest_detour = 0;      ///< of a packet that others overtake
+  time_ns partitioned_at = never;  ///< nothing arrives that is sent from then on
+};
+
+/// A packet on its way.
+struct travelling_packet {
+  time_ns arrival = 0;
+  std::uint64_t number = 0;  ///< decides between equal times
+  std::size_t host = 0;
+  std::vector<std::byte> bytes;
+};
+
+/// The identity of a packet and its repetitions: host, queue pair, PSN, opcode.
+using packet_identity = std::tuple<std::size_t, std::uint32_t, std::uint32_t, std::uint8_t>;
+
+/// Threads: one thread at a time.
+class network {
+ public:
+  network(const network_faults& faults, random_source& random) : faults_(faults), random_(random) {}
+
+  /// A packet leaves at `departure` for `host`. The network loses or damages the packets of one
+  /// identity twice at most, so that retries do not run out.
+  void send(time_ns departure, std::size_t host, const packet_identity& which,
+            std::vector<std::byte> bytes);
+  /// The time of the next arrival; `never` if no packet is on its way.
+  [[nodiscard]] time_ns next_arrival() const noexcept {
+    return packets_.empty() ? never : packets_.top().arrival;
+  }
+  [[nodiscard]] travelling_packet take();
+  [[nodiscard]] std::uint64_t faults() const noexcept { return happened_; }
+
+ private:
+  struct is_later {
+    bool operator()(const travelling_packet& a, const travelling_packet& b) const noexcept {
+      return std::tie(a.arrival, a.number) > std::tie(b.arrival, b.number);
+    }
+  };
+  void deliver(time_ns arrival, std::size_t host, std::vector<std::byte> bytes);
+
+  network_faults faults_;
+  random_source& random_;
+  std::priority_queue<travelling_packet, std::vector<travelling_packet>, is_later> packets_;
+  std::map<packet_identity, unsigned> lost_;
+  std::map<std::size_t, time_ns> last_arrival_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t happened_ = 0;
+};
+
+}  // namespace verbena::softdev::wire::simulation

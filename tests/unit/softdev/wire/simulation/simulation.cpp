@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+#include "tests/unit/softdev/wire/simulation/simulation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "tests/unit/softdev/wire/simulation/host.hpp"
+#include "tests/unit/softdev/wire/simulation/traffic.hpp"
+
+namespace verbena::softdev::wire::simulation {
+namespace {
+
+constexpr time_ns start_of_time = 1'000'000;
+constexpr time_ns longest_run = 20'000'000'000;
+constexpr std::uint32_t most_connections = 3;
+
+/// The parameters that a seed chooses, besides the traffic.
+struct setting {
+  network_faults faults;
+  link_rate link;
+  queue_pair_attributes attributes = attributes_for(0);
+  std::uint32_t connections = 1;
+  time_ns batching = 0;  ///< packets that arrive within this time are taken together
+};
+
+setting choose(random_source& random) {
+  setting made;
+  constexpr std::array rates{0U, 0U, 2U, 10U, 50U, 150U};
+  const auto rate = [&] { return rates[random.below(rates.size())]; };
+  made.faults.loss = rate();
+  made.faults.duplication = rate();
+  made.faults.corruption = rate();
+  made.faults.reordering = rate();
+  made.faults.delay = 500 + random.below(20'000);
+  made.faults.jitter = random.below(3'000);
+  made.faults.longest_detour = 1 + random.below(100'000);
+  if (random.chance(60)) made.faults.partitioned_at = now + random.below(2'000'000);
+  made.link.packet_time = 20 + random.below(300);
+  made.link.queue_packets = 1 + random.below(100);
+  made.batching = random.chance(500) ? random.below(5'000) : 0;
+  made.connections = 1 + random.below(most_connections);
+  made.attributes.path_mtu = static_cast<std::uint8_t>(1 + random.below(3));
+  made.attributes.timeout = static_cast<std::uint8_t>(6 + random.below(5));
+  made.attributes.min_rnr_timer = static_cast<std::uint8_t>(1 + random.below(10));
+  made.attributes.max_rd_atomic = static_cast<std::uint8_t>(1 + random.below(8));
+  made.attributes.max_dest_rd_atomic =
+      static_cast<std::uint8_t>(made.attributes.max_rd_atomic + random.below(2));
+  return made;
+}
+
+std::string describe(const setting& what) {
+  const auto number = [](const char* name, std::uint64_t value) {
+    return std::string(name) + " " + std::to_string(value);
+  };
+  const network_faults& faults = what.faults;
+  return number("connections", what.connections) + number(", MTU code", what.attributes.path_mtu) +
+         number(", timeout", what.attributes.timeout) +
+         number(", max_rd_atomic", what.attributes.max_rd_atomic) +
+         number("; of 1000 packets: lost", faults.loss) + number(", doubled", faults.duplication) +
+         number(", corrupt", faults.corruption) + number(", reordered", faults.reordering) +
+         (faults.partitioned_at == never ? "" : "; partitioned");
+}
+
+/// Threads: one thread at a time.
+class world {
+ public:
+  world(const setting& chosen, random_source& random)
+      : setting_(chosen),
+        network_(chosen.faults, random),
+        hosts_{std::make_unique<host>(0, network_, chosen.link),
+               std::make_unique<host>(1, network_, chosen.link)} {
+    make_ends();
+    const bool may_fail = chosen.faults.partitioned_at != never;
+    for (std::uint32_t i = 0; i < chosen.connections; ++i) {
+      connect(*ends_[0][i], *ends_[1][i], random);
+      const std::uint32_t mtu = 128U << chosen.attributes.path_mtu;
+      for (std::size_t from = 0; from < 2; ++from)
+        traffic_.push_back(
+            std::make_unique<traffic>(*ends_[from][i], *ends_[1 - from][i], mtu, random, may_fail));
+    }
+  }
+
+  [[nodiscard]] outcome run() {
+    outcome made;
+    while (made.violation.empty()) {
+      const time_ns next = step();
+      made.violation = first_violation();
+      if (!made.violation.empty() || all_finished()) break;
+      if (next > start_of_time + longest_run) {
+        made.violation = "no progress: " + missing();
+        break;
+      }
+      now = std::max(now, next);
+    }
+    for (const auto& each : traffic_) {
+      each->judge_end();
+      made.requests += each->requests();
+    }
+    if (made.violation.empty()) made.violation = first_violation();
+    made.packets = hosts_[0]->sent() + hosts_[1]->sent();
+    made.faults = network_.faults();
+    return made;
+  }
+
+ private:
+  /// Numbers of queue pairs are random: their order is made that of the connections.
+  void make_ends() {
+    for (std::size_t i = 0; i < 2; ++i) {
+      for (std::uint32_t n = 0; n < setting_.connections; ++n)
+        ends_[i].push_back(std::make_unique<end>(hosts_[i]->device()));
+      std::ranges::sort(ends_[i], {}, [](const auto& each) { return each->pair().number(); });
+    }
+  }
+
+  void connect(end& one, end& other, random_source& random) const {
+    queue_pair_attributes attributes = setting_.attributes;
+    const auto psn = [&] {
+      return random.chance(300) ? psn_mask - random.below(64)
+                                : static_cast<std::uint32_t>(random.next()) & psn_mask;
+    };
+    attributes.send_psn = psn();
+    attributes.receive_psn = psn();
+    attributes.destination_qpn = other.pair().number();
+    one.connect(attributes);
+    std::swap(attributes.send_psn, attributes.receive_psn);
+    attributes.destination_qpn = one.pair().number();
+    other.connect(attributes);
+  }
+
+  /// Does everything that is due. Returns when something is due next.
+  [[nodiscard]] time_ns step() {
+    time_ns next = never;
+    for (const auto& each : traffic_) next = std::min(next, each->post());
+    while (network_.next_arrival() <= now) {
+      const travelling_packet packet = network_.take();
+      hosts_[packet.host]->receive(packet.bytes);
+      if (network_.next_arrival() <= now + setting_.batching)
+        now = std::max(now, network_.next_arrival());
+    }
+    for (const auto& each : hosts_) each->run();
+    for (const auto& each : traffic_) each->poll();
+    for (const auto& each : hosts_) next = std::min(next, each->next_deadline());
+    return std::min(next, network_.next_arrival());
+  }
+
+  [[nodiscard]] std::string first_violation() const {
+    for (std::size_t i = 0; i < traffic_.size(); ++i)
+      if (!traffic_[i]->violation().empty())
+        return "connection " + std::to_string(i / 2) + ", from host " + std::to_string(i % 2) +
+               ": " + traffic_[i]->violation();
+    return {};
+  }
+  [[nodiscard]] bool all_finished() const {
+    return std::ranges::all_of(traffic_, [](const auto& each) { return each->finished(); });
+  }
+  [[nodiscard]] std::string missing() const {
+    std::string text;
+    for (const auto& each : traffic_)
+      if (!each->finished()) text += each->missing() + "; ";
+    return text;
+  }
+
+  const setting setting_;
+  network network_;
+  std::array<std::unique_ptr<host>, 2> hosts_;
+  std::array<std::vector<std::unique_ptr<end>>, 2> ends_;
+  std::vector<std::unique_ptr<traffic>> traffic_;
+};
+
+}  // namespace
+
+outcome run_seed(std::uint64_t seed) {
+  now = start_of_time;
+  random_source random(seed);
+  const setting chosen = choose(random);
+  outcome made = world(chosen, random).run();
+  made.setting = describe(chosen);
+  return made;
+}
+
+}  // namespace verbena::softdev::wire::simulation

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// Random requests of one queue pair to its peer, and the oracle that judges their completions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/unit/softdev/wire/simulation/end.hpp"
+#include "tests/unit/softdev/wire/simulation/random_source.hpp"
+
+namespace verbena::softdev::wire::simulation {
+
+/// Each request uses memory of its own, so that its effect can be verified at any later time.
+///
+/// Threads: one thread at a time.
+class traffic {
+ public:
+  /// `from` and `to` are connected. If the network `may_fail`, requests may end with
+  /// retry_exceeded, and those behind them are flushed.
+  traffic(end& from, end& to, std::uint32_t mtu, random_source& random, bool may_fail);
+
+  /// Posts what is due. Returns when it has to be called next.
+  time_ns post();
+  /// Polls and judges completions.
+  void poll();
+  /// True if all completions came.
+  [[nodiscard]] bool finished() const noexcept;
+  /// The first violation; empty if there is none.
+  [[nodiscard]] const std::string& violation() const noexcept { return violation_; }
+  /// Counts the completions, for a run that makes no progress.
+  [[nodiscard]] std::string missing() const;
+  /// To be called at the end.
+  void judge_end();
+  [[nodiscard]] std::size_t requests() const noexcept { return plan_.size(); }
+
+ private:
+  struct planned {
+    send_request request;
+    std::uint32_t length = 0;
+    std::size_t offset = 0;  ///< in all memories
+    std::uint64_t word = 0;  ///< of an atomic operation: the value before it
+    time_ns post_at = 0;
+    bool verified = false;
+  };
+  /// A SEND or a WRITE with immediate data, and its receive request.
+  struct arrival {
+    std::size_t request = 0;
+    time_ns post_at = 0;
+  };
+
+  void plan(std::uint32_t mtu, random_source& random);
+  [[nodiscard]] std::uint64_t pattern_of(std::size_t index) const noexcept;
+  void post_request(std::size_t index);
+  void judge_sent(const completion& what);
+  void judge_received(const completion& what);
+  void verify_effect(std::size_t index);
+  void verify_writes_before(std::size_t index);
+  void violate(const std::string& what, std::size_t index);
+
+  end& from_;
+  end& to_;
+  const bool may_fail_;
+  const std::uint64_t seed_;
+  std::vector<planned> plan_;
+  std::vector<arrival> arrivals_;
+  std::size_t bytes_ = 0;
+  std::uint64_t last_word_ = 0;
+  std::size_t posted_ = 0;
+  std::size_t completed_ = 0;  ///< requests that are known to be done
+  std::size_t receives_posted_ = 0;
+  std::size_t receives_completed_ = 0;
+  bool failed_ = false;
+  bool receiver_failed_ = false;
+  std::string violation_;
+  memory source_;     ///< of `from`: payloads, and sinks of READs
+  memory target_;     ///< of `to`: targets of WRITEs, sources of READs
+  memory receives_;   ///< of `to`
+  memory word_;       ///< of `to`: target of atomic operations
+  memory originals_;  ///< of `from`: results of atomic operations
+};
+
+}  // namespace verbena::softdev::wire::simulation

@@ -69,9 +69,12 @@ def parse(arguments):
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int)
     which.add_argument("--seeds", type=int)
+    parser.add_argument("--trace", action="store_true")
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=JOBS)
     chosen = parser.parse_args(arguments)
+    if chosen.trace and chosen.seed is None:
+        parser.error("--trace needs --seed")
     if chosen.jobs < 1 or (chosen.seeds is not None and chosen.seeds < 1):
         parser.error("--jobs and --seeds are at least 1")
     return chosen
@@ -81,7 +84,7 @@ def main(arguments):
     chosen = parse(arguments)
     build()
     if chosen.seed is not None:
-        return subprocess.run([PROGRAM, "seed", str(chosen.seed)], check=False).returncode
+        return subprocess.run([PROGRAM, "trace" if chosen.trace else "seed", str(chosen.seed)], check=False).returncode
     return run_seeds(chosen.first, chosen.seeds, chosen.jobs)
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The program of `./dev fabric`: runs seeds of the simulated network.
 //   fabric seed N          one seed
+//   fabric trace N         one seed, with all packets
 //   fabric seeds COUNT FIRST   that many, from FIRST on; prints progress
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +13,7 @@
 namespace {
 
 using verbena::softdev::wire::simulation::outcome;
+using verbena::softdev::wire::simulation::packet_observer;
 using verbena::softdev::wire::simulation::run_seed;
 
 void print(std::uint64_t seed, const outcome& what) {
@@ -20,6 +22,21 @@ void print(std::uint64_t seed, const outcome& what) {
       static_cast<unsigned long long>(seed), what.violation.empty() ? "ok" : what.violation.c_str(),
       static_cast<unsigned long long>(what.requests), static_cast<unsigned long long>(what.packets),
       static_cast<unsigned long long>(what.faults), what.setting.c_str());
+}
+
+void print_packet(verbena::softdev::time_ns when, std::size_t host,
+                  const verbena::softdev::wire::packet& what) {
+  std::printf(
+      "%12.3f us  host %zu  opcode 0x%02x  to 0x%06x  PSN 0x%06x%s  syndrome 0x%02x  %zu bytes\n",
+      static_cast<double>(when) / 1000, host, static_cast<unsigned>(what.opcode),
+      what.destination_qpn, what.psn, what.ack_requested ? " A" : "  ", what.answer.syndrome,
+      what.payload.size());
+}
+
+int run_one(std::uint64_t seed, const packet_observer& observer) {
+  const outcome what = run_seed(seed, observer);
+  print(seed, what);
+  return what.violation.empty() ? 0 : 1;
 }
 
 int run_many(std::uint64_t count, std::uint64_t first) {
@@ -52,14 +69,12 @@ int run_many(std::uint64_t count, std::uint64_t first) {
 
 int main(int argc, char** argv) {
   constexpr int base = 10;
-  if (argc == 3 && std::strcmp(argv[1], "seed") == 0) {
-    const std::uint64_t seed = std::strtoull(argv[2], nullptr, base);
-    const outcome what = run_seed(seed);
-    print(seed, what);
-    return what.violation.empty() ? 0 : 1;
-  }
+  if (argc == 3 && std::strcmp(argv[1], "seed") == 0)
+    return run_one(std::strtoull(argv[2], nullptr, base), {});
+  if (argc == 3 && std::strcmp(argv[1], "trace") == 0)
+    return run_one(std::strtoull(argv[2], nullptr, base), print_packet);
   if (argc == 4 && std::strcmp(argv[1], "seeds") == 0)
     return run_many(std::strtoull(argv[2], nullptr, base), std::strtoull(argv[3], nullptr, base));
-  std::fputs("usage: fabric seed N | fabric seeds COUNT FIRST\n", stderr);
+  std::fputs("usage: fabric seed N | fabric trace N | fabric seeds COUNT FIRST\n", stderr);
   return 2;
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "softdev/wire/opcode.hpp"
+
 namespace verbena::softdev::wire::simulation {
 namespace {
 constexpr unsigned most_losses = 2;
@@ -15,8 +17,7 @@ void network::send(time_ns departure, std::size_t host, const packet_identity& w
   const bool lost = random_.chance(faults_.loss);
   const bool damaged = random_.chance(faults_.corruption);
   const bool doubled = random_.chance(faults_.duplication);
-  if ((lost || damaged) && lost_[which] < most_losses) {
-    ++lost_[which];
+  if (may_lose(which, lost || damaged)) {
     ++happened_;
     if (lost) return;
     const std::uint32_t bit = random_.below(static_cast<std::uint32_t>(bytes.size()) * 8);
@@ -37,6 +38,20 @@ void network::send(time_ns departure, std::size_t host, const packet_identity& w
     deliver(arrival + later, host, bytes);
   }
   deliver(arrival, host, std::move(bytes));
+}
+
+bool network::may_lose(const packet_identity& which, bool wanted) {
+  packet_identity counted = which;
+  auto& [host, queue_pair, psn, opcode] = counted;
+  const bool acknowledges = opcode == static_cast<std::uint8_t>(operation::acknowledge);
+  if (acknowledges) psn = 0;
+  unsigned& losses = lost_[counted];
+  const bool loses = wanted && losses < most_losses;
+  if (loses)
+    ++losses;
+  else if (acknowledges)
+    losses = 0;
+  return loses;
 }
 
 void network::deliver(time_ns arrival, std::size_t host, std::vector<std::byte> bytes) {

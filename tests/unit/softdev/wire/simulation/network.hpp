@@ -42,8 +42,9 @@ class network {
  public:
   network(const network_faults& faults, random_source& random) : faults_(faults), random_(random) {}
 
-  /// A packet leaves at `departure` for `host`. The network loses or damages the packets of one
-  /// identity twice at most, so that retries do not run out.
+  /// A packet leaves at `departure` for `host`. So that retries do not run out, the network loses
+  /// or damages the packets of one identity twice at most, and two acknowledgements of a queue pair
+  /// in a row.
   void send(time_ns departure, std::size_t host, const packet_identity& which,
             std::vector<std::byte> bytes);
   /// The time of the next arrival; `never` if no packet is on its way.
@@ -59,6 +60,7 @@ class network {
       return std::tie(a.arrival, a.number) > std::tie(b.arrival, b.number);
     }
   };
+  [[nodiscard]] bool may_lose(const packet_identity& which, bool wanted);
   void deliver(time_ns arrival, std::size_t host, std::vector<std::byte> bytes);
 
   network_faults faults_;

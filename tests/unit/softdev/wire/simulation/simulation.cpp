@@ -66,11 +66,13 @@ std::string describe(const setting& what) {
 /// Threads: one thread at a time.
 class world {
  public:
-  world(const setting& chosen, random_source& random)
+  world(const setting& chosen, random_source& random, const packet_observer& observer)
       : setting_(chosen),
         network_(chosen.faults, random),
         hosts_{std::make_unique<host>(0, network_, chosen.link),
                std::make_unique<host>(1, network_, chosen.link)} {
+    for (std::size_t i = 0; i < hosts_.size() && observer; ++i)
+      hosts_[i]->observe([observer, i](const packet& what) { observer(now, i, what); });
     make_ends();
     const bool may_fail = chosen.faults.partitioned_at != never;
     for (std::uint32_t i = 0; i < chosen.connections; ++i) {
@@ -171,11 +173,11 @@ class world {
 
 }  // namespace
 
-outcome run_seed(std::uint64_t seed) {
+outcome run_seed(std::uint64_t seed, const packet_observer& observer) {
   now = start_of_time;
   random_source random(seed);
   const setting chosen = choose(random);
-  outcome made = world(chosen, random).run();
+  outcome made = world(chosen, random, observer).run();
   made.setting = describe(chosen);
   return made;
 }

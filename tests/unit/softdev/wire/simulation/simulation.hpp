@@ -2,8 +2,13 @@
 // Two hosts, some connections, random traffic and a network with faults, all from one seed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+
+#include "softdev/core/types.hpp"
+#include "softdev/wire/packet.hpp"
 
 namespace verbena::softdev::wire::simulation {
 
@@ -16,7 +21,10 @@ struct outcome {
   std::uint64_t faults = 0;
 };
 
+/// Sees each packet that a host sends, with the time.
+using packet_observer = std::function<void(time_ns, std::size_t host, const packet&)>;
+
 /// Runs a seed in virtual time. Two runs of a seed are identical.
-[[nodiscard]] outcome run_seed(std::uint64_t seed);
+[[nodiscard]] outcome run_seed(std::uint64_t seed, const packet_observer& observer = {});
 
 }  // namespace verbena::softdev::wire::simulation

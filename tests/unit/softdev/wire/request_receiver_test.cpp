@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/engine/request_receiver.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/softdev/wire/lone_host.hpp"
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+constexpr std::uint8_t rnr_nak = syndrome_rnr_nak | 4U;  // with the timer of attributes_for
+
+class RequestReceiver : public lone_host {
+ protected:
+  RequestReceiver() {
+    for (std::size_t i = 0; i < peer_memory.size(); ++i)
+      peer_memory[i] = static_cast<std::byte>(i * 7 + 1);
+    connect();
+  }
+  [[nodiscard]] bool sink_holds(std::size_t bytes) {
+    return std::memcmp(sink.data(), peer_memory.data(), bytes) == 0;
+  }
+  void expect_error_state() { EXPECT_EQ(mine.pair().state(), queue_pair_state::error); }
+};
+
+TEST_F(RequestReceiver, send_is_placed_and_acknowledged) {
+  post_receives(1);
+  const auto answers = exchange({request(operation::send_first, 0, mtu),
+                                 request(operation::send_middle, 1, mtu, mtu),
+                                 request(operation::send_last, 2, 3, 2 * std::size_t{mtu})});
+  expect_answer(answers, 2, syndrome_ack, 1);
+  const auto done = drain(mine.received());
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, completion_status::success);
+  EXPECT_EQ(done[0].byte_count, 2 * mtu + 3);
+  EXPECT_TRUE(sink_holds(2 * std::size_t{mtu} + 3));
+}
+
+TEST_F(RequestReceiver, send_without_ack_request_is_not_acknowledged) {
+  post_receives(1);
+  packet quiet = request(operation::send_only, 0, 8);
+  quiet.ack_requested = false;
+  EXPECT_TRUE(exchange({quiet}).empty());
+  EXPECT_EQ(drain(mine.received()).size(), 1U);
+}
+
+TEST_F(RequestReceiver, immediate_data_and_solicited_of_the_last_packet_count) {
+  post_receives(1);
+  packet last = request(operation::send_last_with_imm, 1, 1, mtu);
+  last.immediate = 0x0102'0304;
+  last.solicited = true;
+  mine.received().arm(notify::solicited);
+  exchange({request(operation::send_first, 0, mtu), last});
+  const auto done = drain(mine.received());
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].flags, completion_with_imm);
+  EXPECT_EQ(done[0].immediate, network_order(std::uint32_t{0x0102'0304}));
+  EXPECT_EQ(done[0].byte_count, mtu + 1);
+}
+
+TEST_F(RequestReceiver, gap_is_reported_once_with_the_expected_psn) {
+  post_receives(3);
+  expect_answer(exchange({request(operation::send_only, 1, 8)}), 0, syndrome_sequence_error, 0);
+  EXPECT_TRUE(exchange({request(operation::send_only, 2, 8)}).empty());
+  expect_answer(exchange({request(operation::send_only, 0, 8), request(operation::send_only, 1, 8),
+                          request(operation::send_only, 2, 8)}),
+                2, syndrome_ack, 3);
+  expect_answer(exchange({request(operation::send_only, 5, 8)}), 3, syndrome_sequence_error, 3);
+}
+
+TEST_F(RequestReceiver, gap_that_closes_within_a_batch_is_not_reported) {
+  post_receives(2);
+  const auto answers =
+      exchange({request(operation::send_only, 1, 8), request(operation::send_only, 0, 8)});
+  expect_answer(answers, 0, syndrome_ack, 1);
+}
+
+TEST_F(RequestReceiver, duplicate_send_is_acknowledged_and_not_executed) {
+  post_receives(3);
+  exchange({request(operation::send_only, 0, 8), request(operation::send_only, 1, 8)});
+  EXPECT_EQ(drain(mine.received()).size(), 2U);
+  expect_answer(exchange({request(operation::send_only, 0, 8)}), 1, syndrome_ack, 2);
+  EXPECT_TRUE(drain(mine.received()).empty());
+}
+
+TEST_F(RequestReceiver, send_without_receive_gets_rnr_nak_and_later_packets_no_answer) {
+  expect_answer(exchange({request(operation::send_first, 0, mtu)}), 0, rnr_nak, 0);
+  EXPECT_TRUE(exchange({request(operation::send_last, 1, 1)}).empty());
+  post_receives(1);
+  expect_answer(
+      exchange({request(operation::send_first, 0, mtu), request(operation::send_last, 1, 1)}), 1,
+      syndrome_ack, 1);
+}
+
+TEST_F(RequestReceiver, write_takes_a_receive_for_the_immediate_data_of_its_last_packet) {
+  exchange({remote(operation::write_first, 0, mtu + 4, mtu)});
+  packet last = request(operation::write_last_with_imm, 1, 4, mtu);
+  expect_answer(exchange({last}), 1, rnr_nak, 0);
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
+  post_receives(1);
+  expect_answer(exchange({last}), 1, syndrome_ack, 1);
+  EXPECT_EQ(std::memcmp(target.data(), peer_memory.data(), mtu + 4), 0);
+  const auto done = drain(mine.received());
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].opcode, completion_opcode::receive_rdma_with_imm);
+  EXPECT_EQ(done[0].byte_count, mtu + 4);
+}
+
+TEST_F(RequestReceiver, send_that_exceeds_the_receive_request_is_refused) {
+  post_receives(1, mtu + 1);
+  const auto answers =
+      exchange({request(operation::send_first, 0, mtu), request(operation::send_last, 1, 2, mtu)});
+  expect_answer(answers, 1, syndrome_invalid_request, 0);
+  const auto done = drain(mine.received());
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, completion_status::local_length_error);
+  expect_error_state();
+}
+
+TEST_F(RequestReceiver, packet_that_does_not_continue_the_message_is_refused) {
+  post_receives(2);
+  const auto answers =
+      exchange({request(operation::send_first, 0, mtu), request(operation::write_last, 1, 1)});
+  expect_answer(answers, 1, syndrome_invalid_request, 0);
+  expect_error_state();
+}
+
+TEST_F(RequestReceiver, message_without_first_packet_is_refused) {
+  expect_answer(exchange({request(operation::send_last, 0, 1)}), 0, syndrome_invalid_request, 0);
+  expect_error_state();
+}
+
+TEST_F(RequestReceiver, read_within_a_message_is_refused) {
+  post_receives(1);
+  const auto answers =
+      exchange({request(operation::send_first, 0, mtu), remote(operation::read_request, 1, 8)});
+  expect_answer(answers, 1, syndrome_invalid_request, 0);
+}
+
+TEST_F(RequestReceiver, send_with_invalidate_is_refused) {
+  post_receives(1);
+  expect_answer(exchange({request(operation::send_only_with_invalidate, 0, 8)}), 0,
+                syndrome_invalid_request, 0);
+}
+
+TEST_F(RequestReceiver, first_packet_shorter_than_the_mtu_is_refused) {
+  post_receives(1);
+  expect_answer(exchange({request(operation::send_first, 0, mtu - 4)}), 0, syndrome_invalid_request,
+                0);
+}
+
+TEST_F(RequestReceiver, packet_longer_than_the_mtu_is_refused) {
+  post_receives(1);
+  expect_answer(exchange({request(operation::send_only, 0, mtu + 4)}), 0, syndrome_invalid_request,
+                0);
+}
+
+TEST_F(RequestReceiver, write_that_ends_before_its_length_is_refused) {
+  const auto answers = exchange(
+      {remote(operation::write_first, 0, 3 * mtu, mtu), request(operation::write_last, 1, 8)});
+  expect_answer(answers, 1, syndrome_invalid_request, 0);
+}
+
+TEST_F(RequestReceiver, write_with_payload_beyond_its_length_is_refused) {
+  const auto answers = exchange(
+      {remote(operation::write_first, 0, mtu + 4, mtu), request(operation::write_last, 1, 8)});
+  expect_answer(answers, 1, syndrome_invalid_request, 0);
+}
+
+TEST_F(RequestReceiver, only_packet_of_a_write_with_another_length_is_refused) {
+  expect_answer(exchange({remote(operation::write_only, 0, 16, 8)}), 0, syndrome_invalid_request,
+                0);
+}
+
+TEST_F(RequestReceiver, unknown_key_is_an_access_error) {
+  packet foreign = remote(operation::write_only, 0, 8, 8);
+  foreign.remote.key ^= 1U;
+  expect_answer(exchange({foreign}), 0, syndrome_access_error, 0);
+  expect_error_state();
+}
+
+TEST_F(RequestReceiver, nothing_is_answered_after_a_failure) {
+  packet foreign = remote(operation::write_only, 0, 8, 8);
+  foreign.remote.key ^= 1U;
+  exchange({foreign});
+  EXPECT_TRUE(exchange({remote(operation::write_only, 0, 8, 8)}).empty());
+}
+
+TEST_F(RequestReceiver, read_is_answered_in_packets_before_later_requests) {
+  post_receives(1);
+  const auto answers = exchange(
+      {remote(operation::read_request, 0, 2 * mtu + 1), request(operation::send_only, 3, 8)});
+  expect_packets(answers, psn(0),
+                 {operation::read_response_first, operation::read_response_middle,
+                  operation::read_response_last, operation::acknowledge});
+  EXPECT_EQ(answers[0].what.answer.msn, 1U);
+  EXPECT_EQ(answers[2].payload.size(), 1U);
+  EXPECT_EQ(answers[3].what.answer.msn, 2U);
+  EXPECT_EQ(std::memcmp(answers[1].payload.data(), target.data() + mtu, mtu), 0);
+}
+
+TEST_F(RequestReceiver, empty_read_is_answered_without_its_key) {
+  packet empty = remote(operation::read_request, 0, 0);
+  empty.remote.key ^= 1U;
+  expect_packets(exchange({empty}), psn(0), {operation::read_response_only});
+}
+
+TEST_F(RequestReceiver, repeated_read_reads_memory_again_from_where_it_begins) {
+  exchange({remote(operation::read_request, 0, 3 * mtu)});
+  target.data()[mtu] = std::byte{0x42};
+  const auto answers = exchange({remote(operation::read_request, 1, 2 * mtu, 0, mtu)});
+  expect_packets(answers, psn(1), {operation::read_response_first, operation::read_response_last});
+  EXPECT_EQ(answers[0].payload[0], std::byte{0x42});
+}
+
+TEST_F(RequestReceiver, repeated_read_of_other_memory_is_dropped) {
+  exchange({remote(operation::read_request, 0, 2 * mtu)});
+  EXPECT_TRUE(exchange({remote(operation::read_request, 0, 2 * mtu, 0, 8)}).empty());
+  EXPECT_TRUE(exchange({remote(operation::read_request, 0, 2 * mtu + 1)}).empty());
+  packet foreign = remote(operation::read_request, 0, 2 * mtu);
+  foreign.remote.key ^= 1U;
+  EXPECT_TRUE(exchange({foreign}).empty());
+}
+
+TEST_F(RequestReceiver, read_of_memory_that_is_deregistered_meanwhile_is_refused) {
+  out.room = 1;
+  EXPECT_EQ(exchange({remote(operation::read_request, 0, 3 * mtu)}).size(), 1U);
+  EXPECT_TRUE(home.deregister_region(target.key()));
+  out.room = kept_output::plenty;
+  expect_answer(transmit(), 1, syndrome_access_error, 1);
+  expect_error_state();
+}
+
+TEST_F(RequestReceiver, answers_wait_for_room_in_their_order) {
+  post_receives(1);
+  out.room = 1;
+  auto answers =
+      exchange({remote(operation::read_request, 0, 2 * mtu), request(operation::send_only, 2, 8)});
+  expect_packets(answers, psn(0), {operation::read_response_first});
+  EXPECT_TRUE(engine_of_packets.wants_to_transmit());
+  out.room = 1;
+  expect_packets(transmit(), psn(1), {operation::read_response_last});
+  out.room = 1;
+  expect_packets(transmit(), psn(2), {operation::acknowledge});
+  EXPECT_FALSE(engine_of_packets.wants_to_transmit());
+}
+
+TEST_F(RequestReceiver, repeated_atomic_operation_gets_the_stored_value) {
+  const auto word = [&] {
+    std::uint64_t value = 0;
+    std::memcpy(&value, target.data(), sizeof value);
+    return value;
+  };
+  auto answers = exchange({atomic(operation::fetch_add, 0, 5)});
+  expect_packets(answers, psn(0), {operation::atomic_acknowledge});
+  EXPECT_EQ(word(), 5U);
+  answers = exchange({atomic(operation::compare_swap, 1, 9, 5)});
+  EXPECT_EQ(answers.at(0).what.original, 5U);
+  EXPECT_EQ(word(), 9U);
+  answers = exchange({atomic(operation::fetch_add, 0, 5)});
+  expect_packets(answers, psn(0), {operation::atomic_acknowledge});
+  EXPECT_EQ(answers[0].what.original, 0U);
+  EXPECT_EQ(word(), 9U);
+}
+
+TEST_F(RequestReceiver, atomic_operation_that_is_no_longer_kept_is_dropped) {
+  for (std::uint32_t i = 0; i < 5; ++i) exchange({atomic(operation::fetch_add, i, 1)});
+  EXPECT_TRUE(exchange({atomic(operation::fetch_add, 0, 1)}).empty());
+  EXPECT_EQ(exchange({atomic(operation::fetch_add, 1, 1)}).size(), 1U);
+}
+
+TEST_F(RequestReceiver, misaligned_atomic_operation_is_refused) {
+  packet odd = atomic(operation::fetch_add, 0, 1);
+  odd.atomic.address += 4;
+  expect_answer(exchange({odd}), 0, syndrome_invalid_request, 0);
+}
+
+TEST_F(RequestReceiver, more_reads_than_max_dest_rd_atomic_are_refused) {
+  out.room = 0;
+  for (std::uint32_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(exchange({remote(operation::read_request, i, 8)}).empty());
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
+  EXPECT_TRUE(exchange({remote(operation::read_request, 4, 8)}).empty());
+  expect_error_state();
+  out.room = kept_output::plenty;
+  expect_answer(transmit(), 4, syndrome_invalid_request, 4);
+}
+
+TEST_F(RequestReceiver, packet_for_an_unknown_queue_pair_is_dropped) {
+  packet lost = request(operation::send_only, 0, 8);
+  lost.destination_qpn ^= 0x10'0000U;
+  EXPECT_TRUE(exchange({lost}).empty());
+}
+
+TEST_F(RequestReceiver, packet_of_another_partition_is_dropped) {
+  post_receives(1);
+  packet foreign = request(operation::send_only, 0, 8);
+  foreign.partition = 0x8001;
+  EXPECT_TRUE(exchange({foreign}).empty());
+  expect_answer(exchange({request(operation::send_only, 0, 8)}), 0, syndrome_ack, 1);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::wire

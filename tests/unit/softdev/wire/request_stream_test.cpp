@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/engine/request_stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "softdev/core/attributes.hpp"
+#include "tests/unit/softdev/wire/lone_host.hpp"
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+class RequestStream : public lone_host {
+ protected:
+  RequestStream() {
+    sink.fill(0, buffer_bytes, 1);
+    connect();
+  }
+  [[nodiscard]] packet ack(std::uint32_t index) { return reply(operation::acknowledge, index); }
+  [[nodiscard]] packet nak(std::uint32_t index, std::uint8_t syndrome) {
+    return reply(operation::acknowledge, index, syndrome);
+  }
+  [[nodiscard]] bool holds(const sent_packet& which, std::size_t offset) {
+    return std::memcmp(which.payload.data(), sink.data() + offset, which.payload.size()) == 0;
+  }
+};
+
+TEST_F(RequestStream, send_is_divided_by_the_path_mtu) {
+  const auto packets = post(opcode::send_with_imm, 2 * mtu + 5, send_flag::solicited);
+  expect_packets(packets, own_psn,
+                 {operation::send_first, operation::send_middle, operation::send_last_with_imm});
+  EXPECT_FALSE(packets[0].what.ack_requested);
+  EXPECT_FALSE(packets[0].what.solicited);
+  EXPECT_TRUE(packets[2].what.ack_requested);
+  EXPECT_TRUE(packets[2].what.solicited);
+  EXPECT_EQ(packets[2].what.immediate, network_order(std::uint32_t{0x1234}));
+  EXPECT_EQ(packets[2].payload.size(), 5U);
+  EXPECT_TRUE(holds(packets[1], mtu));
+  EXPECT_TRUE(drain(mine.sent()).empty());
+  exchange({ack(2)});
+  expect_completion(completion_status::success);
+}
+
+TEST_F(RequestStream, one_acknowledgement_completes_all_requests_before_it) {
+  for (int i = 0; i < 3; ++i) post(opcode::send, 8);
+  exchange({ack(1)});
+  EXPECT_EQ(drain(mine.sent()).size(), 2U);
+  exchange({ack(1), ack(0)});  // late repetitions
+  EXPECT_TRUE(drain(mine.sent()).empty());
+  exchange({ack(2)});
+  EXPECT_EQ(drain(mine.sent()).size(), 1U);
+}
+
+TEST_F(RequestStream, acknowledgement_of_what_was_not_sent_is_ignored) {
+  post(opcode::send, 8);
+  exchange({ack(1), ack(100)});
+  EXPECT_TRUE(drain(mine.sent()).empty());
+}
+
+TEST_F(RequestStream, no_more_packets_than_the_window_are_sent) {
+  auto packets = post(opcode::send, 200 * mtu);
+  EXPECT_EQ(packets.size(), request_stream::window);
+  packets = exchange({ack(15)});
+  ASSERT_EQ(packets.size(), 16U);
+  EXPECT_EQ(packets[0].what.psn, sent_psn(request_stream::window));
+  EXPECT_EQ(packets[0].name(), operation::send_middle);
+  EXPECT_TRUE(holds(packets[0], std::size_t{request_stream::window} * mtu));
+  std::uint32_t acknowledged = 143;
+  while (drain(mine.sent()).empty()) {
+    ASSERT_LT(acknowledged, 400U);
+    exchange({ack(std::min(acknowledged, 199U))});
+    acknowledged += 64;
+  }
+}
+
+TEST_F(RequestStream, each_sixteenth_packet_asks_for_an_acknowledgement) {
+  const auto packets = post(opcode::rdma_write, 40 * mtu);
+  ASSERT_EQ(packets.size(), 40U);
+  for (std::size_t i = 0; i < packets.size(); ++i)
+    EXPECT_EQ(packets[i].what.ack_requested, i % 16 == 15 || i == 39) << i;
+}
+
+TEST_F(RequestStream, sequence_nak_sends_again_from_the_lost_packet) {
+  post(opcode::rdma_write, 4 * mtu);
+  const auto packets = exchange({nak(2, syndrome_sequence_error)});
+  expect_packets(packets, sent_psn(2), {operation::write_middle, operation::write_last});
+  EXPECT_TRUE(holds(packets[0], 2 * std::size_t{mtu}));
+  EXPECT_TRUE(exchange({nak(2, syndrome_sequence_error)}).empty());
+  exchange({ack(3)});
+  expect_completion(completion_status::success);
+}
+
+TEST_F(RequestStream, timeout_sends_again_and_ends_after_retry_cnt) {
+  post(opcode::send, 8);
+  const time_ns start = simulation::now;
+  for (std::uint8_t i = 0; i < attributes.retry_count; ++i)
+    expect_packets(wait(), own_psn, {operation::send_only});
+  EXPECT_TRUE(wait().empty());
+  EXPECT_EQ(simulation::now - start, 3 * acknowledgement_timeout(attributes.timeout));
+  const auto all = drain(mine.sent());
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].status, completion_status::retry_exceeded);
+  EXPECT_EQ(all[0].vendor_error, static_cast<std::uint32_t>(reason::no_acknowledgement));
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::error);
+}
+
+TEST_F(RequestStream, progress_starts_retries_and_timeout_anew) {
+  post(opcode::send, 8 * mtu);
+  wait();
+  wait();
+  exchange({ack(0)});
+  const time_ns before = simulation::now;
+  EXPECT_EQ(wait().size(), 7U);
+  EXPECT_EQ(simulation::now - before, acknowledgement_timeout(attributes.timeout));
+  wait();
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
+}
+
+TEST_F(RequestStream, rnr_nak_waits_for_its_timer) {
+  post(opcode::send, mtu + 1);
+  constexpr std::uint8_t timer = 10;
+  const time_ns before = simulation::now;
+  EXPECT_TRUE(exchange({nak(0, syndrome_rnr_nak | timer)}).empty());
+  EXPECT_TRUE(exchange({nak(0, syndrome_sequence_error)}).empty());
+  expect_packets(wait(), own_psn, {operation::send_first, operation::send_last});
+  EXPECT_EQ(simulation::now - before, rnr_time(timer));
+}
+
+TEST_F(RequestStream, acknowledgement_during_an_rnr_wait_completes_the_request) {
+  post(opcode::send, 8);
+  exchange({nak(0, syndrome_rnr_nak | 10U)});
+  exchange({ack(0)});
+  EXPECT_TRUE(wait().empty());
+  expect_completion(completion_status::success);
+}
+
+TEST_F(RequestStream, naks_end_a_request_by_their_syndrome) {
+  const struct {
+    std::uint8_t syndrome;
+    completion_status status;
+  } all[] = {{syndrome_invalid_request, completion_status::remote_invalid_request},
+             {syndrome_access_error, completion_status::remote_access_error},
+             {syndrome_operation_error, completion_status::remote_operation_error}};
+  for (const auto& each : all) {
+    simulation::end other(home);
+    other.connect(attributes);
+    EXPECT_TRUE(other.post({.flags = send_flag::signaled}, {sink.slice(0, 8)}));
+    packet refusal = nak(0, each.syndrome);
+    refusal.destination_qpn = other.pair().number();
+    exchange({refusal});
+    const auto done = drain(other.sent());
+    ASSERT_EQ(done.size(), 1U);
+    EXPECT_EQ(done[0].status, each.status);
+    EXPECT_EQ(done[0].vendor_error, static_cast<std::uint32_t>(reason::peer_refused));
+  }
+}
+
+TEST_F(RequestStream, read_is_placed_packet_by_packet) {
+  const auto packets = post(opcode::rdma_read, 2 * mtu + 1);
+  expect_packets(packets, own_psn, {operation::read_request});
+  EXPECT_EQ(packets[0].what.remote, (remote_range{0x10'0000, 0x77, 2 * mtu + 1}));
+  std::memset(peer_memory.data(), 0x3c, peer_memory.size());
+  exchange({reply(operation::read_response_first, 0, syndrome_ack, mtu),
+            reply(operation::read_response_middle, 1, syndrome_ack, mtu)});
+  EXPECT_TRUE(drain(mine.sent()).empty());
+  exchange({reply(operation::read_response_last, 2, syndrome_ack, 1)});
+  expect_completion(completion_status::success);
+  EXPECT_EQ(std::memcmp(sink.data(), peer_memory.data(), 2 * mtu + 1), 0);
+}
+
+TEST_F(RequestStream, lost_part_of_a_read_is_asked_for_again) {
+  post(opcode::rdma_read, 4 * mtu);
+  exchange({reply(operation::read_response_first, 0, syndrome_ack, mtu)});
+  const auto packets = exchange({reply(operation::read_response_middle, 2, syndrome_ack, mtu)});
+  expect_packets(packets, sent_psn(1), {operation::read_request});
+  EXPECT_EQ(packets[0].what.remote, (remote_range{0x10'0000 + mtu, 0x77, 3 * mtu}));
+  exchange({reply(operation::read_response_first, 1, syndrome_ack, mtu),
+            reply(operation::read_response_middle, 2, syndrome_ack, mtu),
+            reply(operation::read_response_last, 3, syndrome_ack, mtu)});
+  expect_completion(completion_status::success);
+}
+
+TEST_F(RequestStream, acknowledgement_of_a_later_request_repeats_a_read_without_response) {
+  post(opcode::rdma_read, 8);
+  post(opcode::send, 8);
+  expect_packets(exchange({ack(1)}), own_psn, {operation::read_request, operation::send_only});
+  EXPECT_TRUE(exchange({ack(1)}).empty());
+  exchange({reply(operation::read_response_only, 0, syndrome_ack, 8), ack(1)});
+  EXPECT_EQ(drain(mine.sent()).size(), 2U);
+}
+
+TEST_F(RequestStream, response_with_another_length_ends_the_read) {
+  post(opcode::rdma_read, 2 * mtu);
+  exchange({reply(operation::read_response_first, 0, syndrome_ack, mtu - 4)});
+  expect_completion(completion_status::bad_response_error);
+}
+
+TEST_F(RequestStream, response_that_ends_too_early_ends_the_read) {
+  post(opcode::rdma_read, 2 * mtu);
+  exchange({reply(operation::read_response_only, 0, syndrome_ack, mtu)});
+  expect_completion(completion_status::bad_response_error);
+}
+
+TEST_F(RequestStream, response_to_a_send_is_ignored) {
+  post(opcode::send, 8);
+  EXPECT_TRUE(exchange({reply(operation::read_response_only, 0, syndrome_ack, 8),
+                        reply(operation::atomic_acknowledge, 0)})
+                  .empty());
+  exchange({ack(0)});
+  expect_completion(completion_status::success);
+}
+
+TEST_F(RequestStream, atomic_operation_stores_the_original_value) {
+  const auto packets = post(opcode::compare_swap, 8);
+  expect_packets(packets, own_psn, {operation::compare_swap});
+  EXPECT_EQ(packets[0].what.atomic, (atomic_operands{0x10'0000, 0x77, 6, 5}));
+  packet answer = reply(operation::atomic_acknowledge, 0);
+  answer.original = 0x1122'3344'5566'7788U;
+  exchange({answer});
+  expect_completion(completion_status::success);
+  std::uint64_t stored = 0;
+  std::memcpy(&stored, sink.data(), sizeof stored);
+  EXPECT_EQ(stored, answer.original);
+}
+
+TEST_F(RequestStream, request_that_finds_no_room_goes_on_when_there_is_room) {
+  out.room = 2;
+  EXPECT_EQ(post(opcode::send, 4 * mtu).size(), 2U);
+  EXPECT_TRUE(engine_of_packets.wants_to_transmit());
+  out.room = kept_output::plenty;
+  expect_packets(transmit(), sent_psn(2), {operation::send_middle, operation::send_last});
+  EXPECT_FALSE(engine_of_packets.wants_to_transmit());
+}
+
+TEST_F(RequestStream, timeout_zero_waits_without_a_deadline) {
+  simulation::end patient(home);
+  attributes.timeout = 0;
+  patient.connect(attributes);
+  EXPECT_TRUE(patient.post({}, {sink.slice(0, 8)}));
+  EXPECT_EQ(engine_of_packets.next_deadline(), never);
+}
+
+TEST_F(RequestStream, reset_forgets_packets_and_deadlines) {
+  post(opcode::send, 8);
+  mine.pair().modify({.state = queue_pair_state::reset}, attribute::state).value();
+  EXPECT_TRUE(wait().empty());
+  EXPECT_EQ(engine_of_packets.next_deadline(), never);
+  EXPECT_TRUE(exchange({ack(0)}).empty());
+  connect();
+  expect_packets(post(opcode::send, 8), own_psn, {operation::send_only});
+}
+
+}  // namespace
+}  // namespace verbena::softdev::wire

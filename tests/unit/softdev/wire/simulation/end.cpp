@@ -4,9 +4,6 @@
 namespace verbena::softdev::wire::simulation {
 namespace {
 
-constexpr access_flags everything =
-    access::local_write | access::remote_write | access::remote_read | access::remote_atomic;
-
 std::byte pattern(std::uint64_t seed, std::size_t index) noexcept {
   std::uint64_t x = (seed + index / 8 + 1) * 0x9e37'79b9'7f4a'7c15U;
   x = (x ^ (x >> 30U)) * 0xbf58'476d'1ce4'e5b9U;

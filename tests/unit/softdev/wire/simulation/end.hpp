@@ -12,6 +12,8 @@
 namespace verbena::softdev::wire::simulation {
 
 inline constexpr domain_id domain{1};
+inline constexpr access_flags everything =
+    access::local_write | access::remote_write | access::remote_read | access::remote_atomic;
 inline constexpr std::uint32_t most_requests = 64;
 
 /// Registered memory with all rights. Threads: one thread at a time.

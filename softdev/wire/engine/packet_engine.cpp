@@ -8,13 +8,14 @@
 #include "softdev/core/process_slot.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/route.hpp"
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/wire/engine/request_receiver.hpp"
 #include "softdev/wire/engine/request_stream.hpp"
 
 namespace verbena::softdev::wire {
 
 /// What the path keeps of a queue pair, while it may receive.
-struct rc_connection {
+struct packet_connection {
   request_stream requests;
   request_receiver answers;
 };
@@ -23,6 +24,18 @@ namespace {
 
 constexpr unsigned transport_mask = 0xe0;
 constexpr std::uint32_t smallest_mtu = 128;  ///< shifted by the code of the path MTU
+
+/// The transport of a packet; SRD, whose packets have another form, for each other than RC and UC.
+transport transport_of(packet_opcode code) noexcept {
+  switch (static_cast<packet_transport>(static_cast<unsigned>(code) & transport_mask)) {
+    case packet_transport::rc:
+      return transport::rc;
+    case packet_transport::uc:
+      return transport::uc;
+    default:
+      return transport::srd;
+  }
+}
 
 bool is_response(packet_opcode code) noexcept {
   const auto what = static_cast<operation>(code);  // of RC
@@ -36,8 +49,8 @@ packet_engine::packet_engine(engine& home, std::uint32_t process_slot, packet_ou
   home.routes().set_remote(this);
 }
 
-rc_connection* packet_engine::connection_of(const queue_pair& which) noexcept {
-  return static_cast<rc_connection*>(which.path().state());
+packet_connection* packet_engine::connection_of(const queue_pair& which) noexcept {
+  return static_cast<packet_connection*>(which.path().state());
 }
 
 queue_pair* packet_engine::own(std::uint32_t index) const noexcept {
@@ -45,16 +58,16 @@ queue_pair* packet_engine::own(std::uint32_t index) const noexcept {
 }
 
 void packet_engine::prepare(queue_pair& which, const queue_pair_attributes& next) {
-  if (which.transport() != transport::rc) return;
+  if (!rules_of(which.transport()).connected) return;
   const std::uint32_t mtu = smallest_mtu << next.path_mtu;
   timers_.reserve(connections_ + 1);
   which.path().set_state(
-      new rc_connection{.requests = {which, mtu, out_}, .answers = {which, next, mtu}});
+      new packet_connection{.requests = {which, mtu, out_}, .answers = {which, next, mtu}});
   ++connections_;
 }
 
 void packet_engine::changed(queue_pair& which, bool gone) noexcept {
-  rc_connection* const by = connection_of(which);
+  packet_connection* const by = connection_of(which);
   if (by == nullptr || (!gone && which.state() != queue_pair_state::reset)) return;
   const std::uint32_t index = index_of_number(which.number());
   timers_.cancel(index);
@@ -67,7 +80,7 @@ void packet_engine::changed(queue_pair& which, bool gone) noexcept {
 
 response packet_engine::submit(queue_pair& sender, const message& what,
                                std::span<const segment> local, bool /*earlier_done*/) noexcept {
-  rc_connection* const by = connection_of(sender);
+  packet_connection* const by = connection_of(sender);
   if (by == nullptr) return without_answer(reason::peer_unreachable, what);
   const response taken = by->requests.submit(what, local);
   after_requests(sender, *by);
@@ -75,21 +88,22 @@ response packet_engine::submit(queue_pair& sender, const message& what,
 }
 
 /// Notes what the send side waits for.
-void packet_engine::after_requests(queue_pair& which, rc_connection& by) noexcept {
+void packet_engine::after_requests(queue_pair& which, packet_connection& by) noexcept {
   const std::uint32_t index = index_of_number(which.number());
   if (by.requests.deadline() != never) timers_.schedule(index, by.requests.deadline());
   if (by.requests.waits_for_room()) waiting_.insert(index);
 }
 
 void packet_engine::receive(const packet& what) noexcept {
-  if ((static_cast<unsigned>(what.opcode) & transport_mask) !=
-      static_cast<unsigned>(packet_transport::rc))
-    return;
   const access_epoch::guard inside(home_.epoch());
   queue_pair* const which = home_.find(what.destination_qpn);
   if (which == nullptr) return;
-  rc_connection* const by = connection_of(*which);
-  if (by == nullptr) return;
+  packet_connection* const by = connection_of(*which);
+  if (by == nullptr || transport_of(what.opcode) != which->transport()) return;
+  if (!rules_of(which->transport()).acknowledged) {
+    const std::lock_guard lock(which->receive_lock());
+    return by->answers.receive_unreliable(what);
+  }
   if (!is_response(what.opcode)) {
     const std::lock_guard lock(which->receive_lock());
     by->answers.receive(what);
@@ -112,7 +126,7 @@ void packet_engine::put_answers(std::uint32_t index) noexcept {
   queue_pair* const which = own(index);
   if (which == nullptr) return;
   const std::lock_guard lock(which->receive_lock());
-  rc_connection* const by = connection_of(*which);
+  packet_connection* const by = connection_of(*which);
   if (by != nullptr && !by->answers.put_answers(out_)) answering_.insert(index);
 }
 
@@ -139,7 +153,7 @@ void packet_engine::expire(std::uint32_t index) noexcept {
   queue_pair* const which = own(index);
   if (which == nullptr) return;
   const std::lock_guard lock(which->send_lock());
-  rc_connection* const by = connection_of(*which);
+  packet_connection* const by = connection_of(*which);
   if (by == nullptr) return;
   by->requests.expire();
   which->sender().run();

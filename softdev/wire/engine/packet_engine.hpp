@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The path of RC requests over packets: packets and times in, packets and deadlines out. It has no
-// socket, clock or thread.
+// The path of requests over RC and UC as packets: packets and times in, packets and deadlines out.
+// It has no socket, clock or thread.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace verbena::softdev::wire {
 
-struct rc_connection;
+struct packet_connection;
 
 /// Threads: one thread at a time, including the calls that post to its queue pairs. Allocates when
 /// a queue pair begins to receive, and at no other time.
@@ -27,7 +27,7 @@ class packet_engine final : public remote_path {
   packet_engine& operator=(const packet_engine&) = delete;
 
   /// Takes a packet whose ICRC is correct and which comes from the host of the queue pair's peer.
-  /// Packets for no queue pair of RC are dropped.
+  /// Packets for no queue pair of their transport are dropped.
   void receive(const packet& what) noexcept;
   /// Puts the answers that are due, and the packets of requests that found no room. To be called
   /// after a batch of `receive`, and when the output has room again.
@@ -49,8 +49,8 @@ class packet_engine final : public remote_path {
   void fence() noexcept override {}
 
  private:
-  [[nodiscard]] static rc_connection* connection_of(const queue_pair& which) noexcept;
-  void after_requests(queue_pair& which, rc_connection& by) noexcept;
+  [[nodiscard]] static packet_connection* connection_of(const queue_pair& which) noexcept;
+  void after_requests(queue_pair& which, packet_connection& by) noexcept;
   void put_answers(std::uint32_t index) noexcept;
   void run_waiting(std::uint32_t index) noexcept;
   void expire(std::uint32_t index) noexcept;

@@ -30,9 +30,15 @@ struct packet_role {
   }
 };
 
+/// The operation of a packet of RC or UC.
+operation operation_of(packet_opcode code) noexcept {
+  constexpr unsigned operation_mask = 0x1f;
+  return static_cast<operation>(static_cast<unsigned>(code) & operation_mask);
+}
+
 packet_role role_of(packet_opcode code) noexcept {
   using enum place_in_message;
-  switch (static_cast<operation>(code)) {  // of RC
+  switch (operation_of(code)) {
     case operation::send_first:
       return {true, opcode::send, first};
     case operation::send_middle:
@@ -100,11 +106,26 @@ void request_receiver::receive(const packet& what) noexcept {
   settle(what, take(what));
 }
 
+/// A message with a lost packet is dropped, and the next one is taken with whatever number it has
+/// (IBTA 9.8.2.2). Its receive request is that of the next message.
+void request_receiver::receive_unreliable(const packet& what) noexcept {
+  const packet_role role = role_of(what.opcode);
+  if (!receives(self_.state()) || !role.is_part) return;
+  const bool is_next = in_message_ && what.psn == expected_psn_ && role.what == current_;
+  const bool fits = role.begins() || is_next;
+  in_message_ = false;
+  if (!fits || !has_right_length(what, role, mtu_)) return;
+  const response taken = role.begins() ? begin(what) : go_on(what);
+  expected_psn_ = psn_plus(what.psn, 1);
+  in_message_ = taken.outcome == verdict::done && !role.ends();
+}
+
 message request_receiver::message_of(const packet& what, opcode op) const noexcept {
   message made;
   made.opcode = op;
   made.solicited = what.solicited;
   made.partition = what.partition;
+  made.transport = self_.transport();
   made.source_qpn = self_.attributes().destination_qpn;
   made.destination_qpn = self_.number();
   made.psn = psn_plus(first_number_, messages_);

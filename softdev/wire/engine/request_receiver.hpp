@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The packets of requests that come to a queue pair over RC, and the answers to them. The responder
-// of the core checks and executes requests; this class checks the order of packets, keeps what
-// repeated requests need, and remembers which answers are due.
+// The packets of requests that come to a queue pair over RC or UC, and the answers to them. The
+// responder of the core checks and executes requests; this class checks the order of packets, keeps
+// what repeated requests need, and remembers which answers are due.
 #pragma once
 
 #include <algorithm>
@@ -29,9 +29,11 @@ class request_receiver {
         keeps_(std::max<std::uint32_t>(attributes.max_dest_rd_atomic, 1)),
         expected_psn_(attributes.receive_psn) {}
 
-  /// Takes a packet of a request. Its answer becomes due; acknowledgements of several packets
-  /// become one.
+  /// Takes a packet of a request over RC. Its answer becomes due; acknowledgements of several
+  /// packets become one.
   void receive(const packet& what) noexcept;
+  /// Takes a packet of a request over UC, which has no answer.
+  void receive_unreliable(const packet& what) noexcept;
   /// Puts the answers that are due, in the order of their requests. Returns false if the output has
   /// no room for all.
   [[nodiscard]] bool put_answers(packet_output& out) noexcept;

@@ -6,6 +6,7 @@
 #include "softdev/core/attributes.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/sequence.hpp"
 #include "verbena/base/assert.hpp"
@@ -59,6 +60,9 @@ bool fits_read(const packet& what, std::uint32_t index, std::uint32_t packets, s
 
 }  // namespace
 
+request_stream::request_stream(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept
+    : self_(self), out_(out), mtu_(mtu), acknowledged_(rules_of(self.transport()).acknowledged) {}
+
 /// The first sequence number that is not acknowledged.
 std::uint32_t request_stream::oldest_psn() noexcept {
   for (std::uint32_t i = 0; i < count_; ++i) {
@@ -69,7 +73,7 @@ std::uint32_t request_stream::oldest_psn() noexcept {
 }
 
 bool request_stream::in_window(std::uint32_t psn) noexcept {
-  return psn_distance(oldest_psn(), psn) < static_cast<std::int32_t>(window);
+  return !acknowledged_ || psn_distance(oldest_psn(), psn) < static_cast<std::int32_t>(window);
 }
 
 bool request_stream::may_put() noexcept {
@@ -89,7 +93,7 @@ void request_stream::note_sent(std::uint32_t end_psn) noexcept {
 }
 
 void request_stream::start_timer() noexcept {
-  const std::uint8_t code = self_.attributes().timeout;
+  const std::uint8_t code = acknowledged_ ? self_.attributes().timeout : std::uint8_t{0};
   if (deadline_ == never && code != 0)
     deadline_ = self_.home().now() + acknowledgement_timeout(code);
 }
@@ -100,6 +104,7 @@ response request_stream::submit(const message& what, std::span<const segment> lo
     begun_ = true;
     next_psn_ = sent_end_ = what.psn;
   }
+  if (!acknowledged_) return submit_unreliable(what, local);
   const std::uint32_t index = count_ == 0 ? 0 : (what.psn - at(0).number) & psn_mask;
   VERBENA_ASSERT(index <= count_, "requests are submitted in the order of their numbers");
   if (index == count_) {
@@ -131,6 +136,27 @@ response request_stream::submit(const message& what, std::span<const segment> lo
   return {.outcome = verdict::pending};
 }
 
+/// A message is done when its packets were put; the ring has the one that found no room for all.
+response request_stream::submit_unreliable(const message& what,
+                                           std::span<const segment> local) noexcept {
+  if (live_ != 0 && at(0).number != what.psn) pop();  // the requester gave it up
+  if (live_ == 0) {
+    if (!may_put()) return {.outcome = verdict::blocked};
+    const std::uint32_t packets = packets_of(what.length, mtu_);
+    at(0) = {.number = what.psn,
+             .first_psn = next_psn_,
+             .packets = packets,
+             .length = what.length,
+             .opcode = what.opcode};
+    count_ = live_ = 1;
+    next_psn_ = psn_plus(next_psn_, packets);
+  }
+  const response put = put_packets(at(0), what, local);
+  if (put.outcome == verdict::partial) return put;
+  pop();
+  return put.outcome == verdict::pending ? response{} : put;
+}
+
 /// Puts the packets of a SEND or WRITE from `sent` on, as far as window and output permit.
 response request_stream::put_packets(sent_request& which, const message& what,
                                      std::span<const segment> local) noexcept {
@@ -143,11 +169,12 @@ response request_stream::put_packets(sent_request& which, const message& what,
     if (!in_window(psn) || !may_put()) return {.outcome = verdict::partial};
     const bool last = which.sent + 1 == which.packets;
     const std::uint32_t bytes = last ? what.length - which.sent * mtu_ : mtu_;
-    made.opcode = make_opcode(packet_transport::rc,
+    made.opcode = make_opcode(acknowledged_ ? packet_transport::rc : packet_transport::uc,
                               request_operation(what.opcode, which.sent, which.packets));
     made.psn = psn;
     made.solicited = last && what.solicited;
-    made.ack_requested = last || (which.sent + 1) % acknowledgement_interval == 0;
+    made.ack_requested =
+        acknowledged_ && (last || (which.sent + 1) % acknowledgement_interval == 0);
     made.payload = payload.take(bytes);
     if (made.payload.size() != bytes) return local_fault(payload.piece());
     out_.put(self_, made);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The requests of a queue pair over RC as packets, and the answers to them. The requester of the
-// core keeps the send queue, retries after RNR NAKs and completions; this stream numbers packets,
-// repeats them and tells the requester what the answers mean.
+// The requests of a queue pair over RC or UC as packets, and the answers to them. The requester of
+// the core keeps the send queue, retries after RNR NAKs and completions; this stream numbers
+// packets, repeats them and tells the requester what the answers mean.
 #pragma once
 
 #include <array>
@@ -21,8 +21,7 @@ class request_stream {
   /// No more packets are sent without an acknowledgement; the kernel's rxe has the same limit.
   static constexpr std::uint32_t window = 128;
 
-  request_stream(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept
-      : self_(self), out_(out), mtu_(mtu) {}
+  request_stream(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept;
 
   /// See remote_path::submit.
   [[nodiscard]] response submit(const message& what, std::span<const segment> local) noexcept;
@@ -55,6 +54,8 @@ class request_stream {
     return requests_[(begin_ + index) % window];
   }
   [[nodiscard]] std::uint32_t oldest_psn() noexcept;
+  [[nodiscard]] response submit_unreliable(const message& what,
+                                           std::span<const segment> local) noexcept;
   [[nodiscard]] bool in_window(std::uint32_t psn) noexcept;
   [[nodiscard]] bool may_put() noexcept;
   [[nodiscard]] response put_packets(sent_request& which, const message& what,
@@ -81,6 +82,7 @@ class request_stream {
   queue_pair& self_;
   packet_output& out_;
   const std::uint32_t mtu_;
+  const bool acknowledged_;     ///< the transport is RC
   std::uint32_t next_psn_ = 0;  ///< of the next new request
   std::uint32_t sent_end_ = 0;  ///< after the last sequence number that was ever sent
   std::uint32_t begin_ = 0;     ///< of the ring

@@ -52,7 +52,7 @@ class lone_host : public ::testing::Test {
   static constexpr std::uint32_t own_psn = 0xff'fff0;
   static constexpr std::size_t buffer_bytes = 64 * 1024;
 
-  lone_host() {
+  explicit lone_host(transport kind = transport::rc) : mine(home, kind) {
     simulation::now = 1'000'000;
     attributes.receive_psn = peer_psn;
     attributes.send_psn = own_psn;
@@ -171,7 +171,7 @@ class lone_host : public ::testing::Test {
   kept_output out;
   packet_engine engine_of_packets{home, slot, out};
   queue_pair_attributes attributes = simulation::attributes_for(peer_qpn);
-  simulation::end mine{home};
+  simulation::end mine;
   simulation::memory target{home, buffer_bytes};  ///< memory that the peer accesses
   simulation::memory sink{home, buffer_bytes};    ///< of receives, and of own requests
   std::vector<std::byte> peer_memory;

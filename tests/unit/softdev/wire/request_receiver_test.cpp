@@ -303,5 +303,86 @@ TEST_F(RequestReceiver, packet_of_another_partition_is_dropped) {
   expect_answer(exchange({request(operation::send_only, 0, 8)}), 0, syndrome_ack, 1);
 }
 
+class UnreliableReceiver : public lone_host {
+ protected:
+  UnreliableReceiver() : lone_host(transport::uc) {
+    for (std::size_t i = 0; i < peer_memory.size(); ++i)
+      peer_memory[i] = static_cast<std::byte>(i * 7 + 1);
+    connect();
+  }
+  /// Gives packets to the engine, which does not answer.
+  void receive(std::vector<packet> some) {
+    for (packet& each : some)
+      each.opcode = make_opcode(packet_transport::uc, static_cast<operation>(each.opcode));
+    EXPECT_TRUE(exchange(some).empty());
+  }
+  void expect_received(const std::vector<std::uint32_t>& lengths) {
+    const auto done = drain(mine.received());
+    ASSERT_EQ(done.size(), lengths.size());
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      EXPECT_EQ(done[i].status, completion_status::success);
+      EXPECT_EQ(done[i].wr_id, next_receive_++);
+      EXPECT_EQ(done[i].byte_count, lengths[i]);
+    }
+  }
+
+ private:
+  std::uint64_t next_receive_ = 0;
+};
+
+TEST_F(UnreliableReceiver, message_is_received_in_packets_with_any_first_psn) {
+  post_receives(2);
+  receive({request(operation::send_first, 70, mtu), request(operation::send_last, 71, 4, mtu)});
+  expect_received({mtu + 4});
+  EXPECT_EQ(std::memcmp(sink.data(), peer_memory.data(), mtu + 4), 0);
+  receive({request(operation::send_only, 5, 8)});
+  expect_received({8});
+}
+
+TEST_F(UnreliableReceiver, message_with_a_lost_packet_is_dropped_and_its_receive_taken_later) {
+  post_receives(1);
+  receive({request(operation::send_first, 0, mtu), request(operation::send_last, 2, 4),
+           request(operation::send_middle, 3, mtu), request(operation::send_only, 4, 12)});
+  expect_received({12});
+}
+
+TEST_F(UnreliableReceiver, message_that_begins_within_another_replaces_it) {
+  post_receives(2);
+  receive({request(operation::send_first, 0, mtu), request(operation::send_first, 1, mtu),
+           request(operation::send_last, 2, 1)});
+  expect_received({mtu + 1});
+}
+
+TEST_F(UnreliableReceiver, repeated_packet_of_a_message_drops_the_rest) {
+  post_receives(1);
+  receive({request(operation::send_first, 0, mtu), request(operation::send_middle, 1, mtu),
+           request(operation::send_middle, 1, mtu), request(operation::send_last, 2, 1)});
+  expect_received({});
+}
+
+TEST_F(UnreliableReceiver, packet_of_another_transport_or_operation_is_dropped) {
+  post_receives(1);
+  EXPECT_TRUE(exchange({request(operation::send_only, 0, 8)}).empty());  // over RC
+  receive({remote(operation::read_request, 0, 8), reply(operation::acknowledge, 0)});
+  expect_received({});
+}
+
+TEST_F(UnreliableReceiver, write_with_immediate_data_without_receive_is_dropped) {
+  receive({remote(operation::write_first, 0, mtu + 1, mtu),
+           request(operation::write_last_with_imm, 1, 1)});
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
+  post_receives(1);
+  receive({remote(operation::write_first, 2, mtu + 1, mtu),
+           request(operation::write_last_with_imm, 3, 1)});
+  expect_received({mtu + 1});
+}
+
+TEST_F(UnreliableReceiver, refused_request_leaves_the_queue_pair_as_it_is) {
+  packet foreign = remote(operation::write_only, 0, 8, 8);
+  foreign.remote.key ^= 1U;
+  receive({foreign});
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
+}
+
 }  // namespace
 }  // namespace verbena::softdev::wire

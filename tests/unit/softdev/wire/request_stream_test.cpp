@@ -252,5 +252,57 @@ TEST_F(RequestStream, reset_forgets_packets_and_deadlines) {
   expect_packets(post(opcode::send, 8), own_psn, {operation::send_only});
 }
 
+class UnreliableStream : public lone_host {
+ protected:
+  UnreliableStream() : lone_host(transport::uc) {
+    sink.fill(0, buffer_bytes, 1);
+    connect();
+  }
+  static void expect_unreliable(std::vector<sent_packet> some, std::uint32_t first,
+                                const std::vector<operation>& names) {
+    for (sent_packet& each : some) {
+      EXPECT_FALSE(each.what.ack_requested);
+      EXPECT_EQ(static_cast<unsigned>(each.what.opcode) & 0xe0U,
+                static_cast<unsigned>(packet_transport::uc));
+      each.what.opcode = make_opcode(
+          packet_transport::rc, static_cast<operation>(static_cast<unsigned>(each.name()) & 0x1fU));
+    }
+    expect_packets(some, first, names);
+  }
+};
+
+TEST_F(UnreliableStream, message_completes_when_its_packets_are_sent) {
+  expect_unreliable(post(opcode::send, mtu + 1), own_psn,
+                    {operation::send_first, operation::send_last});
+  expect_completion(completion_status::success);
+  expect_unreliable(post(opcode::rdma_write_with_imm, 8), sent_psn(2),
+                    {operation::write_only_with_imm});
+  EXPECT_EQ(engine_of_packets.next_deadline(), never);
+}
+
+TEST_F(UnreliableStream, no_window_limits_a_message) {
+  EXPECT_EQ(post(opcode::send, 2 * request_stream::window * mtu).size(),
+            2 * request_stream::window);
+}
+
+TEST_F(UnreliableStream, message_that_finds_no_room_goes_on_when_there_is_room) {
+  out.room = 1;
+  expect_unreliable(post(opcode::send, 3 * mtu), own_psn, {operation::send_first});
+  EXPECT_TRUE(drain(mine.sent()).empty());
+  out.room = kept_output::plenty;
+  expect_unreliable(transmit(), sent_psn(1), {operation::send_middle, operation::send_last});
+  expect_completion(completion_status::success);
+}
+
+TEST_F(UnreliableStream, message_that_waits_too_long_for_room_is_given_up) {
+  out.room = 1;
+  post(opcode::send, 3 * mtu);
+  post(opcode::send, 8);
+  wait();  // the requester drops the first
+  EXPECT_EQ(drain(mine.sent()).size(), 1U);
+  out.room = kept_output::plenty;
+  expect_unreliable(transmit(), sent_psn(3), {operation::send_only});
+}
+
 }  // namespace
 }  // namespace verbena::softdev::wire

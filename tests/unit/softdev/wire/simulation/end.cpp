@@ -33,9 +33,10 @@ bool memory::holds(std::size_t at, std::size_t bytes, std::uint64_t seed) noexce
   return true;
 }
 
-end::end(engine& home)
+end::end(engine& home, transport kind)
     : home_(home),
       pair_(home.create({.domain = domain,
+                         .transport = kind,
                          .send_queue = &sent_,
                          .receive_queue = &received_,
                          .capabilities = {.max_send_wr = most_requests,
@@ -48,23 +49,22 @@ end::end(engine& home)
 end::~end() { home_.destroy(pair_); }
 
 void end::connect(const queue_pair_attributes& attributes) {
+  const attribute_mask reliable = attribute::max_dest_rd_atomic | attribute::min_rnr_timer |
+                                  attribute::timeout | attribute::retry_count |
+                                  attribute::rnr_retry | attribute::max_rd_atomic;
+  const attribute_mask none;
+  const attribute_mask left_out = pair_->transport() == transport::rc ? none : reliable;
   queue_pair_attributes wanted = attributes;
-  wanted.state = queue_pair_state::init;
-  pair_
-      ->modify(wanted,
-               attribute::state | attribute::pkey_index | attribute::port | attribute::access_flags)
-      .value();
-  wanted.state = queue_pair_state::rtr;
-  pair_
-      ->modify(wanted, attribute::state | attribute::address_vector | attribute::path_mtu |
-                           attribute::destination_qpn | attribute::receive_psn |
-                           attribute::max_dest_rd_atomic | attribute::min_rnr_timer)
-      .value();
-  wanted.state = queue_pair_state::rts;
-  pair_
-      ->modify(wanted, attribute::state | attribute::timeout | attribute::retry_count |
-                           attribute::rnr_retry | attribute::send_psn | attribute::max_rd_atomic)
-      .value();
+  const auto move = [&](queue_pair_state to, attribute_mask mask) {
+    wanted.state = to;
+    pair_->modify(wanted, (mask | attribute::state).without(left_out)).value();
+  };
+  move(queue_pair_state::init, attribute::pkey_index | attribute::port | attribute::access_flags);
+  move(queue_pair_state::rtr, attribute::address_vector | attribute::path_mtu |
+                                  attribute::destination_qpn | attribute::receive_psn |
+                                  attribute::max_dest_rd_atomic | attribute::min_rnr_timer);
+  move(queue_pair_state::rts, attribute::timeout | attribute::retry_count | attribute::rnr_retry |
+                                  attribute::send_psn | attribute::max_rd_atomic);
 }
 
 bool end::post(const send_request& request, const std::vector<sge>& data) {

@@ -43,10 +43,10 @@ class memory {
   std::uint32_t key_ = 0;
 };
 
-/// A queue pair over RC. Threads: one thread at a time.
+/// A queue pair over RC or UC. Threads: one thread at a time.
 class end {
  public:
-  explicit end(engine& home);
+  explicit end(engine& home, transport kind = transport::rc);
   end(const end&) = delete;
   end& operator=(const end&) = delete;
   ~end();

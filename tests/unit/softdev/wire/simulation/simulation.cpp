@@ -22,11 +22,14 @@ struct setting {
   link_rate link;
   queue_pair_attributes attributes = attributes_for(0);
   std::uint32_t connections = 1;
+  softdev::transport kind = transport::rc;
   time_ns batching = 0;  ///< packets that arrive within this time are taken together
 };
 
-setting choose(random_source& random) {
+setting choose(std::uint64_t seed, random_source& random) {
   setting made;
+  // A source of its own, so that kept seeds over RC stay the same.
+  if (random_source(~seed).chance(100)) made.kind = transport::uc;
   constexpr std::array rates{0U, 0U, 2U, 10U, 50U, 150U};
   const auto rate = [&] { return rates[random.below(rates.size())]; };
   made.faults.loss = rate();
@@ -55,12 +58,22 @@ std::string describe(const setting& what) {
     return std::string(name) + " " + std::to_string(value);
   };
   const network_faults& faults = what.faults;
-  return number("connections", what.connections) + number(", MTU code", what.attributes.path_mtu) +
+  return number(what.kind == transport::uc ? "UC, connections" : "RC, connections",
+                what.connections) +
+         number(", MTU code", what.attributes.path_mtu) +
          number(", timeout", what.attributes.timeout) +
          number(", max_rd_atomic", what.attributes.max_rd_atomic) +
          number("; of 1000 packets: lost", faults.loss) + number(", doubled", faults.duplication) +
          number(", corrupt", faults.corruption) + number(", reordered", faults.reordering) +
          (faults.partitioned_at == never ? "" : "; partitioned");
+}
+
+promise promise_of(const setting& what) {
+  const network_faults& faults = what.faults;
+  if (what.kind == transport::uc)
+    return faults.duplication == 0 && faults.reordering == 0 ? promise::once_in_order
+                                                             : promise::bytes;
+  return faults.partitioned_at == never ? promise::reliable : promise::ends;
 }
 
 /// Threads: one thread at a time.
@@ -74,13 +87,13 @@ class world {
     for (std::size_t i = 0; i < hosts_.size() && observer; ++i)
       hosts_[i]->observe([observer, i](const packet& what) { observer(now, i, what); });
     make_ends();
-    const bool may_fail = chosen.faults.partitioned_at != never;
+    const promise promised = promise_of(chosen);
     for (std::uint32_t i = 0; i < chosen.connections; ++i) {
       connect(*ends_[0][i], *ends_[1][i], random);
       const std::uint32_t mtu = 128U << chosen.attributes.path_mtu;
       for (std::size_t from = 0; from < 2; ++from)
         traffic_.push_back(
-            std::make_unique<traffic>(*ends_[from][i], *ends_[1 - from][i], mtu, random, may_fail));
+            std::make_unique<traffic>(*ends_[from][i], *ends_[1 - from][i], mtu, random, promised));
     }
   }
 
@@ -89,7 +102,8 @@ class world {
     while (made.violation.empty()) {
       const time_ns next = step();
       made.violation = first_violation();
-      if (!made.violation.empty() || all_finished()) break;
+      // Packets that are still on their way change nothing.
+      if (!made.violation.empty() || (all_finished() && network_.next_arrival() == never)) break;
       if (next > start_of_time + longest_run) {
         made.violation = "no progress: " + missing();
         break;
@@ -111,7 +125,7 @@ class world {
   void make_ends() {
     for (std::size_t i = 0; i < 2; ++i) {
       for (std::uint32_t n = 0; n < setting_.connections; ++n)
-        ends_[i].push_back(std::make_unique<end>(hosts_[i]->device()));
+        ends_[i].push_back(std::make_unique<end>(hosts_[i]->device(), setting_.kind));
       std::ranges::sort(ends_[i], {}, [](const auto& each) { return each->pair().number(); });
     }
   }
@@ -176,7 +190,7 @@ class world {
 outcome run_seed(std::uint64_t seed, const packet_observer& observer) {
   now = start_of_time;
   random_source random(seed);
-  const setting chosen = choose(random);
+  const setting chosen = choose(seed, random);
   outcome made = world(chosen, random, observer).run();
   made.setting = describe(chosen);
   return made;

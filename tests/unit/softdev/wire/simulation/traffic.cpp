@@ -49,10 +49,11 @@ void poll_all(completion_queue& queue, Judge judge) {
 
 }  // namespace
 
-traffic::traffic(end& from, end& to, std::uint32_t mtu, random_source& random, bool may_fail)
+traffic::traffic(end& from, end& to, std::uint32_t mtu, random_source& random, promise promised)
     : from_(from),
       to_(to),
-      may_fail_(may_fail),
+      promised_(promised),
+      longest_unreliable_(5 * mtu),
       seed_(random.next()),
       source_(from.home(), most_bytes),
       target_(to.home(), most_bytes),
@@ -75,15 +76,21 @@ void traffic::plan(std::uint32_t mtu, random_source& random) {
     planned made;
     made.request.wr_id = i;
     made.request.opcode = random_opcode(random);
+    if (!is_reliable()) {
+      constexpr std::array choices{opcode::send_with_imm, opcode::rdma_write_with_imm,
+                                   opcode::rdma_write};
+      made.request.opcode = choices[random.below(choices.size())];
+    }
     const bool atomic = is_atomic(made.request.opcode);
     made.length = atomic ? 8 : random_length(mtu, random);
+    if (!is_reliable()) made.length %= longest_unreliable_;
     if (bytes_ + made.length > most_bytes) break;
     made.offset = bytes_;
     bytes_ += (made.length + 7U) & ~std::size_t{7};
     if (random.chance(700) || i + 1 == count) made.request.flags |= send_flag::signaled;
     if (random.chance(100)) made.request.flags |= send_flag::fence;
     if (random.chance(200)) made.request.flags |= send_flag::solicited;
-    made.request.immediate = static_cast<std::uint32_t>(random.next());
+    made.request.immediate = is_reliable() ? static_cast<std::uint32_t>(random.next()) : i;
     made.request.remote_key = target_.key();
     made.request.remote_address = target_.address() + made.offset;
     if (atomic) {
@@ -120,8 +127,7 @@ void traffic::violate(const std::string& what, std::size_t index) {
 
 time_ns traffic::post() {
   while (receives_posted_ < arrivals_.size() && arrivals_[receives_posted_].post_at <= now) {
-    const planned& which = plan_[arrivals_[receives_posted_].request];
-    if (!to_.post_receive(receives_posted_, receives_.slice(which.offset, which.length)))
+    if (!to_.post_receive(receives_posted_, receive_slice(receives_posted_)))
       violate("post_receive failed", receives_posted_);
     ++receives_posted_;
   }
@@ -130,6 +136,13 @@ time_ns traffic::post() {
   if (receives_posted_ < arrivals_.size()) next = arrivals_[receives_posted_].post_at;
   if (posted_ < plan_.size()) next = std::min(next, plan_[posted_].post_at);
   return next;
+}
+
+/// Over UC, the position of a message is not known before it is received.
+sge traffic::receive_slice(std::size_t position) noexcept {
+  if (!is_reliable()) return receives_.slice(position * longest_unreliable_, longest_unreliable_);
+  const planned& which = plan_[arrivals_[position].request];
+  return receives_.slice(which.offset, which.length);
 }
 
 /// The data are in one to three elements.
@@ -172,7 +185,8 @@ void traffic::judge_sent(const completion& what) {
     completed_ = index + 1;
     return;
   }
-  if (!may_fail_) violate("status " + std::to_string(static_cast<unsigned>(what.status)), index);
+  if (promised_ != promise::ends)
+    violate("status " + std::to_string(static_cast<unsigned>(what.status)), index);
   if (!failed_) {
     for (; completed_ < index; ++completed_)
       if (plan_[completed_].request.flags.contains(send_flag::signaled))
@@ -192,10 +206,11 @@ void traffic::judge_received(const completion& what) {
   const std::size_t position = what.wr_id;
   if (position != receives_completed_) return violate("receive out of order", position);
   ++receives_completed_;
+  if (!is_reliable()) return judge_unreliable(what, position);
   const std::size_t index = arrivals_[position].request;
   const planned& which = plan_[index];
   if (what.status != completion_status::success) {
-    if (!may_fail_ || what.status != completion_status::flushed)
+    if (promised_ != promise::ends || what.status != completion_status::flushed)
       violate("receive with status " + std::to_string(static_cast<unsigned>(what.status)), index);
     receiver_failed_ = true;
     return;
@@ -213,6 +228,23 @@ void traffic::judge_received(const completion& what) {
   verify_writes_before(index + 1);
 }
 
+/// The immediate data are the number of the request.
+void traffic::judge_unreliable(const completion& what, std::size_t position) {
+  const std::size_t index = what.immediate;
+  if (what.status != completion_status::success || index >= posted_ ||
+      !consumes_receive(plan_[index].request.opcode) || what.byte_count != plan_[index].length)
+    return violate("received message is not one that was sent", index);
+  if (promised_ == promise::once_in_order && index < next_received_)
+    violate("received twice or out of order", index);
+  next_received_ = index + 1;
+  const planned& which = plan_[index];
+  const bool holds =
+      is_send(which.request.opcode)
+          ? receives_.holds(position * longest_unreliable_, which.length, pattern_of(index))
+          : target_.holds(which.offset, which.length, pattern_of(index));
+  if (!holds) violate("bytes of an unreliable message", index);
+}
+
 void traffic::verify_writes_before(std::size_t index) {
   for (std::size_t i = 0; i < index; ++i)
     if (is_write(plan_[i].request.opcode)) verify_effect(i);
@@ -221,7 +253,7 @@ void traffic::verify_writes_before(std::size_t index) {
 /// A request that is complete has its effect, whole and once.
 void traffic::verify_effect(std::size_t index) {
   planned& which = plan_[index];
-  if (which.verified) return;
+  if (which.verified || !is_reliable()) return;
   which.verified = true;
   const std::uint64_t pattern = pattern_of(index);
   if (is_atomic(which.request.opcode)) {
@@ -239,6 +271,7 @@ void traffic::verify_effect(std::size_t index) {
 
 bool traffic::finished() const noexcept {
   if (posted_ < plan_.size() || completed_ < plan_.size()) return false;
+  if (!is_reliable()) return true;
   return receives_posted_ == arrivals_.size() &&
          (receives_completed_ == arrivals_.size() || (failed_ && !receiver_failed_));
 }
@@ -253,7 +286,8 @@ void traffic::judge_end() {
   poll();
   std::uint64_t word = 0;
   std::memcpy(&word, word_.data(), sizeof word);
-  if (!failed_ && word != last_word_) violate("the word of atomic operations", plan_.size());
+  if (is_reliable() && !failed_ && word != last_word_)
+    violate("the word of atomic operations", plan_.size());
 }
 
 }  // namespace verbena::softdev::wire::simulation

@@ -12,14 +12,21 @@
 
 namespace verbena::softdev::wire::simulation {
 
+/// The promises that the oracle verifies.
+enum class promise : std::uint8_t {
+  reliable,       ///< RC: every request completes with success
+  ends,           ///< RC with a partition: requests may end with retry_exceeded or flushed
+  once_in_order,  ///< UC without reordering and duplication: messages may be missing
+  bytes,          ///< UC: a message that is received has its bytes
+};
+
 /// Each request uses memory of its own, so that its effect can be verified at any later time.
 ///
 /// Threads: one thread at a time.
 class traffic {
  public:
-  /// `from` and `to` are connected. If the network `may_fail`, requests may end with
-  /// retry_exceeded, and those behind them are flushed.
-  traffic(end& from, end& to, std::uint32_t mtu, random_source& random, bool may_fail);
+  /// `from` and `to` are connected.
+  traffic(end& from, end& to, std::uint32_t mtu, random_source& random, promise promised);
 
   /// Posts what is due. Returns when it has to be called next.
   time_ns post();
@@ -55,13 +62,17 @@ class traffic {
   void post_request(std::size_t index);
   void judge_sent(const completion& what);
   void judge_received(const completion& what);
+  void judge_unreliable(const completion& what, std::size_t position);
+  [[nodiscard]] bool is_reliable() const noexcept { return promised_ <= promise::ends; }
+  [[nodiscard]] sge receive_slice(std::size_t position) noexcept;
   void verify_effect(std::size_t index);
   void verify_writes_before(std::size_t index);
   void violate(const std::string& what, std::size_t index);
 
   end& from_;
   end& to_;
-  const bool may_fail_;
+  const promise promised_;
+  const std::uint32_t longest_unreliable_;
   const std::uint64_t seed_;
   std::vector<planned> plan_;
   std::vector<arrival> arrivals_;
@@ -71,6 +82,7 @@ class traffic {
   std::size_t completed_ = 0;  ///< requests that are known to be done
   std::size_t receives_posted_ = 0;
   std::size_t receives_completed_ = 0;
+  std::size_t next_received_ = 0;  ///< over UC: the first request that may be received next
   bool failed_ = false;
   bool receiver_failed_ = false;
   std::string violation_;

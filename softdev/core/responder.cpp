@@ -16,6 +16,12 @@
 namespace verbena::softdev {
 namespace {
 
+std::uint64_t room_of(std::span<const sge> sinks) noexcept {
+  std::uint64_t room = 0;
+  for (const sge& one : sinks) room += one.length;
+  return room;
+}
+
 response unmapped(const message& what, std::uint64_t offset, std::uint64_t bytes) noexcept {
   return {.outcome = verdict::access_error,
           .why = {.why = reason::remote_not_mapped,
@@ -129,14 +135,13 @@ response responder::take_receive() noexcept {
   receive_taken_ = true;
   sge_index_ = 0;
   sge_offset_ = 0;
-  return is_send(current_->opcode) ? check_room() : response{};
+  if (!is_send(current_->opcode)) return {};
+  const std::uint64_t room = room_of(queue_.sges(consumed_));
+  return current_->length <= room ? response{} : refuse_length(room);
 }
 
-/// Checks that the receive request has room for the SEND.
-response responder::check_room() noexcept {
-  std::uint64_t room = 0;
-  for (const sge& one : queue_.sges(consumed_)) room += one.length;
-  if (current_->length <= room) return {};
+/// The SEND is longer than the receive request.
+response responder::refuse_length(std::uint64_t room) noexcept {
   const failure mine{.why = reason::receive_too_short, .length = current_->length, .limit = room};
   // If the message is dropped, the receive request waits for the next one.
   if (rules().refused == refusal_effect::drops_message) return silence(mine);
@@ -225,7 +230,8 @@ response responder::refuse_unmapped(std::uint64_t offset, std::uint64_t bytes) n
 
 response responder::lengthen(std::uint32_t bytes) noexcept {
   kept_.length += bytes;
-  return check_room();
+  const std::uint64_t room = room_of(queue_.sges(consumed_));
+  return kept_.length <= room ? response{} : refuse_length(room);
 }
 
 response responder::add_immediate(std::uint32_t immediate) noexcept {

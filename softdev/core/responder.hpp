@@ -83,7 +83,7 @@ class responder {
   [[nodiscard]] response reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
   [[nodiscard]] bool has_receive() noexcept;
   [[nodiscard]] response take_receive() noexcept;
-  [[nodiscard]] response check_room() noexcept;
+  [[nodiscard]] response refuse_length(std::uint64_t room) noexcept;
   [[nodiscard]] response scatter_to_receive(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] response execute_atomic() noexcept;
   void conclude() noexcept;

@@ -28,6 +28,16 @@ constexpr std::chrono::milliseconds time_to_retry{100};
 
 deadline earlier(deadline a, deadline b) noexcept { return a.when() < b.when() ? a : b; }
 
+bool is_readable(const store_session& of) {
+  pollfd event{.fd = of.stream.fd(), .events = POLLIN, .revents = 0};
+  return ::poll(&event, 1, 0) != 0;
+}
+
+// Ranks have left, and the store can tell it now.
+bool has_news(const store_session& of) {
+  return of.group != nullptr && of.told != of.group->left.size() && !of.sending && !of.receiving;
+}
+
 void note(const bringup::stream& client, std::string_view why) {
   log(log_level::info, "store: closed " + client.peer() + ": " + std::string(why));
 }
@@ -122,8 +132,7 @@ deadline store_server::next_deadline() const noexcept {
   for (const auto& each : sessions_) {
     until = earlier(until, each.until);
     if (each.sending) until = earlier(until, each.sending->next_deadline());
-    if (!each.sending && !each.receiving && each.group == nullptr)
-      until = deadline::after(std::chrono::nanoseconds(0));  // has just been accepted
+    if (has_news(each)) until = deadline::after(std::chrono::nanoseconds(0));
   }
   for (const auto& [name, group] : groups_) until = earlier(until, group.until);
   return until;
@@ -135,21 +144,35 @@ bool store_server::advance(store_session& of) {
     if (!sent) return true;
     of.sending.reset();
     if (!*sent) return false;
-    if (of.group == nullptr) return false;  // it was refused
-  } else if (!of.receiving && of.group != nullptr && of.group->ranks[of.rank].parts.has_value()) {
-    // The client waits for an answer: it closes the connection, or breaks the protocol.
-    pollfd event{.fd = of.stream.fd(), .events = POLLIN, .revents = 0};
-    if (::poll(&event, 1, 0) == 0) return true;
-    note(of.stream, "it left an exchange");
-    return false;
+    if (!of.next_answer && of.group == nullptr) return false;  // it was refused
   }
-  if (!of.receiving) of.receiving.emplace(of.stream.receive_in_steps(of.until));
+  if (!of.receiving) {
+    if (send_next(of)) return true;
+    if (!is_readable(of)) return of.group != nullptr || !of.until.expired();
+    if (of.group != nullptr && of.group->ranks[of.rank].parts.has_value()) {
+      // The client waits for an answer: it closes the connection, or breaks the protocol.
+      note(of.stream, "it left an exchange");
+      return false;
+    }
+    of.receiving.emplace(of.stream.receive_in_steps(of.until));
+  }
   auto received = of.receiving->progress();
   if (!received) return true;
   of.receiving.reset();
   if (*received) return take(of, **received);
   note(of.stream, received->error().diagnosis());
   return false;
+}
+
+bool store_server::send_next(store_session& to) {
+  if (to.next_answer) {
+    send(to, *std::exchange(to.next_answer, std::nullopt));
+    return true;
+  }
+  if (!has_news(to)) return false;
+  send(to, encode_left(std::span(to.group->left).subspan(to.told)));
+  to.told = to.group->left.size();
+  return true;
 }
 
 bool store_server::take(store_session& from, const blob& message) {
@@ -291,7 +314,13 @@ void store_server::drop_silent() {
 }
 
 void store_server::answer(store_session& to, blob message) {
-  to.receiving.reset();
+  if (to.sending)
+    to.next_answer = std::move(message);
+  else
+    send(to, message);
+}
+
+void store_server::send(store_session& to, const blob& message) {
   // The steps copy the bytes. A client that does not read is not waited for.
   to.sending.emplace(to.stream.send_in_steps(message, deadline::after(time_to_send)));
 }
@@ -307,6 +336,7 @@ void store_server::leave(store_session& client) {
   auto& place = group.ranks[client.rank];
   place.session = nullptr;
   place.gone = true;
+  group.left.push_back(client.rank);
   if (group.is_exchanging() && !group.failure)
     fail(group, {.why = store_failure::gone,
                  .ranks = group.ranks_that([](const auto& each) { return each.gone; }),

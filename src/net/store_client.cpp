@@ -2,18 +2,47 @@
 #include "verbena/net/store_client.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <limits>
+#include <optional>
 
 #include "src/net/rank_list.hpp"
 #include "src/net/store_message.hpp"
+#include "verbena/base/steps.hpp"
+#include "verbena/bringup/stream.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
+
+namespace detail {
+
+/// The connection, which does not move while it receives.
+struct store_link {
+  explicit store_link(bringup::stream with) : stream(std::move(with)) {}
+
+  void note(const store_left& news) {
+    departed.insert(departed.end(), news.ranks.begin(), news.ranks.end());
+  }
+
+  bringup::stream stream;
+  std::optional<steps<blob>> receiving;  // a message between answers
+  std::vector<std::uint32_t> departed;
+  bool is_lost = false;
+};
+
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void destroy(store_link& link) noexcept { delete &link; }
+
+}  // namespace detail
+
 namespace {
+
+// The time for the rest of a message that has begun.
+constexpr std::chrono::seconds time_to_receive{2};
 
 using detail::store_failure;
 
@@ -87,7 +116,7 @@ result<store_client> store_client::connect(const membership& who, deadline until
               bringup::stream::connect(
                   who.store, until,
                   {.retry_refused = wait, .stream = {.max_blob_bytes = max_message_bytes}}));
-  store_client made(std::move(with), who);
+  store_client made(new detail::store_link(std::move(with)), who);
   VERBENA_TRY(
       const auto greeted,
       made.ask("connect",
@@ -100,14 +129,14 @@ result<store_client> store_client::connect(const membership& who, deadline until
 result<std::vector<exchanged_bytes>> store_client::exchange(
     std::string_view name, std::span<const std::span<const std::byte>> parts, deadline until) {
   if (name.size() > detail::max_store_name_bytes)
-    return error::invalid_argument("exchange", stream_.peer(),
+    return error::invalid_argument("exchange", link_->stream.peer(),
                                    fmt::format("a name of {} bytes exceeds the limit of {} bytes",
                                                name.size(), detail::max_store_name_bytes));
   VERBENA_TRY(auto all,
               ask("exchange", detail::encode_exchange(timeout_ms(until), name, parts), until));
   if (all.size() != who_.size)
     return error::protocol(
-        "exchange", stream_.peer(),
+        "exchange", link_->stream.peer(),
         fmt::format("the store sent {} parts to a group of {} ranks", all.size(), who_.size));
   return all;
 }
@@ -121,12 +150,48 @@ result<std::vector<exchanged_bytes>> store_client::exchange(std::string_view nam
 result<std::vector<exchanged_bytes>> store_client::ask(std::string_view call,
                                                        std::span<const std::byte> message,
                                                        deadline until) {
-  VERBENA_TRY_VOID(stream_.send(message, until));
-  VERBENA_TRY(const auto bytes, stream_.receive(until));
-  VERBENA_TRY(auto answer, detail::decode_answer(bytes));
-  if (const auto* const failed = std::get_if<detail::store_failed>(&answer))
-    return explain(call, who_, *failed);
-  return std::get<detail::blobs>(std::move(answer));
+  auto& link = *link_;
+  if (link.receiving) {
+    VERBENA_TRY(const auto begun, std::move(*link.receiving).wait());
+    link.receiving.reset();
+    VERBENA_TRY(const auto news, detail::decode_answer(begun));
+    if (const auto* const left = std::get_if<detail::store_left>(&news)) link.note(*left);
+  }
+  VERBENA_TRY_VOID(link.stream.send(message, until));
+  while (true) {
+    VERBENA_TRY(const auto bytes, link.stream.receive(until));
+    VERBENA_TRY(auto answer, detail::decode_answer(bytes));
+    if (const auto* const failed = std::get_if<detail::store_failed>(&answer))
+      return explain(call, who_, *failed);
+    if (auto* const parts = std::get_if<detail::blobs>(&answer)) return std::move(*parts);
+    link.note(std::get<detail::store_left>(answer));
+  }
+}
+
+std::span<const std::uint32_t> store_client::departed() {
+  auto& link = *link_;
+  const auto lose = [&] {
+    link.is_lost = true;
+    if (who_.host == store_host::rank_0 && who_.rank != 0) link.departed.push_back(0);
+  };
+  while (!link.is_lost) {
+    if (!link.receiving) {
+      pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
+      if (::poll(&event, 1, 0) <= 0) break;
+      link.receiving.emplace(link.stream.receive_in_steps(deadline::after(time_to_receive)));
+    }
+    auto received = link.receiving->progress();
+    if (!received) break;
+    link.receiving.reset();
+    auto news = *received ? detail::decode_answer(**received)
+                          : result<detail::store_answer>(std::move(*received).error());
+    const auto* const left = news ? std::get_if<detail::store_left>(&*news) : nullptr;
+    if (left != nullptr)
+      link.note(*left);
+    else
+      lose();
+  }
+  return link.departed;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net

@@ -13,6 +13,7 @@ constexpr std::uint8_t hello_type = 1;
 constexpr std::uint8_t exchange_type = 2;
 constexpr std::uint8_t done_type = 1;
 constexpr std::uint8_t failed_type = 2;
+constexpr std::uint8_t left_type = 3;
 
 class writer {
  public:
@@ -30,6 +31,10 @@ class writer {
   void put_name(std::string_view name) {
     put(static_cast<std::uint16_t>(name.size()));
     put_bytes(bytes_of(name));
+  }
+  void put_ranks(std::span<const std::uint32_t> ranks) {
+    put(static_cast<std::uint32_t>(ranks.size()));
+    for (const std::uint32_t each : ranks) put(each);
   }
   void put_parts(std::span<const std::span<const std::byte>> parts) {
     put(static_cast<std::uint32_t>(parts.size()));
@@ -77,6 +82,12 @@ class checked_reader {
     const auto count = take<std::uint32_t>();
     is_long_ = is_long_ || count > max_ranks;
     return is_long_ ? 0 : count;
+  }
+  [[nodiscard]] std::vector<std::uint32_t> take_ranks() {
+    std::vector<std::uint32_t> ranks;
+    for (auto left = take_count(); left != 0 && !is_short_; --left)
+      ranks.push_back(take<std::uint32_t>());
+    return ranks;
   }
   [[nodiscard]] blobs take_parts() {
     blobs parts;
@@ -138,9 +149,15 @@ blob encode(const store_failed& of) {
   out.put(failed_type);
   out.put(static_cast<std::uint8_t>(of.why));
   out.put(of.rank);
-  out.put(static_cast<std::uint32_t>(of.ranks.size()));
-  for (const std::uint32_t each : of.ranks) out.put(each);
+  out.put_ranks(of.ranks);
   out.put_name(of.name);
+  return out.take();
+}
+
+blob encode_left(std::span<const std::uint32_t> ranks) {
+  writer out(8 + ranks.size() * sizeof(std::uint32_t));
+  out.put(left_type);
+  out.put_ranks(ranks);
   return out.take();
 }
 
@@ -184,13 +201,17 @@ result<store_answer> decode_answer(std::span<const std::byte> bytes) {
     VERBENA_TRY_VOID(from.end());
     return out;
   }
+  if (type == left_type) {
+    store_answer out = store_left{.ranks = from.take_ranks()};
+    VERBENA_TRY_VOID(from.end());
+    return out;
+  }
   if (type != failed_type) return broken(fmt::format("an answer has the unknown type {}", type));
   store_failed out;
   const auto why = from.take<std::uint8_t>();
   out.why = static_cast<store_failure>(why);
   out.rank = from.take<std::uint32_t>();
-  for (auto left = from.take_count(); left != 0; --left)
-    out.ranks.push_back(from.take<std::uint32_t>());
+  out.ranks = from.take_ranks();
   out.name = from.take_name();
   VERBENA_TRY_VOID(from.end());
   if (why < static_cast<std::uint8_t>(store_failure::missing) ||

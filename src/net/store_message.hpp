@@ -7,10 +7,12 @@
 //   done       1 u8   parts
 //   failed     2 u8   store_failure u8   rank u32   ranks (u32 count, u32 each)
 //              name (u16 length, bytes)
+//   left       3 u8   ranks (u32 count, u32 each)
 //   parts      u32 count, and for each part: u32 length, bytes
 //
 // A client sends hello once, and the store answers it with done (no parts) or failed. Then the
-// client sends exchange messages, each after the answer to the message before.
+// client sends exchange messages, each after the answer to the message before. The store sends left
+// between answers: the ranks have closed their connections since the last one.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +26,7 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-inline constexpr std::uint8_t store_version = 1;
+inline constexpr std::uint8_t store_version = 2;
 inline constexpr std::size_t max_store_name_bytes = 255;
 
 using blob = std::vector<std::byte>;
@@ -66,10 +68,15 @@ struct store_failed {
 };
 
 using store_request = std::variant<store_hello, store_exchange>;
-using store_answer = std::variant<blobs, store_failed>;
+/// Ranks that have closed their connections.
+struct store_left {
+  std::vector<std::uint32_t> ranks;
+};
+using store_answer = std::variant<blobs, store_failed, store_left>;
 
 [[nodiscard]] blob encode(const store_hello& of);
 [[nodiscard]] blob encode(const store_failed& of);
+[[nodiscard]] blob encode_left(std::span<const std::uint32_t> ranks);
 /// Encodes an exchange. `parts` are not copied into a message first.
 [[nodiscard]] blob encode_exchange(std::uint32_t timeout_ms, std::string_view name,
                                    std::span<const std::span<const std::byte>> parts);

@@ -36,8 +36,10 @@ struct store_session {
 
   bringup::stream stream;
   deadline until;                        // for the hello; then never
-  std::optional<steps<blob>> receiving;  // neither: waits for the other ranks
-  std::optional<steps<void>> sending;
+  std::optional<steps<blob>> receiving;  // a message has begun
+  std::optional<steps<void>> sending;    // not at the same time
+  std::optional<blob> next_answer;       // behind the message that is being sent
+  std::size_t told = 0;                  // of the ranks that have left its group
   store_group* group = nullptr;
   std::uint32_t rank = 0;
 };
@@ -67,6 +69,7 @@ struct store_group {
 
   std::string name;
   std::vector<rank_state> ranks;
+  std::vector<std::uint32_t> left;  // in the order in which the ranks left
   std::uint32_t connected = 0;
   std::string exchange;
   std::uint32_t arrived = 0;
@@ -105,6 +108,9 @@ class store_server {
   void fail(store_group& of, store_failed why);
   void expire();
   void answer(store_session& to, blob message);
+  void send(store_session& to, const blob& message);
+  /// Sends the next answer or report, if there is one. Returns whether it did.
+  [[nodiscard]] bool send_next(store_session& to);
   void close(session_iterator client);
   void leave(store_session& client);
   template <class Change>

@@ -11,11 +11,16 @@
 #include <vector>
 
 #include "verbena/base/deadline.hpp"
+#include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/bringup/stream.hpp"
 #include "verbena/net/membership.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
+
+namespace detail {
+struct store_link;
+void destroy(store_link& link) noexcept;
+}  // namespace detail
 
 /// Bytes of an exchange. Threads: immutable value.
 using exchanged_bytes = std::vector<std::byte>;
@@ -57,19 +62,24 @@ class store_client {
                                                               deadline until);
   /// @}
 
+  /// Returns the ranks that have closed their connections, in the order in which the store noticed
+  /// it: they have ended, or left the group. Reads what the store has sent, without blocking. If
+  /// rank 0 has the store and ends, the last element is 0. After the end of a separate store, the
+  /// list is not continued. Valid until the next call of a function. Allocates if a rank has left.
+  [[nodiscard]] std::span<const std::uint32_t> departed();
+
   /// Returns the rank of this process.
   [[nodiscard]] std::uint32_t rank() const noexcept { return who_.rank; }
   /// Returns the number of ranks.
   [[nodiscard]] std::uint32_t size() const noexcept { return who_.size; }
 
  private:
-  store_client(bringup::stream with, membership who)
-      : stream_(std::move(with)), who_(std::move(who)) {}
+  store_client(detail::store_link* link, membership who) : link_(link), who_(std::move(who)) {}
   [[nodiscard]] result<std::vector<exchanged_bytes>> ask(std::string_view call,
                                                          std::span<const std::byte> message,
                                                          deadline until);
 
-  bringup::stream stream_;
+  verbena::detail::sole_owner<detail::store_link> link_;
   membership who_;
 };
 

@@ -59,6 +59,18 @@ TEST(store_message, answers_are_decoded) {
   EXPECT_EQ(failed.name, why.name);
 }
 
+TEST(store_message, departed_ranks_are_decoded) {
+  const std::array<std::uint32_t, 2> ranks{7, 3};
+  const auto message = encode_left(ranks);
+  const auto left = decode_answer(message);
+  EXPECT_EQ(std::get<store_left>(left.value()).ranks, (std::vector<std::uint32_t>{7, 3}));
+  for (std::size_t length = 0; length < message.size(); ++length)
+    EXPECT_FALSE(decode_answer(std::span(message).first(length))) << length;
+  auto many = message;
+  store_network_order(many.data() + 1, std::uint32_t{4097});
+  expect_error(decode_answer(many), "more than 4096 parts or ranks");
+}
+
 TEST(store_message, every_shorter_message_is_refused) {
   const auto whole = example_exchange();
   for (std::size_t length = 0; length < whole.size(); ++length)

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "src/net/store_message.hpp"
 #include "tests/unit/net/ranks.hpp"
@@ -65,6 +67,57 @@ TEST(store_exchange, delivers_parts_for_single_ranks) {
     for (std::size_t from = 0; from < 3; ++from)
       EXPECT_EQ(text_of(all[from]), std::to_string(from) + " to " + std::to_string(rank));
   });
+}
+
+std::vector<std::uint32_t> wait_for_departed(net::store_client& of, std::size_t count) {
+  const auto until = test_deadline();
+  while (of.departed().size() < count && !until.expired()) std::this_thread::yield();
+  const auto all = of.departed();
+  return {all.begin(), all.end()};
+}
+
+TEST(store_departed, ranks_are_reported_in_their_order_and_once) {
+  const test_store store;
+  auto first = connect(store.member(0, 4));
+  std::vector<std::optional<net::store_client>> others(4);
+  for (const std::uint32_t rank : {1U, 2U, 3U}) others[rank] = connect(store.member(rank, 4));
+  EXPECT_TRUE(first.departed().empty());
+  others[2].reset();
+  EXPECT_EQ(wait_for_departed(first, 1), (std::vector<std::uint32_t>{2}));
+  EXPECT_EQ(wait_for_departed(*others[3], 1), (std::vector<std::uint32_t>{2}));
+  others[1].reset();
+  EXPECT_EQ(wait_for_departed(first, 2), (std::vector<std::uint32_t>{2, 1}));
+}
+
+TEST(store_departed, report_precedes_the_answer_of_an_exchange) {
+  two_clients clients;
+  clients.b.reset();
+  // The store may have sent the report.
+  expect_error(clients.a->exchange("x", bytes_of("x"), test_deadline()), "rank 1 left the group");
+  EXPECT_EQ(wait_for_departed(*clients.a, 1), (std::vector<std::uint32_t>{1}));
+}
+
+TEST(store_departed, rank_that_connects_later_is_informed) {
+  const test_store store;
+  auto first = connect(store.member(0, 3));
+  std::optional<net::store_client> second = connect(store.member(1, 3));
+  second.reset();
+  static_cast<void>(wait_for_departed(first, 1));
+  auto third = connect(store.member(2, 3));
+  EXPECT_EQ(wait_for_departed(third, 1), (std::vector<std::uint32_t>{1}));
+}
+
+TEST(store_departed, end_of_the_store_of_rank_0_is_its_end) {
+  std::optional<net::store> store = net::store::open({.host = "127.0.0.1"}).value();
+  net::membership who{.rank = 1, .size = 2, .store = store->local_address()};
+  auto here = connect(who);
+  who.rank = 0;
+  who.host = net::store_host::separate;
+  who.name = "other";
+  auto there = connect(who);
+  store.reset();
+  EXPECT_EQ(wait_for_departed(here, 1), (std::vector<std::uint32_t>{0}));
+  EXPECT_TRUE(there.departed().empty());
 }
 
 TEST(store_exchange, groups_with_other_names_are_separate) {

@@ -101,6 +101,7 @@ module;
 #include <verbena/net/network.hpp>
 #include <verbena/net/peer_operations.hpp>
 #include <verbena/net/pending_operations.hpp>
+#include <verbena/net/reduction.hpp>
 #include <verbena/net/store.hpp>
 #include <verbena/net/store_client.hpp>
 #include <verbena/verbs/access.hpp>
@@ -639,8 +640,11 @@ using verbena::net::barrier_algorithm;
 using verbena::net::exchanged_bytes;
 using verbena::net::group;
 using verbena::net::group_options;
+using verbena::net::max_element_bytes;
 using verbena::net::max_ranks;
+using verbena::net::maximum;
 using verbena::net::membership;
+using verbena::net::minimum;
 using verbena::net::multi_channel;
 using verbena::net::multi_scope;
 using verbena::net::multi_scope_result;
@@ -659,6 +663,7 @@ using verbena::net::peer_write;
 using verbena::net::pending_multicast;
 using verbena::net::pending_operations;
 using verbena::net::prepared_multi_channel;
+using verbena::net::reduces;
 using verbena::net::store;
 using verbena::net::store_client;
 using verbena::net::store_host;

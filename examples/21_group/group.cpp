@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A group of processes measures itself: the latency of a read between each pair of ranks, and the
-// duration of a barrier with each algorithm.
+// duration of barriers and collective operations.
 //   group          starts 8 processes on this host
 //   RANK=0 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=29500 group
 //                  is one rank; torchrun, srun and mpirun set these variables
@@ -18,6 +18,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -72,6 +74,24 @@ void print_table(const net::group& group, verbena::memory_region& memory) {
   std::printf("\n");
 }
 
+/// Sums elements of all ranks.
+void measure_all_reduce(net::group& group, const verbena::protection_domain& pd,
+                        std::size_t count) {
+  // [all_reduce]
+  auto gradients = pd.allocate(count * sizeof(double), verbena::access::local_write).value();
+  const auto sum = [&] {
+    group.all_reduce<double>(verbena::sink(gradients), std::plus<>(), time_limit()).value();
+  };
+  // [/all_reduce]
+  auto* const values = reinterpret_cast<double*>(gradients.bytes().data());
+  std::fill_n(values, count, 1.0);
+  sum();
+  if (values[count - 1] != group.size()) throw std::runtime_error("the sum is wrong");
+  const double median = median_microseconds(sum);
+  if (group.rank() == 0)
+    std::printf("all_reduce of %zu bytes: %.1f microseconds\n", gradients.bytes().size(), median);
+}
+
 int run_rank() {
   // [join]
   const auto who = net::membership::from_environment();
@@ -102,6 +122,8 @@ int run_rank() {
       std::printf("barrier of %u ranks, %s: %.1f microseconds\n", group.size(),
                   to_string(algorithm).c_str(), median);
   }
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1024}, std::size_t{16384}})
+    measure_all_reduce(group, pd, count);
   // [end]
   // A rank that ended now would close the store, or memory that others read.
   group.barrier(time_limit()).value();

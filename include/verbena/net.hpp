@@ -10,5 +10,6 @@
 #include "verbena/net/network.hpp"
 #include "verbena/net/peer_operations.hpp"
 #include "verbena/net/pending_operations.hpp"
+#include "verbena/net/reduction.hpp"
 #include "verbena/net/store.hpp"
 #include "verbena/net/store_client.hpp"

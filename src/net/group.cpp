@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "src/net/barrier_board.hpp"
+#include "src/net/collectives.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
@@ -17,7 +17,7 @@ namespace detail {
 
 struct group_state {
   std::optional<store> own_store;
-  barrier_board board;  // before the channels, which may still access it when they are destroyed
+  rank_board board;  // before the channels, which may still access it when they are destroyed
   multi_channel channels;
   std::vector<std::uint32_t> ranks;
   store_client client;
@@ -36,6 +36,10 @@ struct peer_addresses {
   std::vector<endpoint> endpoints;
   std::vector<remote_region> boards;
 };
+
+participants these_or_all(group_state& in, std::span<const std::uint32_t> ranks, deadline until) {
+  return {in.board, in.channels, in.client, ranks.empty() ? in.ranks : ranks, until};
+}
 
 error about_rank(error why, std::size_t rank) {
   return std::move(why).with_diagnosis(fmt::format("received from rank {}", rank));
@@ -86,7 +90,7 @@ result<group> group::join(const protection_domain& domain, const membership& who
   auto wanted = options.channels;
   wanted.access |= access::remote_read | access::remote_write;
   VERBENA_TRY(auto prepared, prepared_multi_channel::create(domain, who.size, wanted, options.hub));
-  VERBENA_TRY(auto board, detail::barrier_board::create(domain, who.rank, who.size));
+  VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
   VERBENA_TRY(auto theirs, detail::exchange_addresses(client, prepared, board.remote(), until));
   VERBENA_TRY_VOID(board.connect(std::move(theirs.boards)));
   VERBENA_TRY(auto channels, std::move(prepared).handshake(theirs.endpoints));
@@ -110,6 +114,8 @@ detail::group_state& group::state() const {
 std::uint32_t group::rank() const noexcept { return state().client.rank(); }
 
 std::uint32_t group::size() const noexcept { return state().client.size(); }
+
+std::span<const std::uint32_t> group::departed() { return state().client.departed(); }
 
 multi_channel& group::channels() noexcept { return state().channels; }
 
@@ -138,7 +144,38 @@ result<void> group::barrier(deadline until, barrier_algorithm algorithm) {
 
 result<void> group::barrier(std::span<const std::uint32_t> ranks, deadline until,
                             barrier_algorithm algorithm) {
-  return state().board.run(channels(), ranks, until, algorithm);
+  return detail::barrier({state().board, state().channels, state().client, ranks, until},
+                         algorithm);
+}
+
+result<void> group::broadcast(const sink& data, std::uint32_t root, deadline until,
+                              std::span<const std::uint32_t> ranks) {
+  return detail::broadcast(detail::these_or_all(state(), ranks, until),
+                           detail::registered_bytes(data), root);
+}
+
+result<void> group::all_gather(const sink& data, deadline until,
+                               std::span<const std::uint32_t> ranks) {
+  return detail::all_gather(detail::these_or_all(state(), ranks, until),
+                            detail::registered_bytes(data));
+}
+
+result<void> group::all_to_all(const source& out, const sink& in, deadline until,
+                               std::span<const std::uint32_t> ranks) {
+  return detail::all_to_all(detail::these_or_all(state(), ranks, until),
+                            detail::registered_bytes(out), detail::registered_bytes(in));
+}
+
+result<void> group::all_reduce_by(const sink& data, const detail::combination& with, deadline until,
+                                  std::span<const std::uint32_t> ranks) {
+  return detail::all_reduce(detail::these_or_all(state(), ranks, until),
+                            detail::registered_bytes(data), with);
+}
+
+result<void> group::reduce_by(const sink& data, const detail::combination& with, std::uint32_t root,
+                              deadline until, std::span<const std::uint32_t> ranks) {
+  return detail::reduce(detail::these_or_all(state(), ranks, until), detail::registered_bytes(data),
+                        root, with);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net

@@ -20,9 +20,12 @@
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/channel_options.hpp"
 #include "verbena/channel/completion_hub.hpp"
+#include "verbena/channel/sink.hpp"
+#include "verbena/channel/source.hpp"
 #include "verbena/net/barrier_algorithm.hpp"
 #include "verbena/net/membership.hpp"
 #include "verbena/net/multi_channel.hpp"
+#include "verbena/net/reduction.hpp"
 #include "verbena/net/store.hpp"
 #include "verbena/net/store_client.hpp"
 #include "verbena/verbs/protection_domain.hpp"
@@ -46,8 +49,24 @@ struct group_options {
 
 /// The ranks of a group, connected to each other.
 ///
-/// After an error of exchange() or barrier() that concerns other ranks, the group has failed: later
-/// calls of the same function return the same error. Channels to ranks that are alive stay usable.
+/// After an error of exchange() that concerns other ranks, later exchanges return the same error.
+/// The same holds for barriers and collective operations together. Channels to ranks that are alive
+/// stay usable.
+///
+/// Collective operations: broadcast(), all_gather(), reduce(), all_reduce() and all_to_all(). All
+/// ranks, or those of a list in ascending order, call the same operation with memory of equal
+/// length. Two ranks must call the barriers and collective operations that both take part in in the
+/// same order. An operation returns as soon as this rank has its result and its memory is free
+/// again, possibly before other ranks have called it. While it waits, it behaves like barrier().
+///
+/// *Contract* of the memory: that of this process, in a region of the protection domain of the
+/// group that is not zero-based. Until the operation returns, the program does not access it.
+///
+/// Errors of collective operations: those of barrier(); `invalid_argument` if the root is not one
+/// of the ranks, or if the length does not fit, before anything is sent; if the lengths, roots or
+/// operations of ranks differ, `invalid_argument` names one of them. After a failure, the content
+/// of the memory is unspecified. If bytes in flight do not arrive within 100 ms after it, the
+/// connection to their rank ends.
 ///
 /// The destructor closes the connection to the store, then the channels, without waiting. If this
 /// process has the store, it also ends the store; answers that have begun are sent, for at most 2
@@ -71,6 +90,8 @@ class group {
   [[nodiscard]] std::uint32_t rank() const noexcept;
   /// Returns the number of ranks.
   [[nodiscard]] std::uint32_t size() const noexcept;
+  /// Returns the ranks that have ended or left; see store_client::departed().
+  [[nodiscard]] std::span<const std::uint32_t> departed();
   /// Returns the channel to `rank`, which may be rank(). Precondition: rank < size().
   [[nodiscard]] channel& operator[](std::uint32_t rank) { return channels()[rank]; }
   /// Returns the channels to all ranks.
@@ -116,8 +137,44 @@ class group {
       std::span<const std::uint32_t> ranks, deadline until,
       barrier_algorithm algorithm = barrier_algorithm::dissemination);
 
+  /// Copies the memory of rank `root` to all ranks. See Collective operations; the same holds for
+  /// the `ranks` of all of them, where no ranks means all.
+  [[nodiscard]] result<void> broadcast(const sink& data, std::uint32_t root, deadline until,
+                                       std::span<const std::uint32_t> ranks = {});
+  /// Gives each rank the parts of all. The memory has a part of equal length for each rank; the
+  /// rank with index i in the list has set part i.
+  [[nodiscard]] result<void> all_gather(const sink& data, deadline until,
+                                        std::span<const std::uint32_t> ranks = {});
+  /// Sends part i of `out` to the rank with index i in the list, and receives its part for this
+  /// rank as part i of `in`. Precondition: the memory of `out` and `in` does not overlap.
+  [[nodiscard]] result<void> all_to_all(const source& out, const sink& in, deadline until,
+                                        std::span<const std::uint32_t> ranks = {});
+  /// Combines the elements of type T of all ranks by `with`, for example `std::plus<>()`. All ranks
+  /// receive the same result, bit by bit. The order of the operands depends on the number of
+  /// ranks and the length only. Up to 16 KiB by recursive doubling, otherwise in a ring.
+  template <class T, reduces<T> Operation>
+  [[nodiscard]] result<void> all_reduce(const sink& data, const Operation& with, deadline until,
+                                        std::span<const std::uint32_t> ranks = {}) {
+    return detail::with_combination<T>(
+        with, [&](const detail::combination& by) { return all_reduce_by(data, by, until, ranks); });
+  }
+  /// Combines the elements of all ranks into the memory of rank `root`. Afterwards the content of
+  /// the memory of the other ranks is unspecified.
+  template <class T, reduces<T> Operation>
+  [[nodiscard]] result<void> reduce(const sink& data, const Operation& with, std::uint32_t root,
+                                    deadline until, std::span<const std::uint32_t> ranks = {}) {
+    return detail::with_combination<T>(with, [&](const detail::combination& by) {
+      return reduce_by(data, by, root, until, ranks);
+    });
+  }
+
  private:
   explicit group(detail::group_state* state) noexcept : state_(state) {}
+  [[nodiscard]] result<void> all_reduce_by(const sink& data, const detail::combination& with,
+                                           deadline until, std::span<const std::uint32_t> ranks);
+  [[nodiscard]] result<void> reduce_by(const sink& data, const detail::combination& with,
+                                       std::uint32_t root, deadline until,
+                                       std::span<const std::uint32_t> ranks);
   [[nodiscard]] detail::group_state& state() const;
 
   verbena::detail::sole_owner<detail::group_state> state_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A rank is killed while others exchange, connect or wait in a barrier.
+// A rank is killed while others exchange, connect, or wait in a barrier or collective operation.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -131,9 +132,9 @@ TEST(killed_rank, ends_joining_while_channels_connect_and_is_named) {
       });
 }
 
-class killed_in_barrier : public ::testing::TestWithParam<net::barrier_algorithm> {};
-
-TEST_P(killed_in_barrier, survivors_end_before_their_deadline_and_name_the_rank) {
+/// Kills a rank while the others are in `call`, which must fail long before its deadline.
+template <class Call>
+void kill_during(Call&& call) {
   const test_store store;
   killed_rank victim("barrier", store.address().port);
   std::atomic<std::uint32_t> joined = 0;
@@ -145,14 +146,25 @@ TEST_P(killed_in_barrier, survivors_end_before_their_deadline_and_name_the_rank)
       },
       [&](std::uint32_t rank) {
         joined_rank here(store.member(rank, ranks));
+        auto memory = here.pd.allocate(64 * 1024, access::local_write).value();
         ++joined;
         const auto began = deadline::clock::now();
-        const auto failed = here.group.barrier(deadline::after(3s), GetParam());
+        result<void> failed = call(here, memory);
+        // A rank that only sends continues with the next operation.
+        if (failed) failed = here.group.barrier(test_deadline());
         EXPECT_LT(deadline::clock::now() - began, 20s);
         ASSERT_FALSE(failed);
         EXPECT_NE(failed.error().message().find("rank 1"), std::string::npos)
             << failed.error().message();
       });
+}
+
+class killed_in_barrier : public ::testing::TestWithParam<net::barrier_algorithm> {};
+
+TEST_P(killed_in_barrier, survivors_end_at_once_and_name_the_rank) {
+  kill_during([](joined_rank& here, memory_region&) {
+    return here.group.barrier(test_deadline(), GetParam());
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(all, killed_in_barrier,
@@ -164,6 +176,42 @@ INSTANTIATE_TEST_SUITE_P(all, killed_in_barrier,
                            std::ranges::replace(name, ' ', '_');
                            return name;
                          });
+
+class killed_in_collective : public ::testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(all, killed_in_collective,
+                         ::testing::Values(std::size_t{64}, std::size_t{64} * 1024));
+
+TEST_P(killed_in_collective, survivors_of_all_reduce_end_at_once_and_name_the_rank) {
+  kill_during([](joined_rank& here, memory_region& memory) {
+    return here.group.all_reduce<float>(sink(memory, 0, GetParam()), std::plus<>(),
+                                        test_deadline());
+  });
+}
+
+TEST_P(killed_in_collective, survivors_of_reduce_end_at_once_and_name_the_rank) {
+  kill_during([](joined_rank& here, memory_region& memory) {
+    return here.group.reduce<float>(sink(memory, 0, GetParam()), std::plus<>(), 0, test_deadline());
+  });
+}
+
+TEST_P(killed_in_collective, survivors_of_broadcast_end_at_once_and_name_the_rank) {
+  kill_during([](joined_rank& here, memory_region& memory) {
+    return here.group.broadcast(sink(memory, 0, GetParam()), killed, test_deadline());
+  });
+}
+
+TEST_P(killed_in_collective, survivors_of_all_gather_end_at_once_and_name_the_rank) {
+  kill_during([](joined_rank& here, memory_region& memory) {
+    return here.group.all_gather(sink(memory, 0, GetParam()), test_deadline());
+  });
+}
+
+TEST_P(killed_in_collective, survivors_of_all_to_all_end_at_once_and_name_the_rank) {
+  kill_during([](joined_rank& here, memory_region& memory) {
+    auto other = here.pd.allocate(GetParam(), access::local_write).value();
+    return here.group.all_to_all(source(memory, 0, GetParam()), sink(other), test_deadline());
+  });
+}
 
 }  // namespace
 }  // namespace verbena::test

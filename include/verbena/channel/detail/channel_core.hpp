@@ -50,6 +50,8 @@ class memory_piece {
  public:
   explicit memory_piece(const source& of) noexcept : slice_(of.slice()), domain_(of.domain()) {}
   explicit memory_piece(const sink& of) : slice_(of.slice()), domain_(of.domain()) {}
+  memory_piece(const local_slice& slice, const ibv_pd* domain) noexcept
+      : slice_(slice), domain_(domain) {}
 
   [[nodiscard]] const local_slice& slice() const noexcept { return slice_; }
   [[nodiscard]] std::size_t length() const noexcept { return slice_.length(); }

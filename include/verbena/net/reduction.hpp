@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// Operations that combine the elements of several ranks, for group::reduce() and all_reduce().
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+#include "verbena/base/config.hpp"
+#include "verbena/base/function_ref.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+/// The largest element of a reduction, in bytes.
+inline constexpr std::size_t max_element_bytes = 4096;
+
+/// Returns the smaller operand. Threads: immutable value.
+struct minimum {
+  /// Returns the smaller one of two elements.
+  template <class T>
+  [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
+    return std::min(a, b);
+  }
+};
+
+/// Returns the larger operand. Threads: immutable value.
+struct maximum {
+  /// Returns the larger one of two elements.
+  template <class T>
+  [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
+    return std::max(a, b);
+  }
+};
+
+/// An operation that combines elements of type T: a function object such as `std::plus<>`,
+/// `std::bit_or<>`, minimum or maximum. It must be associative and commutative, except for
+/// rounding. An element has at most max_element_bytes.
+template <class Operation, class T>
+concept reduces = std::is_trivially_copyable_v<T> && sizeof(T) <= max_element_bytes &&
+                  std::is_invocable_r_v<T, const Operation&, const T&, const T&>;
+
+namespace detail {
+
+/// Combines arrays of elements. Refers to the operation. Threads: immutable value.
+struct combination {
+  std::size_t element_bytes;
+  std::size_t alignment;
+  /// Combines `count` elements of both arrays into the first one. `is_second`: the elements of the
+  /// first array are the second operands.
+  function_ref<void(std::byte* into, const std::byte* from, std::size_t count, bool is_second)> run;
+};
+
+/// Calls `use` with a combination by `with`.
+template <class T, class Operation, class Use>
+auto with_combination(const Operation& with, Use&& use) {
+  const auto run = [&with](std::byte* into, const std::byte* from, std::size_t count,
+                           bool is_second) {
+    auto* const mine = reinterpret_cast<T*>(into);
+    const auto* const theirs = reinterpret_cast<const T*>(from);
+    if (is_second) {
+      for (std::size_t each = 0; each < count; ++each)
+        mine[each] = static_cast<T>(with(theirs[each], mine[each]));
+    } else {
+      for (std::size_t each = 0; each < count; ++each)
+        mine[each] = static_cast<T>(with(mine[each], theirs[each]));
+    }
+  };
+  return use(combination{.element_bytes = sizeof(T), .alignment = alignof(T), .run = run});
+}
+
+}  // namespace detail
+
+}  // namespace verbena::inline VERBENA_ABI::net

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// Messages between the ranks of a group, by writes into memory of the receiver: the board. Barriers
+// and collective operations consist of these messages. The board of a rank has these parts:
+//
+//   failure    a rank whose operation has failed writes the rank that it waited for
+//   entered    the number of operations that this rank has entered, for all ranks, and for the last
+//              7 subsets with a tag of the ranks; others read it after a failure
+//   arrivals   a line for each rank, which only this rank writes: a word for each of its last 4
+//              messages, and the number of messages that it has received
+//   outgoing   a line for each rank: the words to write to its board; and one for failures
+//   seen       a line for each rank: a copy of its `entered`
+//   payload    4 slots for each rank: the bytes of its last 4 messages
+//
+// The word of a message consists of the number of the message between its two ranks, and of a tag
+// that depends on the operation. It is written behind the bytes. A sender waits for room if 4
+// messages have not been acknowledged; the receiver acknowledges every second one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "verbena/base/function_ref.hpp"
+#include "verbena/channel/detail/channel_core.hpp"
+#include "verbena/net/multi_channel.hpp"
+#include "verbena/net/reduction.hpp"
+#include "verbena/net/store_client.hpp"
+#include "verbena/verbs/memory_region.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+/// Names an operation in errors.
+struct operation_name {
+  const char* function;  ///< "all_reduce"
+  const char* noun;      ///< "an all_reduce"
+};
+
+/// Registered memory of this process; may be empty. Threads: immutable value.
+struct registered_bytes {
+  std::byte* data = nullptr;
+  std::size_t length = 0;
+  local_key key = {};
+  const ibv_pd* domain = nullptr;
+
+  explicit registered_bytes(const source& of);
+  explicit registered_bytes(const sink& of);
+  [[nodiscard]] registered_bytes part(std::size_t offset, std::size_t bytes) const {
+    auto made = *this;
+    made.data += offset;
+    made.length = bytes;
+    return made;
+  }
+};
+
+/// Bytes for a rank. No bytes: no message.
+struct outgoing_part {
+  std::uint32_t to;
+  registered_bytes bytes;
+};
+/// Bytes of a rank, which are copied to `bytes`, or combined with them. No bytes: no message.
+struct incoming_part {
+  std::uint32_t from;
+  registered_bytes bytes;
+  const combination* with = nullptr;
+};
+
+class rank_board;
+
+/// The ranks of an operation, and its deadline.
+struct participants {
+  rank_board& board;
+  multi_channel& channels;
+  store_client& client;  // is informed of the ranks that have left
+  std::span<const std::uint32_t> ranks;
+  deadline until;
+};
+
+/// An operation in progress. Threads: that of its board.
+struct collective {
+  multi_channel& channels;
+  store_client& client;
+  operation_name name;
+  std::span<const std::uint32_t> ranks;
+  deadline until;
+  deadline give_up;
+  std::uint32_t tag;
+  std::uint64_t entered;  // its word in `entered`
+  std::size_t index;      // of this rank in `ranks`
+
+  /// Returns the rank at a place, counted cyclically.
+  [[nodiscard]] std::uint32_t at(std::size_t place) const { return ranks[place % ranks.size()]; }
+  [[nodiscard]] std::size_t count() const noexcept { return ranks.size(); }
+};
+
+/// Threads: one thread at a time, with the channels.
+class rank_board {
+ public:
+  /// Allocates the board of a rank. Errors: those of protection_domain::allocate().
+  [[nodiscard]] static result<rank_board> create(const protection_domain& domain,
+                                                 std::uint32_t rank, std::uint32_t size);
+  /// Returns the memory for the other ranks.
+  [[nodiscard]] remote_region remote() const { return memory_.remote(); }
+  /// Sets the boards of all ranks. Errors: `protocol` names a rank whose board is too small.
+  [[nodiscard]] result<void> connect(std::vector<remote_region> boards);
+
+  /// Begins an operation. `what` are numbers that must be equal on all ranks. Errors: that of
+  /// an earlier operation; `invalid_argument` if the ranks are not in ascending order, or lack this
+  /// one.
+  [[nodiscard]] result<collective> enter(const participants& of, operation_name name,
+                                         std::initializer_list<std::uint64_t> what);
+  /// Sends messages without bytes, and waits for those of others.
+  [[nodiscard]] result<void> step(collective& in, std::span<const std::uint32_t> to,
+                                  std::span<const std::uint32_t> from);
+  /// Sends bytes, and receives others at the same time. If both have the same memory, each byte is
+  /// combined after it has been sent.
+  [[nodiscard]] result<void> transfer(collective& in, const outgoing_part* out,
+                                      const incoming_part* into);
+  /// Ends a barrier: the other ranks have received all messages before it.
+  void end_barrier();
+
+ private:
+  struct request {
+    verbena::detail::operation_waiter waiter;
+    verbena::detail::operation_slot* slot = nullptr;
+    std::uint32_t rank = 0;
+    bool reads_program = false;  // memory of the program
+  };
+  /// Why an operation waits.
+  struct awaited_ranks {
+    std::span<const std::uint32_t> messages = {};  ///< of these ranks
+    std::span<const std::uint32_t> room = {};      ///< for messages to this rank
+    std::span<const std::uint32_t> requests = {};  ///< to this rank: how they end is known
+    [[nodiscard]] std::uint32_t first() const {
+      return messages.empty() ? (room.empty() ? requests : room).front() : messages.front();
+    }
+  };
+  struct pair_state {
+    std::uint32_t sent = 0;
+    std::uint32_t known = 0;  // of sent: received by the other rank
+    std::uint32_t received = 0;
+    std::uint32_t acknowledged = 0;  // of received
+  };
+
+  rank_board(memory_region memory, std::uint32_t rank, std::uint32_t size);
+
+  [[nodiscard]] result<void> check(operation_name name, std::span<const std::uint32_t> ranks) const;
+  [[nodiscard]] std::uint64_t publish(std::span<const std::uint32_t> ranks, std::uint32_t set);
+  [[nodiscard]] bool has_entered(const collective& in, std::uint32_t rank) const;
+
+  [[nodiscard]] bool has_room(std::uint32_t to);
+  [[nodiscard]] bool has_arrived(std::uint32_t from) const;
+  [[nodiscard]] result<void> send(collective& in, std::uint32_t to, const registered_bytes* bytes);
+  [[nodiscard]] result<void> check_arrived(collective& in, std::uint32_t from);
+  [[nodiscard]] result<void> acknowledge(collective& in, std::uint32_t from);
+  [[nodiscard]] result<void> wait_for_requests(collective& in);
+  [[nodiscard]] result<void> look(collective& in);
+  [[nodiscard]] result<void> check_failure_of_others(collective& in);
+  /// Fails if an awaited rank has left without its message.
+  template <class Ended>
+  [[nodiscard]] result<void> check_departed(collective& in, const awaited_ranks& awaited,
+                                            Ended&& ended);
+  template <class Ended>
+  [[nodiscard]] result<void> wait_until(collective& in, const awaited_ranks& awaited,
+                                        Ended&& ended);
+  [[nodiscard]] error fail_late(collective& in, std::uint32_t awaited);
+  [[nodiscard]] error fail_broken(collective& in, const request& of);
+  [[nodiscard]] error fail(collective& in, std::uint32_t culprit, error why);
+  [[nodiscard]] std::vector<std::uint32_t> find_missing(collective& in);
+  void release_memory(collective& in);
+  void abandon() noexcept;
+  /// Posts a request for the board of a rank; waits for room in the queue.
+  [[nodiscard]] result<void> write(collective& in, std::uint32_t rank, const registered_bytes& from,
+                                   std::size_t peer_offset);
+  [[nodiscard]] bool post(collective& in, verbena::detail::operation_kind kind, std::uint32_t rank,
+                          const registered_bytes& own, std::size_t peer_offset);
+
+  [[nodiscard]] registered_bytes own(std::size_t offset, std::size_t bytes) const;
+  [[nodiscard]] std::uint64_t load(std::size_t offset) const;
+  void store(std::size_t offset, std::uint64_t value);
+
+  memory_region memory_;
+  std::uint32_t rank_;
+  std::uint32_t size_;
+  std::vector<remote_region> boards_;
+  std::vector<pair_state> pairs_;
+  std::map<std::uint32_t, std::uint32_t> entered_;  // by tag of the ranks: number of operations
+  std::uint32_t subsets_ = 0;                       // words of subsets in use, or replaced
+  std::vector<request> posted_;
+  std::size_t in_flight_ = 0;                 // of posted_
+  std::vector<std::uint32_t> sent_to_;        // in this barrier
+  std::vector<std::uint32_t> received_from_;  // in this barrier
+  std::optional<error> failure_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

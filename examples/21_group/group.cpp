@@ -2,8 +2,10 @@
 // A group of processes measures itself: the latency of a read between each pair of ranks, and the
 // duration of barriers and collective operations.
 //   group          starts 8 processes on this host
+//   mpirun -n 4 group, or verbena launch -n 4 -- group
+//                  starts 4 processes on this host
 //   RANK=0 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=29500 group
-//                  is one rank; torchrun, srun and mpirun set these variables
+//                  is one rank; torchrun and srun set these variables
 #include <verbena/net.hpp>
 #include <verbena/verbena.hpp>
 
@@ -11,7 +13,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -29,20 +30,20 @@ using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 namespace net = verbena::net;
 
-constexpr int rounds = 200;
+constexpr std::size_t rounds = 100;
 
 verbena::deadline time_limit() { return verbena::deadline::after(50s); }
 
 template <class Body>
-double median_microseconds(Body&& body) {
-  std::array<double, rounds> each{};
+double median_microseconds(Body&& body, std::size_t count = rounds) {
+  std::vector<double> each(count);
   for (double& one : each) {
     const auto began = clock_type::now();
     body();
     one = std::chrono::duration<double, std::micro>(clock_type::now() - began).count();
   }
-  std::ranges::nth_element(each, each.begin() + rounds / 2);
-  return each[rounds / 2];
+  std::ranges::sort(each);
+  return each[count / 2];
 }
 
 /// Writes the latencies of this rank into the table of rank 0.
@@ -87,7 +88,7 @@ void measure_all_reduce(net::group& group, const verbena::protection_domain& pd,
   std::fill_n(values, count, 1.0);
   sum();
   if (values[count - 1] != group.size()) throw std::runtime_error("the sum is wrong");
-  const double median = median_microseconds(sum);
+  const double median = median_microseconds(sum, rounds / 4);
   if (group.rank() == 0)
     std::printf("all_reduce of %zu bytes: %.1f microseconds\n", gradients.bytes().size(), median);
 }
@@ -155,7 +156,7 @@ int start_processes(std::uint32_t count) {
 int main() {
   try {
     return std::getenv("RANK") != nullptr || std::getenv("SLURM_PROCID") != nullptr ||
-                   std::getenv("OMPI_COMM_WORLD_RANK") != nullptr
+                   std::getenv("PMIX_NAMESPACE") != nullptr
                ? run_rank()
                : start_processes(8);
   } catch (const verbena::exception& failed) {

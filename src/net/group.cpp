@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/net/collectives.hpp"
+#include "src/net/pmix.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
@@ -75,6 +76,23 @@ result<peer_addresses> exchange_addresses(store_client& with,
   return out;
 }
 
+// Opens the store on rank 0, and gives its address to all ranks.
+result<void> meet_by_pmix(membership& place, std::optional<store>& own, deadline until,
+                          const store_options& options) {
+  VERBENA_TRY(const auto job, ask_pmix());
+  std::string address;
+  if (place.rank == 0) {
+    // Processes of other hosts need an address of this host.
+    VERBENA_TRY(own, store::open({.host = job.is_local ? "127.0.0.1" : ""}, options));
+    address = to_string(bringup::address{.host = job.is_local ? "127.0.0.1" : job.host,
+                                         .port = own->local_address().port});
+  }
+  VERBENA_TRY(const auto known, share_by_pmix("verbena.store." + place.name, address, until));
+  VERBENA_TRY(place.store, bringup::parse_address(known));
+  place.host = store_host::rank_0;
+  return {};
+}
+
 }  // namespace
 
 }  // namespace detail
@@ -83,10 +101,14 @@ result<group> group::join(const protection_domain& domain, const membership& who
                           const group_options& options) {
   VERBENA_TRY_VOID(who.check());
   std::optional<store> own_store;
+  auto place = who;
   if (who.host == store_host::rank_0 && who.rank == 0) {
     VERBENA_TRY(own_store, store::open(who.store, options.store));
   }
-  VERBENA_TRY(auto client, store_client::connect(who, until));
+  if (who.host == store_host::pmix) {
+    VERBENA_TRY_VOID(detail::meet_by_pmix(place, own_store, until, options.store));
+  }
+  VERBENA_TRY(auto client, store_client::connect(place, until));
   auto wanted = options.channels;
   wanted.access |= access::remote_read | access::remote_write;
   VERBENA_TRY(auto prepared, prepared_multi_channel::create(domain, who.size, wanted, options.hub));

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "src/net/pmix.hpp"
 #include "verbena/net/network.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
@@ -105,23 +106,43 @@ result<void> read_store_of_rank_0(membership& out) {
   return {};
 }
 
-}  // namespace
+// A launcher with PMIx, and nothing that takes precedence.
+bool is_place_by_pmix() {
+  for (const char* const each :
+       {"RANK", "VERBENA_STORE", "VERBENA_NETWORK", "MASTER_ADDR", "MASTER_PORT"})
+    if (variable(each)) return false;
+  return variable("PMIX_NAMESPACE").has_value();
+}
 
-result<membership> membership::from_environment() {
-  membership made;
+result<void> read_pmix(membership& out) {
+  VERBENA_TRY(const auto job, detail::ask_pmix());
+  out.rank = job.rank;
+  out.size = job.size;
+  out.host = store_host::pmix;
+  return {};
+}
+
+result<void> read_variables(membership& out) {
   const auto* const launcher = find_launcher();
   const auto file = variable("VERBENA_NETWORK");
   if (file) {
-    VERBENA_TRY(made, read_network(std::string(*file), launcher));
+    VERBENA_TRY(out, read_network(std::string(*file), launcher));
   } else if (launcher != nullptr) {
-    VERBENA_TRY_VOID(read_rank(made, *launcher));
+    VERBENA_TRY_VOID(read_rank(out, *launcher));
   } else {
     return refuse("RANK",
                   "RANK and WORLD_SIZE are not set; start the processes with a launcher such "
                   "as torchrun, srun or mpirun, or set both variables");
   }
-  VERBENA_TRY(const bool is_separate, read_separate_store(made));
-  if (!is_separate && !file) VERBENA_TRY_VOID(read_store_of_rank_0(made));
+  VERBENA_TRY(const bool is_separate, read_separate_store(out));
+  return is_separate || file ? result<void>() : read_store_of_rank_0(out);
+}
+
+}  // namespace
+
+result<membership> membership::from_environment() {
+  membership made;
+  VERBENA_TRY_VOID(is_place_by_pmix() ? read_pmix(made) : read_variables(made));
   if (const auto name = variable("VERBENA_GROUP")) made.name = *name;
   VERBENA_TRY_VOID(made.check());
   return made;
@@ -133,7 +154,8 @@ result<void> membership::check() const {
                   fmt::format("a group of {} ranks is not in the range 1 to {}", size, max_ranks));
   if (rank >= size)
     return refuse("rank", fmt::format("rank {} is not less than the size {}", rank, size));
-  if (store.host.empty()) return refuse("store", "the store has no host");
+  if (store.host.empty() && host != store_host::pmix)
+    return refuse("store", "the store has no host");
   if (name.size() > max_name_bytes)
     return refuse("name", fmt::format("a name of {} bytes exceeds the limit of {} bytes",
                                       name.size(), max_name_bytes));

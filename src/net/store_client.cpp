@@ -163,8 +163,9 @@ result<std::vector<exchanged_bytes>> store_client::ask(std::string_view call,
     VERBENA_TRY(auto answer, detail::decode_answer(bytes));
     if (const auto* const failed = std::get_if<detail::store_failed>(&answer))
       return explain(call, who_, *failed);
-    if (auto* const parts = std::get_if<detail::blobs>(&answer)) return std::move(*parts);
-    link.note(std::get<detail::store_left>(answer));
+    const auto* const left = std::get_if<detail::store_left>(&answer);
+    if (left == nullptr) return std::get<detail::blobs>(std::move(answer));
+    link.note(*left);
   }
 }
 

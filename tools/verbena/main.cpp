@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The command line tool: shows RDMA devices, diagnoses RDMA on a host, runs programs on the
-// software device and describes its error codes. `verbena --help` describes its commands.
+// software device, starts groups of ranks and describes error codes of the device. `verbena --help`
+// describes its commands.
 #include <exception>
 #include <iostream>
 #include <variant>
@@ -9,8 +10,10 @@
 #include "tools/verbena/devinfo/command.hpp"
 #include "tools/verbena/doctor/command.hpp"
 #include "tools/verbena/explain/command.hpp"
+#include "tools/verbena/launch/command.hpp"
 #include "tools/verbena/options.hpp"
 #include "tools/verbena/run/command.hpp"
+#include "tools/verbena/store/command.hpp"
 
 int main(int argc, char** argv) {
   try {

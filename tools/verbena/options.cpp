@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "verbena/net/membership.hpp"
+
 namespace verbena::tool {
 namespace {
 
@@ -119,6 +121,37 @@ void add_capture(CLI::App& app, capture_options& capture) {
       "failed, 126 the program cannot be executed, 127 the program was not found.");
 }
 
+void add_launch(CLI::App& app, launch_options& launch) {
+  app.add_option("-n,--ranks", launch.ranks, "The number of processes")
+      ->required()
+      ->check(CLI::Range(1U, net::max_ranks).description(""))
+      ->type_name("N");
+  app.add_option("PROGRAM", "The program and its arguments")->type_name("");
+  app.footer(
+      "Starts N processes of a program on this host, which form a group: they have the\n"
+      "ranks 0 to N - 1. The store through which they meet is in this command. Sets RANK,\n"
+      "LOCAL_RANK, WORLD_SIZE and VERBENA_STORE, which membership::from_environment()\n"
+      "reads. SIGINT and SIGTERM are passed on to the processes. The words after --\n"
+      "belong to the program.\n"
+      "Example:\n"
+      "  verbena launch -n 8 -- ./program\n"
+      "Exit status: 0 all processes succeeded; otherwise that of the first one that\n"
+      "failed, 128 + N if signal N ended it; 125 the command failed, 126 the program\n"
+      "cannot be executed, 127 the program was not found.");
+}
+
+void add_store(CLI::App& app, store_options& store) {
+  app.add_option("--listen", store.listen,
+                 "The address of the store (default: 127.0.0.1:29500);\nport 0: any free port")
+      ->type_name("HOST:PORT");
+  app.footer(
+      "Runs a store, through which the ranks of groups meet, until SIGINT or SIGTERM.\n"
+      "Prints the value of VERBENA_STORE for the processes of the groups, and at the end\n"
+      "its counters. The store does not authenticate its clients: listen in a trusted\n"
+      "network.\n"
+      "Exit status: 0 success, 1 failure, 2 invalid arguments.");
+}
+
 // The arguments of `verbena` and those of the program that `verbena run` starts. Options of `run`
 // take no values, so the program begins after `--` or with the first word that is not an option.
 struct words {
@@ -129,9 +162,9 @@ struct words {
 words split(int argc, char** argv) {
   const std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
   const bool runs = !all.empty() && all.front() == "run";
-  const bool captures = !all.empty() && all.front() == "capture";
-  if (!runs && !captures) return {.ours = all, .program = {}};
-  // Options of `capture` have values, so its program needs the `--`.
+  const bool needs_dashes = !all.empty() && (all.front() == "capture" || all.front() == "launch");
+  if (!runs && !needs_dashes) return {.ours = all, .program = {}};
+  // Options of `capture` and `launch` have values, so their programs need the `--`.
   auto end = std::find_if(all.begin() + 1, all.end(), [runs](const std::string& word) {
     return (runs && !word.starts_with('-')) || word == "--";
   });
@@ -179,20 +212,37 @@ command read_command_line(int argc, char** argv) {
   auto& explaining = *app.add_subcommand("explain", "Describe vendor error codes of soft0");
   add_explain(explaining, explain);
 
+  launch_options launch;
+  auto& launching = *app.add_subcommand("launch", "Start the ranks of a group on this host");
+  add_launch(launching, launch);
+  store_options store;
+  auto& storing = *app.add_subcommand("store", "Run a store, through which ranks meet");
+  add_store(storing, store);
+
   auto [ours, program] = split(argc, argv);
+  const auto runner = [&]() -> std::string {
+    for (const auto* const each : {&running, &capturing, &launching})
+      if (each->parsed()) return each->get_name();
+    return {};
+  };
   try {
     std::reverse(ours.begin(), ours.end());  // CLI11 takes them in reverse order
     app.parse(ours);
-    if ((running.parsed() || capturing.parsed()) && program.empty())
-      throw CLI::ParseError(std::string("the program is missing; usage: verbena ") +
-                                (running.parsed() ? "run" : "capture") + " -- PROGRAM ARGS...",
+    if (!runner().empty() && program.empty())
+      throw CLI::ParseError("the program is missing; usage: verbena " + runner() +
+                                (launching.parsed() ? " -n N" : "") + " -- PROGRAM ARGS...",
                             CLI::ExitCodes::RequiredError);
   } catch (const CLI::ParseError& problem) {
-    end_with(app, problem, running.parsed() ? "run" : capturing.parsed() ? "capture" : "");
+    end_with(app, problem, runner());
   }
   if (showing.parsed()) return devinfo;
   if (judging.parsed()) return doctor;
   if (explaining.parsed()) return explain;
+  if (storing.parsed()) return store;
+  if (launching.parsed()) {
+    launch.command = std::move(program);
+    return launch;
+  }
   if (capturing.parsed()) {
     capture.run.command = std::move(program);
     return capture;

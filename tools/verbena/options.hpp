@@ -60,12 +60,24 @@ struct explain_options {
   bool json = false;
 };
 
-using command =
-    std::variant<devinfo_options, doctor_options, run_options, capture_options, explain_options>;
+/// `verbena launch -n N -- PROGRAM ARGS...`.
+struct launch_options {
+  std::uint32_t ranks = 1;
+  std::vector<std::string> command;  ///< the program and its arguments; not empty
+};
 
-/// Exit statuses of `verbena run` if the program was not started, as of env(1) and timeout(1).
+/// `verbena store [--listen HOST:PORT]`.
+struct store_options {
+  std::string listen = "127.0.0.1:29500";
+};
+
+using command = std::variant<devinfo_options, doctor_options, run_options, capture_options,
+                             explain_options, launch_options, store_options>;
+
+/// Exit statuses of `verbena run` and `verbena launch` if the program was not started, as of env(1)
+/// and timeout(1).
 struct run_status {
-  static constexpr int failed = 125;          ///< `verbena run` failed, or has invalid arguments
+  static constexpr int failed = 125;          ///< the command failed, or has invalid arguments
   static constexpr int cannot_execute = 126;  ///< the program exists but cannot be executed
   static constexpr int not_found = 127;       ///< the program was not found
 };

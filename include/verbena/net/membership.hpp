@@ -17,6 +17,9 @@ inline constexpr std::uint32_t max_ranks = 4096;
 enum class store_host : std::uint8_t {
   rank_0,    ///< rank 0 opens the store when it joins, and closes it when it leaves
   separate,  ///< another process has opened the store
+  /// Rank 0 opens the store at a free port when it joins, and PMIx, the interface of mpirun and
+  /// prte, gives its address to the other ranks. membership::store is not used.
+  pmix,
 };
 
 /// The rank of a process, the size of its group, and the store through which the ranks meet.
@@ -24,7 +27,7 @@ enum class store_host : std::uint8_t {
 struct membership {
   std::uint32_t rank = 0;                ///< of this process: less than `size`
   std::uint32_t size = 1;                ///< number of ranks: 1 to max_ranks
-  bringup::address store = {};           ///< of the store
+  bringup::address store = {};           ///< of the store, unless `host` is store_host::pmix
   store_host host = store_host::rank_0;  ///< which process has the store
   /// Names the group; may be empty. A store keeps groups with different names apart. At most 255
   /// bytes.
@@ -42,8 +45,13 @@ struct membership {
   /// number of ranks and the store, unless `VERBENA_STORE` is set. Without a launcher, the rank is
   /// network::own_rank(). Blocks while the file is read.
   ///
+  /// If none of `RANK`, `VERBENA_STORE`, `VERBENA_NETWORK`, `MASTER_ADDR` and `MASTER_PORT` is set,
+  /// but `PMIX_NAMESPACE` is, as set by mpirun, prte and `srun --mpi=pmix`: connects to PMIx, reads
+  /// the rank and the size, and selects store_host::pmix. The connection ends with the process.
+  ///
   /// Errors: `invalid_argument` names the variable that is missing or invalid, with its value;
-  /// those of network::read() and network::own_rank().
+  /// those of network::read() and network::own_rank(). `not_supported` if the library was built
+  /// without PMIx; `unavailable` if libpmix.so.2 is not installed, or if PMIx fails.
   [[nodiscard]] static result<membership> from_environment();
 
   /// Checks the ranges of the members. Errors: `invalid_argument` names the member.

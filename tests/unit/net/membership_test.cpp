@@ -88,6 +88,26 @@ TEST(membership, errors_name_the_variable_and_its_value) {
   }
 }
 
+// No launcher serves the address, or the library is built without PMIx.
+TEST(membership, failure_of_pmix_is_an_error) {
+  const launcher_environment set({{"PMIX_NAMESPACE", "no-such-job"}, {"PMIX_RANK", "0"}});
+  const auto failed = net::membership::from_environment();
+  expect_error(failed, "PMIx");
+  EXPECT_TRUE(failed.error().kind() == error_kind::unavailable ||
+              failed.error().kind() == error_kind::not_supported);
+}
+
+TEST(membership, variables_take_precedence_over_pmix) {
+  const launcher_environment set({{"PMIX_NAMESPACE", "no-such-job"},
+                                  {"PMIX_RANK", "0"},
+                                  {"OMPI_COMM_WORLD_RANK", "1"},
+                                  {"OMPI_COMM_WORLD_SIZE", "2"},
+                                  {"VERBENA_STORE", "localhost:77"}});
+  const auto made = net::membership::from_environment();
+  EXPECT_EQ(made.value().rank, 1U);
+  EXPECT_EQ(made.value().host, net::store_host::separate);
+}
+
 TEST(membership, check_names_the_member_that_is_out_of_range) {
   const net::membership good{.rank = 0, .size = 1, .store = {.host = "localhost", .port = 1}};
   EXPECT_TRUE(good.check());
@@ -100,7 +120,8 @@ TEST(membership, check_names_the_member_that_is_out_of_range) {
   changed = good;
   changed.store.host.clear();
   expect_error(changed.check(), "the store has no host");
-  changed = good;
+  changed.host = net::store_host::pmix;
+  EXPECT_TRUE(changed.check());
   changed.name = std::string(256, 'x');
   expect_error(changed.check(), "a name of 256 bytes exceeds the limit of 255 bytes");
 }

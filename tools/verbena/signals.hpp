@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Signals that a command waits for.
+#pragma once
+
+#include <csignal>
+#include <initializer_list>
+
+namespace verbena::tool {
+
+/// Blocks signals for the process; they are delivered by wait(). Create it before other threads.
+/// Threads: one thread at a time.
+class awaited_signals {
+ public:
+  awaited_signals(std::initializer_list<int> which) {
+    ::sigemptyset(&awaited_);
+    for (const int each : which) ::sigaddset(&awaited_, each);
+    ::sigprocmask(SIG_BLOCK, &awaited_, &before_);
+  }
+  awaited_signals(const awaited_signals&) = delete;
+  awaited_signals& operator=(const awaited_signals&) = delete;
+  ~awaited_signals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  /// Waits for one of the signals, and returns its number.
+  [[nodiscard]] int wait() const {
+    int got = 0;
+    while (::sigwait(&awaited_, &got) != 0) {
+    }
+    return got;
+  }
+  /// Returns the mask of the process without them.
+  [[nodiscard]] const sigset_t& before() const noexcept { return before_; }
+
+ private:
+  sigset_t awaited_{};
+  sigset_t before_{};
+};
+
+}  // namespace verbena::tool

@@ -3,14 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "src/net/collectives.hpp"
 #include "src/net/pmix.hpp"
 #include "verbena/base/assert.hpp"
+#include "verbena/base/random.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
 
@@ -76,19 +79,33 @@ result<peer_addresses> exchange_addresses(store_client& with,
   return out;
 }
 
+std::string random_secret() {
+  std::array<std::byte, 32> bytes{};
+  fill_random(bytes);
+  std::string text;
+  for (const std::byte each : bytes) text += fmt::format("{:02x}", std::to_integer<int>(each));
+  return text;
+}
+
 // Opens the store on rank 0, and gives its address to all ranks.
 result<void> meet_by_pmix(membership& place, std::optional<store>& own, deadline until,
                           const store_options& options) {
   VERBENA_TRY(const auto job, ask_pmix());
-  std::string address;
+  std::string text;  // address, a space, and the secret unless the program has set one
   if (place.rank == 0) {
+    auto with = options;
+    const bool has_secret = !with.secret.empty();
+    if (!has_secret) with.secret = random_secret();
     // Processes of other hosts need an address of this host.
-    VERBENA_TRY(own, store::open({.host = job.is_local ? "127.0.0.1" : ""}, options));
-    address = to_string(bringup::address{.host = job.is_local ? "127.0.0.1" : job.host,
-                                         .port = own->local_address().port});
+    VERBENA_TRY(own, store::open({.host = job.is_local ? "127.0.0.1" : ""}, with));
+    text = to_string(bringup::address{.host = job.is_local ? "127.0.0.1" : job.host,
+                                      .port = own->local_address().port}) +
+           " " + (has_secret ? "" : with.secret);
   }
-  VERBENA_TRY(const auto known, share_by_pmix("verbena.store." + place.name, address, until));
-  VERBENA_TRY(place.store, bringup::parse_address(known));
+  VERBENA_TRY(const auto known, share_by_pmix("verbena.store." + place.name, text, until));
+  const auto end = std::min(known.find(' '), known.size());
+  VERBENA_TRY(place.store, bringup::parse_address(known.substr(0, end)));
+  if (end + 1 < known.size()) place.secret = known.substr(end + 1);
   place.host = store_host::rank_0;
   return {};
 }
@@ -102,11 +119,13 @@ result<group> group::join(const protection_domain& domain, const membership& who
   VERBENA_TRY_VOID(who.check());
   std::optional<store> own_store;
   auto place = who;
+  auto with = options.store;
+  if (with.secret.empty()) with.secret = who.secret;
   if (who.host == store_host::rank_0 && who.rank == 0) {
-    VERBENA_TRY(own_store, store::open(who.store, options.store));
+    VERBENA_TRY(own_store, store::open(who.store, with));
   }
   if (who.host == store_host::pmix) {
-    VERBENA_TRY_VOID(detail::meet_by_pmix(place, own_store, until, options.store));
+    VERBENA_TRY_VOID(detail::meet_by_pmix(place, own_store, until, with));
   }
   VERBENA_TRY(auto client, store_client::connect(place, until));
   auto wanted = options.channels;

@@ -144,6 +144,7 @@ result<membership> membership::from_environment() {
   membership made;
   VERBENA_TRY_VOID(is_place_by_pmix() ? read_pmix(made) : read_variables(made));
   if (const auto name = variable("VERBENA_GROUP")) made.name = *name;
+  if (const auto secret = variable("VERBENA_SECRET")) made.secret = *secret;
   VERBENA_TRY_VOID(made.check());
   return made;
 }

@@ -15,6 +15,7 @@
 #include "src/net/store_server.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
+#include "verbena/base/random.hpp"
 #include "verbena/net/membership.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
@@ -144,7 +145,7 @@ bool store_server::advance(store_session& of) {
     if (!sent) return true;
     of.sending.reset();
     if (!*sent) return false;
-    if (!of.next_answer && of.group == nullptr) return false;  // it was refused
+    if (!of.next_answer && of.group == nullptr && !of.unproved) return false;  // it was refused
   }
   if (!of.receiving) {
     if (send_next(of)) return true;
@@ -182,42 +183,66 @@ bool store_server::take(store_session& from, const blob& message) {
     note(from.stream, request.error().diagnosis());
     return false;
   }
-  auto* const hello = std::get_if<store_hello>(&*request);
-  if ((hello != nullptr) != (from.group == nullptr)) {
+  if (auto* const hello = std::get_if<store_hello>(&*request);
+      hello != nullptr && from.group == nullptr && !from.unproved) {
+    greet(from, std::move(*hello));
+  } else if (auto* const exchange = std::get_if<store_exchange>(&*request);
+             exchange != nullptr && from.group != nullptr) {
+    contribute(from, std::move(*exchange));
+  } else if (const auto* const proof = std::get_if<store_proof>(&*request);
+             proof != nullptr && from.unproved) {
+    check_proof(from, *proof);
+  } else {
     count([](auto& of) { ++of.refused; });
     note(from.stream, "it sent its messages in the wrong order");
     return false;
   }
-  if (hello != nullptr) {
-    greet(from, std::move(*hello));
-  } else {
-    contribute(from, std::get<store_exchange>(*std::move(request)));
-  }
   return true;
 }
 
+void store_server::refuse(store_session& from, const store_failed& why) {
+  count([](auto& of) { ++of.refused; });
+  answer(from, encode(why));
+}
+
 void store_server::greet(store_session& from, store_hello hello) {
-  from.until = deadline::never();
-  const auto refuse = [&](const store_failed& why) {
-    count([](auto& of) { ++of.refused; });
-    answer(from, encode(why));
-  };
-  if (hello.version != store_version) return refuse({.why = store_failure::other_version});
+  if (hello.version != store_version) return refuse(from, {.why = store_failure::other_version});
+  if (options_.secret.empty()) return admit(from, hello);
+  challenge(from, std::move(hello));
+}
+
+void store_server::challenge(store_session& from, store_hello hello) {
+  nonce random{};
+  fill_random(random);
+  const digest proof = prove(options_.secret, "store", hello, random);
+  from.unproved.emplace(std::move(hello), random);
+  answer(from, encode(store_challenge{.random = random, .proof = proof}));
+}
+
+void store_server::check_proof(store_session& from, const store_proof& proof) {
+  const auto [hello, random] = *std::exchange(from.unproved, std::nullopt);
+  if (!are_equal(proof.proof, prove(options_.secret, "rank", hello, random)))
+    return refuse(from, {.why = store_failure::other_secret});
+  admit(from, hello);
+}
+
+void store_server::admit(store_session& from, const store_hello& hello) {
   auto found = groups_.find(hello.name);
   if (found == groups_.end()) {
     if (groups_.size() >= options_.max_groups || sessions_.size() > options_.max_clients ||
         hello.size == 0 || hello.size > max_ranks)
-      return refuse({.why = store_failure::full});
+      return refuse(from, {.why = store_failure::full});
     found = groups_.try_emplace(hello.name, hello.name, hello.size).first;
   }
   store_group& group = found->second;
   if (group.size() != hello.size || hello.rank >= group.size())
-    return refuse({.why = store_failure::other_size, .rank = group.size()});
+    return refuse(from, {.why = store_failure::other_size, .rank = group.size()});
   auto& place = group.ranks[hello.rank];
   if (place.session != nullptr)
-    return refuse({.why = store_failure::duplicate, .ranks = {hello.rank}});
-  if (place.gone) return refuse({.why = store_failure::gone, .ranks = {hello.rank}});
+    return refuse(from, {.why = store_failure::duplicate, .ranks = {hello.rank}});
+  if (place.gone) return refuse(from, {.why = store_failure::gone, .ranks = {hello.rank}});
   place.session = &from;
+  from.until = deadline::never();
   ++group.connected;
   from.group = &group;
   from.rank = hello.rank;

@@ -13,6 +13,7 @@
 
 #include "src/net/rank_list.hpp"
 #include "src/net/store_message.hpp"
+#include "verbena/base/random.hpp"
 #include "verbena/base/steps.hpp"
 #include "verbena/bringup/stream.hpp"
 
@@ -97,12 +98,66 @@ error explain(std::string_view call, const membership& who, const detail::store_
       return error::unavailable(0, std::string(call), object,
                                 "the store has no room for another group; see "
                                 "store_options::max_groups");
+    case store_failure::other_secret:
+      return error::from_errno(EACCES, std::string(call), object,
+                               "the store has another secret than this process");
     case store_failure::other_version:
       break;
   }
   return error::protocol(std::string(call), object,
                          "the store has another version of the protocol; use one version of the "
                          "library in all processes");
+}
+
+// Sends a message, and returns its answer.
+result<detail::store_answer> receive_answer(detail::store_link& link, const membership& who,
+                                            std::string_view call,
+                                            std::span<const std::byte> message, deadline until) {
+  if (link.receiving) {
+    VERBENA_TRY(const auto begun, std::move(*link.receiving).wait());
+    link.receiving.reset();
+    VERBENA_TRY(const auto news, detail::decode_answer(begun));
+    if (const auto* const left = std::get_if<detail::store_left>(&news)) link.note(*left);
+  }
+  VERBENA_TRY_VOID(link.stream.send(message, until));
+  while (true) {
+    VERBENA_TRY(const auto bytes, link.stream.receive(until));
+    VERBENA_TRY(auto answer, detail::decode_answer(bytes));
+    if (const auto* const failed = std::get_if<detail::store_failed>(&answer))
+      return explain(call, who, *failed);
+    const auto* const left = std::get_if<detail::store_left>(&answer);
+    if (left == nullptr) return answer;
+    link.note(*left);
+  }
+}
+
+// Each side proves that it has the secret, if one of them has a secret.
+result<void> greet(detail::store_link& link, const membership& who, deadline until) {
+  detail::store_hello hello{.rank = who.rank, .size = who.size, .name = who.name};
+  fill_random(hello.random);
+  const auto refuse = [&](const char* why) {
+    return error::from_errno(EACCES, "connect", link.stream.peer(), why);
+  };
+  if (who.secret.empty()) {
+    VERBENA_TRY(const auto answer, receive_answer(link, who, "connect", encode(hello), until));
+    if (!std::holds_alternative<detail::store_challenge>(answer)) return {};
+    return refuse(
+        "the store requires a secret; set VERBENA_SECRET or membership::secret of this process");
+  }
+  VERBENA_TRY(const auto answer, receive_answer(link, who, "connect", encode(hello), until));
+  const auto* const challenge = std::get_if<detail::store_challenge>(&answer);
+  if (challenge == nullptr)
+    return refuse(
+        "the store has no secret, but this process has one; set VERBENA_SECRET or "
+        "store_options::secret of the store");
+  if (!detail::are_equal(challenge->proof,
+                         detail::prove(who.secret, "store", hello, challenge->random)))
+    return refuse("the store has another secret than this process");
+  const detail::store_proof ours{.proof =
+                                     detail::prove(who.secret, "rank", hello, challenge->random)};
+  VERBENA_TRY(const auto admitted, receive_answer(link, who, "connect", encode(ours), until));
+  static_cast<void>(admitted);
+  return {};
 }
 
 }  // namespace
@@ -117,12 +172,7 @@ result<store_client> store_client::connect(const membership& who, deadline until
                   who.store, until,
                   {.retry_refused = wait, .stream = {.max_blob_bytes = max_message_bytes}}));
   store_client made(new detail::store_link(std::move(with)), who);
-  VERBENA_TRY(
-      const auto greeted,
-      made.ask("connect",
-               encode(detail::store_hello{.rank = who.rank, .size = who.size, .name = who.name}),
-               until));
-  static_cast<void>(greeted);
+  VERBENA_TRY_VOID(greet(*made.link_, made.who_, until));
   return made;
 }
 
@@ -132,8 +182,13 @@ result<std::vector<exchanged_bytes>> store_client::exchange(
     return error::invalid_argument("exchange", link_->stream.peer(),
                                    fmt::format("a name of {} bytes exceeds the limit of {} bytes",
                                                name.size(), detail::max_store_name_bytes));
-  VERBENA_TRY(auto all,
-              ask("exchange", detail::encode_exchange(timeout_ms(until), name, parts), until));
+  VERBENA_TRY(auto answer,
+              receive_answer(*link_, who_, "exchange",
+                             detail::encode_exchange(timeout_ms(until), name, parts), until));
+  if (!std::holds_alternative<detail::blobs>(answer))
+    return error::protocol("exchange", link_->stream.peer(),
+                           "the store sent a challenge after the connection was admitted");
+  auto all = std::get<detail::blobs>(std::move(answer));
   if (all.size() != who_.size)
     return error::protocol(
         "exchange", link_->stream.peer(),
@@ -145,28 +200,6 @@ result<std::vector<exchanged_bytes>> store_client::exchange(std::string_view nam
                                                             std::span<const std::byte> for_all,
                                                             deadline until) {
   return exchange(name, std::span(&for_all, 1), until);
-}
-
-result<std::vector<exchanged_bytes>> store_client::ask(std::string_view call,
-                                                       std::span<const std::byte> message,
-                                                       deadline until) {
-  auto& link = *link_;
-  if (link.receiving) {
-    VERBENA_TRY(const auto begun, std::move(*link.receiving).wait());
-    link.receiving.reset();
-    VERBENA_TRY(const auto news, detail::decode_answer(begun));
-    if (const auto* const left = std::get_if<detail::store_left>(&news)) link.note(*left);
-  }
-  VERBENA_TRY_VOID(link.stream.send(message, until));
-  while (true) {
-    VERBENA_TRY(const auto bytes, link.stream.receive(until));
-    VERBENA_TRY(auto answer, detail::decode_answer(bytes));
-    if (const auto* const failed = std::get_if<detail::store_failed>(&answer))
-      return explain(call, who_, *failed);
-    const auto* const left = std::get_if<detail::store_left>(&answer);
-    if (left == nullptr) return std::get<detail::blobs>(std::move(answer));
-    link.note(*left);
-  }
 }
 
 std::span<const std::uint32_t> store_client::departed() {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "verbena/base/bytes.hpp"
 #include "verbena/net/membership.hpp"
 
@@ -11,9 +13,11 @@ namespace {
 
 constexpr std::uint8_t hello_type = 1;
 constexpr std::uint8_t exchange_type = 2;
+constexpr std::uint8_t proof_type = 3;
 constexpr std::uint8_t done_type = 1;
 constexpr std::uint8_t failed_type = 2;
 constexpr std::uint8_t left_type = 3;
+constexpr std::uint8_t challenge_type = 4;
 
 class writer {
  public:
@@ -73,6 +77,12 @@ class checked_reader {
     is_short_ = is_short_ || !bytes;
     return bytes.value_or(std::span<const std::byte>());
   }
+  template <std::size_t Count>
+  [[nodiscard]] std::array<std::byte, Count> take_array() noexcept {
+    std::array<std::byte, Count> out{};
+    std::ranges::copy(take_bytes(Count), out.begin());
+    return out;
+  }
   [[nodiscard]] std::string take_name() {
     const auto bytes = take_bytes(take<std::uint16_t>());
     is_long_ = is_long_ || bytes.size() > max_store_name_bytes;
@@ -120,6 +130,7 @@ store_hello read_hello(checked_reader& from) {
   out.version = from.take<std::uint8_t>();
   out.rank = from.take<std::uint32_t>();
   out.size = from.take<std::uint32_t>();
+  out.random = from.take_array<sizeof(nonce)>();
   out.name = from.take_name();
   return out;
 }
@@ -135,11 +146,12 @@ store_exchange read_exchange(checked_reader& from) {
 }  // namespace
 
 blob encode(const store_hello& of) {
-  writer out(16 + of.name.size());
+  writer out(32 + of.name.size());
   out.put(hello_type);
   out.put(of.version);
   out.put(of.rank);
   out.put(of.size);
+  out.put_bytes(of.random);
   out.put_name(of.name);
   return out.take();
 }
@@ -152,6 +164,33 @@ blob encode(const store_failed& of) {
   out.put_ranks(of.ranks);
   out.put_name(of.name);
   return out.take();
+}
+
+blob encode(const store_proof& of) {
+  writer out(1 + sizeof of.proof);
+  out.put(proof_type);
+  out.put_bytes(of.proof);
+  return out.take();
+}
+
+blob encode(const store_challenge& of) {
+  writer out(1 + sizeof of.random + sizeof of.proof);
+  out.put(challenge_type);
+  out.put_bytes(of.random);
+  out.put_bytes(of.proof);
+  return out.take();
+}
+
+digest prove(std::string_view secret, std::string_view side, const store_hello& hello,
+             const nonce& of_store) {
+  writer text(64 + side.size() + hello.name.size());
+  text.put_name(side);
+  text.put_bytes(hello.random);
+  text.put_bytes(of_store);
+  text.put(hello.rank);
+  text.put(hello.size);
+  text.put_name(hello.name);
+  return hmac_sha256(bytes_of(secret), text.take());
 }
 
 blob encode_left(std::span<const std::uint32_t> ranks) {
@@ -184,11 +223,20 @@ blob encode_done(std::span<const std::span<const std::byte>> parts) {
 
 result<store_request> decode_request(std::span<const std::byte> bytes) {
   checked_reader from(bytes);
-  const auto type = from.take<std::uint8_t>();
-  if (type != hello_type && type != exchange_type)
-    return broken(fmt::format("a request has the unknown type {}", type));
-  store_request out =
-      type == hello_type ? store_request(read_hello(from)) : store_request(read_exchange(from));
+  store_request out;
+  switch (const auto type = from.take<std::uint8_t>()) {
+    case hello_type:
+      out = read_hello(from);
+      break;
+    case exchange_type:
+      out = read_exchange(from);
+      break;
+    case proof_type:
+      out = store_proof{.proof = from.take_array<sizeof(digest)>()};
+      break;
+    default:
+      return broken(fmt::format("a request has the unknown type {}", type));
+  }
   VERBENA_TRY_VOID(from.end());
   return out;
 }
@@ -206,6 +254,13 @@ result<store_answer> decode_answer(std::span<const std::byte> bytes) {
     VERBENA_TRY_VOID(from.end());
     return out;
   }
+  if (type == challenge_type) {
+    store_challenge out;
+    out.random = from.take_array<sizeof(nonce)>();
+    out.proof = from.take_array<sizeof(digest)>();
+    VERBENA_TRY_VOID(from.end());
+    return store_answer(out);
+  }
   if (type != failed_type) return broken(fmt::format("an answer has the unknown type {}", type));
   store_failed out;
   const auto why = from.take<std::uint8_t>();
@@ -215,7 +270,7 @@ result<store_answer> decode_answer(std::span<const std::byte> bytes) {
   out.name = from.take_name();
   VERBENA_TRY_VOID(from.end());
   if (why < static_cast<std::uint8_t>(store_failure::missing) ||
-      why > static_cast<std::uint8_t>(store_failure::other_version))
+      why > static_cast<std::uint8_t>(store_failure::other_secret))
     return broken(fmt::format("an answer has the unknown failure {}", why));
   return store_answer(std::move(out));
 }

@@ -2,26 +2,33 @@
 // The messages between a store and its clients: the blobs of a bringup::stream. All numbers are
 // big-endian.
 //
-//   hello      1 u8   version u8   rank u32   size u32   name (u16 length, bytes)
-//   exchange   2 u8   timeout in ms u32   name (u16 length, bytes)   parts
-//   done       1 u8   parts
-//   failed     2 u8   store_failure u8   rank u32   ranks (u32 count, u32 each)
+//   hello      1 u8   version u8   rank u32   size u32   nonce (16 bytes)   name (u16 length,
+//   bytes) exchange   2 u8   timeout in ms u32   name (u16 length, bytes)   parts proof      3 u8
+//   proof (32 bytes) done       1 u8   parts failed     2 u8   store_failure u8   rank u32   ranks
+//   (u32 count, u32 each)
 //              name (u16 length, bytes)
 //   left       3 u8   ranks (u32 count, u32 each)
+//   challenge  4 u8   nonce (16 bytes)   proof (32 bytes)
 //   parts      u32 count, and for each part: u32 length, bytes
 //
-// A client sends hello once, and the store answers it with done (no parts) or failed. Then the
+// A client sends hello once, and the store answers it with done (no parts) or failed. A store with
+// a secret answers with challenge before, and expects proof. A proof is the HMAC-SHA-256 of the
+// side
+// ("store" or "rank"), both nonces, rank, size and name with the secret as key. Then the
 // client sends exchange messages, each after the answer to the message before. The store sends left
 // between answers: the ranks have closed their connections since the last one.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "src/net/hmac.hpp"
 #include "verbena/base/result.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -34,11 +41,19 @@ using blob = std::vector<std::byte>;
 /// The parts that a rank contributes: one for all ranks, or one for each rank.
 using blobs = std::vector<blob>;
 
+using nonce = std::array<std::byte, 16>;
+
 struct store_hello {
   std::uint8_t version = store_version;
   std::uint32_t rank = 0;
   std::uint32_t size = 0;
+  nonce random = {};
   std::string name;
+};
+
+/// The proof that a rank has the secret.
+struct store_proof {
+  digest proof = {};
 };
 
 struct store_exchange {
@@ -49,15 +64,16 @@ struct store_exchange {
 
 /// Why an exchange failed.
 enum class store_failure : std::uint8_t {
-  missing = 1,       ///< the ranks have not called it before a deadline passed
-  gone = 2,          ///< the ranks have closed their connection to the store
-  duplicate = 3,     ///< another process has the rank of the sender
-  other_size = 4,    ///< the ranks state another size of the group than the sender
-  other_name = 5,    ///< the ranks are in an exchange of another name
-  wrong_parts = 6,   ///< the ranks contributed neither one part nor one for each rank
-  too_large = 7,     ///< the parts for a rank exceed the limit of the store
-  full = 8,          ///< the store has no room for another group or rank
-  other_version = 9  ///< the sender has another version of the protocol
+  missing = 1,        ///< the ranks have not called it before a deadline passed
+  gone = 2,           ///< the ranks have closed their connection to the store
+  duplicate = 3,      ///< another process has the rank of the sender
+  other_size = 4,     ///< the ranks state another size of the group than the sender
+  other_name = 5,     ///< the ranks are in an exchange of another name
+  wrong_parts = 6,    ///< the ranks contributed neither one part nor one for each rank
+  too_large = 7,      ///< the parts for a rank exceed the limit of the store
+  full = 8,           ///< the store has no room for another group or rank
+  other_version = 9,  ///< the sender has another version of the protocol
+  other_secret = 10   ///< the sender has not proved that it has the secret of the store
 };
 
 struct store_failed {
@@ -67,15 +83,26 @@ struct store_failed {
   std::string name;  ///< of the exchange
 };
 
-using store_request = std::variant<store_hello, store_exchange>;
+/// The proof that the store has the secret, and its demand for that of the rank.
+struct store_challenge {
+  nonce random = {};
+  digest proof = {};
+};
+
+using store_request = std::variant<store_hello, store_exchange, store_proof>;
 /// Ranks that have closed their connections.
 struct store_left {
   std::vector<std::uint32_t> ranks;
 };
-using store_answer = std::variant<blobs, store_failed, store_left>;
+using store_answer = std::variant<blobs, store_failed, store_left, store_challenge>;
 
 [[nodiscard]] blob encode(const store_hello& of);
 [[nodiscard]] blob encode(const store_failed& of);
+[[nodiscard]] blob encode(const store_proof& of);
+[[nodiscard]] blob encode(const store_challenge& of);
+/// Returns the proof of a side, "store" or "rank", for a hello and the nonce of the store.
+[[nodiscard]] digest prove(std::string_view secret, std::string_view side, const store_hello& hello,
+                           const nonce& of_store);
 [[nodiscard]] blob encode_left(std::span<const std::uint32_t> ranks);
 /// Encodes an exchange. `parts` are not copied into a message first.
 [[nodiscard]] blob encode_exchange(std::uint32_t timeout_ms, std::string_view name,

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/net/store_message.hpp"
@@ -39,7 +40,9 @@ struct store_session {
   std::optional<steps<blob>> receiving;  // a message has begun
   std::optional<steps<void>> sending;    // not at the same time
   std::optional<blob> next_answer;       // behind the message that is being sent
-  std::size_t told = 0;                  // of the ranks that have left its group
+  /// The hello that waits for a proof, and the nonce of the store.
+  std::optional<std::pair<store_hello, nonce>> unproved;
+  std::size_t told = 0;  // of the ranks that have left its group
   store_group* group = nullptr;
   std::uint32_t rank = 0;
 };
@@ -103,6 +106,10 @@ class store_server {
   [[nodiscard]] bool advance(store_session& of);
   [[nodiscard]] bool take(store_session& from, const blob& message);
   void greet(store_session& from, store_hello hello);
+  void challenge(store_session& from, store_hello hello);
+  void check_proof(store_session& from, const store_proof& proof);
+  void admit(store_session& from, const store_hello& hello);
+  void refuse(store_session& from, const store_failed& why);
   void contribute(store_session& from, store_exchange exchange);
   void complete(store_group& of);
   void fail(store_group& of, store_failed why);

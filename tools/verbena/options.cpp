@@ -130,8 +130,9 @@ void add_launch(CLI::App& app, launch_options& launch) {
   app.footer(
       "Starts N processes of a program on this host, which form a group: they have the\n"
       "ranks 0 to N - 1. The store through which they meet is in this command. Sets RANK,\n"
-      "LOCAL_RANK, WORLD_SIZE and VERBENA_STORE, which membership::from_environment()\n"
-      "reads. SIGINT and SIGTERM are passed on to the processes. The words after --\n"
+      "LOCAL_RANK, WORLD_SIZE, VERBENA_STORE and a random VERBENA_SECRET, which\n"
+      "membership::from_environment() reads. SIGINT and SIGTERM are passed on to the processes. "
+      "The words after --\n"
       "belong to the program.\n"
       "Example:\n"
       "  verbena launch -n 8 -- ./program\n"
@@ -147,8 +148,7 @@ void add_store(CLI::App& app, store_options& store) {
   app.footer(
       "Runs a store, through which the ranks of groups meet, until SIGINT or SIGTERM.\n"
       "Prints the value of VERBENA_STORE for the processes of the groups, and at the end\n"
-      "its counters. The store does not authenticate its clients: listen in a trusted\n"
-      "network.\n"
+      "its counters. If VERBENA_SECRET is set, the processes must have the same secret.\n"
       "Exit status: 0 success, 1 failure, 2 invalid arguments.");
 }
 

@@ -32,6 +32,9 @@ struct membership {
   /// Names the group; may be empty. A store keeps groups with different names apart. At most 255
   /// bytes.
   std::string name = {};
+  /// If not empty, the process and the store prove each other that they have the same secret. The
+  /// secret is not sent. It does not encrypt the connection.
+  std::string secret = {};
 
   /// Reads the variables that launchers set. Allocates.
   ///
@@ -39,7 +42,7 @@ struct membership {
   /// the process of rank 0. Without `RANK` and `WORLD_SIZE`: `SLURM_PROCID` and `SLURM_NTASKS`
   /// (srun), or `OMPI_COMM_WORLD_RANK` and `OMPI_COMM_WORLD_SIZE` (mpirun). `VERBENA_STORE`
   /// (`host:port`) names a separate store; `MASTER_ADDR` and `MASTER_PORT` are then ignored.
-  /// `VERBENA_GROUP` is the name of the group.
+  /// `VERBENA_GROUP` is the name of the group, `VERBENA_SECRET` its secret.
   ///
   /// `VERBENA_NETWORK` names a file with the hosts of the group, see network::read(). It has the
   /// number of ranks and the store, unless `VERBENA_STORE` is set. Without a launcher, the rank is

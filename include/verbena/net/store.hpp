@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
@@ -26,6 +27,8 @@ struct store_options {
   std::size_t max_message_bytes = std::size_t{1} << 20U;
   /// The connections that have not sent a greeting: limits and timeout.
   bringup::listener_options listener = {};
+  /// If not empty, each client must prove that it has the same secret: membership::secret.
+  std::string secret = {};
 };
 
 /// Counters of a store. Threads: immutable value.

@@ -41,7 +41,8 @@ class store_client {
   ///
   /// Errors: `invalid_argument` of membership::check(), if another process has the rank, or if
   /// other ranks state another size; `unavailable` if the store is full; ECONNABORTED if the rank
-  /// has left the group; those of bringup::stream::connect().
+  /// has left the group; EACCES if the store has another secret, or only one of both has a secret;
+  /// those of bringup::stream::connect().
   [[nodiscard]] static result<store_client> connect(const membership& who, deadline until);
 
   /// Contributes bytes and returns those of all ranks, in the order of the ranks.
@@ -75,9 +76,6 @@ class store_client {
 
  private:
   store_client(detail::store_link* link, membership who) : link_(link), who_(std::move(who)) {}
-  [[nodiscard]] result<std::vector<exchanged_bytes>> ask(std::string_view call,
-                                                         std::span<const std::byte> message,
-                                                         deadline until);
 
   verbena::detail::sole_owner<detail::store_link> link_;
   membership who_;

@@ -27,16 +27,18 @@ class Launch(harness.Case):
         return started
 
     def test_gives_each_process_its_place(self):
-        done = launch(4, "sh", "-c", 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $VERBENA_STORE $1"', "sh", "an argument")
+        done = launch(4, "sh", "-c", 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $VERBENA_STORE $VERBENA_SECRET $1"', "sh", "an argument")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = sorted(harness.text(done.stdout).splitlines())
         self.assertEqual(len(lines), 4)
         stores = set()
         for rank, line in enumerate(lines):
-            found = re.fullmatch(rf"{rank} {rank} 4 (127\.0\.0\.1:\d+) an argument", line)
+            found = re.fullmatch(rf"{rank} {rank} 4 (127\.0\.0\.1:\d+ [0-9a-f]{{64}}) an argument", line)
             self.assertIsNotNone(found, line)
             stores.add(found[1])
         self.assertEqual(len(stores), 1)
+        # Another launch has another secret.
+        self.assertNotIn(stores.pop().split()[1], harness.text(launch(1, "sh", "-c", "echo $VERBENA_SECRET").stdout))
 
     def test_replaces_the_place_in_the_environment(self):
         done = launch(1, "sh", "-c", "echo $RANK $WORLD_SIZE", env={"RANK": "7", "WORLD_SIZE": "9"})
@@ -102,18 +104,23 @@ class Group(harness.Case):
         self.assert_measured(launch(3, GROUP), 3)
 
     def test_by_a_separate_store(self):
+        secret = {"VERBENA_SECRET": "of this test"}
         with subprocess.Popen([harness.VERBENA, "store", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE) as store:
+                              stderr=subprocess.PIPE, env=harness.environment(**secret)) as store:
             name, place = store.stdout.readline().decode().strip().split("=")
             self.assertEqual(name, "VERBENA_STORE")
+            stranger = subprocess.run([str(GROUP)], stderr=subprocess.PIPE, timeout=harness.BOUND, check=False,
+                                      env=harness.environment(RANK="0", WORLD_SIZE="2", VERBENA_STORE=place))
+            self.assertEqual(stranger.returncode, 1)
+            self.assertIn(b"the store requires a secret", stranger.stderr)
             ranks = [subprocess.Popen([str(GROUP)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                      env=harness.environment(RANK=str(rank), WORLD_SIZE="2", VERBENA_STORE=place))
+                                      env=harness.environment(RANK=str(rank), WORLD_SIZE="2", VERBENA_STORE=place, **secret))
                      for rank in range(2)]
             output = [each.communicate(timeout=harness.BOUND)[0] for each in ranks]
             self.assertEqual([each.returncode for each in ranks], [0, 0])
             self.assertIn(b"barrier of 2 ranks", output[0])
             store.send_signal(signal.SIGTERM)
-            self.assertRegex(store.stderr.read().decode(), r"verbena store: 2 connections, 0 refused, \d+ exchanges, 0 failed")
+            self.assertRegex(store.stderr.read().decode(), r"verbena store: 3 connections, 0 refused, \d+ exchanges, 0 failed")
             self.assertEqual(store.wait(harness.BOUND), 0)
 
 

@@ -27,10 +27,10 @@ class launcher_environment {
 
  private:
   static constexpr const char* names[] = {
-      "RANK",          "WORLD_SIZE",           "MASTER_ADDR",          "MASTER_PORT",
-      "SLURM_PROCID",  "SLURM_NTASKS",         "VERBENA_STORE",        "VERBENA_NETWORK",
-      "VERBENA_GROUP", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
-      "PMIX_RANK"};
+      "RANK",           "WORLD_SIZE",     "MASTER_ADDR",          "MASTER_PORT",
+      "SLURM_PROCID",   "SLURM_NTASKS",   "VERBENA_STORE",        "VERBENA_NETWORK",
+      "VERBENA_GROUP",  "VERBENA_SECRET", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+      "PMIX_NAMESPACE", "PMIX_RANK"};
   std::map<std::string, std::string> before_;
 };
 

@@ -28,6 +28,8 @@ void check_request(fuzz::input bytes) {
     require(hello->name.size() <= max_store_name_bytes);
     return require_same(encode(*hello), bytes);
   }
+  if (const auto* const proof = std::get_if<store_proof>(&*request))
+    return require_same(encode(*proof), bytes);
   const auto& exchange = std::get<store_exchange>(*request);
   require(exchange.parts.size() <= max_ranks && exchange.name.size() <= max_store_name_bytes);
   require_same(encode_exchange(exchange.timeout_ms, exchange.name, views(exchange.parts)), bytes);
@@ -40,6 +42,12 @@ void check_answer(fuzz::input bytes) {
     require(failed->ranks.size() <= max_ranks);
     return require_same(encode(*failed), bytes);
   }
+  if (const auto* const left = std::get_if<store_left>(&*answer)) {
+    require(left->ranks.size() <= max_ranks);
+    return require_same(encode_left(left->ranks), bytes);
+  }
+  if (const auto* const challenge = std::get_if<store_challenge>(&*answer))
+    return require_same(encode(*challenge), bytes);
   require_same(encode_done(views(std::get<blobs>(*answer))), bytes);
 }
 
@@ -53,7 +61,10 @@ void store_message_seeds(fuzz::seed_folder& into) {
   const std::array<std::span<const std::byte>, 2> parts{part, {}};
   into.add("hello", encode(store_hello{.rank = 1, .size = 2, .name = "job"}));
   into.add("exchange", encode_exchange(1000, "table", parts));
+  into.add("proof", encode(store_proof{}));
   into.add("done", encode_done(parts));
+  into.add("left", encode_left(std::array<std::uint32_t, 2>{3, 0}));
+  into.add("challenge", encode(store_challenge{}));
   into.add("failed", encode(store_failed{.ranks = {0, 3}, .name = "table"}));
 }
 

@@ -71,6 +71,44 @@ TEST(store_message, departed_ranks_are_decoded) {
   expect_error(decode_answer(many), "more than 4096 parts or ranks");
 }
 
+TEST(store_message, proofs_and_challenges_are_decoded) {
+  store_challenge challenge;
+  challenge.random[3] = std::byte{7};
+  challenge.proof[31] = std::byte{9};
+  const auto sent = encode(challenge);
+  const auto answer = decode_answer(sent);
+  EXPECT_EQ(std::get<store_challenge>(answer.value()).random, challenge.random);
+  EXPECT_EQ(std::get<store_challenge>(answer.value()).proof, challenge.proof);
+  const auto proof = encode(store_proof{.proof = challenge.proof});
+  const auto request = decode_request(proof);
+  EXPECT_EQ(std::get<store_proof>(request.value()).proof, challenge.proof);
+  for (std::size_t length = 0; length < sent.size(); ++length)
+    EXPECT_FALSE(decode_answer(std::span(sent).first(length))) << length;
+  for (std::size_t length = 0; length < proof.size(); ++length)
+    EXPECT_FALSE(decode_request(std::span(proof).first(length))) << length;
+}
+
+// Each value that the two sides agree on changes the proof.
+TEST(store_message, proof_depends_on_all_values) {
+  const store_hello hello{.rank = 1, .size = 2, .name = "x"};
+  const auto proof = prove("secret", "rank", hello, {});
+  EXPECT_NE(prove("secret", "store", hello, {}), proof);
+  EXPECT_NE(prove("other", "rank", hello, {}), proof);
+  EXPECT_NE(prove("secret", "rank", hello, {std::byte{1}}), proof);
+  auto changed = hello;
+  changed.rank = 0;
+  EXPECT_NE(prove("secret", "rank", changed, {}), proof);
+  changed = hello;
+  changed.size = 3;
+  EXPECT_NE(prove("secret", "rank", changed, {}), proof);
+  changed = hello;
+  changed.name = "y";
+  EXPECT_NE(prove("secret", "rank", changed, {}), proof);
+  changed = hello;
+  changed.random[0] = std::byte{1};
+  EXPECT_NE(prove("secret", "rank", changed, {}), proof);
+}
+
 TEST(store_message, every_shorter_message_is_refused) {
   const auto whole = example_exchange();
   for (std::size_t length = 0; length < whole.size(); ++length)

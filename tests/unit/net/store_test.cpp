@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "src/net/store_message.hpp"
@@ -118,6 +121,110 @@ TEST(store_departed, end_of_the_store_of_rank_0_is_its_end) {
   store.reset();
   EXPECT_EQ(wait_for_departed(here, 1), (std::vector<std::uint32_t>{0}));
   EXPECT_TRUE(there.departed().empty());
+}
+
+class secrets : public ::testing::Test {
+ protected:
+  secrets() : store({.secret = "a secret"}) {}
+  [[nodiscard]] net::membership member(std::uint32_t rank, std::string secret) const {
+    auto who = store.member(rank, 2);
+    who.secret = std::move(secret);
+    return who;
+  }
+  /// A connection that has sent a hello without a secret, and the challenge of the store.
+  [[nodiscard]] std::pair<bringup::stream, net::detail::store_challenge> challenged() const {
+    auto raw = bringup::stream::connect(store.address(), test_deadline()).value();
+    raw.send(encode(hello), test_deadline()).value();
+    auto answer = net::detail::decode_answer(raw.receive(test_deadline()).value()).value();
+    return {std::move(raw), std::get<net::detail::store_challenge>(answer)};
+  }
+  [[nodiscard]] static net::detail::store_answer answer_to(bringup::stream& to,
+                                                           std::span<const std::byte> message) {
+    to.send(message, test_deadline()).value();
+    return net::detail::decode_answer(to.receive(test_deadline()).value()).value();
+  }
+
+  test_store store;
+  net::detail::store_hello hello{.rank = 1, .size = 2, .name = "test"};
+};
+
+TEST_F(secrets, ranks_with_the_secret_exchange) {
+  for_each_rank(2, [&](std::uint32_t rank) {
+    auto client = connect(member(rank, "a secret"));
+    EXPECT_TRUE(client.exchange("x", bytes_of("x"), test_deadline()));
+  });
+  EXPECT_EQ((*store).statistics().refused, 0U);
+}
+
+TEST_F(secrets, rank_with_another_or_no_secret_is_refused) {
+  const auto other = net::store_client::connect(member(1, "A secret"), test_deadline());
+  expect_error(other, "the store has another secret than this process");
+  EXPECT_EQ(other.error().code(), EACCES);
+  const auto none = net::store_client::connect(member(1, ""), test_deadline());
+  expect_error(none, "the store requires a secret; set VERBENA_SECRET");
+  EXPECT_EQ(none.error().code(), EACCES);
+  // The rank is free, and others are not disturbed.
+  EXPECT_TRUE(net::store_client::connect(member(1, "a secret"), test_deadline()));
+}
+
+TEST_F(secrets, rank_refuses_a_store_without_a_secret) {
+  const test_store open;
+  auto who = open.member(0, 2);
+  who.secret = "a secret";
+  expect_error(net::store_client::connect(who, test_deadline()),
+               "the store has no secret, but this process has one");
+}
+
+TEST_F(secrets, wrong_proof_is_refused) {
+  auto [raw, challenge] = challenged();
+  const auto answer = answer_to(raw, encode(net::detail::store_proof{}));
+  EXPECT_EQ(std::get<net::detail::store_failed>(answer).why,
+            net::detail::store_failure::other_secret);
+  EXPECT_EQ((*store).statistics().refused, 1U);
+}
+
+// A proof of the store, and one for an earlier challenge, do not prove anything.
+TEST_F(secrets, repeated_proofs_are_refused) {
+  auto [first, old_challenge] = challenged();
+  auto [second, challenge] = challenged();
+  EXPECT_NE(challenge.random, old_challenge.random);
+  const auto repeated = answer_to(second, encode(net::detail::store_proof{challenge.proof}));
+  EXPECT_EQ(std::get<net::detail::store_failed>(repeated).why,
+            net::detail::store_failure::other_secret);
+  auto [third, last_challenge] = challenged();
+  const net::detail::store_proof old{
+      .proof = net::detail::prove("a secret", "rank", hello, old_challenge.random)};
+  const auto answer = answer_to(third, encode(old));
+  EXPECT_EQ(std::get<net::detail::store_failed>(answer).why,
+            net::detail::store_failure::other_secret);
+  // For its own challenge it is accepted.
+  EXPECT_TRUE(std::holds_alternative<net::detail::blobs>(answer_to(first, encode(old))));
+}
+
+TEST_F(secrets, messages_without_proof_end_the_connection) {
+  const std::vector<std::span<const std::byte>> parts{bytes_of("x")};
+  for (const auto& message : {encode(hello), net::detail::encode_exchange(1000, "x", parts)}) {
+    auto [raw, challenge] = challenged();
+    raw.send(message, test_deadline()).value();
+    EXPECT_FALSE(raw.receive(test_deadline()));
+  }
+  auto early = bringup::stream::connect(store.address(), test_deadline()).value();
+  early.send(encode(net::detail::store_proof{}), test_deadline()).value();
+  EXPECT_FALSE(early.receive(test_deadline()));
+}
+
+TEST_F(secrets, group_uses_the_secret_of_its_membership) {
+  bringup::address place{.host = "127.0.0.1"};
+  place.port = net::store::open(place).value().local_address().port;
+  for_each_rank(2, [&](std::uint32_t rank) {
+    joined_rank here({.rank = rank, .size = 2, .store = place, .secret = "of the group"});
+    if (rank == 0) {
+      expect_error(net::store_client::connect(
+                       {.rank = 1, .size = 2, .store = place, .secret = "other"}, test_deadline()),
+                   "the store has another secret");
+    }
+    EXPECT_TRUE(here.group.barrier(test_deadline()));
+  });
 }
 
 TEST(store_exchange, groups_with_other_names_are_separate) {

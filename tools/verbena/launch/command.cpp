@@ -9,14 +9,17 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "tools/verbena/signals.hpp"
+#include "verbena/base/random.hpp"
 #include "verbena/bringup/address.hpp"
 #include "verbena/net/store.hpp"
 
@@ -33,6 +36,18 @@ struct rank_process {
 int refuse(const std::string& why) {
   std::cerr << "verbena launch: " << why << '\n';
   return run_status::failed;
+}
+
+std::string random_secret() {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::array<std::byte, 32> bytes{};
+  fill_random(bytes);
+  std::string text;
+  for (const std::byte each : bytes) {
+    text += digits[std::to_integer<std::size_t>(each >> 4U)];
+    text += digits[std::to_integer<std::size_t>(each & std::byte{15})];
+  }
+  return text;
 }
 
 // The process that executes it becomes the program.
@@ -93,12 +108,13 @@ int wait_for_all(std::vector<rank_process>& ranks, const awaited_signals& signal
 
 int execute(const launch_options& options) {
   const awaited_signals signals({SIGINT, SIGTERM, SIGCHLD});
-  auto store = net::store::open({.host = "127.0.0.1"});
+  const std::string secret = random_secret();
+  const auto store = net::store::open({.host = "127.0.0.1"}, {.secret = secret});
   if (!store) return refuse(store.error().message());
   const auto set = [](const char* name, const std::string& value) {
     return ::setenv(name, value.c_str(), 1) == 0;  // NOLINT(concurrency-mt-unsafe): one thread
   };
-  if (!set("VERBENA_STORE", to_string(store->local_address())) ||
+  if (!set("VERBENA_STORE", to_string(store->local_address())) || !set("VERBENA_SECRET", secret) ||
       !set("WORLD_SIZE", std::to_string(options.ranks)))
     return refuse("the environment could not be set");
   ::unsetenv("VERBENA_NETWORK");  // NOLINT(concurrency-mt-unsafe): one thread

@@ -2,7 +2,9 @@
 #include "tools/verbena/store/command.hpp"
 
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
+#include <string>
 
 #include "tools/verbena/signals.hpp"
 #include "verbena/bringup/address.hpp"
@@ -17,7 +19,9 @@ int execute(const store_options& options) {
     std::cerr << "verbena store: " << at.error().message() << '\n';
     return 2;
   }
-  const auto store = net::store::open(*at);
+  const char* const secret = std::getenv("VERBENA_SECRET");  // NOLINT(concurrency-mt-unsafe)
+  const auto store =
+      net::store::open(*at, {.secret = secret != nullptr ? std::string(secret) : std::string()});
   if (!store) {
     std::cerr << "verbena store: " << store.error().message() << '\n';
     return 1;

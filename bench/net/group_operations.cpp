@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// Measures an operation of a group whose ranks are processes of this host, on soft0. Prints the
+// median over batches of the time of one operation on rank 0, in nanoseconds. Arguments: `barrier`
+// and the number of ranks, or `all_reduce`, the number of ranks and the bytes. mpi_operations.c
+// measures the same with MPI.
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "verbena/net.hpp"
+#include "verbena/verbena.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace net = verbena::net;
+
+constexpr int batches = 21;
+
+verbena::deadline time_limit() { return verbena::deadline::after(100s); }
+
+template <class Operation>
+double median_of_batches(std::size_t batch, Operation&& operation) {
+  std::vector<double> all;
+  for (int each = -1; each < batches; ++each) {  // the first batch is not counted
+    const auto began = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < batch; ++i) operation();
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - began;
+    if (each >= 0) all.push_back(took.count() / static_cast<double>(batch));
+  }
+  std::ranges::sort(all);
+  return all[all.size() / 2];
+}
+
+void run_rank(const net::membership& who, std::string_view operation, std::size_t bytes) {
+  const auto device = verbena::open_device("soft0").value();
+  const auto pd = device.allocate_pd().value();
+  auto group = net::group::join(pd, who, time_limit()).value();
+  double median = 0;
+  if (operation == "barrier") {
+    median = median_of_batches(100, [&] { group.barrier(time_limit()).value(); });
+  } else {
+    const auto memory = pd.allocate(bytes, verbena::access::local_write).value();
+    std::memset(memory.bytes().data(), 0, bytes);
+    const std::size_t batch = bytes <= 65536 ? 50 : 5;
+    median = median_of_batches(batch, [&] {
+      group.all_reduce<float>(verbena::sink(memory), std::plus<>(), time_limit()).value();
+    });
+  }
+  group.barrier(time_limit()).value();
+  if (who.rank == 0) std::printf("%.0f\n", median);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::span arguments(argv, static_cast<std::size_t>(argc));
+  if (argc < 3) return 2;
+  const auto ranks = static_cast<std::uint32_t>(std::stoul(arguments[2]));
+  const std::size_t bytes = argc > 3 ? std::stoul(arguments[3]) : 8;
+  net::membership who{.size = ranks, .host = net::store_host::separate};
+  const auto store = net::store::open({.host = "127.0.0.1"}).value();
+  who.store = store.local_address();
+  for (who.rank = 0; who.rank < ranks; ++who.rank) {
+    const pid_t child = ::fork();
+    if (child < 0) return 1;
+    if (child != 0) continue;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int status = 0;
+    try {
+      run_rank(who, arguments[1], bytes);
+    } catch (const verbena::exception& failed) {
+      status = verbena::print_error(failed.error());
+    }
+    std::fflush(stdout);
+    ::_exit(status);
+  }
+  int failed = 0;
+  for (int status = 0; ::wait(&status) > 0;)
+    if (status != 0) failed = 1;
+  return failed;
+}

@@ -46,11 +46,11 @@ class three_peers {
   [[nodiscard]] std::byte* at(memory_region& of, std::size_t index) {
     return of.bytes().data() + index * part;
   }
-  [[nodiscard]] std::vector<pending_operation> receive_there(buffer_pool& pool) {
+  [[nodiscard]] std::vector<pending_operation> receive_there(buffer_pool& from) {
     std::vector<pending_operation> receives;
     receives.reserve(peers);
     for (std::uint32_t each = 0; each < peers; ++each)
-      receives.push_back((*there)[each].post_receive(*pool.take(part)));
+      receives.push_back((*there)[each].post_receive(*from.take(part)));
     return receives;
   }
 

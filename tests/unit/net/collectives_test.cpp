@@ -58,7 +58,7 @@ std::vector<collective_case> all_cases() {
   std::vector<collective_case> all;
   for (const std::uint32_t size : {1U, 2U, 3U, 4U, 5U, 7U, 8U})
     for (const std::size_t count :
-         {std::size_t{1}, std::size_t{3}, std::size_t{1031}, std::size_t{20011}})
+         {std::size_t{1}, std::size_t{3}, std::size_t{3001}, std::size_t{20011}})
       all.push_back({size, count});
   return all;
 }

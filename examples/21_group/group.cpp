@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A group of processes measures itself: the latency of a read between each pair of ranks, and the
 // duration of barriers and collective operations.
-//   group          starts 8 processes on this host
+//   group [RANKS]  starts 8 processes on this host, or RANKS
 //   mpirun -n 4 group, or verbena launch -n 4 -- group
 //                  starts 4 processes on this host
 //   RANK=0 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=29500 group
@@ -9,30 +9,27 @@
 #include <verbena/net.hpp>
 #include <verbena/verbena.hpp>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "examples/ranks.hpp"
+
 namespace {
 
-using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 namespace net = verbena::net;
 
 constexpr std::size_t rounds = 100;
 
-verbena::deadline time_limit() { return verbena::deadline::after(50s); }
+using examples::time_limit;
 
 template <class Body>
 double median_microseconds(Body&& body, std::size_t count = rounds) {
@@ -132,34 +129,6 @@ int run_rank() {
   return 0;
 }
 
-int start_processes(std::uint32_t count) {
-  // A free port, which rank 0 opens again.
-  const auto port = net::store::open({.host = "127.0.0.1"}).value().local_address().port;
-  setenv("WORLD_SIZE", std::to_string(count).c_str(), 1);
-  setenv("MASTER_ADDR", "127.0.0.1", 1);
-  setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
-  for (std::uint32_t rank = 0; rank < count; ++rank) {
-    const pid_t child = fork();
-    if (child < 0) return 1;
-    if (child != 0) continue;
-    setenv("RANK", std::to_string(rank).c_str(), 1);
-    std::exit(run_rank());
-  }
-  int failed = 0;
-  for (int status = 0; wait(&status) > 0;)
-    if (status != 0) ++failed;
-  return failed == 0 ? 0 : 1;
-}
-
 }  // namespace
 
-int main() {
-  try {
-    return std::getenv("RANK") != nullptr || std::getenv("SLURM_PROCID") != nullptr ||
-                   std::getenv("PMIX_NAMESPACE") != nullptr
-               ? run_rank()
-               : start_processes(8);
-  } catch (const verbena::exception& failed) {
-    return verbena::print_error(failed.error());
-  }
-}
+int main(int argc, char** argv) { return examples::run_ranks(argc, argv, run_rank); }

@@ -78,6 +78,8 @@ class Doctor(unittest.TestCase):
 class Examples(unittest.TestCase):
     # Fewer clients than on the host: connecting takes about 15 times as long.
     arguments = {name: ("--clients", 20) for name in ("coroutines", "asio_echo", "senders")}
+    # Fewer ranks, for the same reason; they also share one processor.
+    arguments |= {name: (3,) for name in ("group", "hash_table", "training", "sort")}
 
     def test_examples_run_on_rxe0(self):
         self.assertNotEqual(examples, [])

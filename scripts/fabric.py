@@ -4,13 +4,13 @@
 import argparse
 import concurrent.futures
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from build_step import ROOT, run_step
+
 BUILD = ROOT / "build" / "release"
 PROGRAM = BUILD / "tests" / "unit" / "softdev" / "wire" / "simulation" / "wire_fabric"
 JOBS = os.cpu_count() or 2
@@ -18,19 +18,10 @@ SEEDS_AT_A_TIME = 500
 SUM = re.compile(r"^\d+ of \d+ seeds, (\d+) failed; (\d+) requests, (\d+) packets, (\d+) faults$", re.MULTILINE)
 
 
-def step(what, *words):
-    """Runs a step of the build; prints its output only on failure."""
-    done = subprocess.run(list(map(str, words)), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        print(done.stdout[-4000:], file=sys.stderr)
-        sys.exit(f"fabric: {what} failed")
-
-
 def build():
     options = [] if (BUILD / "CMakeCache.txt").exists() else ["-DVERBENA_UNITY=ON"]
-    step("configuring", "cmake", "--preset", "release", *options)
-    step("building", "cmake", "--build", BUILD, "--target", "wire_fabric")
+    run_step("fabric", "configuring", "cmake", "--preset", "release", *options)
+    run_step("fabric", "building", "cmake", "--build", BUILD, "--target", "wire_fabric")
 
 
 def run_part(first, count):

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from build_step import ROOT, run_step
+
 BUILD = ROOT / "build" / "fuzz"
 STORED = ROOT / "tests" / "fuzz" / "corpus"
 FOUND = BUILD / "found"
@@ -49,19 +50,10 @@ def shown(path):
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
-def step(what, *words):
-    """Runs a step of the build; prints its output only on failure."""
-    done = subprocess.run(list(map(str, words)), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        print(done.stdout[-4000:], file=sys.stderr)
-        sys.exit(f"fuzz: {what} failed")
-
-
 def configure():
     """Configures the build and returns the targets with the largest size of their inputs."""
     launcher = os.environ.get("VERBENA_LAUNCHER")
-    step("configuring", "cmake", "--preset", "fuzz", *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if launcher else []))
+    run_step("fuzz", "configuring", "cmake", "--preset", "fuzz", *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if launcher else []))
     lines = (BUILD / "tests" / "fuzz" / "targets.txt").read_text().split("\n")
     return {name: int(most) for name, most in (line.split() for line in lines if line)}
 
@@ -160,7 +152,7 @@ def main(arguments):
     if empty:
         sys.exit(f"fuzz: no stored inputs in tests/fuzz/corpus for {', '.join(empty)}")
     print("Building the fuzz targets ...", file=sys.stderr, flush=True)
-    step("the build", "cmake", "--build", BUILD, "--parallel", JOBS, "--target", *(f"fuzz_{name}" for name in chosen))
+    run_step("fuzz", "the build", "cmake", "--build", BUILD, "--parallel", JOBS, "--target", *(f"fuzz_{name}" for name in chosen))
     print_heading()
     results = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -8,6 +8,14 @@
 #include "verbena/net/multi_channel.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
+namespace {
+
+std::uint32_t rank_of(const owned_send& of) { return of.rank; }
+std::uint32_t rank_of(const owned_receive& of) { return of.rank; }
+std::uint32_t rank_of(const owned_write& of) { return of.to.rank; }
+std::uint32_t rank_of(const owned_read& of) { return of.from.rank; }
+
+}  // namespace
 
 result<void> pending_operations::wait(deadline until) {
   std::optional<operation_result> first;
@@ -37,43 +45,42 @@ buffer pending_multicast::take_buffer() {
   return memory_ == nullptr ? buffer() : std::exchange(*std::exchange(memory_, nullptr), buffer());
 }
 
-pending_operations multi_channel::post_scatter(std::span<owned_send> parts,
-                                               std::source_location posted) {
+template <class Part, class Post>
+pending_operations pending_operations::of(std::span<Part> parts, Post post) {
   pending_operations made;
   made.reserve(parts.size());
-  for (owned_send& each : parts)
-    made.add(each.rank,
-             (*this)[each.rank].post_send(std::move(each.memory), each.part, each.options, posted));
+  for (Part& each : parts) made.add(rank_of(each), post(each));
   return made;
+}
+
+pending_operations multi_channel::post_scatter(std::span<owned_send> parts,
+                                               std::source_location posted) {
+  return pending_operations::of(parts, [&](owned_send& each) {
+    return (*this)[each.rank].post_send(std::move(each.memory), each.part, each.options, posted);
+  });
 }
 
 pending_operations multi_channel::post_scatter(std::span<owned_write> parts,
                                                std::source_location posted) {
-  pending_operations made;
-  made.reserve(parts.size());
-  for (owned_write& each : parts)
-    made.add(each.to.rank, (*this)[each.to.rank].post_write(std::move(each.memory), each.to.region,
-                                                            each.part, each.options, posted));
-  return made;
+  return pending_operations::of(parts, [&](owned_write& each) {
+    return (*this)[each.to.rank].post_write(std::move(each.memory), each.to.region, each.part,
+                                            each.options, posted);
+  });
 }
 
 pending_operations multi_channel::post_gather(std::span<owned_receive> parts,
                                               std::source_location posted) {
-  pending_operations made;
-  made.reserve(parts.size());
-  for (owned_receive& each : parts)
-    made.add(each.rank, (*this)[each.rank].post_receive(std::move(each.memory), each.part, posted));
-  return made;
+  return pending_operations::of(parts, [&](owned_receive& each) {
+    return (*this)[each.rank].post_receive(std::move(each.memory), each.part, posted);
+  });
 }
 
 pending_operations multi_channel::post_gather(std::span<owned_read> parts,
                                               std::source_location posted) {
-  pending_operations made;
-  made.reserve(parts.size());
-  for (owned_read& each : parts)
-    made.add(each.from.rank, (*this)[each.from.rank].post_read(
-                                 std::move(each.memory), each.from.region, each.part, posted));
-  return made;
+  return pending_operations::of(parts, [&](owned_read& each) {
+    return (*this)[each.from.rank].post_read(std::move(each.memory), each.from.region, each.part,
+                                             posted);
+  });
 }
 
 pending_multicast multi_channel::post_multicast(std::span<const std::uint32_t> ranks,

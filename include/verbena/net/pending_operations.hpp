@@ -79,6 +79,9 @@ class [[nodiscard("destroying the operations gives up buffers and results")]] pe
   friend class multi_channel;
   friend class pending_multicast;
   pending_operations() noexcept = default;
+  /// Posts an operation for each part by `post`.
+  template <class Part, class Post>
+  [[nodiscard]] static pending_operations of(std::span<Part> parts, Post post);
   void reserve(std::size_t count) {
     operations_.reserve(count);
     ranks_.reserve(count);

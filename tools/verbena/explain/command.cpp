@@ -43,7 +43,9 @@ std::optional<explanation> find(const provider& soft, std::uint32_t code) {
 
 void print(const explanation& of) {
   constexpr std::size_t indent = 10;
-  std::string text = fmt::format("0x{:x} {} ({})\n  check:  ", of.code, of.name, of.status);
+  std::string text = fmt::format("0x{:x} ", of.code);
+  append_wrapped(text, fmt::format("{} ({})", of.name, of.status), text.size());
+  text += "  check:  ";
   append_wrapped(text, of.check, indent);
   text += "  remedy: ";
   append_wrapped(text, of.remedy, indent);

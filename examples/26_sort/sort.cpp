@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "examples/ranks.hpp"
@@ -104,9 +106,10 @@ int run_rank() {
   std::vector<std::uint64_t> mine;
   for (std::uint32_t from = 0; from < ranks; ++from) {
     const auto received = in.values().subspan(from * part + 1, in.values()[from * part]);
-    const auto middle = static_cast<std::ptrdiff_t>(mine.size());
-    mine.insert(mine.end(), received.begin(), received.end());
-    std::inplace_merge(mine.begin(), mine.begin() + middle, mine.end());
+    std::vector<std::uint64_t> merged;
+    merged.reserve(mine.size() + received.size());
+    std::ranges::merge(mine, received, std::back_inserter(merged));
+    mine = std::move(merged);
   }
   const double took = milliseconds(began);
 

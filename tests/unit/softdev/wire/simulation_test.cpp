@@ -6,7 +6,7 @@
 namespace verbena::softdev::wire::simulation {
 namespace {
 
-TEST(Simulation, first_seeds_pass) {
+TEST(simulated_network, first_seeds_pass) {
   constexpr std::uint64_t seeds = 300;
   std::uint64_t faults = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -18,7 +18,7 @@ TEST(Simulation, first_seeds_pass) {
 }
 
 /// Seeds that failed once, with the cause.
-TEST(Simulation, kept_seeds_pass) {
+TEST(simulated_network, kept_seeds_pass) {
   constexpr std::uint64_t kept[] = {
       195,  // a repeated answer that was due was taken for a request too many
       489,  // the same, and the failure came to the other direction
@@ -29,7 +29,7 @@ TEST(Simulation, kept_seeds_pass) {
   }
 }
 
-TEST(Simulation, two_runs_of_a_seed_are_identical) {
+TEST(simulated_network, two_runs_of_a_seed_are_identical) {
   for (const std::uint64_t seed : {7U, 8U, 9U}) {
     const outcome one = run_seed(seed);
     const outcome other = run_seed(seed);

@@ -129,7 +129,7 @@ void conversation::sending(const message& what, std::span<const segment> local,
   }
   auto known = find(what.psn);
   if (known == unanswered_.end()) {
-    const std::uint32_t packets = is_atomic(what.opcode) ? 1 : wire::packets_of(what.length, mtu_);
+    const std::uint32_t packets = wire::packets_of(what, mtu_);
     messages_ = (messages_ + 1) & psn_mask;
     unanswered_.push_back(
         {.what = what, .first_psn = next_psn_, .packets = packets, .msn = messages_});

@@ -239,7 +239,7 @@ response responder::add_immediate(std::uint32_t immediate) noexcept {
     response answer = take_receive();
     if (answer.outcome != verdict::done) return answer;
   }
-  kept_.opcode = is_send(kept_.opcode) ? opcode::send_with_imm : opcode::rdma_write_with_imm;
+  kept_.opcode = with_immediate(kept_.opcode);
   kept_.immediate = immediate;
   return {};
 }

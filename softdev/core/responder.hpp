@@ -44,7 +44,7 @@ class responder {
   /// length.
   [[nodiscard]] response lengthen(std::uint32_t bytes) noexcept;
   /// The last packet of the current request has immediate data. Takes a receive request if it is a
-  /// WRITE; if there is none, the request goes on when the packet comes again.
+  /// WRITE; if there is none, the request continues when the packet is received again.
   [[nodiscard]] response add_immediate(std::uint32_t immediate) noexcept;
   /// The last packet of the current request is solicited.
   void set_solicited() noexcept { kept_.solicited = true; }

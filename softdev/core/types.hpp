@@ -69,6 +69,11 @@ enum class opcode : std::uint8_t {
   return op == opcode::send || op == opcode::send_with_imm;
 }
 
+/// The same request with immediate data. Precondition: is_send(op) or is_write(op).
+[[nodiscard]] constexpr opcode with_immediate(opcode op) noexcept {
+  return is_send(op) ? opcode::send_with_imm : opcode::rdma_write_with_imm;
+}
+
 /// What queue pairs promise about their messages (ibv_qp_type, except for SRD: that is a driver's
 /// own type, so its number is ours). The rules of each: softdev/core/transport/rules.hpp.
 enum class transport : std::uint8_t { rc = 2, uc = 3, ud = 4, srd = 6 };

@@ -26,7 +26,7 @@ enum class crc32_method : std::uint8_t {
 };
 /// Returns false if this processor lacks `method`.
 [[nodiscard]] bool is_available(crc32_method method) noexcept;
-/// The same with a given method. Precondition: is_available(method).
+/// Computes crc32_update() by the given method. Precondition: is_available(method).
 [[nodiscard]] std::uint32_t crc32_update(crc32_method method, std::uint32_t state,
                                          std::span<const std::byte> bytes) noexcept;
 

@@ -49,6 +49,17 @@ enum class packet_opcode : std::uint8_t {
   return static_cast<packet_opcode>(static_cast<unsigned>(transport) | static_cast<unsigned>(what));
 }
 
+/// Returns the upper three bits; other values than those named are possible.
+[[nodiscard]] constexpr packet_transport transport_of(packet_opcode of) noexcept {
+  constexpr unsigned mask = 0xe0;
+  return static_cast<packet_transport>(static_cast<unsigned>(of) & mask);
+}
+/// Returns the lower five bits; other values than those named are possible.
+[[nodiscard]] constexpr operation operation_of(packet_opcode of) noexcept {
+  constexpr unsigned mask = 0x1f;
+  return static_cast<operation>(static_cast<unsigned>(of) & mask);
+}
+
 /// What packets of an opcode contain after the BTH. Members are in the order of the headers.
 struct packet_format {
   bool known = false;

@@ -53,6 +53,10 @@ std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept {
   return std::max<std::uint32_t>(1, bytes / mtu + (bytes % mtu != 0 ? 1 : 0));
 }
 
+std::uint32_t packets_of(const message& what, std::uint32_t mtu) noexcept {
+  return is_atomic(what.opcode) ? 1 : packets_of(what.length, mtu);
+}
+
 atomic_operands operands_of(const message& what) noexcept {
   const bool compares = what.opcode == opcode::compare_swap;
   return {what.remote_address, what.remote_key, compares ? what.swap : what.compare_or_add,

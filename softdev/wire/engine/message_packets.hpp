@@ -24,12 +24,15 @@ inline constexpr std::size_t largest_mtu = 4096;
 
 /// Returns the number of packets of a message; an empty one has one packet.
 [[nodiscard]] std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept;
+/// Returns the number of packets of a SEND or WRITE, of the response to a READ, or of an atomic
+/// operation.
+[[nodiscard]] std::uint32_t packets_of(const message& what, std::uint32_t mtu) noexcept;
 
 /// Writes the operands of an atomic operation into a packet, and reads them.
 [[nodiscard]] atomic_operands operands_of(const message& what) noexcept;
 void take_operands(const atomic_operands& from, message& out) noexcept;
 
-/// Returns the syndrome of an answer, or 0 if there is none on the wire.
+/// Returns the AETH syndrome of an answer; 0 for answers that are not sent.
 [[nodiscard]] std::uint8_t syndrome_of(const response& answer) noexcept;
 
 /// Copies the bytes of the pieces of a message, packet by packet. Threads: one thread at a time.

@@ -22,23 +22,21 @@ struct packet_connection {
 
 namespace {
 
-constexpr unsigned transport_mask = 0xe0;
 constexpr std::uint32_t smallest_mtu = 128;  ///< shifted by the code of the path MTU
 
-/// The transport of a packet; SRD, whose packets have another form, for each other than RC and UC.
-transport transport_of(packet_opcode code) noexcept {
-  switch (static_cast<packet_transport>(static_cast<unsigned>(code) & transport_mask)) {
+bool is_of(transport expected, packet_opcode code) noexcept {
+  switch (transport_of(code)) {
     case packet_transport::rc:
-      return transport::rc;
+      return expected == transport::rc;
     case packet_transport::uc:
-      return transport::uc;
+      return expected == transport::uc;
     default:
-      return transport::srd;
+      return false;
   }
 }
 
 bool is_response(packet_opcode code) noexcept {
-  const auto what = static_cast<operation>(code);  // of RC
+  const operation what = operation_of(code);
   return what >= operation::read_response_first && what <= operation::atomic_acknowledge;
 }
 
@@ -99,7 +97,7 @@ void packet_engine::receive(const packet& what) noexcept {
   queue_pair* const which = home_.find(what.destination_qpn);
   if (which == nullptr) return;
   packet_connection* const by = connection_of(*which);
-  if (by == nullptr || transport_of(what.opcode) != which->transport()) return;
+  if (by == nullptr || !is_of(which->transport(), what.opcode)) return;
   if (!rules_of(which->transport()).acknowledged) {
     const std::lock_guard lock(which->receive_lock());
     return by->answers.receive_unreliable(what);

@@ -30,12 +30,6 @@ struct packet_role {
   }
 };
 
-/// The operation of a packet of RC or UC.
-operation operation_of(packet_opcode code) noexcept {
-  constexpr unsigned operation_mask = 0x1f;
-  return static_cast<operation>(static_cast<unsigned>(code) & operation_mask);
-}
-
 packet_role role_of(packet_opcode code) noexcept {
   using enum place_in_message;
   switch (operation_of(code)) {
@@ -66,10 +60,6 @@ packet_role role_of(packet_opcode code) noexcept {
     default:
       return {};
   }
-}
-
-opcode with_immediate(opcode op) noexcept {
-  return is_send(op) ? opcode::send_with_imm : opcode::rdma_write_with_imm;
 }
 
 /// The packets of a message have the lengths that their places require.
@@ -144,7 +134,7 @@ response request_receiver::take(const packet& what) noexcept {
     return role.begins() ? begin(what) : go_on(what);
   }
   if (in_message_) return self_.receiver().refuse_packet();
-  switch (static_cast<operation>(what.opcode)) {
+  switch (operation_of(what.opcode)) {
     case operation::read_request:
       return execute_read(what);
     case operation::compare_swap:
@@ -223,9 +213,9 @@ response request_receiver::execute_read(const packet& what) noexcept {
 
 response request_receiver::execute_atomic(const packet& what) noexcept {
   responder& receiver = self_.receiver();
-  message made = message_of(what, static_cast<operation>(what.opcode) == operation::compare_swap
-                                      ? opcode::compare_swap
-                                      : opcode::fetch_add);
+  message made =
+      message_of(what, operation_of(what.opcode) == operation::compare_swap ? opcode::compare_swap
+                                                                            : opcode::fetch_add);
   take_operands(what.atomic, made);
   made.length = sizeof(std::uint64_t);
   kept_answer* const kept = free_answer();
@@ -248,7 +238,7 @@ void request_receiver::settle(const packet& what, const response& answer) noexce
   const packet_role role = role_of(what.opcode);
   switch (answer.outcome) {
     case verdict::done: {
-      const bool is_read = static_cast<operation>(what.opcode) == operation::read_request;
+      const bool is_read = operation_of(what.opcode) == operation::read_request;
       expected_psn_ = psn_plus(expected_psn_, is_read ? packets_of(what.remote.length, mtu_) : 1);
       in_message_ = role.is_part && !role.ends();
       acknowledgement_due_ |= role.is_part && what.ack_requested;
@@ -269,7 +259,7 @@ void request_receiver::settle(const packet& what, const response& answer) noexce
 
 /// A request that was executed: answers again (IBTA 9.7.5.1.1).
 void request_receiver::repeat(const packet& what) noexcept {
-  switch (static_cast<operation>(what.opcode)) {
+  switch (operation_of(what.opcode)) {
     case operation::read_request:
       return repeat_read(what);
     case operation::compare_swap:
@@ -285,9 +275,7 @@ void request_receiver::repeat(const packet& what) noexcept {
 
 request_receiver::kept_answer* request_receiver::find(std::uint32_t psn) noexcept {
   for (kept_answer& each : std::span(kept_).first(std::min(kept_count_, keeps_))) {
-    const std::uint32_t packets =
-        is_atomic(each.what.opcode) ? 1 : packets_of(each.what.length, mtu_);
-    if (((psn - each.first_psn) & psn_mask) < packets) return &each;
+    if (((psn - each.first_psn) & psn_mask) < packets_of(each.what, mtu_)) return &each;
   }
   return nullptr;
 }

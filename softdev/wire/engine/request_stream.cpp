@@ -42,14 +42,10 @@ packet packet_of(const message& what) noexcept {
   return made;
 }
 
-operation operation_of(const packet& what) noexcept {
-  return static_cast<operation>(what.opcode);  // of RC
-}
-
 /// A response with these bytes at this place of a READ is what its number of packets requires.
 bool fits_read(const packet& what, std::uint32_t index, std::uint32_t packets, std::uint32_t length,
                std::uint32_t mtu) noexcept {
-  const operation kind = operation_of(what);
+  const operation kind = operation_of(what.opcode);
   const bool ends = kind == operation::read_response_last || kind == operation::read_response_only;
   const bool is_last = index + 1 == packets;
   const std::uint32_t bytes = is_last ? length - index * mtu : mtu;
@@ -110,7 +106,7 @@ response request_stream::submit(const message& what, std::span<const segment> lo
   if (index == count_) {
     if (count_ == window || !in_window(next_psn_) || !may_put())
       return {.outcome = verdict::blocked};
-    const std::uint32_t packets = is_atomic(what.opcode) ? 1 : packets_of(what.length, mtu_);
+    const std::uint32_t packets = packets_of(what, mtu_);
     at(count_++) = {.number = what.psn,
                     .first_psn = next_psn_,
                     .packets = packets,
@@ -142,7 +138,7 @@ response request_stream::submit_unreliable(const message& what,
   if (live_ != 0 && at(0).number != what.psn) pop();  // the requester gave it up
   if (live_ == 0) {
     if (!may_put()) return {.outcome = verdict::blocked};
-    const std::uint32_t packets = packets_of(what.length, mtu_);
+    const std::uint32_t packets = packets_of(what, mtu_);
     at(0) = {.number = what.psn,
              .first_psn = next_psn_,
              .packets = packets,
@@ -184,7 +180,7 @@ response request_stream::put_packets(sent_request& which, const message& what,
   return {.outcome = verdict::pending};
 }
 
-/// A READ that is sent again asks for what has not come.
+/// A retransmitted READ requests only the bytes that have not arrived.
 void request_stream::put_read_or_atomic(sent_request& which, const message& what) noexcept {
   packet made = packet_of(what);
   made.psn = psn_plus(which.first_psn, which.acknowledged);
@@ -209,7 +205,7 @@ void request_stream::receive(const packet& what) noexcept {
   const std::uint32_t oldest = oldest_psn();
   if (count_ == 0 || psn_distance(oldest, what.psn) < 0 || psn_distance(sent_end_, what.psn) >= 0)
     return;
-  switch (operation_of(what)) {
+  switch (operation_of(what.opcode)) {
     case operation::acknowledge:
       if (is_acknowledgement(what.answer.syndrome))
         receive_acknowledgement(what);

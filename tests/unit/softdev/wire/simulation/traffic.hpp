@@ -34,7 +34,7 @@ class traffic {
   void poll();
   /// True if all completions came.
   [[nodiscard]] bool finished() const noexcept;
-  /// The first violation; empty if there is none.
+  /// Returns the first violation, or an empty text.
   [[nodiscard]] const std::string& violation() const noexcept { return violation_; }
   /// Counts the completions, for a run that makes no progress.
   [[nodiscard]] std::string missing() const;

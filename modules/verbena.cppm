@@ -663,6 +663,7 @@ using verbena::net::peer_write;
 using verbena::net::pending_multicast;
 using verbena::net::pending_operations;
 using verbena::net::prepared_multi_channel;
+using verbena::net::random_secret;
 using verbena::net::reduces;
 using verbena::net::store;
 using verbena::net::store_client;

@@ -13,7 +13,6 @@
 #include "src/net/collectives.hpp"
 #include "src/net/pmix.hpp"
 #include "verbena/base/assert.hpp"
-#include "verbena/base/random.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
 
@@ -77,14 +76,6 @@ result<peer_addresses> exchange_addresses(store_client& with,
     out.boards.push_back(*memory);
   }
   return out;
-}
-
-std::string random_secret() {
-  std::array<std::byte, 32> bytes{};
-  fill_random(bytes);
-  std::string text;
-  for (const std::byte each : bytes) text += fmt::format("{:02x}", std::to_integer<int>(each));
-  return text;
 }
 
 // Opens the store on rank 0, and gives its address to all ranks.

@@ -121,7 +121,8 @@ class pmix_session {
   [[nodiscard]] result<void> check(const char* call, pmix_status_t status) const {
     if (status == PMIX_SUCCESS) return {};
     if (status == PMIX_ERR_TIMEOUT)
-      return error::timed_out(call, "PMIx", "a rank of the job has not called join()");
+      return error::timed_out(call, "PMIx",
+                              "at least one rank of the job did not call join() in time");
     return pmix_failed(call, call_.error_string(status));
   }
   // The caller frees the value.

@@ -12,8 +12,8 @@
 //   payload    4 slots for each rank: the bytes of its last 4 messages
 //
 // The word of a message consists of the number of the message between its two ranks, and of a tag
-// that depends on the operation. It is written behind the bytes. A sender waits for room if 4
-// messages have not been acknowledged; the receiver acknowledges every second one.
+// that depends on the operation. It is written after the bytes. A sender waits while 4 messages are
+// unacknowledged; the receiver acknowledges every second message.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/net/store.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -386,6 +387,14 @@ result<store> store::open(const bringup::address& at, const store_options& optio
 }
 
 const bringup::address& store::local_address() const noexcept { return server_->local_address(); }
+
+std::string random_secret() {
+  std::array<std::byte, sizeof(detail::digest)> bytes{};
+  fill_random(bytes);
+  std::string text;
+  for (const std::byte each : bytes) text += fmt::format("{:02x}", std::to_integer<int>(each));
+  return text;
+}
 
 store_statistics store::statistics() const { return server_->statistics(); }
 

@@ -138,14 +138,13 @@ result<void> greet(detail::store_link& link, const membership& who, deadline unt
   const auto refuse = [&](const char* why) {
     return error::from_errno(EACCES, "connect", link.stream.peer(), why);
   };
+  VERBENA_TRY(const auto answer, receive_answer(link, who, "connect", encode(hello), until));
+  const auto* const challenge = std::get_if<detail::store_challenge>(&answer);
   if (who.secret.empty()) {
-    VERBENA_TRY(const auto answer, receive_answer(link, who, "connect", encode(hello), until));
-    if (!std::holds_alternative<detail::store_challenge>(answer)) return {};
+    if (challenge == nullptr) return {};
     return refuse(
         "the store requires a secret; set VERBENA_SECRET or membership::secret of this process");
   }
-  VERBENA_TRY(const auto answer, receive_answer(link, who, "connect", encode(hello), until));
-  const auto* const challenge = std::get_if<detail::store_challenge>(&answer);
   if (challenge == nullptr)
     return refuse(
         "the store has no secret, but this process has one; set VERBENA_SECRET or "

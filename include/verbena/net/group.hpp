@@ -50,8 +50,8 @@ struct group_options {
 /// The ranks of a group, connected to each other.
 ///
 /// After an error of exchange() that concerns other ranks, later exchanges return the same error.
-/// The same holds for barriers and collective operations together. Channels to ranks that are alive
-/// stay usable.
+/// After such an error of a barrier or collective operation, later barriers and collective
+/// operations return the same error. Channels to ranks that are alive stay usable.
 ///
 /// Collective operations: broadcast(), all_gather(), reduce(), all_reduce() and all_to_all(). All
 /// ranks, or those of a list in ascending order, call the same operation with memory of equal

@@ -31,6 +31,9 @@ struct store_options {
   std::string secret = {};
 };
 
+/// Returns a new secret for store_options::secret and membership::secret: 64 hexadecimal digits.
+[[nodiscard]] std::string random_secret();
+
 /// Counters of a store. Threads: immutable value.
 struct store_statistics {
   std::uint64_t accepted = 0;   ///< connections with a valid greeting

@@ -447,5 +447,12 @@ TEST(store_open, ends_while_clients_wait) {
   waits.join();
 }
 
+TEST(store_trust, random_secrets_have_64_digits_and_differ) {
+  const std::string one = net::random_secret();
+  EXPECT_EQ(one.size(), 64U);
+  EXPECT_EQ(one.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_NE(one, net::random_secret());
+}
+
 }  // namespace
 }  // namespace verbena::test

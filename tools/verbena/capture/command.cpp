@@ -19,6 +19,7 @@
 
 #include "tools/verbena/capture/blocks.hpp"
 #include "tools/verbena/capture/receiver.hpp"
+#include "tools/verbena/ended_process.hpp"
 #include "tools/verbena/run/command.hpp"
 #include "verbena/base/fd.hpp"
 
@@ -79,8 +80,7 @@ int wait_for(pid_t child, receiver* packets) {
     if (packets != nullptr) packets->receive();
   }
   if (packets != nullptr) packets->drain();
-  constexpr int signal_base = 128;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : signal_base + WTERMSIG(status);
+  return exit_status_of(status);
 }
 
 void report(const std::optional<packet_count>& count, const std::string& where) {

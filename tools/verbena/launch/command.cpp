@@ -6,27 +6,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "tools/verbena/ended_process.hpp"
 #include "tools/verbena/signals.hpp"
-#include "verbena/base/random.hpp"
 #include "verbena/bringup/address.hpp"
 #include "verbena/net/store.hpp"
 
 namespace verbena::tool {
 namespace {
-
-constexpr int signal_base = 128;
 
 struct rank_process {
   pid_t pid = 0;  // 0: it has ended
@@ -36,18 +31,6 @@ struct rank_process {
 int refuse(const std::string& why) {
   std::cerr << "verbena launch: " << why << '\n';
   return run_status::failed;
-}
-
-std::string random_secret() {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::array<std::byte, 32> bytes{};
-  fill_random(bytes);
-  std::string text;
-  for (const std::byte each : bytes) {
-    text += digits[std::to_integer<std::size_t>(each >> 4U)];
-    text += digits[std::to_integer<std::size_t>(each & std::byte{15})];
-  }
-  return text;
 }
 
 // The process that executes it becomes the program.
@@ -62,10 +45,6 @@ std::string random_secret() {
   std::cerr << std::string("verbena launch: ") + words.front() + ": " +
                    std::generic_category().message(code) + "\n";
   ::_exit(code == ENOENT ? run_status::not_found : run_status::cannot_execute);
-}
-
-int status_of(int ended) {
-  return WIFEXITED(ended) ? WEXITSTATUS(ended) : signal_base + WTERMSIG(ended);
 }
 
 void report(const rank_process& of, int ended) {
@@ -94,9 +73,9 @@ int wait_for_all(std::vector<rank_process>& ranks, const awaited_signals& signal
     for (auto& each : ranks) {
       int ended = 0;
       if (!is_running(each) || ::waitpid(each.pid, &ended, WNOHANG) != each.pid) continue;
-      if (status_of(ended) != 0) {
+      if (exit_status_of(ended) != 0) {
         report(each, ended);
-        if (outcome == 0) outcome = status_of(ended);
+        if (outcome == 0) outcome = exit_status_of(ended);
       }
       each.pid = 0;
     }
@@ -108,7 +87,7 @@ int wait_for_all(std::vector<rank_process>& ranks, const awaited_signals& signal
 
 int execute(const launch_options& options) {
   const awaited_signals signals({SIGINT, SIGTERM, SIGCHLD});
-  const std::string secret = random_secret();
+  const std::string secret = net::random_secret();
   const auto store = net::store::open({.host = "127.0.0.1"}, {.secret = secret});
   if (!store) return refuse(store.error().message());
   const auto set = [](const char* name, const std::string& value) {

@@ -11,6 +11,8 @@ import sources
 
 CONTROL = re.compile(r"^(if|for|while|switch|catch|else|do|try|return|throw|case|default)\b")
 SCOPE = re.compile(r"^(inline\s+)?(namespace|class|struct|union|enum|extern\s*\"|concept)\b")
+BRACKET = re.compile(r"[][(){}]")
+MARK = re.compile(r"[([;{}]")
 QUALIFIER = ("noexcept", "decltype", "alignas", "requires", "explicit", "__attribute__", "operator", "sizeof")
 
 
@@ -58,13 +60,10 @@ def end_of_angles(text, start):
 def end_of_group(text, start):
     """Returns the position after the bracket that closes the bracket at `start`."""
     depth = 0
-    for position in range(start, len(text)):
-        if text[position] in "([{":
-            depth += 1
-        elif text[position] in ")]}":
-            depth -= 1
-            if depth == 0:
-                return position + 1
+    for bracket in BRACKET.finditer(text, start):
+        depth += 1 if bracket[0] in "([{" else -1
+        if depth == 0:
+            return bracket.end()
     return len(text)
 
 
@@ -133,8 +132,8 @@ def functions(text):
 
 def walk(plain, start, stop, found):
     position = chunk_start = start
-    while position < stop:
-        letter = plain[position]
+    while mark := MARK.search(plain, position, stop):
+        position, letter = mark.start(), mark[0]
         if letter in "([":
             position = end_of_group(plain, position)
             continue

@@ -4,10 +4,12 @@
 finding per line and fails if there is one."""
 import argparse
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "lint"
@@ -93,19 +95,26 @@ def main(arguments):
         return 0
     chosen = [check for check in CHECKS if not options.only or check[0] in options.only]
     results = {"passed": [], "failed": []}
-    configured = True
-    if any(check[2] for check in chosen):
-        configured, text = configure()
-        if not configured:
-            print(text)
-    for name, what, needs_build, command in chosen:
-        if name == "clang-tidy" and options.all:
-            command = [*command, "--all"]
-        code, text = run(command) if configured or not needs_build else (1, "configuring the build failed; the output is above\n")
+
+    def report(check, code, text):
+        name, what = check[:2]
         results["failed" if code else "passed"].append(name)
         print(f"{'FAILED' if code else 'ok    '} {name}: {what}", flush=True)
         if code or name == "clang-tidy":
             print("".join(f"    {line}\n" for line in text.splitlines()), end="", flush=True)
+
+    # Checks without a build use one processor each; those of the build folder divide their work among all.
+    apart = [check for check in chosen if not check[2]]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for check, (code, text) in zip(apart, pool.map(lambda check: run(check[3]), apart)):
+            report(check, code, text)
+    of_build = [check for check in chosen if check[2]]
+    configured, text = configure() if of_build else (True, "")
+    if not configured:
+        print(text)
+    for check in of_build:
+        command = [*check[3], "--all"] if check[0] == "clang-tidy" and options.all else check[3]
+        report(check, *(run(command) if configured else (1, "configuring the build failed; the output is above\n")))
     if options.json:
         options.json.write_text(json.dumps(results))
     return 1 if results["failed"] else 0

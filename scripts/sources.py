@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Finds the source files of the tree and separates code, comments and strings. Shared by the lint scripts."""
+import functools
 import pathlib
 import re
 import shlex
@@ -34,6 +35,7 @@ TOKEN = re.compile(
     re.DOTALL)
 
 
+@functools.lru_cache(maxsize=2)  # several checks read the same file in turn
 def blank(text, keep_comments=False):
     """Replaces strings and comments by blanks; positions and line numbers are unchanged."""
     def empty(match):

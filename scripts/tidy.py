@@ -117,17 +117,19 @@ class Tidy:
             self.say(path, 1, "spdx", "the first line is not `SPDX-License-Identifier: MIT` in a comment: add it")
 
     def banned_code(self, path, shown, text, lines):
-        plain = sources.blank(text).splitlines()
-        for number, line in enumerate(plain, 1):
-            for rule, pattern, where, instead in BANNED_CODE:
-                if re.search(pattern, line) and re.fullmatch(where, shown):
-                    self.say(path, number, rule, f"avoid `{re.search(pattern, line).group(0)}`: {instead}", lines)
+        plain = sources.blank(text)
+        rules = [row for row in BANNED_CODE if re.search(row[1], plain) and re.fullmatch(row[2], shown)]
+        self.banned(path, [row[:2] + row[3:] for row in rules], plain.splitlines(), lines)
 
     def banned_text(self, path, lines):
-        for number, line in enumerate(lines, 1):
-            for rule, pattern, instead in BANNED_TEXT:
-                if re.search(pattern, line):
-                    self.say(path, number, rule, f"avoid `{re.search(pattern, line).group(0)}`: {instead}", lines)
+        text = "\n".join(lines)
+        self.banned(path, [row for row in BANNED_TEXT if re.search(row[1], text)], lines, lines)
+
+    def banned(self, path, rules, searched, lines):
+        for rule, pattern, instead in rules:
+            for number, line in enumerate(searched, 1):
+                if found := re.search(pattern, line):
+                    self.say(path, number, rule, f"avoid `{found.group(0)}`: {instead}", lines)
 
     def macros(self, path, shown, text, lines):
         if not re.match(r"(include|src|softdev|tools)/", shown):

@@ -19,7 +19,8 @@ import sources
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Largest first.
-PRECOMPILED = ("verbena/verbs/context.hpp", "verbena/sys/provider.hpp", "verbena/base/result.hpp")
+PRECOMPILED = ("verbena/asio/engine.hpp", "verbena/channel/channel.hpp", "verbena/verbs/context.hpp", "verbena/sys/provider.hpp",
+               "verbena/base/result.hpp")
 OWN = re.compile(r'^#\s*include "(verbena/[^"]+)"', re.MULTILINE)
 
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The clients of the echo servers 18_coroutines, 19_asio and 22_senders. They run on one thread.
+// The arguments and the clients of the echo servers 18_coroutines, 19_asio, 22_senders and
+// 23_epoll_loop. The clients run on one thread.
 #pragma once
 
 #include <verbena/async.hpp>
@@ -14,7 +15,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,17 +33,29 @@ constexpr std::uint32_t places_per_channel = 4 + 4 + verbena::message_channel::o
 
 inline verbena::deadline time_limit() { return verbena::deadline::after(std::chrono::seconds(60)); }
 
-/// Returns N of the arguments `--clients N`; 500 without arguments.
-inline std::uint32_t client_count(int argc, char** argv) {
+/// The arguments `[--clients N] [--host ADDRESS]`.
+struct echo_settings {
+  std::uint32_t clients = 0;
+  /// The address of this host at which the server listens. iWARP needs one of its device.
+  std::string host = "127.0.0.1";
+};
+inline echo_settings settings_of(int argc, char** argv, std::uint32_t clients = 500) {
   const std::span words(argv, static_cast<std::size_t>(argc));
-  if (words.size() == 1) return 500;
-  if (words.size() == 3 && std::string_view(words[1]) == "--clients") {
-    const std::string_view text = words[2];
-    std::uint32_t count = 0;
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
-    if (parsed.ptr == text.data() + text.size() && count > 0) return count;
+  echo_settings made{.clients = clients};
+  bool valid = words.size() % 2 == 1;
+  for (std::size_t at = 1; valid && at < words.size(); at += 2) {
+    const std::string_view name = words[at];
+    const std::string_view text = words[at + 1];
+    if (name == "--host") {
+      made.host = text;
+    } else {
+      const auto parsed = std::from_chars(text.data(), text.data() + text.size(), made.clients);
+      valid = name == "--clients" && parsed.ec == std::errc() &&
+              parsed.ptr == text.data() + text.size() && made.clients > 0;
+    }
   }
-  std::fprintf(stderr, "usage: %s [--clients N]\n", words[0]);
+  if (valid) return made;
+  std::fprintf(stderr, "usage: %s [--clients N] [--host ADDRESS]\n", words[0]);
   std::exit(2);
 }
 
@@ -48,11 +63,11 @@ inline std::uint32_t client_count(int argc, char** argv) {
 class echo_clients {
  public:
   echo_clients(const verbena::context& context, const verbena::protection_domain& pd,
-               std::uint16_t port, std::uint32_t count)
+               verbena::bringup::address server, std::uint32_t count)
       : engine_(verbena::async::engine::create(context, {.operations = count * places_per_channel})
                     .value()),
         pd_(pd),
-        server_{.host = "127.0.0.1", .port = port},
+        server_(std::move(server)),
         left_(count) {}
 
   /// Connects all clients, and has them send numbers. Returns the number of correct answers.
@@ -112,9 +127,9 @@ class echo_clients {
 /// exit status.
 template <class Serve>
 int serve_clients(const verbena::context& context, const verbena::protection_domain& pd,
-                  std::uint16_t port, std::uint32_t count, Serve serve) {
+                  const verbena::bringup::address& server, std::uint32_t count, Serve serve) {
   std::uint64_t correct = 0;
-  std::thread other([&] { correct = echo_clients(context, pd, port, count).run(); });
+  std::thread other([&] { correct = echo_clients(context, pd, server, count).run(); });
   const std::uint64_t echoed = serve();
   other.join();
   std::printf("%u clients on one thread: %llu messages returned, %llu correct answers\n", count,

@@ -2,7 +2,7 @@
 // An echo server in an io_context of Asio: one thread serves 1,000 clients, each with a message
 // channel, and sleeps while none of them sends. 18_coroutines and 22_senders are the same server in
 // other forms.
-//   asio_echo [--clients N]
+//   asio_echo [--clients N] [--host ADDRESS]
 #include <verbena/asio.hpp>
 #include <verbena/verbena.hpp>
 
@@ -53,7 +53,8 @@ awaitable<void> serve(verbena::asio::message_listener listener, std::uint32_t co
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::uint32_t count = examples::client_count(argc, argv);
+  const examples::echo_settings settings = examples::settings_of(argc, argv);
+  const std::uint32_t count = settings.clients;
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
   // [engine]
@@ -63,11 +64,12 @@ int main(int argc, char** argv) {
   auto engine = verbena::asio::engine::create(context, io, {.operations = places}).value();
   // [/engine]
   // [listen]
-  auto listener = verbena::asio::listen(engine, pd, {.host = "127.0.0.1", .port = 0},
+  auto listener = verbena::asio::listen(engine, pd, {.host = settings.host, .port = 0},
                                         {.channels = examples::small_messages})
                       .value();
   // [/listen]
-  return examples::serve_clients(context, pd, listener.port(), count, [&] {
+  const verbena::bringup::address server{.host = settings.host, .port = listener.port()};
+  return examples::serve_clients(context, pd, server, count, [&] {
     // [run]
     std::uint64_t sum = 0;
     asio::co_spawn(io, serve(std::move(listener), count, sum), asio::detached);

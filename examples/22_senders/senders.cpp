@@ -2,7 +2,7 @@
 // An echo server with senders and receivers: one thread serves 1,000 clients, each with a message
 // channel, and sleeps while none of them sends. 18_coroutines and 19_asio are the same server in
 // other forms.
-//   senders [--clients N]
+//   senders [--clients N] [--host ADDRESS]
 #include <verbena/async.hpp>
 #include <verbena/verbena.hpp>
 
@@ -177,7 +177,8 @@ class serve {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::uint32_t count = examples::client_count(argc, argv);
+  const examples::echo_settings settings = examples::settings_of(argc, argv);
+  const std::uint32_t count = settings.clients;
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
   // [engine]
@@ -186,11 +187,12 @@ int main(int argc, char** argv) {
   auto engine = async::engine::create(context, {.operations = places}).value();
   // [/engine]
   // [listen]
-  auto listener = async::listen(engine, pd, {.host = "127.0.0.1", .port = 0},
+  auto listener = async::listen(engine, pd, {.host = settings.host, .port = 0},
                                 {.channels = examples::small_messages})
                       .value();
   // [/listen]
-  return examples::serve_clients(context, pd, listener.port(), count, [&] {
+  const verbena::bringup::address server{.host = settings.host, .port = listener.port()};
+  return examples::serve_clients(context, pd, server, count, [&] {
     // [run]
     return std::get<0>(engine.run(serve(std::move(listener), count)).value());
     // [/run]

@@ -2,6 +2,7 @@
 // An echo server in an epoll loop of the program, which also waits for a timer. When the timer
 // expires, the server shuts down: it accepts no more clients, notifies its clients, gives them time
 // to leave, and cancels the others.
+//   epoll_loop [--clients N] [--host ADDRESS]
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
@@ -113,14 +114,15 @@ void expire_soon(int timer) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const examples::echo_settings settings = examples::settings_of(argc, argv, 20);
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
   auto engine = async::engine::create(context).value();
-  auto listener = async::listen(engine, pd, {.host = "127.0.0.1", .port = 0},
+  auto listener = async::listen(engine, pd, {.host = settings.host, .port = 0},
                                 {.channels = examples::small_messages})
                       .value();
-  const auto port = listener.port();
+  const verbena::bringup::address address{.host = settings.host, .port = listener.port()};
   server echo(engine, std::move(listener));
   const verbena::unique_fd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 
@@ -128,12 +130,11 @@ int main() {
   std::uint64_t correct = 0;
   bool is_notified = false;
   std::thread clients([&] {
-    correct = examples::echo_clients(context, pd, port, 20).run();
+    correct = examples::echo_clients(context, pd, address, settings.clients).run();
     auto own = async::engine::create(context).value();
     is_notified = own.run([](async::engine& on, const verbena::protection_domain& with,
-                             std::uint16_t to, int at) -> async::task<bool> {
-      const verbena::bringup::address server{.host = "127.0.0.1", .port = to};
-      auto made = co_await async::connect(on, with, server, examples::time_limit(),
+                             verbena::bringup::address to, int at) -> async::task<bool> {
+      auto made = co_await async::connect(on, with, to, examples::time_limit(),
                                           {.channel = examples::small_messages});
       if (!made) co_return false;
       // The echo shows that the server has accepted this client.
@@ -144,14 +145,14 @@ int main() {
       expire_soon(at);
       const auto message = co_await made->receive(examples::time_limit());
       co_return message && message->length() == 0;  // the notice, after which it does not leave
-    }(own, pd, port, timer.get()));
+    }(own, pd, address, timer.get()));
     expire_soon(timer.get());  // also if the client has failed
   });
   loop(engine, echo, timer.get());
   clients.join();
   std::printf("%zu clients served, %zu of them cancelled\n", echo.served(), echo.cancelled());
-  return echo.served() == 21 && echo.cancelled() == 1 && is_notified &&
-                 correct == 20 * examples::messages_per_client
+  return echo.served() == settings.clients + 1 && echo.cancelled() == 1 && is_notified &&
+                 correct == settings.clients * examples::messages_per_client
              ? 0
              : 1;
 }

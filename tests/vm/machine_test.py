@@ -81,6 +81,19 @@ class Examples(unittest.TestCase):
     # Fewer ranks, for the same reason; they also share one processor.
     arguments |= {name: (3,) for name in ("group", "hash_table", "training", "sort")}
 
+    # iWARP connects them by the connection manager, at an address of the device.
+    on_siw = ("coroutines", "asio_echo", "senders", "epoll_loop")
+
+    def test_echo_servers_run_on_siw0(self):
+        for example in examples:
+            name = pathlib.Path(example).name
+            if name in self.on_siw:
+                with self.subTest(example):
+                    done = run(example, "--clients", 10, "--host", ADDRESSES["siw0"], VERBENA_SOFTDEV="off",
+                               VERBENA_DEVICE="siw0")
+                    self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertLessEqual(set(self.on_siw), {pathlib.Path(example).name for example in examples})
+
     def test_examples_run_on_rxe0(self):
         self.assertNotEqual(examples, [])
         for example in examples:

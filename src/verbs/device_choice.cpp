@@ -64,9 +64,10 @@ std::optional<context> try_device(const device& candidate, skipped_devices& othe
   return std::nullopt;
 }
 
-std::string fallback_warning(const context& chosen, const skipped_devices& others) {
+std::string fallback_warning(const context& chosen, const skipped_devices& others,
+                             std::span<const device> among) {
   std::string why = others.reasons;
-  if (why.empty()) why = explain_missing_hardware();
+  if (why.empty()) why = explain_missing_hardware(among);
   if (why.empty()) why = "there is no RDMA hardware";
   return fmt::format(
       "open_device: uses {}: {}; to require hardware, pass devices::hardware_only or the name of a "
@@ -106,15 +107,15 @@ result<chosen_device> open_best(std::span<const device> among, devices accepted)
     if (!chosen) continue;
     std::string warning;
     if (candidate.origin() == provider_origin::soft || !others.reasons.empty())
-      warning = fallback_warning(*chosen, others);
+      warning = fallback_warning(*chosen, others, among);
     return chosen_device{*std::move(chosen), std::move(warning)};
   }
   if (others.inactive) {
-    std::string warning = fallback_warning(*others.inactive, others);
+    std::string warning = fallback_warning(*others.inactive, others, among);
     return chosen_device{*std::move(others.inactive), std::move(warning)};
   }
   if (others.failure) return *std::move(others.failure);
-  std::string why = explain_missing_hardware();
+  std::string why = explain_missing_hardware(among);
   if (why.empty()) why = others.reasons;
   return error::unavailable(ENODEV, "open_device", {},
                             fmt::format("there is no RDMA {}{}{}",

@@ -6,9 +6,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
+#include <span>
+#include <string>
 #include <system_error>
 
 #include "src/sys/missing_verb.hpp"
@@ -95,13 +98,17 @@ std::string explain_listing(int code) {
   }
 }
 
-std::string explain_missing_hardware() {
+std::string explain_missing_hardware(std::span<const device> listed) {
   std::error_code failed;
   std::string names;
   // A range-for would throw exceptions: it increments without an error_code.
   std::filesystem::directory_iterator entry("/sys/class/infiniband", failed);
-  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed))
-    names += (names.empty() ? "" : ", ") + entry->path().filename().string();
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    const std::string name = entry->path().filename().string();
+    const bool has_driver = std::any_of(
+        listed.begin(), listed.end(), [&name](const device& each) { return each.name() == name; });
+    if (!has_driver) names += (names.empty() ? "" : ", ") + name;
+  }
   if (names.empty()) return {};
   return fmt::format(
       "the kernel has {}, but libibverbs has no driver for it: install the providers (`apt install "

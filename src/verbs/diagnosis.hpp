@@ -7,20 +7,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "verbena/base/ids.hpp"
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/access.hpp"
+#include "verbena/verbs/device.hpp"
 #include "verbena/verbs/memory_advice.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
 /// Returns why listing devices failed.
 [[nodiscard]] std::string explain_listing(int code);
-/// Returns the devices of the kernel for which libibverbs has no driver, and the remedy. Returns an
-/// empty string if there are no such devices.
-[[nodiscard]] std::string explain_missing_hardware();
+/// Returns the devices of the kernel for which libibverbs has no driver, and the remedy: those that
+/// are not in the list of devices. Returns an empty string if there are none.
+[[nodiscard]] std::string explain_missing_hardware(std::span<const device> listed);
 [[nodiscard]] std::string explain_opening(int code);
 
 /// A device that the functions query for its limits.

@@ -242,6 +242,14 @@ class Choice(harness.Case):
         done = run("--preload", "--", self.compile("loading", LOADING), env={"VERBENA_SOFTDEV": None})
         self.assertIn("which --preload does not replace: use --dropin", harness.text(done.stderr))
 
+    def test_program_with_the_library_does_not_take_soft0_for_a_device_without_driver(self):
+        """soft0 then has a folder in /sys/class/infiniband, as devices of the kernel have."""
+        for way in ("--preload", "--dropin"):
+            with self.subTest(way):
+                done = run(way, "--", LIBRARIES.parent / "examples" / "loopback", env={"VERBENA_SOFTDEV": None})
+                self.assert_ended(done)
+                self.assertIn("uses soft0: there is no RDMA hardware", harness.text(done.stderr))
+
     def test_preload_is_silent_for_a_program_that_may_reach_libibverbs(self):
         plugin = "#include <dlfcn.h>\nint main(int count, char** words) { return count > 1 && dlopen(words[1], RTLD_NOW) == 0; }"
         starter = "#include <stdlib.h>\nint main(int count, char** words) { return count > 1 && system(words[1]); }"

@@ -28,7 +28,8 @@ constexpr std::uint64_t messages_per_client = 10;
 /// The options of the channels on both sides.
 constexpr verbena::message_channel_options small_messages{
     .message_bytes = 256, .queues = {.max_send_wr = 4, .max_recv_wr = 4}};
-/// Each channel reserves a place of its engine for each request that it can have in flight.
+/// The places that a channel reserves in its engine: one for each operation in flight, and those of
+/// the channel itself.
 constexpr std::uint32_t places_per_channel = 4 + 4 + verbena::message_channel::own_operations;
 
 inline verbena::deadline time_limit() { return verbena::deadline::after(std::chrono::seconds(60)); }

@@ -75,13 +75,18 @@ class Checker:
                     snippet.append(line)
             elif line.startswith("```"):
                 fence, snippet, start = line[3:].strip(), [], number
-            elif QUOTE.search(line):
-                quote = QUOTE.search(line).groups()
+            elif QUOTE.fullmatch(line.strip()):
+                quote = QUOTE.fullmatch(line.strip()).groups()
             else:
+                if quote is not None:
+                    self.say(document, number - 1, f"no code block follows the quotation of {quote[0]}")
+                    quote = None
                 self.links(document, number, line)
                 self.paths(document, number, line)
         if fence is not None:
             self.say(document, start, "a code block without an end")
+        elif quote is not None:
+            self.say(document, number, f"no code block follows the quotation of {quote[0]}")
 
     def snippet(self, document, number, quote, lines):
         if quote is None:

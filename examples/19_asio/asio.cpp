@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
   // [engine]
-  // Each channel reserves a place of the engine for each request that it can have in flight.
+  // Each channel reserves a place of the engine for each operation that it can have in flight.
   const std::uint32_t places = count * examples::places_per_channel;
   asio::io_context io;
   auto engine = verbena::asio::engine::create(context, io, {.operations = places}).value();

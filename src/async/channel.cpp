@@ -18,7 +18,8 @@ constexpr std::chrono::seconds longest_flush(5);
 channel_state::channel_state(engine_state& on, verbena::channel&& of) noexcept
     : on_(on), of_(std::move(of)), core_(&of_->core()) {
   const bool is_accepted = core_->accept_queued();
-  VERBENA_ASSERT(is_accepted, "an engine has 131072 channels: create another engine for more");
+  VERBENA_ASSERT(is_accepted,
+                 "an engine has at most 65536 channels: create another engine for more");
   flush_.of = this;
   flush_.expire = [](timer& self) noexcept {
     channel_state& mine = *static_cast<flush_timer&>(self).of;

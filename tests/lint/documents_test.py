@@ -31,6 +31,11 @@ class Documents(LintCase):
         self.assert_finds(self.check("```cpp\nint x;\n```\n"), "not a quotation")
         self.assert_finds(self.check("<!-- quote: examples/b.cpp -->\n```cpp\nint x;\n```\n"), "does not exist")
 
+    def test_quotation_has_a_code_block(self):
+        for text in ("More.\n", "\n```cpp\nreturn f();\n```\n", ""):
+            with self.subTest(text):
+                self.assert_finds(self.check(f"<!-- quote: examples/a.cpp#part -->\n{text}"), "no code block follows")
+
     def test_quoted_file_must_be_compiled(self):
         self.write("src/loose.cpp", SPDX + "int x;\n")
         self.assert_finds(self.check("<!-- quote: src/loose.cpp -->\n```cpp\nint x;\n```\n"), "no CMakeLists.txt names")

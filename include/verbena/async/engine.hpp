@@ -35,7 +35,7 @@ namespace detail {
 /// Options of engine::create(). Threads: immutable value.
 struct engine_options {
   /// The operations in flight on all channels together: the sum of their
-  /// `max_send_wr + max_recv_wr`.
+  /// `max_send_wr + max_recv_wr`, and `message_channel::own_operations` for each message channel.
   std::uint32_t operations = 4096;
   /// How long run() polls without completions before it sleeps. Waking a thread costs some
   /// microseconds; 0 sleeps at once.

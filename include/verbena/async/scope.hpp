@@ -120,7 +120,7 @@ using awaited_value = typename detail::awaited<Awaitable>::type;
 ///
 /// `start` returns an operation or a task, with a value. If one throws, the others are waited for,
 /// then the first exception is thrown. `range` and what `start` refers to must outlive the task.
-/// Allocates the frame of one coroutine per element.
+/// Allocates two coroutine frames for each element, and the vector of results.
 template <class Range, class Start>
 auto when_all(Range& range, Start start) -> task<std::vector<
     awaited_value<std::invoke_result_t<Start&, decltype(*std::begin(range)), std::size_t>>>> {

@@ -39,6 +39,33 @@ void check_request(const message& got, std::size_t header_bytes, std::size_t pay
           second.remote_key == got.remote_key && second.swap == got.swap);
 }
 
+// An accepted reference is encoded as the bytes that it was decoded from, except reserved ones.
+void check_reference(const message& got, const records::payload_reference& payload,
+                     std::size_t bytes) {
+  require(got.transport == transport::rc && !is_read_or_atomic(got.opcode) && got.length > 0);
+  require(payload.count >= 1 && payload.count <= limits::max_sges);
+  require(bytes == records::reference_bytes(got.transport, got.opcode, payload.count));
+  std::vector<std::byte> again(bytes);
+  std::span room(again);
+  records::put_reference(room, got, payload.generation, payload.count);
+  std::uint64_t total = 0;
+  for (const sge& each : payload.list()) {
+    require(each.length > 0);
+    total += each.length;
+    records::put(room, each);
+  }
+  require(room.empty() && total == got.length);
+  message second;
+  records::payload_reference same;
+  require(records::take_reference(again, second, same));
+  require(second.opcode == got.opcode && second.psn == got.psn && second.length == got.length &&
+          same.generation == payload.generation && same.count == payload.count &&
+          std::ranges::equal(same.list(), payload.list(), [](const sge& one, const sge& other) {
+            return one.address == other.address && one.length == other.length &&
+                   one.lkey == other.lkey;
+          }));
+}
+
 void check_answer(const records::taken_answer& got) {
   require(got.what.outcome <= verdict::operation_error && got.what.rnr_timer <= 31);
   std::vector<std::byte> again(records::answer_bytes(got.what));
@@ -57,6 +84,10 @@ void decode(std::span<const std::byte> payload) {
   message request;
   if (records::take_request(bytes, request))
     check_request(request, payload.size() - bytes.size(), bytes.size());
+  message referring;
+  records::payload_reference reference;
+  if (records::take_reference(payload, referring, reference))
+    check_reference(referring, reference, payload.size());
   bytes = payload;
   if (const auto answer = records::take_answer(bytes)) check_answer(*answer);
   bytes = payload;
@@ -140,6 +171,15 @@ void record_seeds(fuzz::seed_folder& into) {
   add_request("compare_swap", what, 0);
   add_request("datagram", {.length = 64, .qkey = 7, .transport = transport::ud}, 64);
   add_request("delivery", {.length = 16, .qkey = 7, .transport = transport::srd}, 16);
+  for (const std::uint32_t elements : {1U, 3U}) {
+    const message referring{.psn = 7, .length = 4096 * elements};
+    std::vector<std::byte> bytes(
+        records::reference_bytes(referring.transport, referring.opcode, elements));
+    std::span room(bytes);
+    records::put_reference(room, referring, 1, elements);
+    for (std::uint32_t i = 0; i < elements; ++i) records::put(room, sge{4096, 4096, 5});
+    add_record(into, elements == 1 ? "reference" : "references", records::reference, bytes);
+  }
   for (const auto& [name, answer] :
        {std::pair{"done", response{.original = 9}},
         std::pair{"refused",

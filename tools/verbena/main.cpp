@@ -10,6 +10,7 @@
 #include "tools/verbena/devinfo/command.hpp"
 #include "tools/verbena/doctor/command.hpp"
 #include "tools/verbena/explain/command.hpp"
+#include "tools/verbena/launch/agent.hpp"
 #include "tools/verbena/launch/command.hpp"
 #include "tools/verbena/options.hpp"
 #include "tools/verbena/run/command.hpp"

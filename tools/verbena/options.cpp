@@ -122,19 +122,50 @@ void add_capture(CLI::App& app, capture_options& capture) {
 }
 
 void add_launch(CLI::App& app, launch_options& launch) {
-  app.add_option("-n,--ranks", launch.ranks, "The number of processes")
-      ->required()
+  app.add_option("-n,--ranks", launch.ranks,
+                 "The number of processes; with --hosts: one for each\nslot by default")
       ->check(CLI::Range(1U, net::max_ranks).description(""))
       ->type_name("N");
+  auto* const hosts = app.add_option("--hosts", launch.hosts,
+                                     "Start the processes on the hosts of this file, by ssh")
+                          ->type_name("FILE");
+  app.add_option("--ssh", launch.ssh,
+                 "The command that connects to a host (default:\n"
+                 "ssh with BatchMode); it is divided at blanks")
+      ->needs(hosts)
+      ->type_name("COMMAND");
+  app.add_option("--address", launch.address,
+                 "The address of this host for the processes\n"
+                 "(default: the one from which ssh connects)")
+      ->needs(hosts)
+      ->type_name("HOST");
+  app.add_option("--agent", launch.agent,
+                 "The program `verbena` on the hosts (default: the\n"
+                 "path of this one if it exists, otherwise by PATH)")
+      ->needs(hosts)
+      ->type_name("PATH");
+  app.add_option("-x", launch.variables,
+                 "Pass a variable of the environment to the hosts;\n"
+                 "variables that begin with VERBENA_ are passed anyway")
+      ->needs(hosts)
+      ->expected(1)
+      ->take_all()
+      ->type_name("NAME[=VALUE]");
   app.add_option("PROGRAM", "The program and its arguments")->type_name("");
   app.footer(
-      "Starts N processes of a program on this host, which form a group: they have the\n"
-      "ranks 0 to N - 1. The store through which they meet is in this command. Sets RANK,\n"
+      "Starts N processes of a program, which form a group: they have the ranks 0 to\n"
+      "N - 1. The store through which they meet is in this command. Sets RANK,\n"
       "LOCAL_RANK, WORLD_SIZE, VERBENA_STORE and a random VERBENA_SECRET, which\n"
       "membership::from_environment() reads. Passes SIGINT and SIGTERM on to the\n"
       "processes. The words after -- belong to the program.\n"
-      "Example:\n"
+      "The lines of FILE are [USER@]HOST [slots=N] [max_slots=N] [user=USER]\n"
+      "[port=PORT], as those of Open MPI; # begins a comment. A host without slots= has\n"
+      "one. The hosts need Verbena's tools, the program in the same folder, and a key\n"
+      "that ssh accepts without a password. The output has the rank in front of each\n"
+      "line. The processes end when this command ends.\n"
+      "Examples:\n"
       "  verbena launch -n 8 -- ./program\n"
+      "  verbena launch --hosts hosts -- ./program\n"
       "Exit status: 0 all processes succeeded; otherwise that of the first one that\n"
       "failed, 128 + N if signal N ended it; 125 the command failed, 126 the program\n"
       "cannot be executed, 127 the program was not found.");
@@ -212,8 +243,11 @@ command read_command_line(int argc, char** argv) {
   add_explain(explaining, explain);
 
   launch_options launch;
-  auto& launching = *app.add_subcommand("launch", "Start the ranks of a group on this host");
+  auto& launching =
+      *app.add_subcommand("launch", "Start the ranks of a group on one or many hosts");
   add_launch(launching, launch);
+  // Started by `verbena launch`, not by users.
+  auto& assisting = *app.add_subcommand("launch-agent", "Start the ranks of one host")->group("");
   store_options store;
   auto& storing = *app.add_subcommand("store", "Run a store, through which ranks meet");
   add_store(storing, store);
@@ -231,6 +265,8 @@ command read_command_line(int argc, char** argv) {
       throw CLI::ParseError("the program is missing; usage: verbena " + runner() +
                                 (launching.parsed() ? " -n N" : "") + " -- PROGRAM ARGS...",
                             CLI::ExitCodes::RequiredError);
+    if (launching.parsed() && launch.ranks == 0 && launch.hosts.empty())
+      throw CLI::ParseError("-n N or --hosts FILE is required", CLI::ExitCodes::RequiredError);
   } catch (const CLI::ParseError& problem) {
     end_with(app, problem, runner());
   }
@@ -238,6 +274,7 @@ command read_command_line(int argc, char** argv) {
   if (judging.parsed()) return doctor;
   if (explaining.parsed()) return explain;
   if (storing.parsed()) return store;
+  if (assisting.parsed()) return agent_options{};
   if (launching.parsed()) {
     launch.command = std::move(program);
     return launch;

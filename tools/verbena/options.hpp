@@ -60,11 +60,19 @@ struct explain_options {
   bool json = false;
 };
 
-/// `verbena launch -n N -- PROGRAM ARGS...`.
+/// `verbena launch -n N -- PROGRAM ARGS...`, `verbena launch --hosts FILE -- PROGRAM ARGS...`.
 struct launch_options {
-  std::uint32_t ranks = 1;
+  std::uint32_t ranks = 0;           ///< 0: one for each slot of the hosts
   std::vector<std::string> command;  ///< the program and its arguments; not empty
+  std::string hosts;                 ///< a file; empty: all ranks on this host
+  std::string ssh = "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15";
+  std::string address;  ///< of this host, for the ranks; empty: the one from which ssh comes
+  std::string agent;    ///< `verbena` on the hosts; empty: that of this host, or by PATH
+  std::vector<std::string> variables;  ///< NAME or NAME=VALUE for the ranks
 };
+
+/// `verbena launch-agent`.
+struct agent_options {};
 
 /// `verbena store [--listen HOST:PORT]`.
 struct store_options {
@@ -72,7 +80,7 @@ struct store_options {
 };
 
 using command = std::variant<devinfo_options, doctor_options, run_options, capture_options,
-                             explain_options, launch_options, store_options>;
+                             explain_options, launch_options, agent_options, store_options>;
 
 /// Exit statuses of `verbena run` and `verbena launch` if the program was not started, as of env(1)
 /// and timeout(1).

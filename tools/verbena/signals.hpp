@@ -2,7 +2,10 @@
 // Signals that a command waits for.
 #pragma once
 
+#include <sys/signalfd.h>
+
 #include <csignal>
+#include <ctime>
 #include <initializer_list>
 
 namespace verbena::tool {
@@ -18,7 +21,13 @@ class awaited_signals {
   }
   awaited_signals(const awaited_signals&) = delete;
   awaited_signals& operator=(const awaited_signals&) = delete;
-  ~awaited_signals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  /// Discards the signals that have arrived, for example SIGPIPE of a last write.
+  ~awaited_signals() {
+    const timespec now{};
+    while (::sigtimedwait(&awaited_, nullptr, &now) > 0) {
+    }
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
 
   /// Waits for one of the signals, and returns its number.
   [[nodiscard]] int wait() const {
@@ -26,6 +35,10 @@ class awaited_signals {
     while (::sigwait(&awaited_, &got) != 0) {
     }
     return got;
+  }
+  /// Returns a new signalfd(2) for the signals, which does not block; -1 and errno if it fails.
+  [[nodiscard]] int open_descriptor() const noexcept {
+    return ::signalfd(-1, &awaited_, SFD_CLOEXEC | SFD_NONBLOCK);
   }
   /// Returns the mask of the process without them.
   [[nodiscard]] const sigset_t& before() const noexcept { return before_; }

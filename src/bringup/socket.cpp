@@ -94,9 +94,11 @@ int listen_one(int socket, const socket_address& at, int backlog, const char*& c
 
 namespace {
 
-/// Tries each address once. 0 in `code` and a socket, or the errno of the last attempt.
+/// Tries each address once. 0 in `code` and a socket, or the errno of an attempt: ECONNREFUSED if
+/// an address refused, because that one may accept later; otherwise that of the last attempt.
 steps<unique_fd> connect_once(std::span<const socket_address> addresses, deadline until,
                               int& code) {
+  bool is_refused = false;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     unique_fd socket(::socket(addresses[i].storage.ss_family, socket_flags, 0));
     if (!socket) {
@@ -105,10 +107,12 @@ steps<unique_fd> connect_once(std::span<const socket_address> addresses, deadlin
     }
     VERBENA_CO_TRY(code, co_await connect_one(socket.get(), addresses[i],
                                               share_of(until, addresses.size() - i)));
+    is_refused = is_refused || code == ECONNREFUSED;
     if (code != 0) continue;
     set_no_delay(socket.get());
     co_return std::move(socket);
   }
+  if (is_refused) code = ECONNREFUSED;
   co_return unique_fd();
 }
 

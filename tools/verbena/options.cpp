@@ -204,6 +204,10 @@ words split(int argc, char** argv) {
   return found;
 }
 
+[[noreturn]] void require(const std::string& what) {
+  throw CLI::ParseError(what, CLI::ExitCodes::RequiredError);
+}
+
 [[noreturn]] void end_with(const CLI::App& app, const CLI::ParseError& problem,
                            const std::string& runner) {
   if (problem.get_exit_code() == 0) std::exit(app.exit(problem));
@@ -246,7 +250,6 @@ command read_command_line(int argc, char** argv) {
   auto& launching =
       *app.add_subcommand("launch", "Start the ranks of a group on one or many hosts");
   add_launch(launching, launch);
-  // Started by `verbena launch`, not by users.
   auto& assisting = *app.add_subcommand("launch-agent", "Start the ranks of one host")->group("");
   store_options store;
   auto& storing = *app.add_subcommand("store", "Run a store, through which ranks meet");
@@ -262,11 +265,10 @@ command read_command_line(int argc, char** argv) {
     std::reverse(ours.begin(), ours.end());  // CLI11 takes them in reverse order
     app.parse(ours);
     if (!runner().empty() && program.empty())
-      throw CLI::ParseError("the program is missing; usage: verbena " + runner() +
-                                (launching.parsed() ? " -n N" : "") + " -- PROGRAM ARGS...",
-                            CLI::ExitCodes::RequiredError);
+      require("the program is missing; usage: verbena " + runner() +
+              (launching.parsed() ? " -n N" : "") + " -- PROGRAM ARGS...");
     if (launching.parsed() && launch.ranks == 0 && launch.hosts.empty())
-      throw CLI::ParseError("-n N or --hosts FILE is required", CLI::ExitCodes::RequiredError);
+      require("-n N or --hosts FILE is required");
   } catch (const CLI::ParseError& problem) {
     end_with(app, problem, runner());
   }

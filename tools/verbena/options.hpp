@@ -71,7 +71,7 @@ struct launch_options {
   std::vector<std::string> variables;  ///< NAME or NAME=VALUE for the ranks
 };
 
-/// `verbena launch-agent`.
+/// `verbena launch-agent`, which `verbena launch` starts on other hosts; the help does not list it.
 struct agent_options {};
 
 /// `verbena store [--listen HOST:PORT]`.

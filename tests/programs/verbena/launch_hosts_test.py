@@ -198,7 +198,7 @@ class Hosts(Launches):
 
 
 def server_prefix():
-    """What starts a process that may open /run/sshd; nullopt if it cannot."""
+    """Returns the words before a command that needs /run/sshd; None if this place cannot have this folder."""
     if os.geteuid() != 0:
         return []  # without root, sshd needs no such folder
     inside = 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$0" "$@"'

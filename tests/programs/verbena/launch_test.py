@@ -105,23 +105,25 @@ class Group(harness.Case):
 
     def test_by_a_separate_store(self):
         secret = {"VERBENA_SECRET": "of this test"}
-        with subprocess.Popen([harness.VERBENA, "store", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, env=harness.environment(**secret)) as store:
-            name, place = store.stdout.readline().decode().strip().split("=")
-            self.assertEqual(name, "VERBENA_STORE")
-            stranger = subprocess.run([str(GROUP)], stderr=subprocess.PIPE, timeout=harness.BOUND, check=False,
-                                      env=harness.environment(RANK="0", WORLD_SIZE="2", VERBENA_STORE=place))
-            self.assertEqual(stranger.returncode, 1)
-            self.assertIn(b"the store requires a secret", stranger.stderr)
-            ranks = [subprocess.Popen([str(GROUP)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                      env=harness.environment(RANK=str(rank), WORLD_SIZE="2", VERBENA_STORE=place, **secret))
-                     for rank in range(2)]
-            output = [each.communicate(timeout=harness.BOUND)[0] for each in ranks]
-            self.assertEqual([each.returncode for each in ranks], [0, 0])
-            self.assertIn(b"barrier of 2 ranks", output[0])
-            store.send_signal(signal.SIGTERM)
-            self.assertRegex(store.stderr.read().decode(), r"verbena store: 3 connections, 0 refused, \d+ exchanges, 0 failed")
-            self.assertEqual(store.wait(harness.BOUND), 0)
+        store = subprocess.Popen([harness.VERBENA, "store", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 env=harness.environment(**secret))
+        for each in (store.stdout.close, store.stderr.close, store.wait, store.kill):
+            self.addCleanup(each)
+        name, place = store.stdout.readline().decode().strip().split("=")
+        self.assertEqual(name, "VERBENA_STORE")
+        stranger = subprocess.run([str(GROUP)], stderr=subprocess.PIPE, timeout=harness.BOUND, check=False,
+                                  env=harness.environment(RANK="0", WORLD_SIZE="2", VERBENA_STORE=place))
+        self.assertEqual(stranger.returncode, 1)
+        self.assertIn(b"the store requires a secret", stranger.stderr)
+        ranks = [subprocess.Popen([str(GROUP)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  env=harness.environment(RANK=str(rank), WORLD_SIZE="2", VERBENA_STORE=place, **secret))
+                 for rank in range(2)]
+        output = [each.communicate(timeout=harness.BOUND)[0] for each in ranks]
+        self.assertEqual([each.returncode for each in ranks], [0, 0])
+        self.assertIn(b"barrier of 2 ranks", output[0])
+        store.send_signal(signal.SIGTERM)
+        self.assertRegex(store.stderr.read().decode(), r"verbena store: 3 connections, 0 refused, \d+ exchanges, 0 failed")
+        self.assertEqual(store.wait(harness.BOUND), 0)
 
 
 class Store(harness.Case):

@@ -14,7 +14,7 @@
 
 namespace verbena::tool {
 
-/// What the agent prints first: shells print other text before it.
+/// The first output of the agent. Shells print other text before it.
 inline constexpr std::string_view agent_greeting = "\x01verbena-launch-agent 1\n";
 
 /// The meaning of a message.

@@ -12,7 +12,7 @@ namespace verbena::tool {
 /// Writes all bytes to a blocking descriptor; false if write(2) fails.
 [[nodiscard]] bool write_all(int to, std::string_view bytes);
 
-/// What read_some() found.
+/// The result of read_some().
 enum class read_outcome : unsigned char {
   bytes,  ///< bytes were appended
   would_block,

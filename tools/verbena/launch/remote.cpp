@@ -38,7 +38,7 @@ namespace verbena::tool {
 namespace {
 
 constexpr std::size_t max_noise_bytes = std::size_t{64} << 10U;  // before the greeting of an agent
-constexpr std::chrono::seconds time_to_end{10};  // from the end of the input of ssh to SIGTERM
+constexpr std::chrono::seconds time_to_close{10};  // from the end of the input of ssh to SIGTERM
 constexpr int ssh_failed = 255;
 
 struct rank_lines {
@@ -124,7 +124,7 @@ result<std::vector<std::string>> passed_variables(const launch_options& options)
   return passed;
 }
 
-// What the user can do about a failure of ssh.
+// The remedy of a failure of ssh.
 std::string remedy(std::string_view said, const launch_host& host) {
   const auto has = [&](std::string_view words) { return said.find(words) != said.npos; };
   if (has("Permission denied"))
@@ -177,7 +177,7 @@ class remote_launch {
   // The group cannot become complete.
   void end_all() {
     if (!kill_at_.is_never()) return;
-    kill_at_ = deadline::after(time_to_end);
+    kill_at_ = deadline::after(time_to_close);
     for (auto& each : all_) each.input.reset();
   }
 

@@ -48,7 +48,7 @@ int run_ranks(int argc, char** argv, Run run_rank) {
   }
   try {
     if (std::getenv("RANK") != nullptr || std::getenv("SLURM_PROCID") != nullptr ||
-        std::getenv("PMIX_NAMESPACE") != nullptr)
+        std::getenv("PMIX_NAMESPACE") != nullptr || std::getenv("VERBENA_SERVICE") != nullptr)
       return run_rank();
     // A free port, which rank 0 opens again.
     const auto port = verbena::net::store::open({.host = "127.0.0.1"}).value().local_address().port;

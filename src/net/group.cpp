@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "src/net/collectives.hpp"
+#include "src/net/etcd.hpp"
 #include "src/net/pmix.hpp"
+#include "src/net/rendezvous.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
@@ -20,6 +22,7 @@ namespace detail {
 
 struct group_state {
   std::optional<store> own_store;
+  verbena::detail::sole_owner<detail::announcement> announced;  // of own_store
   rank_board board;  // before the channels, which may still access it when they are destroyed
   multi_channel channels;
   std::vector<std::uint32_t> ranks;
@@ -118,6 +121,13 @@ result<group> group::join(const protection_domain& domain, const membership& who
   if (who.host == store_host::pmix) {
     VERBENA_TRY_VOID(detail::meet_by_pmix(place, own_store, until, with));
   }
+  verbena::detail::sole_owner<detail::announcement> announced;
+  if (who.host == store_host::etcd) {
+    VERBENA_TRY(announced, detail::meet_by_etcd(place, own_store, until, with));
+  }
+  if (who.host == store_host::service) {
+    VERBENA_TRY_VOID(detail::meet_by_service(place, own_store, until, with));
+  }
   VERBENA_TRY(auto client, store_client::connect(place, until));
   auto wanted = options.channels;
   wanted.access |= access::remote_read | access::remote_write;
@@ -132,6 +142,7 @@ result<group> group::join(const protection_domain& domain, const membership& who
   std::vector<std::uint32_t> ranks(ready.size());
   std::iota(ranks.begin(), ranks.end(), 0U);
   return group(new detail::group_state{.own_store = std::move(own_store),
+                                       .announced = std::move(announced),
                                        .board = std::move(board),
                                        .channels = std::move(channels),
                                        .ranks = std::move(ranks),

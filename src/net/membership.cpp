@@ -2,13 +2,18 @@
 #include "verbena/net/membership.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
+#include <utility>
 
+#include "src/net/etcd.hpp"
 #include "src/net/pmix.hpp"
 #include "verbena/net/network.hpp"
 
@@ -16,6 +21,7 @@ namespace verbena::inline VERBENA_ABI::net {
 namespace {
 
 constexpr std::size_t max_name_bytes = 255;
+constexpr std::uint16_t default_store_port = 29500;
 
 error refuse(std::string_view what, const std::string& why) {
   return error::invalid_argument("membership", std::string(what), why);
@@ -108,8 +114,8 @@ result<void> read_store_of_rank_0(membership& out) {
 
 // A launcher with PMIx, and nothing that takes precedence.
 bool is_place_by_pmix() {
-  for (const char* const each :
-       {"RANK", "VERBENA_STORE", "VERBENA_NETWORK", "MASTER_ADDR", "MASTER_PORT"})
+  for (const char* const each : {"RANK", "VERBENA_STORE", "VERBENA_NETWORK", "VERBENA_ETCD",
+                                 "VERBENA_SERVICE", "MASTER_ADDR", "MASTER_PORT"})
     if (variable(each)) return false;
   return variable("PMIX_NAMESPACE").has_value();
 }
@@ -122,8 +128,68 @@ result<void> read_pmix(membership& out) {
   return {};
 }
 
+// NAME and N of the host name NAME-N.
+struct ordinal_host {
+  std::string name;
+  std::uint32_t ordinal = 0;
+};
+
+result<ordinal_host> read_host_name() {
+  std::array<char, 256> buffer{};
+  if (::gethostname(buffer.data(), buffer.size() - 1) != 0)
+    return error::from_errno(errno, "gethostname");
+  std::string host = buffer.data();
+  host.erase(std::min(host.find('.'), host.size()));
+  const auto dash = host.rfind('-');
+  std::uint32_t ordinal = 0;
+  const char* const end = host.data() + host.size();
+  if (dash != std::string::npos && dash != 0) {
+    const auto [stop, code] = std::from_chars(host.data() + dash + 1, end, ordinal);
+    if (code == std::errc() && stop == end && ordinal < max_ranks)
+      return ordinal_host{.name = host.substr(0, dash), .ordinal = ordinal};
+  }
+  return refuse("VERBENA_SERVICE",
+                fmt::format("VERBENA_SERVICE is set, but the host name {} does not end with a dash "
+                            "and a number from 0 to {}, as those of a StatefulSet; set RANK and "
+                            "MASTER_ADDR instead",
+                            host, max_ranks - 1));
+}
+
+result<void> read_service(membership& out, std::string_view service) {
+  auto parsed = bringup::parse_address(service, default_store_port);
+  if (!parsed || parsed->port == 0)
+    return refuse("VERBENA_SERVICE",
+                  fmt::format("VERBENA_SERVICE={} is not a name or name:port", service));
+  VERBENA_TRY(const auto self, read_host_name());
+  const auto* const launcher = find_launcher();
+  const bool has_rank = launcher != nullptr && variable(launcher->rank).has_value();
+  if (has_rank) {
+    VERBENA_TRY_VOID(read_rank(out, *launcher));
+  } else {
+    const auto size = variable("WORLD_SIZE");
+    if (!size)
+      return refuse("WORLD_SIZE",
+                    "VERBENA_SERVICE is set, but WORLD_SIZE, the number of ranks, is "
+                    "not; it is the number of replicas of the StatefulSet");
+    VERBENA_TRY(out.size, number_of("WORLD_SIZE", *size, max_ranks));
+    out.rank = self.ordinal;
+    if (out.rank >= out.size)
+      return refuse("WORLD_SIZE",
+                    fmt::format("the number {} of the host name {}-{} is not less than "
+                                "WORLD_SIZE={}",
+                                self.ordinal, self.name, self.ordinal, out.size));
+  }
+  out.store = {.host = fmt::format("{}-0.{}", self.name, parsed->host), .port = parsed->port};
+  out.host = store_host::service;
+  return {};
+}
+
 result<void> read_variables(membership& out) {
   const auto* const launcher = find_launcher();
+  const auto service = variable("VERBENA_SERVICE");
+  if (service && !variable("VERBENA_STORE") && !variable("VERBENA_NETWORK") &&
+      !variable("VERBENA_ETCD"))
+    return read_service(out, *service);
   const auto file = variable("VERBENA_NETWORK");
   if (file) {
     VERBENA_TRY(out, read_network(std::string(*file), launcher));
@@ -135,7 +201,12 @@ result<void> read_variables(membership& out) {
                   "as torchrun, srun or mpirun, or set both variables");
   }
   VERBENA_TRY(const bool is_separate, read_separate_store(out));
-  return is_separate || file ? result<void>() : read_store_of_rank_0(out);
+  if (is_separate || file) return {};
+  const auto etcd = variable("VERBENA_ETCD");
+  if (!etcd) return read_store_of_rank_0(out);
+  out.etcd = *etcd;
+  out.host = store_host::etcd;
+  return {};
 }
 
 }  // namespace
@@ -155,8 +226,11 @@ result<void> membership::check() const {
                   fmt::format("a group of {} ranks is not in the range 1 to {}", size, max_ranks));
   if (rank >= size)
     return refuse("rank", fmt::format("rank {} is not less than the size {}", rank, size));
-  if (store.host.empty() && host != store_host::pmix)
+  if (host == store_host::etcd) {
+    if (auto parsed = detail::parse_etcd(etcd); !parsed) return std::move(parsed).error();
+  } else if (store.host.empty() && host != store_host::pmix) {
     return refuse("store", "the store has no host");
+  }
   if (name.size() > max_name_bytes)
     return refuse("name", fmt::format("a name of {} bytes exceeds the limit of {} bytes",
                                       name.size(), max_name_bytes));

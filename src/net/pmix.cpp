@@ -14,6 +14,8 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+
+#include "src/net/library_function.hpp"
 #endif
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -36,12 +38,6 @@ struct pmix_functions {
   decltype(&::PMIx_Fence) fence = nullptr;
   decltype(&::PMIx_Error_string) error_string = nullptr;
 };
-
-template <class Function>
-bool find_function(void* library, const char* name, Function& out) {
-  out = reinterpret_cast<Function>(::dlsym(library, name));
-  return out != nullptr;
-}
 
 result<pmix_functions> load_pmix() {
   // The components of libpmix refer to its symbols.

@@ -30,7 +30,7 @@ class launcher_environment {
       "RANK",           "WORLD_SIZE",     "MASTER_ADDR",          "MASTER_PORT",
       "SLURM_PROCID",   "SLURM_NTASKS",   "VERBENA_STORE",        "VERBENA_NETWORK",
       "VERBENA_GROUP",  "VERBENA_SECRET", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-      "PMIX_NAMESPACE", "PMIX_RANK"};
+      "PMIX_NAMESPACE", "PMIX_RANK",      "VERBENA_ETCD",         "VERBENA_SERVICE"};
   std::map<std::string, std::string> before_;
 };
 

@@ -56,6 +56,17 @@ TEST(membership, rank_of_torchrun_precedes_that_of_slurm) {
   EXPECT_EQ(net::membership::from_environment().value().rank, 2U);
 }
 
+TEST(membership, etcd_precedes_the_address_of_torchrun) {
+  const launcher_environment set({{"RANK", "1"},
+                                  {"WORLD_SIZE", "2"},
+                                  {"MASTER_ADDR", "head"},
+                                  {"VERBENA_ETCD", "http://etcd:2379/jobs"}});
+  const auto who = net::membership::from_environment().value();
+  EXPECT_EQ(who.host, net::store_host::etcd);
+  EXPECT_EQ(who.etcd, "http://etcd:2379/jobs");
+  EXPECT_EQ(who.store, bringup::address());
+}
+
 struct invalid_case {
   std::map<std::string, std::string> variables;
   const char* message;
@@ -85,6 +96,7 @@ TEST(membership, errors_name_the_variable_and_its_value) {
       {with("MASTER_PORT", "65536"), "MASTER_PORT=65536 is not a number from 0 to 65535"},
       {with("MASTER_PORT", "0"), "MASTER_PORT=0 is not a port"},
       {with("VERBENA_STORE", "head"), "VERBENA_STORE=head is not host:port"},
+      {with("VERBENA_ETCD", "head:2379"), "VERBENA_ETCD=head:2379 is not http://host:port/prefix"},
       {with("VERBENA_GROUP", std::string(256, 'x').c_str()), "a name of 256 bytes"},
   };
   for (const auto& each : cases) {
@@ -130,6 +142,10 @@ TEST(membership, check_names_the_member_that_is_out_of_range) {
   changed.store.host.clear();
   expect_error(changed.check(), "the store has no host");
   changed.host = net::store_host::pmix;
+  EXPECT_TRUE(changed.check());
+  changed.host = net::store_host::etcd;
+  expect_error(changed.check(), "VERBENA_ETCD= is not http://host:port/prefix");
+  changed.etcd = "http://localhost:2379";
   EXPECT_TRUE(changed.check());
   changed.name = std::string(256, 'x');
   expect_error(changed.check(), "a name of 256 bytes exceeds the limit of 255 bytes");

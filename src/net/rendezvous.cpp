@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/rendezvous.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "verbena/base/random.hpp"
+#include "verbena/bringup/stream.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+constexpr std::chrono::seconds time_to_probe{3};
+constexpr std::chrono::milliseconds longest_pause{1000};
+
+}  // namespace
+
+bool jittered_pauses::wait(deadline until) {
+  const auto half = longest_ / 2;
+  const auto more = random_u32() % static_cast<std::uint32_t>(half.count());
+  const auto next = deadline::after(half + std::chrono::milliseconds(more));
+  if (next.when() >= until.when()) return false;
+  longest_ = std::min(longest_ * 2, longest_pause);
+  while (!next.expired()) ::poll(nullptr, 0, next.poll_timeout_ms());
+  return true;
+}
+
+deadline earliest(deadline until, std::chrono::nanoseconds most) noexcept {
+  const auto limit = deadline::after(most);
+  return until.when() < limit.when() ? until : limit;
+}
+
+result<void> probe_store(const bringup::address& at, deadline until) {
+  auto connected = bringup::stream::connect(at, earliest(until, time_to_probe));
+  if (!connected) return std::move(connected).error();
+  return {};
+}
+
+result<void> meet_by_service(membership& place, std::optional<store>& own, deadline until,
+                             const store_options& options) {
+  place.host = store_host::rank_0;
+  if (place.rank == 0) {
+    // The name of this host may not be known yet.
+    VERBENA_TRY(own, store::open({.host = {}, .port = place.store.port}, options));
+    place.store = {.host = "127.0.0.1", .port = own->local_address().port};
+    return {};
+  }
+  jittered_pauses pauses;
+  while (true) {
+    // Each attempt resolves the name again: a host that has been started again has another address.
+    const auto probed = probe_store(place.store, until);
+    if (probed) return {};
+    if (!pauses.wait(until))
+      return error::timed_out(
+          "join", to_string(place.store),
+          fmt::format("the store of rank 0 could not be reached before the deadline; check that "
+                      "rank 0 runs, and that the service publishes its name before it is ready "
+                      "(publishNotReadyAddresses); the last attempt: {}",
+                      probed.error().message()));
+  }
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

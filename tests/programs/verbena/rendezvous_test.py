@@ -57,7 +57,6 @@ class Ranks(harness.Case):
         self.assertIn(f"barrier of {len(ranks)} ranks, dissemination", harness.text(output[0][0]))
 
 
-@unittest.skipUnless(ETCD, "no etcd")
 class Etcd(Ranks):
     def setUp(self):
         super().setUp()
@@ -151,8 +150,6 @@ class Service(Ranks):
         prefix = namespaces()
         if prefix is None:
             self.skipTest("this place gives no network namespace")
-        if DNSMASQ is None:
-            self.skipTest("no dnsmasq")
         (self.work / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
         (self.work / "hosts").write_text("127.0.0.1 localhost\n")
         # Holds the namespaces; the processes of the test enter them.
@@ -172,8 +169,8 @@ class Service(Ranks):
 
     def name_server(self, *records):
         """Starts a name server and returns it when it listens; its standard error has the questions."""
-        started = self.start(*self.enter, DNSMASQ, "--keep-in-foreground", "--no-resolv", "--no-hosts", "--conf-file=/dev/null", "--pid-file",
-                             "--user=root", "--listen-address=127.0.0.1", "--bind-interfaces", "--log-queries", "--log-facility=-",
+        started = self.start(*self.enter, DNSMASQ, "--no-daemon", "--no-resolv", "--no-hosts", "--conf-file=/dev/null",
+                             "--listen-address=127.0.0.1", "--bind-interfaces", "--log-queries",
                              "--local=/example/", *(f"--host-record={each}" for each in records))
         self.wait_for_line(started, "started")
         return started

@@ -148,8 +148,9 @@ class Hosts(Launches):
         self.assert_failed(self.launch("node-a\n", self.script("plain", "", 0o644)), 126, "Permission denied")
 
     def test_one_host_without_the_program_ends_the_others(self):
-        self.stand_in(f"[ $host != node-b ] || cd /; [ $host != node-b ] || rm {self.work}/program; eval \"$command\"")
-        program = self.script("program", "#!/bin/sh\nexec sleep 300\n")
+        # The program disappears when it runs on the first host.
+        self.stand_in(f"cd {self.work}; if [ $host = node-b ]; then until [ -e started ]; do sleep 0.05; done; rm program; fi; eval \"$command\"")
+        program = self.script("program", f"#!/bin/sh\ntouch {self.work}/started\nexec sleep 300\n")
         self.assert_failed(self.launch("node-a\nnode-b\n", program), 127, "host node-b: rank 1: ")
 
     def test_text_of_login_shells_is_skipped(self):
@@ -171,6 +172,12 @@ class Hosts(Launches):
             (self.work / "sub").mkdir(exist_ok=True)
             self.stand_in(f"cd {self.work}; {action}")
             self.assert_failed(self.launch("node-a\n", "true", cwd=self.work / "sub"), 125, "host node-a: ", *words)
+
+    def test_children_of_ssh_do_not_keep_the_launch_open(self):
+        self.stand_in(f"sleep 300 & echo $! > {self.work}/child; eval \"$command\"")
+        done = self.launch("node-a\n", "echo", "x")
+        os.kill(int((self.work / "child").read_text()), signal.SIGKILL)
+        self.assertEqual((done.returncode, done.stdout), (0, b"[0] x\n"), done.stderr)
 
     def test_missing_command_is_named(self):
         self.ssh = str(self.work / "no-ssh")

@@ -160,7 +160,7 @@ class remote_launch {
       if (kill_at_.expired()) {
         kill_at_ = deadline::never();
         for (const auto& each : all_)
-          if (each.ssh != 0) ::kill(each.ssh, SIGTERM);
+          if (each.ssh != 0) ::kill(-each.ssh, SIGTERM);
       }
     }
     return outcome_;
@@ -250,20 +250,38 @@ class remote_launch {
   }
 
   void serve(connection& with) {
+    if (!with.is_open()) return;
     send(with);
     receive(with);
-    std::string bytes;
-    if (with.errors && read_some(with.errors.get(), bytes) == read_outcome::end)
-      with.errors.reset();
-    with.error_lines.add(bytes);
-    with.last_errors += bytes;
-    if (with.last_errors.size() > 4096) with.last_errors.erase(0, with.last_errors.size() - 4096);
+    receive_errors(with);
     int ended = 0;
     if (with.ssh != 0 && ::waitpid(with.ssh, &ended, WNOHANG) == with.ssh) {
       with.ssh = 0;
       with.ssh_status = exit_status_of(ended);
+      drain(with);
     }
     if (!with.is_open()) judge(with);
+  }
+
+  // Reads what ssh wrote before its end. Its children, for example the master of shared
+  // connections, may keep the pipes open.
+  void drain(connection& from) {
+    constexpr int most_reads = 32;  // more than a pipe holds
+    for (int i = 0; i < most_reads; ++i) {
+      receive(from);
+      receive_errors(from);
+    }
+    from.output.reset();
+    from.errors.reset();
+  }
+
+  static void receive_errors(connection& from) {
+    if (!from.errors) return;
+    std::string bytes;
+    if (read_some(from.errors.get(), bytes) == read_outcome::end) from.errors.reset();
+    from.error_lines.add(bytes);
+    from.last_errors += bytes;
+    if (from.last_errors.size() > 4096) from.last_errors.erase(0, from.last_errors.size() - 4096);
   }
 
   static void send(connection& to) {
@@ -308,7 +326,7 @@ class remote_launch {
     with.is_judged = true;
     with.input.reset();
     with.output.reset();
-    ::kill(with.ssh, SIGTERM);
+    if (with.ssh != 0) ::kill(-with.ssh, SIGTERM);
     end_all();
   }
 

@@ -10,24 +10,18 @@
 #include <string>
 #include <utility>
 
+#include "src/net/channel_access.hpp"
 #include "src/net/collectives.hpp"
 #include "src/net/etcd.hpp"
+#include "src/net/group_state.hpp"
 #include "src/net/pmix.hpp"
 #include "src/net/rendezvous.hpp"
+#include "src/net/renewal.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
 
 namespace detail {
-
-struct group_state {
-  std::optional<store> own_store;
-  verbena::detail::sole_owner<detail::announcement> announced;  // of own_store
-  rank_board board;  // before the channels, which may still access it when they are destroyed
-  multi_channel channels;
-  std::vector<std::uint32_t> ranks;
-  store_client client;
-};
 
 // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
 void destroy(group_state& state) noexcept { delete &state; }
@@ -44,7 +38,13 @@ struct peer_addresses {
 };
 
 participants these_or_all(group_state& in, std::span<const std::uint32_t> ranks, deadline until) {
-  return {in.board, in.channels, in.client, ranks.empty() ? in.ranks : ranks, until};
+  return {in.board, in.channels, in.client, ranks.empty() ? in.members : ranks, until};
+}
+
+// Returns the options of a channel through which ranks access their boards.
+channel_options with_boards(channel_options of) {
+  of.access |= access::remote_read | access::remote_write;
+  return of;
 }
 
 error about_rank(error why, std::size_t rank) {
@@ -104,6 +104,35 @@ result<void> meet_by_pmix(membership& place, std::optional<store>& own, deadline
   return {};
 }
 
+/// The store of a group in this process, if it is rank 0 and has it.
+struct own_store {
+  std::optional<store> opened;
+  verbena::detail::sole_owner<announcement> announced;
+};
+
+// Opens the store if it is the task of this rank. Afterwards `place` has its address.
+result<own_store> find_store(membership& place, deadline until, store_options with) {
+  own_store own;
+  if (with.secret.empty()) with.secret = place.secret;
+  switch (place.host) {
+    case store_host::separate:
+      break;
+    case store_host::rank_0:
+      if (place.rank == 0) VERBENA_TRY(own.opened, store::open(place.store, with));
+      break;
+    case store_host::pmix:
+      VERBENA_TRY_VOID(meet_by_pmix(place, own.opened, until, with));
+      break;
+    case store_host::etcd:
+      VERBENA_TRY(own.announced, meet_by_etcd(place, own.opened, until, with));
+      break;
+    case store_host::service:
+      VERBENA_TRY_VOID(meet_by_service(place, own.opened, until, with));
+      break;
+  }
+  return own;
+}
+
 }  // namespace
 
 }  // namespace detail
@@ -111,27 +140,12 @@ result<void> meet_by_pmix(membership& place, std::optional<store>& own, deadline
 result<group> group::join(const protection_domain& domain, const membership& who, deadline until,
                           const group_options& options) {
   VERBENA_TRY_VOID(who.check());
-  std::optional<store> own_store;
   auto place = who;
-  auto with = options.store;
-  if (with.secret.empty()) with.secret = who.secret;
-  if (who.host == store_host::rank_0 && who.rank == 0) {
-    VERBENA_TRY(own_store, store::open(who.store, with));
-  }
-  if (who.host == store_host::pmix) {
-    VERBENA_TRY_VOID(detail::meet_by_pmix(place, own_store, until, with));
-  }
-  verbena::detail::sole_owner<detail::announcement> announced;
-  if (who.host == store_host::etcd) {
-    VERBENA_TRY(announced, detail::meet_by_etcd(place, own_store, until, with));
-  }
-  if (who.host == store_host::service) {
-    VERBENA_TRY_VOID(detail::meet_by_service(place, own_store, until, with));
-  }
+  VERBENA_TRY(auto own, detail::find_store(place, until, options.store));
   VERBENA_TRY(auto client, store_client::connect(place, until));
-  auto wanted = options.channels;
-  wanted.access |= access::remote_read | access::remote_write;
-  VERBENA_TRY(auto prepared, prepared_multi_channel::create(domain, who.size, wanted, options.hub));
+  VERBENA_TRY(auto prepared,
+              prepared_multi_channel::create(domain, who.size,
+                                             detail::with_boards(options.channels), options.hub));
   VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
   VERBENA_TRY(auto theirs, detail::exchange_addresses(client, prepared, board.remote(), until));
   VERBENA_TRY_VOID(board.connect(std::move(theirs.boards)));
@@ -139,15 +153,70 @@ result<group> group::join(const protection_domain& domain, const membership& who
   // A peer that is not ready would not answer the first requests.
   VERBENA_TRY(const auto ready,
               client.exchange("verbena: ready", std::span<const std::byte>(), until));
-  std::vector<std::uint32_t> ranks(ready.size());
-  std::iota(ranks.begin(), ranks.end(), 0U);
-  return group(new detail::group_state{.own_store = std::move(own_store),
-                                       .announced = std::move(announced),
+  std::vector<std::uint32_t> members(ready.size());
+  std::iota(members.begin(), members.end(), 0U);
+  return group(new detail::group_state{.own_store = std::move(own.opened),
+                                       .announced = std::move(own.announced),
                                        .board = std::move(board),
                                        .channels = std::move(channels),
-                                       .ranks = std::move(ranks),
+                                       .members = std::move(members),
                                        .client = std::move(client)});
 }
+
+result<group> group::rejoin(const protection_domain& domain, const membership& who, deadline until,
+                            const group_options& options) {
+  VERBENA_TRY_VOID(who.check());
+  const auto refuse = [&](const char* why) {
+    return error::not_supported("rejoin", fmt::format("rank {}", who.rank), why);
+  };
+  if (who.host == store_host::pmix)
+    return refuse(
+        "PMIx does not give the address of the store to a new process; use a separate "
+        "store");
+  if (who.host != store_host::separate && who.rank == 0)
+    return refuse(
+        "the store of the group ended with the old process of rank 0; use a separate "
+        "store, for example that of verbena launch or verbena store");
+  auto place = who;
+  VERBENA_TRY_VOID(detail::find_store(place, until, options.store));
+  VERBENA_TRY(auto client, detail::renewal::connect_again(place, until));
+  VERBENA_TRY(auto prepared,
+              prepared_multi_channel::create(domain, who.size,
+                                             detail::with_boards(options.channels), options.hub));
+  VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
+  // The peers are not known yet. A channel needs a connection to exist, so each begins with itself.
+  std::vector<endpoint> own;
+  own.reserve(who.size);
+  for (std::uint32_t each = 0; each < who.size; ++each) own.push_back(prepared.endpoint(each));
+  VERBENA_TRY(auto channels, std::move(prepared).handshake(own));
+  for (std::uint32_t each = 0; each < who.size; ++each)
+    if (each != who.rank) detail::channel_access::core_of(channels[each]).disconnect();
+  group made(new detail::group_state{.own_store = std::nullopt,
+                                     .announced = {},
+                                     .board = std::move(board),
+                                     .channels = std::move(channels),
+                                     .members = {who.rank},
+                                     .client = std::move(client)});
+  VERBENA_TRY_VOID(detail::renewal(made.state(), "rejoin", until).rejoin());
+  return made;
+}
+
+result<void> group::shrink(deadline until) {
+  return detail::renewal(state(), "shrink", until).shrink();
+}
+
+result<void> group::readmit(std::span<const std::uint32_t> ranks, deadline until) {
+  for (const std::uint32_t each : ranks)
+    if (each >= size())
+      return error::invalid_argument(
+          "readmit", fmt::format("rank {}", rank()),
+          fmt::format("rank {} is not less than the size of the group, {}", each, size()));
+  return detail::renewal(state(), "readmit", until).readmit(ranks);
+}
+
+std::span<const std::uint32_t> group::members() const noexcept { return state().members; }
+
+std::span<const std::uint32_t> group::returning() { return state().client.returning(); }
 
 detail::group_state& group::state() const {
   VERBENA_ASSERT(state_.get() != nullptr, "a moved-from group was used");
@@ -174,6 +243,10 @@ result<std::vector<peer_region>> group::exchange(std::string_view name, const re
   std::vector<peer_region> regions;
   regions.reserve(theirs.size());
   for (std::uint32_t each = 0; each < theirs.size(); ++each) {
+    if (!std::ranges::binary_search(members(), each)) {
+      regions.push_back({.rank = each});
+      continue;
+    }
     auto region = remote_region::decode(theirs[each]);
     if (!region) return detail::about_rank(std::move(region).error(), each);
     regions.push_back({.rank = each, .region = *region});
@@ -182,7 +255,7 @@ result<std::vector<peer_region>> group::exchange(std::string_view name, const re
 }
 
 result<void> group::barrier(deadline until, barrier_algorithm algorithm) {
-  return barrier(state().ranks, until, algorithm);
+  return barrier(state().members, until, algorithm);
 }
 
 result<void> group::barrier(std::span<const std::uint32_t> ranks, deadline until,

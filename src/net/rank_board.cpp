@@ -100,6 +100,8 @@ rank_board::rank_board(memory_region memory, std::uint32_t rank, std::uint32_t s
     : memory_(std::move(memory)),
       rank_(rank),
       size_(size),
+      member_count_(size),
+      is_member_(size, true),
       pairs_(size),
       posted_(std::size_t{size} + std::size_t{4} * slots) {
   sent_to_.reserve(size);
@@ -116,7 +118,7 @@ result<rank_board> rank_board::create(const protection_domain& domain, std::uint
 
 result<void> rank_board::connect(std::vector<remote_region> boards) {
   for (std::size_t each = 0; each < boards.size(); ++each)
-    if (boards[each].length() < board_bytes(size_))
+    if (is_member_[each] && boards[each].length() < board_bytes(size_))
       return error::protocol("join", {},
                              fmt::format("the board of rank {} has {} bytes, not {}", each,
                                          boards[each].length(), board_bytes(size_)));
@@ -147,6 +149,8 @@ result<void> rank_board::check(operation_name name, std::span<const std::uint32_
     if (ranks[i] >= size_)
       return refuse(
           fmt::format("rank {} is not less than the size of the group, {}", ranks[i], size_));
+    if (!is_member_[ranks[i]])
+      return refuse(fmt::format("rank {} is not a member of the group any more", ranks[i]));
     if (i != 0 && ranks[i] == ranks[i - 1])
       return refuse(fmt::format("rank {} is named twice", ranks[i]));
     if (i != 0 && ranks[i] < ranks[i - 1])
@@ -164,6 +168,7 @@ result<collective> rank_board::enter(const participants& of, operation_name name
   VERBENA_TRY_VOID(check(name, ranks));
   if (failure_) return *failure_;
   tag hash;
+  hash.mix(epoch_);
   for (const std::uint32_t each : ranks) hash.mix(each);
   const std::uint32_t set = hash.value();
   for (const std::uint64_t each : what) hash.mix(each);
@@ -185,7 +190,7 @@ result<collective> rank_board::enter(const participants& of, operation_name name
 std::uint64_t rank_board::publish(std::span<const std::uint32_t> ranks, std::uint32_t set) {
   const std::uint64_t entered = word_of(set, ++entered_[set]);
   std::size_t place = 0;  // of all ranks
-  if (ranks.size() != size_) {
+  if (ranks.size() != member_count_) {
     for (place = 1; place < entered_words; ++place)
       if (tag_of(load(entered_at + place * word)) == set) break;
     if (place == entered_words) place = 1 + subsets_++ % (entered_words - 1);
@@ -332,7 +337,7 @@ result<void> rank_board::wait_for_requests(collective& in) {
   return {};
 }
 
-bool rank_board::post(collective& in, operation_kind kind, std::uint32_t rank,
+bool rank_board::post(multi_channel& channels, operation_kind kind, std::uint32_t rank,
                       const registered_bytes& own, std::size_t peer_offset) {
   request& next = posted_[in_flight_];
   next.rank = rank;
@@ -340,7 +345,7 @@ bool rank_board::post(collective& in, operation_kind kind, std::uint32_t rank,
   next.waiter.ended = false;
   const verbena::detail::memory_piece piece(
       local_slice(reinterpret_cast<std::uintptr_t>(own.data), own.length, own.key), own.domain);
-  next.slot = channel_access::core_of(in.channels[rank])
+  next.slot = channel_access::core_of(channels[rank])
                   .post({.kind = kind,
                          .piece = &piece,
                          .remote = boards_[rank].slice(peer_offset, own.length)},
@@ -352,7 +357,7 @@ result<void> rank_board::write(collective& in, std::uint32_t rank, const registe
                                std::size_t peer_offset) {
   if (in_flight_ == posted_.size()) VERBENA_TRY_VOID(wait_for_requests(in));
   const auto try_post = [&] {
-    return post(in, operation_kind::write, rank, from, peer_offset) ||
+    return post(in.channels, operation_kind::write, rank, from, peer_offset) ||
            posted_[in_flight_].waiter.result.refusal() != refusal::queue_full;
   };
   // Operations of the program may fill the queue.
@@ -417,7 +422,8 @@ result<void> rank_board::look(collective& in) {
 result<void> rank_board::check_failure_of_others(collective& in) {
   const std::uint64_t told = load(failure_at);
   if (told == 0) return {};
-  const auto by = tag_of(told) - 1;
+  if (told >> 48U != epoch_ % 0x1'0000) return {};  // of an earlier epoch
+  const std::uint32_t by = (tag_of(told) & 0xffffU) - 1;
   const auto culprit = number_of(told);
   return fail(in, culprit,
               error::from_errno(ECONNABORTED, in.name.function, fmt::format("rank {}", rank_),
@@ -455,15 +461,75 @@ error rank_board::fail(collective& in, std::uint32_t culprit, error why) {
   release_memory(in);
   abandon();
   const std::size_t from = outgoing_failure_at(size_);
-  store(from, word_of(rank_ + 1, culprit));
+  store(from, failure_word(culprit));
   for (const std::uint32_t each : in.ranks) {
     if (each == rank_) continue;
-    if (post(in, operation_kind::write, each, own(from, word), failure_at)) ++in_flight_;
+    if (post(in.channels, operation_kind::write, each, own(from, word), failure_at)) ++in_flight_;
   }
   for (std::size_t polls = 0; polls < in_flight_; ++polls)
     channel_access::core_of(in.channels[rank_]).progress();
   abandon();
   return why;
+}
+
+std::uint64_t rank_board::failure_word(std::uint32_t culprit) const {
+  static_assert(max_ranks < 0xffff);
+  return word_of(epoch_ << 16U | (rank_ + 1), culprit);
+}
+
+std::vector<std::uint32_t> rank_board::probe(multi_channel& channels,
+                                             std::span<const std::uint32_t> ranks, deadline until) {
+  abandon();
+  std::vector<std::uint32_t> silent;
+  for (const std::uint32_t each : ranks) {
+    if (each == rank_) continue;
+    // Operations of the program may fill the queue.
+    while (
+        !post(channels, operation_kind::read, each, own(seen_at(each, size_), line), entered_at)) {
+      if (posted_[in_flight_].waiter.result.refusal() != refusal::queue_full || until.expired()) {
+        silent.push_back(each);
+        break;
+      }
+      if (channel_access::core_of(channels[rank_]).progress() <= 0) ::sched_yield();
+    }
+    if (silent.empty() || silent.back() != each) ++in_flight_;
+  }
+  const auto requests = std::span(posted_).first(in_flight_);
+  while (!until.expired() &&
+         !std::ranges::all_of(requests, [](const auto& each) { return each.waiter.ended; }))
+    if (channel_access::core_of(channels[rank_]).progress() <= 0) ::sched_yield();
+  for (const request& each : requests)
+    if (!each.waiter.ended || !each.waiter.result) silent.push_back(each.rank);
+  abandon();
+  std::ranges::sort(silent);
+  return silent;
+}
+
+void rank_board::clear(std::uint32_t epoch, std::span<const std::uint32_t> members) {
+  epoch_ = epoch;
+  // A late word of another epoch has another number, too.
+  const std::uint32_t first = epoch << 24U;
+  for (std::uint32_t each = 0; each < size_; ++each) {
+    for (std::uint32_t slot = 0; slot < slots; ++slot) store(arrival_at(each, slot), 0);
+    store(acknowledged_at(each), first);
+    pairs_[each] = {.sent = first, .known = first, .received = first, .acknowledged = first};
+  }
+  for (std::size_t place = 0; place < entered_words; ++place) store(entered_at + place * word, 0);
+  store(failure_at, 0);
+  entered_.clear();
+  subsets_ = 0;
+  set_members(members);
+}
+
+void rank_board::start(std::span<const std::uint32_t> members) {
+  set_members(members);
+  failure_.reset();
+}
+
+void rank_board::set_members(std::span<const std::uint32_t> members) {
+  member_count_ = members.size();
+  is_member_.assign(size_, false);
+  for (const std::uint32_t each : members) is_member_[each] = true;
 }
 
 // Afterwards no write reads memory of the program.
@@ -480,7 +546,7 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
   std::vector<std::uint32_t> missing;
   for (const std::uint32_t each : in.ranks) {
     if (each == rank_) continue;
-    if (post(in, operation_kind::read, each, own(seen_at(each, size_), line), entered_at))
+    if (post(in.channels, operation_kind::read, each, own(seen_at(each, size_), line), entered_at))
       ++in_flight_;
     else
       missing.push_back(each);

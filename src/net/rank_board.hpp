@@ -2,7 +2,7 @@
 // Messages between the ranks of a group, by writes into memory of the receiver: the board. Barriers
 // and collective operations consist of these messages. The board of a rank has these parts:
 //
-//   failure    a rank whose operation has failed writes the rank that it waited for
+//   failure    a rank whose operation has failed writes the rank that it waited for, and its epoch
 //   entered    the number of operations that this rank has entered, for all ranks, and for the last
 //              7 subsets with a tag of the ranks; others read it after a failure
 //   arrivals   a line for each rank, which only this rank writes: a word for each of its last 4
@@ -14,6 +14,9 @@
 // The word of a message consists of the number of the message between its two ranks, and of a tag
 // that depends on the operation. It is written after the bytes. A sender waits while 4 messages are
 // unacknowledged; the receiver acknowledges every second message.
+//
+// An epoch begins when the members of the group change (renewal.hpp). Tags, numbers of messages and
+// failures depend on it.
 #pragma once
 
 #include <cstdint>
@@ -105,9 +108,21 @@ class rank_board {
   /// Sets the boards of all ranks. Errors: `protocol` names a rank whose board is too small.
   [[nodiscard]] result<void> connect(std::vector<remote_region> boards);
 
+  /// Reads the line `entered` of the boards of other ranks. Then all earlier requests on the
+  /// channels to the ranks that answered have completed. Returns the ranks without an answer.
+  [[nodiscard]] std::vector<std::uint32_t> probe(multi_channel& channels,
+                                                 std::span<const std::uint32_t> ranks,
+                                                 deadline until);
+  /// Lets all operations fail with `why` until the next epoch.
+  void stop(error why) { failure_ = std::move(why); }
+  /// Clears the board for an epoch. Precondition: no rank writes to the board.
+  void clear(std::uint32_t epoch, std::span<const std::uint32_t> members);
+  /// Lets operations begin. Other ranks may write to the board.
+  void start(std::span<const std::uint32_t> members);
+
   /// Begins an operation. `what` are numbers that must be equal on all ranks. Errors: that of
-  /// an earlier operation; `invalid_argument` if the ranks are not in ascending order, or lack this
-  /// one.
+  /// an earlier operation; `invalid_argument` if the ranks are not in ascending order, are not
+  /// members, or lack this one.
   [[nodiscard]] result<collective> enter(const participants& of, operation_name name,
                                          std::initializer_list<std::uint64_t> what);
   /// Sends messages without bytes, and waits for those of others.
@@ -173,16 +188,21 @@ class rank_board {
   /// Posts a request for the board of a rank; waits for room in the queue.
   [[nodiscard]] result<void> write(collective& in, std::uint32_t rank, const registered_bytes& from,
                                    std::size_t peer_offset);
-  [[nodiscard]] bool post(collective& in, verbena::detail::operation_kind kind, std::uint32_t rank,
-                          const registered_bytes& own, std::size_t peer_offset);
+  [[nodiscard]] bool post(multi_channel& channels, verbena::detail::operation_kind kind,
+                          std::uint32_t rank, const registered_bytes& own, std::size_t peer_offset);
 
   [[nodiscard]] registered_bytes own(std::size_t offset, std::size_t bytes) const;
   [[nodiscard]] std::uint64_t load(std::size_t offset) const;
   void store(std::size_t offset, std::uint64_t value);
+  void set_members(std::span<const std::uint32_t> members);
+  [[nodiscard]] std::uint64_t failure_word(std::uint32_t culprit) const;
 
   memory_region memory_;
   std::uint32_t rank_;
   std::uint32_t size_;
+  std::uint32_t epoch_ = 0;
+  std::size_t member_count_;
+  std::vector<bool> is_member_;
   std::vector<remote_region> boards_;
   std::vector<pair_state> pairs_;
   std::map<std::uint32_t, std::uint32_t> entered_;  // by tag of the ranks: number of operations

@@ -35,9 +35,9 @@ bool is_readable(const store_session& of) {
   return ::poll(&event, 1, 0) != 0;
 }
 
-// Ranks have left, and the store can tell it now.
+// Ranks have left or returned, and the store can tell it now.
 bool has_news(const store_session& of) {
-  return of.group != nullptr && of.told != of.group->left.size() && !of.sending && !of.receiving;
+  return of.group != nullptr && of.informed != of.group->changes && !of.sending && !of.receiving;
 }
 
 void note(const bringup::stream& client, std::string_view why) {
@@ -45,6 +45,22 @@ void note(const bringup::stream& client, std::string_view why) {
 }
 
 }  // namespace
+
+std::vector<std::uint32_t> store_group::not_agreeing() const {
+  std::vector<std::uint32_t> missing;
+  const auto calls = [](const auto& each) { return each.is_present() && each.agreement; };
+  const auto first = std::ranges::find_if(ranks, calls);
+  for (std::uint32_t each = 0; each < size(); ++each) {
+    const auto& place = ranks[each];
+    const bool is_awaited = std::ranges::any_of(ranks, [&](const auto& other) {
+      return calls(other) &&
+             std::ranges::find(other.agreement->awaited, each) != other.agreement->awaited.end();
+    });
+    const bool takes_part = place.agreement && place.agreement->name == first->agreement->name;
+    if (!takes_part && (is_awaited || place.is_present())) missing.push_back(each);
+  }
+  return missing;
+}
 
 short store_session::events() const noexcept {
   if (sending) return sending->events();
@@ -136,7 +152,10 @@ deadline store_server::next_deadline() const noexcept {
     if (each.sending) until = earlier(until, each.sending->next_deadline());
     if (has_news(each)) until = deadline::after(std::chrono::nanoseconds(0));
   }
-  for (const auto& [name, group] : groups_) until = earlier(until, group.until);
+  for (const auto& [name, group] : groups_) {
+    until = earlier(until, group.until);
+    for (const auto& each : group.ranks) until = earlier(until, each.until);
+  }
   return until;
 }
 
@@ -151,7 +170,8 @@ bool store_server::advance(store_session& of) {
   if (!of.receiving) {
     if (send_next(of)) return true;
     if (!is_readable(of)) return of.group != nullptr || !of.until.expired();
-    if (of.group != nullptr && of.group->ranks[of.rank].parts.has_value()) {
+    if (const auto* const place = of.group != nullptr ? &of.group->ranks[of.rank] : nullptr;
+        place != nullptr && (place->parts || place->agreement)) {
       // The client waits for an answer: it closes the connection, or breaks the protocol.
       note(of.stream, "it left an exchange");
       return false;
@@ -172,8 +192,23 @@ bool store_server::send_next(store_session& to) {
     return true;
   }
   if (!has_news(to)) return false;
-  send(to, encode_left(std::span(to.group->left).subspan(to.told)));
-  to.told = to.group->left.size();
+  // The next changes of one kind. A member that returned is known from its agreement.
+  const store_group& group = *to.group;
+  std::vector<std::uint32_t> changed;
+  for (std::uint32_t each = 0; each < group.size(); ++each)
+    if (group.ranks[each].change > to.informed) changed.push_back(each);
+  std::ranges::sort(changed, {}, [&](std::uint32_t each) { return group.ranks[each].change; });
+  const auto has_session = [&](std::uint32_t each) { return group.ranks[each].session != nullptr; };
+  std::erase_if(changed, [&](std::uint32_t each) { return group.ranks[each].is_present(); });
+  if (changed.empty()) {
+    to.informed = group.changes;
+    return false;
+  }
+  const bool is_of_returned = has_session(changed.front());
+  const auto other = std::ranges::find(changed, !is_of_returned, has_session);
+  const auto told = std::span(changed.begin(), other);
+  to.informed = other == changed.end() ? group.changes : group.ranks[told.back()].change;
+  send(to, is_of_returned ? encode_returned(told) : encode_left(told));
   return true;
 }
 
@@ -188,8 +223,12 @@ bool store_server::take(store_session& from, const blob& message) {
       hello != nullptr && from.group == nullptr && !from.unproved) {
     greet(from, std::move(*hello));
   } else if (auto* const exchange = std::get_if<store_exchange>(&*request);
-             exchange != nullptr && from.group != nullptr) {
+             exchange != nullptr && from.group != nullptr &&
+             from.group->ranks[from.rank].is_present()) {
     contribute(from, std::move(*exchange));
+  } else if (auto* const agreement = std::get_if<store_agreement>(&*request);
+             agreement != nullptr && from.group != nullptr) {
+    agree(from, std::move(*agreement));
   } else if (const auto* const proof = std::get_if<store_proof>(&*request);
              proof != nullptr && from.unproved) {
     check_proof(from, *proof);
@@ -241,7 +280,13 @@ void store_server::admit(store_session& from, const store_hello& hello) {
   auto& place = group.ranks[hello.rank];
   if (place.session != nullptr)
     return refuse(from, {.why = store_failure::duplicate, .ranks = {hello.rank}});
-  if (place.gone) return refuse(from, {.why = store_failure::gone, .ranks = {hello.rank}});
+  place.waits = hello.entry == store_entry::rejoins;
+  if (place.gone && !place.waits)
+    return refuse(from, {.why = store_failure::gone, .ranks = {hello.rank}});
+  if (place.waits) {
+    place.gone = true;
+    place.change = ++group.changes;
+  }
   place.session = &from;
   from.until = deadline::never();
   ++group.connected;
@@ -253,6 +298,8 @@ void store_server::admit(store_session& from, const store_hello& hello) {
 void store_server::contribute(store_session& from, store_exchange exchange) {
   store_group& group = *from.group;
   auto& place = group.ranks[from.rank];
+  if (const auto agreeing = group.agreeing(); !agreeing.empty() && !group.failure)
+    fail(group, {.why = store_failure::interrupted, .ranks = agreeing, .name = exchange.name});
   if (group.failure) return answer(from, encode(*group.failure));
   if (exchange.parts.size() != 1 && exchange.parts.size() != group.size()) {
     fail(group, {.why = store_failure::wrong_parts,
@@ -276,29 +323,30 @@ void store_server::contribute(store_session& from, store_exchange exchange) {
     group.until = until;
     group.hurried = from.rank;
   }
-  if (group.arrived == group.size()) return complete(group);
-  auto gone = group.ranks_that([](const auto& each) { return each.gone; });
-  if (!gone.empty())
+  if (group.arrived == group.members) return complete(group);
+  if (auto gone = group.departed_members(); !gone.empty())
     fail(group, {.why = store_failure::gone, .ranks = std::move(gone), .name = group.exchange});
 }
 
 void store_server::complete(store_group& of) {
-  std::vector<blob> answers;
-  answers.reserve(of.size());
-  std::vector<std::span<const std::byte>> parts(of.size());
+  std::vector<blob> answers(of.size());
+  std::vector<std::span<const std::byte>> parts(of.size());  // empty: not a member
   for (std::uint32_t to = 0; to < of.size(); ++to) {
+    if (!of.ranks[to].is_member) continue;
     for (std::uint32_t each = 0; each < of.size(); ++each) {
+      if (!of.ranks[each].is_member) continue;
       const blobs& all = *of.ranks[each].parts;
       parts[each] = all[all.size() == 1 ? 0 : to];
     }
     if (done_bytes(parts) > options_.max_message_bytes)
       return fail(of, {.why = store_failure::too_large, .ranks = {to}, .name = of.exchange});
-    answers.push_back(encode_done(parts));
+    answers[to] = encode_done(parts);
   }
   of.arrived = 0;
   of.until = deadline::never();
   count([](auto& statistics) { ++statistics.exchanges; });
   for (std::uint32_t to = 0; to < of.size(); ++to) {
+    if (!of.ranks[to].is_member) continue;
     of.ranks[to].parts.reset();
     answer(*of.ranks[to].session, std::move(answers[to]));
   }
@@ -318,11 +366,13 @@ void store_server::fail(store_group& of, store_failed why) {
 void store_server::expire() {
   for (auto& [name, group] : groups_) {
     if (!group.until.expired()) continue;
-    fail(group, {.why = store_failure::missing,
-                 .rank = group.hurried,
-                 .ranks = group.ranks_that([](const auto& each) { return !each.parts; }),
-                 .name = group.exchange});
+    fail(group,
+         {.why = store_failure::missing,
+          .rank = group.hurried,
+          .ranks = group.ranks_that([](const auto& each) { return each.is_member && !each.parts; }),
+          .name = group.exchange});
   }
+  for (auto& [name, group] : groups_) expire_agreement(group);
 }
 
 void store_server::drop_silent() {
@@ -360,14 +410,127 @@ void store_server::leave(store_session& client) {
   if (client.group == nullptr) return;
   store_group& group = *std::exchange(client.group, nullptr);
   auto& place = group.ranks[client.rank];
+  const bool was_present = place.is_present();
   place.session = nullptr;
   place.gone = true;
-  group.left.push_back(client.rank);
-  if (group.is_exchanging() && !group.failure)
-    fail(group, {.why = store_failure::gone,
-                 .ranks = group.ranks_that([](const auto& each) { return each.gone; }),
-                 .name = group.exchange});
+  place.waits = false;
+  place.change = ++group.changes;
+  place.agreement.reset();
+  place.until = deadline::never();
+  if (was_present && group.is_exchanging() && !group.failure)
+    fail(group,
+         {.why = store_failure::gone, .ranks = group.departed_members(), .name = group.exchange});
+  try_conclude(group);
   if (--group.connected == 0) groups_.erase(std::string(group.name));
+}
+
+void store_server::agree(store_session& from, store_agreement wanted) {
+  store_group& group = *from.group;
+  auto& place = group.ranks[from.rank];
+  const store_failed refusal{.rank = from.rank, .ranks = {from.rank}, .name = wanted.name};
+  const auto refuse_because = [&](store_failure why) {
+    auto with = refusal;
+    with.why = why;
+    answer(from, encode(with));
+  };
+  if (wanted.parts.size() != 1 && wanted.parts.size() != group.size())
+    return refuse_because(store_failure::wrong_parts);
+  if (!place.waits) {
+    if (group.is_exchanging())
+      fail(group, {.why = store_failure::interrupted,
+                   .ranks = {from.rank},
+                   .name = std::string(group.exchange)});
+    const auto agreeing = group.agreeing();
+    if (!agreeing.empty() && group.ranks[agreeing.front()].agreement->name != wanted.name) {
+      // A rank that failed in an agreement has begun again; so must the others.
+      auto with = refusal;
+      with.why = store_failure::other_name;
+      with.ranks = agreeing;
+      fail_agreement(group, with);
+      return answer(from, encode(with));
+    }
+  }
+  place.until = deadline::after(std::chrono::milliseconds(wanted.timeout_ms));
+  place.agreement = std::move(wanted);
+  try_conclude(group);
+}
+
+void store_server::try_conclude(store_group& of) {
+  if (!of.agreeing().empty() && of.not_agreeing().empty()) conclude(of);
+}
+
+void store_server::conclude(store_group& of) {
+  const std::string name = of.ranks[of.agreeing().front()].agreement->name;
+  const auto included = of.ranks_that([&](const auto& each) {
+    return each.session != nullptr && each.agreement && each.agreement->name == name;
+  });
+  std::vector<blob> answers;
+  std::vector<std::span<const std::byte>> parts(included.size());
+  for (const std::uint32_t to : included) {
+    for (std::size_t i = 0; i < included.size(); ++i) {
+      const blobs& all = of.ranks[included[i]].agreement->parts;
+      parts[i] = all[all.size() == 1 ? 0 : to];
+    }
+    answers.push_back(encode_agreed(included, parts));
+    if (answers.back().size() > options_.max_message_bytes)
+      return fail_agreement(of, {.why = store_failure::too_large, .ranks = {to}, .name = name});
+  }
+  for (auto& each : of.ranks) {
+    each.is_member = false;
+    each.gone = each.gone || each.session == nullptr;
+  }
+  of.members = static_cast<std::uint32_t>(included.size());
+  of.failure.reset();
+  count([](auto& statistics) { ++statistics.exchanges; });
+  for (std::size_t i = 0; i < included.size(); ++i) {
+    auto& place = of.ranks[included[i]];
+    place.is_member = true;
+    place.gone = false;
+    place.waits = false;
+    place.agreement.reset();
+    place.until = deadline::never();
+    answer(*place.session, std::move(answers[i]));
+  }
+}
+
+// The ranks that wait for the members go on waiting.
+void store_server::fail_agreement(store_group& of, const store_failed& why) {
+  for (const std::uint32_t each : of.agreeing()) {
+    of.ranks[each].agreement.reset();
+    of.ranks[each].until = deadline::never();
+    answer(*of.ranks[each].session, encode(why));
+  }
+}
+
+void store_server::expire_agreement(store_group& of) {
+  for (std::uint32_t each = 0; each < of.size(); ++each) {
+    auto& place = of.ranks[each];
+    if (!place.until.expired()) continue;
+    store_failed late{.why = store_failure::missing, .rank = each, .name = place.agreement->name};
+    if (place.waits) {
+      place.agreement.reset();
+      place.until = deadline::never();
+      late.ranks = of.ranks_that([](const auto& other) { return other.is_present(); });
+      answer(*place.session, encode(late));
+      continue;
+    }
+    late.ranks = of.not_agreeing();
+    const bool can_expel =
+        of.agreeing().size() >= late.ranks.size() &&
+        std::ranges::all_of(late.ranks, [&](auto other) { return of.ranks[other].is_present(); });
+    if (place.agreement->kind != agreement_kind::leaves_out || !can_expel)
+      return fail_agreement(of, late);
+    for (const std::uint32_t other : late.ranks) expel(of, other);
+    return;
+  }
+}
+
+// Closes the connection of a rank after a last message.
+void store_server::expel(store_group& of, std::uint32_t rank) {
+  store_session& client = *of.ranks[rank].session;
+  client.receiving.reset();
+  leave(client);
+  answer(client, encode(store_failed{.why = store_failure::expelled, .ranks = {rank}}));
 }
 
 // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it

@@ -3,13 +3,16 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <optional>
+#include <thread>
 
 #include "src/net/rank_list.hpp"
 #include "src/net/store_message.hpp"
@@ -23,15 +26,37 @@ namespace detail {
 
 /// The connection, which does not move while it receives.
 struct store_link {
-  explicit store_link(bringup::stream with) : stream(std::move(with)) {}
+  store_link(bringup::stream with, const membership& who)
+      : stream(std::move(with)), rank(who.rank), size(who.size) {}
 
-  void note(const store_left& news) {
-    departed.insert(departed.end(), news.ranks.begin(), news.ranks.end());
+  /// Notes news about ranks. Returns false if the message is an answer.
+  bool take_news(const store_answer& from) {
+    if (const auto* const left = std::get_if<store_left>(&from)) {
+      for (const std::uint32_t each : left->ranks) {
+        std::erase(returning, each);
+        add(each, departed);
+      }
+      return true;
+    }
+    const auto* const back = std::get_if<store_returned>(&from);
+    if (back == nullptr) return false;
+    for (const std::uint32_t each : back->ranks) {
+      add(each, departed);
+      add(each, returning);
+    }
+    return true;
+  }
+  void add(std::uint32_t each, std::vector<std::uint32_t>& to) const {
+    if (each < size && each != rank && std::ranges::find(to, each) == to.end()) to.push_back(each);
   }
 
   bringup::stream stream;
-  std::optional<steps<blob>> receiving;  // a message between answers
-  std::vector<std::uint32_t> departed;
+  std::uint32_t rank;
+  std::uint32_t size;
+  std::optional<steps<blob>> receiving;     // a message between answers
+  std::vector<std::uint32_t> departed;      // in the order in which they left
+  std::vector<std::uint32_t> returning;     // of departed
+  std::optional<store_failed> last_answer;  // why the store closes the connection
   bool is_lost = false;
 };
 
@@ -44,6 +69,9 @@ namespace {
 
 // The time for the rest of a message that has begun.
 constexpr std::chrono::seconds time_to_receive{2};
+
+// A new process of a rank tries again after this time while the old one is connected.
+constexpr std::chrono::milliseconds time_to_retry{10};
 
 using detail::store_failure;
 
@@ -58,7 +86,14 @@ std::uint32_t timeout_ms(deadline until) {
   return static_cast<std::uint32_t>((bounded - std::min(bounded / 8, milliseconds(250))).count());
 }
 
+// Returns the exchange, or the step of an agreement, that failed.
+std::string called(std::string_view call, const std::string& name) {
+  if (call == "exchange") return "exchange(\"" + name + "\")";
+  return name.find(' ') == std::string::npos ? name + "()" : "the step \"" + name + "\"";
+}
+
 error explain(std::string_view call, const membership& who, const detail::store_failed& why) {
+  const std::string what = called(call, why.name);
   const std::string ranks = detail::to_text(why.ranks);
   const std::string object = who.name.empty()
                                  ? fmt::format("rank {}", who.rank)
@@ -70,30 +105,33 @@ error explain(std::string_view call, const membership& who, const detail::store_
     case store_failure::missing:
       return error::timed_out(
           std::string(call), object,
-          fmt::format("{} had not called exchange(\"{}\") when the deadline of rank {} passed",
-                      ranks, why.name, why.rank));
+          fmt::format("{} had not called {} when the deadline of rank {} passed", ranks, what,
+                      why.rank));
     case store_failure::gone:
+      if (why.name.empty())
+        return error::from_errno(ECONNABORTED, std::string(call), object,
+                                 ranks +
+                                     " left the group; a new process of a rank that has left "
+                                     "calls group::rejoin()");
       return error::from_errno(
           ECONNABORTED, std::string(call), object,
-          fmt::format("{} left the group{}", ranks,
-                      why.name.empty() ? std::string()
-                                       : " before the end of exchange(\"" + why.name + "\")"));
+          fmt::format("{} left the group before the end of exchange(\"{}\")", ranks, why.name));
     case store_failure::duplicate:
       return invalid(fmt::format("another process has {} of the group", ranks));
     case store_failure::other_size:
       return invalid(fmt::format("this process states a group of {} ranks, and others one of {}",
                                  who.size, why.rank));
     case store_failure::other_name:
-      return invalid(fmt::format("rank {} called exchange(\"{}\") while {} called another exchange",
-                                 why.rank, why.name, ranks));
+      return invalid(fmt::format("rank {} called {} while {} called another exchange or agreement",
+                                 why.rank, what, ranks));
     case store_failure::wrong_parts:
-      return invalid(fmt::format("{} contributed neither one part nor {} parts to exchange(\"{}\")",
-                                 ranks, who.size, why.name));
+      return invalid(
+          fmt::format("{} contributed neither one part nor {} parts to {}", ranks, who.size, what));
     case store_failure::too_large:
       return invalid(
-          fmt::format("the parts of exchange(\"{}\") for {} exceed the limit of the store; raise "
+          fmt::format("the parts of {} for {} exceed the limit of the store; raise "
                       "store_options::max_message_bytes or exchange less",
-                      why.name, ranks));
+                      what, ranks));
     case store_failure::full:
       return error::unavailable(0, std::string(call), object,
                                 "the store has no room for another group; see "
@@ -101,6 +139,16 @@ error explain(std::string_view call, const membership& who, const detail::store_
     case store_failure::other_secret:
       return error::from_errno(EACCES, std::string(call), object,
                                "the store has another secret than this process");
+    case store_failure::interrupted:
+      return error::from_errno(
+          ECONNABORTED, std::string(call), object,
+          fmt::format("{} called shrink() or readmit() before the end of exchange(\"{}\")", ranks,
+                      why.name));
+    case store_failure::expelled:
+      return error::from_errno(
+          ECONNABORTED, std::string(call), object,
+          "the other ranks continue without this one, which did not call shrink() in time; a new "
+          "process of this rank can call group::rejoin()");
     case store_failure::other_version:
       break;
   }
@@ -109,39 +157,73 @@ error explain(std::string_view call, const membership& who, const detail::store_
                          "library in all processes");
 }
 
+// Receives what the store has sent between answers, without blocking.
+void receive_news(detail::store_link& link, const membership& who) {
+  while (!link.is_lost) {
+    if (!link.receiving) {
+      pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
+      if (::poll(&event, 1, 0) <= 0) break;
+      link.receiving.emplace(link.stream.receive_in_steps(deadline::after(time_to_receive)));
+    }
+    auto received = link.receiving->progress();
+    if (!received) break;
+    link.receiving.reset();
+    auto news = *received ? detail::decode_answer(**received)
+                          : result<detail::store_answer>(std::move(*received).error());
+    if (news && link.take_news(*news)) continue;
+    if (auto* const failed = news ? std::get_if<detail::store_failed>(&*news) : nullptr)
+      link.last_answer = std::move(*failed);
+    link.is_lost = true;
+    if (who.host == store_host::rank_0) link.add(0, link.departed);
+  }
+}
+
 // Sends a message, and returns its answer.
 result<detail::store_answer> receive_answer(detail::store_link& link, const membership& who,
-                                            std::string_view call,
                                             std::span<const std::byte> message, deadline until) {
+  receive_news(link, who);
+  if (link.last_answer) return detail::store_answer(*link.last_answer);
   if (link.receiving) {
     VERBENA_TRY(const auto begun, std::move(*link.receiving).wait());
     link.receiving.reset();
-    VERBENA_TRY(const auto news, detail::decode_answer(begun));
-    if (const auto* const left = std::get_if<detail::store_left>(&news)) link.note(*left);
+    VERBENA_TRY(auto news, detail::decode_answer(begun));
+    if (!link.take_news(news)) return news;  // the store closes the connection
   }
   VERBENA_TRY_VOID(link.stream.send(message, until));
   while (true) {
     VERBENA_TRY(const auto bytes, link.stream.receive(until));
     VERBENA_TRY(auto answer, detail::decode_answer(bytes));
-    if (const auto* const failed = std::get_if<detail::store_failed>(&answer))
-      return explain(call, who, *failed);
-    const auto* const left = std::get_if<detail::store_left>(&answer);
-    if (left == nullptr) return answer;
-    link.note(*left);
+    if (!link.take_news(answer)) return answer;
   }
 }
 
-// Each side proves that it has the secret, if one of them has a secret.
-result<void> greet(detail::store_link& link, const membership& who, deadline until) {
-  detail::store_hello hello{.rank = who.rank, .size = who.size, .name = who.name};
+// Returns an answer of type T; a failure is an error.
+template <class T>
+result<T> receive(detail::store_link& link, const membership& who, std::string_view call,
+                  std::span<const std::byte> message, deadline until) {
+  VERBENA_TRY(auto answer, receive_answer(link, who, message, until));
+  if (const auto* const failed = std::get_if<detail::store_failed>(&answer))
+    return explain(call, who, *failed);
+  if (auto* const wanted = std::get_if<T>(&answer)) return std::move(*wanted);
+  return error::protocol(std::string(call), link.stream.peer(),
+                         "the store sent another answer than that of the request");
+}
+
+// Each side proves that it has the secret, if one of them has a secret. Returns the refusal.
+result<std::optional<detail::store_failed>> greet(detail::store_link& link, const membership& who,
+                                                  detail::store_entry entry, deadline until) {
+  using refusal = std::optional<detail::store_failed>;
+  detail::store_hello hello{.entry = entry, .rank = who.rank, .size = who.size, .name = who.name};
   fill_random(hello.random);
   const auto refuse = [&](const char* why) {
     return error::from_errno(EACCES, "connect", link.stream.peer(), why);
   };
-  VERBENA_TRY(const auto answer, receive_answer(link, who, "connect", encode(hello), until));
+  VERBENA_TRY(auto answer, receive_answer(link, who, encode(hello), until));
+  if (auto* const failed = std::get_if<detail::store_failed>(&answer))
+    return refusal(std::move(*failed));
   const auto* const challenge = std::get_if<detail::store_challenge>(&answer);
   if (who.secret.empty()) {
-    if (challenge == nullptr) return {};
+    if (challenge == nullptr) return refusal();
     return refuse(
         "the store requires a secret; set VERBENA_SECRET or membership::secret of this process");
   }
@@ -154,25 +236,47 @@ result<void> greet(detail::store_link& link, const membership& who, deadline unt
     return refuse("the store has another secret than this process");
   const detail::store_proof ours{.proof =
                                      detail::prove(who.secret, "rank", hello, challenge->random)};
-  VERBENA_TRY(const auto admitted, receive_answer(link, who, "connect", encode(ours), until));
-  static_cast<void>(admitted);
-  return {};
+  VERBENA_TRY(auto admitted, receive_answer(link, who, encode(ours), until));
+  if (auto* const failed = std::get_if<detail::store_failed>(&admitted))
+    return refusal(std::move(*failed));
+  return refusal();
+}
+
+result<bringup::stream> open_stream(const membership& who, deadline until) {
+  const auto wait = until.is_never()  ? deadline::clock::duration::max()
+                    : until.expired() ? deadline::clock::duration::zero()
+                                      : until.when() - deadline::clock::now();
+  return bringup::stream::connect(
+      who.store, until,
+      {.retry_refused = wait, .stream = {.max_blob_bytes = store_client::max_message_bytes}});
 }
 
 }  // namespace
 
 result<store_client> store_client::connect(const membership& who, deadline until) {
   VERBENA_TRY_VOID(who.check());
-  const auto wait = until.is_never()  ? deadline::clock::duration::max()
-                    : until.expired() ? deadline::clock::duration::zero()
-                                      : until.when() - deadline::clock::now();
-  VERBENA_TRY(auto with,
-              bringup::stream::connect(
-                  who.store, until,
-                  {.retry_refused = wait, .stream = {.max_blob_bytes = max_message_bytes}}));
-  store_client made(new detail::store_link(std::move(with)), who);
-  VERBENA_TRY_VOID(greet(*made.link_, made.who_, until));
+  VERBENA_TRY(auto with, open_stream(who, until));
+  store_client made(new detail::store_link(std::move(with), who), who);
+  VERBENA_TRY(const auto refused, greet(*made.link_, who, detail::store_entry::joins, until));
+  if (refused) return explain("connect", who, *refused);
   return made;
+}
+
+result<store_client> store_client::connect_again(const membership& who, deadline until) {
+  VERBENA_TRY_VOID(who.check());
+  std::optional<detail::store_failed> refused;
+  while (true) {
+    auto with = open_stream(who, until);
+    if (!with && refused) return explain("rejoin", who, *refused);
+    if (!with) return std::move(with).error();
+    store_client made(new detail::store_link(*std::move(with), who), who);
+    VERBENA_TRY(refused, greet(*made.link_, who, detail::store_entry::rejoins, until));
+    if (!refused) return made;
+    if (refused->why != store_failure::duplicate || until.expired())
+      return explain("rejoin", who, *refused);
+    // The store has not noticed the end of the old process yet, or that process is still alive.
+    std::this_thread::sleep_for(time_to_retry);
+  }
 }
 
 result<std::vector<exchanged_bytes>> store_client::exchange(
@@ -181,13 +285,9 @@ result<std::vector<exchanged_bytes>> store_client::exchange(
     return error::invalid_argument("exchange", link_->stream.peer(),
                                    fmt::format("a name of {} bytes exceeds the limit of {} bytes",
                                                name.size(), detail::max_store_name_bytes));
-  VERBENA_TRY(auto answer,
-              receive_answer(*link_, who_, "exchange",
-                             detail::encode_exchange(timeout_ms(until), name, parts), until));
-  if (!std::holds_alternative<detail::blobs>(answer))
-    return error::protocol("exchange", link_->stream.peer(),
-                           "the store sent a challenge after the connection was admitted");
-  auto all = std::get<detail::blobs>(std::move(answer));
+  VERBENA_TRY(auto all, receive<detail::blobs>(
+                            *link_, who_, "exchange",
+                            detail::encode_exchange(timeout_ms(until), name, parts), until));
   if (all.size() != who_.size)
     return error::protocol(
         "exchange", link_->stream.peer(),
@@ -202,29 +302,42 @@ result<std::vector<exchanged_bytes>> store_client::exchange(std::string_view nam
 }
 
 std::span<const std::uint32_t> store_client::departed() {
-  auto& link = *link_;
-  const auto lose = [&] {
-    link.is_lost = true;
-    if (who_.host == store_host::rank_0 && who_.rank != 0) link.departed.push_back(0);
-  };
-  while (!link.is_lost) {
-    if (!link.receiving) {
-      pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
-      if (::poll(&event, 1, 0) <= 0) break;
-      link.receiving.emplace(link.stream.receive_in_steps(deadline::after(time_to_receive)));
-    }
-    auto received = link.receiving->progress();
-    if (!received) break;
-    link.receiving.reset();
-    auto news = *received ? detail::decode_answer(**received)
-                          : result<detail::store_answer>(std::move(*received).error());
-    const auto* const left = news ? std::get_if<detail::store_left>(&*news) : nullptr;
-    if (left != nullptr)
-      link.note(*left);
-    else
-      lose();
-  }
-  return link.departed;
+  receive_news(*link_, who_);
+  return link_->departed;
 }
+
+std::span<const std::uint32_t> store_client::returning() {
+  receive_news(*link_, who_);
+  return link_->returning;
+}
+
+result<detail::store_agreed> store_client::agree(std::string_view call,
+                                                 const detail::store_agreement& what,
+                                                 std::span<const std::span<const std::byte>> parts,
+                                                 deadline until) {
+  auto timed = what;
+  timed.timeout_ms = timeout_ms(until);
+  VERBENA_TRY(auto agreed, receive<detail::store_agreed>(*link_, who_, call,
+                                                         encode_agreement(timed, parts), until));
+  const bool is_ordered =
+      std::ranges::adjacent_find(agreed.ranks, std::greater_equal<>()) == agreed.ranks.end();
+  if (!is_ordered || agreed.ranks.size() != agreed.parts.size() ||
+      !std::ranges::binary_search(agreed.ranks, who_.rank) || agreed.ranks.back() >= who_.size)
+    return error::protocol(
+        std::string(call), link_->stream.peer(),
+        fmt::format("the store sent an agreement of {} with {} parts to rank {} of {}",
+                    detail::to_text(agreed.ranks), agreed.parts.size(), who_.rank, who_.size));
+  return agreed;
+}
+
+void store_client::set_members(std::span<const std::uint32_t> ranks) {
+  const auto is_member = [&](auto each) { return std::ranges::binary_search(ranks, each); };
+  std::erase_if(link_->departed, is_member);
+  std::erase_if(link_->returning, is_member);
+  for (std::uint32_t each = 0; each < who_.size; ++each)
+    if (!is_member(each)) link_->add(each, link_->departed);
+}
+
+void store_client::leave() noexcept { ::shutdown(link_->stream.fd(), SHUT_RDWR); }
 
 }  // namespace verbena::inline VERBENA_ABI::net

@@ -14,10 +14,13 @@ namespace {
 constexpr std::uint8_t hello_type = 1;
 constexpr std::uint8_t exchange_type = 2;
 constexpr std::uint8_t proof_type = 3;
+constexpr std::uint8_t agreement_type = 4;
 constexpr std::uint8_t done_type = 1;
 constexpr std::uint8_t failed_type = 2;
 constexpr std::uint8_t left_type = 3;
 constexpr std::uint8_t challenge_type = 4;
+constexpr std::uint8_t agreed_type = 5;
+constexpr std::uint8_t returned_type = 6;
 
 class writer {
  public:
@@ -77,6 +80,13 @@ class checked_reader {
     is_short_ = is_short_ || !bytes;
     return bytes.value_or(std::span<const std::byte>());
   }
+  /// Takes an enumerator, whose values are 0 to that of `last`.
+  template <class Enumeration>
+  [[nodiscard]] Enumeration take_up_to(Enumeration last) noexcept {
+    const auto value = take<std::uint8_t>();
+    is_unknown_ = is_unknown_ || value > static_cast<std::uint8_t>(last);
+    return static_cast<Enumeration>(value);
+  }
   template <std::size_t Count>
   [[nodiscard]] std::array<std::byte, Count> take_array() noexcept {
     std::array<std::byte, Count> out{};
@@ -109,6 +119,7 @@ class checked_reader {
   }
   [[nodiscard]] result<void> end() const {
     if (is_short_) return broken("the message ends before its last value");
+    if (is_unknown_) return broken("the message has an unknown entry or kind of agreement");
     if (is_long_)
       return broken(
           fmt::format("the message has more than {} parts or ranks, or a name of more "
@@ -123,11 +134,13 @@ class checked_reader {
   byte_reader from_;
   bool is_short_ = false;
   bool is_long_ = false;
+  bool is_unknown_ = false;
 };
 
 store_hello read_hello(checked_reader& from) {
   store_hello out;
   out.version = from.take<std::uint8_t>();
+  out.entry = from.take_up_to(store_entry::rejoins);
   out.rank = from.take<std::uint32_t>();
   out.size = from.take<std::uint32_t>();
   out.random = from.take_array<sizeof(nonce)>();
@@ -143,12 +156,30 @@ store_exchange read_exchange(checked_reader& from) {
   return out;
 }
 
+store_agreement read_agreement(checked_reader& from) {
+  store_agreement out;
+  out.timeout_ms = from.take<std::uint32_t>();
+  out.kind = from.take_up_to(agreement_kind::waits);
+  out.awaited = from.take_ranks();
+  out.name = from.take_name();
+  out.parts = from.take_parts();
+  return out;
+}
+
+blob encode_ranks(std::uint8_t type, std::span<const std::uint32_t> ranks) {
+  writer out(8 + ranks.size() * sizeof(std::uint32_t));
+  out.put(type);
+  out.put_ranks(ranks);
+  return out.take();
+}
+
 }  // namespace
 
 blob encode(const store_hello& of) {
   writer out(32 + of.name.size());
   out.put(hello_type);
   out.put(of.version);
+  out.put(static_cast<std::uint8_t>(of.entry));
   out.put(of.rank);
   out.put(of.size);
   out.put_bytes(of.random);
@@ -187,17 +218,17 @@ digest prove(std::string_view secret, std::string_view side, const store_hello& 
   text.put_name(side);
   text.put_bytes(hello.random);
   text.put_bytes(of_store);
+  text.put(static_cast<std::uint8_t>(hello.entry));
   text.put(hello.rank);
   text.put(hello.size);
   text.put_name(hello.name);
   return hmac_sha256(bytes_of(secret), text.take());
 }
 
-blob encode_left(std::span<const std::uint32_t> ranks) {
-  writer out(8 + ranks.size() * sizeof(std::uint32_t));
-  out.put(left_type);
-  out.put_ranks(ranks);
-  return out.take();
+blob encode_left(std::span<const std::uint32_t> ranks) { return encode_ranks(left_type, ranks); }
+
+blob encode_returned(std::span<const std::uint32_t> ranks) {
+  return encode_ranks(returned_type, ranks);
 }
 
 blob encode_exchange(std::uint32_t timeout_ms, std::string_view name,
@@ -206,6 +237,28 @@ blob encode_exchange(std::uint32_t timeout_ms, std::string_view name,
   out.put(exchange_type);
   out.put(timeout_ms);
   out.put_name(name);
+  out.put_parts(parts);
+  return out.take();
+}
+
+blob encode_agreement(const store_agreement& of,
+                      std::span<const std::span<const std::byte>> parts) {
+  writer out(32 + of.name.size() + of.awaited.size() * sizeof(std::uint32_t) +
+             bytes_of_parts(parts));
+  out.put(agreement_type);
+  out.put(of.timeout_ms);
+  out.put(static_cast<std::uint8_t>(of.kind));
+  out.put_ranks(of.awaited);
+  out.put_name(of.name);
+  out.put_parts(parts);
+  return out.take();
+}
+
+blob encode_agreed(std::span<const std::uint32_t> ranks,
+                   std::span<const std::span<const std::byte>> parts) {
+  writer out(8 + ranks.size() * sizeof(std::uint32_t) + bytes_of_parts(parts));
+  out.put(agreed_type);
+  out.put_ranks(ranks);
   out.put_parts(parts);
   return out.take();
 }
@@ -234,6 +287,9 @@ result<store_request> decode_request(std::span<const std::byte> bytes) {
     case proof_type:
       out = store_proof{.proof = from.take_array<sizeof(digest)>()};
       break;
+    case agreement_type:
+      out = read_agreement(from);
+      break;
     default:
       return broken(fmt::format("a request has the unknown type {}", type));
   }
@@ -249,10 +305,18 @@ result<store_answer> decode_answer(std::span<const std::byte> bytes) {
     VERBENA_TRY_VOID(from.end());
     return out;
   }
-  if (type == left_type) {
-    store_answer out = store_left{.ranks = from.take_ranks()};
+  if (type == left_type || type == returned_type) {
+    auto ranks = from.take_ranks();
     VERBENA_TRY_VOID(from.end());
-    return out;
+    if (type == left_type) return store_answer(store_left{.ranks = std::move(ranks)});
+    return store_answer(store_returned{.ranks = std::move(ranks)});
+  }
+  if (type == agreed_type) {
+    store_agreed out;
+    out.ranks = from.take_ranks();
+    out.parts = from.take_parts();
+    VERBENA_TRY_VOID(from.end());
+    return store_answer(std::move(out));
   }
   if (type == challenge_type) {
     store_challenge out;
@@ -270,7 +334,7 @@ result<store_answer> decode_answer(std::span<const std::byte> bytes) {
   out.name = from.take_name();
   VERBENA_TRY_VOID(from.end());
   if (why < static_cast<std::uint8_t>(store_failure::missing) ||
-      why > static_cast<std::uint8_t>(store_failure::other_secret))
+      why > static_cast<std::uint8_t>(store_failure::expelled))
     return broken(fmt::format("an answer has the unknown failure {}", why));
   return store_answer(std::move(out));
 }

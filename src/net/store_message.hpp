@@ -2,21 +2,28 @@
 // The messages between a store and its clients: the blobs of a bringup::stream. All numbers are
 // big-endian.
 //
-//   hello      1 u8   version u8   rank u32   size u32   nonce (16 bytes)   name (u16 length,
-//   bytes) exchange   2 u8   timeout in ms u32   name (u16 length, bytes)   parts proof      3 u8
-//   proof (32 bytes) done       1 u8   parts failed     2 u8   store_failure u8   rank u32   ranks
-//   (u32 count, u32 each)
-//              name (u16 length, bytes)
-//   left       3 u8   ranks (u32 count, u32 each)
+//   hello      1 u8   version u8   entry u8   rank u32   size u32   nonce (16 bytes)   name
+//   exchange   2 u8   timeout in ms u32   name   parts
+//   proof      3 u8   proof (32 bytes)
+//   agreement  4 u8   timeout in ms u32   agreement_kind u8   awaited ranks   name   parts
+//
+//   done       1 u8   parts
+//   failed     2 u8   store_failure u8   rank u32   ranks   name
+//   left       3 u8   ranks
 //   challenge  4 u8   nonce (16 bytes)   proof (32 bytes)
+//   agreed     5 u8   ranks   parts
+//   returned   6 u8   ranks
+//
+//   name       u16 length, bytes
+//   ranks      u32 count, u32 each
 //   parts      u32 count, and for each part: u32 length, bytes
 //
 // A client sends hello once, and the store answers it with done (no parts) or failed. A store with
 // a secret answers with challenge before, and expects proof. A proof is the HMAC-SHA-256 of the
-// side
-// ("store" or "rank"), both nonces, rank, size and name with the secret as key. Then the
-// client sends exchange messages, each after the answer to the message before. The store sends left
-// between answers: the ranks have closed their connections since the last one.
+// side ("store" or "rank"), both nonces, entry, rank, size and name with the secret as key. Then
+// the client sends exchange and agreement messages, each after the answer to the message before.
+// The store sends left and returned between answers: the ranks have closed their connections, or
+// have come back with a hello of store_entry::rejoins, since the last message.
 #pragma once
 
 #include <array>
@@ -33,7 +40,7 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-inline constexpr std::uint8_t store_version = 2;
+inline constexpr std::uint8_t store_version = 3;
 inline constexpr std::size_t max_store_name_bytes = 255;
 
 using blob = std::vector<std::byte>;
@@ -43,8 +50,15 @@ using blobs = std::vector<blob>;
 
 using nonce = std::array<std::byte, 16>;
 
+/// How a rank enters its group.
+enum class store_entry : std::uint8_t {
+  joins = 0,   ///< a group that begins
+  rejoins = 1  ///< as a new process of a rank that has left: it waits for the other ranks
+};
+
 struct store_hello {
   std::uint8_t version = store_version;
+  store_entry entry = store_entry::joins;
   std::uint32_t rank = 0;
   std::uint32_t size = 0;
   nonce random = {};
@@ -62,6 +76,21 @@ struct store_exchange {
   blobs parts;
 };
 
+/// What becomes of connected ranks that have not called an agreement when its deadline passes.
+enum class agreement_kind : std::uint8_t {
+  leaves_out = 0,  ///< the others expel them, if these are at least half of the connected ranks
+  waits = 1        ///< the agreement fails
+};
+
+/// An exchange of the ranks that are connected. It ends failures of exchanges.
+struct store_agreement {
+  std::uint32_t timeout_ms = 0;
+  agreement_kind kind = agreement_kind::leaves_out;
+  std::vector<std::uint32_t> awaited;  ///< ranks that must take part
+  std::string name;
+  blobs parts;
+};
+
 /// Why an exchange failed.
 enum class store_failure : std::uint8_t {
   missing = 1,        ///< the ranks have not called it before a deadline passed
@@ -73,7 +102,9 @@ enum class store_failure : std::uint8_t {
   too_large = 7,      ///< the parts for a rank exceed the limit of the store
   full = 8,           ///< the store has no room for another group or rank
   other_version = 9,  ///< the sender has another version of the protocol
-  other_secret = 10   ///< the sender has not proved that it has the secret of the store
+  other_secret = 10,  ///< the sender has not proved that it has the secret of the store
+  interrupted = 11,   ///< the ranks began an agreement during the exchange
+  expelled = 12       ///< the other ranks have agreed to continue without the receiver
 };
 
 struct store_failed {
@@ -89,12 +120,22 @@ struct store_challenge {
   digest proof = {};
 };
 
-using store_request = std::variant<store_hello, store_exchange, store_proof>;
+using store_request = std::variant<store_hello, store_exchange, store_proof, store_agreement>;
 /// Ranks that have closed their connections.
 struct store_left {
   std::vector<std::uint32_t> ranks;
 };
-using store_answer = std::variant<blobs, store_failed, store_left, store_challenge>;
+/// Ranks that have come back and wait for an agreement.
+struct store_returned {
+  std::vector<std::uint32_t> ranks;
+};
+/// The ranks that took part in an agreement, in ascending order, and the part of each.
+struct store_agreed {
+  std::vector<std::uint32_t> ranks;
+  blobs parts;
+};
+using store_answer =
+    std::variant<blobs, store_failed, store_left, store_challenge, store_agreed, store_returned>;
 
 [[nodiscard]] blob encode(const store_hello& of);
 [[nodiscard]] blob encode(const store_failed& of);
@@ -104,16 +145,23 @@ using store_answer = std::variant<blobs, store_failed, store_left, store_challen
 [[nodiscard]] digest prove(std::string_view secret, std::string_view side, const store_hello& hello,
                            const nonce& of_store);
 [[nodiscard]] blob encode_left(std::span<const std::uint32_t> ranks);
+[[nodiscard]] blob encode_returned(std::span<const std::uint32_t> ranks);
 /// Encodes an exchange. `parts` are not copied into a message first.
 [[nodiscard]] blob encode_exchange(std::uint32_t timeout_ms, std::string_view name,
                                    std::span<const std::span<const std::byte>> parts);
+/// Encodes an agreement; `of.parts` is not used.
+[[nodiscard]] blob encode_agreement(const store_agreement& of,
+                                    std::span<const std::span<const std::byte>> parts);
+/// Encodes the answer to an agreement.
+[[nodiscard]] blob encode_agreed(std::span<const std::uint32_t> ranks,
+                                 std::span<const std::span<const std::byte>> parts);
 /// Encodes the answer to an exchange.
 [[nodiscard]] blob encode_done(std::span<const std::span<const std::byte>> parts);
 /// Returns the bytes that encode_done() needs.
 [[nodiscard]] std::size_t done_bytes(std::span<const std::span<const std::byte>> parts) noexcept;
 
-/// Errors (both `protocol`): unknown type or failure, counts that exceed the message, bytes after
-/// the message, more than max_ranks parts or ranks.
+/// Errors (both `protocol`): unknown type, entry, kind or failure, counts that exceed the message,
+/// bytes after the message, more than max_ranks parts or ranks.
 [[nodiscard]] result<store_request> decode_request(std::span<const std::byte> bytes);
 [[nodiscard]] result<store_answer> decode_answer(std::span<const std::byte> bytes);
 

@@ -42,19 +42,30 @@ struct store_session {
   std::optional<blob> next_answer;       // behind the message that is being sent
   /// The hello that waits for a proof, and the nonce of the store.
   std::optional<std::pair<store_hello, nonce>> unproved;
-  std::size_t told = 0;  // of the ranks that have left its group
+  std::uint64_t informed = 0;  // of this number of changes of its group
   store_group* group = nullptr;
   std::uint32_t rank = 0;
 };
 
-/// The ranks of a group, and the exchange in progress.
+/// The ranks of a group, and the exchange or agreement in progress. The members take part in
+/// exchanges: first all ranks, then those of the last agreement.
 struct store_group {
-  store_group(std::string called, std::uint32_t size) : name(std::move(called)), ranks(size) {}
+  store_group(std::string called, std::uint32_t size)
+      : name(std::move(called)), ranks(size), members(size) {}
 
   struct rank_state {
     store_session* session = nullptr;
-    bool gone = false;
+    bool is_member = true;
+    bool gone = false;           // its process has left
+    bool waits = false;          // its new process, which has the session, is not a member yet
+    std::uint64_t change = 0;    // the number of the last change of its session
     std::optional<blobs> parts;  // of the exchange
+    std::optional<store_agreement> agreement;
+    deadline until = deadline::never();  // of the agreement
+
+    [[nodiscard]] bool is_present() const noexcept {
+      return session != nullptr && is_member && !waits;
+    }
   };
 
   [[nodiscard]] std::uint32_t size() const noexcept {
@@ -69,10 +80,21 @@ struct store_group {
       if (holds(ranks[each])) found.push_back(each);
     return found;
   }
+  /// Returns the members that are connected and have called an agreement.
+  [[nodiscard]] std::vector<std::uint32_t> agreeing() const {
+    return ranks_that([](const auto& each) { return each.is_present() && each.agreement; });
+  }
+  /// Returns the connected members that have not called an agreement, and the ranks that it awaits
+  /// in vain. Precondition: a member has called an agreement.
+  [[nodiscard]] std::vector<std::uint32_t> not_agreeing() const;
+  [[nodiscard]] std::vector<std::uint32_t> departed_members() const {
+    return ranks_that([](const auto& each) { return each.is_member && each.gone; });
+  }
 
   std::string name;
   std::vector<rank_state> ranks;
-  std::vector<std::uint32_t> left;  // in the order in which the ranks left
+  std::uint32_t members;
+  std::uint64_t changes = 0;  // of sessions
   std::uint32_t connected = 0;
   std::string exchange;
   std::uint32_t arrived = 0;
@@ -112,6 +134,13 @@ class store_server {
   void refuse(store_session& from, const store_failed& why);
   void contribute(store_session& from, store_exchange exchange);
   void complete(store_group& of);
+  void agree(store_session& from, store_agreement wanted);
+  /// Ends the agreement of the members if all have called it.
+  void try_conclude(store_group& of);
+  void conclude(store_group& of);
+  void fail_agreement(store_group& of, const store_failed& why);
+  void expire_agreement(store_group& of);
+  void expel(store_group& of, std::uint32_t rank);
   void fail(store_group& of, store_failed why);
   void expire();
   void answer(store_session& to, blob message);

@@ -51,10 +51,16 @@ struct group_options {
 ///
 /// After an error of exchange() that concerns other ranks, later exchanges return the same error.
 /// After such an error of a barrier or collective operation, later barriers and collective
-/// operations return the same error. Channels to ranks that are alive stay usable.
+/// operations return the same error. shrink() ends these errors. Channels to ranks that are alive
+/// stay usable. A channel to a rank that is not a member refuses operations as
+/// refusal::not_connected; operation_result::delivery() of earlier ones tells whether they took
+/// effect.
+///
+/// The members are the ranks that take part: first all ranks, then those of the last shrink() or
+/// readmit(). Ranks keep their numbers, and size() does not change.
 ///
 /// Collective operations: broadcast(), all_gather(), reduce(), all_reduce() and all_to_all(). All
-/// ranks, or those of a list in ascending order, call the same operation with memory of equal
+/// members, or those of a list in ascending order, call the same operation with memory of equal
 /// length. Two ranks must call the barriers and collective operations that both take part in in the
 /// same order. An operation returns as soon as this rank has its result and its memory is free
 /// again, possibly before other ranks have called it. While it waits, it behaves like barrier().
@@ -86,9 +92,55 @@ class group {
   [[nodiscard]] static result<group> join(const protection_domain& domain, const membership& who,
                                           deadline until, const group_options& options = {});
 
+  /// Joins again as a new process of a rank that has left, and waits until the members call
+  /// readmit(). Channels to ranks that are not members refuse operations. Blocks and allocates.
+  ///
+  /// The store must not have ended with the old process, so it is not that of rank 0 if this is
+  /// rank 0. If all ranks have left, they join a new group instead.
+  ///
+  /// Errors: those of store_client::connect(); `not_supported` without a store that has survived;
+  /// `invalid_argument` if the old process is still connected when `until` passes; `timed_out` if
+  /// the members do not call readmit() in about half of the time; those of shrink().
+  [[nodiscard]] static result<group> rejoin(const protection_domain& domain, const membership& who,
+                                            deadline until, const group_options& options = {});
+
+  /// Agrees with the other members that are alive on the members, and lets the group work again
+  /// after a failure. All of them must call shrink(). Blocks and allocates.
+  ///
+  /// A rank is no longer a member if it has closed its connection to the store; if it does not call
+  /// shrink() in about half of the time, and at least half of the connected members do; or if it
+  /// and another member cannot reach each other, so that the group with the fewest ranks left out
+  /// remains. Such a rank gets an error, and can only end or rejoin().
+  ///
+  /// Channels between members stay as they are, with the operations in flight. A channel that has
+  /// failed on one side, or that does not answer a read within 2 s, is reconnected: its operations
+  /// end first. A send for which the peer has posted no receive delays this read.
+  ///
+  /// Exchanges that wait fail with ECONNABORTED. A program that keeps states of others, for example
+  /// remote regions, exchanges them again.
+  ///
+  /// Errors: `timed_out` with the members that have not called it, if fewer than half have;
+  /// ECONNABORTED if the others continue without this rank; `invalid_argument` if another rank
+  /// called readmit(), or began again after an error; those of bringup::stream if the store has
+  /// ended. shrink() can be called again after an error, unless this rank was left out.
+  [[nodiscard]] result<void> shrink(deadline until);
+  /// Does the same as shrink(), and makes all ranks that wait in rejoin() members, at least
+  /// `ranks`. All members that are alive call it, with the same ranks.
+  ///
+  /// Errors: those of shrink(), except that connected members that do not call it are not left out;
+  /// `timed_out` if one of `ranks` does not call rejoin(): the members then stay the same.
+  /// `invalid_argument` if one of `ranks` is not less than size(). ECONNABORTED if one of `ranks`
+  /// has left again: the group works without it.
+  [[nodiscard]] result<void> readmit(std::span<const std::uint32_t> ranks, deadline until);
+
+  /// Returns the members in ascending order. Valid until shrink(), readmit() or a move.
+  [[nodiscard]] std::span<const std::uint32_t> members() const noexcept;
+  /// Returns the ranks that wait in rejoin(); see store_client::returning().
+  [[nodiscard]] std::span<const std::uint32_t> returning();
+
   /// Returns the rank of this process.
   [[nodiscard]] std::uint32_t rank() const noexcept;
-  /// Returns the number of ranks.
+  /// Returns the number of ranks, including those that are not members.
   [[nodiscard]] std::uint32_t size() const noexcept;
   /// Returns the ranks that have ended or left; see store_client::departed().
   [[nodiscard]] std::span<const std::uint32_t> departed();

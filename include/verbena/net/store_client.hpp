@@ -19,6 +19,9 @@ namespace verbena::inline VERBENA_ABI::net {
 
 namespace detail {
 struct store_link;
+struct store_agreed;
+struct store_agreement;
+class renewal;
 void destroy(store_link& link) noexcept;
 }  // namespace detail
 
@@ -29,8 +32,8 @@ using exchanged_bytes = std::vector<std::byte>;
 /// one; programs that need only the exchange use it without a group.
 ///
 /// If an exchange fails, the group has failed: all later exchanges of all ranks fail with the same
-/// error. The destructor closes the connection, which the store notices.
-/// Threads: one thread at a time.
+/// error, until group::shrink() or group::readmit() has succeeded. The destructor closes the
+/// connection, which the store notices. Threads: one thread at a time.
 class store_client {
  public:
   /// The largest message, in bytes: at most store_options::max_message_bytes of the store.
@@ -45,7 +48,8 @@ class store_client {
   /// those of bringup::stream::connect().
   [[nodiscard]] static result<store_client> connect(const membership& who, deadline until);
 
-  /// Contributes bytes and returns those of all ranks, in the order of the ranks.
+  /// Contributes bytes and returns those of all ranks, in the order of the ranks. The element of a
+  /// rank that is not a member, since group::shrink(), is empty.
   ///
   /// Each rank must call it with the same `name`, of at most 255 bytes, and in the same order.
   /// `parts` has one element for all ranks, or one for each rank: element r is for rank r. Blocks
@@ -53,8 +57,9 @@ class store_client {
   /// most 250 ms, is for the answer of the store. Allocates.
   ///
   /// Errors: `timed_out` with the ranks that have not called it; ECONNABORTED with the ranks that
-  /// have left; `invalid_argument` if the names differ, or if a message exceeds its limit;
-  /// `protocol` if the store breaks the format; those of bringup::stream.
+  /// have left, or that have called group::shrink() or group::readmit(); `invalid_argument` if the
+  /// names differ, or if a message exceeds its limit; `protocol` if the store breaks the format;
+  /// those of bringup::stream.
   /// @{
   [[nodiscard]] result<std::vector<exchanged_bytes>> exchange(
       std::string_view name, std::span<const std::span<const std::byte>> parts, deadline until);
@@ -69,12 +74,27 @@ class store_client {
   /// list is not continued. Valid until the next call of a function. Allocates if a rank has left.
   [[nodiscard]] std::span<const std::uint32_t> departed();
 
+  /// Returns the ranks whose new processes wait in group::rejoin(). Otherwise like departed().
+  [[nodiscard]] std::span<const std::uint32_t> returning();
+
   /// Returns the rank of this process.
   [[nodiscard]] std::uint32_t rank() const noexcept { return who_.rank; }
   /// Returns the number of ranks.
   [[nodiscard]] std::uint32_t size() const noexcept { return who_.size; }
 
  private:
+  friend class detail::renewal;
+  // Connects as the new process of a rank that has left; waits while the old process is connected.
+  [[nodiscard]] static result<store_client> connect_again(const membership& who, deadline until);
+  // Exchanges parts with the ranks that are connected; see store_message.hpp.
+  [[nodiscard]] result<detail::store_agreed> agree(
+      std::string_view call, const detail::store_agreement& what,
+      std::span<const std::span<const std::byte>> parts, deadline until);
+  // Regards all other ranks as departed. Precondition: `ranks` are in ascending order.
+  void set_members(std::span<const std::uint32_t> ranks);
+  // Closes the connection.
+  void leave() noexcept;
+
   store_client(detail::store_link* link, membership who) : link_(link), who_(std::move(who)) {}
 
   verbena::detail::sole_owner<detail::store_link> link_;

@@ -54,8 +54,13 @@ void for_each_rank(std::uint32_t size, Body&& body) {
   for (auto& each : threads) each.join();
 }
 
+/// Selects group::rejoin().
+struct again {};
+
 /// A rank of a group on soft0.
 struct joined_rank {
+  joined_rank(const net::membership& who, again)
+      : group(net::group::rejoin(pd, who, test_deadline()).value()) {}
   explicit joined_rank(const net::membership& who, const net::group_options& options = {})
       : group(net::group::join(pd, who, test_deadline(), options).value()) {}
 

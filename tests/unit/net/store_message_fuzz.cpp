@@ -30,6 +30,10 @@ void check_request(fuzz::input bytes) {
   }
   if (const auto* const proof = std::get_if<store_proof>(&*request))
     return require_same(encode(*proof), bytes);
+  if (const auto* const agreement = std::get_if<store_agreement>(&*request)) {
+    require(agreement->awaited.size() <= max_ranks && agreement->parts.size() <= max_ranks);
+    return require_same(encode_agreement(*agreement, views(agreement->parts)), bytes);
+  }
   const auto& exchange = std::get<store_exchange>(*request);
   require(exchange.parts.size() <= max_ranks && exchange.name.size() <= max_store_name_bytes);
   require_same(encode_exchange(exchange.timeout_ms, exchange.name, views(exchange.parts)), bytes);
@@ -46,6 +50,10 @@ void check_answer(fuzz::input bytes) {
     require(left->ranks.size() <= max_ranks);
     return require_same(encode_left(left->ranks), bytes);
   }
+  if (const auto* const returned = std::get_if<store_returned>(&*answer))
+    return require_same(encode_returned(returned->ranks), bytes);
+  if (const auto* const agreed = std::get_if<store_agreed>(&*answer))
+    return require_same(encode_agreed(agreed->ranks, views(agreed->parts)), bytes);
   if (const auto* const challenge = std::get_if<store_challenge>(&*answer))
     return require_same(encode(*challenge), bytes);
   require_same(encode_done(views(std::get<blobs>(*answer))), bytes);
@@ -61,6 +69,9 @@ void store_message_seeds(fuzz::seed_folder& into) {
   const std::array<std::span<const std::byte>, 2> parts{part, {}};
   into.add("hello", encode(store_hello{.rank = 1, .size = 2, .name = "job"}));
   into.add("exchange", encode_exchange(1000, "table", parts));
+  into.add("agreement", encode_agreement({.awaited = {2}, .name = "readmit"}, parts));
+  into.add("agreed", encode_agreed(std::array<std::uint32_t, 2>{0, 2}, parts));
+  into.add("returned", encode_returned(std::array<std::uint32_t, 1>{2}));
   into.add("proof", encode(store_proof{}));
   into.add("done", encode_done(parts));
   into.add("left", encode_left(std::array<std::uint32_t, 2>{3, 0}));

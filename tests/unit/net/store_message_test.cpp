@@ -71,6 +71,35 @@ TEST(store_message, departed_ranks_are_decoded) {
   expect_error(decode_answer(many), "more than 4096 parts or ranks");
 }
 
+TEST(store_message, agreements_are_decoded) {
+  const blob part = bytes("state");
+  const std::span<const std::byte> view = part;
+  const store_agreement sent{
+      .timeout_ms = 70, .kind = agreement_kind::waits, .awaited = {4, 2}, .name = "readmit"};
+  const auto message = encode_agreement(sent, std::span(&view, 1));
+  const auto request = decode_request(message);
+  const auto& agreement = std::get<store_agreement>(request.value());
+  EXPECT_EQ(agreement.timeout_ms, 70U);
+  EXPECT_EQ(agreement.kind, agreement_kind::waits);
+  EXPECT_EQ(agreement.awaited, sent.awaited);
+  EXPECT_EQ(agreement.name, "readmit");
+  EXPECT_EQ(agreement.parts, blobs{part});
+  for (std::size_t length = 0; length < message.size(); ++length)
+    EXPECT_FALSE(decode_request(std::span(message).first(length))) << length;
+  auto unknown = message;
+  unknown[5] = std::byte{2};
+  expect_error(decode_request(unknown), "unknown entry or kind of agreement");
+
+  const auto agreed = encode_agreed(std::array{3U}, std::span(&view, 1));
+  const auto answer = decode_answer(agreed);
+  EXPECT_EQ(std::get<store_agreed>(answer.value()).ranks, std::vector{3U});
+  EXPECT_EQ(std::get<store_agreed>(answer.value()).parts, blobs{part});
+  for (std::size_t length = 0; length < agreed.size(); ++length)
+    EXPECT_FALSE(decode_answer(std::span(agreed).first(length))) << length;
+  const auto returned = decode_answer(encode_returned(std::array{6U, 1U}));
+  EXPECT_EQ(std::get<store_returned>(returned.value()).ranks, (std::vector{6U, 1U}));
+}
+
 TEST(store_message, proofs_and_challenges_are_decoded) {
   store_challenge challenge;
   challenge.random[3] = std::byte{7};
@@ -100,6 +129,9 @@ TEST(store_message, proof_depends_on_all_values) {
   EXPECT_NE(prove("secret", "rank", changed, {}), proof);
   changed = hello;
   changed.size = 3;
+  EXPECT_NE(prove("secret", "rank", changed, {}), proof);
+  changed = hello;
+  changed.entry = store_entry::rejoins;
   EXPECT_NE(prove("secret", "rank", changed, {}), proof);
   changed = hello;
   changed.name = "y";

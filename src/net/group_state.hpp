@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/net/etcd.hpp"
+#include "src/net/rank_board.hpp"
+#include "verbena/base/detail/sole_owner.hpp"
+#include "verbena/net/group.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+/// The parts of a group. Threads: those of the group.
+struct group_state {
+  std::optional<store> own_store;
+  verbena::detail::sole_owner<announcement> announced;  // of own_store
+  rank_board board;  // before the channels, which may still access it when they are destroyed
+  multi_channel channels;
+  std::vector<std::uint32_t> members;
+  store_client client;
+  std::uint32_t epoch = 0;  // grows when the members change
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/renewal.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "src/net/channel_access.hpp"
+#include "src/net/rank_list.hpp"
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+// The names of the first agreement are those of the functions.
+constexpr const char* shrink_name = "shrink";
+constexpr const char* readmit_name = "readmit";
+
+// Ranks that do not answer for so long are not reachable. Less if the deadline is near.
+constexpr std::chrono::seconds time_to_answer{2};
+
+constexpr std::size_t region_bytes = remote_region::encoded_size;
+constexpr std::size_t bytes_with_endpoint = region_bytes + endpoint::encoded_size;
+
+// Later steps need time, too.
+deadline half_of(deadline until) {
+  if (until.is_never() || until.expired()) return until;
+  const auto now = deadline::clock::now();
+  return deadline::at(now + (until.when() - now) / 2);
+}
+
+deadline time_of_probe(deadline until) {
+  const auto most = deadline::after(time_to_answer);
+  const auto half = half_of(until);
+  return half.when() < most.when() ? half : most;
+}
+
+bool contains(std::span<const std::uint32_t> ranks, std::uint32_t rank) {
+  return std::ranges::find(ranks, rank) != ranks.end();
+}
+
+blob encode_numbers(std::span<const std::uint32_t> numbers) {
+  blob out(numbers.size() * sizeof(std::uint32_t));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    store_network_order(out.data() + i * sizeof(std::uint32_t), numbers[i]);
+  return out;
+}
+
+result<std::vector<std::uint32_t>> decode_numbers(std::span<const std::byte> bytes) {
+  if (bytes.size() % sizeof(std::uint32_t) != 0)
+    return error::protocol("renewal", {},
+                           fmt::format("{} bytes are no list of numbers", bytes.size()));
+  byte_reader from(bytes);
+  std::vector<std::uint32_t> numbers(bytes.size() / sizeof(std::uint32_t));
+  for (auto& each : numbers) each = from.take<std::uint32_t>().value_or(0);
+  return numbers;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> ranks_to_leave_out(std::span<const reach_report> reports) {
+  std::map<std::uint32_t, std::set<std::uint32_t>> broken;
+  for (const auto& each : reports) broken[each.rank];
+  for (const auto& each : reports)
+    for (const std::uint32_t other : each.unreachable) {
+      if (other == each.rank || !broken.contains(other)) continue;
+      broken[each.rank].insert(other);
+      broken[other].insert(each.rank);
+    }
+  std::vector<std::uint32_t> removed;
+  while (!broken.empty()) {
+    const auto worst = std::ranges::max_element(broken, [](const auto& a, const auto& b) {
+      return std::pair(a.second.size(), a.first) < std::pair(b.second.size(), b.first);
+    });
+    if (worst->second.empty()) break;
+    for (const std::uint32_t other : worst->second) broken[other].erase(worst->first);
+    removed.push_back(worst->first);
+    broken.erase(worst);
+  }
+  std::ranges::sort(removed);
+  return removed;
+}
+
+error renewal::fail(int code, std::string why) const {
+  return error::from_errno(code, call_, fmt::format("rank {}", group_.client.rank()),
+                           std::move(why));
+}
+
+error renewal::about(std::uint32_t rank, error why) const {
+  return std::move(why).with_diagnosis(fmt::format("received from rank {} in {}()", rank, call_));
+}
+
+result<void> renewal::shrink() {
+  return run({.kind = agreement_kind::leaves_out, .name = shrink_name}, find_broken());
+}
+
+result<void> renewal::readmit(std::span<const std::uint32_t> awaited) {
+  VERBENA_TRY_VOID(run({.kind = agreement_kind::waits,
+                        .awaited = {awaited.begin(), awaited.end()},
+                        .name = readmit_name},
+                       find_broken()));
+  std::vector<std::uint32_t> lost;
+  for (const std::uint32_t each : awaited)
+    if (!contains(group_.members, each)) lost.push_back(each);
+  if (lost.empty()) return {};
+  return fail(ECONNABORTED, fmt::format("{} left again before the end of readmit(); the members "
+                                        "are {}",
+                                        to_text(each_once(lost)), to_text(group_.members)));
+}
+
+result<void> renewal::rejoin() {
+  std::vector<std::uint32_t> all(group_.client.size());
+  std::iota(all.begin(), all.end(), 0U);
+  return run({.kind = agreement_kind::waits, .name = readmit_name}, std::move(all));
+}
+
+// Returns the ranks without a good channel. Afterwards no request of this rank for the boards of
+// the others is in flight.
+std::vector<std::uint32_t> renewal::find_broken() {
+  const auto departed = group_.client.departed();
+  std::vector<std::uint32_t> broken;
+  std::vector<std::uint32_t> good;
+  for (std::uint32_t each = 0; each < group_.client.size(); ++each) {
+    channel& to = group_.channels[each];
+    if (!contains(group_.members, each) || contains(departed, each) || to.failure() != nullptr ||
+        to.qp() == nullptr)
+      broken.push_back(each);
+    else
+      good.push_back(each);
+  }
+  const auto silent = group_.board.probe(group_.channels, good, time_of_probe(until_));
+  broken.insert(broken.end(), silent.begin(), silent.end());
+  return each_once(std::move(broken));
+}
+
+result<void> renewal::run(store_agreement first, std::vector<std::uint32_t> broken) {
+  std::vector<std::uint32_t> state{group_.epoch};
+  state.insert(state.end(), broken.begin(), broken.end());
+  const auto bytes = encode_numbers(state);
+  const part_view part = bytes;
+  VERBENA_TRY(const auto states, agree(first, std::span(&part, 1)));
+  group_.board.stop(fail(ECONNABORTED, "the members of the group are being changed"));
+  auto changed = change(states, std::move(broken));
+  if (!changed) group_.board.stop(changed.error());
+  return changed;
+}
+
+result<void> renewal::change(const store_agreed& states, std::vector<std::uint32_t> broken) {
+  VERBENA_TRY_VOID(read_states(states, broken));
+  renew_queues();
+  // The queue pairs of the other epoch are destroyed, or have no request in flight.
+  group_.board.clear(epoch_, members_);
+  VERBENA_TRY_VOID(connect());
+  VERBENA_TRY_VOID(take_step("renewal: connections", std::array{part_view()}));
+  const auto silent = group_.board.probe(group_.channels, members_, time_of_probe(until_));
+  unreachable_.insert(unreachable_.end(), silent.begin(), silent.end());
+  VERBENA_TRY_VOID(settle());
+  group_.epoch = epoch_;
+  group_.members = members_;
+  group_.client.set_members(members_);
+  group_.board.start(members_);
+  return {};
+}
+
+result<store_agreed> renewal::agree(const store_agreement& what, std::span<const part_view> parts) {
+  return group_.client.agree(call_, what, parts, half_of(until_));
+}
+
+result<store_agreed> renewal::take_step(std::string_view name, std::span<const part_view> parts) {
+  VERBENA_TRY(auto agreed,
+              agree({.kind = agreement_kind::leaves_out, .name = std::string(name)}, parts));
+  for (const std::uint32_t each : std::exchange(members_, agreed.ranks))
+    if (!contains(members_, each)) drop(each);
+  return agreed;
+}
+
+result<void> renewal::read_states(const store_agreed& states,
+                                  std::span<const std::uint32_t> broken) {
+  members_ = states.ranks;
+  const std::uint32_t own = group_.client.rank();
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const std::uint32_t rank = members_[i];
+    auto state = decode_numbers(states.parts[i]);
+    if (!state) return about(rank, std::move(state).error());
+    if (state->empty()) return about(rank, error::protocol("renewal", {}, "a state is empty"));
+    epoch_ = std::max(epoch_, state->front());
+    if (rank == own) continue;
+    if (contains(broken, rank) || contains(std::span(*state).subspan(1), own))
+      renewed_.push_back(rank);
+  }
+  ++epoch_;
+  return {};
+}
+
+void renewal::drop(std::uint32_t rank) {
+  prepared_.erase(rank);
+  channel_access::core_of(group_.channels[rank]).disconnect();
+}
+
+void renewal::renew_queues() {
+  for (std::uint32_t each = 0; each < group_.client.size(); ++each)
+    if (!contains(members_, each)) drop(each);
+  for (const std::uint32_t each : renewed_) {
+    auto again = group_.channels[each].prepare_reconnect();
+    // Without an endpoint of this rank, the other one regards it as not reachable, too.
+    if (again) prepared_.emplace(each, *std::move(again));
+  }
+}
+
+result<void> renewal::connect() {
+  std::vector<blob> bytes(group_.client.size());
+  const auto board = group_.board.remote().encode();
+  for (const std::uint32_t each : members_) {
+    bytes[each].assign(board.begin(), board.end());
+    const auto again = prepared_.find(each);
+    if (again == prepared_.end()) continue;
+    const auto local = again->second.endpoint().encode();
+    bytes[each].insert(bytes[each].end(), local.begin(), local.end());
+  }
+  const std::vector<part_view> parts(bytes.begin(), bytes.end());
+  VERBENA_TRY(const auto addresses, take_step("renewal: addresses", parts));
+  std::vector<remote_region> boards(group_.client.size());
+  for (std::size_t i = 0; i < addresses.ranks.size(); ++i) {
+    const std::uint32_t rank = addresses.ranks[i];
+    const part_view address = addresses.parts[i];
+    if (address.size() != region_bytes && address.size() != bytes_with_endpoint)
+      return about(
+          rank, error::protocol("renewal", {},
+                                fmt::format("an address has {} bytes, not {} or {}", address.size(),
+                                            region_bytes, bytes_with_endpoint)));
+    auto memory = remote_region::decode(address.first(region_bytes));
+    if (!memory) return about(rank, std::move(memory).error());
+    boards[rank] = *memory;
+    if (!contains(renewed_, rank)) continue;
+    const auto again = prepared_.find(rank);
+    if (again == prepared_.end() || address.size() != bytes_with_endpoint) {
+      unreachable_.push_back(rank);
+      continue;
+    }
+    auto remote = endpoint::decode(address.subspan(region_bytes));
+    if (!remote) return about(rank, std::move(remote).error());
+    if (!std::move(again->second).handshake(*remote)) unreachable_.push_back(rank);
+    prepared_.erase(again);
+  }
+  return group_.board.connect(std::move(boards));
+}
+
+// Leaves out ranks until each member reaches each other one.
+result<void> renewal::settle() {
+  const std::uint32_t own = group_.client.rank();
+  while (true) {
+    const auto bytes = encode_numbers(unreachable_);
+    const part_view part = bytes;
+    VERBENA_TRY(const auto agreed, take_step("renewal: survivors", std::span(&part, 1)));
+    std::vector<reach_report> reports;
+    for (std::size_t i = 0; i < agreed.ranks.size(); ++i) {
+      auto unreachable = decode_numbers(agreed.parts[i]);
+      if (!unreachable) return about(agreed.ranks[i], std::move(unreachable).error());
+      reports.push_back({.rank = agreed.ranks[i], .unreachable = *std::move(unreachable)});
+    }
+    const auto left_out = ranks_to_leave_out(reports);
+    if (left_out.empty()) return {};
+    std::vector<std::uint32_t> rest;
+    std::ranges::set_difference(members_, left_out, std::back_inserter(rest));
+    if (contains(left_out, own)) {
+      group_.client.leave();
+      return fail(ECONNABORTED, fmt::format("{} cannot reach each other and {}; {} without them",
+                                            to_text(left_out), to_text(rest),
+                                            rest.size() == 1 ? "it continues" : "these continue"));
+    }
+    for (const std::uint32_t each : left_out) drop(each);
+    members_ = rest;
+    std::erase_if(unreachable_, [&](std::uint32_t each) { return !contains(rest, each); });
+  }
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+// Groups that change their members: shrink(), readmit() and rejoin(). The ranks are threads, or the
+// processes of killed_rank.cpp in kill_rounds_test.cpp.
+#include "src/net/renewal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "tests/unit/net/ranks.hpp"
+#include "verbena/base/bytes.hpp"
+#include "verbena/memory/buffer_pool.hpp"
+
+namespace verbena::test {
+namespace {
+
+using net::detail::ranks_to_leave_out;
+using net::detail::reach_report;
+using testing_support::expect_error;
+using rank_list = std::vector<std::uint32_t>;
+
+rank_list members_of(const net::group& of) {
+  const auto all = of.members();
+  return {all.begin(), all.end()};
+}
+
+/// Sums 1 << rank over the members, and expects each member in the sum.
+void expect_works(joined_rank& here) {
+  auto memory = here.pd.allocate(64, access::local_write).value();
+  auto* const value = reinterpret_cast<std::uint64_t*>(memory.bytes().data());
+  std::uint64_t all = 0;
+  for (const std::uint32_t each : here.group.members()) all |= std::uint64_t{1} << each;
+  // More messages than slots, so that words of an earlier epoch would be noticed.
+  for (int round = 0; round < 10; ++round) {
+    *value = std::uint64_t{1} << here.group.rank();
+    here.group.all_reduce<std::uint64_t>(sink(memory, 0, 8), std::plus<>(), test_deadline())
+        .value();
+    EXPECT_EQ(*value, all);
+  }
+  here.group.barrier(test_deadline()).value();
+}
+
+TEST(renewal, ranks_with_broken_pairs_are_left_out) {
+  EXPECT_EQ(ranks_to_leave_out({}), rank_list{});
+  const auto of = [](std::vector<reach_report> reports) { return ranks_to_leave_out(reports); };
+  EXPECT_EQ(of({{0, {}}, {1, {}}}), rank_list{});
+  // One side suffices; the higher rank is left out. Ranks that did not take part do not count.
+  EXPECT_EQ(of({{0, {}}, {1, {0, 7}}}), rank_list{1});
+  EXPECT_EQ(of({{0, {1, 2}}, {1, {}}, {2, {}}}), rank_list{0});
+  EXPECT_EQ(of({{0, {0}}, {1, {}}}), rank_list{});
+  // Two halves, and a larger half.
+  EXPECT_EQ(of({{0, {2, 3}}, {1, {2, 3}}, {2, {}}, {3, {}}}), (rank_list{2, 3}));
+  EXPECT_EQ(of({{0, {2, 3, 4}}, {1, {2, 3, 4}}, {2, {}}, {3, {}}, {4, {}}}), (rank_list{0, 1}));
+}
+
+TEST(shrink, without_a_failure_keeps_members_and_operations_in_flight) {
+  in_group(3, [](joined_rank& here) {
+    auto pool = buffer_pool::create(here.pd, {}).value();
+    const std::uint32_t next = (here.group.rank() + 1) % 3;
+    const std::uint32_t before = (here.group.rank() + 2) % 3;
+    auto receive = here.group[before].post_receive(*pool.take(64));
+    here.group.shrink(test_deadline()).value();
+    EXPECT_EQ(members_of(here.group), (rank_list{0, 1, 2}));
+    EXPECT_TRUE(here.group.departed().empty());
+    auto word = here.pd.allocate(64, access::local_write).value();
+    EXPECT_TRUE(here.group[next].send(source(word, 0, 8)));
+    EXPECT_TRUE(receive.wait());
+    expect_works(here);
+  });
+}
+
+TEST(shrink, rank_that_has_left_is_no_member) {
+  const test_store store;
+  for_each_rank(4, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 4));
+    if (rank == 1) return;  // its destructor leaves the group
+    EXPECT_FALSE(here.group.barrier(test_deadline()));
+    EXPECT_FALSE(here.group.barrier(test_deadline()));  // has failed as a whole
+    here.group.shrink(test_deadline()).value();
+    EXPECT_EQ(members_of(here.group), (rank_list{0, 2, 3}));
+    EXPECT_EQ(here.group.size(), 4U);
+    expect_works(here);
+    // Parts of exchanges have the places of the ranks.
+    const auto all = here.group.exchange("x", bytes_of("part"), test_deadline()).value();
+    ASSERT_EQ(all.size(), 4U);
+    EXPECT_TRUE(all[1].empty());
+    EXPECT_EQ(all[3].size(), 4U);
+    // What concerns the rank is refused, and was not done.
+    auto word = here.pd.allocate(64, access::local_write).value();
+    const auto refused = here.group[1].send(source(word, 0, 8));
+    EXPECT_EQ(refused.refusal(), refusal::not_connected);
+    EXPECT_EQ(refused.delivery(), delivery::not_done);
+    expect_error(here.group.barrier(std::array{0U, 1U, 2U, 3U}, test_deadline()),
+                 "rank 1 is not a member of the group any more");
+    expect_works(here);
+  });
+}
+
+TEST(shrink, follows_a_failed_exchange_and_a_second_failure) {
+  const test_store store;
+  for_each_rank(4, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 4));
+    if (rank == 3) return;
+    EXPECT_FALSE(here.group.exchange("x", bytes_of("x"), test_deadline()));
+    here.group.shrink(test_deadline()).value();
+    EXPECT_EQ(members_of(here.group), (rank_list{0, 1, 2}));
+    expect_works(here);
+    if (rank == 0) return;
+    EXPECT_FALSE(here.group.exchange("x", bytes_of("x"), test_deadline()));
+    here.group.shrink(test_deadline()).value();
+    EXPECT_EQ(members_of(here.group), (rank_list{1, 2}));
+    expect_works(here);
+  });
+}
+
+TEST(shrink, interrupts_an_exchange_that_waits) {
+  in_group(3, [](joined_rank& here) {
+    if (here.group.rank() != 2)
+      expect_error(here.group.exchange("x", bytes_of("x"), test_deadline()),
+                   "rank 2 called shrink() or readmit() before the end of exchange(\"x\")");
+    here.group.shrink(test_deadline()).value();
+    expect_works(here);
+  });
+}
+
+TEST(shrink, rank_that_does_not_call_it_is_expelled) {
+  const test_store store;
+  std::atomic<std::uint32_t> done = 0;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 3));
+    if (rank == 1) {
+      while (done != 2) std::this_thread::yield();
+      expect_error(here.group.exchange("x", bytes_of("x"), test_deadline()),
+                   "the other ranks continue without this one");
+      // Its messages no longer reach the others.
+      EXPECT_FALSE(here.group.barrier(deadline::after(200ms)));
+      ++done;
+      return;
+    }
+    here.group.shrink(deadline::after(3s)).value();
+    EXPECT_EQ(members_of(here.group), (rank_list{0, 2}));
+    ++done;
+    while (done != 3) std::this_thread::yield();
+    expect_works(here);
+  });
+}
+
+TEST(shrink, of_a_minority_fails_and_names_the_missing_ranks) {
+  const test_store store;
+  std::atomic<bool> is_done = false;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 3));
+    if (rank == 0) {
+      expect_error(here.group.shrink(deadline::after(500ms)),
+                   "ranks 1 and 2 had not called shrink() when the deadline of rank 0 passed");
+      is_done = true;
+    }
+    while (!is_done) std::this_thread::yield();
+    expect_works(here);  // nothing has changed
+    here.group.exchange("end", bytes_of("x"), test_deadline()).value();
+  });
+}
+
+TEST(shrink, reconnects_channels_that_failed) {
+  in_group(3, [](joined_rank& here) {
+    if (here.group.rank() == 0) here.group[1].flush();
+    EXPECT_FALSE(here.group.barrier(deadline::after(10s)));
+    here.group.shrink(test_deadline()).value();
+    EXPECT_EQ(members_of(here.group), (rank_list{0, 1, 2}));
+    expect_works(here);
+  });
+}
+
+TEST(shrink, without_the_store_fails) {
+  std::optional<test_store> store(std::in_place);
+  joined_rank here(store->member(0, 1));
+  store.reset();
+  EXPECT_FALSE(here.group.shrink(deadline::after(5s)));
+}
+
+TEST(readmit, new_process_has_the_rank_of_the_old_one) {
+  const test_store store;
+  for_each_rank(4, [&](std::uint32_t rank) {
+    std::optional<joined_rank> here(std::in_place, store.member(rank, 4));
+    for (int round = 0; round < 2; ++round) {
+      if (rank == 2) {
+        here.reset();
+        here.emplace(store.member(rank, 4), again{});
+      } else {
+        EXPECT_FALSE(here->group.barrier(test_deadline()));
+        if (round == 0) here->group.shrink(test_deadline()).value();
+        if (round == 0) expect_works(*here);
+        const rank_list back{2};
+        here->group.readmit(back, test_deadline()).value();
+      }
+      EXPECT_EQ(members_of(here->group), (rank_list{0, 1, 2, 3}));
+      EXPECT_TRUE(here->group.departed().empty());
+      EXPECT_TRUE(here->group.returning().empty());
+      expect_works(*here);
+      here->group.exchange("x", bytes_of("x"), test_deadline()).value();
+    }
+  });
+}
+
+TEST(readmit, waiting_rank_is_reported_and_does_not_disturb_shrink) {
+  const test_store store;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    std::optional<joined_rank> here(std::in_place, store.member(rank, 3));
+    if (rank == 1) {
+      here.reset();
+      here.emplace(store.member(rank, 3), again{});
+    } else {
+      const auto until = test_deadline();
+      while (here->group.returning().empty() && !until.expired()) std::this_thread::yield();
+      EXPECT_EQ(here->group.returning()[0], 1U);
+      here->group.shrink(test_deadline()).value();
+      EXPECT_EQ(members_of(here->group), (rank_list{0, 2}));
+      EXPECT_EQ(here->group.returning().size(), 1U);
+      here->group.readmit({}, test_deadline()).value();
+    }
+    EXPECT_EQ(members_of(here->group), (rank_list{0, 1, 2}));
+    expect_works(*here);
+    here->group.exchange("x", bytes_of("x"), test_deadline()).value();
+  });
+}
+
+TEST(readmit, deadline_names_the_rank_that_does_not_return) {
+  const test_store store;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 3));
+    if (rank == 2) return;
+    here.group.shrink(test_deadline()).value();
+    const rank_list back{2};
+    expect_error(here.group.readmit(back, deadline::after(600ms)),
+                 "rank 2 had not called readmit()");
+    EXPECT_EQ(members_of(here.group), (rank_list{0, 1}));
+    expect_works(here);
+    const rank_list none{3};
+    expect_error(here.group.readmit(none, test_deadline()), "rank 3 is not less than the size");
+    here.group.exchange("x", bytes_of("x"), test_deadline()).value();
+  });
+}
+
+TEST(rejoin, without_members_or_a_store_fails) {
+  const test_store store;
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  EXPECT_FALSE(net::group::rejoin(pd, store.member(1, 2), deadline::after(200ms)));
+  auto who = store.member(0, 2);
+  who.host = net::store_host::rank_0;
+  expect_error(net::group::rejoin(pd, who, test_deadline()), "the store of the group ended");
+  who.host = net::store_host::pmix;
+  expect_error(net::group::rejoin(pd, who, test_deadline()), "PMIx does not give the address");
+}
+
+TEST(rejoin, is_refused_while_the_old_process_is_connected) {
+  const test_store store;
+  const joined_rank here(store.member(0, 1));
+  const auto pd = here.device.allocate_pd().value();
+  expect_error(net::group::rejoin(pd, store.member(0, 1), deadline::after(200ms)),
+               "another process has rank 0");
+  EXPECT_EQ(here.group.size(), 1U);
+}
+
+}  // namespace
+}  // namespace verbena::test

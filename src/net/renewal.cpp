@@ -270,9 +270,9 @@ result<void> renewal::settle() {
     std::ranges::set_difference(members_, left_out, std::back_inserter(rest));
     if (contains(left_out, own)) {
       group_.client.leave();
-      return fail(ECONNABORTED, fmt::format("{} cannot reach each other and {}; {} without them",
-                                            to_text(left_out), to_text(rest),
-                                            rest.size() == 1 ? "it continues" : "these continue"));
+      return fail(ECONNABORTED,
+                  fmt::format("not all of {} reach all of {}, which continue without them",
+                              to_text(left_out), to_text(rest)));
     }
     for (const std::uint32_t each : left_out) drop(each);
     members_ = rest;

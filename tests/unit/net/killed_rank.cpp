@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A rank that the test kills: `net_killed_rank exchange|connect|barrier PORT RANK SIZE`. It joins
-// the group of the store at PORT up to the named step, prints a line, and waits.
+// the group of the store at PORT up to the named step, prints a line, and waits. `net_killed_rank
+// work PORT RANK SIZE joins|rejoins STEPS` works with the other ranks, at most so many times.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/unit/net/group_work.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/net/store_client.hpp"
 
@@ -43,12 +45,30 @@ void connect_half(const protection_domain& pd, const net::membership& who) {
   wait_for_the_end(client.size());
 }
 
+// Prints a letter when it is a member, and one before it leaves. Returns the exit status.
+int work_until_the_end(const protection_domain& pd, const net::membership& who,
+                       std::string_view entry, int steps) {
+  const auto until = test::test_deadline();
+  auto entered =
+      entry == "joins" ? net::group::join(pd, who, until) : net::group::rejoin(pd, who, until);
+  auto group = std::move(entered).value();
+  auto memory = pd.allocate(test::work_bytes, access::local_write).value();
+  std::cout << 'm' << std::flush;
+  bool is_last = false;
+  for (int step = 0; step < steps && !is_last; ++step) {
+    auto worked = test::work(group, memory, 0, test::test_deadline());
+    is_last = std::move(worked).value();
+  }
+  std::cout << 'l' << std::flush;
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   // The process is killed when the test process exits.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (argc != 5) return 2;
+  if (argc != 5 && argc != 7) return 2;
   const std::string_view step = argv[1];
   const net::membership who{
       .rank = static_cast<std::uint32_t>(std::stoi(argv[3])),
@@ -58,6 +78,7 @@ int main(int argc, char** argv) {
       .name = "test"};
   const auto device = testing_support::open_soft();
   const auto pd = device.allocate_pd().value();
+  if (argc == 7) return work_until_the_end(pd, who, argv[5], std::stoi(argv[6]));
   if (step == "exchange") {
     const auto client = net::store_client::connect(who, test::test_deadline()).value();
     wait_for_the_end(client.size());

@@ -44,6 +44,14 @@ class test_store {
   net::store store_;
 };
 
+using rank_list = std::vector<std::uint32_t>;
+
+/// Returns the members of a group.
+inline rank_list members_of(const net::group& of) {
+  const auto all = of.members();
+  return {all.begin(), all.end()};
+}
+
 /// Calls `body(rank)` on one thread for each rank, and waits for all.
 template <class Body>
 void for_each_rank(std::uint32_t size, Body&& body) {

@@ -9,11 +9,17 @@
 #include <atomic>
 #include <functional>
 #include <optional>
+#include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/base/bytes.hpp"
+#include "verbena/bringup/listener.hpp"
+#include "verbena/bringup/stream.hpp"
 #include "verbena/memory/buffer_pool.hpp"
+#include "verbena/verbs/inject_event.hpp"
 
 namespace verbena::test {
 namespace {
@@ -21,12 +27,6 @@ namespace {
 using net::detail::ranks_to_leave_out;
 using net::detail::reach_report;
 using testing_support::expect_error;
-using rank_list = std::vector<std::uint32_t>;
-
-rank_list members_of(const net::group& of) {
-  const auto all = of.members();
-  return {all.begin(), all.end()};
-}
 
 /// Sums 1 << rank over the members, and expects each member in the sum.
 void expect_works(joined_rank& here) {
@@ -173,6 +173,117 @@ TEST(shrink, reconnects_channels_that_failed) {
     EXPECT_EQ(members_of(here.group), (rank_list{0, 1, 2}));
     expect_works(here);
   });
+}
+
+// The reads of the first check succeed; those of the last one fail.
+TEST(shrink, half_that_does_not_reach_the_other_is_left_out) {
+  const test_store store;
+  for_each_rank(4, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 4));
+    for (const std::uint32_t other : {2U, 3U})
+      if (rank < 2)
+        inject_failure(here.device, completion_status::retries_exceeded,
+                       {.queue_pair = here.group[other].qp()->number(),
+                        .operations = send_operation::read,
+                        .at = 2})
+            .value();
+    const auto shrunk = here.group.shrink(test_deadline());
+    if (rank >= 2)
+      return expect_error(shrunk, "not all of ranks 2 and 3 reach all of ranks 0 and 1");
+    shrunk.value();
+    EXPECT_EQ(members_of(here.group), (rank_list{0, 1}));
+    expect_works(here);
+    here.group.exchange("x", bytes_of("x"), test_deadline()).value();
+    if (rank == 0) inject_event(here.device, "clear-faults").value();
+  });
+}
+
+/// A store of one rank that answers its agreements with `answer`, or not at all.
+class false_store {
+ public:
+  explicit false_store(std::optional<net::detail::blob> answer)
+      : thread_([this, answer = std::move(answer)] { serve(answer); }) {}
+  false_store(const false_store&) = delete;
+  false_store& operator=(const false_store&) = delete;
+  ~false_store() { thread_.join(); }
+  [[nodiscard]] net::membership member() const {
+    return {.size = 1, .store = listener_.local_address(), .host = net::store_host::separate};
+  }
+
+ private:
+  void serve(const std::optional<net::detail::blob>& answer) {
+    auto client = listener_.accept(test_deadline()).value();
+    while (true) {
+      const auto message = client.receive(test_deadline());
+      if (!message) return;
+      const auto request = net::detail::decode_request(*message).value();
+      if (const auto* const asks = std::get_if<net::detail::store_exchange>(&request)) {
+        const std::span<const std::byte> part = asks->parts.front();
+        client.send(net::detail::encode_done(std::span(&part, 1)), test_deadline()).value();
+      } else if (!std::holds_alternative<net::detail::store_agreement>(request)) {
+        client.send(net::detail::encode_done({}), test_deadline()).value();
+      } else if (answer) {
+        client.send(*answer, test_deadline()).value();
+      }
+    }
+  }
+
+  bringup::listener listener_ = bringup::listener::open({.host = "127.0.0.1"}).value();
+  std::thread thread_;
+};
+
+TEST(shrink, answers_of_a_false_store_are_errors) {
+  const net::detail::blob state(4);
+  const net::detail::blob odd(3);
+  const auto agreed = [](rank_list ranks, std::vector<std::span<const std::byte>> parts) {
+    return net::detail::encode_agreed(ranks, parts);
+  };
+  const std::vector<std::pair<net::detail::blob, const char*>> cases{
+      {agreed({}, {}), "the store sent an agreement"},
+      {agreed({1}, {state}), "the store sent an agreement of rank 1"},
+      {agreed({0, 0}, {state, state}), "the store sent an agreement"},
+      {agreed({0, 9}, {state, state}), "the store sent an agreement of ranks 0 and 9"},
+      {agreed({0}, {state, state}), "with 2 parts"},
+      {agreed({0}, {odd}), "3 bytes are no list of numbers"},
+      {agreed({0}, {{}}), "a state is empty"},
+      {net::detail::encode_done({}), "another answer than that of the request"},
+      {odd, "unknown type 0"},
+  };
+  for (const auto& [answer, words] : cases) {
+    const false_store store(answer);
+    joined_rank here(store.member());
+    expect_error(here.group.shrink(deadline::after(10s)), words);
+  }
+  const false_store silent(std::nullopt);
+  joined_rank here(silent.member());
+  EXPECT_TRUE(here.group.shrink(deadline::after(100ms)).error().is(std::errc::timed_out));
+}
+
+TEST(shrink, hostile_agreement_of_a_rank_expels_nobody) {
+  const test_store store;
+  auto good = net::store_client::connect(store.member(0, 3), test_deadline()).value();
+  auto bad = bringup::stream::connect(store.address(), test_deadline()).value();
+  const auto call = [&](const net::detail::blob& message) {
+    bad.send(message, test_deadline()).value();
+    const auto answer = bad.receive(test_deadline()).value();
+    return net::detail::decode_answer(answer).value();
+  };
+  const auto admitted =
+      call(encode(net::detail::store_hello{.rank = 1, .size = 3, .name = "test"}));
+  EXPECT_TRUE(std::holds_alternative<net::detail::blobs>(admitted));
+  const std::array<std::span<const std::byte>, 2> parts{};
+  const auto why = [&](const rank_list& awaited, std::size_t count) {
+    const net::detail::store_agreement agreement{
+        .timeout_ms = 1, .awaited = awaited, .name = "shrink"};
+    return std::get<net::detail::store_failed>(
+        call(encode_agreement(agreement, std::span(parts).first(count))));
+  };
+  EXPECT_EQ(why({}, 2).why, net::detail::store_failure::wrong_parts);
+  // Rank 2 is not connected, and so cannot be expelled.
+  const auto late = why({2}, 1);
+  EXPECT_EQ(late.why, net::detail::store_failure::missing);
+  EXPECT_EQ(late.ranks, (rank_list{0, 2}));
+  EXPECT_TRUE(good.departed().empty());
 }
 
 TEST(shrink, without_the_store_fails) {

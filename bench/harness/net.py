@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""net: barriers and all-reduce of groups on soft0, compared with Open MPI over shared memory."""
+"""net: barriers and all-reduce of groups on soft0, compared with Open MPI over shared memory; memory per peer."""
 from __future__ import annotations
 
 import pathlib
 import shutil
+import statistics
+import subprocess
 
 from bench.harness import build
-from bench.harness.figure import Figure
+from bench.harness.figure import Bound, Figure
 from bench.harness.local import Group, Peer, at_most, last_number, measure_group
 
 NAME = "net"
@@ -28,6 +30,23 @@ GROUPS = (
 )  # fmt: skip
 
 
+IDLE_PEERS = 32
+
+
+def idle_peer(program: pathlib.Path) -> Figure:
+    """Returns the memory that a process needs for each further peer that is connected and idle."""
+    goal, limit = Bound("count", 32), Bound("count", 64)
+    name = "memory of an idle peer"
+    try:
+        sizes = [statistics.median(last_number(program, "memory", str(ranks)) for _ in range(3))
+                 for ranks in (2, 2 + IDLE_PEERS)]  # fmt: skip
+    except (RuntimeError, subprocess.SubprocessError, OSError) as problem:
+        return Figure(name, goal=goal, limit=limit, reason=str(problem))
+    kib = (sizes[1] - sizes[0]) / IDLE_PEERS / 1024
+    return Figure(name, f"{kib:.1f} KiB", f"{2 + IDLE_PEERS} and 2 ranks", {"count": kib}, goal=goal, limit=limit,
+                  details={"unit": "KiB"})  # fmt: skip
+
+
 def measure(options) -> list[Figure]:
     folder = build.build(options.compiler, ["group_operations", "mpi_operations", *build.SOFT_DEVICE])
     mpirun = pathlib.Path(shutil.which("mpirun.openmpi") or "mpirun.openmpi")
@@ -43,6 +62,7 @@ def measure(options) -> list[Figure]:
             group, lambda group=group: last_number(folder / "group_operations", *group.device),
             {"Open MPI": lambda group=group: by_mpi(group)}, options.rounds,
         )  # fmt: skip
+    figures.append(idle_peer(folder / "group_operations"))
     return figures
 
 

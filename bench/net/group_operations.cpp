@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Measures an operation of a group whose ranks are processes of this host, on soft0. Prints the
-// median over batches of the time of one operation on rank 0, in nanoseconds. Arguments: `barrier`
-// and the number of ranks, or `all_reduce`, the number of ranks and the bytes. mpi_operations.c
-// measures the same with MPI.
+// Measures an operation of a group whose ranks are processes of this host, on soft0. Arguments:
+//   barrier RANKS, all_reduce RANKS BYTES   prints the median over batches of the time of one
+//                                           operation on rank 0, in nanoseconds; mpi_operations.c
+//                                           measures the same with MPI
+//   memory RANKS                            prints the resident memory of rank 0 that join() and a
+//                                           first barrier need, in bytes
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <span>
 #include <string>
@@ -44,12 +47,25 @@ double median_of_batches(std::size_t batch, Operation&& operation) {
   return all[all.size() / 2];
 }
 
+/// Returns the resident memory of this process in bytes, including shared memory.
+double resident_bytes() {
+  std::ifstream from("/proc/self/statm");
+  std::size_t all = 0;
+  std::size_t resident = 0;
+  from >> all >> resident;
+  return static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
 void run_rank(const net::membership& who, std::string_view operation, std::size_t bytes) {
   const auto device = verbena::open_device("soft0").value();
   const auto pd = device.allocate_pd().value();
+  const double before = resident_bytes();
   auto group = net::group::join(pd, who, time_limit()).value();
   double median = 0;
-  if (operation == "barrier") {
+  if (operation == "memory") {
+    group.barrier(time_limit()).value();
+    median = resident_bytes() - before;
+  } else if (operation == "barrier") {
     median = median_of_batches(100, [&] { group.barrier(time_limit()).value(); });
   } else {
     const auto memory = pd.allocate(bytes, verbena::access::local_write).value();

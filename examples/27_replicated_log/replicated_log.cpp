@@ -60,7 +60,7 @@ entry make_entry(std::uint64_t index, std::uint64_t term, std::uint32_t leader) 
   return made;
 }
 
-/// What the leaders have reported as committed to a client, in memory that all processes share.
+/// The state that a client knows from the leaders, in memory that all processes share.
 struct client {
   std::atomic<std::uint64_t> committed = 0;
   std::atomic<std::int64_t> killed_at_ns = 0;

@@ -114,21 +114,14 @@ struct own_store {
 result<own_store> find_store(membership& place, deadline until, store_options with) {
   own_store own;
   if (with.secret.empty()) with.secret = place.secret;
-  switch (place.host) {
-    case store_host::separate:
-      break;
-    case store_host::rank_0:
-      if (place.rank == 0) VERBENA_TRY(own.opened, store::open(place.store, with));
-      break;
-    case store_host::pmix:
-      VERBENA_TRY_VOID(meet_by_pmix(place, own.opened, until, with));
-      break;
-    case store_host::etcd:
-      VERBENA_TRY(own.announced, meet_by_etcd(place, own.opened, until, with));
-      break;
-    case store_host::service:
-      VERBENA_TRY_VOID(meet_by_service(place, own.opened, until, with));
-      break;
+  if (place.host == store_host::rank_0 && place.rank == 0) {
+    VERBENA_TRY(own.opened, store::open(place.store, with));
+  } else if (place.host == store_host::pmix) {
+    VERBENA_TRY_VOID(meet_by_pmix(place, own.opened, until, with));
+  } else if (place.host == store_host::etcd) {
+    VERBENA_TRY(own.announced, meet_by_etcd(place, own.opened, until, with));
+  } else if (place.host == store_host::service) {
+    VERBENA_TRY_VOID(meet_by_service(place, own.opened, until, with));
   }
   return own;
 }
@@ -148,13 +141,14 @@ result<group> group::join(const protection_domain& domain, const membership& who
                                              detail::with_boards(options.channels), options.hub));
   VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
   VERBENA_TRY(auto theirs, detail::exchange_addresses(client, prepared, board.remote(), until));
-  VERBENA_TRY_VOID(board.connect(std::move(theirs.boards)));
+  std::vector<std::uint32_t> members(who.size);
+  std::iota(members.begin(), members.end(), 0U);
+  VERBENA_TRY_VOID(board.connect(std::move(theirs.boards), members));
   VERBENA_TRY(auto channels, std::move(prepared).handshake(theirs.endpoints));
   // A peer that is not ready would not answer the first requests.
   VERBENA_TRY(const auto ready,
               client.exchange("verbena: ready", std::span<const std::byte>(), until));
-  std::vector<std::uint32_t> members(ready.size());
-  std::iota(members.begin(), members.end(), 0U);
+  static_cast<void>(ready);
   return group(new detail::group_state{.own_store = std::move(own.opened),
                                        .announced = std::move(own.announced),
                                        .board = std::move(board),

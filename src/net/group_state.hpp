@@ -12,7 +12,7 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// The parts of a group. Threads: those of the group.
+/// The parts of a group. Threads: one thread at a time.
 struct group_state {
   std::optional<store> own_store;
   verbena::detail::sole_owner<announcement> announced;  // of own_store

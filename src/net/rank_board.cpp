@@ -116,7 +116,9 @@ result<rank_board> rank_board::create(const protection_domain& domain, std::uint
   return rank_board(std::move(memory), rank, size);
 }
 
-result<void> rank_board::connect(std::vector<remote_region> boards) {
+result<void> rank_board::connect(std::vector<remote_region> boards,
+                                 std::span<const std::uint32_t> members) {
+  set_members(members);
   for (std::size_t each = 0; each < boards.size(); ++each)
     if (is_member_[each] && boards[each].length() < board_bytes(size_))
       return error::protocol("join", {},

@@ -105,8 +105,10 @@ class rank_board {
                                                  std::uint32_t rank, std::uint32_t size);
   /// Returns the memory for the other ranks.
   [[nodiscard]] remote_region remote() const { return memory_.remote(); }
-  /// Sets the boards of all ranks. Errors: `protocol` names a rank whose board is too small.
-  [[nodiscard]] result<void> connect(std::vector<remote_region> boards);
+  /// Sets the members, and the boards of all ranks. Errors: `protocol` names a member whose board
+  /// is too small.
+  [[nodiscard]] result<void> connect(std::vector<remote_region> boards,
+                                     std::span<const std::uint32_t> members);
 
   /// Reads the line `entered` of the boards of other ranks. Then all earlier requests on the
   /// channels to the ranks that answered have completed. Returns the ranks without an answer.

@@ -175,6 +175,12 @@ result<store_agreed> renewal::agree(const store_agreement& what, std::span<const
 result<store_agreed> renewal::take_step(std::string_view name, std::span<const part_view> parts) {
   VERBENA_TRY(auto agreed,
               agree({.kind = agreement_kind::leaves_out, .name = std::string(name)}, parts));
+  for (const std::uint32_t each : agreed.ranks)
+    if (!contains(members_, each))
+      return error::protocol(call_, fmt::format("rank {}", group_.client.rank()),
+                             fmt::format("rank {} took part in the step \"{}\" without those "
+                                         "before it",
+                                         each, name));
   for (const std::uint32_t each : std::exchange(members_, agreed.ranks))
     if (!contains(members_, each)) drop(each);
   return agreed;
@@ -248,7 +254,8 @@ result<void> renewal::connect() {
     if (!std::move(again->second).handshake(*remote)) unreachable_.push_back(rank);
     prepared_.erase(again);
   }
-  return group_.board.connect(std::move(boards));
+  // A rank that ended after the first step has sent no board.
+  return group_.board.connect(std::move(boards), members_);
 }
 
 // Leaves out ranks until each member reaches each other one.

@@ -32,7 +32,7 @@ struct reach_report {
 /// cannot reach each other, the larger one remains.
 [[nodiscard]] std::vector<std::uint32_t> ranks_to_leave_out(std::span<const reach_report> reports);
 
-/// One call of shrink(), readmit() or rejoin(). Threads: those of the group.
+/// One call of shrink(), readmit() or rejoin(). Threads: one thread at a time, with the group.
 class renewal {
  public:
   renewal(group_state& of, const char* call, deadline until)

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -12,7 +11,6 @@
 #include <functional>
 #include <limits>
 #include <optional>
-#include <thread>
 
 #include "src/net/rank_list.hpp"
 #include "src/net/store_message.hpp"
@@ -275,7 +273,7 @@ result<store_client> store_client::connect_again(const membership& who, deadline
     if (refused->why != store_failure::duplicate || until.expired())
       return explain("rejoin", who, *refused);
     // The store has not noticed the end of the old process yet, or that process is still alive.
-    std::this_thread::sleep_for(time_to_retry);
+    ::poll(nullptr, 0, static_cast<int>(time_to_retry.count()));
   }
 }
 
@@ -338,6 +336,10 @@ void store_client::set_members(std::span<const std::uint32_t> ranks) {
     if (!is_member(each)) link_->add(each, link_->departed);
 }
 
-void store_client::leave() noexcept { ::shutdown(link_->stream.fd(), SHUT_RDWR); }
+void store_client::leave() {
+  const auto closed = std::move(link_->stream);
+  link_->is_lost = true;
+  link_->last_answer = detail::store_failed{.why = store_failure::expelled};
+}
 
 }  // namespace verbena::inline VERBENA_ABI::net

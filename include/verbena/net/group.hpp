@@ -53,8 +53,8 @@ struct group_options {
 /// After such an error of a barrier or collective operation, later barriers and collective
 /// operations return the same error. shrink() ends these errors. Channels to ranks that are alive
 /// stay usable. A channel to a rank that is not a member refuses operations as
-/// refusal::not_connected; operation_result::delivery() of earlier ones tells whether they took
-/// effect.
+/// refusal::not_connected; operation_result::delivery() of earlier ones returns whether they
+/// took effect.
 ///
 /// The members are the ranks that take part: first all ranks, then those of the last shrink() or
 /// readmit(). Ranks keep their numbers, and size() does not change.

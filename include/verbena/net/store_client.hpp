@@ -92,8 +92,8 @@ class store_client {
       std::span<const std::span<const std::byte>> parts, deadline until);
   // Regards all other ranks as departed. Precondition: `ranks` are in ascending order.
   void set_members(std::span<const std::uint32_t> ranks);
-  // Closes the connection.
-  void leave() noexcept;
+  // Closes the connection; later calls fail.
+  void leave();
 
   store_client(detail::store_link* link, membership who) : link_(link), who_(std::move(who)) {}
 

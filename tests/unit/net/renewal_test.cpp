@@ -89,7 +89,7 @@ TEST(shrink, rank_that_has_left_is_no_member) {
     ASSERT_EQ(all.size(), 4U);
     EXPECT_TRUE(all[1].empty());
     EXPECT_EQ(all[3].size(), 4U);
-    // What concerns the rank is refused, and was not done.
+    // Operations with the rank are refused, and were not done.
     auto word = here.pd.allocate(64, access::local_write).value();
     const auto refused = here.group[1].send(source(word, 0, 8));
     EXPECT_EQ(refused.refusal(), refusal::not_connected);
@@ -353,6 +353,40 @@ TEST(readmit, deadline_names_the_rank_that_does_not_return) {
     const rank_list none{3};
     expect_error(here.group.readmit(none, test_deadline()), "rank 3 is not less than the size");
     here.group.exchange("x", bytes_of("x"), test_deadline()).value();
+  });
+}
+
+TEST(readmit, rank_that_ends_after_the_first_step_is_left_out) {
+  const test_store store;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    std::optional<joined_rank> here(std::in_place, store.member(rank, 3));
+    if (rank != 2) {
+      const rank_list back{2};
+      expect_error(here->group.readmit(back, test_deadline()), "rank 2 left again");
+      EXPECT_EQ(members_of(here->group), (rank_list{0, 1}));
+      expect_works(*here);
+      here->group.exchange("x", bytes_of("x"), test_deadline()).value();
+      return;
+    }
+    here.reset();
+    const net::detail::store_hello hello{
+        .entry = net::detail::store_entry::rejoins, .rank = 2, .size = 3, .name = "test"};
+    const net::detail::blob state(sizeof(std::uint32_t));  // epoch 0, no failed channels
+    const std::span<const std::byte> part = state;
+    const auto until = test_deadline();
+    while (true) {  // until the store has noticed the end
+      auto raw = bringup::stream::connect(store.address(), until).value();
+      raw.send(encode(hello), until).value();
+      const auto admitted = net::detail::decode_answer(raw.receive(until).value()).value();
+      if (!std::holds_alternative<net::detail::blobs>(admitted)) continue;
+      const net::detail::store_agreement agreement{
+          .timeout_ms = 60'000, .kind = net::detail::agreement_kind::waits, .name = "readmit"};
+      raw.send(encode_agreement(agreement, std::span(&part, 1)), until).value();
+      while (true) {
+        const auto answer = net::detail::decode_answer(raw.receive(until).value()).value();
+        if (std::holds_alternative<net::detail::store_agreed>(answer)) return;
+      }
+    }
   });
 }
 

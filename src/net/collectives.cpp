@@ -33,6 +33,15 @@ result<collective> enter(const participants& of, operation_name name, code what,
   return of.board.enter(of, name, {static_cast<std::uint64_t>(what), bytes, more});
 }
 
+result<collective> enter(const participants& of, operation_name name, code what, std::size_t bytes,
+                         const combination& with, std::uint64_t more = 0) {
+  VERBENA_TRY(auto in,
+              of.board.enter(of, name,
+                             {static_cast<std::uint64_t>(what), bytes, more, with.element_bytes}));
+  in.element_bytes = with.element_bytes;
+  return in;
+}
+
 result<std::size_t> index_of_root(operation_name name, std::span<const std::uint32_t> ranks,
                                   std::uint32_t root) {
   const auto found = std::ranges::find(ranks, root);
@@ -212,7 +221,7 @@ result<void> reduce(const participants& of, const registered_bytes& data, std::u
                     const combination& with) {
   VERBENA_TRY_VOID(check_elements(reduce_name, data, with));
   VERBENA_TRY(const std::size_t first, index_of_root(reduce_name, of.ranks, root));
-  VERBENA_TRY(auto in, enter(of, reduce_name, code::reduce, data.length, root));
+  VERBENA_TRY(auto in, enter(of, reduce_name, code::reduce, data.length, with, root));
   if (data.length <= most_at_once || in.count() <= 2)
     return reduce_tree(of.board, in, data, first, with);
   const parts divided(data, in.count(), with.element_bytes);
@@ -226,7 +235,7 @@ result<void> reduce(const participants& of, const registered_bytes& data, std::u
 result<void> all_reduce(const participants& of, const registered_bytes& data,
                         const combination& with) {
   VERBENA_TRY_VOID(check_elements(all_reduce_name, data, with));
-  VERBENA_TRY(auto in, enter(of, all_reduce_name, code::all_reduce, data.length));
+  VERBENA_TRY(auto in, enter(of, all_reduce_name, code::all_reduce, data.length, with));
   if (data.length <= most_at_once || in.count() <= 2)
     return reduce_doubling(of.board, in, data, with);
   const parts divided(data, in.count(), with.element_bytes);

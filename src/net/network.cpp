@@ -108,7 +108,7 @@ result<std::vector<network_host>> checked(std::vector<placed_host> hosts, std::s
   for (auto& each : hosts) {
     const auto expected = static_cast<std::uint32_t>(sorted.size());
     const std::uint32_t rank = each.host.rank;
-    if (rank + 1 == expected)
+    if (expected != 0 && rank == expected - 1)
       return each.at.refuse(
           fmt::format("rank {} occurs twice; its first host is {}", rank, sorted.back().host));
     if (rank != expected)

@@ -241,9 +241,7 @@ result<void> rank_board::transfer(collective& in, const outgoing_part* out,
                                   const incoming_part* into) {
   const std::size_t out_bytes = out != nullptr ? out->bytes.length : 0;
   const std::size_t in_bytes = into != nullptr ? into->bytes.length : 0;
-  const std::size_t element =
-      into != nullptr && into->with != nullptr ? into->with->element_bytes : 1;
-  const std::size_t most = slot_bytes / element * element;
+  const std::size_t most = slot_bytes / in.element_bytes * in.element_bytes;
   const bool is_shared = out_bytes != 0 && in_bytes != 0 && out->bytes.data == into->bytes.data;
   std::size_t sent = 0;
   std::size_t received = 0;
@@ -265,7 +263,7 @@ result<void> rank_board::transfer(collective& in, const outgoing_part* out,
       const std::byte* const theirs =
           memory_.bytes().data() + payload_at(into->from, pairs_[into->from].received + 1, size_);
       if (into->with != nullptr)
-        into->with->run(part.data, theirs, part.length / element, into->from < rank_);
+        into->with->run(part.data, theirs, part.length / in.element_bytes, into->from < rank_);
       else
         std::memcpy(part.data, theirs, part.length);
       ++pairs_[into->from].received;
@@ -358,16 +356,18 @@ bool rank_board::post(multi_channel& channels, operation_kind kind, std::uint32_
 result<void> rank_board::write(collective& in, std::uint32_t rank, const registered_bytes& from,
                                std::size_t peer_offset) {
   if (in_flight_ == posted_.size()) VERBENA_TRY_VOID(wait_for_requests(in));
+  bool is_posted = false;
   const auto try_post = [&] {
-    return post(in.channels, operation_kind::write, rank, from, peer_offset) ||
-           posted_[in_flight_].waiter.result.refusal() != refusal::queue_full;
+    request& next = posted_[in_flight_];
+    is_posted = is_posted || post(in.channels, operation_kind::write, rank, from, peer_offset);
+    if (!is_posted) return next.waiter.result.refusal() != refusal::queue_full;
+    next.reads_program = from.key.value() != memory_.local_key().value();
+    ++in_flight_;
+    return true;
   };
   // Operations of the program may fill the queue.
   if (!try_post()) VERBENA_TRY_VOID(wait_until(in, {.requests = std::span(&rank, 1)}, try_post));
-  request& made = posted_[in_flight_];
-  if (made.slot == nullptr) return fail_broken(in, made);
-  made.reads_program = from.key.value() != memory_.local_key().value();
-  ++in_flight_;
+  if (!is_posted) return fail_broken(in, posted_[in_flight_]);
   return {};
 }
 
@@ -378,7 +378,9 @@ result<void> rank_board::wait_until(collective& in, const awaited_ranks& awaited
   constexpr std::uint32_t polls_per_look = 4;
   auto next_check = deadline::after(time_to_check);
   for (std::uint32_t idle = 0; !ended();) {
-    if (channel_access::core_of(in.channels[rank_]).progress() > 0) continue;
+    const int polled = channel_access::core_of(in.channels[rank_]).progress();
+    if (polled > 0) continue;
+    if (polled < 0) return fail_unpolled(in);
     if (++idle % polls_per_look != 0) {
       verbena::detail::relax();
       continue;
@@ -439,6 +441,13 @@ error rank_board::fail_broken(collective& in, const request& of) {
   return fail(in, rank,
               error(why.kind(), why.code(), in.name.function, fmt::format("rank {}", rank_),
                     fmt::format("rank {} is not reachable: {}", rank, why.message())));
+}
+
+error rank_board::fail_unpolled(collective& in) {
+  return fail(in, rank_,
+              error::from_errno(channel_access::core_of(in.channels[rank_]).table().last_failure(),
+                                in.name.function, fmt::format("rank {}", rank_),
+                                "polling the completion queue of the group failed"));
 }
 
 error rank_board::fail_late(collective& in, std::uint32_t awaited) {

@@ -91,6 +91,8 @@ struct collective {
   std::uint32_t tag;
   std::uint64_t entered;  // its word in `entered`
   std::size_t index;      // of this rank in `ranks`
+  /// Bytes of an element, which is not divided between messages: the same on all ranks.
+  std::size_t element_bytes = 1;
 
   /// Returns the rank at a place, counted cyclically.
   [[nodiscard]] std::uint32_t at(std::size_t place) const { return ranks[place % ranks.size()]; }
@@ -183,6 +185,7 @@ class rank_board {
                                         Ended&& ended);
   [[nodiscard]] error fail_late(collective& in, std::uint32_t awaited);
   [[nodiscard]] error fail_broken(collective& in, const request& of);
+  [[nodiscard]] error fail_unpolled(collective& in);
   [[nodiscard]] error fail(collective& in, std::uint32_t culprit, error why);
   [[nodiscard]] std::vector<std::uint32_t> find_missing(collective& in);
   void release_memory(collective& in);

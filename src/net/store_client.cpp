@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "src/net/rank_list.hpp"
 #include "src/net/store_message.hpp"
@@ -181,10 +182,11 @@ result<detail::store_answer> receive_answer(detail::store_link& link, const memb
                                             std::span<const std::byte> message, deadline until) {
   receive_news(link, who);
   if (link.last_answer) return detail::store_answer(*link.last_answer);
-  if (link.receiving) {
-    VERBENA_TRY(const auto begun, std::move(*link.receiving).wait());
-    link.receiving.reset();
-    VERBENA_TRY(auto news, detail::decode_answer(begun));
+  if (auto partial = std::exchange(link.receiving, std::nullopt)) {
+    auto begun = std::move(*partial).wait();
+    link.is_lost = !begun;
+    VERBENA_TRY(const auto bytes, std::move(begun));
+    VERBENA_TRY(auto news, detail::decode_answer(bytes));
     if (!link.take_news(news)) return news;  // the store closes the connection
   }
   VERBENA_TRY_VOID(link.stream.send(message, until));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/unit/channel/channel_pair.hpp"
+#include "tests/unit/verbs/broken_polls.hpp"
 #include "tests/unit/verbs/counting_provider.hpp"
 #include "verbena/bringup/listener.hpp"
 #include "verbena/bringup/stream.hpp"
@@ -205,21 +206,6 @@ TEST(channel, is_made_on_one_thread_and_used_on_another) {
   auto memory = pair->memory(8);
   EXPECT_TRUE(pair->a().write(source(memory), memory.remote(), abort_at(long_deadline())));
 }
-
-// Polls of the device fail while this object exists.
-class broken_polls {
- public:
-  explicit broken_polls(const context& of) : native_(of.native()), poll_(native_->ops.poll_cq) {
-    native_->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return -EIO; };
-  }
-  broken_polls(const broken_polls&) = delete;
-  broken_polls& operator=(const broken_polls&) = delete;
-  ~broken_polls() { native_->ops.poll_cq = poll_; }
-
- private:
-  ibv_context* native_;
-  int (*poll_)(ibv_cq*, int, ibv_wc*);
-};
 
 // parity: ibverbs-rs-50
 TEST(channel, failed_polls_destroy_the_queue_pair_before_memory_is_returned) {

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -14,6 +17,7 @@
 #include <vector>
 
 #include "tests/unit/net/ranks.hpp"
+#include "tests/unit/verbs/broken_polls.hpp"
 #include "verbena/net/reduction.hpp"
 
 namespace verbena::test {
@@ -164,6 +168,43 @@ TEST_P(collectives, all_reduce_of_floats_is_equal_on_all_ranks) {
   for (const auto& each : results) EXPECT_EQ(each, results.front());
 }
 
+// A slot has no whole number of these elements. 682 of 24 bytes are two messages.
+template <std::size_t Words>
+void reduce_and_all_reduce(std::uint32_t size, std::size_t count) {
+  using element = std::array<std::uint32_t, Words>;
+  const auto add = [](const element& a, const element& b) {
+    element sum{};
+    for (std::size_t at = 0; at < Words; ++at) sum[at] = a[at] + b[at];
+    return sum;
+  };
+  in_group(size, [&](joined_rank& here) {
+    elements<element> data(here, count);
+    for (const bool at_root : {true, false}) {
+      for (std::size_t at = 0; at < count; ++at)
+        for (std::size_t i = 0; i < Words; ++i)
+          data[at][i] = element_of(here.group.rank(), at * Words + i);
+      ASSERT_TRUE(at_root ? here.group.reduce<element>(data.into(), add, 0, test_deadline())
+                          : here.group.all_reduce<element>(data.into(), add, test_deadline()));
+      if (at_root && here.group.rank() != 0) continue;
+      for (std::size_t at = 0; at < count; ++at)
+        for (std::size_t i = 0; i < Words; ++i) {
+          std::uint32_t sum = 0;
+          for (std::uint32_t rank = 0; rank < size; ++rank) sum += element_of(rank, at * Words + i);
+          ASSERT_EQ(data[at][i], sum) << "element " << at << ", word " << i;
+        }
+    }
+  });
+}
+
+TEST(all_reduce, and_reduce_divide_no_element_between_messages) {
+  for (const std::uint32_t size : {2U, 3U}) {
+    for (const std::size_t count : {std::size_t{682}, std::size_t{5000}}) {
+      reduce_and_all_reduce<6>(size, count);
+      reduce_and_all_reduce<3>(size, count);
+    }
+  }
+}
+
 TEST(all_reduce, uses_any_operation_and_element) {
   struct best {
     double value;
@@ -266,6 +307,25 @@ TEST(collective, completes_in_a_scope_with_operations_in_flight) {
       return {};
     });
     EXPECT_TRUE(outcome);
+  });
+}
+
+TEST(collective, ends_if_its_completion_queue_cannot_be_polled) {
+  const test_store store;
+  for_each_rank(2, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 2));
+    elements<std::uint32_t> data(here, 5000);
+    if (rank == 0) {
+      const broken_polls broken(here.device);
+      const auto failed =
+          here.group.all_reduce<std::uint32_t>(data.into(), std::plus<>(), deadline::never());
+      expect_error(failed, "polling the completion queue of the group failed");
+      EXPECT_EQ(failed.error().code(), EIO);
+      EXPECT_FALSE(here.group.barrier(deadline::never()));
+    } else {
+      EXPECT_FALSE(
+          here.group.all_reduce<std::uint32_t>(data.into(), std::plus<>(), deadline::never()));
+    }
   });
 }
 

@@ -187,6 +187,8 @@ TEST(network, missing_and_duplicate_ranks_are_named) {
                  "network.json:2: rank 0 occurs twice; its first host is a");
   expect_refused(network::create({}), "hosts: there are no hosts");
   expect_error(network::create({node_b}), "rank 0 is missing; the next rank is 1 (node-b)");
+  expect_error(network::create({{.rank = ~0U, .host = "a", .port = 1}}),
+               "rank 0 is missing; the next rank is 4294967295 (a)");
   expect_error(network::create({{.rank = 0, .host = "a", .port = 0}}),
                "hosts[0].port is 0; it must be 1 to 65535");
 }

@@ -23,7 +23,7 @@ constexpr const char* shrink_name = "shrink";
 constexpr const char* readmit_name = "readmit";
 
 // Ranks that do not answer for so long are not reachable. Less if the deadline is near.
-constexpr std::chrono::seconds time_to_answer{2};
+constexpr std::chrono::seconds time_to_be_answered{2};
 
 constexpr std::size_t region_bytes = remote_region::encoded_size;
 constexpr std::size_t bytes_with_endpoint = region_bytes + endpoint::encoded_size;
@@ -36,7 +36,7 @@ deadline half_of(deadline until) {
 }
 
 deadline time_of_probe(deadline until) {
-  const auto most = deadline::after(time_to_answer);
+  const auto most = deadline::after(time_to_be_answered);
   const auto half = half_of(until);
   return half.when() < most.when() ? half : most;
 }

@@ -51,7 +51,8 @@ def module_of(path, layers):
     if parts[0] == "src" and len(parts) > 2:
         return parts[1]
     if parts[0] == "softdev" and len(parts) > 2:
-        return "/".join(parts[:2])
+        part = "/".join(parts[:3])
+        return part if len(parts) > 3 and part in layers else "/".join(parts[:2])
     return None
 
 

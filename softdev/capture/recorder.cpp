@@ -112,7 +112,8 @@ response recorder::submit(queue_pair& sender, const message& what, std::span<con
 
 response recorder::execute(queue_pair& sender, const message& what, std::span<const segment> local,
                            bool earlier_done) noexcept {
-  const bool here = home_.numbers().is_local(what.destination_qpn) && !is_for_group(what);
+  const bool here = sender.attributes().path_to_peer == path_to_peer::same_host &&
+                    home_.numbers().is_local(what.destination_qpn) && !is_for_group(what);
   if (!here) return next_.submit(sender, what, local, earlier_done);
   queue_pair* const target = home_.find(what.destination_qpn);
   if (target == nullptr) return without_answer(reason::peer_unknown, what);

@@ -131,7 +131,7 @@ void apply(queue_pair_attributes& target, const queue_pair_attributes& wanted,
   copy(attribute::send_psn, &queue_pair_attributes::send_psn);
   copy(attribute::qkey, &queue_pair_attributes::qkey);
   copy(attribute::destination_qpn, &queue_pair_attributes::destination_qpn);
-  copy(attribute::address_vector, &queue_pair_attributes::destination_is_this_host);
+  copy(attribute::address_vector, &queue_pair_attributes::path_to_peer);
   copy(attribute::address_vector, &queue_pair_attributes::destination_lid);
 }
 

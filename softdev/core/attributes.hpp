@@ -28,9 +28,8 @@ struct queue_pair_attributes {
   std::uint32_t send_psn = 0;
   std::uint32_t destination_qpn = 0;
   std::uint32_t qkey = 0;
-  /// With attribute::address_vector: false when the address is not this host's; requests then end
-  /// in retry_exceeded. The address itself is kept by the caller.
-  bool destination_is_this_host = true;
+  /// With attribute::address_vector. The address itself is kept by the caller.
+  softdev::path_to_peer path_to_peer = path_to_peer::same_host;
   std::uint16_t destination_lid = 0;  ///< with attribute::address_vector; 0 on Ethernet
   bool draining = false;              ///< in SQD, of a query: requests are not yet answered
 };

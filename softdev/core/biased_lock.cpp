@@ -80,4 +80,10 @@ void biased_lock::count_for(thread_mark self) noexcept {
   owner_.store(last_owner_, std::memory_order_relaxed);
 }
 
+std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept {
+  for (int attempt = 0; attempt < 200; ++attempt)
+    if (lock.try_lock()) return {lock, std::adopt_lock};
+  return {};
+}
+
 }  // namespace verbena::softdev

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 namespace verbena::softdev {
 
@@ -78,5 +79,8 @@ class biased_lock {
   std::uintptr_t last_owner_ = 0;
   thread_mark last_ = 0;
 };
+
+/// Takes a lock that is held for long only by somebody who should not be waited for.
+[[nodiscard]] std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept;
 
 }  // namespace verbena::softdev

@@ -110,7 +110,9 @@ void queue_pair::republish() noexcept {
 /// A peer in this process may have tried in vain before we were ready.
 void queue_pair::wake_peer() noexcept {
   const access_epoch::guard inside(home_.epoch());
-  if (!home_.numbers().is_local(attributes_.destination_qpn)) return;
+  if (attributes_.path_to_peer != path_to_peer::same_host ||
+      !home_.numbers().is_local(attributes_.destination_qpn))
+    return;
   if (queue_pair* peer = home_.find(attributes_.destination_qpn)) peer->request_retry();
 }
 

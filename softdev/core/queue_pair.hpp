@@ -82,13 +82,17 @@ struct queue_pair_memory {
   std::size_t bytes = 0;  ///< of the block
 };
 
-/// What the path to other processes keeps of a queue pair. Threads: one thread at a time changes
-/// the state, with both locks of the queue pair; the needed memory is thread-safe.
+/// What the paths keep of a queue pair. Threads: one thread at a time changes the states, with both
+/// locks of the queue pair; the needed memory is thread-safe.
 class path_notes {
  public:
-  /// What the path knows; nullptr if it keeps nothing.
+  /// What the path between processes of this host knows; nullptr if it keeps nothing.
   [[nodiscard]] void* state() const noexcept { return state_; }
   void set_state(void* state) noexcept { state_ = state; }
+  /// What the path of packets knows, apart from the former: no path takes the state of the other
+  /// for its own. nullptr if the queue pair is not connected by packets.
+  [[nodiscard]] void* packets() const noexcept { return packets_; }
+  void set_packets(void* state) noexcept { packets_ = state; }
   /// Memory that a request probably needs besides; nullptr if it is not known. Needs no lock.
   [[nodiscard]] const void* needed_memory() const noexcept {
     return needed_.load(std::memory_order_relaxed);
@@ -100,6 +104,7 @@ class path_notes {
  private:
   void* state_ = nullptr;
   std::atomic<const void*> needed_{nullptr};
+  void* packets_ = nullptr;
 };
 
 /// What a queue pair keeps to explain what went wrong.

@@ -15,7 +15,10 @@ bool is_for_group(const message& what) noexcept {
 route find_route(const queue_pair& sender, const message& what) noexcept {
   engine& home = sender.home();
   if (!home.port().up()) return {.why = reason::port_down};
-  if (!sender.attributes().destination_is_this_host) return {.why = reason::peer_unreachable};
+  if (const path_to_peer by = sender.attributes().path_to_peer; by != path_to_peer::same_host) {
+    remote_path* const remote = by == path_to_peer::wire ? home.remote() : nullptr;
+    return {.away = remote, .why = remote == nullptr ? reason::peer_unreachable : reason::none};
+  }
   if (is_for_group(what)) return {.away = home.remote()};
   if (home.routes().stay_here(what.destination_qpn)) {
     queue_pair* const target = home.find(what.destination_qpn);

@@ -144,6 +144,14 @@ enum class queue_pair_state : std::uint8_t {
   error = 6,
 };
 
+/// How the requests of a connected queue pair reach its peer. The address decides, not the queue
+/// pair number: two hosts can have equal numbers.
+enum class path_to_peer : std::uint8_t {
+  same_host,  ///< within the process, or by the path between processes of this host
+  wire,       ///< as packets
+  none,       ///< there is none: requests end in retry_exceeded
+};
+
 /// Which members of `queue_pair_attributes` a modification sets (ibv_qp_attr_mask).
 enum class attribute : std::uint32_t {
   state = 1U << 0U,

@@ -109,7 +109,7 @@ void fabric_endpoint::prepare(queue_pair& which, const queue_pair_attributes& ne
     auto told = std::make_unique<std::bitset<slot_count>>();
     make_connection(which).group.told = std::move(told);
     state_.addressed.insert(endpoint_state::index_of(which));
-  } else if (next.destination_is_this_host &&
+  } else if (next.path_to_peer == path_to_peer::same_host &&
              !state_.home.numbers().is_local(next.destination_qpn)) {
     const std::uint32_t slot = slot_of_number(next.destination_qpn);
     // Before the pairing begins, so that its events find the queue pair.

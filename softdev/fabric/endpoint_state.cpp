@@ -50,10 +50,4 @@ failure loss_of(const peer& to, std::uint32_t qp_num) noexcept {
           .extra = static_cast<std::uint32_t>(to.pid())};
 }
 
-std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept {
-  for (int attempt = 0; attempt < 200; ++attempt)
-    if (lock.try_lock()) return {lock, std::adopt_lock};
-  return {};
-}
-
 }  // namespace verbena::softdev

@@ -91,7 +91,4 @@ struct endpoint_state {
 /// Why a queue pair of a dead peer does not answer.
 [[nodiscard]] failure loss_of(const peer& to, std::uint32_t qp_num) noexcept;
 
-/// Takes a lock that is held for long only by somebody who should not be waited for.
-[[nodiscard]] std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept;
-
 }  // namespace verbena::softdev

@@ -15,6 +15,7 @@
 
 #include "softdev/host/memory_faults.hpp"
 #include "softdev/host/settings.hpp"
+#include "softdev/host/warn_once.hpp"
 #include "softdev/ipc/clock.hpp"
 
 namespace verbena::softdev {
@@ -28,7 +29,11 @@ std::mutex& creation_mutex() {
     // A fork waits for a creation in progress, so that the child never sees a lock that is held by
     // a thread it does not have.
     static std::mutex* const made = new std::mutex;
-    pthread_atfork([] { made->lock(); }, [] { made->unlock(); }, [] { made->unlock(); });
+    pthread_atfork([] { made->lock(); }, [] { made->unlock(); },
+                   [] {
+                     made->unlock();
+                     if (host* const parents = current.load()) parents->abandon_after_fork();
+                   });
     return made;
   }();
   return *mutex;
@@ -97,6 +102,12 @@ result<host*> host::make() {
     VERBENA_TRY(made.packets, capture::capture_file::open(wanted.capture));
     made.captured_bytes = wanted.captured_bytes;
   }
+  if (wanted.wire.on && wanted.looks != persona_kind::roce)
+    warn_once("soft0: VERBENA_SOFTDEV_WIRE needs VERBENA_SOFTDEV_PERSONA=roce; it is ignored");
+  else if (wanted.wire.on) {
+    VERBENA_TRY(made.port, wire::port_share::open(wanted.wire.port, made.neighbours->slot()));
+    made.wire = wanted.wire;
+  }
   return new host(std::move(made), describe_host(wanted.looks));
 }
 
@@ -106,9 +117,15 @@ host::host(parts made, persona looks)
       engine_(std::make_unique<engine>(engine_options{
           .process_slot = link_->slot(), .clock = &monotonic_now, .observer = this})),
       path_(*engine_, *link_),
+      wire_(made.port ? std::make_unique<wire::wire_path>(
+                            *engine_, *std::move(made.port),
+                            wire::wire_path_options{.process_slot = link_->slot(), .observer = this})
+                      : nullptr),
+      wire_access_(std::move(made.wire), wire_.get()),
       adapter_(std::move(looks), std::move(made.addresses)),
       thread_(*this, {.watch_fd = adapter_.address_fd(),
                       .tend_fd = link_->service_fd(),
+                      .run_fd = wire_ ? wire_->fd() : -1,
                       .wakes = &link_->sleeper().wakes()}),
       groups_({.core = *engine_, .neighbours = *link_, .work = *this, .thread = thread_}) {
   port_state& port = engine_->port();
@@ -116,10 +133,21 @@ host::host(parts made, persona looks)
   port.set_lid(seen.lid);
   for (std::size_t i = 0; i < seen.partitions.size(); ++i)
     port.set_partition(i, seen.partitions[i]);
-  engine_->routes().set_remote(&path_);
+  engine_->routes().set_remote(&outward());
   if (made.packets)
-    recorder_ = std::make_unique<capture::recorder>(*engine_, path_, std::move(*made.packets),
+    recorder_ = std::make_unique<capture::recorder>(*engine_, outward(), std::move(*made.packets),
                                                     made.captured_bytes);
+}
+
+/// The path to other processes, and to other hosts if the wire is on.
+remote_path& host::outward() noexcept {
+  if (!wire_) return path_;
+  if (!paths_) paths_.emplace(path_, *wire_, link_->segment());
+  return *paths_;
+}
+
+void host::abandon_after_fork() noexcept {
+  if (wire_) wire_->abandon_after_fork();
 }
 
 void host::tend() noexcept {
@@ -130,6 +158,7 @@ void host::tend() noexcept {
 
 void host::run() noexcept {
   path_.progress();
+  if (wire_) wire_->progress();
   engine_->progress();
   if (delays_.earliest() != never) delays_.raise_due(monotonic_now());
 }
@@ -141,7 +170,7 @@ time_ns host::next_deadline() const noexcept {
   const auto next_look = link_->sleeper().next_look();
   const time_ns look_at = next_look ? to_time_ns(*next_look) : never;
   return std::min({engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon,
-                   look_at, delays_.earliest()});
+                   look_at, delays_.earliest(), wire_ ? wire_->next_deadline() : never});
 }
 
 void host::progress() noexcept {

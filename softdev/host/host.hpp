@@ -20,9 +20,13 @@
 #include "softdev/host/group_membership.hpp"
 #include "softdev/host/persona.hpp"
 #include "softdev/host/progress_thread.hpp"
+#include "softdev/host/remote_paths.hpp"
+#include "softdev/host/settings.hpp"
 #include "softdev/host/soft_adapter.hpp"
+#include "softdev/host/wire_access.hpp"
 #include "softdev/ipc/fork_generation.hpp"
 #include "softdev/peers/link.hpp"
+#include "softdev/wire/socket/wire_path.hpp"
 #include "verbena/base/result.hpp"
 
 namespace verbena::softdev {
@@ -94,6 +98,10 @@ class host final : private engine_observer, private progress_work {
   [[nodiscard]] const persona& looks() const noexcept { return adapter_.looks(); }
   /// What records the packets of this process; nullptr if nothing does.
   [[nodiscard]] capture::recorder* recorder() noexcept { return recorder_.get(); }
+  /// Connections to other hosts.
+  [[nodiscard]] const wire_access& wire() const noexcept { return wire_access_; }
+  /// In a child of fork: closes the sockets of the wire.
+  void abandon_after_fork() noexcept;
   /// The multicast groups of this process.
   [[nodiscard]] group_membership& groups() noexcept { return groups_; }
 
@@ -103,18 +111,28 @@ class host final : private engine_observer, private progress_work {
     address_watch addresses;
     std::optional<capture::capture_file> packets;
     std::size_t captured_bytes = 0;
+    std::optional<wire::port_share> port;
+    wire_setting wire;
   };
   host(parts made, persona looks);
+  [[nodiscard]] remote_path& outward() noexcept;
   static result<host*> make();
   void wake() override { thread_.wake(); }
   void tend() noexcept override;
   void run() noexcept override;
   [[nodiscard]] time_ns next_deadline() const noexcept override;
   [[nodiscard]] bool fall_asleep() noexcept override {
+    if (wire_) wire_->arm();
     return link_->sleeper().announce_sleep(link::time_point::clock::now());
   }
-  void sleep_on() noexcept override { link_->sleeper().announce_sleep_unseen(); }
-  void awake() noexcept override { link_->sleeper().announce_awake(); }
+  void sleep_on() noexcept override {
+    link_->sleeper().announce_sleep_unseen();
+    if (wire_) wire_->arm();
+  }
+  void awake() noexcept override {
+    link_->sleeper().announce_awake();
+    if (wire_) wire_->disarm();
+  }
   void watched() noexcept override { adapter_.addresses_changed(); }
   struct published {
     registered_region region;
@@ -126,6 +144,9 @@ class host final : private engine_observer, private progress_work {
   std::unique_ptr<link> link_;
   std::unique_ptr<engine> engine_;
   fabric_endpoint path_;
+  std::unique_ptr<wire::wire_path> wire_;  ///< nullptr if the wire is off
+  std::optional<remote_paths> paths_;      ///< with the wire
+  const wire_access wire_access_;
   std::unique_ptr<capture::recorder> recorder_;
   soft_adapter adapter_;
   std::atomic<time_ns> tend_at_{never};

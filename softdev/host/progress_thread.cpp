@@ -23,6 +23,7 @@ constexpr time_ns longest_wait_ns = 3'600'000'000'000;
 // Numbers of the watched descriptors.
 constexpr std::uint32_t watch_number = 0;
 constexpr std::uint32_t tend_number = 1;
+constexpr std::uint32_t run_number = 2;
 
 }  // namespace
 
@@ -46,7 +47,8 @@ int progress_thread::start() noexcept {
 /// Watches the descriptors that the work names. 0 or an errno.
 int progress_thread::watch() noexcept {
   for (const auto& [fd, number] :
-       {std::pair(wakes_.watch_fd, watch_number), std::pair(wakes_.tend_fd, tend_number)}) {
+       {std::pair(wakes_.watch_fd, watch_number), std::pair(wakes_.tend_fd, tend_number),
+        std::pair(wakes_.run_fd, run_number)}) {
     if (fd < 0) continue;
     const auto watched = wakes_.wakes->watch(fd, number);
     // A start that failed later has left them there.

@@ -41,6 +41,7 @@ class progress_work {
 struct progress_wakes {
   int watch_fd = -1;  ///< readable when `watched` is to be called; -1 for none
   int tend_fd = -1;   ///< readable when there is something to tend; -1 for none
+  int run_fd = -1;    ///< readable when there is something to run; -1 for none
   /// Signaled when there is something to run. The thread waits on it.
   wake_receiver* wakes = nullptr;
 };

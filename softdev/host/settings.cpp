@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/host/settings.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "softdev/host/warn_once.hpp"
 
@@ -20,10 +22,59 @@ void ignored(const char* rule, std::string_view value) {
             "' is ignored");
 }
 
-/// A program with the privileges of another user must not write to files that its caller names.
+/// A program with the privileges of another user must not write to files that its caller names, nor
+/// open ports for its caller.
 const char* from_environment(const char* name) {
-  const bool names_file = std::string_view(name).starts_with("VERBENA_SOFTDEV_CAPTURE");
-  return names_file ? ::secure_getenv(name) : std::getenv(name);
+  const std::string_view which = name;
+  const bool guarded = which.starts_with("VERBENA_SOFTDEV_CAPTURE") ||
+                       which.starts_with("VERBENA_SOFTDEV_WIRE") || which == "VERBENA_SOFTDEV_PATH";
+  return guarded ? ::secure_getenv(name) : std::getenv(name);
+}
+
+/// The parts of a list with commas, without empty ones.
+std::vector<std::string> parts_of(std::string_view list) {
+  std::vector<std::string> parts;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (end > 0) parts.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return parts;
+}
+
+wire_setting read_wire(const char* (*lookup)(const char* name)) {
+  wire_setting result;
+  if (const char* text = lookup("VERBENA_SOFTDEV_WIRE"); text != nullptr) {
+    const std::string_view value = text;
+    result.on = value != "off" && !value.empty();
+    if (result.on && value != "on") result.only = parts_of(value);
+    if (result.on && value != "on" && result.only.empty()) {
+      ignored("VERBENA_SOFTDEV_WIRE must be off, on or a list of addresses and interfaces", value);
+      result.on = false;
+    }
+  }
+  if (const char* text = lookup("VERBENA_SOFTDEV_WIRE_PORT"); text != nullptr) {
+    const std::string_view value = text;
+    const char* const end = value.data() + value.size();
+    std::uint16_t port = 0;
+    const auto [stop, wrong] = std::from_chars(value.data(), end, port);
+    if (wrong == std::errc() && stop == end && port > 0) {
+      result.port = port;
+    } else if (!value.empty()) {
+      ignored("VERBENA_SOFTDEV_WIRE_PORT must be a port number, 1 to 65535", value);
+    }
+  }
+  if (const char* text = lookup("VERBENA_SOFTDEV_PATH"); text != nullptr) {
+    const std::string_view value = text;
+    if (value == "wire" && result.on) {
+      result.forced = true;
+    } else if (value == "wire") {
+      ignored("VERBENA_SOFTDEV_PATH needs VERBENA_SOFTDEV_WIRE=on", value);
+    } else if (value != "auto" && !value.empty()) {
+      ignored("VERBENA_SOFTDEV_PATH must be auto or wire", value);
+    }
+  }
+  return result;
 }
 
 }  // namespace
@@ -68,6 +119,7 @@ settings read_settings(const char* (*lookup)(const char* name)) {
       ignored("VERBENA_SOFTDEV_CAPTURE_BYTES must be a number of at least 64", value);
     }
   }
+  result.wire = read_wire(lookup);
   return result;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "softdev/host/persona.hpp"
 
@@ -16,6 +17,14 @@ enum class listing : std::uint8_t { on, off };
 /// VERBENA_SOFTDEV_FAULTS: the result of an access to registered memory that is not accessible.
 enum class fault_policy : std::uint8_t { failed_request, signal };
 
+/// VERBENA_SOFTDEV_WIRE, …_WIRE_PORT and VERBENA_SOFTDEV_PATH: packets to other hosts.
+struct wire_setting {
+  bool on = false;
+  std::vector<std::string> only;  ///< addresses and interfaces that are used; empty: all
+  std::uint16_t port = 4791;      ///< that of RoCE v2
+  bool forced = false;            ///< also between processes of this host, and within one
+};
+
 /// The device's settings. Threads: immutable.
 struct settings {
   listing listed = listing::on;
@@ -23,6 +32,7 @@ struct settings {
   fault_policy faults = fault_policy::failed_request;
   std::string capture;  ///< VERBENA_SOFTDEV_CAPTURE: the file of captured packets; empty: none
   std::uint32_t captured_bytes = ~0U;  ///< VERBENA_SOFTDEV_CAPTURE_BYTES: of each packet, at most
+  wire_setting wire;
 };
 
 /// The settings that the environment has now. Thread-safe unless the environment is being changed.

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <span>
 
+#include "softdev/host/warn_once.hpp"
+
 namespace verbena::softdev {
 namespace {
 
@@ -15,6 +17,14 @@ constexpr std::uint8_t ipv6 = 8 | 1;
 constexpr std::uint8_t ipv4 = 8 | 2;
 }  // namespace packet_type
 
+/// Asks the kernel for an address that the table lacks.
+bool is_own_gid(host& home, const ibv_gid& which) {
+  const std::span<const std::uint8_t, 16> gid(which.raw);
+  if (home.adapter().gids().contains(gid)) return true;
+  home.adapter().refresh_gids();
+  return home.adapter().gids().contains(gid);
+}
+
 }  // namespace
 
 gid_bytes to_gid_bytes(const ibv_gid& gid) noexcept {
@@ -23,7 +33,7 @@ gid_bytes to_gid_bytes(const ibv_gid& gid) noexcept {
   return out;
 }
 
-int check_address(host& home, const ibv_ah_attr& address) {
+int check_address(host& home, const ibv_ah_attr& address, path_to_peer by) {
   if (address.port_num != 1) return EINVAL;
   if (home.looks().kind == persona_kind::infiniband) {
     // Where a LID leads is for the fabric to know: requests to nowhere get no answer.
@@ -33,11 +43,13 @@ int check_address(host& home, const ibv_ah_attr& address) {
   }
   if (address.is_global == 0) return EINVAL;
   if (home.adapter().gids().at(address.grh.sgid_index).empty()) return EINVAL;
-  // Only this host can be reached.
-  const std::span<const std::uint8_t, 16> gid(address.grh.dgid.raw);
-  if (home.adapter().gids().contains(gid)) return 0;
-  home.adapter().refresh_gids();
-  return home.adapter().gids().contains(gid) ? 0 : ENETUNREACH;
+  return by == path_to_peer::none ? ENETUNREACH : 0;
+}
+
+int check_address(host& home, const ibv_ah_attr& address) {
+  const bool by_gid = address.is_global != 0 && home.looks().kind != persona_kind::infiniband;
+  const bool reached = !by_gid || is_own_gid(home, address.grh.dgid);
+  return check_address(home, address, reached ? path_to_peer::same_host : path_to_peer::none);
 }
 
 int check_datagram_address(host& home, const ibv_ah_attr& address) {
@@ -55,11 +67,30 @@ int check_datagram_address(host& home, const ibv_ah_attr& address) {
   return home.groups().use();
 }
 
-void route(const host& home, const ibv_ah_attr& address, queue_pair_attributes& out) noexcept {
-  if (home.looks().kind != persona_kind::infiniband) return;
+void route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out) {
+  if (home.looks().kind != persona_kind::infiniband) {
+    const bool own = address.is_global != 0 && is_own_gid(home, address.grh.dgid);
+    const bool group = is_multicast(to_gid_bytes(address.grh.dgid));
+    out.path_to_peer = group ? path_to_peer::none : home.wire().path_to(own);
+    return;
+  }
   const std::span<const std::uint8_t, 16> gid(address.grh.dgid.raw);
   out.destination_lid = address.dlid;
-  out.destination_is_this_host = address.is_global == 0 || home.adapter().gids().contains(gid);
+  const bool is_own = address.is_global == 0 || home.adapter().gids().contains(gid);
+  out.path_to_peer = is_own ? path_to_peer::same_host : path_to_peer::none;
+}
+
+int connect_by_wire(host& home, queue_pair& which, const ibv_ah_attr& address,
+                    std::uint8_t path_mtu) {
+  constexpr std::uint32_t smallest = 128;  ///< shifted by the code
+  const auto connected =
+      home.wire().connect(which,
+                          {.own = home.adapter().gids().at(address.grh.sgid_index),
+                           .peer = to_gid_bytes(address.grh.dgid)},
+                          smallest << path_mtu);
+  if (connected) return 0;
+  warn_once("soft0: " + connected.error().message());
+  return connected.error().code();
 }
 
 void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& address) {

@@ -10,10 +10,12 @@
 
 namespace verbena::softdev {
 
-/// The errno that refuses an address, or 0. EINVAL: no port of this device, an empty place of the
+/// The errno that refuses the address of a connection by the path `by`, or 0. EINVAL: no port of this device, an empty place of the
 /// GID table, an address without a GID, which Ethernet needs, or without a LID, which InfiniBand
-/// needs. ENETUNREACH: the destination is
-/// not this host. Asks the kernel for an address that the table lacks.
+/// needs. ENETUNREACH: there is no path to the destination.
+[[nodiscard]] int check_address(host& home, const ibv_ah_attr& address, path_to_peer by);
+/// The same for addresses whose destination must be this host. Asks the kernel for an address that
+/// the table lacks.
 [[nodiscard]] int check_address(host& home, const ibv_ah_attr& address);
 
 /// The bytes of a GID, as the device has them.
@@ -23,8 +25,13 @@ namespace verbena::softdev {
 /// makes this process known to others, or gives the errno that says why not.
 [[nodiscard]] int check_datagram_address(host& home, const ibv_ah_attr& address);
 
-/// Where the requests of a connection go. Precondition: check_address gave 0.
-void route(const host& home, const ibv_ah_attr& address, queue_pair_attributes& out) noexcept;
+/// Sets where the requests of a connection go. Asks the kernel for an address that the table lacks.
+void route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out);
+
+/// Prepares a connection by the wire that is about to become ready to receive with a path MTU of
+/// that code (ibv_mtu). 0, or the errno of wire_access::connect; then the log says why.
+[[nodiscard]] int connect_by_wire(host& home, queue_pair& which, const ibv_ah_attr& address,
+                                  std::uint8_t path_mtu);
 
 /// Tells the recorder of packets, if there is one, where the requests of `connected` go.
 void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& address);

@@ -129,12 +129,29 @@ int check_attributes(const ibv_qp_attr& wanted, int mask) {
   return 0;
 }
 
+// Connects a queue pair by the wire, if that is its path. The path is chosen once.
+int connect(qp_object& object, const ibv_qp_attr& wanted, int mask, path_to_peer by) {
+  host& home = *object.context_of->host;
+  const bool connects = (mask & IBV_QP_STATE) != 0 && wanted.qp_state == IBV_QPS_RTR;
+  if (by == path_to_peer::wire && connects)
+    return connect_by_wire(home, *object.core, wanted.ah_attr,
+                           static_cast<std::uint8_t>(wanted.path_mtu));
+  if (connects || (by != path_to_peer::wire &&
+                   object.core->query().path_to_peer != path_to_peer::wire))
+    return 0;
+  warn_once("soft0: ibv_modify_qp: the address of a connection to another host cannot be changed; "
+            "move the queue pair to RESET first");
+  return EINVAL;
+}
+
 // After a change of state.
 void entered(qp_object& object, ibv_qp_state state) {
   object.qp_base.state = state;
   host& home = *object.context_of->host;
+  const queue_pair_attributes now = object.core->query();
   const bool from_elsewhere = !rules_of(object.core->transport()).connected ||
-                              !home.core().numbers().is_local(object.core->query().destination_qpn);
+                              (now.path_to_peer == path_to_peer::same_host &&
+                               !home.core().numbers().is_local(now.destination_qpn));
   if (state == IBV_QPS_RTR && from_elsewhere) {
     add_receiver(object);
     home.progress();  // begins to pair with the peer's process
@@ -262,7 +279,10 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   const auto possible =
       check_modification(object.core->state(), wanted, mask, object.core->transport());
   if (possible && has_address) {
-    if (const int refused = check_address(*object.context_of->host, attr->ah_attr)) return refused;
+    const path_to_peer by = wanted.path_to_peer;
+    if (const int refused = check_address(*object.context_of->host, attr->ah_attr, by))
+      return refused;
+    if (const int refused = connect(object, *attr, attr_mask, by)) return refused;
   }
   const bool leaves_reset = (attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_INIT;
   if (leaves_reset) {

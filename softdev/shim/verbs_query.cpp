@@ -5,6 +5,7 @@
 #include <endian.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -95,12 +96,20 @@ ibv_odp_caps on_demand_paging() {
                                  .ud_odp_caps = datagrams}};
 }
 
+// Packets to other hosts must fit the interfaces. Within the host there is no such limit.
+ibv_mtu active_mtu(const host& home) {
+  if (!home.wire().on()) return IBV_MTU_4096;
+  const std::uint32_t payload = home.wire().largest_payload(home.adapter().gids().all());
+  constexpr std::uint32_t smallest = 256;
+  return static_cast<ibv_mtu>(IBV_MTU_256 + std::countr_zero(payload / smallest));
+}
+
 ibv_port_attr port_attributes(host& home) {
   const bool up = home.core().port().up();
   ibv_port_attr attr{};
   attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
-  attr.active_mtu = IBV_MTU_4096;
+  attr.active_mtu = active_mtu(home);
   attr.gid_tbl_len = home.looks().gid_count();
   attr.port_cap_flags = IBV_PORT_CM_SUP;
   attr.max_msg_sz = limits::max_message_bytes;

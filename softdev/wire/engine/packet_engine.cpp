@@ -48,7 +48,7 @@ packet_engine::packet_engine(engine& home, std::uint32_t process_slot, packet_ou
 }
 
 packet_connection* packet_engine::connection_of(const queue_pair& which) noexcept {
-  return static_cast<packet_connection*>(which.path().state());
+  return static_cast<packet_connection*>(which.path().packets());
 }
 
 queue_pair* packet_engine::own(std::uint32_t index) const noexcept {
@@ -58,8 +58,9 @@ queue_pair* packet_engine::own(std::uint32_t index) const noexcept {
 void packet_engine::prepare(queue_pair& which, const queue_pair_attributes& next) {
   if (!rules_of(which.transport()).connected) return;
   const std::uint32_t mtu = smallest_mtu << next.path_mtu;
+  const std::lock_guard lock(creation_);
   timers_.reserve(connections_ + 1);
-  which.path().set_state(
+  which.path().set_packets(
       new packet_connection{.requests = {which, mtu, out_}, .answers = {which, next, mtu}});
   ++connections_;
 }
@@ -71,8 +72,9 @@ void packet_engine::changed(queue_pair& which, bool gone) noexcept {
   timers_.cancel(index);
   answering_.erase(index);
   waiting_.erase(index);
-  which.path().set_state(nullptr);
+  which.path().set_packets(nullptr);
   delete by;
+  const std::lock_guard lock(creation_);
   --connections_;
 }
 
@@ -88,51 +90,64 @@ response packet_engine::submit(queue_pair& sender, const message& what,
 /// Notes what the send side waits for.
 void packet_engine::after_requests(queue_pair& which, packet_connection& by) noexcept {
   const std::uint32_t index = index_of_number(which.number());
-  if (by.requests.deadline() != never) timers_.schedule(index, by.requests.deadline());
+  if (by.requests.deadline() != never && timers_.schedule(index, by.requests.deadline()))
+    out_.deadline_changed();
   if (by.requests.waits_for_room()) waiting_.insert(index);
 }
 
-void packet_engine::receive(const packet& what) noexcept {
+bool packet_engine::receive(const packet& what) noexcept {
   const access_epoch::guard inside(home_.epoch());
   queue_pair* const which = home_.find(what.destination_qpn);
-  if (which == nullptr) return;
+  if (which == nullptr || !is_of(which->transport(), what.opcode)) return true;
+  const bool acknowledged = rules_of(which->transport()).acknowledged;
+  if (acknowledged && is_response(what.opcode)) return receive_response(*which, what);
+  const auto lock = try_for_a_while(which->receive_lock());
+  if (!lock) return false;
   packet_connection* const by = connection_of(*which);
-  if (by == nullptr || !is_of(which->transport(), what.opcode)) return;
-  if (!rules_of(which->transport()).acknowledged) {
-    const std::lock_guard lock(which->receive_lock());
-    return by->answers.receive_unreliable(what);
+  if (by == nullptr) return true;
+  if (!acknowledged) {
+    by->answers.receive_unreliable(what);
+    return true;
   }
-  if (!is_response(what.opcode)) {
-    const std::lock_guard lock(which->receive_lock());
-    by->answers.receive(what);
-    answering_.insert(index_of_number(which->number()));
-    return;
-  }
-  const std::lock_guard lock(which->send_lock());
+  by->answers.receive(what);
+  answering_.insert(index_of_number(which->number()));
+  return true;
+}
+
+bool packet_engine::receive_response(queue_pair& which, const packet& what) noexcept {
+  const auto lock = try_for_a_while(which.send_lock());
+  if (!lock) return false;
+  packet_connection* const by = connection_of(which);
+  if (by == nullptr) return true;
   by->requests.receive(what);
-  which->sender().run();
-  after_requests(*which, *by);
+  which.sender().run();
+  after_requests(which, *by);
+  return true;
 }
 
 void packet_engine::transmit() noexcept {
   const access_epoch::guard inside(home_.epoch());
-  answering_.drain([this](std::uint32_t index) { put_answers(index); });
-  if (out_.has_room()) waiting_.drain([this](std::uint32_t index) { run_waiting(index); });
+  if (!answering_.empty()) answering_.drain([this](std::uint32_t index) { put_answers(index); });
+  if (!waiting_.empty() && out_.has_room())
+    waiting_.drain([this](std::uint32_t index) { run_waiting(index); });
 }
 
 void packet_engine::put_answers(std::uint32_t index) noexcept {
   queue_pair* const which = own(index);
   if (which == nullptr) return;
-  const std::lock_guard lock(which->receive_lock());
-  packet_connection* const by = connection_of(*which);
-  if (by != nullptr && !by->answers.put_answers(out_)) answering_.insert(index);
+  const auto lock = try_for_a_while(which->receive_lock());
+  packet_connection* const by = lock ? connection_of(*which) : nullptr;
+  const bool all = lock && (by == nullptr || by->answers.put_answers(out_));
+  if (!all) answering_.insert(index);
 }
 
 void packet_engine::run_waiting(std::uint32_t index) noexcept {
   queue_pair* const which = own(index);
   if (which == nullptr) return;
-  const std::lock_guard lock(which->send_lock());
-  which->sender().run();
+  if (const auto lock = try_for_a_while(which->send_lock()))
+    which->sender().run();
+  else
+    waiting_.insert(index);
 }
 
 void packet_engine::expire() noexcept {
@@ -150,7 +165,12 @@ void packet_engine::expire() noexcept {
 void packet_engine::expire(std::uint32_t index) noexcept {
   queue_pair* const which = own(index);
   if (which == nullptr) return;
-  const std::lock_guard lock(which->send_lock());
+  const auto lock = try_for_a_while(which->send_lock());
+  if (!lock) {
+    constexpr time_ns soon = 50'000;
+    timers_.schedule(index, home_.now() + soon);
+    return;
+  }
   packet_connection* const by = connection_of(*which);
   if (by == nullptr) return;
   by->requests.expire();

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The path of requests over RC and UC as packets: packets and times in, packets and deadlines out.
-// It has no socket, clock or thread.
+// It has no socket, clock or thread. The locks of the queue pairs guard what it keeps of them; it
+// waits for none of these locks, because a program can hold one for long (an open batch).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "softdev/core/active_set.hpp"
 #include "softdev/core/deadline_queue.hpp"
@@ -17,8 +19,8 @@ namespace verbena::softdev::wire {
 
 struct packet_connection;
 
-/// Threads: one thread at a time, including the calls that post to its queue pairs. Allocates when
-/// a queue pair begins to receive, and at no other time.
+/// Threads: thread-safe, as far as the output is. `receive`, `transmit` and `expire` are called by
+/// one thread at a time. Allocates when a queue pair begins to receive, and at no other time.
 class packet_engine final : public remote_path {
  public:
   /// Both outlive the path, and `home`, which has the slot, has no queue pair that receives.
@@ -27,8 +29,9 @@ class packet_engine final : public remote_path {
   packet_engine& operator=(const packet_engine&) = delete;
 
   /// Takes a packet whose ICRC is correct and which comes from the host of the queue pair's peer.
-  /// Packets for no queue pair of their transport are dropped.
-  void receive(const packet& what) noexcept;
+  /// Packets for no queue pair of their transport are dropped. Returns false if another thread holds
+  /// a lock of the queue pair: then nothing has happened, and the caller tries again.
+  [[nodiscard]] bool receive(const packet& what) noexcept;
   /// Puts the answers that are due, and the packets of requests that found no room. To be called
   /// after a batch of `receive`, and when the output has room again.
   void transmit() noexcept;
@@ -50,6 +53,7 @@ class packet_engine final : public remote_path {
 
  private:
   [[nodiscard]] static packet_connection* connection_of(const queue_pair& which) noexcept;
+  [[nodiscard]] bool receive_response(queue_pair& which, const packet& what) noexcept;
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
   void put_answers(std::uint32_t index) noexcept;
   void run_waiting(std::uint32_t index) noexcept;
@@ -59,6 +63,7 @@ class packet_engine final : public remote_path {
   engine& home_;
   packet_output& out_;
   const std::uint32_t slot_;
+  std::mutex creation_;  ///< guards the next one
   std::size_t connections_ = 0;
   deadline_queue timers_{limits::queue_pair_indices};
   active_set answering_;  ///< queue pairs with answers that are due

@@ -10,14 +10,17 @@ class queue_pair;
 
 namespace verbena::softdev::wire {
 
-/// Takes packets. Threads: one thread at a time.
+/// Takes packets. Threads: as the engine that uses it. Implementations must not take a lock of a
+/// queue pair: the caller holds one.
 class packet_output {
  public:
   /// True if `put` can take a packet.
   [[nodiscard]] virtual bool has_room() noexcept = 0;
   /// Sends a packet of a queue pair to its peer. The payload is valid during the call only.
-  /// Precondition: has_room().
+  /// Precondition: has_room(). If another thread took the room since, the packet is lost.
   virtual void put(const queue_pair& from, const packet& what) noexcept = 0;
+  /// packet_engine::next_deadline is earlier now.
+  virtual void deadline_changed() noexcept {}
 
  protected:
   ~packet_output() = default;

@@ -103,7 +103,7 @@ class lone_host : public ::testing::Test {
   }
   /// Gives packets to the engine as one batch, and returns its packets.
   std::vector<sent_packet> exchange(const std::vector<packet>& some) {
-    for (const packet& each : some) engine_of_packets.receive(each);
+    for (const packet& each : some) EXPECT_TRUE(engine_of_packets.receive(each));
     return transmit();
   }
   std::vector<sent_packet> transmit() {

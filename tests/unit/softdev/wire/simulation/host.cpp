@@ -6,6 +6,7 @@
 
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/network.hpp"
+#include "verbena/base/assert.hpp"
 
 namespace verbena::softdev::wire::simulation {
 namespace {
@@ -62,7 +63,8 @@ void host::receive(std::span<const std::byte> bytes) {
     ++damaged_;
     return;
   }
-  packets_.receive(what);
+  // One thread: no lock is held.
+  VERBENA_ASSERT(packets_.receive(what), "a lock of a queue pair was left locked");
 }
 
 void host::run() {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The two paths of an engine that reaches other hosts: between processes of this host, and by
+// packets. The address of a connection decides when it becomes ready to receive
+// (queue_pair_attributes::path_to_peer). An engine that reaches this host only does not know of it.
+#pragma once
+
+#include <span>
+
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/core/remote_path.hpp"
+#include "softdev/shm/segment.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: thread-safe, as the two paths.
+class remote_paths final : public remote_path {
+ public:
+  /// All outlive the path.
+  remote_paths(remote_path& same_host, remote_path& wire, public_segment& segment) noexcept
+      : same_host_(same_host), wire_(wire), segment_(segment) {}
+
+  response submit(queue_pair& sender, const message& what, std::span<const segment> local,
+                  bool earlier_done) noexcept override {
+    return path_of(sender).submit(sender, what, local, earlier_done);
+  }
+  void end_run(queue_pair& sender) noexcept override { path_of(sender).end_run(sender); }
+  void disown_payloads(queue_pair& sender) noexcept override {
+    path_of(sender).disown_payloads(sender);
+  }
+  void prepare(queue_pair& which, const queue_pair_attributes& next) override {
+    if (next.path_to_peer != path_to_peer::wire) return same_host_.prepare(which, next);
+    wire_.prepare(which, next);
+    // Processes of this host do not send to it.
+    segment_.withdraw_queue_pair(which.number());
+  }
+  void changed(queue_pair& which, bool gone) noexcept override {
+    if (is_by_wire(which)) wire_.changed(which, gone);
+    if (!is_by_wire(which)) same_host_.changed(which, gone);
+  }
+  void fence() noexcept override { same_host_.fence(); }
+
+ private:
+  [[nodiscard]] static bool is_by_wire(const queue_pair& which) noexcept {
+    return which.path().packets() != nullptr;
+  }
+  [[nodiscard]] remote_path& path_of(const queue_pair& which) noexcept {
+    return is_by_wire(which) ? wire_ : same_host_;
+  }
+
+  remote_path& same_host_;
+  remote_path& wire_;
+  public_segment& segment_;
+};
+
+}  // namespace verbena::softdev

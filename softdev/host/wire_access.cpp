@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/host/wire_access.hpp"
+
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "softdev/core/engine.hpp"
+#include "softdev/wire/socket/udp_socket.hpp"
+#include "verbena/base/fd.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+/// All headers that a packet can have besides IP: UDP, BTH, RETH, immediate data, ICRC.
+constexpr std::uint32_t header_bytes = 8 + 12 + 16 + 4 + 4;
+
+std::uint32_t all_header_bytes(const wire::network_address& peer) noexcept {
+  constexpr std::uint32_t ipv4 = 20;
+  constexpr std::uint32_t ipv6 = 40;
+  return header_bytes + (wire::is_ipv4(peer) ? ipv4 : ipv6);
+}
+
+std::string interface_name(std::uint32_t index) {
+  std::array<char, IF_NAMESIZE> name{};
+  return ::if_indextoname(index, name.data()) != nullptr ? name.data() : "";
+}
+
+/// The MTU of an interface; 0 if there is none of that name.
+std::uint32_t mtu_of(const std::string& interface) {
+  const unique_fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::copy_n(interface.data(), std::min<std::size_t>(interface.size(), IF_NAMESIZE - 1),
+              request.ifr_name);
+  const bool known = any && ::ioctl(any.get(), SIOCGIFMTU, &request) == 0;
+  return known ? static_cast<std::uint32_t>(std::max(request.ifr_mtu, 0)) : 0;
+}
+
+error refused(int code, const queue_pair& which, const std::string& text) {
+  return error::from_errno(code, "ibv_modify_qp",
+                           "queue pair " + std::to_string(which.number()) + " of soft0", text);
+}
+
+}  // namespace
+
+bool wire_access::permits(const gid_entry& own) const {
+  if (setting_.only.empty()) return true;
+  const std::string address = wire::to_text(own.gid);
+  const std::string interface = interface_name(own.interface_index);
+  return std::ranges::any_of(setting_.only, [&](const std::string& each) {
+    return each == address || each == interface;
+  });
+}
+
+result<void> wire_access::connect(queue_pair& which, const wire_address& address,
+                                  std::uint32_t payload_bytes) const {
+  const std::string own = wire::to_text(address.own.gid);
+  const std::string peer = wire::to_text(address.peer);
+  if (!permits(address.own))
+    return refused(EACCES, which,
+                   "VERBENA_SOFTDEV_WIRE does not contain " + own +
+                       ", the address of the source GID; add it or its interface");
+  auto mtu = wire::find_route_mtu(address.own.gid, address.peer);
+  if (!mtu && mtu.error().code() == EADDRNOTAVAIL)
+    return refused(EADDRNOTAVAIL, which,
+                   "the source GID " + own +
+                       " is not an address of an interface; packets to other hosts need a source "
+                       "GID with an IPv4 address (sgid_index 1 or more)");
+  if (!mtu) return std::move(mtu).error();
+  const std::uint32_t needed = payload_bytes + all_header_bytes(address.peer);
+  if (needed > *mtu)
+    return refused(EINVAL, which,
+                   "the path MTU of " + std::to_string(payload_bytes) + " bytes needs packets of " +
+                       std::to_string(needed) + " bytes, but the route to " + peer + " has an MTU of " +
+                       std::to_string(*mtu) + "; use a smaller path MTU, or a larger MTU of the interfaces");
+  const std::uint16_t partition = which.home().port().partition(which.query().pkey_index);
+  return path_->connect(which,
+                        {.own = address.own.gid, .peer = address.peer, .partition = partition});
+}
+
+std::uint32_t wire_access::largest_payload(const gid_table::entries& gids) const {
+  constexpr std::uint32_t largest = 4096;
+  constexpr std::uint32_t smallest = 256;
+  std::uint32_t payload = largest;
+  for (const gid_entry& each : gids) {
+    if (each.empty() || !wire::is_ipv4(each.gid) || !permits(each)) continue;
+    const std::uint32_t mtu = mtu_of(interface_name(each.interface_index));
+    if (mtu == 0) continue;
+    while (payload > smallest && payload + all_header_bytes(each.gid) > mtu) payload /= 2;
+  }
+  return payload;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Who may use the wire, and how: the setting, and the connections that it permits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/host/gid_table.hpp"
+#include "softdev/host/settings.hpp"
+#include "softdev/wire/socket/wire_path.hpp"
+
+namespace verbena::softdev {
+
+/// The end of a connection at this host, and its peer.
+struct wire_address {
+  gid_entry own;
+  gid_bytes peer{};
+};
+
+/// Threads: thread-safe.
+class wire_access {
+ public:
+  /// `path` outlives this; nullptr: the wire is off.
+  wire_access(wire_setting setting, wire::wire_path* path) noexcept
+      : setting_(std::move(setting)), path_(path) {}
+
+  [[nodiscard]] bool on() const noexcept { return path_ != nullptr; }
+  /// How a connection reaches its peer, whose GID is one of this host or not.
+  [[nodiscard]] path_to_peer path_to(bool own_gid) const noexcept {
+    if (own_gid) return on() && setting_.forced ? path_to_peer::wire : path_to_peer::same_host;
+    return on() ? path_to_peer::wire : path_to_peer::none;
+  }
+  /// Prepares a connection that is about to become ready to receive with a path MTU of
+  /// `payload_bytes`. Errors: EACCES if the setting does not contain the own address; EADDRNOTAVAIL
+  /// if it is not an address of an interface; ENETUNREACH or EHOSTUNREACH without a route; EINVAL if
+  /// packets are longer than the route permits; those of wire_path::connect.
+  [[nodiscard]] result<void> connect(queue_pair& which, const wire_address& address,
+                                     std::uint32_t payload_bytes) const;
+  /// The largest path MTU that all interfaces with a permitted GID have room for: 256 to 4096 bytes
+  /// of payload. Asks the kernel.
+  [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;
+
+ private:
+  [[nodiscard]] bool permits(const gid_entry& own) const;
+
+  const wire_setting setting_;
+  wire::wire_path* const path_;
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/socket/datagram_batch.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace verbena::softdev::wire {
+
+datagram_batch::datagram_batch() : slots_(new slot[capacity]) {}
+
+std::size_t datagram_batch::receive(const port_share& from, bool& ended) noexcept {
+  next_ = count_ = 0;
+  ended = false;
+  if (from.source() < 0) return 0;
+  forwarded_ = from.now() == port_share::role::client;
+  for (std::size_t i = 0; i < capacity; ++i) {
+    slot& to = slots_[i];
+    to.piece = {to.bytes.data(), to.bytes.size()};
+    messages_[i].msg_hdr = {.msg_name = &to.name,
+                            .msg_namelen = sizeof to.name,
+                            .msg_iov = &to.piece,
+                            .msg_iovlen = 1,
+                            .msg_control = to.control.bytes.data(),
+                            .msg_controllen = to.control.bytes.size(),
+                            .msg_flags = 0};
+  }
+  const int count =
+      ::recvmmsg(from.source(), messages_.data(), capacity, MSG_DONTWAIT, nullptr);
+  if (count < 0) {
+    ended = forwarded_ && errno != EAGAIN && errno != EINTR;
+    return 0;
+  }
+  count_ = static_cast<std::size_t>(count);
+  // The owner sends no empty message: this is the end of the connection.
+  const auto is_empty = [](const mmsghdr& each) { return each.msg_len == 0; };
+  const auto all = std::span(messages_).first(count_);
+  if (forwarded_ && std::ranges::any_of(all, is_empty)) {
+    ended = true;
+    count_ = static_cast<std::size_t>(std::ranges::find_if(all, is_empty) - all.begin());
+  }
+  return count_;
+}
+
+bool datagram_batch::read(received_datagram& out) const noexcept {
+  const mmsghdr& from = messages_[next_];
+  const std::span<const std::byte> bytes(slots_[next_].bytes.data(), from.msg_len);
+  if ((from.msg_hdr.msg_flags & MSG_TRUNC) != 0) return false;
+  if (!forwarded_) {
+    out.bytes = bytes;
+    return udp_socket::read_ends(from.msg_hdr, out.ends);
+  }
+  forwarded_header head;
+  if (bytes.size() < sizeof head) return false;
+  std::memcpy(&head, bytes.data(), sizeof head);
+  out.ends = {head.source, head.destination, head.source_port};
+  out.bytes = bytes.subspan(sizeof head);
+  return true;
+}
+
+}  // namespace verbena::softdev::wire

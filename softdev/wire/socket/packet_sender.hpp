@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Packets on their way to a UDP socket: they are encoded when they are put, and leave in batches.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "softdev/wire/engine/message_packets.hpp"
+#include "softdev/wire/network.hpp"
+#include "softdev/wire/packet.hpp"
+#include "softdev/wire/socket/udp_socket.hpp"
+
+namespace verbena::softdev::wire {
+
+/// The bytes of the longest packet from BTH to ICRC, of this device or of another one: all headers
+/// that a packet of RC can have, and the largest payload.
+inline constexpr std::size_t max_packet_bytes = largest_mtu + 12 + 16 + 4 + 4 + icrc_bytes;
+
+/// Snapshot; approximate if several threads send.
+struct packet_sender_counters {
+  std::uint64_t sent = 0;
+  std::uint64_t without_room = 0;  ///< lost because the queue was full
+  std::uint64_t refused = 0;       ///< lost because the kernel refused them
+  int last_error = 0;              ///< its errno
+};
+
+/// Threads: thread-safe. Allocates in `open` only. System calls: one for several packets.
+class packet_sender {
+ public:
+  /// `port`: where all packets go. Errors: those of udp_socket::open.
+  [[nodiscard]] static result<std::unique_ptr<packet_sender>> open(std::uint16_t port);
+  packet_sender(const packet_sender&) = delete;
+  packet_sender& operator=(const packet_sender&) = delete;
+
+  /// True if a packet can be put; may send others for that.
+  [[nodiscard]] bool has_room() noexcept;
+  /// Encodes a packet, with its ICRC, into the queue. If the queue is full, the packet is lost.
+  void put(const network_address& own, const network_address& peer, const packet& what) noexcept;
+  /// Sends what is in the queue. Returns false if the kernel has no room for all.
+  bool flush() noexcept;
+  [[nodiscard]] bool empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
+
+  [[nodiscard]] packet_sender_counters counters() noexcept;
+  /// In a child of fork.
+  void close() noexcept { socket_.close(); }
+
+ private:
+  static constexpr std::size_t capacity = 64;
+  struct slot {
+    iovec piece;
+    sockaddr_storage name;
+    udp_socket::control control;
+    std::array<std::byte, max_packet_bytes> bytes;
+  };
+
+  packet_sender(udp_socket socket, std::uint16_t port);
+  [[nodiscard]] bool flush_locked() noexcept;
+
+  udp_socket socket_;
+  const std::uint16_t port_;
+  const std::unique_ptr<slot[]> slots_;
+  std::mutex mutex_;  ///< guards all that follows; no other lock is taken while it is held
+  std::size_t first_ = 0;
+  std::atomic<std::size_t> count_{0};
+  packet_sender_counters counters_;
+  std::array<mmsghdr, capacity> messages_{};  ///< of the slots with the same indexes
+};
+
+}  // namespace verbena::softdev::wire

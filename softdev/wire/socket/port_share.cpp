@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/socket/port_share.hpp"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "softdev/core/process_slot.hpp"
+#include "softdev/ipc/local_socket.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+constexpr int backlog = 128;
+constexpr int most_skipped = 16;          ///< connections of other users, in one call
+constexpr std::size_t most_unheard = 256;  ///< clients that have not said their slot
+constexpr std::uint64_t listener_number = 0;
+
+/// What a client says first.
+struct registration {
+  static constexpr std::uint32_t expected = 0x56'57'50'31;
+  std::uint32_t magic = expected;
+  std::uint32_t slot = 0;
+};
+
+/// The name of the owner's listener. Every user can take it, and the port, too: there is nothing to
+/// gain by a name that others cannot take.
+local_name name_of_owner(std::uint16_t port) noexcept {
+  return local_name("verbena-wire.%u.%u", static_cast<unsigned>(::geteuid()),
+                    static_cast<unsigned>(port));
+}
+
+bool watch(int epoll, int fd, std::uint64_t number, std::uint32_t events) noexcept {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = number;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+error failure(int code, const char* call, std::uint16_t port, const char* diagnosis = "") {
+  return error::from_errno(code, call, "UDP port " + std::to_string(port) + " of soft0",
+                           diagnosis);
+}
+
+error in_use(const char* call, std::uint16_t port) {
+  return failure(EADDRINUSE, call, port,
+                 "another program or another user has the port on which soft0 receives packets of "
+                 "other hosts; the kernel's rxe has 4791 (\"rdma link delete\" frees it). Set "
+                 "VERBENA_SOFTDEV_WIRE_PORT to the same other port on all hosts");
+}
+
+}  // namespace
+
+port_share::port_share(unique_fd gate, unique_fd events, std::uint16_t port,
+                       std::uint32_t process_slot) noexcept
+    : gate_(std::move(gate)), events_(std::move(events)), port_(port), slot_(process_slot) {}
+
+result<port_share> port_share::open(std::uint16_t port, std::uint32_t process_slot) {
+  unique_fd gate(::epoll_create1(EPOLL_CLOEXEC));
+  unique_fd events(::epoll_create1(EPOLL_CLOEXEC));
+  if (!gate || !events) return failure(errno, "epoll_create1", port);
+  if (!watch(gate.get(), events.get(), 0, EPOLLIN)) return failure(errno, "epoll_ctl", port);
+  return port_share(std::move(gate), std::move(events), port, process_slot);
+}
+
+result<port_share::role> port_share::join() {
+  if (role_ != role::none) return role_;
+  socket_or_error made = new_local_socket();
+  if (made.error != 0) return failure(made.error, "socket", port_);
+  const local_name name = name_of_owner(port_);
+  if (::bind(made.socket.get(), name.get(), name.length()) == 0)
+    return become_owner(std::move(made.socket));
+  if (errno != EADDRINUSE) return failure(errno, "bind", port_);
+  made = connect_to_name(name);
+  switch (made.error) {
+    case 0:
+      return register_at(std::move(made.socket));
+    case ECONNREFUSED:  // it does not listen yet, or ended since
+    case EAGAIN:        // others are registering
+      return role::none;
+    case EACCES:
+      return in_use("connect", port_);
+    default:
+      return failure(made.error, "connect", port_);
+  }
+}
+
+result<port_share::role> port_share::become_owner(unique_fd listener) {
+  auto socket = udp_socket::open(port_);
+  if (!socket && socket.error().code() == EADDRINUSE) return in_use("bind", port_);
+  if (!socket) return std::move(socket).error();
+  if (::listen(listener.get(), backlog) != 0) return failure(errno, "listen", port_);
+  if (!watch(events_.get(), listener.get(), listener_number, EPOLLIN))
+    return failure(errno, "epoll_ctl", port_);
+  socket_ = *std::move(socket);
+  listener_ = std::move(listener);
+  role_ = role::owner;
+  watch_source();
+  return role_;
+}
+
+result<port_share::role> port_share::register_at(unique_fd owner) {
+  const registration mine{.slot = slot_};
+  if (::send(owner.get(), &mine, sizeof mine, MSG_NOSIGNAL) != sizeof mine) return role::none;
+  owner_ = std::move(owner);
+  role_ = role::client;
+  watch_source();
+  return role_;
+}
+
+/// A wait without this descriptor only takes longer: errors have no consequence.
+void port_share::watch_source() noexcept { static_cast<void>(watch(gate_.get(), source(), 1, 0)); }
+
+void port_share::arm(bool wanted) noexcept {
+  if (role_ == role::none) return;
+  epoll_event event{};
+  event.events = wanted ? std::uint32_t{EPOLLIN} : 0;
+  event.data.u64 = 1;
+  ::epoll_ctl(gate_.get(), EPOLL_CTL_MOD, source(), &event);
+}
+
+void port_share::leave() noexcept {
+  clients_.clear();
+  by_slot_.clear();
+  listener_.reset();
+  owner_.reset();
+  socket_.close();
+  role_ = role::none;
+}
+
+void port_share::serve() noexcept {
+  if (role_ != role::owner) return;
+  std::array<epoll_event, 16> found;
+  const int count = ::epoll_wait(events_.get(), found.data(), static_cast<int>(found.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t number = found[static_cast<std::size_t>(i)].data.u64;
+    if (number == listener_number)
+      admit();
+    else
+      hear(number);
+  }
+}
+
+void port_share::admit() noexcept {
+  while (true) {
+    socket_or_error made = accept_own_user(listener_.get(), most_skipped);
+    if (made.error != 0 || clients_.size() - by_slot_.size() >= most_unheard) return;
+    int bytes = 4 << 20;  // as many as the host permits
+    static_cast<void>(
+        ::setsockopt(made.socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes));
+    const std::uint64_t number = ++admitted_;
+    if (!watch(events_.get(), made.socket.get(), number, EPOLLIN)) continue;
+    try {
+      clients_.emplace(number, client{.socket = std::move(made.socket)});
+    } catch (const std::bad_alloc&) {
+      return;  // the client sees its connection end, and tries again
+    }
+  }
+}
+
+/// A client says its slot, once; later it has nothing to say but that it ended.
+void port_share::hear(std::uint64_t which) noexcept {
+  const auto found = clients_.find(which);
+  if (found == clients_.end()) return;
+  client& from = found->second;
+  registration said;
+  const ssize_t bytes = ::recv(from.socket.get(), &said, sizeof said, MSG_DONTWAIT);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  const bool valid = bytes == sizeof said && said.magic == registration::expected &&
+                     said.slot < slot_count && !from.registered;
+  if (!valid) return forget(which);
+  try {
+    by_slot_[said.slot] = which;  // an older process with this slot has ended
+  } catch (const std::bad_alloc&) {
+    return forget(which);
+  }
+  from.slot = said.slot;
+  from.registered = true;
+}
+
+void port_share::forget(std::uint64_t which) noexcept {
+  const auto found = clients_.find(which);
+  if (found == clients_.end()) return;
+  if (found->second.registered) {
+    const auto slot = by_slot_.find(found->second.slot);
+    if (slot != by_slot_.end() && slot->second == which) by_slot_.erase(slot);
+  }
+  clients_.erase(found);
+}
+
+bool port_share::forward(std::uint32_t slot, const forwarded_header& from,
+                         std::span<const std::byte> datagram) noexcept {
+  const auto known = by_slot_.find(slot);
+  if (known == by_slot_.end()) return false;
+  const std::uint64_t which = known->second;
+  // sendmsg(2) does not write to the pieces.
+  std::array<iovec, 2> pieces = {
+      {{const_cast<forwarded_header*>(&from), sizeof from},
+       {const_cast<std::byte*>(datagram.data()), datagram.size()}}};
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  const int socket = clients_.at(which).socket.get();
+  if (::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
+  if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS) forget(which);
+  return false;
+}
+
+void port_share::close_all() noexcept {
+  gate_.reset();
+  events_.reset();
+  socket_.close();
+  listener_.reset();
+  owner_.reset();
+  for (auto& [number, each] : clients_) each.socket.reset();
+}
+
+}  // namespace verbena::softdev::wire

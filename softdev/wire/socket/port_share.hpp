@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// The UDP port of RoCE v2 in a network namespace, which the processes of a user share. Every sender
+// uses the same port, whatever process it means, and one socket has it: that of the owner. The owner
+// forwards datagrams by the process slot in their queue pair number. When it ends, another process
+// becomes the owner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "softdev/wire/socket/udp_socket.hpp"
+#include "verbena/base/fd.hpp"
+#include "verbena/base/result.hpp"
+
+namespace verbena::softdev::wire {
+
+/// The first bytes of a forwarded datagram. Both processes are of one build or of compatible ones.
+struct forwarded_header {
+  network_address source{};
+  network_address destination{};
+  std::uint16_t source_port = 0;
+  std::uint16_t reserved = 0;
+};
+static_assert(sizeof(forwarded_header) == 36);
+
+/// A process's part in the port. Threads: one thread at a time.
+class port_share {
+ public:
+  /// How the process receives.
+  enum class role : std::uint8_t {
+    none,    ///< not at all: the owner ended, or was not asked yet
+    owner,   ///< from its UDP socket
+    client,  ///< what the owner forwards
+  };
+
+  /// Opens what does not depend on the role. Errors: the errno of epoll_create1(2).
+  [[nodiscard]] static result<port_share> open(std::uint16_t port, std::uint32_t process_slot);
+
+  /// Takes the port, or registers at its owner. Does not block. Returns `none` if the owner is just
+  /// beginning or ending: try again soon. Errors: EADDRINUSE if another program or another user has
+  /// the port; the errno of another call. Allocates.
+  [[nodiscard]] result<role> join();
+  [[nodiscard]] role now() const noexcept { return role_; }
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+
+  /// Where datagrams come from; -1 without a role.
+  [[nodiscard]] int source() const noexcept {
+    return role_ == role::owner ? socket_.fd() : owner_.get();
+  }
+  /// The owner ended: the process has no role now.
+  void leave() noexcept;
+
+  /// Admits processes and forgets those that ended. To be called once in a while; one system call
+  /// if nothing happened. Allocates for a new process.
+  void serve() noexcept;
+  /// Of the owner: gives a datagram to the process with the slot. Returns false if there is none,
+  /// or if it receives too slowly. Does not block.
+  [[nodiscard]] bool forward(std::uint32_t slot, const forwarded_header& from,
+                             std::span<const std::byte> datagram) noexcept;
+  [[nodiscard]] std::size_t clients() const noexcept { return by_slot_.size(); }
+
+  /// Readable when there is something to serve, or, if armed, a datagram (an epoll descriptor).
+  [[nodiscard]] int fd() const noexcept { return gate_.get(); }
+  /// Has `fd` be readable while there are datagrams, or no longer. One system call.
+  void arm(bool wanted) noexcept;
+
+  /// In a child of fork: closes everything without freeing memory.
+  void close_all() noexcept;
+
+ private:
+  port_share(unique_fd gate, unique_fd events, std::uint16_t port,
+             std::uint32_t process_slot) noexcept;
+  [[nodiscard]] result<role> become_owner(unique_fd listener);
+  [[nodiscard]] result<role> register_at(unique_fd owner);
+  void watch_source() noexcept;
+  void admit() noexcept;
+  void hear(std::uint64_t which) noexcept;
+  void forget(std::uint64_t which) noexcept;
+
+  struct client {
+    unique_fd socket;
+    std::uint32_t slot = 0;
+    bool registered = false;
+  };
+
+  unique_fd gate_;
+  unique_fd events_;  ///< the listener and the clients
+  std::uint16_t port_;
+  std::uint32_t slot_;
+  role role_ = role::none;
+  udp_socket socket_;  ///< of the owner
+  unique_fd listener_;
+  unique_fd owner_;  ///< of a client: the connection to the owner
+  std::uint64_t admitted_ = 0;
+  std::unordered_map<std::uint64_t, client> clients_;  ///< by the number of their admission
+  std::unordered_map<std::uint32_t, std::uint64_t> by_slot_;
+};
+
+}  // namespace verbena::softdev::wire

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// UDP sockets of RoCE v2 packets, for IPv4 and IPv6. They are not connected and do not fragment, so
+// that the kernel gives each IPv4 packet the identification 0, which the ICRC covers.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "softdev/wire/network.hpp"
+#include "verbena/base/fd.hpp"
+#include "verbena/base/result.hpp"
+
+namespace verbena::softdev::wire {
+
+/// The addresses of a datagram.
+struct datagram_ends {
+  network_address source{};
+  network_address destination{};
+  std::uint16_t source_port = 0;
+};
+
+/// A socket that does not block. Threads: thread-safe, except for moves.
+class udp_socket {
+ public:
+  /// Binds `port` on all addresses of the host; 0: any free port. Errors: the errno of socket(2),
+  /// setsockopt(2) or bind(2).
+  [[nodiscard]] static result<udp_socket> open(std::uint16_t port);
+  udp_socket() noexcept = default;
+
+  [[nodiscard]] int fd() const noexcept { return socket_.get(); }
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  /// Closes the socket; `fd` is -1 then.
+  void close() noexcept { socket_.reset(); }
+
+  /// The room that control data needs, in both directions.
+  static constexpr std::size_t control_bytes = 64;
+  struct alignas(std::uint64_t) control {
+    std::array<std::byte, control_bytes> bytes;
+  };
+  /// Sets addresses and control data of a datagram to be sent from `source` to a port. `name` and
+  /// `data` are those of `out`, whose payload is the caller's.
+  void address(const datagram_ends& ends, std::uint16_t port, sockaddr_storage& name, control& data,
+               msghdr& out) const noexcept;
+  /// Reads the addresses of a received datagram. Returns false if one is missing.
+  [[nodiscard]] static bool read_ends(const msghdr& received, datagram_ends& out) noexcept;
+
+ private:
+  udp_socket(unique_fd socket, int family, std::uint16_t port) noexcept
+      : socket_(std::move(socket)), family_(family), port_(port) {}
+
+  unique_fd socket_;
+  int family_ = 0;
+  std::uint16_t port_ = 0;
+};
+
+/// Returns the longest IP packet on the route between two addresses: the MTU that the kernel knows.
+/// Does not send anything. Errors: EADDRNOTAVAIL if `own` is not an address of this host;
+/// ENETUNREACH or EHOSTUNREACH if there is no route.
+[[nodiscard]] result<std::uint32_t> find_route_mtu(const network_address& own,
+                                                   const network_address& peer);
+
+/// The address as text.
+[[nodiscard]] std::string to_text(const network_address& which);
+
+}  // namespace verbena::softdev::wire

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/socket/wire_path.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "softdev/core/port_state.hpp"
+#include "softdev/core/process_slot.hpp"
+#include "softdev/core/queue_pair.hpp"
+#include "verbena/base/log.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+/// How often the owner of the port looks for new processes while it receives all the time.
+constexpr time_ns serve_interval = 1'000'000;
+/// When to try again what waited for a lock or for room.
+constexpr time_ns restless_ns = 50'000;
+/// A packet waits as long for a queue pair that is in use. It is lost then: others wait behind it.
+constexpr time_ns most_stalled = 2'000'000;
+constexpr time_ns first_rejoin = 1'000'000;
+constexpr time_ns later_rejoin = 100'000'000;
+
+}  // namespace
+
+wire_path::wire_path(engine& home, port_share share, const wire_path_options& options)
+    : home_(home),
+      slot_(options.process_slot),
+      observer_(options.observer),
+      packets_(home, options.process_slot, *this),
+      share_(std::move(share)) {}
+
+result<void> wire_path::connect(const queue_pair& which, const wire_route& route) {
+  for (int attempt = 0;; ++attempt) {
+    VERBENA_TRY(const port_share::role role, begin());
+    if (role != port_share::role::none) break;
+    constexpr int most = 100;
+    if (attempt == most)
+      return error::from_errno(EAGAIN, "connect", "UDP port " + std::to_string(share_.port()),
+                               "the process that owns the port of soft0 does not answer; end it, or "
+                               "try again");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  routes_.set(which.number(), route);
+  wake();
+  return {};
+}
+
+/// Opens the sockets.
+result<port_share::role> wire_path::begin() {
+  const std::lock_guard lock(receive_mutex_);
+  if (sender_ == nullptr) {
+    VERBENA_TRY(sender_, packet_sender::open(share_.port()));
+  }
+  VERBENA_TRY(const port_share::role role, share_.join());
+  if (role == port_share::role::none) return role;
+  rejoin_at_.store(never);
+  begun_.store(true, std::memory_order_release);
+  return role;
+}
+
+void wire_path::put(const queue_pair& from, const packet& what) noexcept {
+  if (const auto route = routes_.find(from.number()))
+    sender_->put(route->own, route->peer, what);
+}
+
+void wire_path::end_run(queue_pair& /*sender*/) noexcept {
+  // Whoever receives sends everything at the end.
+  if (pthread_equal(receiving_.load(std::memory_order_relaxed), ::pthread_self()) != 0) return;
+  const bool all = sender_->flush();
+  if (!all) restless_.store(true, std::memory_order_relaxed);
+  if (!all || packets_.wants_to_transmit()) wake();
+}
+
+void wire_path::changed(queue_pair& which, bool gone) noexcept {
+  packets_.changed(which, gone);
+  if (gone || which.state() == queue_pair_state::reset) routes_.erase(which.number());
+}
+
+time_ns wire_path::next_deadline() const noexcept {
+  const time_ns soon =
+      restless_.load(std::memory_order_relaxed) ? home_.now() + restless_ns : never;
+  return std::min({packets_.next_deadline(), rejoin_at_.load(std::memory_order_relaxed), soon});
+}
+
+bool wire_path::progress() noexcept {
+  if (!begun_.load(std::memory_order_acquire)) return false;
+  const std::unique_lock lock(receive_mutex_, std::try_to_lock);
+  if (!lock) {
+    // Who is inside may have passed what the caller came for.
+    restless_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  restless_.store(false, std::memory_order_relaxed);
+  const bool served = serve();
+  receiving_.store(::pthread_self(), std::memory_order_relaxed);
+  packets_.expire();
+  const bool worked = receive(served);
+  packets_.transmit();
+  receiving_.store(pthread_t{}, std::memory_order_relaxed);
+  if (!sender_->flush() || packets_.wants_to_transmit())
+    restless_.store(true, std::memory_order_relaxed);
+  return worked;
+}
+
+/// What has to be done once in a while: processes that come and go.
+bool wire_path::serve() noexcept {
+  const time_ns now = home_.now();
+  if (rejoin_at_.load(std::memory_order_relaxed) <= now) rejoin();
+  if (now < serve_at_) return false;
+  serve_at_ = now + serve_interval;
+  share_.serve();
+  return true;
+}
+
+/// The owner of the port ended: this process or another one becomes the owner.
+void wire_path::rejoin() noexcept {
+  time_ns again = later_rejoin;
+  try {
+    const auto joined = share_.join();
+    if (!joined) {
+      if (!std::exchange(told_, true)) log(log_level::warning, joined.error().message());
+    } else if (*joined != port_share::role::none) {
+      rejoin_at_.store(never, std::memory_order_relaxed);
+      told_ = false;
+      wake();  // a sleep is to wait for the new source
+      return;
+    } else {
+      again = first_rejoin;
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  rejoin_at_.store(home_.now() + again, std::memory_order_relaxed);
+}
+
+bool wire_path::receive(bool at_any_rate) noexcept {
+  if (!at_any_rate && routes_.empty() && share_.clients() == 0) return false;
+  constexpr int most_batches = 4;
+  bool worked = false;
+  for (int i = 0; i < most_batches; ++i) {
+    bool ended = false;
+    if (batch_.left() == 0 && batch_.receive(share_, ended) == 0) {
+      if (!ended) return worked;
+      share_.leave();
+      armed_.store(false, std::memory_order_relaxed);
+      rejoin_at_.store(0, std::memory_order_relaxed);
+      wake();
+      return true;
+    }
+    worked = true;
+    while (batch_.left() > 0) {
+      received_datagram next;
+      if (!batch_.read(next))
+        ++counters_.malformed;
+      else if (!take(next))
+        return true;
+      batch_.consume();
+    }
+    if (!batch_.was_full()) return true;
+  }
+  restless_.store(true, std::memory_order_relaxed);  // there may be more
+  return true;
+}
+
+/// Returns false if the packet has to wait.
+bool wire_path::take(const received_datagram& from) noexcept {
+  packet what;
+  if (parse(from.bytes, largest_mtu, what) != packet_fault::none) {
+    ++counters_.malformed;
+    return true;
+  }
+  const std::uint32_t slot = slot_of_number(what.destination_qpn);
+  if (slot != slot_) {
+    forward(slot, from);
+    return true;
+  }
+  if (!is_genuine(from, what)) return true;
+  if (packets_.receive(what)) {
+    ++counters_.received;
+  } else {
+    const time_ns now = home_.now();
+    stalled_since_ = std::min(stalled_since_, now);
+    if (now - stalled_since_ < most_stalled) {
+      restless_.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    ++counters_.busy;
+  }
+  stalled_since_ = never;
+  return true;
+}
+
+void wire_path::forward(std::uint32_t slot, const received_datagram& from) noexcept {
+  const forwarded_header head{.source = from.ends.source,
+                              .destination = from.ends.destination,
+                              .source_port = from.ends.source_port};
+  bool given = share_.forward(slot, head, from.bytes);
+  if (!given) {
+    share_.serve();  // the process may just have registered
+    given = share_.forward(slot, head, from.bytes);
+  }
+  ++(given ? counters_.forwarded : counters_.unknown_pair);
+}
+
+/// The packet is of a connection, from the host of its peer, and undamaged.
+bool wire_path::is_genuine(const received_datagram& from, const packet& what) noexcept {
+  const auto route = routes_.find(what.destination_qpn);
+  if (!route) {
+    ++counters_.unknown_pair;
+    return false;
+  }
+  if (route->peer != from.ends.source || route->own != from.ends.destination) {
+    ++counters_.foreign;
+    return false;
+  }
+  if (!same_partition(what.partition, route->partition)) {
+    ++counters_.wrong_partition;
+    return false;
+  }
+  const network_header around{.source = from.ends.source,
+                              .destination = from.ends.destination,
+                              .source_port = from.ends.source_port};
+  const auto covered = from.bytes.first(from.bytes.size() - icrc_bytes);
+  const std::uint32_t received = load_icrc(from.bytes.last<icrc_bytes>());
+  const bool zero = icrc(around, covered) == received;
+  const bool solved = !zero && is_ipv4(route->peer) && is_ipv4(route->own) &&
+                      solve_identification(around, covered, received).has_value();
+  if ((!zero && !solved) || !routes_.accept_identification(what.destination_qpn, zero)) {
+    ++counters_.damaged;
+    return false;
+  }
+  if (solved) ++counters_.solved;
+  return true;
+}
+
+void wire_path::set_armed(bool wanted) noexcept {
+  if (!begun_.load(std::memory_order_acquire) || armed_.load(std::memory_order_relaxed) == wanted)
+    return;
+  const std::lock_guard lock(receive_mutex_);
+  share_.arm(wanted);
+  armed_.store(wanted, std::memory_order_relaxed);
+}
+
+wire_counters wire_path::counters() noexcept {
+  const std::lock_guard lock(receive_mutex_);
+  wire_counters out = counters_;
+  if (sender_ != nullptr) out.output = sender_->counters();
+  return out;
+}
+
+port_share::role wire_path::role() noexcept {
+  const std::lock_guard lock(receive_mutex_);
+  return share_.now();
+}
+
+void wire_path::abandon_after_fork() noexcept {
+  share_.close_all();
+  if (sender_ != nullptr) sender_->close();
+}
+
+}  // namespace verbena::softdev::wire

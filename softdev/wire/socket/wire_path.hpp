@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// The path of connected queue pairs to other hosts: packets of RoCE v2 over UDP. It owns the
+// sockets and decides which packets the engine gets.
+//
+// Locks: whoever posts holds the send lock of a queue pair and puts packets, under the lock of the
+// sender. Whoever receives has the right to receive, for which nobody waits, and takes locks of
+// queue pairs for a while; if one stays taken, the packet waits, and those behind it.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "softdev/core/engine.hpp"
+#include "softdev/core/remote_path.hpp"
+#include "softdev/core/spread_counter.hpp"
+#include "softdev/wire/engine/packet_engine.hpp"
+#include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/socket/datagram_batch.hpp"
+#include "softdev/wire/socket/packet_sender.hpp"
+#include "softdev/wire/socket/port_share.hpp"
+#include "softdev/wire/socket/route_table.hpp"
+
+namespace verbena::softdev::wire {
+
+/// What happened to packets. Snapshot; approximate while packets come.
+struct wire_counters {
+  packet_sender_counters output;
+  std::uint64_t received = 0;          ///< given to a queue pair
+  std::uint64_t forwarded = 0;         ///< to another process of the user
+  std::uint64_t malformed = 0;         ///< dropped: see packet_fault
+  std::uint64_t unknown_pair = 0;      ///< dropped: no queue pair that is connected by packets
+  std::uint64_t foreign = 0;           ///< dropped: not from the host of the queue pair's peer
+  std::uint64_t wrong_partition = 0;   ///< dropped: another P_Key
+  std::uint64_t damaged = 0;           ///< dropped: wrong ICRC
+  std::uint64_t busy = 0;              ///< dropped: a lock was taken for long
+  std::uint64_t solved = 0;            ///< received, with an IPv4 identification that was deduced
+
+};
+
+struct wire_path_options {
+  std::uint32_t process_slot = 0;
+  engine_observer* observer = nullptr;  ///< woken when `progress` has something to do; outlives it
+};
+
+/// Threads: thread-safe. Opens sockets with the first connection, and none before. Allocates then,
+/// for each connection, and for each process that receives by this one; not for packets.
+class wire_path final : public remote_path, private packet_output {
+ public:
+  /// `home` outlives the path. The caller sets the path of `home` afterwards. `share` has no role.
+  wire_path(engine& home, port_share share, const wire_path_options& options);
+  ~wire_path() = default;
+  wire_path(const wire_path&) = delete;
+  wire_path& operator=(const wire_path&) = delete;
+
+  /// Sets the route of a queue pair that is about to become ready to receive. Waits up to 100 ms
+  /// for an owner of the port that is just beginning. Errors: those of port_share::join; EAGAIN if
+  /// the owner does not begin.
+  [[nodiscard]] result<void> connect(const queue_pair& which, const wire_route& route);
+
+  /// Receives, answers, repeats what is due. True when something was done. Never blocks. Without
+  /// connections and without processes to forward to, makes no system call. Not from inside an
+  /// access epoch.
+  bool progress() noexcept;
+  /// When `progress` is due if nothing arrives.
+  [[nodiscard]] time_ns next_deadline() const noexcept;
+  /// Readable when `progress` is due, if it is armed (an epoll descriptor).
+  [[nodiscard]] int fd() const noexcept { return share_.fd(); }
+  /// Has `fd` be readable when packets come: before a sleep. Two system calls.
+  void arm() noexcept { set_armed(true); }
+  void disarm() noexcept { set_armed(false); }
+
+  [[nodiscard]] wire_counters counters() noexcept;
+  [[nodiscard]] port_share::role role() noexcept;
+  /// In a child of fork: closes the sockets. Frees nothing, takes no lock.
+  void abandon_after_fork() noexcept;
+
+  // As a path.
+  response submit(queue_pair& sender, const message& what, std::span<const segment> local,
+                  bool earlier_done) noexcept override {
+    return packets_.submit(sender, what, local, earlier_done);
+  }
+  void end_run(queue_pair& sender) noexcept override;
+  void prepare(queue_pair& which, const queue_pair_attributes& next) override {
+    packets_.prepare(which, next);
+  }
+  void changed(queue_pair& which, bool gone) noexcept override;
+  void fence() noexcept override {}
+
+ private:
+  bool has_room() noexcept override { return sender_->has_room(); }
+  void put(const queue_pair& from, const packet& what) noexcept override;
+  void deadline_changed() noexcept override { wake(); }
+  void wake() noexcept {
+    if (observer_ != nullptr) observer_->wake();
+  }
+  [[nodiscard]] result<port_share::role> begin();
+  [[nodiscard]] bool serve() noexcept;
+  void rejoin() noexcept;
+  [[nodiscard]] bool receive(bool at_any_rate) noexcept;
+  [[nodiscard]] bool take(const received_datagram& from) noexcept;
+  [[nodiscard]] bool is_genuine(const received_datagram& from, const packet& what) noexcept;
+  void forward(std::uint32_t slot, const received_datagram& from) noexcept;
+  void set_armed(bool wanted) noexcept;
+
+  engine& home_;
+  const std::uint32_t slot_;
+  engine_observer* const observer_;
+  packet_engine packets_;
+  route_table routes_;
+  std::unique_ptr<packet_sender> sender_;
+  std::atomic<bool> begun_{false};          ///< the sockets are open
+  std::atomic<bool> restless_{false};       ///< something waits for a lock or for room
+  std::atomic<time_ns> rejoin_at_{never};   ///< when to look for the port again
+  std::atomic<pthread_t> receiving_{};      ///< the thread that receives
+  std::atomic<bool> armed_{false};
+
+  std::mutex receive_mutex_;  ///< the right to receive: guards all that follows
+  port_share share_;
+  datagram_batch batch_;
+  bool told_ = false;  ///< that the port was lost to another program
+  time_ns serve_at_ = 0;
+  time_ns stalled_since_ = never;  ///< the first packet of the batch waits for a lock
+  wire_counters counters_;
+};
+
+}  // namespace verbena::softdev::wire

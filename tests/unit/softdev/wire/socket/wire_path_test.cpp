@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/socket/wire_path.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/unit/softdev/wire/socket/wired_host.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+constexpr std::uint32_t bytes = 20'000;  ///< 20 packets
+
+/// Two processes with one port: the first that connects is the owner.
+class wire_path_pair : public ::testing::Test {
+ protected:
+  void connect() {
+    first.connect(second);
+    second.connect(first);
+  }
+  [[nodiscard]] completion sent(wired_host& by) {
+    return next_completion({&first, &second}, by.mine.sent());
+  }
+  [[nodiscard]] completion received(wired_host& by) {
+    return next_completion({&first, &second}, by.mine.received());
+  }
+  [[nodiscard]] static send_request request(opcode what, wired_host& target) {
+    return {.wr_id = 7,
+            .opcode = what,
+            .flags = send_flag::signaled,
+            .immediate = 0x1234,
+            .remote_address = target.memory.address(),
+            .remote_key = target.memory.key(),
+            .compare_or_add = 5,
+            .swap = 6};
+  }
+
+  const std::uint16_t port = free_port();
+  wired_host first{1, port};
+  wired_host second{2, port};
+};
+
+TEST_F(wire_path_pair, first_process_owns_the_port_and_the_second_is_its_client) {
+  connect();
+  EXPECT_EQ(first.path.role(), port_share::role::owner);
+  EXPECT_EQ(second.path.role(), port_share::role::client);
+}
+
+TEST_F(wire_path_pair, each_operation_completes_between_owner_and_client) {
+  connect();
+  struct direction {
+    wired_host& from;
+    wired_host& to;
+  };
+  for (const direction& each : {direction{first, second}, direction{second, first}}) {
+    wired_host& from = each.from;
+    wired_host& to = each.to;
+    for (const opcode what : {opcode::send, opcode::send_with_imm, opcode::rdma_write,
+                              opcode::rdma_write_with_imm, opcode::rdma_read}) {
+      SCOPED_TRACE(static_cast<int>(what));
+      const bool reads = what == opcode::rdma_read;
+      (reads ? to : from).memory.fill(0, bytes, 11 + static_cast<unsigned>(what));
+      (reads ? from : to).memory.fill(0, bytes, 99);
+      if (consumes_receive(what)) {
+        ASSERT_TRUE(to.mine.post_receive(3, to.memory.slice(0, bytes)));
+      }
+      ASSERT_TRUE(from.mine.post(request(what, to), {from.memory.slice(0, bytes)}));
+      EXPECT_EQ(sent(from).status, completion_status::success);
+      if (consumes_receive(what)) {
+        const completion got = received(to);
+        EXPECT_EQ(got.status, completion_status::success);
+        EXPECT_EQ(got.byte_count, bytes);
+        if (has_immediate(what)) {
+          EXPECT_EQ(got.immediate, 0x1234U);
+        }
+      }
+      EXPECT_TRUE((reads ? from : to).memory.holds(0, bytes, 11 + static_cast<unsigned>(what)));
+    }
+    std::uint64_t value = 5;
+    std::memcpy(to.memory.data(), &value, sizeof value);
+    for (const opcode what : {opcode::compare_swap, opcode::fetch_add}) {
+      ASSERT_TRUE(from.mine.post(request(what, to), {from.memory.slice(64, 8)}));
+      EXPECT_EQ(sent(from).status, completion_status::success);
+    }
+    std::memcpy(&value, to.memory.data(), sizeof value);
+    EXPECT_EQ(value, 6U + 5U);
+    std::memcpy(&value, from.memory.data() + 64, sizeof value);
+    EXPECT_EQ(value, 6U);
+  }
+  EXPECT_GT(first.path.counters().forwarded, 0U);
+  EXPECT_EQ(first.path.counters().output.refused, 0U);
+}
+
+TEST_F(wire_path_pair, message_longer_than_window_and_queue_arrives) {
+  connect();
+  constexpr std::uint32_t long_bytes = 200 * 1024;
+  first.memory.fill(0, long_bytes, 3);
+  ASSERT_TRUE(
+      first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, long_bytes)}));
+  EXPECT_EQ(sent(first).status, completion_status::success);
+  EXPECT_TRUE(second.memory.holds(0, long_bytes, 3));
+}
+
+TEST_F(wire_path_pair, client_becomes_owner_when_the_owner_ends) {
+  auto owner = std::make_unique<wired_host>(std::uint8_t{3}, port);
+  ASSERT_TRUE(owner->path.connect(owner->pair(), owner->route_to(first)));
+  connect();
+  ASSERT_EQ(first.path.role(), port_share::role::client);
+  ASSERT_EQ(second.path.role(), port_share::role::client);
+  const auto exchange = [&] {
+    ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, bytes)}));
+    std::vector<wired_host*> all = {&first, &second};
+    if (owner) all.push_back(owner.get());
+    EXPECT_EQ(next_completion(all, first.mine.sent()).status, completion_status::success);
+  };
+  exchange();
+  owner.reset();
+  exchange();
+  const bool first_owns = first.path.role() == port_share::role::owner;
+  EXPECT_EQ((first_owns ? first : second).path.role(), port_share::role::owner);
+  EXPECT_TRUE(run_until({&first, &second}, [&] {
+    return (first_owns ? second : first).path.role() == port_share::role::client;
+  }));
+}
+
+TEST_F(wire_path_pair, request_to_a_process_that_ended_exceeds_its_retries) {
+  auto peer = std::make_unique<wired_host>(std::uint8_t{3}, port);
+  first.connect(*peer);
+  peer->connect(first);
+  peer.reset();
+  ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, 8)}));
+  EXPECT_EQ(sent(first).status, completion_status::retry_exceeded);
+}
+
+TEST(wire_path, port_of_another_program_is_refused_with_the_setting) {
+  const udp_socket other = udp_socket::open(0).value();
+  wired_host mine(1, other.port());
+  const auto refused = mine.path.connect(mine.pair(), mine.route_to(mine));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), EADDRINUSE);
+  EXPECT_NE(refused.error().message().find("VERBENA_SOFTDEV_WIRE_PORT"), std::string::npos)
+      << refused.error().message();
+}
+
+/// What a stranger sends: a WRITE of the peer of `second` that is right but for one thing.
+class wire_path_stranger : public wire_path_pair {
+ protected:
+  struct flaw {
+    std::uint8_t source = 1;  ///< 127.0.0.n
+    bool damage = false;
+    std::size_t cut = 0;
+    std::uint16_t partition = 0xffff;
+    std::uint32_t qpn_offset = 0;
+  };
+
+  void SetUp() override {
+    connect();
+    second.memory.fill(0, 64, 9);
+    payload.fill(0x5a);
+  }
+  void send(const flaw& with) {
+    packet made;
+    made.opcode = make_opcode(packet_transport::rc, operation::write_only);
+    made.partition = with.partition;
+    made.destination_qpn = second.pair().number() + with.qpn_offset;
+    made.psn = 100;
+    made.ack_requested = true;
+    made.remote = {second.memory.address(), second.memory.key(),
+                   static_cast<std::uint32_t>(payload.size())};
+    made.payload = std::as_bytes(std::span(payload));
+    std::vector<std::byte> encoded(encoded_bytes(made));
+    const std::size_t covered = encode(made, encoded);
+    const datagram_ends ends{.source = loopback(with.source), .destination = second.address()};
+    const network_header around{
+        .source = ends.source, .destination = ends.destination, .source_port = socket.port()};
+    store_icrc(icrc(around, std::span(encoded).first(covered)) ^ (with.damage ? 0x8000'0001U : 0U),
+               std::span(encoded).last<icrc_bytes>());
+    iovec piece{encoded.data(), encoded.size() - with.cut};
+    sockaddr_storage name;
+    udp_socket::control control;
+    msghdr message{};
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    socket.address(ends, port, name, control, message);
+    ASSERT_GT(::sendmsg(socket.fd(), &message, 0), 0);
+  }
+  /// Waits until the packets of all processes are counted.
+  [[nodiscard]] bool counted(std::uint64_t wire_counters::*which, std::uint64_t count = 1) {
+    return run_until({&first, &second}, [&] {
+      return first.path.counters().*which + second.path.counters().*which == count;
+    });
+  }
+  [[nodiscard]] bool memory_is_unchanged() { return second.memory.holds(0, 64, 9); }
+
+  std::array<std::uint8_t, 32> payload;
+  udp_socket socket = udp_socket::open(0).value();
+};
+
+TEST_F(wire_path_stranger, right_packet_is_executed) {
+  send({});
+  EXPECT_TRUE(run_until({&first, &second}, [&] { return !memory_is_unchanged(); }));
+}
+
+TEST_F(wire_path_stranger, packet_from_another_address_is_dropped) {
+  send({.source = 77});
+  EXPECT_TRUE(counted(&wire_counters::foreign));
+  EXPECT_TRUE(memory_is_unchanged());
+}
+
+TEST_F(wire_path_stranger, packet_of_another_partition_is_dropped) {
+  send({.partition = 0x8123});
+  EXPECT_TRUE(counted(&wire_counters::wrong_partition));
+  EXPECT_TRUE(memory_is_unchanged());
+}
+
+TEST_F(wire_path_stranger, packet_for_a_queue_pair_without_connection_is_dropped) {
+  send({.qpn_offset = 1});
+  EXPECT_TRUE(counted(&wire_counters::unknown_pair));
+}
+
+TEST_F(wire_path_stranger, packet_for_a_process_without_the_wire_is_dropped) {
+  send({.qpn_offset = 3 * limits::queue_pair_indices});
+  EXPECT_TRUE(counted(&wire_counters::unknown_pair));
+}
+
+TEST_F(wire_path_stranger, packet_that_was_cut_is_dropped) {
+  send({.cut = 9});
+  send({.cut = 40});
+  EXPECT_TRUE(counted(&wire_counters::malformed, 2));
+  EXPECT_TRUE(memory_is_unchanged());
+}
+
+TEST_F(wire_path_stranger, damaged_packet_is_dropped_once_the_peer_uses_one_identification) {
+  // Requests of the peer, whose packets have the identification 0.
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, 8)}));
+    ASSERT_EQ(sent(first).status, completion_status::success);
+  }
+  second.memory.fill(0, 64, 9);
+  send({.damage = true});
+  EXPECT_TRUE(counted(&wire_counters::damaged));
+  EXPECT_TRUE(memory_is_unchanged());
+}
+
+TEST_F(wire_path_stranger, garbage_is_counted_and_changes_nothing) {
+  std::array<std::byte, 200> garbage{};
+  for (std::size_t i = 0; i < garbage.size(); ++i) garbage[i] = static_cast<std::byte>(i * 37 + 1);
+  iovec piece{garbage.data(), garbage.size()};
+  sockaddr_storage name;
+  udp_socket::control control;
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  socket.address({.source = loopback(1), .destination = loopback(1)}, port, name, control, message);
+  for (std::size_t length = 0; length <= garbage.size(); length += 10) {
+    piece.iov_len = length;
+    ASSERT_GE(::sendmsg(socket.fd(), &message, 0), 0);
+  }
+  const auto dropped = [&] {
+    const wire_counters a = first.path.counters();
+    const wire_counters b = second.path.counters();
+    return a.malformed + a.unknown_pair + a.foreign + b.malformed + b.unknown_pair + b.foreign +
+           a.forwarded;
+  };
+  EXPECT_TRUE(run_until({&first, &second}, [&] { return dropped() >= 21; }));
+  EXPECT_TRUE(memory_is_unchanged());
+  EXPECT_EQ(first.path.counters().received + second.path.counters().received, 0U);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::wire

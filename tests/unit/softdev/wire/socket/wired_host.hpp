@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// A process of a host with the wire, without the rest of the device: its engine, its path and a
+// queue pair. Several of them are in one process and use addresses of the loopback interface.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "softdev/ipc/clock.hpp"
+#include "softdev/wire/socket/wire_path.hpp"
+#include "tests/unit/softdev/wire/simulation/end.hpp"
+
+namespace verbena::softdev::wire {
+
+/// 127.0.0.`last`.
+inline network_address loopback(std::uint8_t last) {
+  return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last};
+}
+
+/// A port that was free a moment ago.
+inline std::uint16_t free_port() { return udp_socket::open(0).value().port(); }
+
+/// Threads: one thread at a time.
+class wired_host {
+ public:
+  static constexpr std::uint32_t path_mtu = 3;  ///< 1024 bytes
+
+  /// `number` is the process slot and the last part of the address.
+  wired_host(std::uint8_t number, std::uint16_t port, transport kind = transport::rc)
+      : number_(number),
+        path(home, port_share::open(port, number).value(), {.process_slot = number}),
+        mine(home, kind) {
+    home.routes().set_remote(&path);
+  }
+
+  [[nodiscard]] network_address address() const { return loopback(number_); }
+  [[nodiscard]] wire_route route_to(const wired_host& peer) const {
+    return {.own = address(), .peer = peer.address()};
+  }
+  [[nodiscard]] queue_pair& pair() { return mine.pair(); }
+  /// Opens the sockets, and connects the queue pair to that of `peer`.
+  void connect(wired_host& peer, const queue_pair_attributes* other = nullptr) {
+    const auto prepared = path.connect(pair(), route_to(peer));
+    ASSERT_TRUE(prepared) << prepared.error().message();
+    queue_pair_attributes attributes =
+        other != nullptr ? *other : simulation::attributes_for(peer.pair().number());
+    attributes.path_mtu = path_mtu;
+    attributes.path_to_peer = path_to_peer::wire;
+    mine.connect(attributes);
+  }
+  void run() {
+    path.progress();
+    home.progress();
+  }
+
+ private:
+  std::uint8_t number_;
+
+ public:
+  engine home{{.process_slot = number_, .clock = &monotonic_now}};
+  wire_path path;
+  simulation::end mine;
+  simulation::memory memory{home, 256 * 1024};
+};
+
+/// Runs hosts until `done()`, for 20 seconds at most. Returns whether it was done.
+template <class Done>
+[[nodiscard]] bool run_until(const std::vector<wired_host*>& hosts, Done done) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    for (wired_host* each : hosts) each->run();
+  }
+  return true;
+}
+
+/// Runs hosts until a completion comes, which is returned; one of status `fatal_error` if none came.
+[[nodiscard]] inline completion next_completion(const std::vector<wired_host*>& hosts,
+                                                completion_queue& queue) {
+  std::array<completion, 1> found;
+  const bool came = run_until(hosts, [&] { return queue.poll(found) == 1; });
+  return came ? found[0] : completion{.status = completion_status::fatal_error};
+}
+
+}  // namespace verbena::softdev::wire

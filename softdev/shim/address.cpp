@@ -6,6 +6,8 @@
 #include <span>
 
 #include "softdev/host/warn_once.hpp"
+#include "softdev/wire/socket/udp_socket.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -43,7 +45,13 @@ int check_address(host& home, const ibv_ah_attr& address, path_to_peer by) {
   }
   if (address.is_global == 0) return EINVAL;
   if (home.adapter().gids().at(address.grh.sgid_index).empty()) return EINVAL;
-  return by == path_to_peer::none ? ENETUNREACH : 0;
+  if (by != path_to_peer::none) return 0;
+  log(log_level::info, [&] {
+    return "soft0: " + wire::to_text(to_gid_bytes(address.grh.dgid)) +
+           " is not an address of this host; VERBENA_SOFTDEV_WIRE=on on both hosts permits RC and "
+           "UC to other hosts";
+  });
+  return ENETUNREACH;
 }
 
 int check_address(host& home, const ibv_ah_attr& address) {

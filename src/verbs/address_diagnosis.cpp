@@ -16,7 +16,8 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 namespace {
 
-// Returns whether the GID is in the device's GID table. The software device reaches no other GID.
+// Returns whether the GID is in the device's GID table. By default the software device reaches no
+// other GID.
 bool is_own_address(queried_device device, const address_vector& to) {
   constexpr std::size_t most = 256;
   std::array<sys::gid_entry_layout, most> entries{};
@@ -34,7 +35,9 @@ std::string explain_route(int code, queried_device device, const address_vector&
   const bool soft = device.from->origin == provider_origin::soft;
   if (soft && code == ENETUNREACH && !is_own_address(device, to))
     return fmt::format(
-        "the software device reaches this host only, and {} is not an address of this host",
+        "the software device reaches this host only, and {} is not an address of this host; to "
+        "reach other hosts, set VERBENA_SOFTDEV_WIRE=on on both hosts (if it is set, there is no "
+        "route to the address)",
         to_string(*to.gid));
   return fmt::format(
       "resolving the route to the remote GID {} failed; on RoCE this usually means that the GID "

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""Programs communicate between two network namespaces by packets. The namespaces and a veth pair between them belong to
+a user namespace, so that an ordinary user can run this. Namespaces of the network have nothing in common: neither
+abstract sockets nor addresses."""
+import pathlib
+import re
+import subprocess
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(FOLDER.parent), str(FOLDER.parent / "perftest"), str(FOLDER.parent.parent.parent / "scripts")]
+import foreign  # noqa: E402
+import places  # noqa: E402
+import rows  # noqa: E402
+
+SERVER, CLIENT = "10.9.0.1", "10.9.0.2"
+PERFTEST = (
+    ("ib_send_bw", "-s", 5000, "-n", 100),
+    ("ib_write_bw", "-s", 65536, "-n", 50),
+    ("ib_read_bw", "-s", 65536, "-n", 50),
+    ("ib_atomic_bw", "-n", 50),
+    ("ib_send_lat", "-n", 50),
+    ("ib_write_lat", "-n", 50),
+    ("ib_send_bw", "-c", "UC", "-s", 1000, "-n", 100),
+    ("ib_send_bw", "-e", "-s", 3000, "-n", 50),
+)
+RETRIES_EXCEEDED = re.compile(r"status 12\b|transport retry counter exceeded|Failed status.*12", re.IGNORECASE)
+
+
+class Host:
+    """A network namespace, which exists while a process in it runs."""
+
+    def __init__(self, *prefix):
+        # The process says that it is in the namespace, and ends with its standard input.
+        words = foreign.command(*prefix, "sh", "-c", "echo ready; read _")
+        self.process = subprocess.Popen([each for each in words if not each.startswith("LD_PRELOAD=")],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if self.process.stdout.readline() != b"ready\n":
+            raise AssertionError(f"no namespace: {words}")
+
+    def inside(self, *words):
+        return ("nsenter", f"--target={self.pid()}", "--user", "--net", "--preserve-credentials", *words)
+
+    def pid(self):
+        """Returns a process in the namespaces: the last of the chain of programs, which replace themselves."""
+        return self.process.pid
+
+    def end(self):
+        self.process.communicate(b"\n")
+
+    def listens(self, port):
+        table = pathlib.Path(f"/proc/{self.pid()}/net/tcp").read_text() + pathlib.Path(f"/proc/{self.pid()}/net/tcp6").read_text()
+        return any(line.split()[3] == "0A" and int(line.split()[1].rpartition(":")[2], 16) == port
+                   for line in table.splitlines() if ":" in line.split()[1])
+
+
+HOSTS = []
+
+
+def setUpModule():  # noqa: N802
+    first = Host("unshare", "--user", "--map-root-user", "--net")
+    HOSTS.append(first)
+    second = Host(*first.inside("unshare", "--net"))
+    HOSTS.append(second)
+    for host, commands in ((first, ("link add v0 type veth peer name v1", f"link set v1 netns {second.pid()}",
+                                    f"address add {SERVER}/24 dev v0", "link set v0 up", "link set lo up")),
+                           (second, (f"address add {CLIENT}/24 dev v1", "link set v1 up", "link set lo up"))):
+        for command in commands:
+            done = foreign.run(*host.inside("ip", *command.split()))
+            assert done.status == 0, done
+
+
+def tearDownModule():  # noqa: N802
+    for host in reversed(HOSTS):
+        host.end()
+
+
+def serve(*words):
+    return foreign.Server(*HOSTS[0].inside(*words))
+
+
+def ask(*words):
+    return foreign.run(*HOSTS[1].inside(*words, SERVER))
+
+
+def pair(port, *words):
+    with serve(*words) as server:
+        server.wait_for_port(port, HOSTS[0].listens)
+        client = ask(*words)
+        if client.status != 0:
+            server.process.kill()
+        return server.end(), client
+
+
+class Hosts(foreign.Case):
+    def setUp(self):
+        also = foreign.Setting.also(VERBENA_SOFTDEV_WIRE="on")
+        also.__enter__()
+        self.addCleanup(also.__exit__, None, None, None)
+
+    def test_pingpong_with_polling_and_with_events(self):
+        for number, extra in enumerate(((), ("-e",), ("-s", "20000"))):
+            with self.subTest(extra=extra):
+                port = 18515 + number
+                self.assert_succeeded(*pair(port, "ibv_rc_pingpong", "-g", 1, "-n", 100, "-p", port, *extra))
+
+    def test_perftest_measures_between_hosts(self):
+        for number, words in enumerate(PERFTEST):
+            if not foreign.Setting.runs(number):
+                continue
+            with self.subTest(words=words):
+                port = 18600 + number
+                server, client = pair(port, *words, "-x", 1, "-F", "-p", port)
+                self.assert_succeeded(server, client)
+                self.assertEqual(len(rows.rows(client.output)), 1, client)
+
+    def test_client_of_a_killed_server_exceeds_its_retries(self):
+        port = 18700
+        words = ("ib_write_bw", "-x", 1, "-F", "-p", port, "-n", 50_000_000, "-u", 10)
+        with serve(*words) as server:
+            server.wait_for_port(port, HOSTS[0].listens)
+            with foreign.Server(*HOSTS[1].inside("stdbuf", "-oL", *words, SERVER)) as client:
+                foreign.wait_until(lambda: self.sent_packets() > 500, "the client sends")
+                server.process.kill()
+                client = client.end()
+        self.assertNotEqual(client.status, 0, client)
+        self.assertRegex(client.output, RETRIES_EXCEEDED)
+
+    def test_processes_of_a_host_share_the_port_and_outlive_its_owner(self):
+        first_port, second_port = 18701, 18702
+        endless = ("ib_write_bw", "-x", 1, "-F", "-p", first_port, "-n", 50_000_000)
+        finite = ("ib_write_bw", "-x", 1, "-F", "-p", second_port, "-s", 1024, "-n", 3000)
+        with serve(*endless) as owner:
+            owner.wait_for_port(first_port, HOSTS[0].listens)
+            with foreign.Server(*HOSTS[1].inside(*endless, SERVER)) as owner_there:
+                before = self.sent_packets()
+                foreign.wait_until(lambda: self.sent_packets() > before + 500, "the owners communicate")
+                with serve(*finite) as server:
+                    server.wait_for_port(second_port, HOSTS[0].listens)
+                    with foreign.Server(*HOSTS[1].inside(*finite, SERVER)) as client:
+                        foreign.wait_until(lambda: self.sockets_of_clients() > 0, "the second pair is connected")
+                        owner.process.kill()
+                        owner_there.process.kill()
+                        self.assert_succeeded(server.end(), client.end())
+
+    def test_hosts_are_not_reached_without_the_setting(self):
+        with foreign.Setting.also():
+            server, client = pair(18703, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-p", 18703)
+        self.assertNotEqual(client.status, 0, client)
+        self.assertRegex(server.output + client.output, "Failed to modify QP to RTR")
+
+    @staticmethod
+    def sent_packets():
+        text = pathlib.Path(f"/proc/{HOSTS[1].pid()}/net/dev").read_text()
+        return int(re.search(r"v1:(.*)", text).group(1).split()[9])
+
+    @staticmethod
+    def sockets_of_clients():
+        """Returns the number of connections to the owner of the port on the first host."""
+        text = pathlib.Path(f"/proc/{HOSTS[0].pid()}/net/unix").read_text()
+        return sum("verbena-wire" in line and line.split()[5] == "03" for line in text.splitlines())
+
+
+if __name__ == "__main__":
+    if not places.own_users() or not places.own_network():
+        print("NOT RUN: this place gives no user namespace, or no network namespace")
+        sys.exit(foreign.NOT_RUN)
+    foreign.main()

@@ -3,6 +3,7 @@
 """Checks every #include of the tree against cmake/layers.txt and cmake/foreign_headers.txt.
 
 A module may include its own headers and those of the modules in its line of layers.txt; indirect dependencies do not count.
+A folder of a module with a line of its own is a module, too.
 A header of another project may be included only by the modules listed for it. Tools, examples, benchmarks and tests other
 than unit tests use only the public library or the C ABI.
 """
@@ -109,8 +110,10 @@ class Checker:
         return None
 
     def from_above(self, file, target, included):
-        unit = re.match(r"tests/unit/(softdev/\w+|\w+)/", file)
+        unit = re.match(r"tests/unit/(softdev/\w+|\w+)(/\w+)?/", file)
         module = unit and UNIT_TESTS_OF.get(unit.group(1), unit.group(1))
+        if unit and unit.group(2) and module + unit.group(2) in self.layers:
+            module += unit.group(2)
         if module in self.layers:
             if target not in closure(self.layers, module):
                 return f'tests of {module} may not include "{included}" of {target}'

@@ -117,10 +117,11 @@ host::host(parts made, persona looks)
       engine_(std::make_unique<engine>(engine_options{
           .process_slot = link_->slot(), .clock = &monotonic_now, .observer = this})),
       path_(*engine_, *link_),
-      wire_(made.port ? std::make_unique<wire::wire_path>(
-                            *engine_, *std::move(made.port),
-                            wire::wire_path_options{.process_slot = link_->slot(), .observer = this})
-                      : nullptr),
+      wire_(made.port
+                ? std::make_unique<wire::wire_path>(
+                      *engine_, *std::move(made.port),
+                      wire::wire_path_options{.process_slot = link_->slot(), .observer = this})
+                : nullptr),
       wire_access_(std::move(made.wire), wire_.get()),
       adapter_(std::move(looks), std::move(made.addresses)),
       thread_(*this, {.watch_fd = adapter_.address_fd(),

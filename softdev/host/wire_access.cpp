@@ -52,9 +52,8 @@ bool wire_access::permits(const gid_entry& own) const {
   if (setting_.only.empty()) return true;
   const std::string address = wire::to_text(own.gid);
   const std::string interface = interface_name(own.interface_index);
-  return std::ranges::any_of(setting_.only, [&](const std::string& each) {
-    return each == address || each == interface;
-  });
+  return std::ranges::any_of(
+      setting_.only, [&](const std::string& each) { return each == address || each == interface; });
 }
 
 result<void> wire_access::connect(queue_pair& which, const wire_address& address,
@@ -76,8 +75,9 @@ result<void> wire_access::connect(queue_pair& which, const wire_address& address
   if (needed > *mtu)
     return refused(EINVAL, which,
                    "the path MTU of " + std::to_string(payload_bytes) + " bytes needs packets of " +
-                       std::to_string(needed) + " bytes, but the route to " + peer + " has an MTU of " +
-                       std::to_string(*mtu) + "; use a smaller path MTU, or a larger MTU of the interfaces");
+                       std::to_string(needed) + " bytes, but the route to " + peer +
+                       " has an MTU of " + std::to_string(*mtu) +
+                       "; use a smaller path MTU, or a larger MTU of the interfaces");
   const std::uint16_t partition = which.home().port().partition(which.query().pkey_index);
   return path_->connect(which,
                         {.own = address.own.gid, .peer = address.peer, .partition = partition});

@@ -33,8 +33,8 @@ class wire_access {
   }
   /// Prepares a connection that is about to become ready to receive with a path MTU of
   /// `payload_bytes`. Errors: EACCES if the setting does not contain the own address; EADDRNOTAVAIL
-  /// if it is not an address of an interface; ENETUNREACH or EHOSTUNREACH without a route; EINVAL if
-  /// packets are longer than the route permits; those of wire_path::connect.
+  /// if it is not an address of an interface; ENETUNREACH or EHOSTUNREACH without a route; EINVAL
+  /// if packets are longer than the route permits; those of wire_path::connect.
   [[nodiscard]] result<void> connect(queue_pair& which, const wire_address& address,
                                      std::uint32_t payload_bytes) const;
   /// The largest path MTU that all interfaces with a permitted GID have room for: 256 to 4096 bytes

@@ -10,9 +10,9 @@
 
 namespace verbena::softdev {
 
-/// The errno that refuses the address of a connection by the path `by`, or 0. EINVAL: no port of this device, an empty place of the
-/// GID table, an address without a GID, which Ethernet needs, or without a LID, which InfiniBand
-/// needs. ENETUNREACH: there is no path to the destination.
+/// The errno that refuses the address of a connection by the path `by`, or 0. EINVAL: no port of
+/// this device, an empty place of the GID table, an address without a GID, which Ethernet needs, or
+/// without a LID, which InfiniBand needs. ENETUNREACH: there is no path to the destination.
 [[nodiscard]] int check_address(host& home, const ibv_ah_attr& address, path_to_peer by);
 /// The same for addresses whose destination must be this host. Asks the kernel for an address that
 /// the table lacks.

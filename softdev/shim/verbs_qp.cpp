@@ -136,11 +136,12 @@ int connect(qp_object& object, const ibv_qp_attr& wanted, int mask, path_to_peer
   if (by == path_to_peer::wire && connects)
     return connect_by_wire(home, *object.core, wanted.ah_attr,
                            static_cast<std::uint8_t>(wanted.path_mtu));
-  if (connects || (by != path_to_peer::wire &&
-                   object.core->query().path_to_peer != path_to_peer::wire))
+  if (connects ||
+      (by != path_to_peer::wire && object.core->query().path_to_peer != path_to_peer::wire))
     return 0;
-  warn_once("soft0: ibv_modify_qp: the address of a connection to another host cannot be changed; "
-            "move the queue pair to RESET first");
+  warn_once(
+      "soft0: ibv_modify_qp: the address of a connection to another host cannot be changed; "
+      "move the queue pair to RESET first");
   return EINVAL;
 }
 

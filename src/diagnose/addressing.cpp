@@ -90,7 +90,8 @@ finding about_address(const host_facts& host, const device_facts& device, const 
   }
   found.meaning =
       "index " + entry_text(*chosen) + ": " + reason_for(*chosen) + others_of(port, *chosen);
-  if (device.origin == provider_origin::soft) found.meaning += "; soft0 reaches this host only, or other hosts with VERBENA_SOFTDEV_WIRE=on";
+  if (device.origin == provider_origin::soft)
+    found.meaning += "; soft0 reaches this host only, or other hosts with VERBENA_SOFTDEV_WIRE=on";
   const std::string kind = kind_of_entry(*chosen);
   if (kind == "loopback") found.level = severity::note;
   if (kind != "IPv4" && kind != "IPv6" && kind != "loopback") {

@@ -29,8 +29,8 @@ class packet_engine final : public remote_path {
   packet_engine& operator=(const packet_engine&) = delete;
 
   /// Takes a packet whose ICRC is correct and which comes from the host of the queue pair's peer.
-  /// Packets for no queue pair of their transport are dropped. Returns false if another thread holds
-  /// a lock of the queue pair: then nothing has happened, and the caller tries again.
+  /// Packets for no queue pair of their transport are dropped. Returns false if another thread
+  /// holds a lock of the queue pair: then nothing has happened, and the caller tries again.
   [[nodiscard]] bool receive(const packet& what) noexcept;
   /// Puts the answers that are due, and the packets of requests that found no room. To be called
   /// after a batch of `receive`, and when the output has room again.

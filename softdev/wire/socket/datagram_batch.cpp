@@ -25,8 +25,7 @@ std::size_t datagram_batch::receive(const port_share& from, bool& ended) noexcep
                             .msg_controllen = to.control.bytes.size(),
                             .msg_flags = 0};
   }
-  const int count =
-      ::recvmmsg(from.source(), messages_.data(), capacity, MSG_DONTWAIT, nullptr);
+  const int count = ::recvmmsg(from.source(), messages_.data(), capacity, MSG_DONTWAIT, nullptr);
   if (count < 0) {
     ended = forwarded_ && errno != EAGAIN && errno != EINTR;
     return 0;

@@ -38,8 +38,7 @@ void packet_sender::put(const network_address& own, const network_address& peer,
   slot& to = slots_[index];
   const std::span<std::byte> bytes(to.bytes.data(), length);
   const std::size_t covered = encode(what, bytes);
-  const network_header around{
-      .source = own, .destination = peer, .source_port = socket_.port()};
+  const network_header around{.source = own, .destination = peer, .source_port = socket_.port()};
   store_icrc(icrc(around, bytes.first(covered)), bytes.last<icrc_bytes>());
   msghdr& message = messages_[index].msg_hdr;
   to.piece = {bytes.data(), bytes.size()};

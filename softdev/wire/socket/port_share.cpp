@@ -18,7 +18,7 @@ namespace verbena::softdev::wire {
 namespace {
 
 constexpr int backlog = 128;
-constexpr int most_skipped = 16;          ///< connections of other users, in one call
+constexpr int most_skipped = 16;           ///< connections of other users, in one call
 constexpr std::size_t most_unheard = 256;  ///< clients that have not said their slot
 constexpr std::uint64_t listener_number = 0;
 
@@ -44,8 +44,7 @@ bool watch(int epoll, int fd, std::uint64_t number, std::uint32_t events) noexce
 }
 
 error failure(int code, const char* call, std::uint16_t port, const char* diagnosis = "") {
-  return error::from_errno(code, call, "UDP port " + std::to_string(port) + " of soft0",
-                           diagnosis);
+  return error::from_errno(code, call, "UDP port " + std::to_string(port) + " of soft0", diagnosis);
 }
 
 error in_use(const char* call, std::uint16_t port) {
@@ -152,8 +151,7 @@ void port_share::admit() noexcept {
     socket_or_error made = accept_own_user(listener_.get(), most_skipped);
     if (made.error != 0 || clients_.size() - by_slot_.size() >= most_unheard) return;
     int bytes = 4 << 20;  // as many as the host permits
-    static_cast<void>(
-        ::setsockopt(made.socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes));
+    static_cast<void>(::setsockopt(made.socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes));
     const std::uint64_t number = ++admitted_;
     if (!watch(events_.get(), made.socket.get(), number, EPOLLIN)) continue;
     try {
@@ -200,9 +198,8 @@ bool port_share::forward(std::uint32_t slot, const forwarded_header& from,
   if (known == by_slot_.end()) return false;
   const std::uint64_t which = known->second;
   // sendmsg(2) does not write to the pieces.
-  std::array<iovec, 2> pieces = {
-      {{const_cast<forwarded_header*>(&from), sizeof from},
-       {const_cast<std::byte*>(datagram.data()), datagram.size()}}};
+  std::array<iovec, 2> pieces = {{{const_cast<forwarded_header*>(&from), sizeof from},
+                                  {const_cast<std::byte*>(datagram.data()), datagram.size()}}};
   msghdr message{};
   message.msg_iov = pieces.data();
   message.msg_iovlen = pieces.size();

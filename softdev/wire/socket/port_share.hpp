@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The UDP port of RoCE v2 in a network namespace, which the processes of a user share. Every sender
-// uses the same port, whatever process it means, and one socket has it: that of the owner. The owner
-// forwards datagrams by the process slot in their queue pair number. When it ends, another process
-// becomes the owner.
+// uses the same port, whatever process it means, and one socket has it: that of the owner. The
+// owner forwards datagrams by the process slot in their queue pair number. When it ends, another
+// process becomes the owner.
 #pragma once
 
 #include <cstddef>

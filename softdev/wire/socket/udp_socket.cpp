@@ -186,7 +186,8 @@ bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept 
 result<std::uint32_t> find_route_mtu(const network_address& own, const network_address& peer) {
   const auto failed = [&](const char* call) {
     const int code = errno;
-    return error::from_errno(code, call, "soft0", "route from " + to_text(own) + " to " + to_text(peer));
+    return error::from_errno(code, call, "soft0",
+                             "route from " + to_text(own) + " to " + to_text(peer));
   };
   const int family = is_ipv4(peer) ? AF_INET : AF_INET6;
   const unique_fd probe(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));

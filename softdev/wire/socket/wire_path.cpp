@@ -9,8 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "softdev/core/port_state.hpp"
-#include "softdev/core/process_slot.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "verbena/base/log.hpp"
 
@@ -21,8 +19,6 @@ namespace {
 constexpr time_ns serve_interval = 1'000'000;
 /// When to try again what waited for a lock or for room.
 constexpr time_ns restless_ns = 50'000;
-/// A packet waits as long for a queue pair that is in use. It is lost then: others wait behind it.
-constexpr time_ns most_stalled = 2'000'000;
 constexpr time_ns first_rejoin = 1'000'000;
 constexpr time_ns later_rejoin = 100'000'000;
 
@@ -30,10 +26,10 @@ constexpr time_ns later_rejoin = 100'000'000;
 
 wire_path::wire_path(engine& home, port_share share, const wire_path_options& options)
     : home_(home),
-      slot_(options.process_slot),
       observer_(options.observer),
       packets_(home, options.process_slot, *this),
-      share_(std::move(share)) {}
+      share_(std::move(share)),
+      intake_(options.process_slot, share_, routes_, packets_) {}
 
 result<void> wire_path::connect(const queue_pair& which, const wire_route& route) {
   for (int attempt = 0;; ++attempt) {
@@ -41,9 +37,11 @@ result<void> wire_path::connect(const queue_pair& which, const wire_route& route
     if (role != port_share::role::none) break;
     constexpr int most = 100;
     if (attempt == most)
-      return error::from_errno(EAGAIN, "connect", "UDP port " + std::to_string(share_.port()),
-                               "the process that owns the port of soft0 does not answer; end it, or "
-                               "try again");
+      return error::from_errno(
+          EAGAIN, "connect", "UDP port " + std::to_string(share_.port()),
+          "the process that owns the port of soft0 does not answer; end it, or "
+          "try again");
+    // lint: allow(sleep): there is no event: the owner is between two of its system calls.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   routes_.set(which.number(), route);
@@ -65,8 +63,7 @@ result<port_share::role> wire_path::begin() {
 }
 
 void wire_path::put(const queue_pair& from, const packet& what) noexcept {
-  if (const auto route = routes_.find(from.number()))
-    sender_->put(route->own, route->peer, what);
+  if (const auto route = routes_.find(from.number())) sender_->put(route->own, route->peer, what);
 }
 
 void wire_path::end_run(queue_pair& /*sender*/) noexcept {
@@ -138,103 +135,24 @@ void wire_path::rejoin() noexcept {
   rejoin_at_.store(home_.now() + again, std::memory_order_relaxed);
 }
 
+/// Returns whether something came.
 bool wire_path::receive(bool at_any_rate) noexcept {
   if (!at_any_rate && routes_.empty() && share_.clients() == 0) return false;
-  constexpr int most_batches = 4;
-  bool worked = false;
-  for (int i = 0; i < most_batches; ++i) {
-    bool ended = false;
-    if (batch_.left() == 0 && batch_.receive(share_, ended) == 0) {
-      if (!ended) return worked;
-      share_.leave();
-      armed_.store(false, std::memory_order_relaxed);
-      rejoin_at_.store(0, std::memory_order_relaxed);
-      wake();
-      return true;
-    }
-    worked = true;
-    while (batch_.left() > 0) {
-      received_datagram next;
-      if (!batch_.read(next))
-        ++counters_.malformed;
-      else if (!take(next))
-        return true;
-      batch_.consume();
-    }
-    if (!batch_.was_full()) return true;
-  }
-  restless_.store(true, std::memory_order_relaxed);  // there may be more
-  return true;
-}
-
-/// Returns false if the packet has to wait.
-bool wire_path::take(const received_datagram& from) noexcept {
-  packet what;
-  if (parse(from.bytes, largest_mtu, what) != packet_fault::none) {
-    ++counters_.malformed;
-    return true;
-  }
-  const std::uint32_t slot = slot_of_number(what.destination_qpn);
-  if (slot != slot_) {
-    forward(slot, from);
-    return true;
-  }
-  if (!is_genuine(from, what)) return true;
-  if (packets_.receive(what)) {
-    ++counters_.received;
-  } else {
-    const time_ns now = home_.now();
-    stalled_since_ = std::min(stalled_since_, now);
-    if (now - stalled_since_ < most_stalled) {
-      restless_.store(true, std::memory_order_relaxed);
+  switch (intake_.receive(home_.now())) {
+    case packet_intake::outcome::idle:
       return false;
-    }
-    ++counters_.busy;
+    case packet_intake::outcome::worked:
+      return true;
+    case packet_intake::outcome::go_on:
+      restless_.store(true, std::memory_order_relaxed);
+      return true;
+    case packet_intake::outcome::ended:
+      break;
   }
-  stalled_since_ = never;
-  return true;
-}
-
-void wire_path::forward(std::uint32_t slot, const received_datagram& from) noexcept {
-  const forwarded_header head{.source = from.ends.source,
-                              .destination = from.ends.destination,
-                              .source_port = from.ends.source_port};
-  bool given = share_.forward(slot, head, from.bytes);
-  if (!given) {
-    share_.serve();  // the process may just have registered
-    given = share_.forward(slot, head, from.bytes);
-  }
-  ++(given ? counters_.forwarded : counters_.unknown_pair);
-}
-
-/// The packet is of a connection, from the host of its peer, and undamaged.
-bool wire_path::is_genuine(const received_datagram& from, const packet& what) noexcept {
-  const auto route = routes_.find(what.destination_qpn);
-  if (!route) {
-    ++counters_.unknown_pair;
-    return false;
-  }
-  if (route->peer != from.ends.source || route->own != from.ends.destination) {
-    ++counters_.foreign;
-    return false;
-  }
-  if (!same_partition(what.partition, route->partition)) {
-    ++counters_.wrong_partition;
-    return false;
-  }
-  const network_header around{.source = from.ends.source,
-                              .destination = from.ends.destination,
-                              .source_port = from.ends.source_port};
-  const auto covered = from.bytes.first(from.bytes.size() - icrc_bytes);
-  const std::uint32_t received = load_icrc(from.bytes.last<icrc_bytes>());
-  const bool zero = icrc(around, covered) == received;
-  const bool solved = !zero && is_ipv4(route->peer) && is_ipv4(route->own) &&
-                      solve_identification(around, covered, received).has_value();
-  if ((!zero && !solved) || !routes_.accept_identification(what.destination_qpn, zero)) {
-    ++counters_.damaged;
-    return false;
-  }
-  if (solved) ++counters_.solved;
+  share_.leave();
+  armed_.store(false, std::memory_order_relaxed);
+  rejoin_at_.store(0, std::memory_order_relaxed);
+  wake();
   return true;
 }
 
@@ -248,7 +166,7 @@ void wire_path::set_armed(bool wanted) noexcept {
 
 wire_counters wire_path::counters() noexcept {
   const std::lock_guard lock(receive_mutex_);
-  wire_counters out = counters_;
+  wire_counters out{.intake = intake_.counters(), .output = {}};
   if (sender_ != nullptr) out.output = sender_->counters();
   return out;
 }

@@ -16,10 +16,9 @@
 
 #include "softdev/core/engine.hpp"
 #include "softdev/core/remote_path.hpp"
-#include "softdev/core/spread_counter.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
-#include "softdev/wire/socket/datagram_batch.hpp"
+#include "softdev/wire/socket/packet_intake.hpp"
 #include "softdev/wire/socket/packet_sender.hpp"
 #include "softdev/wire/socket/port_share.hpp"
 #include "softdev/wire/socket/route_table.hpp"
@@ -28,17 +27,8 @@ namespace verbena::softdev::wire {
 
 /// What happened to packets. Snapshot; approximate while packets come.
 struct wire_counters {
+  intake_counters intake;
   packet_sender_counters output;
-  std::uint64_t received = 0;          ///< given to a queue pair
-  std::uint64_t forwarded = 0;         ///< to another process of the user
-  std::uint64_t malformed = 0;         ///< dropped: see packet_fault
-  std::uint64_t unknown_pair = 0;      ///< dropped: no queue pair that is connected by packets
-  std::uint64_t foreign = 0;           ///< dropped: not from the host of the queue pair's peer
-  std::uint64_t wrong_partition = 0;   ///< dropped: another P_Key
-  std::uint64_t damaged = 0;           ///< dropped: wrong ICRC
-  std::uint64_t busy = 0;              ///< dropped: a lock was taken for long
-  std::uint64_t solved = 0;            ///< received, with an IPv4 identification that was deduced
-
 };
 
 struct wire_path_options {
@@ -62,8 +52,8 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] result<void> connect(const queue_pair& which, const wire_route& route);
 
   /// Receives, answers, repeats what is due. True when something was done. Never blocks. Without
-  /// connections and without processes to forward to, makes no system call. Not from inside an
-  /// access epoch.
+  /// connections and without processes to forward to, makes a few system calls each millisecond at
+  /// most. Not from inside an access epoch.
   bool progress() noexcept;
   /// When `progress` is due if nothing arrives.
   [[nodiscard]] time_ns next_deadline() const noexcept;
@@ -101,30 +91,24 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] bool serve() noexcept;
   void rejoin() noexcept;
   [[nodiscard]] bool receive(bool at_any_rate) noexcept;
-  [[nodiscard]] bool take(const received_datagram& from) noexcept;
-  [[nodiscard]] bool is_genuine(const received_datagram& from, const packet& what) noexcept;
-  void forward(std::uint32_t slot, const received_datagram& from) noexcept;
   void set_armed(bool wanted) noexcept;
 
   engine& home_;
-  const std::uint32_t slot_;
   engine_observer* const observer_;
   packet_engine packets_;
   route_table routes_;
   std::unique_ptr<packet_sender> sender_;
-  std::atomic<bool> begun_{false};          ///< the sockets are open
-  std::atomic<bool> restless_{false};       ///< something waits for a lock or for room
-  std::atomic<time_ns> rejoin_at_{never};   ///< when to look for the port again
-  std::atomic<pthread_t> receiving_{};      ///< the thread that receives
+  std::atomic<bool> begun_{false};         ///< the sockets are open
+  std::atomic<bool> restless_{false};      ///< something waits for a lock or for room
+  std::atomic<time_ns> rejoin_at_{never};  ///< when to look for the port again
+  std::atomic<pthread_t> receiving_{};     ///< the thread that receives
   std::atomic<bool> armed_{false};
 
   std::mutex receive_mutex_;  ///< the right to receive: guards all that follows
   port_share share_;
-  datagram_batch batch_;
   bool told_ = false;  ///< that the port was lost to another program
   time_ns serve_at_ = 0;
-  time_ns stalled_since_ = never;  ///< the first packet of the batch waits for a lock
-  wire_counters counters_;
+  packet_intake intake_;
 };
 
 }  // namespace verbena::softdev::wire

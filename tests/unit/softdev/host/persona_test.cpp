@@ -100,6 +100,51 @@ TEST(settings, environment_selects_the_persona) {
   EXPECT_THAT(logged, ::testing::HasSubstr(invalid));
 }
 
+/// The variables of the wire.
+std::array<const char*, 3> wire_values{};
+const char* wire_variable(const char* name) {
+  const std::string_view text = name;
+  if (text == "VERBENA_SOFTDEV_WIRE") return wire_values[0];
+  if (text == "VERBENA_SOFTDEV_WIRE_PORT") return wire_values[1];
+  return text == "VERBENA_SOFTDEV_PATH" ? wire_values[2] : nullptr;
+}
+wire_setting wire_of(const char* wire, const char* port = nullptr, const char* path = nullptr) {
+  wire_values = {wire, port, path};
+  return read_settings(&wire_variable).wire;
+}
+
+TEST(settings, wire_is_off_unless_the_environment_says_so) {
+  for (const char* const off : {static_cast<const char*>(nullptr), "", "off"})
+    EXPECT_FALSE(wire_of(off).on);
+  EXPECT_TRUE(wire_of("on").on);
+  EXPECT_TRUE(wire_of("on").only.empty());
+  EXPECT_EQ(wire_of("on").port, 4791);
+  EXPECT_FALSE(wire_of("on").forced);
+}
+
+TEST(settings, wire_has_a_list_a_port_and_a_path) {
+  const wire_setting listed = wire_of("10.9.0.1,,eth1,", "14791", "wire");
+  EXPECT_TRUE(listed.on);
+  EXPECT_THAT(listed.only, ::testing::ElementsAre("10.9.0.1", "eth1"));
+  EXPECT_EQ(listed.port, 14791);
+  EXPECT_TRUE(listed.forced);
+  EXPECT_FALSE(wire_of("on", nullptr, "auto").forced);
+}
+
+TEST(settings, invalid_values_of_the_wire_are_ignored_and_logged) {
+  logged.clear();
+  set_log_hook(&remember);
+  EXPECT_FALSE(wire_of(",").on);
+  EXPECT_EQ(wire_of("on", "0").port, 4791);
+  EXPECT_EQ(wire_of("on", "65536").port, 4791);
+  EXPECT_EQ(wire_of("on", "1x").port, 4791);
+  EXPECT_FALSE(wire_of("off", nullptr, "wire").forced);
+  EXPECT_FALSE(wire_of("on", nullptr, "pigeon").forced);
+  set_log_hook(nullptr);
+  for (const char* const what : {"','", "'0'", "'65536'", "'1x'", "'wire'", "'pigeon'"})
+    EXPECT_THAT(logged, ::testing::HasSubstr(what));
+}
+
 TEST(settings, invalid_setting_is_ignored_and_logged) {
   make_invalid();
   logged.clear();

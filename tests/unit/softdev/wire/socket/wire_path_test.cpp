@@ -94,7 +94,7 @@ TEST_F(wire_path_pair, each_operation_completes_between_owner_and_client) {
     std::memcpy(&value, from.memory.data() + 64, sizeof value);
     EXPECT_EQ(value, 6U);
   }
-  EXPECT_GT(first.path.counters().forwarded, 0U);
+  EXPECT_GT(first.path.counters().intake.forwarded, 0U);
   EXPECT_EQ(first.path.counters().output.refused, 0U);
 }
 
@@ -115,7 +115,8 @@ TEST_F(wire_path_pair, client_becomes_owner_when_the_owner_ends) {
   ASSERT_EQ(first.path.role(), port_share::role::client);
   ASSERT_EQ(second.path.role(), port_share::role::client);
   const auto exchange = [&] {
-    ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, bytes)}));
+    ASSERT_TRUE(
+        first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, bytes)}));
     std::vector<wired_host*> all = {&first, &second};
     if (owner) all.push_back(owner.get());
     EXPECT_EQ(next_completion(all, first.mine.sent()).status, completion_status::success);
@@ -149,7 +150,7 @@ TEST(wire_path, port_of_another_program_is_refused_with_the_setting) {
       << refused.error().message();
 }
 
-/// What a stranger sends: a WRITE of the peer of `second` that is right but for one thing.
+/// A stranger sends a WRITE in the name of the peer of `second`, with at most one flaw.
 class wire_path_stranger : public wire_path_pair {
  protected:
   struct flaw {
@@ -192,9 +193,9 @@ class wire_path_stranger : public wire_path_pair {
     ASSERT_GT(::sendmsg(socket.fd(), &message, 0), 0);
   }
   /// Waits until the packets of all processes are counted.
-  [[nodiscard]] bool counted(std::uint64_t wire_counters::*which, std::uint64_t count = 1) {
+  [[nodiscard]] bool counted(std::uint64_t intake_counters::* which, std::uint64_t count = 1) {
     return run_until({&first, &second}, [&] {
-      return first.path.counters().*which + second.path.counters().*which == count;
+      return first.path.counters().intake.*which + second.path.counters().intake.*which == count;
     });
   }
   [[nodiscard]] bool memory_is_unchanged() { return second.memory.holds(0, 64, 9); }
@@ -210,30 +211,30 @@ TEST_F(wire_path_stranger, right_packet_is_executed) {
 
 TEST_F(wire_path_stranger, packet_from_another_address_is_dropped) {
   send({.source = 77});
-  EXPECT_TRUE(counted(&wire_counters::foreign));
+  EXPECT_TRUE(counted(&intake_counters::foreign));
   EXPECT_TRUE(memory_is_unchanged());
 }
 
 TEST_F(wire_path_stranger, packet_of_another_partition_is_dropped) {
   send({.partition = 0x8123});
-  EXPECT_TRUE(counted(&wire_counters::wrong_partition));
+  EXPECT_TRUE(counted(&intake_counters::wrong_partition));
   EXPECT_TRUE(memory_is_unchanged());
 }
 
 TEST_F(wire_path_stranger, packet_for_a_queue_pair_without_connection_is_dropped) {
   send({.qpn_offset = 1});
-  EXPECT_TRUE(counted(&wire_counters::unknown_pair));
+  EXPECT_TRUE(counted(&intake_counters::unknown_pair));
 }
 
 TEST_F(wire_path_stranger, packet_for_a_process_without_the_wire_is_dropped) {
   send({.qpn_offset = 3 * limits::queue_pair_indices});
-  EXPECT_TRUE(counted(&wire_counters::unknown_pair));
+  EXPECT_TRUE(counted(&intake_counters::unknown_pair));
 }
 
 TEST_F(wire_path_stranger, packet_that_was_cut_is_dropped) {
   send({.cut = 9});
   send({.cut = 40});
-  EXPECT_TRUE(counted(&wire_counters::malformed, 2));
+  EXPECT_TRUE(counted(&intake_counters::malformed, 2));
   EXPECT_TRUE(memory_is_unchanged());
 }
 
@@ -245,7 +246,7 @@ TEST_F(wire_path_stranger, damaged_packet_is_dropped_once_the_peer_uses_one_iden
   }
   second.memory.fill(0, 64, 9);
   send({.damage = true});
-  EXPECT_TRUE(counted(&wire_counters::damaged));
+  EXPECT_TRUE(counted(&intake_counters::damaged));
   EXPECT_TRUE(memory_is_unchanged());
 }
 
@@ -264,14 +265,14 @@ TEST_F(wire_path_stranger, garbage_is_counted_and_changes_nothing) {
     ASSERT_GE(::sendmsg(socket.fd(), &message, 0), 0);
   }
   const auto dropped = [&] {
-    const wire_counters a = first.path.counters();
-    const wire_counters b = second.path.counters();
+    const intake_counters a = first.path.counters().intake;
+    const intake_counters b = second.path.counters().intake;
     return a.malformed + a.unknown_pair + a.foreign + b.malformed + b.unknown_pair + b.foreign +
            a.forwarded;
   };
   EXPECT_TRUE(run_until({&first, &second}, [&] { return dropped() >= 21; }));
   EXPECT_TRUE(memory_is_unchanged());
-  EXPECT_EQ(first.path.counters().received + second.path.counters().received, 0U);
+  EXPECT_EQ(first.path.counters().intake.received + second.path.counters().intake.received, 0U);
 }
 
 }  // namespace

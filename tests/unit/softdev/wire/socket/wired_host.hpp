@@ -79,7 +79,8 @@ template <class Done>
   return true;
 }
 
-/// Runs hosts until a completion comes, which is returned; one of status `fatal_error` if none came.
+/// Runs hosts until a completion comes, which is returned; one of status `fatal_error` if none
+/// came.
 [[nodiscard]] inline completion next_completion(const std::vector<wired_host*>& hosts,
                                                 completion_queue& queue) {
   std::array<completion, 1> found;

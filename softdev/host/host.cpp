@@ -181,7 +181,7 @@ void host::progress() noexcept {
   run();
   // The thread may have to tend at an earlier time now. And what was in use just now is left to it:
   // the caller need not come again.
-  if (tended || path_.restless()) thread_.wake();
+  if (tended || path_.restless() || (wire_ && wire_->restless())) thread_.wake();
 }
 
 std::size_t host::lose_peers(std::optional<pid_t> pid) {

@@ -34,7 +34,9 @@ class remote_paths final : public remote_path {
     segment_.withdraw_queue_pair(which.number());
   }
   void changed(queue_pair& which, bool gone) noexcept override {
-    if (is_by_wire(which)) wire_.changed(which, gone);
+    // Also a queue pair whose connection was prepared and not made.
+    const bool ends = gone || which.state() == queue_pair_state::reset;
+    if (ends || is_by_wire(which)) wire_.changed(which, gone);
     if (!is_by_wire(which)) same_host_.changed(which, gone);
   }
   void fence() noexcept override { same_host_.fence(); }

@@ -55,6 +55,8 @@ class wire_path final : public remote_path, private packet_output {
   /// connections and without processes to forward to, makes a few system calls each millisecond at
   /// most. Not from inside an access epoch.
   bool progress() noexcept;
+  /// True when `progress` should run again soon although nothing arrives.
+  [[nodiscard]] bool restless() const noexcept { return restless_.load(std::memory_order_relaxed); }
   /// When `progress` is due if nothing arrives.
   [[nodiscard]] time_ns next_deadline() const noexcept;
   /// Readable when `progress` is due, if it is armed (an epoll descriptor).

@@ -149,6 +149,21 @@ class Hosts(foreign.Case):
         self.assertNotEqual(client.status, 0, client)
         self.assertRegex(server.output + client.output, "Failed to modify QP to RTR")
 
+    def test_path_mtu_that_the_route_has_no_room_for_is_refused_with_both_numbers(self):
+        server, client = pair(18704, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-m", 4096, "-p", 18704)
+        self.assertNotEqual(client.status, 0, client)
+        self.assertRegex(server.output + client.output, "4096 bytes needs packets of 4160 bytes, .* an MTU of 1500")
+
+    def test_address_that_the_setting_does_not_contain_is_refused(self):
+        with foreign.Setting.also(VERBENA_SOFTDEV_WIRE="10.9.0.77,lo"):
+            server, client = pair(18705, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-p", 18705)
+        self.assertNotEqual(client.status, 0, client)
+        self.assertRegex(server.output + client.output, "VERBENA_SOFTDEV_WIRE does not contain 10.9.0.")
+
+    def test_interface_of_the_setting_is_used(self):
+        with foreign.Setting.also(VERBENA_SOFTDEV_WIRE="v0,v1"):
+            self.assert_succeeded(*pair(18706, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-p", 18706))
+
     @staticmethod
     def sent_packets():
         text = pathlib.Path(f"/proc/{HOSTS[1].pid()}/net/dev").read_text()

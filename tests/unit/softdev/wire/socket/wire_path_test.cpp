@@ -2,7 +2,10 @@
 #include "softdev/wire/socket/wire_path.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -138,6 +141,29 @@ TEST_F(wire_path_pair, request_to_a_process_that_ended_exceeds_its_retries) {
   peer.reset();
   ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, 8)}));
   EXPECT_EQ(sent(first).status, completion_status::retry_exceeded);
+}
+
+TEST_F(wire_path_pair, child_of_fork_does_not_keep_the_port) {
+  auto owner = std::make_unique<wired_host>(std::uint8_t{3}, port);
+  ASSERT_TRUE(owner->path.connect(owner->pair(), owner->route_to(first)));
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  char word = 0;
+  if (child == 0) {
+    ::close(ends[1]);
+    owner->path.abandon_after_fork();
+    ::_exit(::read(ends[0], &word, 1) == 0 ? 0 : 1);  // lives until the parent closes its end
+  }
+  ::close(ends[0]);
+  owner.reset();
+  const bool became_free = run_until({}, [&] { return udp_socket::open(port).has_value(); });
+  EXPECT_TRUE(became_free);
+  ::close(ends[1]);
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(wire_path, port_of_another_program_is_refused_with_the_setting) {

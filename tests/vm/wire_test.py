@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""soft0 and the kernel's rxe communicate by packets, in both directions. Runs in the virtual machine, which has rxe0 on
+v0 and rxe1 on v1. The former stays in the initial network namespace, where rxe works; soft0 is in another one, with v1."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+LIBRARIES = pathlib.Path(sys.argv.pop(1)) / "lib"
+RXE, SOFT = "10.0.0.1", "10.0.0.2"
+BOUND = 60
+# `-o 1`: perftest uses as many outstanding READs as its device has, and the two devices differ.
+CASES = (
+    ("ibv_rc_pingpong", "-n", 30, "-s", 3000),
+    ("ibv_rc_pingpong", "-n", 20, "-e"),
+    ("ib_send_bw", "-n", 20, "-s", 5000),
+    ("ib_write_bw", "-n", 20, "-s", 20000),
+    ("ib_read_bw", "-n", 20, "-s", 20000, "-o", 1),
+    ("ib_atomic_bw", "-n", 10, "-o", 1),
+    ("ib_atomic_bw", "-n", 10, "-o", 1, "-A", "CMP_AND_SWAP"),
+    ("ib_write_bw", "-c", "UC", "-n", 20, "-s", 5000),
+)
+
+
+def run(*words):
+    subprocess.run(list(map(str, words)), check=True, stdin=subprocess.DEVNULL)
+
+
+class Other:
+    """The namespace of soft0."""
+    process = None
+
+    @classmethod
+    def inside(cls, *words):
+        return ["nsenter", f"--target={cls.process.pid}", "--net", *words]
+
+
+def setUpModule():  # noqa: N802
+    run("rdma", "link", "delete", "rxe1")
+    Other.process = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo ready; read _"], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE)
+    Other.process.stdout.readline()
+    run("ip", "link", "set", "v1", "netns", Other.process.pid)
+    for command in ("link set lo up", f"address add {SOFT}/24 dev v1", "link set v1 up"):
+        run(*Other.inside("ip", *command.split()))
+
+
+def tearDownModule():  # noqa: N802
+    Other.process.communicate(b"\n")
+
+
+def on_soft(*words):
+    return ["env", f"LD_PRELOAD={LIBRARIES}/libverbena-preload.so", "VERBENA_SOFTDEV=only", "VERBENA_SOFTDEV_WIRE=on",
+            *map(str, words), "-d", "soft0"]
+
+
+def on_rxe(*words):
+    return [*map(str, words), "-d", "rxe0"]
+
+
+def listens(port):
+    """Returns whether a process of any namespace listens: that of this process, and that of soft0."""
+    for pid in ("self", Other.process.pid):
+        for table in ("tcp", "tcp6"):
+            for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+                if line.split()[3] == "0A" and int(line.split()[1].rpartition(":")[2], 16) == port:
+                    return True
+    return False
+
+
+class Wire(unittest.TestCase):
+    def pair(self, port, server_words, client_words):
+        """Runs a server, and a client when the server listens; both have to succeed."""
+        options = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        with subprocess.Popen(server_words, **options) as server:
+            try:
+                end = time.monotonic() + BOUND
+                while not listens(port) and server.poll() is None and time.monotonic() < end:
+                    time.sleep(0.02)
+                client = subprocess.run(client_words, timeout=BOUND, check=False, **options)
+                text, _ = server.communicate(timeout=BOUND)
+            finally:
+                server.kill()
+        self.assertEqual((server.returncode, client.returncode), (0, 0),
+                         f"$ {' '.join(server_words)}\n{text}\n$ {' '.join(client_words)}\n{client.stdout}")
+
+    def test_programs_between_soft0_and_rxe(self):
+        for number, words in enumerate(CASES):
+            index = ("-g", 1) if words[0].startswith("ibv_") else ("-F", "-x", 1)
+            for from_soft in (True, False):
+                with self.subTest(words=words, from_soft=from_soft):
+                    port = 18600 + 2 * number + from_soft
+                    all_words = (*words, *index, "-p", port)
+                    rxe, soft = on_rxe(*all_words), Other.inside(*on_soft(*all_words))
+                    if from_soft:
+                        self.pair(port, rxe, [*soft, RXE])
+                    else:
+                        self.pair(port, soft, [*rxe, SOFT])
+
+    def test_port_that_rxe_has_is_refused_with_the_setting(self):
+        # In the namespace of rxe.
+        words = on_soft("ibv_rc_pingpong", "-g", 1, "-n", 1, "-p", 18590)
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env=dict(os.environ, VERBENA_SOFTDEV_PATH="wire")) as server:
+            end = time.monotonic() + BOUND
+            while not listens(18590) and server.poll() is None and time.monotonic() < end:
+                time.sleep(0.02)
+            client = subprocess.run([*words, RXE], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                    text=True, timeout=BOUND, check=False, env=dict(os.environ, VERBENA_SOFTDEV_PATH="wire"))
+            server.kill()
+            text = server.stdout.read() + client.stdout
+        self.assertRegex(text, re.compile("another program or another user has the port.*VERBENA_SOFTDEV_WIRE_PORT", re.S))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -64,7 +64,9 @@ result<void> wire_access::connect(queue_pair& which, const wire_address& address
     return refused(EACCES, which,
                    "VERBENA_SOFTDEV_WIRE does not contain " + own +
                        ", the address of the source GID; add it or its interface");
-  auto mtu = wire::find_route_mtu(address.own.gid, address.peer);
+  const bool is_address = wire::is_ipv4(address.own.gid);
+  result<std::uint32_t> mtu = refused(EADDRNOTAVAIL, which, "");
+  if (is_address) mtu = wire::find_route_mtu(address.own.gid, address.peer);
   if (!mtu && mtu.error().code() == EADDRNOTAVAIL)
     return refused(EADDRNOTAVAIL, which,
                    "the source GID " + own +

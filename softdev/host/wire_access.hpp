@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <string>
 
+#include "softdev/core/datagram.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/host/gid_table.hpp"
 #include "softdev/host/settings.hpp"
+#include "softdev/wire/network.hpp"
 #include "softdev/wire/socket/wire_path.hpp"
 
 namespace verbena::softdev {
@@ -26,10 +28,12 @@ class wire_access {
       : setting_(std::move(setting)), path_(path) {}
 
   [[nodiscard]] bool on() const noexcept { return path_ != nullptr; }
-  /// How a connection reaches its peer, whose GID is one of this host or not.
-  [[nodiscard]] path_to_peer path_to(bool own_gid) const noexcept {
-    if (own_gid) return on() && setting_.forced ? path_to_peer::wire : path_to_peer::same_host;
-    return on() ? path_to_peer::wire : path_to_peer::none;
+  /// How a connection reaches its peer, whose GID is one of this host or not. Packets go to IPv4
+  /// addresses only.
+  [[nodiscard]] path_to_peer path_to(const gid_bytes& peer, bool is_own) const noexcept {
+    const bool possible = on() && wire::is_ipv4(peer) && !is_multicast(peer);
+    if (possible && (!is_own || setting_.forced)) return path_to_peer::wire;
+    return is_own ? path_to_peer::same_host : path_to_peer::none;
   }
   /// Prepares a connection that is about to become ready to receive with a path MTU of
   /// `payload_bytes`. Errors: EACCES if the setting does not contain the own address; EADDRNOTAVAIL

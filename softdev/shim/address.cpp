@@ -78,8 +78,7 @@ int check_datagram_address(host& home, const ibv_ah_attr& address) {
 void route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out) {
   if (home.looks().kind != persona_kind::infiniband) {
     const bool own = address.is_global != 0 && is_own_gid(home, address.grh.dgid);
-    const bool group = is_multicast(to_gid_bytes(address.grh.dgid));
-    out.path_to_peer = group ? path_to_peer::none : home.wire().path_to(own);
+    out.path_to_peer = home.wire().path_to(to_gid_bytes(address.grh.dgid), own);
     return;
   }
   const std::span<const std::uint8_t, 16> gid(address.grh.dgid.raw);

@@ -109,6 +109,7 @@ bool packet_engine::receive(const packet& what) noexcept {
     by->answers.receive_unreliable(what);
     return true;
   }
+  by->answers.put_data_before(what, out_);
   by->answers.receive(what);
   answering_.insert(index_of_number(which->number()));
   return true;

@@ -331,11 +331,10 @@ bool request_receiver::put_read(kept_answer& which, packet_output& out) noexcept
   return true;
 }
 
-bool request_receiver::put_answers(packet_output& out) noexcept {
-  const bool works = receives(self_.state());
+bool request_receiver::put_kept(packet_output& out) noexcept {
   for (std::uint32_t i = 0; i < keeps_; ++i) {
     kept_answer& each = kept_[(kept_count_ + i) % keeps_];
-    if (!each.due || !works) continue;
+    if (!each.due) continue;
     if (each.what.opcode == opcode::rdma_read) {
       if (!put_read(each, out)) return false;
       continue;
@@ -346,6 +345,20 @@ bool request_receiver::put_answers(packet_output& out) noexcept {
     each.due = false;
     each.sent = true;
   }
+  return true;
+}
+
+void request_receiver::put_data_before(const packet& what, packet_output& out) noexcept {
+  const operation kind = operation_of(what.opcode);
+  const bool changes = role_of(what.opcode).is_part || kind == operation::compare_swap ||
+                       kind == operation::fetch_add;
+  if (!changes || !receives(self_.state())) return;
+  static_cast<void>(put_kept(out));
+}
+
+bool request_receiver::put_answers(packet_output& out) noexcept {
+  const bool works = receives(self_.state());
+  if (works && !put_kept(out)) return false;
   const bool refused = refusal_.syndrome != 0;
   if (!refused && !(acknowledgement_due_ && works)) return true;
   if (!out.has_room()) return false;

@@ -34,6 +34,10 @@ class request_receiver {
   void receive(const packet& what) noexcept;
   /// Takes a packet of a request over UC, which has no answer.
   void receive_unreliable(const packet& what) noexcept;
+  /// Puts responses to READs that are due, if `what` can change the memory behind them. If the
+  /// output has no room, a READ may return later data: the order needs a fence then
+  /// (IBTA 10.8.3.3).
+  void put_data_before(const packet& what, packet_output& out) noexcept;
   /// Puts the answers that are due, in the order of their requests. Returns false if the output has
   /// no room for all.
   [[nodiscard]] bool put_answers(packet_output& out) noexcept;
@@ -72,6 +76,7 @@ class request_receiver {
   [[nodiscard]] kept_answer* free_answer() noexcept;
   [[nodiscard]] kept_answer* find(std::uint32_t psn) noexcept;
   void finish_message() noexcept;
+  [[nodiscard]] bool put_kept(packet_output& out) noexcept;
   [[nodiscard]] bool put_read(kept_answer& which, packet_output& out) noexcept;
   void put(packet made, operation kind, packet_output& out) noexcept;
 

@@ -160,6 +160,14 @@ class Hosts(foreign.Case):
         self.assertNotEqual(client.status, 0, client)
         self.assertRegex(server.output + client.output, "VERBENA_SOFTDEV_WIRE does not contain 10.9.0.")
 
+    def test_source_gid_that_is_not_an_address_is_refused(self):
+        port = 18707
+        with serve("ibv_rc_pingpong", "-g", 0, "-n", 1, "-p", port) as server:
+            server.wait_for_port(port, HOSTS[0].listens)
+            ask("ibv_rc_pingpong", "-g", 1, "-n", 1, "-p", port)
+            server.process.kill()
+            self.assertRegex(server.end().output, "is not an address of an interface")
+
     def test_interface_of_the_setting_is_used(self):
         with foreign.Setting.also(VERBENA_SOFTDEV_WIRE="v0,v1"):
             self.assert_succeeded(*pair(18706, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-p", 18706))

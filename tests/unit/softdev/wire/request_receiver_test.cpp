@@ -39,6 +39,20 @@ TEST_F(RequestReceiver, send_is_placed_and_acknowledged) {
   EXPECT_TRUE(sink_holds(2 * std::size_t{mtu} + 3));
 }
 
+TEST_F(RequestReceiver, read_returns_the_bytes_before_those_of_later_requests) {
+  target.fill(0, mtu, 5);
+  std::vector<std::byte> before(target.data(), target.data() + mtu);
+  const auto answers =
+      exchange({remote(operation::read_request, 0, mtu), remote(operation::write_only, 1, mtu, mtu),
+                atomic(operation::fetch_add, 2, 1)});
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_EQ(answers[0].name(), operation::read_response_only);
+  EXPECT_EQ(answers[0].payload, before);
+  EXPECT_EQ(answers[1].name(), operation::atomic_acknowledge);
+  EXPECT_EQ(answers[2].name(), operation::acknowledge);
+  EXPECT_NE(std::memcmp(target.data(), before.data(), mtu), 0);
+}
+
 TEST_F(RequestReceiver, send_without_ack_request_is_not_acknowledged) {
   post_receives(1);
   packet quiet = request(operation::send_only, 0, 8);

@@ -10,8 +10,9 @@
 namespace verbena::softdev::wire {
 namespace {
 
-/// A packet waits as long for a queue pair that is in use. It is lost then: others wait behind it.
-constexpr time_ns most_stalled = 2'000'000;
+/// A packet waits as long for a queue pair that is in use, and is lost then: others wait behind it.
+/// The thread that uses the queue pair can be preempted; a lost NAK cannot be asked for again.
+constexpr time_ns most_stalled = 200'000'000;
 
 }  // namespace
 

@@ -39,6 +39,13 @@ def own_network():
 
 
 @functools.cache
+def own_hosts():
+    """Returns whether an ordinary user can create network namespaces, within a user namespace."""
+    return subprocess.run(["unshare", "--user", "--map-root-user", "--net", "true"], stdin=subprocess.DEVNULL, capture_output=True,
+                          check=False).returncode == 0
+
+
+@functools.cache
 def userfaultfd_is_available():
     """Returns whether userfaultfd(2) for faults in user mode is available to this process."""
     system_call = {"x86_64": 323, "aarch64": 282}.get(platform.machine())

@@ -185,14 +185,11 @@ void request_stream::put_read_or_atomic(sent_request& which, const message& what
   packet made = packet_of(what);
   made.psn = psn_plus(which.first_psn, which.acknowledged);
   made.ack_requested = true;
+  made.opcode = make_opcode(packet_transport::rc, request_operation(what.opcode));
   if (what.opcode == opcode::rdma_read) {
     const std::uint32_t received = which.acknowledged * mtu_;
-    made.opcode = make_opcode(packet_transport::rc, operation::read_request);
     made.remote = {what.remote_address + received, what.remote_key, what.length - received};
   } else {
-    made.opcode = make_opcode(packet_transport::rc, what.opcode == opcode::compare_swap
-                                                        ? operation::compare_swap
-                                                        : operation::fetch_add);
     made.atomic = operands_of(what);
   }
   out_.put(self_, made);

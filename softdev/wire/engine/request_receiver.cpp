@@ -13,6 +13,9 @@
 namespace verbena::softdev::wire {
 namespace {
 
+/// True for the syndromes of NAKs with which the responder fails.
+bool is_final(std::uint8_t syndrome) noexcept { return syndrome > syndrome_sequence_error; }
+
 /// The packets of a message have the lengths that their places require.
 bool has_right_length(const packet& what, const packet_role& role, std::uint32_t mtu) noexcept {
   const std::size_t bytes = what.payload.size();
@@ -222,8 +225,11 @@ void request_receiver::repeat(const packet& what, const packet_role& role) noexc
   }
 }
 
+/// The newest answer with the number: an older READ may have had it before the numbers began again.
 request_receiver::kept_answer* request_receiver::find(std::uint32_t psn) noexcept {
-  for (kept_answer& each : std::span(kept_).first(std::min(kept_count_, keeps_))) {
+  const std::uint64_t first = kept_count_ - std::min<std::uint64_t>(kept_count_, keeps_);
+  for (std::uint64_t i = kept_count_; i > first; --i) {
+    kept_answer& each = kept_[(i - 1) % keeps_];
     if (((psn - each.first_psn) & psn_mask) < packets_of(each.what, mtu_)) return &each;
   }
   return nullptr;
@@ -265,12 +271,10 @@ bool request_receiver::put_read(kept_answer& which, packet_output& out) noexcept
     made.answer = {syndrome_ack, which.msn};
     if (answer.outcome == verdict::done) {
       made.payload = data.take(bytes);
-      if (made.payload.size() != bytes)
-        answer = self_.receiver().refuse_unmapped(which.what, offset, bytes);
+      if (made.payload.size() != bytes) answer = responder::unmapped(which.what, offset, bytes);
     }
     if (answer.outcome != verdict::done) {
-      refusal_ = {syndrome_of(answer), made.psn};
-      for (kept_answer& each : kept_) each.due = false;
+      drop_read(which, made.psn, answer);
       return true;
     }
     put(made, read_response_operation(which.next - which.begin, which.end - which.begin), out);
@@ -280,11 +284,21 @@ bool request_receiver::put_read(kept_answer& which, packet_output& out) noexcept
   return true;
 }
 
-bool request_receiver::put_answers(packet_output& out) noexcept {
-  const bool works = receives(self_.state());
+/// The data of a READ are not accessible. If its response was sent before, the repetition is taken
+/// for a late one: programs deregister memory when the peer no longer needs it.
+void request_receiver::drop_read(kept_answer& which, std::uint32_t psn,
+                                 const response& why) noexcept {
+  which.due = false;
+  if (which.sent) return;
+  self_.receiver().refuse_finished(why);
+  refusal_ = {syndrome_of(why), psn};
+  for (kept_answer& each : kept_) each.due = false;
+}
+
+bool request_receiver::put_kept(packet_output& out) noexcept {
   for (std::uint32_t i = 0; i < keeps_; ++i) {
     kept_answer& each = kept_[(kept_count_ + i) % keeps_];
-    if (!each.due || !works) continue;
+    if (!each.due) continue;
     if (each.what.opcode == opcode::rdma_read) {
       if (!put_read(each, out)) return false;
       continue;
@@ -295,8 +309,16 @@ bool request_receiver::put_answers(packet_output& out) noexcept {
     each.due = false;
     each.sent = true;
   }
+  return true;
+}
+
+/// If the program moves the queue pair to ERR, nothing is answered. If a refused request did, the
+/// answers to the requests before it precede the NAK.
+bool request_receiver::put_answers(packet_output& out) noexcept {
+  if (!receives(self_.state()) && !is_final(refusal_.syndrome)) return true;
+  if (!put_kept(out)) return false;
   const bool refused = refusal_.syndrome != 0;
-  if (!refused && !(acknowledgement_due_ && works)) return true;
+  if (!refused && !acknowledgement_due_) return true;
   if (!out.has_room()) return false;
   if (refused)
     put({.psn = refusal_.psn, .answer = {refusal_.syndrome, messages_}}, operation::acknowledge,

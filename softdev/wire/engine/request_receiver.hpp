@@ -73,7 +73,9 @@ class request_receiver {
   [[nodiscard]] kept_answer* free_answer() noexcept;
   [[nodiscard]] kept_answer* find(std::uint32_t psn) noexcept;
   void finish_message() noexcept;
+  [[nodiscard]] bool put_kept(packet_output& out) noexcept;
   [[nodiscard]] bool put_read(kept_answer& which, packet_output& out) noexcept;
+  void drop_read(kept_answer& which, std::uint32_t psn, const response& why) noexcept;
   void put(packet made, operation kind, packet_output& out) noexcept;
 
   queue_pair& self_;
@@ -87,7 +89,7 @@ class request_receiver {
   bool gap_reported_ = false;  ///< until the expected packet comes
   bool acknowledgement_due_ = false;
   refusal refusal_;
-  std::uint32_t kept_count_ = 0;  ///< that were ever kept; each replaces the oldest
+  std::uint64_t kept_count_ = 0;  ///< that were ever kept; each replaces the oldest
   std::array<kept_answer, limits::max_rd_atomic> kept_;
 };
 

@@ -274,7 +274,7 @@ bool request_receiver::put_read(kept_answer& which, packet_output& out) noexcept
       if (made.payload.size() != bytes) answer = responder::unmapped(which.what, offset, bytes);
     }
     if (answer.outcome != verdict::done) {
-      drop_read(which, made.psn, answer);
+      refuse_read(which, made.psn, answer, out);
       return true;
     }
     put(made, read_response_operation(which.next - which.begin, which.end - which.begin), out);
@@ -284,12 +284,16 @@ bool request_receiver::put_read(kept_answer& which, packet_output& out) noexcept
   return true;
 }
 
-/// The data of a READ are not accessible. If its response was sent before, the repetition is taken
-/// for a late one: programs deregister memory when the peer no longer needs it.
-void request_receiver::drop_read(kept_answer& which, std::uint32_t psn,
-                                 const response& why) noexcept {
-  which.due = false;
-  if (which.sent) return;
+/// The data of a READ are not accessible. If its whole response was sent before, the repetition can
+/// be a late one: the peer has the data, and programs deregister memory then. The queue pair works
+/// on, and the peer ignores the NAK unless it lost the response.
+void request_receiver::refuse_read(kept_answer& which, std::uint32_t psn, const response& why,
+                                   packet_output& out) noexcept {
+  if (which.sent) {
+    put({.psn = psn, .answer = {syndrome_of(why), which.msn}}, operation::acknowledge, out);
+    which.due = false;
+    return;
+  }
   self_.receiver().refuse_finished(why);
   refusal_ = {syndrome_of(why), psn};
   for (kept_answer& each : kept_) each.due = false;

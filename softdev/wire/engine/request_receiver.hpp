@@ -75,7 +75,8 @@ class request_receiver {
   void finish_message() noexcept;
   [[nodiscard]] bool put_kept(packet_output& out) noexcept;
   [[nodiscard]] bool put_read(kept_answer& which, packet_output& out) noexcept;
-  void drop_read(kept_answer& which, std::uint32_t psn, const response& why) noexcept;
+  void refuse_read(kept_answer& which, std::uint32_t psn, const response& why,
+                   packet_output& out) noexcept;
   void put(packet made, operation kind, packet_output& out) noexcept;
 
   queue_pair& self_;

@@ -244,12 +244,14 @@ TEST_F(RequestReceiver, read_of_memory_that_is_deregistered_meanwhile_is_refused
   expect_error_state();
 }
 
-TEST_F(RequestReceiver, repeated_read_of_memory_that_is_deregistered_since_is_dropped) {
-  exchange({remote(operation::read_request, 0, mtu)});
+TEST_F(RequestReceiver, repeated_read_of_memory_that_is_deregistered_since_fails_only_at_the_peer) {
+  post_receives(1);
+  exchange({remote(operation::read_request, 0, 2 * mtu)});
   EXPECT_TRUE(home.deregister_region(target.key()));
-  EXPECT_TRUE(exchange({remote(operation::read_request, 0, mtu)}).empty());
+  expect_answer(exchange({remote(operation::read_request, 1, mtu, 0, mtu)}), 1,
+                syndrome_access_error, 1);
   EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
-  EXPECT_FALSE(engine_of_packets.wants_to_transmit());
+  expect_answer(exchange({request(operation::send_only, 2, 8)}), 2, syndrome_ack, 2);
 }
 
 TEST_F(RequestReceiver, answers_before_a_refused_request_are_sent) {

@@ -172,6 +172,14 @@ TEST_F(RequestStream, naks_end_a_request_by_their_syndrome) {
   }
 }
 
+TEST_F(RequestStream, late_nak_of_a_complete_read_is_ignored) {
+  post(opcode::rdma_read, 8);
+  post(opcode::send, 8);
+  exchange({reply(operation::read_response_only, 0, syndrome_ack, 8), nak(0, syndrome_access_error),
+            ack(1)});
+  expect_completions({completion_status::success, completion_status::success});
+}
+
 TEST_F(RequestStream, read_is_placed_packet_by_packet) {
   const auto packets = post(opcode::rdma_read, 2 * mtu + 1);
   expect_packets(packets, own_psn, {operation::read_request});

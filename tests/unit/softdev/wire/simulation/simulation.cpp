@@ -94,8 +94,11 @@ class world {
         network_(chosen.faults, random),
         hosts_{std::make_unique<host>(0, network_, chosen.link),
                std::make_unique<host>(1, network_, chosen.link)} {
-    for (std::size_t i = 0; i < hosts_.size() && observer; ++i)
-      hosts_[i]->observe([observer, i](const packet& what) { observer(now, i, what); });
+    for (std::size_t i = 0; i < hosts_.size(); ++i)
+      hosts_[i]->observe([this, observer, i](const packet& what) {
+        if (observer) observer(now, i, what);
+        if (i != 0) note_answer(what);
+      });
     make_ends();
     random_source refusals(chosen.refusal_seed);
     for (std::uint32_t i = 0; i < chosen.connections; ++i) {
@@ -134,6 +137,10 @@ class world {
   }
 
  private:
+  void note_answer(const packet& what) noexcept {
+    for (const auto& each : traffic_) each->note_answer(what);
+  }
+
   /// Numbers of queue pairs are random: their order is made that of the connections.
   void make_ends() {
     for (std::size_t i = 0; i < 2; ++i) {

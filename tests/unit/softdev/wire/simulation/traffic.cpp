@@ -14,6 +14,7 @@ constexpr std::size_t most_bytes = 256 * 1024;
 constexpr time_ns longest_pause = 60'000;
 constexpr time_ns longest_receiver_delay = 300'000;
 constexpr time_ns longest_until_deregistered = 300'000;
+constexpr std::uint32_t most_responses_until_deregistered = 30;
 
 std::uint32_t random_length(std::uint32_t mtu, random_source& random) {
   switch (random.below(8)) {
@@ -119,17 +120,34 @@ void traffic::plan(std::uint32_t mtu, random_source& random) {
 
 void traffic::refuse(random_source& random) {
   const std::uint32_t first = random.below(most_planned);
-  deregister_at_ = now + random.next() % longest_until_deregistered;
-  if (random.chance(500)) return;
+  const time_ns time = now + random.next() % longest_until_deregistered;
+  const std::uint32_t responses = 1 + random.below(most_responses_until_deregistered);
+  switch (random.below(3)) {
+    case 0:
+      deregister_at_ = time;
+      return;
+    case 1:
+      responses_left_ = responses;
+      return;
+    default:
+      break;
+  }
   for (std::size_t i = 0; i < plan_.size(); ++i) {
     const std::size_t index = (first + i) % plan_.size();
     if (!accesses_target(index) && !is_atomic(plan_[index].request.opcode)) continue;
     plan_[index].request.remote_key ^= 1U;
     plan_[index].request.flags |= send_flag::signaled;
     wrong_key_ = index;
-    deregister_at_ = never;
     return;
   }
+}
+
+void traffic::note_answer(const packet& what) noexcept {
+  const operation kind = operation_of(what.opcode);
+  const bool counts = what.destination_qpn == from_.pair().number() && responses_left_ > 0 &&
+                      kind >= operation::read_response_first &&
+                      kind <= operation::read_response_only;
+  if (counts && --responses_left_ == 0) deregister_at_ = now;
 }
 
 bool traffic::accesses_target(std::size_t index) const noexcept {

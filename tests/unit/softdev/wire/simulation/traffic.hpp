@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "softdev/wire/packet.hpp"
 #include "tests/unit/softdev/wire/simulation/end.hpp"
 #include "tests/unit/softdev/wire/simulation/random_source.hpp"
 
@@ -29,9 +30,11 @@ class traffic {
   /// `from` and `to` are connected.
   traffic(end& from, end& to, std::uint32_t mtu, random_source& random, promise promised);
 
-  /// Has the responder refuse a request with a wrong key, or all from some time on because the
-  /// memory that they access is deregistered.
+  /// Has the responder refuse a request with a wrong key, or all from some time or response to a
+  /// READ on because the memory that they access is deregistered.
   void refuse(random_source& random);
+  /// Sees the packets that the host of the responder sends.
+  void note_answer(const packet& what) noexcept;
   /// Posts what is due. Returns when it has to be called next.
   time_ns post();
   /// Polls and judges completions.
@@ -96,6 +99,7 @@ class traffic {
   std::size_t next_received_ = 0;         ///< over UC: the first request that may be received next
   std::size_t wrong_key_ = most_planned;  ///< the request that has it
   time_ns deregister_at_ = never;
+  std::uint32_t responses_left_ = 0;  ///< until the memory is deregistered; 0: another cause
   bool deregistered_ = false;
   std::size_t refused_ = 0;
   bool failed_ = false;

@@ -88,10 +88,7 @@ bool conversation::put_request(const request& which, std::span<const segment> lo
   const wire::network_header around = towards_peer(what);
   if (is_read_or_atomic(what.opcode)) {
     made.atomic = wire::operands_of(what);
-    made.opcode =
-        wire::make_opcode(transport, what.opcode == opcode::rdma_read      ? operation::read_request
-                                     : what.opcode == opcode::compare_swap ? operation::compare_swap
-                                                                           : operation::fetch_add);
+    made.opcode = wire::make_opcode(transport, wire::request_operation(what.opcode));
     made.psn = which.first_psn;
     made.ack_requested = true;
     out.put(around, made);

@@ -22,14 +22,6 @@ std::uint64_t room_of(std::span<const sge> sinks) noexcept {
   return room;
 }
 
-response unmapped(const message& what, std::uint64_t offset, std::uint64_t bytes) noexcept {
-  return {.outcome = verdict::access_error,
-          .why = {.why = reason::remote_not_mapped,
-                  .key = what.remote_key,
-                  .address = what.remote_address + offset,
-                  .length = bytes}};
-}
-
 }  // namespace
 
 responder::responder(queue_pair& self, const queue_pair_options& options, std::byte* memory)
@@ -258,18 +250,23 @@ response responder::read_again(const message& what, std::uint64_t offset, std::u
   std::byte* const data = self_.home().regions().check_remote(
       {what.remote_key, what.remote_address + offset, bytes, access::remote_read, self_.domain()},
       why);
-  if (data == nullptr) {
-    receive_taken_ = false;  // of the current request
-    return refuse({.outcome = verdict::access_error, .why = why});
-  }
+  if (data == nullptr) return {.outcome = verdict::access_error, .why = why};
   out = {data, bytes};
   return {};
 }
 
-response responder::refuse_unmapped(const message& finished, std::uint64_t offset,
-                                    std::uint64_t bytes) noexcept {
+response responder::unmapped(const message& what, std::uint64_t offset,
+                             std::uint64_t bytes) noexcept {
+  return {.outcome = verdict::access_error,
+          .why = {.why = reason::remote_not_mapped,
+                  .key = what.remote_key,
+                  .address = what.remote_address + offset,
+                  .length = bytes}};
+}
+
+void responder::refuse_finished(const response& answer) noexcept {
   receive_taken_ = false;  // of the current request
-  return refuse(unmapped(finished, offset, bytes));
+  static_cast<void>(refuse(answer));
 }
 
 response responder::interrupt(const std::byte* piece) noexcept {

@@ -51,12 +51,14 @@ class responder {
   /// Refuses a packet that does not fit the current request, or begins none.
   [[nodiscard]] response refuse_packet() noexcept;
   /// As `read`, for a READ that was finished: its data are sent, or sent again, while later
-  /// requests come.
+  /// requests come. If the region is gone, the caller decides whether to `refuse_finished`.
   [[nodiscard]] response read_again(const message& what, std::uint64_t offset, std::uint64_t bytes,
                                     segment& out) noexcept;
-  /// Refuses a READ that was finished because its data are not accessible.
-  [[nodiscard]] response refuse_unmapped(const message& finished, std::uint64_t offset,
+  /// The answer to a READ that was finished if its data are not accessible.
+  [[nodiscard]] static response unmapped(const message& what, std::uint64_t offset,
                                          std::uint64_t bytes) noexcept;
+  /// Refuses a READ that was finished.
+  void refuse_finished(const response& answer) noexcept;
   /// Refuses the request because `bytes` of the remote range from `offset` on are not accessible.
   [[nodiscard]] response refuse_unmapped(std::uint64_t offset, std::uint64_t bytes) noexcept;
   /// Forgets the request because the requester's memory at `piece` is not accessible. As with an

@@ -101,9 +101,9 @@ enum class packet_fault : std::uint8_t {
   not_roce,  ///< not UDP, or another port
 };
 
-/// Reads a packet of BTH, …, payload, pad and ICRC, whose ICRC it does not check (icrc.hpp). The
-/// payload of `out` refers to `bytes`. Reserved bits and pad bytes are ignored. If the result is
-/// not `none`, `out` has no meaning.
+/// Reads a packet of BTH, …, payload, pad and ICRC, whose ICRC it does not check (network.hpp).
+/// The payload of `out` refers to `bytes`. Reserved bits and pad bytes are ignored. If the result
+/// is not `none`, `out` has no meaning.
 [[nodiscard]] packet_fault parse(std::span<const std::byte> bytes, std::uint32_t mtu,
                                  packet& out) noexcept;
 

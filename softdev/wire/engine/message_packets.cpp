@@ -45,8 +45,53 @@ operation request_operation(opcode op, std::uint32_t index, std::uint32_t count)
   return name_at(names_of(op), index, count);
 }
 
+operation request_operation(opcode op) noexcept {
+  switch (op) {
+    case opcode::rdma_read:
+      return operation::read_request;
+    case opcode::compare_swap:
+      return operation::compare_swap;
+    case opcode::fetch_add:
+      return operation::fetch_add;
+    default:
+      return request_operation(op, 0, 1);
+  }
+}
+
 operation read_response_operation(std::uint32_t index, std::uint32_t count) noexcept {
   return name_at(read_responses, index, count);
+}
+
+packet_role role_of(packet_opcode code) noexcept {
+  using enum place_in_message;
+  switch (operation_of(code)) {
+    case operation::send_first:
+      return {true, opcode::send, first};
+    case operation::send_middle:
+      return {true, opcode::send, middle};
+    case operation::send_last:
+      return {true, opcode::send, last};
+    case operation::send_last_with_imm:
+      return {true, opcode::send, last, true};
+    case operation::send_only:
+      return {true, opcode::send, only};
+    case operation::send_only_with_imm:
+      return {true, opcode::send, only, true};
+    case operation::write_first:
+      return {true, opcode::rdma_write, first};
+    case operation::write_middle:
+      return {true, opcode::rdma_write, middle};
+    case operation::write_last:
+      return {true, opcode::rdma_write, last};
+    case operation::write_last_with_imm:
+      return {true, opcode::rdma_write, last, true};
+    case operation::write_only:
+      return {true, opcode::rdma_write, only};
+    case operation::write_only_with_imm:
+      return {true, opcode::rdma_write, only, true};
+    default:
+      return {};
+  }
 }
 
 std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept {

@@ -19,8 +19,30 @@ inline constexpr std::size_t largest_mtu = 4096;
 /// Returns the operation of the packet `index` of `count` of a SEND or WRITE.
 [[nodiscard]] operation request_operation(opcode op, std::uint32_t index,
                                           std::uint32_t count) noexcept;
+/// Returns the operation of a request that is one packet: always of a READ or atomic operation.
+[[nodiscard]] operation request_operation(opcode op) noexcept;
 /// Returns the operation of the packet `index` of `count` of the response to a READ.
 [[nodiscard]] operation read_response_operation(std::uint32_t index, std::uint32_t count) noexcept;
+
+enum class place_in_message : std::uint8_t { first, middle, last, only };
+
+/// What a packet of a request is in its message.
+struct packet_role {
+  bool is_part = false;  ///< of a SEND or WRITE; if not, the other members have no meaning
+  opcode what = opcode::send;
+  place_in_message place = place_in_message::only;
+  bool immediate = false;
+
+  [[nodiscard]] bool begins() const noexcept {
+    return place == place_in_message::first || place == place_in_message::only;
+  }
+  [[nodiscard]] bool ends() const noexcept {
+    return place == place_in_message::last || place == place_in_message::only;
+  }
+};
+
+/// Returns the role of the packets with this opcode.
+[[nodiscard]] packet_role role_of(packet_opcode code) noexcept;
 
 /// Returns the number of packets of a message; an empty one has one packet.
 [[nodiscard]] std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept;

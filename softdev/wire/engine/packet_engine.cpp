@@ -9,8 +9,10 @@
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/route.hpp"
 #include "softdev/core/transport/rules.hpp"
+#include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/request_receiver.hpp"
 #include "softdev/wire/engine/request_stream.hpp"
+#include "verbena/base/assert.hpp"
 
 namespace verbena::softdev::wire {
 
@@ -35,6 +37,18 @@ bool is_of(transport expected, packet_opcode code) noexcept {
   }
 }
 
+/// A packet of another partition is counted; over UC, its message is one that was dropped.
+bool is_of_partition(queue_pair& which, const packet& what) noexcept {
+  port_state& port = which.home().port();
+  const std::uint16_t own = port.partition(which.attributes().pkey_index);
+  if (same_partition(what.partition, own)) return true;
+  constexpr reason why = reason::partition_mismatch;
+  port.note_drop(why);
+  if (!rules_of(which.transport()).acknowledged && role_of(what.opcode).begins())
+    which.diagnosis().drops.note({.why = why, .detail = what.partition, .extra = own});
+  return false;
+}
+
 bool is_response(packet_opcode code) noexcept {
   const operation what = operation_of(code);
   return what >= operation::read_response_first && what <= operation::atomic_acknowledge;
@@ -45,6 +59,11 @@ bool is_response(packet_opcode code) noexcept {
 packet_engine::packet_engine(engine& home, std::uint32_t process_slot, packet_output& out)
     : home_(home), out_(out), slot_(process_slot) {
   home.routes().set_remote(this);
+}
+
+packet_engine::~packet_engine() {
+  VERBENA_ASSERT(connections_ == 0, "a queue pair that receives refers to the path");
+  if (home_.routes().remote() == this) home_.routes().set_remote(nullptr);
 }
 
 packet_connection* packet_engine::connection_of(const queue_pair& which) noexcept {
@@ -104,7 +123,7 @@ bool packet_engine::receive(const packet& what) noexcept {
   const auto lock = try_for_a_while(which->receive_lock());
   if (!lock) return false;
   packet_connection* const by = connection_of(*which);
-  if (by == nullptr) return true;
+  if (by == nullptr || !is_of_partition(*which, what)) return true;
   if (!acknowledged) {
     by->answers.receive_unreliable(what);
     return true;
@@ -119,7 +138,7 @@ bool packet_engine::receive_response(queue_pair& which, const packet& what) noex
   const auto lock = try_for_a_while(which.send_lock());
   if (!lock) return false;
   packet_connection* const by = connection_of(which);
-  if (by == nullptr) return true;
+  if (by == nullptr || !is_of_partition(which, what)) return true;
   by->requests.receive(what);
   which.sender().run();
   after_requests(which, *by);

@@ -23,14 +23,17 @@ struct packet_connection;
 /// one thread at a time. Allocates when a queue pair begins to receive, and at no other time.
 class packet_engine final : public remote_path {
  public:
-  /// Both outlive the path, and `home`, which has the slot, has no queue pair that receives.
+  /// Both outlive the path. `home` has the slot, and when the path begins and when it ends, no
+  /// queue pair that receives.
   packet_engine(engine& home, std::uint32_t process_slot, packet_output& out);
+  ~packet_engine();
   packet_engine(const packet_engine&) = delete;
   packet_engine& operator=(const packet_engine&) = delete;
 
   /// Takes a packet whose ICRC is correct and which comes from the host of the queue pair's peer.
-  /// Packets for no queue pair of their transport are dropped. Returns false if another thread
-  /// holds a lock of the queue pair: then nothing has happened, and the caller tries again.
+  /// Packets for no queue pair of their transport and partition are dropped. Returns false if
+  /// another thread holds a lock of the queue pair: then nothing has happened, and the caller tries
+  /// again.
   [[nodiscard]] bool receive(const packet& what) noexcept;
   /// Puts the answers that are due, and the packets of requests that found no room. To be called
   /// after a batch of `receive`, and when the output has room again.

@@ -13,54 +13,8 @@
 namespace verbena::softdev::wire {
 namespace {
 
-enum class place_in_message : std::uint8_t { first, middle, last, only };
-
-/// A packet of a SEND or WRITE.
-struct packet_role {
-  bool is_part = false;
-  opcode what = opcode::send;
-  place_in_message place = place_in_message::only;
-  bool immediate = false;
-
-  [[nodiscard]] bool begins() const noexcept {
-    return place == place_in_message::first || place == place_in_message::only;
-  }
-  [[nodiscard]] bool ends() const noexcept {
-    return place == place_in_message::last || place == place_in_message::only;
-  }
-};
-
-packet_role role_of(packet_opcode code) noexcept {
-  using enum place_in_message;
-  switch (operation_of(code)) {
-    case operation::send_first:
-      return {true, opcode::send, first};
-    case operation::send_middle:
-      return {true, opcode::send, middle};
-    case operation::send_last:
-      return {true, opcode::send, last};
-    case operation::send_last_with_imm:
-      return {true, opcode::send, last, true};
-    case operation::send_only:
-      return {true, opcode::send, only};
-    case operation::send_only_with_imm:
-      return {true, opcode::send, only, true};
-    case operation::write_first:
-      return {true, opcode::rdma_write, first};
-    case operation::write_middle:
-      return {true, opcode::rdma_write, middle};
-    case operation::write_last:
-      return {true, opcode::rdma_write, last};
-    case operation::write_last_with_imm:
-      return {true, opcode::rdma_write, last, true};
-    case operation::write_only:
-      return {true, opcode::rdma_write, only};
-    case operation::write_only_with_imm:
-      return {true, opcode::rdma_write, only, true};
-    default:
-      return {};
-  }
-}
+/// True for the syndromes of NAKs with which the responder fails.
+bool is_final(std::uint8_t syndrome) noexcept { return syndrome > syndrome_sequence_error; }
 
 /// The packets of a message have the lengths that their places require.
 bool has_right_length(const packet& what, const packet_role& role, std::uint32_t mtu) noexcept {
@@ -90,10 +44,11 @@ void request_receiver::receive(const packet& what) noexcept {
     refusal_ = {syndrome_sequence_error, expected_psn_};
     return;
   }
-  if (ahead < 0) return repeat(what);
+  const packet_role role = role_of(what.opcode);
+  if (ahead < 0) return repeat(what, role);
   gap_reported_ = false;
   refusal_ = {};  // of a gap or of a receiver that was not ready
-  settle(what, take(what));
+  settle(what, role, take(what, role));
 }
 
 /// A message with a lost packet is dropped, and the next one is taken with whatever number it has
@@ -105,7 +60,7 @@ void request_receiver::receive_unreliable(const packet& what) noexcept {
   const bool fits = role.begins() || is_next;
   in_message_ = false;
   if (!fits || !has_right_length(what, role, mtu_)) return;
-  const response taken = role.begins() ? begin(what) : go_on(what);
+  const response taken = role.begins() ? begin(what, role) : go_on(what, role);
   expected_psn_ = psn_plus(what.psn, 1);
   in_message_ = taken.outcome == verdict::done && !role.ends();
 }
@@ -126,12 +81,11 @@ message request_receiver::message_of(const packet& what, opcode op) const noexce
 }
 
 /// Executes the expected packet.
-response request_receiver::take(const packet& what) noexcept {
-  const packet_role role = role_of(what.opcode);
+response request_receiver::take(const packet& what, const packet_role& role) noexcept {
   if (role.is_part) {
     const bool fits = role.begins() != in_message_ && (role.begins() || role.what == current_);
     if (!fits || !has_right_length(what, role, mtu_)) return self_.receiver().refuse_packet();
-    return role.begins() ? begin(what) : go_on(what);
+    return role.begins() ? begin(what, role) : go_on(what, role);
   }
   if (in_message_) return self_.receiver().refuse_packet();
   switch (operation_of(what.opcode)) {
@@ -145,8 +99,7 @@ response request_receiver::take(const packet& what) noexcept {
   }
 }
 
-response request_receiver::begin(const packet& what) noexcept {
-  const packet_role role = role_of(what.opcode);
+response request_receiver::begin(const packet& what, const packet_role& role) noexcept {
   responder& receiver = self_.receiver();
   message made = message_of(what, role.immediate ? with_immediate(role.what) : role.what);
   made.length =
@@ -155,11 +108,10 @@ response request_receiver::begin(const packet& what) noexcept {
   if (begun.outcome != verdict::done) return begun;
   receiver.keep();
   current_ = role.what;
-  return finish_packet(what);
+  return finish_packet(what, role);
 }
 
-response request_receiver::go_on(const packet& what) noexcept {
-  const packet_role role = role_of(what.opcode);
+response request_receiver::go_on(const packet& what, const packet_role& role) noexcept {
   responder& receiver = self_.receiver();
   if (!receiver.busy()) return receiver.refuse_packet();
   if (role.immediate) {
@@ -171,12 +123,12 @@ response request_receiver::go_on(const packet& what) noexcept {
     const response fits = receiver.lengthen(static_cast<std::uint32_t>(what.payload.size()));
     if (fits.outcome != verdict::done) return fits;
   }
-  return finish_packet(what);
+  return finish_packet(what, role);
 }
 
-response request_receiver::finish_packet(const packet& what) noexcept {
+response request_receiver::finish_packet(const packet& what, const packet_role& role) noexcept {
   response answer = self_.receiver().place(what.payload);
-  if (answer.outcome != verdict::done || !role_of(what.opcode).ends()) return answer;
+  if (answer.outcome != verdict::done || !role.ends()) return answer;
   answer = self_.receiver().finish();
   if (answer.outcome == verdict::done) finish_message();
   return answer;
@@ -234,8 +186,8 @@ response request_receiver::execute_atomic(const packet& what) noexcept {
   return answer;
 }
 
-void request_receiver::settle(const packet& what, const response& answer) noexcept {
-  const packet_role role = role_of(what.opcode);
+void request_receiver::settle(const packet& what, const packet_role& role,
+                              const response& answer) noexcept {
   switch (answer.outcome) {
     case verdict::done: {
       const bool is_read = operation_of(what.opcode) == operation::read_request;
@@ -258,7 +210,7 @@ void request_receiver::settle(const packet& what, const response& answer) noexce
 }
 
 /// A request that was executed: answers again (IBTA 9.7.5.1.1).
-void request_receiver::repeat(const packet& what) noexcept {
+void request_receiver::repeat(const packet& what, const packet_role& role) noexcept {
   switch (operation_of(what.opcode)) {
     case operation::read_request:
       return repeat_read(what);
@@ -268,13 +220,16 @@ void request_receiver::repeat(const packet& what) noexcept {
         kept->due = true;
       return;
     default:
-      acknowledgement_due_ |= role_of(what.opcode).is_part;
+      acknowledgement_due_ |= role.is_part;
       return;
   }
 }
 
+/// The newest answer with the number: an older READ may have had it before the numbers began again.
 request_receiver::kept_answer* request_receiver::find(std::uint32_t psn) noexcept {
-  for (kept_answer& each : std::span(kept_).first(std::min(kept_count_, keeps_))) {
+  const std::uint64_t first = kept_count_ - std::min<std::uint64_t>(kept_count_, keeps_);
+  for (std::uint64_t i = kept_count_; i > first; --i) {
+    kept_answer& each = kept_[(i - 1) % keeps_];
     if (((psn - each.first_psn) & psn_mask) < packets_of(each.what, mtu_)) return &each;
   }
   return nullptr;
@@ -316,12 +271,10 @@ bool request_receiver::put_read(kept_answer& which, packet_output& out) noexcept
     made.answer = {syndrome_ack, which.msn};
     if (answer.outcome == verdict::done) {
       made.payload = data.take(bytes);
-      if (made.payload.size() != bytes)
-        answer = self_.receiver().refuse_unmapped(which.what, offset, bytes);
+      if (made.payload.size() != bytes) answer = responder::unmapped(which.what, offset, bytes);
     }
     if (answer.outcome != verdict::done) {
-      refusal_ = {syndrome_of(answer), made.psn};
-      for (kept_answer& each : kept_) each.due = false;
+      refuse_read(which, made.psn, answer, out);
       return true;
     }
     put(made, read_response_operation(which.next - which.begin, which.end - which.begin), out);
@@ -329,6 +282,21 @@ bool request_receiver::put_read(kept_answer& which, packet_output& out) noexcept
   which.due = false;
   which.sent = true;
   return true;
+}
+
+/// The data of a READ are not accessible. If its whole response was sent before, the repetition can
+/// be a late one: the peer has the data, and programs deregister memory then. The queue pair works
+/// on, and the peer ignores the NAK unless it lost the response.
+void request_receiver::refuse_read(kept_answer& which, std::uint32_t psn, const response& why,
+                                   packet_output& out) noexcept {
+  if (which.sent) {
+    put({.psn = psn, .answer = {syndrome_of(why), which.msn}}, operation::acknowledge, out);
+    which.due = false;
+    return;
+  }
+  self_.receiver().refuse_finished(why);
+  refusal_ = {syndrome_of(why), psn};
+  for (kept_answer& each : kept_) each.due = false;
 }
 
 bool request_receiver::put_kept(packet_output& out) noexcept {
@@ -356,11 +324,13 @@ void request_receiver::put_data_before(const packet& what, packet_output& out) n
   static_cast<void>(put_kept(out));
 }
 
+/// If the program moves the queue pair to ERR, nothing is answered. If a refused request did, the
+/// answers to the requests before it precede the NAK.
 bool request_receiver::put_answers(packet_output& out) noexcept {
-  const bool works = receives(self_.state());
-  if (works && !put_kept(out)) return false;
+  if (!receives(self_.state()) && !is_final(refusal_.syndrome)) return true;
+  if (!put_kept(out)) return false;
   const bool refused = refusal_.syndrome != 0;
-  if (!refused && !(acknowledgement_due_ && works)) return true;
+  if (!refused && !acknowledgement_due_) return true;
   if (!out.has_room()) return false;
   if (refused)
     put({.psn = refusal_.psn, .answer = {refusal_.syndrome, messages_}}, operation::acknowledge,

@@ -12,6 +12,7 @@
 #include "softdev/core/attributes.hpp"
 #include "softdev/core/message.hpp"
 #include "softdev/core/types.hpp"
+#include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
 #include "softdev/wire/packet.hpp"
 
@@ -64,20 +65,22 @@ class request_receiver {
   };
 
   [[nodiscard]] message message_of(const packet& what, opcode op) const noexcept;
-  [[nodiscard]] response begin(const packet& what) noexcept;
-  [[nodiscard]] response go_on(const packet& what) noexcept;
-  [[nodiscard]] response finish_packet(const packet& what) noexcept;
+  [[nodiscard]] response begin(const packet& what, const packet_role& role) noexcept;
+  [[nodiscard]] response go_on(const packet& what, const packet_role& role) noexcept;
+  [[nodiscard]] response finish_packet(const packet& what, const packet_role& role) noexcept;
   [[nodiscard]] response execute_read(const packet& what) noexcept;
   [[nodiscard]] response execute_atomic(const packet& what) noexcept;
-  [[nodiscard]] response take(const packet& what) noexcept;
-  void settle(const packet& what, const response& answer) noexcept;
-  void repeat(const packet& what) noexcept;
+  [[nodiscard]] response take(const packet& what, const packet_role& role) noexcept;
+  void settle(const packet& what, const packet_role& role, const response& answer) noexcept;
+  void repeat(const packet& what, const packet_role& role) noexcept;
   void repeat_read(const packet& what) noexcept;
   [[nodiscard]] kept_answer* free_answer() noexcept;
   [[nodiscard]] kept_answer* find(std::uint32_t psn) noexcept;
   void finish_message() noexcept;
   [[nodiscard]] bool put_kept(packet_output& out) noexcept;
   [[nodiscard]] bool put_read(kept_answer& which, packet_output& out) noexcept;
+  void refuse_read(kept_answer& which, std::uint32_t psn, const response& why,
+                   packet_output& out) noexcept;
   void put(packet made, operation kind, packet_output& out) noexcept;
 
   queue_pair& self_;
@@ -91,7 +94,7 @@ class request_receiver {
   bool gap_reported_ = false;  ///< until the expected packet comes
   bool acknowledgement_due_ = false;
   refusal refusal_;
-  std::uint32_t kept_count_ = 0;  ///< that were ever kept; each replaces the oldest
+  std::uint64_t kept_count_ = 0;  ///< that were ever kept; each replaces the oldest
   std::array<kept_answer, limits::max_rd_atomic> kept_;
 };
 

@@ -63,7 +63,7 @@ request_stream::request_stream(queue_pair& self, std::uint32_t mtu, packet_outpu
 std::uint32_t request_stream::oldest_psn() noexcept {
   for (std::uint32_t i = 0; i < count_; ++i) {
     const sent_request& each = at(i);
-    if (each.acknowledged < each.packets) return psn_plus(each.first_psn, each.acknowledged);
+    if (!each.complete()) return psn_plus(each.first_psn, each.acknowledged);
   }
   return next_psn_;
 }
@@ -120,11 +120,12 @@ response request_stream::submit(const message& what, std::span<const segment> lo
     which.attempt = what.attempt;
     which.sent = which.acknowledged;
   }
-  // The acknowledgement came while the request waited to be sent again.
-  if (which.acknowledged == which.packets) {
+  // The answer came while the request waited to be sent again.
+  if (which.complete()) {
     pop();
     return {};
   }
+  if (is_refused(which)) return refusal();
   if (!is_read_or_atomic(what.opcode)) return put_packets(which, what, local);
   if (!in_window(psn_plus(which.first_psn, which.acknowledged)) || !may_put())
     return {.outcome = verdict::partial};
@@ -185,14 +186,11 @@ void request_stream::put_read_or_atomic(sent_request& which, const message& what
   packet made = packet_of(what);
   made.psn = psn_plus(which.first_psn, which.acknowledged);
   made.ack_requested = true;
+  made.opcode = make_opcode(packet_transport::rc, request_operation(what.opcode));
   if (what.opcode == opcode::rdma_read) {
     const std::uint32_t received = which.acknowledged * mtu_;
-    made.opcode = make_opcode(packet_transport::rc, operation::read_request);
     made.remote = {what.remote_address + received, what.remote_key, what.length - received};
   } else {
-    made.opcode = make_opcode(packet_transport::rc, what.opcode == opcode::compare_swap
-                                                        ? operation::compare_swap
-                                                        : operation::fetch_add);
     made.atomic = operands_of(what);
   }
   out_.put(self_, made);
@@ -226,7 +224,8 @@ void request_stream::note_progress() noexcept {
   retries_ = 0;
   repairing_ = false;
   deadline_ = never;
-  if (live_ > 0) start_timer();
+  // If packets of a request wait for room, it is the last one in flight.
+  if (live_ > 0 && at(0).sent > at(0).acknowledged) start_timer();
 }
 
 void request_stream::answer(const sent_request& which, const response& what) noexcept {
@@ -234,8 +233,8 @@ void request_stream::answer(const sent_request& which, const response& what) noe
       {self_.attributes().destination_qpn, which.number, which.attempt}, what));
 }
 
-/// Everything before `end_psn` was received. Returns false if that includes a READ or atomic
-/// operation whose response did not come.
+/// Everything before `end_psn` was received. Returns false if a response to a READ or atomic
+/// operation before it did not come.
 bool request_stream::acknowledge_before(std::uint32_t end_psn) noexcept {
   sent_request last;
   bool some = false;
@@ -246,11 +245,11 @@ bool request_stream::acknowledge_before(std::uint32_t end_psn) noexcept {
     const std::int32_t ahead = psn_distance(each.first_psn, end_psn);
     if (ahead <= 0) break;
     const std::uint32_t covered = std::min(static_cast<std::uint32_t>(ahead), each.packets);
-    lost = is_read_or_atomic(each.opcode) && each.acknowledged < each.packets;
+    lost = is_read_or_atomic(each.opcode) && each.acknowledged < covered;
     if (lost) break;
     progress |= each.acknowledged < covered;
     each.acknowledged = std::max(each.acknowledged, covered);
-    if (each.acknowledged < each.packets) break;
+    if (!each.complete()) break;
     if (i < live_ && each.sent == each.packets) {
       last = each;
       some = true;
@@ -271,18 +270,41 @@ void request_stream::receive_acknowledgement(const packet& what) noexcept {
 /// A NAK acknowledges everything before it.
 void request_stream::receive_refusal(const packet& what) noexcept {
   const std::uint8_t syndrome = what.answer.syndrome;
-  if (!acknowledge_before(what.psn) || syndrome == syndrome_sequence_error) return repair();
-  if (what.psn != oldest_psn() || live_ == 0) return;
-  const std::uint32_t peer = self_.attributes().destination_qpn;
-  if ((syndrome & syndrome_kind_mask) == syndrome_rnr_nak) {
-    retries_ = 0;
-    end_oldest({.outcome = verdict::receiver_not_ready,
-                .rnr_timer = static_cast<std::uint8_t>(syndrome & rnr_timer_mask),
-                .why = {.why = reason::receiver_not_ready, .key = peer}});
+  const bool not_ready = (syndrome & syndrome_kind_mask) == syndrome_rnr_nak;
+  if (!not_ready && syndrome != syndrome_sequence_error) {
+    refusal_ = syndrome;
+    refused_psn_ = what.psn;
+    return settle_refusal();
+  }
+  if (!acknowledge_before(what.psn) || !not_ready) return repair();
+  if (what.psn != oldest_psn() || !has_outstanding()) return;
+  retries_ = 0;
+  end_oldest(
+      {.outcome = verdict::receiver_not_ready,
+       .rnr_timer = static_cast<std::uint8_t>(syndrome & rnr_timer_mask),
+       .why = {.why = reason::receiver_not_ready, .key = self_.attributes().destination_qpn}});
+}
+
+/// The responder has refused a request, and answers nothing more. The request ends when those
+/// before it are done; if the requester does not have it in flight, when it is submitted again.
+void request_stream::settle_refusal() noexcept {
+  const bool whole = acknowledge_before(refused_psn_);
+  if (!is_refused(at(0))) {
+    if (!whole) repair();
     return;
   }
-  end_oldest({.outcome = verdict_of(syndrome),
-              .why = {.why = reason::peer_refused, .detail = peer, .extra = syndrome}});
+  if (live_ > 0) end_oldest(refusal());
+}
+
+bool request_stream::is_refused(const sent_request& which) const noexcept {
+  return refusal_ != 0 && ((refused_psn_ - which.first_psn) & psn_mask) < which.packets;
+}
+
+response request_stream::refusal() const noexcept {
+  return {.outcome = verdict_of(refusal_),
+          .why = {.why = reason::peer_refused,
+                  .detail = self_.attributes().destination_qpn,
+                  .extra = refusal_}};
 }
 
 /// Tells the requester what became of the oldest request; if it goes on, it submits all again.
@@ -290,6 +312,15 @@ void request_stream::end_oldest(const response& what) noexcept {
   live_ = 0;
   deadline_ = never;
   answer(at(0), what);
+}
+
+/// The answer does not fit the oldest request.
+void request_stream::end_badly_answered(const packet& what) noexcept {
+  constexpr verdict bad_answer = verdict::pending;  // see status_of
+  end_oldest({.outcome = bad_answer,
+              .why = {.why = reason::bad_request,
+                      .detail = self_.attributes().destination_qpn,
+                      .extra = what.psn}});
 }
 
 /// The READ or atomic operation in flight that `what` answers, after everything before it was
@@ -316,11 +347,7 @@ void request_stream::receive_data(const packet& what) noexcept {
   if (which->opcode != opcode::rdma_read || index < which->acknowledged) return;
   if (index > which->acknowledged) return repair();
   const request_id id{self_.attributes().destination_qpn, which->number, which->attempt};
-  if (!fits_read(what, index, which->packets, which->length, mtu_)) {
-    constexpr verdict bad_answer = verdict::pending;  // see status_of
-    return end_oldest({.outcome = bad_answer,
-                       .why = {.why = reason::bad_request, .detail = id.from, .extra = what.psn}});
-  }
+  if (!fits_read(what, index, which->packets, which->length, mtu_)) return end_badly_answered(what);
   if (!self_.sender().place(id, std::uint64_t{index} * mtu_, what.payload)) return;
   if (++which->acknowledged < which->packets) return note_progress();
   end_answered({});
@@ -329,6 +356,7 @@ void request_stream::receive_data(const packet& what) noexcept {
 void request_stream::receive_original(const packet& what) noexcept {
   const sent_request* const which = find_answered(what);
   if (which == nullptr || !is_atomic(which->opcode)) return;
+  if (!is_acknowledgement(what.answer.syndrome)) return end_badly_answered(what);
   end_answered({.original = what.original});
 }
 
@@ -338,6 +366,7 @@ void request_stream::end_answered(const response& what) noexcept {
   pop();
   note_progress();
   answer(done, what);
+  if (refusal_ != 0 && count_ > 0) settle_refusal();
 }
 
 /// A packet was lost. Later answers say so, too, until the repetition is acknowledged.
@@ -353,7 +382,7 @@ void request_stream::expire() noexcept {
 
 /// Has the requester submit everything again that is not acknowledged.
 void request_stream::go_back() noexcept {
-  if (live_ == 0) return;
+  if (!has_outstanding()) return;
   if (retries_ >= self_.attributes().retry_count) return give_up();
   ++retries_;
   repairing_ = true;

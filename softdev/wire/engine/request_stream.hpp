@@ -48,12 +48,17 @@ class request_stream {
     std::uint32_t length = 0;
     std::uint16_t attempt = 0;
     softdev::opcode opcode = opcode::send;
+
+    [[nodiscard]] bool complete() const noexcept { return acknowledged == packets; }
   };
 
   [[nodiscard]] sent_request& at(std::uint32_t index) noexcept {
     return requests_[(begin_ + index) % window];
   }
   [[nodiscard]] std::uint32_t oldest_psn() noexcept;
+  /// True if the requester has a request in flight that is not acknowledged. An acknowledged one is
+  /// in flight only while packets of it wait for room to be sent again; then it is the only one.
+  [[nodiscard]] bool has_outstanding() noexcept { return live_ > 0 && !at(0).complete(); }
   [[nodiscard]] response submit_unreliable(const message& what,
                                            std::span<const segment> local) noexcept;
   [[nodiscard]] bool in_window(std::uint32_t psn) noexcept;
@@ -66,6 +71,10 @@ class request_stream {
 
   void receive_acknowledgement(const packet& what) noexcept;
   void receive_refusal(const packet& what) noexcept;
+  void settle_refusal() noexcept;
+  [[nodiscard]] bool is_refused(const sent_request& which) const noexcept;
+  [[nodiscard]] response refusal() const noexcept;
+  void end_badly_answered(const packet& what) noexcept;
   void receive_data(const packet& what) noexcept;
   void receive_original(const packet& what) noexcept;
   [[nodiscard]] sent_request* find_answered(const packet& what) noexcept;
@@ -89,6 +98,8 @@ class request_stream {
   std::uint32_t count_ = 0;     ///< requests in the ring
   std::uint32_t live_ = 0;      ///< the first of them, which the requester has in flight
   std::uint8_t retries_ = 0;    ///< without progress
+  std::uint8_t refusal_ = 0;    ///< the syndrome of the NAK for `refused_psn_`; 0: none
+  std::uint32_t refused_psn_ = 0;
   bool begun_ = false;
   bool repairing_ = false;  ///< packets were sent again, and nothing was acknowledged since
   bool waits_for_room_ = false;

@@ -2,6 +2,7 @@
 #include "softdev/wire/engine/request_receiver.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstring>
 
@@ -24,6 +25,15 @@ class RequestReceiver : public lone_host {
     return std::memcmp(sink.data(), peer_memory.data(), bytes) == 0;
   }
   void expect_error_state() { EXPECT_EQ(mine.pair().state(), queue_pair_state::error); }
+  void move_to(queue_pair_state state) {
+    mine.pair().modify({.state = state}, attribute::state).value();
+  }
+  /// A WRITE of eight bytes with a key that is unknown.
+  [[nodiscard]] packet refused_write(std::uint32_t index) {
+    packet made = remote(operation::write_only, index, 8, 8);
+    made.remote.key ^= 1U;
+    return made;
+  }
 };
 
 TEST_F(RequestReceiver, send_is_placed_and_acknowledged) {
@@ -248,6 +258,43 @@ TEST_F(RequestReceiver, read_of_memory_that_is_deregistered_meanwhile_is_refused
   expect_error_state();
 }
 
+TEST_F(RequestReceiver, repeated_read_of_memory_that_is_deregistered_since_fails_only_at_the_peer) {
+  post_receives(1);
+  exchange({remote(operation::read_request, 0, 2 * mtu)});
+  EXPECT_TRUE(home.deregister_region(target.key()));
+  expect_answer(exchange({remote(operation::read_request, 1, mtu, 0, mtu)}), 1,
+                syndrome_access_error, 1);
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
+  expect_answer(exchange({request(operation::send_only, 2, 8)}), 2, syndrome_ack, 2);
+}
+
+TEST_F(RequestReceiver, answers_before_a_refused_request_are_sent) {
+  const auto answers = exchange({remote(operation::read_request, 0, 2 * mtu),
+                                 atomic(operation::fetch_add, 2, 5), refused_write(3)});
+  expect_packets(answers, psn(0),
+                 {operation::read_response_first, operation::read_response_last,
+                  operation::atomic_acknowledge, operation::acknowledge});
+  EXPECT_EQ(answers[3].what.answer.syndrome, syndrome_access_error);
+  expect_error_state();
+  EXPECT_TRUE(transmit().empty());
+}
+
+TEST_F(RequestReceiver, read_that_is_refused_replaces_the_refusal_of_a_later_request) {
+  out.room = 1;
+  EXPECT_EQ(exchange({remote(operation::read_request, 0, 3 * mtu), refused_write(3)}).size(), 1U);
+  EXPECT_TRUE(home.deregister_region(target.key()));
+  out.room = kept_output::plenty;
+  expect_answer(transmit(), 1, syndrome_access_error, 1);
+}
+
+TEST_F(RequestReceiver, nothing_is_answered_after_the_program_ended_the_queue_pair) {
+  out.room = 0;
+  exchange({remote(operation::read_request, 0, 8), request(operation::send_only, 1, 8)});
+  move_to(queue_pair_state::error);
+  out.room = kept_output::plenty;
+  EXPECT_TRUE(transmit().empty());
+}
+
 TEST_F(RequestReceiver, answers_wait_for_room_in_their_order) {
   post_receives(1);
   out.room = 1;
@@ -286,6 +333,38 @@ TEST_F(RequestReceiver, atomic_operation_that_is_no_longer_kept_is_dropped) {
   EXPECT_EQ(exchange({atomic(operation::fetch_add, 1, 1)}).size(), 1U);
 }
 
+/// The READs take all sequence numbers once; of each response, only the end is asked for.
+TEST_F(RequestReceiver, repetition_gets_the_newest_answer_with_its_psn) {
+  move_to(queue_pair_state::reset);
+  attributes.max_dest_rd_atomic = 8;
+  connect();
+  constexpr std::uint32_t bytes = 1U << 30U;
+  constexpr std::uint32_t packets = bytes / mtu;
+  void* const zeros =
+      mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(zeros, MAP_FAILED);
+  const auto address = reinterpret_cast<std::uint64_t>(zeros);
+  const std::uint32_t key = home.register_region({.base = static_cast<std::byte*>(zeros),
+                                                  .length = bytes,
+                                                  .iova = address,
+                                                  .rights = simulation::everything,
+                                                  .domain = simulation::domain})
+                                .value();
+  for (std::uint32_t first = 0; first < 4 * packets; first += packets) {
+    packet whole = request(operation::read_request, first);
+    whole.remote = {address, key, bytes};
+    packet end = request(operation::read_request, first + packets - 1);
+    end.remote = {address + bytes - mtu, key, mtu};
+    expect_packets(exchange({whole, end}), end.psn, {operation::read_response_only});
+  }
+  expect_packets(exchange({atomic(operation::fetch_add, 0, 5)}), psn(0),
+                 {operation::atomic_acknowledge});
+  expect_packets(exchange({atomic(operation::fetch_add, 0, 5)}), psn(0),
+                 {operation::atomic_acknowledge});
+  EXPECT_TRUE(home.deregister_region(key));
+  EXPECT_EQ(munmap(zeros, bytes), 0);
+}
+
 TEST_F(RequestReceiver, misaligned_atomic_operation_is_refused) {
   packet odd = atomic(operation::fetch_add, 0, 1);
   odd.atomic.address += 4;
@@ -300,7 +379,11 @@ TEST_F(RequestReceiver, more_reads_than_max_dest_rd_atomic_are_refused) {
   EXPECT_TRUE(exchange({remote(operation::read_request, 4, 8)}).empty());
   expect_error_state();
   out.room = kept_output::plenty;
-  expect_answer(transmit(), 4, syndrome_invalid_request, 4);
+  auto answers = transmit();
+  ASSERT_EQ(answers.size(), 5U);
+  expect_answer({answers.back()}, 4, syndrome_invalid_request, 4);
+  answers.pop_back();
+  expect_packets(answers, psn(0), std::vector<operation>(4, operation::read_response_only));
 }
 
 TEST_F(RequestReceiver, packet_for_an_unknown_queue_pair_is_dropped) {

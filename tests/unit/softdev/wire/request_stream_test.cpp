@@ -14,7 +14,8 @@ namespace {
 
 class RequestStream : public lone_host {
  protected:
-  RequestStream() {
+  explicit RequestStream(std::uint8_t retry_count = 2) {
+    attributes.retry_count = retry_count;
     sink.fill(0, buffer_bytes, 1);
     connect();
   }
@@ -25,6 +26,20 @@ class RequestStream : public lone_host {
   [[nodiscard]] bool holds(const sent_packet& which, std::size_t offset) {
     return std::memcmp(which.payload.data(), sink.data() + offset, which.payload.size()) == 0;
   }
+  /// Expects that requests 0, 1, … completed with these, and no other.
+  void expect_completions(const std::vector<completion_status>& all) {
+    const auto done = drain(mine.sent());
+    ASSERT_EQ(done.size(), all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      EXPECT_EQ(done[i].wr_id, i);
+      EXPECT_EQ(done[i].status, all[i]) << i;
+    }
+  }
+};
+
+class StreamWithoutRetries : public RequestStream {
+ protected:
+  StreamWithoutRetries() : RequestStream(0) {}
 };
 
 TEST_F(RequestStream, send_is_divided_by_the_path_mtu) {
@@ -157,6 +172,14 @@ TEST_F(RequestStream, naks_end_a_request_by_their_syndrome) {
   }
 }
 
+TEST_F(RequestStream, late_nak_of_a_complete_read_is_ignored) {
+  post(opcode::rdma_read, 8);
+  post(opcode::send, 8);
+  exchange({reply(operation::read_response_only, 0, syndrome_ack, 8), nak(0, syndrome_access_error),
+            ack(1)});
+  expect_completions({completion_status::success, completion_status::success});
+}
+
 TEST_F(RequestStream, read_is_placed_packet_by_packet) {
   const auto packets = post(opcode::rdma_read, 2 * mtu + 1);
   expect_packets(packets, own_psn, {operation::read_request});
@@ -180,6 +203,70 @@ TEST_F(RequestStream, lost_part_of_a_read_is_asked_for_again) {
             reply(operation::read_response_middle, 2, syndrome_ack, mtu),
             reply(operation::read_response_last, 3, syndrome_ack, mtu)});
   expect_completion(completion_status::success);
+}
+
+TEST_F(RequestStream, nak_within_a_read_ends_it) {
+  post(opcode::rdma_read, 3 * mtu);
+  exchange(
+      {reply(operation::read_response_first, 0, syndrome_ack, mtu), nak(1, syndrome_access_error)});
+  expect_completions({completion_status::remote_access_error});
+}
+
+TEST_F(RequestStream, nak_within_a_read_ends_it_although_a_response_was_lost) {
+  post(opcode::rdma_read, 3 * mtu);
+  exchange(
+      {reply(operation::read_response_first, 0, syndrome_ack, mtu), nak(2, syndrome_access_error)});
+  expect_completions({completion_status::remote_access_error});
+}
+
+TEST_F(RequestStream, nak_behind_an_atomic_operation_without_answer_waits_for_it) {
+  post(opcode::fetch_add, 8);
+  post(opcode::rdma_write, 8);
+  expect_packets(exchange({nak(1, syndrome_access_error)}), own_psn, {operation::fetch_add});
+  exchange({reply(operation::atomic_acknowledge, 0)});
+  expect_completions({completion_status::success, completion_status::remote_access_error});
+}
+
+TEST_F(RequestStream, nak_does_not_end_an_acknowledged_request_that_is_being_sent_again) {
+  post(opcode::send, 2 * mtu);
+  post(opcode::rdma_write, 8);
+  out.room = 1;
+  expect_packets(wait(), own_psn, {operation::send_first});
+  exchange({nak(2, syndrome_access_error)});
+  expect_completions({completion_status::success, completion_status::remote_access_error});
+}
+
+TEST_F(RequestStream, nak_during_an_rnr_wait_ends_its_request_after_it) {
+  post(opcode::send, 8);
+  post(opcode::rdma_write, 8);
+  exchange({nak(0, syndrome_rnr_nak | 10U), nak(1, syndrome_access_error)});
+  EXPECT_TRUE(wait().empty());
+  expect_completions({completion_status::success, completion_status::remote_access_error});
+}
+
+TEST_F(StreamWithoutRetries, lost_response_does_not_end_an_acknowledged_request) {
+  post(opcode::send, 2 * mtu);
+  post(opcode::rdma_read, 8);
+  post(opcode::send, 8);
+  exchange({nak(0, syndrome_rnr_nak | 10U)});
+  out.room = 1;
+  expect_packets(wait(), own_psn, {operation::send_first});
+  out.room = kept_output::plenty;
+  expect_packets(exchange({ack(3)}), sent_psn(2), {operation::read_request, operation::send_only});
+  expect_completions({completion_status::success});
+}
+
+TEST_F(StreamWithoutRetries, wait_for_room_is_not_a_lost_packet) {
+  out.room = 16;
+  EXPECT_EQ(post(opcode::send, 40 * mtu).size(), 16U);
+  exchange({ack(15)});
+  simulation::now += 10 * acknowledgement_timeout(attributes.timeout);
+  engine_of_packets.expire();
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
+  out.room = kept_output::plenty;
+  EXPECT_EQ(transmit().size(), 24U);
+  exchange({ack(39)});
+  expect_completions({completion_status::success});
 }
 
 TEST_F(RequestStream, acknowledgement_of_a_later_request_repeats_a_read_without_response) {
@@ -223,6 +310,12 @@ TEST_F(RequestStream, atomic_operation_stores_the_original_value) {
   std::uint64_t stored = 0;
   std::memcpy(&stored, sink.data(), sizeof stored);
   EXPECT_EQ(stored, answer.original);
+}
+
+TEST_F(RequestStream, answer_to_an_atomic_operation_with_a_nak_ends_it) {
+  post(opcode::fetch_add, 8);
+  exchange({reply(operation::atomic_acknowledge, 0, syndrome_access_error)});
+  expect_completions({completion_status::bad_response_error});
 }
 
 TEST_F(RequestStream, request_that_finds_no_room_goes_on_when_there_is_room) {

@@ -23,13 +23,15 @@ struct setting {
   queue_pair_attributes attributes = attributes_for(0);
   std::uint32_t connections = 1;
   softdev::transport kind = transport::rc;
-  time_ns batching = 0;  ///< packets that arrive within this time are taken together
+  time_ns batching = 0;            ///< packets that arrive within this time are taken together
+  std::uint64_t refusal_seed = 0;  ///< chooses which requests are refused; 0: none
 };
 
 setting choose(std::uint64_t seed, random_source& random) {
   setting made;
   // A source of its own, so that kept seeds over RC stay the same.
-  if (random_source(~seed).chance(100)) made.kind = transport::uc;
+  random_source own(~seed);
+  if (own.chance(100)) made.kind = transport::uc;
   constexpr std::array rates{0U, 0U, 2U, 10U, 50U, 150U};
   const auto rate = [&] { return rates[random.below(rates.size())]; };
   made.faults.loss = rate();
@@ -50,6 +52,10 @@ setting choose(std::uint64_t seed, random_source& random) {
   made.attributes.max_rd_atomic = static_cast<std::uint8_t>(1 + random.below(8));
   made.attributes.max_dest_rd_atomic =
       static_cast<std::uint8_t>(made.attributes.max_rd_atomic + random.below(2));
+  if (made.kind == transport::rc && made.faults.partitioned_at == never && own.chance(100)) {
+    made.refusal_seed = own.next();
+    if (own.chance(500)) made.faults.loss = made.faults.corruption = made.faults.reordering = 0;
+  }
   return made;
 }
 
@@ -65,14 +71,18 @@ std::string describe(const setting& what) {
          number(", max_rd_atomic", what.attributes.max_rd_atomic) +
          number("; of 1000 packets: lost", faults.loss) + number(", doubled", faults.duplication) +
          number(", corrupt", faults.corruption) + number(", reordered", faults.reordering) +
-         (faults.partitioned_at == never ? "" : "; partitioned");
+         (faults.partitioned_at == never ? "" : "; partitioned") +
+         (what.refusal_seed == 0 ? "" : "; requests refused");
 }
 
-promise promise_of(const setting& what) {
+/// The promise to the requests from host `from`; those from host 0 are refused.
+promise promise_of(const setting& what, std::size_t from) {
   const network_faults& faults = what.faults;
   if (what.kind == transport::uc)
     return faults.duplication == 0 && faults.reordering == 0 ? promise::once_in_order
                                                              : promise::bytes;
+  const bool loses = faults.loss + faults.corruption + faults.reordering > 0;
+  if (what.refusal_seed != 0) return loses || from != 0 ? promise::ends : promise::refused;
   return faults.partitioned_at == never ? promise::reliable : promise::ends;
 }
 
@@ -84,16 +94,21 @@ class world {
         network_(chosen.faults, random),
         hosts_{std::make_unique<host>(0, network_, chosen.link),
                std::make_unique<host>(1, network_, chosen.link)} {
-    for (std::size_t i = 0; i < hosts_.size() && observer; ++i)
-      hosts_[i]->observe([observer, i](const packet& what) { observer(now, i, what); });
+    for (std::size_t i = 0; i < hosts_.size(); ++i)
+      hosts_[i]->observe([this, observer, i](const packet& what) {
+        if (observer) observer(now, i, what);
+        if (i != 0) note_answer(what);
+      });
     make_ends();
-    const promise promised = promise_of(chosen);
+    random_source refusals(chosen.refusal_seed);
     for (std::uint32_t i = 0; i < chosen.connections; ++i) {
       connect(*ends_[0][i], *ends_[1][i], random);
       const std::uint32_t mtu = 128U << chosen.attributes.path_mtu;
-      for (std::size_t from = 0; from < 2; ++from)
-        traffic_.push_back(
-            std::make_unique<traffic>(*ends_[from][i], *ends_[1 - from][i], mtu, random, promised));
+      for (std::size_t from = 0; from < 2; ++from) {
+        traffic_.push_back(std::make_unique<traffic>(*ends_[from][i], *ends_[1 - from][i], mtu,
+                                                     random, promise_of(chosen, from)));
+        if (chosen.refusal_seed != 0 && from == 0) traffic_.back()->refuse(refusals);
+      }
     }
   }
 
@@ -113,6 +128,7 @@ class world {
     for (const auto& each : traffic_) {
       each->judge_end();
       made.requests += each->requests();
+      made.refused += each->refused();
     }
     if (made.violation.empty()) made.violation = first_violation();
     made.packets = hosts_[0]->sent() + hosts_[1]->sent();
@@ -121,6 +137,10 @@ class world {
   }
 
  private:
+  void note_answer(const packet& what) noexcept {
+    for (const auto& each : traffic_) each->note_answer(what);
+  }
+
   /// Numbers of queue pairs are random: their order is made that of the connections.
   void make_ends() {
     for (std::size_t i = 0; i < 2; ++i) {

@@ -17,6 +17,7 @@ struct outcome {
   std::string violation;  ///< empty if the oracle found none
   std::string setting;    ///< the parameters that the seed chose, in words
   std::uint64_t requests = 0;
+  std::uint64_t refused = 0;
   std::uint64_t packets = 0;
   std::uint64_t faults = 0;
 };

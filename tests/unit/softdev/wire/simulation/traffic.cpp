@@ -10,10 +10,11 @@
 namespace verbena::softdev::wire::simulation {
 namespace {
 
-constexpr std::uint32_t most_planned = 40;
 constexpr std::size_t most_bytes = 256 * 1024;
 constexpr time_ns longest_pause = 60'000;
 constexpr time_ns longest_receiver_delay = 300'000;
+constexpr time_ns longest_until_deregistered = 300'000;
+constexpr std::uint32_t most_responses_until_deregistered = 30;
 
 std::uint32_t random_length(std::uint32_t mtu, random_source& random) {
   switch (random.below(8)) {
@@ -117,6 +118,55 @@ void traffic::plan(std::uint32_t mtu, random_source& random) {
   if (!plan_.empty()) plan_.back().request.flags |= send_flag::signaled;
 }
 
+void traffic::refuse(random_source& random) {
+  const std::uint32_t first = random.below(most_planned);
+  const time_ns time = now + random.next() % longest_until_deregistered;
+  const std::uint32_t responses = 1 + random.below(most_responses_until_deregistered);
+  switch (random.below(3)) {
+    case 0:
+      deregister_at_ = time;
+      return;
+    case 1:
+      responses_left_ = responses;
+      return;
+    default:
+      break;
+  }
+  for (std::size_t i = 0; i < plan_.size(); ++i) {
+    const std::size_t index = (first + i) % plan_.size();
+    if (!accesses_target(index) && !is_atomic(plan_[index].request.opcode)) continue;
+    plan_[index].request.remote_key ^= 1U;
+    plan_[index].request.flags |= send_flag::signaled;
+    wrong_key_ = index;
+    return;
+  }
+}
+
+void traffic::note_answer(const packet& what) noexcept {
+  const operation kind = operation_of(what.opcode);
+  const bool counts = what.destination_qpn == from_.pair().number() && responses_left_ > 0 &&
+                      kind >= operation::read_response_first &&
+                      kind <= operation::read_response_only;
+  if (counts && --responses_left_ == 0) deregister_at_ = now;
+}
+
+bool traffic::accesses_target(std::size_t index) const noexcept {
+  const planned& which = plan_[index];
+  return (is_write(which.request.opcode) || which.request.opcode == opcode::rdma_read) &&
+         which.length > 0;
+}
+
+bool traffic::may_be_refused(std::size_t index) const noexcept {
+  return index == wrong_key_ || (deregistered_ && accesses_target(index));
+}
+
+bool traffic::may_fail_first(completion_status status, std::size_t index) const noexcept {
+  if (status == completion_status::remote_access_error) return may_be_refused(index);
+  // The other direction can fail first; then all of this one is flushed.
+  return promised_ == promise::ends &&
+         (status == completion_status::retry_exceeded || status == completion_status::flushed);
+}
+
 void traffic::violate(const std::string& what, std::size_t index) {
   if (!violation_.empty()) return;
   violation_ = what + ", request " + std::to_string(index);
@@ -126,14 +176,20 @@ void traffic::violate(const std::string& what, std::size_t index) {
 }
 
 time_ns traffic::post() {
+  if (deregister_at_ <= now) {
+    to_.home().deregister_region(target_.key());
+    deregister_at_ = never;
+    deregistered_ = true;
+  }
   while (receives_posted_ < arrivals_.size() && arrivals_[receives_posted_].post_at <= now) {
     if (!to_.post_receive(receives_posted_, receive_slice(receives_posted_)))
       violate("post_receive failed", receives_posted_);
     ++receives_posted_;
   }
   while (posted_ < plan_.size() && plan_[posted_].post_at <= now) post_request(posted_++);
-  time_ns next = never;
-  if (receives_posted_ < arrivals_.size()) next = arrivals_[receives_posted_].post_at;
+  time_ns next = deregister_at_;
+  if (receives_posted_ < arrivals_.size())
+    next = std::min(next, arrivals_[receives_posted_].post_at);
   if (posted_ < plan_.size()) next = std::min(next, plan_[posted_].post_at);
   return next;
 }
@@ -174,6 +230,7 @@ void traffic::judge_sent(const completion& what) {
   if (index < completed_ || index >= posted_) return violate("completion of no request", index);
   if (what.status == completion_status::success) {
     if (failed_) violate("success after a failure", index);
+    if (wrong_key_ <= index) violate("success of a request with a wrong key", wrong_key_);
     for (; completed_ < index; ++completed_) {
       if (plan_[completed_].request.flags.contains(send_flag::signaled))
         violate("completion missing or out of order", completed_);
@@ -185,18 +242,17 @@ void traffic::judge_sent(const completion& what) {
     completed_ = index + 1;
     return;
   }
-  if (promised_ != promise::ends)
-    violate("status " + std::to_string(static_cast<unsigned>(what.status)), index);
   if (!failed_) {
-    for (; completed_ < index; ++completed_)
+    for (; completed_ < index; ++completed_) {
       if (plan_[completed_].request.flags.contains(send_flag::signaled))
         violate("completion missing before a failure", completed_);
+      verify_effect(completed_);
+    }
   }
-  const auto expected = failed_ ? completion_status::flushed : completion_status::retry_exceeded;
-  // The other direction can fail first; then all of this one is flushed.
-  if (what.status != expected && what.status != completion_status::flushed)
-    violate("status " + std::to_string(static_cast<unsigned>(what.status)) + " in a partition",
-            index);
+  const bool expected =
+      failed_ ? what.status == completion_status::flushed : may_fail_first(what.status, index);
+  if (!expected) violate("status " + std::to_string(static_cast<unsigned>(what.status)), index);
+  if (what.status == completion_status::remote_access_error) ++refused_;
   if (index != completed_) violate("failed completion out of order", index);
   failed_ = true;
   completed_ = index + 1;
@@ -210,7 +266,10 @@ void traffic::judge_received(const completion& what) {
   const std::size_t index = arrivals_[position].request;
   const planned& which = plan_[index];
   if (what.status != completion_status::success) {
-    if (promised_ != promise::ends || what.status != completion_status::flushed)
+    // A refused WRITE with immediate data has taken the receive request.
+    const bool refused = what.status == completion_status::local_access_error &&
+                         !receiver_failed_ && may_be_refused(index);
+    if (!refused && (promised_ == promise::reliable || what.status != completion_status::flushed))
       violate("receive with status " + std::to_string(static_cast<unsigned>(what.status)), index);
     receiver_failed_ = true;
     return;

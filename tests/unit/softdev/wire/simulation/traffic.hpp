@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "softdev/wire/packet.hpp"
 #include "tests/unit/softdev/wire/simulation/end.hpp"
 #include "tests/unit/softdev/wire/simulation/random_source.hpp"
 
@@ -15,7 +16,8 @@ namespace verbena::softdev::wire::simulation {
 /// The promises that the oracle verifies.
 enum class promise : std::uint8_t {
   reliable,       ///< RC: every request completes with success
-  ends,           ///< RC with a partition: requests may end with retry_exceeded or flushed
+  refused,        ///< RC without losses: all requests before one that is refused succeed
+  ends,           ///< RC: requests may also end with retry_exceeded or flushed
   once_in_order,  ///< UC without reordering and duplication: messages may be missing
   bytes,          ///< UC: a message that is received has its bytes
 };
@@ -28,6 +30,11 @@ class traffic {
   /// `from` and `to` are connected.
   traffic(end& from, end& to, std::uint32_t mtu, random_source& random, promise promised);
 
+  /// Has the responder refuse a request with a wrong key, or all from some time or response to a
+  /// READ on because the memory that they access is deregistered.
+  void refuse(random_source& random);
+  /// Sees the packets that the host of the responder sends.
+  void note_answer(const packet& what) noexcept;
   /// Posts what is due. Returns when it has to be called next.
   time_ns post();
   /// Polls and judges completions.
@@ -41,8 +48,12 @@ class traffic {
   /// To be called at the end.
   void judge_end();
   [[nodiscard]] std::size_t requests() const noexcept { return plan_.size(); }
+  /// The number of requests that completed as refused.
+  [[nodiscard]] std::size_t refused() const noexcept { return refused_; }
 
  private:
+  static constexpr std::uint32_t most_planned = 40;
+
   struct planned {
     send_request request;
     std::uint32_t length = 0;
@@ -60,6 +71,9 @@ class traffic {
   void plan(std::uint32_t mtu, random_source& random);
   [[nodiscard]] std::uint64_t pattern_of(std::size_t index) const noexcept;
   void post_request(std::size_t index);
+  [[nodiscard]] bool accesses_target(std::size_t index) const noexcept;
+  [[nodiscard]] bool may_be_refused(std::size_t index) const noexcept;
+  [[nodiscard]] bool may_fail_first(completion_status status, std::size_t index) const noexcept;
   void judge_sent(const completion& what);
   void judge_received(const completion& what);
   void judge_unreliable(const completion& what, std::size_t position);
@@ -82,7 +96,12 @@ class traffic {
   std::size_t completed_ = 0;  ///< requests that are known to be done
   std::size_t receives_posted_ = 0;
   std::size_t receives_completed_ = 0;
-  std::size_t next_received_ = 0;  ///< over UC: the first request that may be received next
+  std::size_t next_received_ = 0;         ///< over UC: the first request that may be received next
+  std::size_t wrong_key_ = most_planned;  ///< the request that has it
+  time_ns deregister_at_ = never;
+  std::uint32_t responses_left_ = 0;  ///< until the memory is deregistered; 0: another cause
+  bool deregistered_ = false;
+  std::size_t refused_ = 0;
   bool failed_ = false;
   bool receiver_failed_ = false;
   std::string violation_;

@@ -221,8 +221,7 @@ void request_stream::receive(const packet& what) noexcept {
 
 /// Something was acknowledged that was not.
 void request_stream::note_progress() noexcept {
-  retries_ = 0;
-  repairing_ = false;
+  since_progress_ = {};
   deadline_ = never;
   // If packets of a request wait for room, it is the last one in flight.
   if (live_ > 0 && at(0).sent > at(0).acknowledged) start_timer();
@@ -272,13 +271,12 @@ void request_stream::receive_refusal(const packet& what) noexcept {
   const std::uint8_t syndrome = what.answer.syndrome;
   const bool not_ready = (syndrome & syndrome_kind_mask) == syndrome_rnr_nak;
   if (!not_ready && syndrome != syndrome_sequence_error) {
-    refusal_ = syndrome;
-    refused_psn_ = what.psn;
+    refused_ = {syndrome, what.psn};
     return settle_refusal();
   }
   if (!acknowledge_before(what.psn) || !not_ready) return repair();
   if (what.psn != oldest_psn() || !has_outstanding()) return;
-  retries_ = 0;
+  since_progress_.retries = 0;
   end_oldest(
       {.outcome = verdict::receiver_not_ready,
        .rnr_timer = static_cast<std::uint8_t>(syndrome & rnr_timer_mask),
@@ -288,7 +286,7 @@ void request_stream::receive_refusal(const packet& what) noexcept {
 /// The responder has refused a request, and answers nothing more. The request ends when those
 /// before it are done; if the requester does not have it in flight, when it is submitted again.
 void request_stream::settle_refusal() noexcept {
-  const bool whole = acknowledge_before(refused_psn_);
+  const bool whole = acknowledge_before(refused_.psn);
   if (!is_refused(at(0))) {
     if (!whole) repair();
     return;
@@ -297,14 +295,14 @@ void request_stream::settle_refusal() noexcept {
 }
 
 bool request_stream::is_refused(const sent_request& which) const noexcept {
-  return refusal_ != 0 && ((refused_psn_ - which.first_psn) & psn_mask) < which.packets;
+  return refused_.syndrome != 0 && ((refused_.psn - which.first_psn) & psn_mask) < which.packets;
 }
 
 response request_stream::refusal() const noexcept {
-  return {.outcome = verdict_of(refusal_),
+  return {.outcome = verdict_of(refused_.syndrome),
           .why = {.why = reason::peer_refused,
                   .detail = self_.attributes().destination_qpn,
-                  .extra = refusal_}};
+                  .extra = refused_.syndrome}};
 }
 
 /// Tells the requester what became of the oldest request; if it goes on, it submits all again.
@@ -366,12 +364,12 @@ void request_stream::end_answered(const response& what) noexcept {
   pop();
   note_progress();
   answer(done, what);
-  if (refusal_ != 0 && count_ > 0) settle_refusal();
+  if (refused_.syndrome != 0 && count_ > 0) settle_refusal();
 }
 
 /// A packet was lost. Later answers say so, too, until the repetition is acknowledged.
 void request_stream::repair() noexcept {
-  if (!repairing_) go_back();
+  if (!since_progress_.repairing) go_back();
 }
 
 void request_stream::expire() noexcept {
@@ -383,9 +381,9 @@ void request_stream::expire() noexcept {
 /// Has the requester submit everything again that is not acknowledged.
 void request_stream::go_back() noexcept {
   if (!has_outstanding()) return;
-  if (retries_ >= self_.attributes().retry_count) return give_up();
-  ++retries_;
-  repairing_ = true;
+  if (since_progress_.retries >= self_.attributes().retry_count) return give_up();
+  ++since_progress_.retries;
+  since_progress_.repairing = true;
   end_oldest({.outcome = verdict::unread});
 }
 
@@ -393,7 +391,7 @@ void request_stream::give_up() noexcept {
   end_oldest({.outcome = verdict::peer_gone,
               .why = {.why = reason::no_acknowledgement,
                       .length = acknowledgement_timeout(self_.attributes().timeout),
-                      .limit = retries_,
+                      .limit = since_progress_.retries,
                       .detail = self_.attributes().destination_qpn}});
 }
 

@@ -52,6 +52,17 @@ class request_stream {
     [[nodiscard]] bool complete() const noexcept { return acknowledged == packets; }
   };
 
+  /// What was done since something was acknowledged.
+  struct recovery {
+    std::uint8_t retries = 0;
+    bool repairing = false;  ///< packets were sent again
+  };
+  /// The packet for which the responder sent a NAK, and failed.
+  struct refused_packet {
+    std::uint8_t syndrome = 0;  ///< 0: none
+    std::uint32_t psn = 0;
+  };
+
   [[nodiscard]] sent_request& at(std::uint32_t index) noexcept {
     return requests_[(begin_ + index) % window];
   }
@@ -97,11 +108,9 @@ class request_stream {
   std::uint32_t begin_ = 0;     ///< of the ring
   std::uint32_t count_ = 0;     ///< requests in the ring
   std::uint32_t live_ = 0;      ///< the first of them, which the requester has in flight
-  std::uint8_t retries_ = 0;    ///< without progress
-  std::uint8_t refusal_ = 0;    ///< the syndrome of the NAK for `refused_psn_`; 0: none
-  std::uint32_t refused_psn_ = 0;
+  recovery since_progress_;
+  refused_packet refused_;
   bool begun_ = false;
-  bool repairing_ = false;  ///< packets were sent again, and nothing was acknowledged since
   bool waits_for_room_ = false;
   time_ns deadline_ = never;
   std::array<sent_request, window> requests_;

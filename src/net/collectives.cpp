@@ -28,16 +28,18 @@ error refuse(operation_name of, const std::string& why) {
   return error::invalid_argument(of.function, {}, why);
 }
 
-result<collective> enter(const participants& of, operation_name name, code what, std::size_t bytes,
-                         std::uint64_t more = 0) {
-  return of.board.enter(of, name, {static_cast<std::uint64_t>(what), bytes, more});
-}
+// What must be equal on all ranks.
+struct description {
+  code what;
+  std::size_t bytes;
+  std::uint32_t root = 0;
+  std::size_t element_bytes = 1;
+};
 
-result<collective> enter(const participants& of, operation_name name, code what, std::size_t bytes,
-                         const combination& with, std::uint64_t more = 0) {
-  VERBENA_TRY(auto in,
-              of.board.enter(of, name,
-                             {static_cast<std::uint64_t>(what), bytes, more, with.element_bytes}));
+result<collective> enter(const participants& of, operation_name name, const description& with) {
+  VERBENA_TRY(auto in, of.board.enter(of, name,
+                                      {static_cast<std::uint64_t>(with.what), with.bytes, with.root,
+                                       with.element_bytes}));
   in.element_bytes = with.element_bytes;
   return in;
 }
@@ -197,7 +199,7 @@ result<void> reduce_doubling(rank_board& board, collective& in, const registered
 
 result<void> broadcast(const participants& of, const registered_bytes& data, std::uint32_t root) {
   VERBENA_TRY(const std::size_t first, index_of_root(broadcast_name, of.ranks, root));
-  VERBENA_TRY(auto in, enter(of, broadcast_name, code::broadcast, data.length, root));
+  VERBENA_TRY(auto in, enter(of, broadcast_name, {code::broadcast, data.length, root}));
   if (data.length <= most_at_once || in.count() <= 2)
     return broadcast_tree(of.board, in, data, first);
   const parts divided(data, in.count(), 1);
@@ -212,7 +214,7 @@ result<void> broadcast(const participants& of, const registered_bytes& data, std
 
 result<void> all_gather(const participants& of, const registered_bytes& data) {
   VERBENA_TRY_VOID(check_divisible(all_gather_name, data.length, of.ranks.size()));
-  VERBENA_TRY(auto in, enter(of, all_gather_name, code::all_gather, data.length));
+  VERBENA_TRY(auto in, enter(of, all_gather_name, {code::all_gather, data.length}));
   if (data.length <= most_at_once) return gather_doubling(of.board, in, data);
   return pass_on(of.board, in, parts(data, in.count(), 1), in.index);
 }
@@ -221,7 +223,8 @@ result<void> reduce(const participants& of, const registered_bytes& data, std::u
                     const combination& with) {
   VERBENA_TRY_VOID(check_elements(reduce_name, data, with));
   VERBENA_TRY(const std::size_t first, index_of_root(reduce_name, of.ranks, root));
-  VERBENA_TRY(auto in, enter(of, reduce_name, code::reduce, data.length, with, root));
+  VERBENA_TRY(auto in,
+              enter(of, reduce_name, {code::reduce, data.length, root, with.element_bytes}));
   if (data.length <= most_at_once || in.count() <= 2)
     return reduce_tree(of.board, in, data, first, with);
   const parts divided(data, in.count(), with.element_bytes);
@@ -235,7 +238,8 @@ result<void> reduce(const participants& of, const registered_bytes& data, std::u
 result<void> all_reduce(const participants& of, const registered_bytes& data,
                         const combination& with) {
   VERBENA_TRY_VOID(check_elements(all_reduce_name, data, with));
-  VERBENA_TRY(auto in, enter(of, all_reduce_name, code::all_reduce, data.length, with));
+  VERBENA_TRY(auto in,
+              enter(of, all_reduce_name, {code::all_reduce, data.length, 0, with.element_bytes}));
   if (data.length <= most_at_once || in.count() <= 2)
     return reduce_doubling(of.board, in, data, with);
   const parts divided(data, in.count(), with.element_bytes);
@@ -250,7 +254,7 @@ result<void> all_to_all(const participants& of, const registered_bytes& out,
   if (out.length != in_bytes.length)
     return refuse(all_to_all_name, fmt::format("{} bytes are sent, but there is memory for {}",
                                                out.length, in_bytes.length));
-  VERBENA_TRY(auto in, enter(of, all_to_all_name, code::all_to_all, out.length));
+  VERBENA_TRY(auto in, enter(of, all_to_all_name, {code::all_to_all, out.length}));
   const std::size_t each = out.length / count;
   std::memcpy(in_bytes.part(in.index * each, each).data, out.part(in.index * each, each).data,
               each);

@@ -221,9 +221,12 @@ response responder::refuse_unmapped(std::uint64_t offset, std::uint64_t bytes) n
 }
 
 response responder::lengthen(std::uint32_t bytes) noexcept {
+  const std::uint64_t room =
+      std::min<std::uint64_t>(room_of(queue_.sges(consumed_)), limits::max_message_bytes);
+  // The length has 32 bits: a peer can send packets without an end.
+  const bool fits = kept_.length + std::uint64_t{bytes} <= room;
   kept_.length += bytes;
-  const std::uint64_t room = room_of(queue_.sges(consumed_));
-  return kept_.length <= room ? response{} : refuse_length(room);
+  return fits ? response{} : refuse_length(room);
 }
 
 response responder::add_immediate(std::uint32_t immediate) noexcept {

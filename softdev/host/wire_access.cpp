@@ -80,9 +80,7 @@ result<void> wire_access::connect(queue_pair& which, const wire_address& address
                        std::to_string(needed) + " bytes, but the route to " + peer +
                        " has an MTU of " + std::to_string(*mtu) +
                        "; use a smaller path MTU, or a larger MTU of the interfaces");
-  const std::uint16_t partition = which.home().port().partition(which.query().pkey_index);
-  return path_->connect(which,
-                        {.own = address.own.gid, .peer = address.peer, .partition = partition});
+  return path_->connect(which, {.own = address.own.gid, .peer = address.peer});
 }
 
 std::uint32_t wire_access::largest_payload(const gid_table::entries& gids) const {

@@ -258,9 +258,11 @@ void request_receiver::put(packet made, operation kind, packet_output& out) noex
   out.put(self_, made);
 }
 
-bool request_receiver::put_read(kept_answer& which, packet_output& out) noexcept {
+bool request_receiver::put_read(kept_answer& which, packet_output& out,
+                                std::uint32_t& budget) noexcept {
   for (; which.next < which.end; ++which.next) {
-    if (!out.has_room()) return false;
+    if (budget == 0 || !out.has_room()) return false;
+    --budget;
     const std::uint64_t offset = std::uint64_t{which.next} * mtu_;
     const std::uint64_t bytes = std::min<std::uint64_t>(mtu_, which.end_bytes - offset);
     segment source{nullptr, 0};
@@ -300,11 +302,13 @@ void request_receiver::refuse_read(kept_answer& which, std::uint32_t psn, const 
 }
 
 bool request_receiver::put_kept(packet_output& out) noexcept {
+  // Between the parts of a long response, requests and acknowledgements of all are received.
+  std::uint32_t budget = 64;
   for (std::uint32_t i = 0; i < keeps_; ++i) {
     kept_answer& each = kept_[(kept_count_ + i) % keeps_];
     if (!each.due) continue;
     if (each.what.opcode == opcode::rdma_read) {
-      if (!put_read(each, out)) return false;
+      if (!put_read(each, out, budget)) return false;
       continue;
     }
     if (!out.has_room()) return false;

@@ -78,7 +78,8 @@ class request_receiver {
   [[nodiscard]] kept_answer* find(std::uint32_t psn) noexcept;
   void finish_message() noexcept;
   [[nodiscard]] bool put_kept(packet_output& out) noexcept;
-  [[nodiscard]] bool put_read(kept_answer& which, packet_output& out) noexcept;
+  [[nodiscard]] bool put_read(kept_answer& which, packet_output& out,
+                              std::uint32_t& budget) noexcept;
   void refuse_read(kept_answer& which, std::uint32_t psn, const response& why,
                    packet_output& out) noexcept;
   void put(packet made, operation kind, packet_output& out) noexcept;

@@ -16,15 +16,14 @@ namespace verbena::softdev::wire {
 
 /// What happened to received packets. Snapshot.
 struct intake_counters {
-  std::uint64_t received = 0;         ///< given to a queue pair
-  std::uint64_t forwarded = 0;        ///< to another process of the user
-  std::uint64_t malformed = 0;        ///< dropped: see packet_fault
-  std::uint64_t unknown_pair = 0;     ///< dropped: no queue pair that is connected by packets
-  std::uint64_t foreign = 0;          ///< dropped: not from the host of the queue pair's peer
-  std::uint64_t wrong_partition = 0;  ///< dropped: another P_Key
-  std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
-  std::uint64_t busy = 0;             ///< dropped: a lock was taken for long
-  std::uint64_t solved = 0;           ///< received, with an IPv4 identification that was deduced
+  std::uint64_t received = 0;      ///< given to a queue pair
+  std::uint64_t forwarded = 0;     ///< to another process of the user
+  std::uint64_t malformed = 0;     ///< dropped: see packet_fault
+  std::uint64_t unknown_pair = 0;  ///< dropped: no queue pair that is connected by packets
+  std::uint64_t foreign = 0;       ///< dropped: not from the host of the queue pair's peer
+  std::uint64_t damaged = 0;       ///< dropped: wrong ICRC
+  std::uint64_t busy = 0;          ///< dropped: a lock was taken for long
+  std::uint64_t solved = 0;        ///< received, with an IPv4 identification that was deduced
 };
 
 /// Threads: one thread at a time, with the right to receive. Does not allocate after it was made.

@@ -159,6 +159,7 @@ void port_share::admit() noexcept {
     } catch (const std::bad_alloc&) {
       return;  // the client sees its connection end, and tries again
     }
+    hear(number);  // its packets may be there already
   }
 }
 

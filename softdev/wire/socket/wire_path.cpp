@@ -52,11 +52,12 @@ result<void> wire_path::connect(const queue_pair& which, const wire_route& route
 /// Opens the sockets.
 result<port_share::role> wire_path::begin() {
   const std::lock_guard lock(receive_mutex_);
+  // First, because the sender gets any port that is free.
+  VERBENA_TRY(const port_share::role role, share_.join());
+  if (role == port_share::role::none) return role;
   if (sender_ == nullptr) {
     VERBENA_TRY(sender_, packet_sender::open(share_.port()));
   }
-  VERBENA_TRY(const port_share::role role, share_.join());
-  if (role == port_share::role::none) return role;
   rejoin_at_.store(never);
   begun_.store(true, std::memory_order_release);
   return role;
@@ -87,7 +88,7 @@ time_ns wire_path::next_deadline() const noexcept {
 
 bool wire_path::progress() noexcept {
   if (!begun_.load(std::memory_order_acquire)) return false;
-  const std::unique_lock lock(receive_mutex_, std::try_to_lock);
+  std::unique_lock lock(receive_mutex_, std::try_to_lock);
   if (!lock) {
     // Who is inside may have passed what the caller came for.
     restless_.store(true, std::memory_order_relaxed);
@@ -96,12 +97,15 @@ bool wire_path::progress() noexcept {
   restless_.store(false, std::memory_order_relaxed);
   const bool served = serve();
   receiving_.store(::pthread_self(), std::memory_order_relaxed);
-  packets_.expire();
   const bool worked = receive(served);
+  packets_.expire();  // afterwards: the acknowledgement may have been there
   packets_.transmit();
   receiving_.store(pthread_t{}, std::memory_order_relaxed);
   if (!sender_->flush() || packets_.wants_to_transmit())
     restless_.store(true, std::memory_order_relaxed);
+  const std::string warning = std::exchange(lost_port_.warning, {});
+  lock.unlock();  // the hook may use the device
+  if (!warning.empty()) log(log_level::warning, warning);
   return worked;
 }
 
@@ -121,10 +125,10 @@ void wire_path::rejoin() noexcept {
   try {
     const auto joined = share_.join();
     if (!joined) {
-      if (!std::exchange(told_, true)) log(log_level::warning, joined.error().message());
+      if (!std::exchange(lost_port_.told, true)) lost_port_.warning = joined.error().message();
     } else if (*joined != port_share::role::none) {
       rejoin_at_.store(never, std::memory_order_relaxed);
-      told_ = false;
+      lost_port_.told = false;
       wake();  // a sleep is to wait for the new source
       return;
     } else {

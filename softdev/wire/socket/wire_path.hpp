@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/core/remote_path.hpp"
@@ -83,6 +84,12 @@ class wire_path final : public remote_path, private packet_output {
   void fence() noexcept override {}
 
  private:
+  /// The port was lost to another program.
+  struct lost_port {
+    bool told = false;
+    std::string warning;  ///< to be logged without the lock
+  };
+
   bool has_room() noexcept override { return sender_->has_room(); }
   void put(const queue_pair& from, const packet& what) noexcept override;
   void deadline_changed() noexcept override { wake(); }
@@ -108,7 +115,7 @@ class wire_path final : public remote_path, private packet_output {
 
   std::mutex receive_mutex_;  ///< the right to receive: guards all that follows
   port_share share_;
-  bool told_ = false;  ///< that the port was lost to another program
+  lost_port lost_port_;
   time_ns serve_at_ = 0;
   packet_intake intake_;
 };

@@ -243,7 +243,7 @@ TEST_F(wire_path_stranger, packet_from_another_address_is_dropped) {
 
 TEST_F(wire_path_stranger, packet_of_another_partition_is_dropped) {
   send({.partition = 0x8123});
-  EXPECT_TRUE(counted(&intake_counters::wrong_partition));
+  EXPECT_TRUE(counted(&intake_counters::received));  // and dropped by the engine
   EXPECT_TRUE(memory_is_unchanged());
 }
 
@@ -264,13 +264,7 @@ TEST_F(wire_path_stranger, packet_that_was_cut_is_dropped) {
   EXPECT_TRUE(memory_is_unchanged());
 }
 
-TEST_F(wire_path_stranger, damaged_packet_is_dropped_once_the_peer_uses_one_identification) {
-  // Requests of the peer, whose packets have the identification 0.
-  for (int i = 0; i < 8; ++i) {
-    ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, 8)}));
-    ASSERT_EQ(sent(first).status, completion_status::success);
-  }
-  second.memory.fill(0, 64, 9);
+TEST_F(wire_path_stranger, damaged_packet_is_dropped) {
   send({.damage = true});
   EXPECT_TRUE(counted(&intake_counters::damaged));
   EXPECT_TRUE(memory_is_unchanged());

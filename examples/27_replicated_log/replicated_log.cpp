@@ -222,23 +222,27 @@ int start(long count) {
       mmap(nullptr, sizeof(client), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 1;
   auto& reported = *new (shared) client;
-  pid_t first = 0;
+  std::vector<pid_t> children;
   for (long rank = 0; rank < count; ++rank) {
     const pid_t child = fork();
-    if (child < 0) return 1;
-    if (child != 0) {
-      if (rank == 0) first = child;
-      continue;
+    if (child < 0) break;
+    if (child == 0) {
+      setenv("RANK", std::to_string(rank).c_str(), 1);
+      std::exit(run_rank(reported));
     }
-    setenv("RANK", std::to_string(rank).c_str(), 1);
-    std::exit(run_rank(reported));
+    children.push_back(child);
   }
-  const auto store = net::store::open({.host = "127.0.0.1", .port = port}).value();
+  const auto store = net::store::open({.host = "127.0.0.1", .port = port});
   int failed = 0;
+  if (!store || children.size() != static_cast<std::size_t>(count)) {
+    if (!store) verbena::print_error(store.error());
+    for (const pid_t each : children) kill(each, SIGKILL);
+    failed = 1;
+  }
   int status = 0;
   for (pid_t ended = wait(&status); ended > 0; ended = wait(&status)) {
     const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    if (ended == first ? !is_killed : status != 0) ++failed;
+    if (ended == children.front() ? !is_killed : status != 0) ++failed;
   }
   return failed == 0 ? 0 : 1;
 }

@@ -28,7 +28,7 @@ error refuse(operation_name of, const std::string& why) {
   return error::invalid_argument(of.function, {}, why);
 }
 
-// What must be equal on all ranks.
+// The values that must be equal on all ranks.
 struct description {
   code what;
   std::size_t bytes;

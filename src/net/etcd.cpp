@@ -355,7 +355,8 @@ result<owned_announcement> meet_by_etcd(membership& place, std::optional<store>&
     auto found = look(with, key, until);
     if (found) {
       place.store = found->at;
-      if (!found->secret.empty()) place.secret = found->secret;
+      // A secret of the program also proves that the store is the right one.
+      if (place.secret.empty()) place.secret = found->secret;
       return owned_announcement();
     }
     if (is_final(found.error())) return std::move(found).error();

@@ -99,7 +99,8 @@ result<void> meet_by_pmix(membership& place, std::optional<store>& own, deadline
   VERBENA_TRY(const auto known, share_by_pmix("verbena.store." + place.name, text, until));
   const auto end = std::min(known.find(' '), known.size());
   VERBENA_TRY(place.store, bringup::parse_address(known.substr(0, end)));
-  if (end + 1 < known.size()) place.secret = known.substr(end + 1);
+  // A secret of the program also proves that the store is the right one.
+  if (place.secret.empty() && end + 1 < known.size()) place.secret = known.substr(end + 1);
   place.host = store_host::rank_0;
   return {};
 }

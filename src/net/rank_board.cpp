@@ -167,8 +167,8 @@ result<void> rank_board::check(operation_name name, std::span<const std::uint32_
 result<collective> rank_board::enter(const participants& of, operation_name name,
                                      std::initializer_list<std::uint64_t> what) {
   const auto ranks = of.ranks;
-  VERBENA_TRY_VOID(check(name, ranks));
   if (failure_) return *failure_;
+  VERBENA_TRY_VOID(check(name, ranks));
   tag hash;
   hash.mix(epoch_);
   for (const std::uint32_t each : ranks) hash.mix(each);
@@ -492,24 +492,31 @@ std::vector<std::uint32_t> rank_board::probe(multi_channel& channels,
                                              std::span<const std::uint32_t> ranks, deadline until) {
   abandon();
   std::vector<std::uint32_t> silent;
-  for (const std::uint32_t each : ranks) {
-    if (each == rank_) continue;
-    // Operations of the program may fill the queue.
-    while (
-        !post(channels, operation_kind::read, each, own(seen_at(each, size_), line), entered_at)) {
-      if (posted_[in_flight_].waiter.result.refusal() != refusal::queue_full || until.expired()) {
-        silent.push_back(each);
-        break;
-      }
-      if (channel_access::core_of(channels[rank_]).progress() <= 0) ::sched_yield();
+  std::vector<std::uint32_t> without_room;  // operations of the program fill the queue
+  const auto try_post = [&](std::uint32_t rank) {
+    if (post(channels, operation_kind::read, rank, own(seen_at(rank, size_), line), entered_at)) {
+      ++in_flight_;
+      return true;
     }
-    if (silent.empty() || silent.back() != each) ++in_flight_;
-  }
-  const auto requests = std::span(posted_).first(in_flight_);
-  while (!until.expired() &&
-         !std::ranges::all_of(requests, [](const auto& each) { return each.waiter.ended; }))
+    if (posted_[in_flight_].waiter.result.refusal() == refusal::queue_full) return false;
+    silent.push_back(rank);
+    return true;
+  };
+  for (const std::uint32_t each : ranks)
+    if (each != rank_ && !try_post(each)) without_room.push_back(each);
+  const auto all_ended = [&] {
+    return std::ranges::all_of(std::span(posted_).first(in_flight_),
+                               [](const request& each) { return each.waiter.ended; });
+  };
+  // Polls a few times even if this thread had no processor until the deadline.
+  for (std::size_t polls = 0;
+       (!without_room.empty() || !all_ended()) && (polls <= ranks.size() || !until.expired());
+       ++polls) {
     if (channel_access::core_of(channels[rank_]).progress() <= 0) ::sched_yield();
-  for (const request& each : requests)
+    std::erase_if(without_room, try_post);
+  }
+  silent.insert(silent.end(), without_room.begin(), without_room.end());
+  for (const request& each : std::span(posted_).first(in_flight_))
     if (!each.waiter.ended || !each.waiter.result) silent.push_back(each.rank);
   abandon();
   std::ranges::sort(silent);

@@ -35,10 +35,13 @@ deadline half_of(deadline until) {
   return deadline::at(now + (until.when() - now) / 2);
 }
 
+// Short against the time in which the other ranks wait for this one: half of their deadline.
 deadline time_of_probe(deadline until) {
   const auto most = deadline::after(time_to_be_answered);
-  const auto half = half_of(until);
-  return half.when() < most.when() ? half : most;
+  if (until.is_never()) return most;
+  const auto now = deadline::clock::now();
+  const auto quarter = deadline::at(now + (until.when() - now) / 4);
+  return quarter.when() < most.when() ? quarter : most;
 }
 
 bool contains(std::span<const std::uint32_t> ranks, std::uint32_t rank) {

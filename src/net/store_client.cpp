@@ -315,6 +315,10 @@ result<detail::store_agreed> store_client::agree(std::string_view call,
                                                  const detail::store_agreement& what,
                                                  std::span<const std::span<const std::byte>> parts,
                                                  deadline until) {
+  // The store would expel the others at once.
+  if (until.expired())
+    return error::timed_out(std::string(call), link_->stream.peer(),
+                            "the deadline passed before the other ranks were asked");
   auto timed = what;
   timed.timeout_ms = timeout_ms(until);
   VERBENA_TRY(auto agreed, receive<detail::store_agreed>(*link_, who_, call,

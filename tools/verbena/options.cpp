@@ -131,11 +131,11 @@ void add_launch(CLI::App& app, launch_options& launch) {
                           ->type_name("FILE");
   app.add_option("--ssh", launch.ssh,
                  "The command that connects to a host (default:\n"
-                 "ssh with BatchMode); it is divided at blanks")
+                 "ssh with BatchMode); split at white space")
       ->needs(hosts)
       ->type_name("COMMAND");
   app.add_option("--address", launch.address,
-                 "The address of this host for the processes\n"
+                 "The address at which the processes reach this host\n"
                  "(default: the one from which ssh connects)")
       ->needs(hosts)
       ->type_name("HOST");
@@ -146,7 +146,7 @@ void add_launch(CLI::App& app, launch_options& launch) {
       ->type_name("PATH");
   app.add_option("-x", launch.variables,
                  "Pass a variable of the environment to the hosts;\n"
-                 "variables that begin with VERBENA_ are passed anyway")
+                 "variables that begin with VERBENA_ are passed, except\nthose of the store")
       ->needs(hosts)
       ->expected(1)
       ->take_all()
@@ -159,10 +159,11 @@ void add_launch(CLI::App& app, launch_options& launch) {
       "membership::from_environment() reads. Passes SIGINT and SIGTERM on to the\n"
       "processes. The words after -- belong to the program.\n"
       "The lines of FILE are [USER@]HOST [slots=N] [max_slots=N] [user=USER]\n"
-      "[port=PORT], as those of Open MPI; # begins a comment. A host without slots= has\n"
-      "one. The hosts need Verbena's tools, the program in the same folder, and a key\n"
-      "that ssh accepts without a password. The output has the rank in front of each\n"
-      "line. The processes end when this command ends.\n"
+      "[port=PORT], as those of Open MPI; # begins a comment. A host without slots=\n"
+      "runs one process. The hosts need Verbena's tools, the program in the same folder, and a "
+      "key\n"
+      "that ssh accepts without a password. Each line of output then begins with the\n"
+      "rank, and the processes end when this command ends.\n"
       "Examples:\n"
       "  verbena launch -n 8 -- ./program\n"
       "  verbena launch --hosts hosts -- ./program\n"

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "tools/verbena/launch/host_file.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <iterator>
+#include <cstddef>
 #include <optional>
 
+#include "verbena/base/fd.hpp"
 #include "verbena/net/membership.hpp"
 
 namespace verbena::tool {
@@ -91,23 +95,25 @@ result<launch_host> read_line(const place& at, std::string_view first, std::stri
     return at.refuse("'" + std::string(first) +
                      "' is not a host: a name, or an IP address without brackets");
   host.name = first;
-  std::uint32_t most_slots = net::max_ranks;
   for (auto word = next_word(rest); !word.empty(); word = next_word(rest))
-    VERBENA_TRY_VOID(read_word(at, word, host, most_slots));
-  if (host.slots > most_slots)
-    return at.refuse("slots=" + std::to_string(host.slots) +
-                     " exceeds max_slots=" + std::to_string(most_slots));
+    VERBENA_TRY_VOID(read_word(at, word, host, host.most_slots));
   return host;
 }
 
-void add(std::vector<launch_host>& to, launch_host host) {
-  const auto known = std::ranges::find_if(to, [&](const launch_host& each) {
+result<void> add(const place& at, std::vector<launch_host>& to, launch_host host) {
+  auto known = std::ranges::find_if(to, [&](const launch_host& each) {
     return each.name == host.name && each.user == host.user && each.port == host.port;
   });
-  if (known == to.end())
-    to.push_back(std::move(host));
-  else
+  if (known == to.end()) {
+    known = to.insert(to.end(), std::move(host));
+  } else {
     known->slots += host.slots;
+    known->most_slots = std::min(known->most_slots, host.most_slots);
+  }
+  if (known->slots > known->most_slots)
+    return at.refuse("slots=" + std::to_string(known->slots) +
+                     " exceeds max_slots=" + std::to_string(known->most_slots));
+  return {};
 }
 
 }  // namespace
@@ -126,7 +132,7 @@ result<std::vector<launch_host>> parse_hosts(std::string_view text, std::string_
     slots += host.slots;
     if (slots > net::max_ranks)
       return at.refuse("more than " + std::to_string(net::max_ranks) + " slots in this file");
-    add(hosts, std::move(host));
+    VERBENA_TRY_VOID(add(at, hosts, std::move(host)));
   }
   if (hosts.empty())
     return error::invalid_argument("verbena launch", std::string(name), "the file has no hosts");
@@ -134,12 +140,20 @@ result<std::vector<launch_host>> parse_hosts(std::string_view text, std::string_
 }
 
 result<std::vector<launch_host>> read_hosts(const std::string& file) {
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad())
-    return error::from_errno(errno != 0 ? errno : EIO, "open", file,
-                             "the list of hosts could not be read");
+  constexpr std::size_t most = std::size_t{4} << 20U;
+  const auto failed = [&](int code) {
+    return error::from_errno(code, "read", file, "the list of hosts could not be read");
+  };
+  const unique_fd in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!in) return failed(errno);
+  std::string text;
+  std::array<char, 4096> part;
+  ssize_t bytes = 0;
+  while ((bytes = ::read(in.get(), part.data(), part.size())) > 0) {
+    text.append(part.data(), static_cast<std::size_t>(bytes));
+    if (text.size() > most) return failed(EFBIG);
+  }
+  if (bytes < 0) return failed(errno);
   return parse_hosts(text, file);
 }
 

@@ -17,6 +17,7 @@ struct launch_host {
   std::string user;         ///< empty: chosen by ssh
   std::uint16_t port = 0;   ///< 0: chosen by ssh
   std::uint32_t slots = 1;  ///< the number of ranks
+  std::uint32_t most_slots = ~0U;
 };
 
 /// Reads lines `[USER@]HOST [slots=N] [max_slots=N] [user=USER] [port=PORT]`, the syntax of Open

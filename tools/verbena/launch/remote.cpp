@@ -158,9 +158,11 @@ class remote_launch {
       take_signals();
       for (auto& each : all_) serve(each);
       if (kill_at_.expired()) {
-        kill_at_ = deadline::never();
+        // A command that does not end by SIGTERM is killed.
+        const int signal = std::exchange(is_terminated_, true) ? SIGKILL : SIGTERM;
+        kill_at_ = signal == SIGTERM ? deadline::after(time_to_close) : deadline::never();
         for (const auto& each : all_)
-          if (each.ssh != 0) ::kill(-each.ssh, SIGTERM);
+          if (each.ssh != 0) ::kill(-each.ssh, signal);
       }
     }
     return outcome_;
@@ -176,7 +178,7 @@ class remote_launch {
 
   // The group cannot become complete.
   void end_all() {
-    if (!kill_at_.is_never()) return;
+    if (std::exchange(is_ending_, true)) return;
     kill_at_ = deadline::after(time_to_close);
     for (auto& each : all_) each.input.reset();
   }
@@ -364,7 +366,7 @@ class remote_launch {
       lines.errors.end();
     }
     if (std::exchange(of.is_judged, true) || of.ranks.empty()) return;
-    const bool was_ended = !kill_at_.is_never();
+    const bool was_ended = is_ending_;
     const std::string host = "host " + of.host.name + ": ";
     if (of.has_agent) {
       if (!was_ended)
@@ -394,6 +396,8 @@ class remote_launch {
   unique_fd arrived_;  // a signalfd
   std::vector<connection> all_;
   int outcome_ = 0;
+  bool is_ending_ = false;      // this launcher ends the connections
+  bool is_terminated_ = false;  // by SIGTERM
   deadline kill_at_ = deadline::never();
 };
 

@@ -314,7 +314,8 @@ TEST(collective, ends_if_its_completion_queue_cannot_be_polled) {
   const test_store store;
   for_each_rank(2, [&](std::uint32_t rank) {
     joined_rank here(store.member(rank, 2));
-    elements<std::uint32_t> data(here, 5000);
+    // More messages than rank 0 sends without a completion.
+    elements<std::uint32_t> data(here, 50'000);
     if (rank == 0) {
       const broken_polls broken(here.device);
       const auto failed =
@@ -324,7 +325,7 @@ TEST(collective, ends_if_its_completion_queue_cannot_be_polled) {
       EXPECT_FALSE(here.group.barrier(deadline::never()));
     } else {
       EXPECT_FALSE(
-          here.group.all_reduce<std::uint32_t>(data.into(), std::plus<>(), deadline::never()));
+          here.group.all_reduce<std::uint32_t>(data.into(), std::plus<>(), test_deadline()));
     }
   });
 }

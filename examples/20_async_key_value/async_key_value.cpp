@@ -91,7 +91,7 @@ class server {
     for (auto& each : clients_)
       static_cast<void>(
           co_await each.send(verbena::source(messages_, 0, 8), verbena::abort_after(1s)));
-    const auto grace = deadline::after(200ms);
+    const auto grace = deadline::after(2s);
     while (running.running() != 0 && !grace.expired())
       co_await here_.engine.wait_until(deadline::after(5ms));
     // Ends the receives of the clients that have not left.

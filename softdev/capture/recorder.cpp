@@ -19,7 +19,6 @@ namespace {
 constexpr std::size_t ethernet_bytes = 14;
 constexpr std::uint16_t ethernet_ipv4 = 0x0800;
 constexpr std::uint16_t ethernet_ipv6 = 0x86dd;
-constexpr std::uint32_t smallest_mtu = 128;  ///< times 2^path_mtu
 
 std::uint64_t wall_clock() noexcept {
   constexpr std::uint64_t second = 1'000'000'000;
@@ -79,7 +78,7 @@ conversation& recorder::conversation_of(const queue_pair& sender) {
   return conversations_
       .emplace(sender.number(),
                conversation(route != routes_.end() ? route->second : loopback, attributes.send_psn,
-                            smallest_mtu << attributes.path_mtu))
+                            bytes_of_mtu(attributes.path_mtu)))
       .first->second;
 }
 

@@ -9,6 +9,11 @@
 
 namespace verbena::softdev {
 
+/// The payload of a packet with a path MTU of this code (ibv_mtu), in bytes.
+[[nodiscard]] constexpr std::uint32_t bytes_of_mtu(std::uint8_t code) noexcept {
+  return 128U << code;
+}
+
 /// What ibv_modify_qp(3) sets and ibv_query_qp(3) tells, as far as it means something here.
 struct queue_pair_attributes {
   queue_pair_state state = queue_pair_state::reset;

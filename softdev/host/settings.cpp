@@ -42,6 +42,22 @@ std::vector<std::string> parts_of(std::string_view list) {
   return parts;
 }
 
+/// Replaces `number` by the text of a variable if that is a number of at least `least`. `rule` says
+/// what it must be.
+template <class Number>
+void read_number(const char* text, Number least, const char* rule, Number& number) {
+  if (text == nullptr) return;
+  const std::string_view value = text;
+  const char* const end = value.data() + value.size();
+  Number found = 0;
+  const auto [stop, wrong] = std::from_chars(value.data(), end, found);
+  if (wrong == std::errc() && stop == end && found >= least) {
+    number = found;
+  } else if (!value.empty()) {
+    ignored(rule, value);
+  }
+}
+
 wire_setting read_wire(const char* (*lookup)(const char* name)) {
   wire_setting result;
   if (const char* text = lookup("VERBENA_SOFTDEV_WIRE"); text != nullptr) {
@@ -53,17 +69,9 @@ wire_setting read_wire(const char* (*lookup)(const char* name)) {
       result.on = false;
     }
   }
-  if (const char* text = lookup("VERBENA_SOFTDEV_WIRE_PORT"); text != nullptr) {
-    const std::string_view value = text;
-    const char* const end = value.data() + value.size();
-    std::uint16_t port = 0;
-    const auto [stop, wrong] = std::from_chars(value.data(), end, port);
-    if (wrong == std::errc() && stop == end && port > 0) {
-      result.port = port;
-    } else if (!value.empty()) {
-      ignored("VERBENA_SOFTDEV_WIRE_PORT must be a port number, 1 to 65535", value);
-    }
-  }
+  read_number<std::uint16_t>(lookup("VERBENA_SOFTDEV_WIRE_PORT"), 1,
+                             "VERBENA_SOFTDEV_WIRE_PORT must be a port number, 1 to 65535",
+                             result.port);
   if (const char* text = lookup("VERBENA_SOFTDEV_PATH"); text != nullptr) {
     const std::string_view value = text;
     if (value == "wire" && result.on) {
@@ -108,17 +116,9 @@ settings read_settings(const char* (*lookup)(const char* name)) {
     }
   }
   if (const char* text = lookup("VERBENA_SOFTDEV_CAPTURE"); text != nullptr) result.capture = text;
-  if (const char* text = lookup("VERBENA_SOFTDEV_CAPTURE_BYTES"); text != nullptr) {
-    const std::string_view value = text;
-    const char* const end = value.data() + value.size();
-    std::uint32_t bytes = 0;
-    const auto [stop, wrong] = std::from_chars(value.data(), end, bytes);
-    if (wrong == std::errc() && stop == end && bytes >= least_captured_bytes) {
-      result.captured_bytes = bytes;
-    } else if (!value.empty()) {
-      ignored("VERBENA_SOFTDEV_CAPTURE_BYTES must be a number of at least 64", value);
-    }
-  }
+  read_number<std::uint32_t>(lookup("VERBENA_SOFTDEV_CAPTURE_BYTES"), least_captured_bytes,
+                             "VERBENA_SOFTDEV_CAPTURE_BYTES must be a number of at least 64",
+                             result.captured_bytes);
   result.wire = read_wire(lookup);
   return result;
 }

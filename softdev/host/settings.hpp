@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "softdev/host/persona.hpp"
+#include "softdev/wire/network.hpp"
 
 namespace verbena::softdev {
 
@@ -21,8 +22,8 @@ enum class fault_policy : std::uint8_t { failed_request, signal };
 struct wire_setting {
   bool on = false;
   std::vector<std::string> only;  ///< addresses and interfaces that are used; empty: all
-  std::uint16_t port = 4791;      ///< that of RoCE v2
-  bool forced = false;            ///< also between processes of this host, and within one
+  std::uint16_t port = wire::roce_port;
+  bool forced = false;  ///< also between processes of this host, and within one
 };
 
 /// The device's settings. Threads: immutable.

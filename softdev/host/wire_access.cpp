@@ -17,13 +17,12 @@
 namespace verbena::softdev {
 namespace {
 
-/// All headers that a packet can have besides IP: UDP, BTH, RETH, immediate data, ICRC.
-constexpr std::uint32_t header_bytes = 8 + 12 + 16 + 4 + 4;
-
+/// The bytes of the longest headers that a packet with a payload can have, with the ICRC.
 std::uint32_t all_header_bytes(const wire::network_address& peer) noexcept {
-  constexpr std::uint32_t ipv4 = 20;
-  constexpr std::uint32_t ipv6 = 40;
-  return header_bytes + (wire::is_ipv4(peer) ? ipv4 : ipv6);
+  constexpr wire::packet_opcode longest =
+      wire::make_opcode(wire::packet_transport::rc, wire::operation::write_only_with_imm);
+  return static_cast<std::uint32_t>(wire::network_bytes({.source = peer, .destination = peer}) +
+                                    wire::format_of(longest).header_bytes() + wire::icrc_bytes);
 }
 
 std::string interface_name(std::uint32_t index) {

@@ -89,12 +89,11 @@ void route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out) {
 
 int connect_by_wire(host& home, queue_pair& which, const ibv_ah_attr& address,
                     std::uint8_t path_mtu) {
-  constexpr std::uint32_t smallest = 128;  ///< shifted by the code
   const auto connected =
       home.wire().connect(which,
                           {.own = home.adapter().gids().at(address.grh.sgid_index),
                            .peer = to_gid_bytes(address.grh.dgid)},
-                          smallest << path_mtu);
+                          bytes_of_mtu(path_mtu));
   if (connected) return 0;
   warn_once("soft0: " + connected.error().message());
   return connected.error().code();

@@ -24,8 +24,6 @@ struct packet_connection {
 
 namespace {
 
-constexpr std::uint32_t smallest_mtu = 128;  ///< shifted by the code of the path MTU
-
 bool is_of(transport expected, packet_opcode code) noexcept {
   switch (transport_of(code)) {
     case packet_transport::rc:
@@ -76,7 +74,7 @@ queue_pair* packet_engine::own(std::uint32_t index) const noexcept {
 
 void packet_engine::prepare(queue_pair& which, const queue_pair_attributes& next) {
   if (!rules_of(which.transport()).connected) return;
-  const std::uint32_t mtu = smallest_mtu << next.path_mtu;
+  const std::uint32_t mtu = bytes_of_mtu(next.path_mtu);
   const std::lock_guard lock(creation_);
   timers_.reserve(connections_ + 1);
   which.path().set_packets(

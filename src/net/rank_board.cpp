@@ -504,13 +504,9 @@ std::vector<std::uint32_t> rank_board::probe(multi_channel& channels,
   };
   for (const std::uint32_t each : ranks)
     if (each != rank_ && !try_post(each)) without_room.push_back(each);
-  const auto all_ended = [&] {
-    return std::ranges::all_of(std::span(posted_).first(in_flight_),
-                               [](const request& each) { return each.waiter.ended; });
-  };
   // Polls a few times even if this thread had no processor until the deadline.
   for (std::size_t polls = 0;
-       (!without_room.empty() || !all_ended()) && (polls <= ranks.size() || !until.expired());
+       (!without_room.empty() || !requests_ended()) && (polls <= ranks.size() || !until.expired());
        ++polls) {
     if (channel_access::core_of(channels[rank_]).progress() <= 0) ::sched_yield();
     std::erase_if(without_room, try_post);
@@ -521,6 +517,11 @@ std::vector<std::uint32_t> rank_board::probe(multi_channel& channels,
   abandon();
   std::ranges::sort(silent);
   return silent;
+}
+
+bool rank_board::requests_ended() const {
+  return std::ranges::all_of(std::span(posted_).first(in_flight_),
+                             [](const request& each) { return each.waiter.ended; });
 }
 
 void rank_board::clear(std::uint32_t epoch, std::span<const std::uint32_t> members) {
@@ -569,12 +570,8 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
     else
       missing.push_back(each);
   }
-  const auto have_ended = [&] {
-    return std::ranges::all_of(std::span(posted_).first(in_flight_),
-                               [](const request& each) { return each.waiter.ended; });
-  };
   // Polls a few times even if this thread had no processor until the deadline.
-  for (std::size_t polls = 0; !have_ended() && (polls <= in.count() || !in.until.expired());
+  for (std::size_t polls = 0; !requests_ended() && (polls <= in.count() || !in.until.expired());
        ++polls)
     channel_access::core_of(in.channels[rank_]).progress();
   for (const request& each : std::span(posted_).first(in_flight_))

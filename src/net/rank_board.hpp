@@ -188,6 +188,7 @@ class rank_board {
   [[nodiscard]] error fail_unpolled(collective& in);
   [[nodiscard]] error fail(collective& in, std::uint32_t culprit, error why);
   [[nodiscard]] std::vector<std::uint32_t> find_missing(collective& in);
+  [[nodiscard]] bool requests_ended() const;
   void release_memory(collective& in);
   void abandon() noexcept;
   /// Posts a request for the board of a rank; waits for room in the queue.

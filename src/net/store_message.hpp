@@ -76,7 +76,7 @@ struct store_exchange {
   blobs parts;
 };
 
-/// The treatment of connected ranks that have not called an agreement when its deadline passes.
+/// Whether an agreement goes on without connected ranks that do not take part before its deadline.
 enum class agreement_kind : std::uint8_t {
   leaves_out = 0,  ///< the others expel them, if these are at least half of the connected ranks
   waits = 1        ///< the agreement fails

@@ -84,8 +84,8 @@ struct store_group {
   [[nodiscard]] std::vector<std::uint32_t> agreeing() const {
     return ranks_that([](const auto& each) { return each.is_present() && each.agreement; });
   }
-  /// Returns the connected members that have not called an agreement, and the ranks that it awaits
-  /// in vain. Precondition: a member has called an agreement.
+  /// Returns the connected members that do not take part in the agreement yet, and the ranks that
+  /// it awaits in vain. Precondition: a member takes part.
   [[nodiscard]] std::vector<std::uint32_t> not_agreeing() const;
   [[nodiscard]] std::vector<std::uint32_t> departed_members() const {
     return ranks_that([](const auto& each) { return each.is_member && each.gone; });

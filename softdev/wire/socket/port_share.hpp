@@ -56,8 +56,8 @@ class port_share {
   /// Admits processes and forgets those that ended. To be called once in a while; one system call
   /// if nothing happened. Allocates for a new process.
   void serve() noexcept;
-  /// Of the owner: gives a datagram to the process with the slot. Returns false if there is none,
-  /// or if it receives too slowly. Does not block.
+  /// Passes a datagram to the process with the slot, from the owner. Returns false if no process
+  /// has the slot, or if it receives too slowly. Does not block.
   [[nodiscard]] bool forward(std::uint32_t slot, const forwarded_header& from,
                              std::span<const std::byte> datagram) noexcept;
   [[nodiscard]] std::size_t clients() const noexcept { return by_slot_.size(); }

@@ -13,6 +13,7 @@
 
 #include "src/net/channel_access.hpp"
 #include "src/net/rank_list.hpp"
+#include "src/net/rendezvous.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -28,21 +29,15 @@ constexpr std::chrono::seconds time_to_be_answered{2};
 constexpr std::size_t region_bytes = remote_region::encoded_size;
 constexpr std::size_t bytes_with_endpoint = region_bytes + endpoint::encoded_size;
 
-// Later steps need time, too.
-deadline half_of(deadline until) {
+// Returns the end of one `share`-th of the time until a deadline: later steps need time, too.
+deadline part_of(deadline until, int share) {
   if (until.is_never() || until.expired()) return until;
   const auto now = deadline::clock::now();
-  return deadline::at(now + (until.when() - now) / 2);
+  return deadline::at(now + (until.when() - now) / share);
 }
 
 // Short against the time in which the other ranks wait for this one: half of their deadline.
-deadline time_of_probe(deadline until) {
-  const auto most = deadline::after(time_to_be_answered);
-  if (until.is_never()) return most;
-  const auto now = deadline::clock::now();
-  const auto quarter = deadline::at(now + (until.when() - now) / 4);
-  return quarter.when() < most.when() ? quarter : most;
-}
+deadline time_of_probe(deadline until) { return earliest(part_of(until, 4), time_to_be_answered); }
 
 bool contains(std::span<const std::uint32_t> ranks, std::uint32_t rank) {
   return std::ranges::find(ranks, rank) != ranks.end();
@@ -172,7 +167,7 @@ result<void> renewal::change(const store_agreed& states, std::vector<std::uint32
 }
 
 result<store_agreed> renewal::agree(const store_agreement& what, std::span<const part_view> parts) {
-  return group_.client.agree(call_, what, parts, half_of(until_));
+  return group_.client.agree(call_, what, parts, part_of(until_, 2));
 }
 
 result<store_agreed> renewal::take_step(std::string_view name, std::span<const part_view> parts) {

@@ -85,9 +85,8 @@ std::vector<std::uint32_t> ranks_to_leave_out(std::span<const reach_report> repo
   return removed;
 }
 
-error renewal::fail(int code, std::string why) const {
-  return error::from_errno(code, call_, fmt::format("rank {}", group_.client.rank()),
-                           std::move(why));
+error renewal::fail(int code, const std::string& why) const {
+  return error::from_errno(code, call_, fmt::format("rank {}", group_.client.rank()), why);
 }
 
 error renewal::about(std::uint32_t rank, error why) const {
@@ -137,7 +136,7 @@ std::vector<std::uint32_t> renewal::find_broken() {
   return each_once(std::move(broken));
 }
 
-result<void> renewal::run(store_agreement first, std::vector<std::uint32_t> broken) {
+result<void> renewal::run(const store_agreement& first, std::vector<std::uint32_t> broken) {
   std::vector<std::uint32_t> state{group_.epoch};
   state.insert(state.end(), broken.begin(), broken.end());
   const auto bytes = encode_numbers(state);

@@ -52,7 +52,7 @@ class renewal {
  private:
   using part_view = std::span<const std::byte>;
 
-  [[nodiscard]] result<void> run(store_agreement first, std::vector<std::uint32_t> broken);
+  [[nodiscard]] result<void> run(const store_agreement& first, std::vector<std::uint32_t> broken);
   [[nodiscard]] result<void> change(const store_agreed& states, std::vector<std::uint32_t> broken);
   [[nodiscard]] result<store_agreed> agree(const store_agreement& what,
                                            std::span<const part_view> parts);
@@ -67,7 +67,7 @@ class renewal {
   [[nodiscard]] result<void> settle();
   void drop(std::uint32_t rank);
   [[nodiscard]] error about(std::uint32_t rank, error why) const;
-  [[nodiscard]] error fail(int code, std::string why) const;
+  [[nodiscard]] error fail(int code, const std::string& why) const;
 
   group_state& group_;
   const char* call_;

@@ -64,7 +64,7 @@ void fill_init(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_attr
 void fill_receive(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_attr& out,
                   int& mask) {
   out.ah_attr = cm_way(id, now.source, now.remote);
-  out.path_mtu = IBV_MTU_4096;
+  out.path_mtu = static_cast<ibv_mtu>(cm_path_mtu(now));
   out.dest_qp_num = now.remote.queue_pair;
   out.rq_psn = now.remote.starting_psn;
   mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;

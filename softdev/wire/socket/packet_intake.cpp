@@ -44,6 +44,10 @@ bool packet_intake::take(const received_datagram& from, time_ns now) noexcept {
     ++counters_.malformed;
     return true;
   }
+  if (what.destination_qpn == general_services_qpn) {
+    take_message(from, what);
+    return true;
+  }
   const std::uint32_t slot = slot_of_number(what.destination_qpn);
   if (slot != slot_) {
     forward(slot, from);
@@ -73,6 +77,19 @@ void packet_intake::forward(std::uint32_t slot, const received_datagram& from) n
   ++(given ? counters_.forwarded : counters_.unknown_pair);
 }
 
+void packet_intake::take_message(const received_datagram& from, const packet& what) noexcept {
+  if (management_ == nullptr || !has_message(what)) {
+    ++counters_.unknown_pair;
+    return;
+  }
+  const management_view message = what.payload.first<management_bytes>();
+  const std::uint32_t slot = management_->slot_of(message).value_or(slot_);
+  if (slot != slot_) return forward(slot, from);
+  if (!is_undamaged(from)) return;
+  ++counters_.messages;
+  management_->message_arrived({.own = from.ends.destination, .peer = from.ends.source}, message);
+}
+
 /// The packet is of a connection, from the host of its peer, and undamaged.
 bool packet_intake::is_genuine(const received_datagram& from, const packet& what) noexcept {
   const auto route = routes_.find(what.destination_qpn);
@@ -84,13 +101,17 @@ bool packet_intake::is_genuine(const received_datagram& from, const packet& what
     ++counters_.foreign;
     return false;
   }
+  return is_undamaged(from);
+}
+
+bool packet_intake::is_undamaged(const received_datagram& from) noexcept {
   const network_header around{.source = from.ends.source,
                               .destination = from.ends.destination,
                               .source_port = from.ends.source_port};
   const auto covered = from.bytes.first(from.bytes.size() - icrc_bytes);
   const std::uint32_t received = load_icrc(from.bytes.last<icrc_bytes>());
   const bool zero = icrc(around, covered) == received;
-  const bool solved = !zero && is_ipv4(route->peer) && is_ipv4(route->own) &&
+  const bool solved = !zero && is_ipv4(from.ends.source) && is_ipv4(from.ends.destination) &&
                       solve_identification(around, covered, received).has_value();
   if (!zero && !solved) {
     ++counters_.damaged;

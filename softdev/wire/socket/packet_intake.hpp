@@ -9,6 +9,7 @@
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/packet.hpp"
 #include "softdev/wire/socket/datagram_batch.hpp"
+#include "softdev/wire/socket/management.hpp"
 #include "softdev/wire/socket/port_share.hpp"
 #include "softdev/wire/socket/route_table.hpp"
 
@@ -23,6 +24,7 @@ struct intake_counters {
   std::uint64_t foreign = 0;       ///< dropped: not from the host of the queue pair's peer
   std::uint64_t damaged = 0;       ///< dropped: wrong ICRC
   std::uint64_t busy = 0;          ///< dropped: a lock was taken for long
+  std::uint64_t messages = 0;      ///< received: to queue pair 1
   std::uint64_t solved = 0;        ///< received, with an IPv4 identification that was deduced
 };
 
@@ -44,10 +46,17 @@ class packet_intake {
   };
   /// Takes what has come, some batches at most. Does not block.
   [[nodiscard]] outcome receive(time_ns now) noexcept;
+  /// Who learns of messages of the general services: before the first packet. Outlives the intake.
+  void set_management(management_observer* observer) noexcept { management_ = observer; }
+  /// From now on messages come although there is no connection.
+  void listen() noexcept { listens_ = true; }
+  [[nodiscard]] bool listens() const noexcept { return listens_; }
   [[nodiscard]] const intake_counters& counters() const noexcept { return counters_; }
 
  private:
   [[nodiscard]] bool take(const received_datagram& from, time_ns now) noexcept;
+  void take_message(const received_datagram& from, const packet& what) noexcept;
+  [[nodiscard]] bool is_undamaged(const received_datagram& from) noexcept;
   [[nodiscard]] bool is_genuine(const received_datagram& from, const packet& what) noexcept;
   void forward(std::uint32_t slot, const received_datagram& from) noexcept;
 
@@ -55,6 +64,8 @@ class packet_intake {
   port_share& share_;
   route_table& routes_;
   packet_engine& packets_;
+  management_observer* management_ = nullptr;
+  bool listens_ = false;
   datagram_batch batch_;
   time_ns stalled_since_ = never;  ///< the first packet of the batch waits for a lock
   intake_counters counters_;

@@ -32,9 +32,27 @@ wire_path::wire_path(engine& home, port_share share, const wire_path_options& op
       intake_(options.process_slot, share_, routes_, packets_) {}
 
 result<void> wire_path::connect(const queue_pair& which, const wire_route& route) {
+  VERBENA_TRY_VOID(join());
+  routes_.set(which.number(), route);
+  wake();
+  return {};
+}
+
+result<void> wire_path::open() {
+  VERBENA_TRY_VOID(join());
+  {
+    const std::lock_guard lock(receive_mutex_);
+    intake_.listen();
+  }
+  wake();
+  return {};
+}
+
+/// Opens the sockets. Waits for an owner of the port that is just beginning.
+result<void> wire_path::join() {
   for (int attempt = 0;; ++attempt) {
     VERBENA_TRY(const port_share::role role, begin());
-    if (role != port_share::role::none) break;
+    if (role != port_share::role::none) return {};
     constexpr int most = 100;
     if (attempt == most)
       return error::from_errno(
@@ -44,12 +62,8 @@ result<void> wire_path::connect(const queue_pair& which, const wire_route& route
     // lint: allow(sleep): there is no event: the owner is between two of its system calls.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  routes_.set(which.number(), route);
-  wake();
-  return {};
 }
 
-/// Opens the sockets.
 result<port_share::role> wire_path::begin() {
   const std::lock_guard lock(receive_mutex_);
   // First, because the sender gets any port that is free.
@@ -141,7 +155,8 @@ void wire_path::rejoin() noexcept {
 
 /// Returns whether something came.
 bool wire_path::receive(bool at_any_rate) noexcept {
-  if (!at_any_rate && routes_.empty() && share_.clients() == 0) return false;
+  const bool awaited = !routes_.empty() || intake_.listens();
+  if (!at_any_rate && !awaited && share_.clients() == 0) return false;
   switch (intake_.receive(home_.now())) {
     case packet_intake::outcome::idle:
       return false;

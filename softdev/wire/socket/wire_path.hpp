@@ -19,6 +19,7 @@
 #include "softdev/core/remote_path.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/socket/management.hpp"
 #include "softdev/wire/socket/packet_intake.hpp"
 #include "softdev/wire/socket/packet_sender.hpp"
 #include "softdev/wire/socket/port_share.hpp"
@@ -51,6 +52,17 @@ class wire_path final : public remote_path, private packet_output {
   /// for an owner of the port that is just beginning. Errors: those of port_share::join; EAGAIN if
   /// the owner does not begin.
   [[nodiscard]] result<void> connect(const queue_pair& which, const wire_route& route);
+
+  /// Opens the sockets, to receive messages of the general services. Waits and errors as `connect`.
+  [[nodiscard]] result<void> open();
+  /// Sends a message to queue pair 1 of another host. It can be lost. Precondition: open. Never
+  /// blocks; one system call.
+  void send_message(const management_ends& ends, management_view message) noexcept {
+    sender_->put_message(ends, message);
+    if (!sender_->flush()) wake();
+  }
+  /// Who learns of such messages: before the sockets are opened. Outlives the path.
+  void set_management(management_observer* observer) noexcept { intake_.set_management(observer); }
 
   /// Receives, answers, repeats what is due. True when something was done. Never blocks. Without
   /// connections and without processes to forward to, makes a few system calls each millisecond at
@@ -96,6 +108,7 @@ class wire_path final : public remote_path, private packet_output {
   void wake() noexcept {
     if (observer_ != nullptr) observer_->wake();
   }
+  [[nodiscard]] result<void> join();
   [[nodiscard]] result<port_share::role> begin();
   [[nodiscard]] bool serve() noexcept;
   void rejoin() noexcept;

@@ -69,7 +69,7 @@ struct private_data {
 /// What one side says about its queue pair.
 struct side {
   std::uint32_t queue_pair = 0;
-  std::uint32_t starting_psn = 0;
+  std::uint32_t starting_psn = 0;  ///< with which the other side begins to send (IBTA 12.7.31)
   std::uint32_t queue_key = 0;
   std::array<std::uint8_t, 16> gid{};
   std::uint16_t lid = 0;

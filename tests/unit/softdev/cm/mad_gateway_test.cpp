@@ -399,6 +399,7 @@ TEST_F(cm_other_hosts, many_connections_over_a_bad_network_come_to_an_end) {
   start({.first_repeat = milliseconds(2), .longest_repeat = milliseconds(10)});
   constexpr int connections = 50;
   std::vector<endpoint_ptr> active;
+  active.reserve(connections);
   for (int i = 0; i < connections; ++i) active.push_back(connect());
   std::vector<endpoint_ptr> passive;
   int established = 0;

@@ -29,11 +29,19 @@ std::mutex& creation_mutex() {
     // A fork waits for a creation in progress, so that the child never sees a lock that is held by
     // a thread it does not have.
     static std::mutex* const made = new std::mutex;
-    pthread_atfork([] { made->lock(); }, [] { made->unlock(); },
-                   [] {
-                     made->unlock();
-                     if (host* const parents = current.load()) parents->abandon_after_fork();
-                   });
+    pthread_atfork(
+        [] {
+          made->lock();
+          if (host* const own = current.load()) own->prepare_fork();
+        },
+        [] {
+          if (host* const own = current.load()) own->continue_after_fork();
+          made->unlock();
+        },
+        [] {
+          if (host* const parents = current.load()) parents->abandon_after_fork();
+          made->unlock();
+        });
     return made;
   }();
   return *mutex;
@@ -145,6 +153,14 @@ remote_path& host::outward() noexcept {
   if (!wire_) return path_;
   if (!paths_) paths_.emplace(path_, *wire_, link_->segment());
   return *paths_;
+}
+
+void host::prepare_fork() noexcept {
+  if (wire_ && usable()) wire_->prepare_fork();
+}
+
+void host::continue_after_fork() noexcept {
+  if (wire_ && usable()) wire_->continue_after_fork();
 }
 
 void host::abandon_after_fork() noexcept {

@@ -100,6 +100,9 @@ class host final : private engine_observer, private progress_work {
   [[nodiscard]] capture::recorder* recorder() noexcept { return recorder_.get(); }
   /// Connections to other hosts.
   [[nodiscard]] const wire_access& wire() const noexcept { return wire_access_; }
+  /// Before a fork, and after it in the parent: see wire_path.
+  void prepare_fork() noexcept;
+  void continue_after_fork() noexcept;
   /// In a child of fork: closes the sockets of the wire.
   void abandon_after_fork() noexcept;
   /// The multicast groups of this process.

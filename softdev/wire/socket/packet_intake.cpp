@@ -8,90 +8,102 @@
 #include "softdev/wire/network.hpp"
 
 namespace verbena::softdev::wire {
-namespace {
-
-/// A packet waits as long for a queue pair that is in use, and is lost then: others wait behind it.
-/// The thread that uses the queue pair can be preempted; a lost NAK cannot be asked for again.
-constexpr time_ns most_stalled = 200'000'000;
-
-}  // namespace
 
 packet_intake::outcome packet_intake::receive(time_ns now) noexcept {
+  take_waiting();
+  const outcome result = receive_batches(now);
+  return result == outcome::ended || waiting_.empty() ? result : outcome::go_on;
+}
+
+packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
   constexpr int most_batches = 4;
   for (int i = 0; i < most_batches; ++i) {
     bool ended = false;
-    if (batch_.left() == 0 && batch_.receive(share_, ended) == 0) {
-      if (ended) return outcome::ended;
-      return i == 0 ? outcome::idle : outcome::worked;
-    }
-    while (batch_.left() > 0) {
+    const std::size_t count = batch_.receive(share_, ended);
+    for (std::size_t k = 0; k < count; ++k) {
       received_datagram next;
-      if (!batch_.read(next))
+      if (batch_.read(k, next))
+        take(next, now);
+      else
         ++counters_.malformed;
-      else if (!take(next, now))
-        return outcome::go_on;
-      batch_.consume();
     }
-    if (!batch_.was_full()) return outcome::worked;
+    if (count == 0 && ended) return outcome::ended;
+    if (count == 0) return i == 0 ? outcome::idle : outcome::worked;
+    if (count < datagram_batch::capacity) return outcome::worked;
   }
   return outcome::go_on;
 }
 
-/// Returns false if the packet has to wait.
-bool packet_intake::take(const received_datagram& from, time_ns now) noexcept {
+void packet_intake::take(const received_datagram& from, time_ns now) noexcept {
   packet what;
   if (parse(from.bytes, largest_mtu, what) != packet_fault::none) {
     ++counters_.malformed;
-    return true;
+    return;
   }
   const std::uint32_t slot = slot_of_number(what.destination_qpn);
   if (slot != slot_) {
-    forward(slot, from);
-    return true;
+    forward(slot, from, now);
+    return;
   }
-  if (!is_genuine(from, what)) return true;
-  if (packets_.receive(what)) {
-    ++counters_.received;
-  } else {
-    stalled_since_ = std::min(stalled_since_, now);
-    if (now - stalled_since_ < most_stalled) return false;
+  const auto route = routes_.find(what.destination_qpn);
+  if (!route) {
+    ++counters_.unknown_pair;
+    return;
+  }
+  if (!is_genuine(from, *route)) return;
+  const bool taken = !waiting_.must_wait(what) && packets_.receive(what);
+  if (!taken && !waiting_.keep(what, *route)) {
     ++counters_.busy;
+    return;
   }
-  stalled_since_ = never;
-  return true;
+  ++counters_.received;
+  counters_.received_bytes += from.bytes.size();
 }
 
-void packet_intake::forward(std::uint32_t slot, const received_datagram& from) noexcept {
+/// Packets of a connection that ended meanwhile are forgotten.
+void packet_intake::take_waiting() noexcept {
+  if (waiting_.empty()) return;
+  waiting_.retry([this](const packet& what, const wire_route& route) {
+    return routes_.find(what.destination_qpn) != route || packets_.receive(what);
+  });
+}
+
+void packet_intake::forward(std::uint32_t slot, const received_datagram& from,
+                            time_ns now) noexcept {
   const forwarded_header head{.source = from.ends.source,
                               .destination = from.ends.destination,
-                              .source_port = from.ends.source_port};
+                              .source_port = from.ends.source_port,
+                              .interface = from.ends.interface};
   bool given = share_.forward(slot, head, from.bytes);
   if (!given) {
-    share_.serve();  // the process may just have registered
+    share_.serve(now);  // the process may just have registered
     given = share_.forward(slot, head, from.bytes);
   }
   ++(given ? counters_.forwarded : counters_.unknown_pair);
 }
 
-/// The packet is of a connection, from the host of its peer, and undamaged.
-bool packet_intake::is_genuine(const received_datagram& from, const packet& what) noexcept {
-  const auto route = routes_.find(what.destination_qpn);
-  if (!route) {
-    ++counters_.unknown_pair;
-    return false;
-  }
-  if (route->peer != from.ends.source || route->own != from.ends.destination) {
+/// The packet is from the host of the connection's peer, arrived where it may, and is undamaged.
+bool packet_intake::is_genuine(const received_datagram& from, const wire_route& route) noexcept {
+  if (route.peer != from.ends.source || route.own != from.ends.destination) {
     ++counters_.foreign;
     return false;
   }
+  if (!routes_.permits(route, from.ends.interface)) {
+    ++counters_.other_interface;
+    return false;
+  }
+  return has_icrc(from);
+}
+
+bool packet_intake::has_icrc(const received_datagram& from) noexcept {
   const network_header around{.source = from.ends.source,
                               .destination = from.ends.destination,
-                              .source_port = from.ends.source_port};
+                              .source_port = from.ends.source_port,
+                              .destination_port = share_.port()};
   const auto covered = from.bytes.first(from.bytes.size() - icrc_bytes);
   const std::uint32_t received = load_icrc(from.bytes.last<icrc_bytes>());
   const bool zero = icrc(around, covered) == received;
-  const bool solved = !zero && is_ipv4(route->peer) && is_ipv4(route->own) &&
-                      solve_identification(around, covered, received).has_value();
+  const bool solved = !zero && solve_identification(around, covered, received).has_value();
   if (!zero && !solved) {
     ++counters_.damaged;
     return false;

@@ -11,19 +11,22 @@
 #include "softdev/wire/socket/datagram_batch.hpp"
 #include "softdev/wire/socket/port_share.hpp"
 #include "softdev/wire/socket/route_table.hpp"
+#include "softdev/wire/socket/waiting_packets.hpp"
 
 namespace verbena::softdev::wire {
 
 /// What happened to received packets. Snapshot.
 struct intake_counters {
-  std::uint64_t received = 0;      ///< given to a queue pair
-  std::uint64_t forwarded = 0;     ///< to another process of the user
-  std::uint64_t malformed = 0;     ///< dropped: see packet_fault
-  std::uint64_t unknown_pair = 0;  ///< dropped: no queue pair that is connected by packets
-  std::uint64_t foreign = 0;       ///< dropped: not from the host of the queue pair's peer
-  std::uint64_t damaged = 0;       ///< dropped: wrong ICRC
-  std::uint64_t busy = 0;          ///< dropped: a lock was taken for long
-  std::uint64_t solved = 0;        ///< received, with an IPv4 identification that was deduced
+  std::uint64_t received = 0;         ///< given to a queue pair
+  std::uint64_t received_bytes = 0;   ///< of these packets, from BTH to ICRC
+  std::uint64_t forwarded = 0;        ///< to another process of the user
+  std::uint64_t malformed = 0;        ///< dropped: see packet_fault
+  std::uint64_t unknown_pair = 0;     ///< dropped: no queue pair that is connected by packets
+  std::uint64_t foreign = 0;          ///< dropped: not from the host of the queue pair's peer
+  std::uint64_t other_interface = 0;  ///< dropped: arrived at an interface that is not permitted
+  std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
+  std::uint64_t busy = 0;             ///< dropped: a lock was taken for long, and no room to wait
+  std::uint64_t solved = 0;           ///< received, with an IPv4 identification that was deduced
 };
 
 /// Threads: one thread at a time, with the right to receive. Does not allocate after it was made.
@@ -47,16 +50,19 @@ class packet_intake {
   [[nodiscard]] const intake_counters& counters() const noexcept { return counters_; }
 
  private:
-  [[nodiscard]] bool take(const received_datagram& from, time_ns now) noexcept;
-  [[nodiscard]] bool is_genuine(const received_datagram& from, const packet& what) noexcept;
-  void forward(std::uint32_t slot, const received_datagram& from) noexcept;
+  [[nodiscard]] outcome receive_batches(time_ns now) noexcept;
+  void take(const received_datagram& from, time_ns now) noexcept;
+  void take_waiting() noexcept;
+  [[nodiscard]] bool is_genuine(const received_datagram& from, const wire_route& route) noexcept;
+  [[nodiscard]] bool has_icrc(const received_datagram& from) noexcept;
+  void forward(std::uint32_t slot, const received_datagram& from, time_ns now) noexcept;
 
   const std::uint32_t slot_;
   port_share& share_;
   route_table& routes_;
   packet_engine& packets_;
   datagram_batch batch_;
-  time_ns stalled_since_ = never;  ///< the first packet of the batch waits for a lock
+  waiting_packets waiting_;
   intake_counters counters_;
 };
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <new>
 #include <string>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -27,21 +28,22 @@ constexpr time_ns later_rejoin = 100'000'000;
 wire_path::wire_path(engine& home, port_share share, const wire_path_options& options)
     : home_(home),
       observer_(options.observer),
+      patience_(options.patience),
       packets_(home, options.process_slot, *this),
       share_(std::move(share)),
       intake_(options.process_slot, share_, routes_, packets_) {}
 
 result<void> wire_path::connect(const queue_pair& which, const wire_route& route) {
-  for (int attempt = 0;; ++attempt) {
-    VERBENA_TRY(const port_share::role role, begin());
+  using std::chrono::steady_clock;
+  const auto end = steady_clock::now() + patience_;
+  while (true) {
+    VERBENA_TRY(const port_share::role role, open_sockets());
     if (role != port_share::role::none) break;
-    constexpr int most = 100;
-    if (attempt == most)
-      return error::from_errno(
-          EAGAIN, "connect", "UDP port " + std::to_string(share_.port()),
-          "the process that owns the port of soft0 does not answer; end it, or "
-          "try again");
-    // lint: allow(sleep): there is no event: the owner is between two of its system calls.
+    if (steady_clock::now() > end) {
+      const std::lock_guard lock(right_);
+      return silence();
+    }
+    // lint: allow(sleep): there is not always an event: the owner can be between two system calls.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   routes_.set(which.number(), route);
@@ -49,9 +51,19 @@ result<void> wire_path::connect(const queue_pair& which, const wire_route& route
   return {};
 }
 
-/// Opens the sockets.
-result<port_share::role> wire_path::begin() {
-  const std::lock_guard lock(receive_mutex_);
+/// Precondition: the caller has the right to receive.
+error wire_path::silence() const {
+  const pid_t process = share_.asked_process();
+  const std::string which = process != 0 ? " (pid " + std::to_string(process) + ")" : "";
+  return error::from_errno(EAGAIN, "connect",
+                           "UDP port " + std::to_string(share_.port()) + " of soft0",
+                           "the process that owns the port" + which +
+                               " does not answer: it is stopped (SIGSTOP, a debugger), or begins "
+                               "or ends just now; continue or end it, or try again");
+}
+
+result<port_share::role> wire_path::open_sockets() {
+  const std::lock_guard lock(right_);
   // First, because the sender gets any port that is free.
   VERBENA_TRY(const port_share::role role, share_.join());
   if (role == port_share::role::none) return role;
@@ -69,7 +81,7 @@ void wire_path::put(const queue_pair& from, const packet& what) noexcept {
 
 void wire_path::end_run(queue_pair& /*sender*/) noexcept {
   // Whoever receives sends everything at the end.
-  if (pthread_equal(receiving_.load(std::memory_order_relaxed), ::pthread_self()) != 0) return;
+  if (right_.is_mine()) return;
   const bool all = sender_->flush();
   if (!all) restless_.store(true, std::memory_order_relaxed);
   if (!all || packets_.wants_to_transmit()) wake();
@@ -83,12 +95,13 @@ void wire_path::changed(queue_pair& which, bool gone) noexcept {
 time_ns wire_path::next_deadline() const noexcept {
   const time_ns soon =
       restless_.load(std::memory_order_relaxed) ? home_.now() + restless_ns : never;
-  return std::min({packets_.next_deadline(), rejoin_at_.load(std::memory_order_relaxed), soon});
+  return std::min({packets_.next_deadline(), rejoin_at_.load(std::memory_order_relaxed),
+                   serve_due_.load(std::memory_order_relaxed), soon});
 }
 
 bool wire_path::progress() noexcept {
   if (!begun_.load(std::memory_order_acquire)) return false;
-  std::unique_lock lock(receive_mutex_, std::try_to_lock);
+  std::unique_lock lock(right_, std::try_to_lock);
   if (!lock) {
     // Who is inside may have passed what the caller came for.
     restless_.store(true, std::memory_order_relaxed);
@@ -96,13 +109,12 @@ bool wire_path::progress() noexcept {
   }
   restless_.store(false, std::memory_order_relaxed);
   const bool served = serve();
-  receiving_.store(::pthread_self(), std::memory_order_relaxed);
   const bool worked = receive(served);
   packets_.expire();  // afterwards: the acknowledgement may have been there
   packets_.transmit();
-  receiving_.store(pthread_t{}, std::memory_order_relaxed);
   if (!sender_->flush() || packets_.wants_to_transmit())
     restless_.store(true, std::memory_order_relaxed);
+  serve_due_.store(share_.serve_at(), std::memory_order_relaxed);
   const std::string warning = std::exchange(lost_port_.warning, {});
   lock.unlock();  // the hook may use the device
   if (!warning.empty()) log(log_level::warning, warning);
@@ -115,12 +127,14 @@ bool wire_path::serve() noexcept {
   if (rejoin_at_.load(std::memory_order_relaxed) <= now) rejoin();
   if (now < serve_at_) return false;
   serve_at_ = now + serve_interval;
-  share_.serve();
+  share_.serve(now);
   return true;
 }
 
-/// The owner of the port ended: this process or another one becomes the owner.
+/// The owner of the port ended: this process or another one becomes the owner. A new owner may be
+/// stopped, and not answer for long.
 void wire_path::rejoin() noexcept {
+  time_ns& pause = lost_port_.pause;
   time_ns again = later_rejoin;
   try {
     const auto joined = share_.join();
@@ -128,11 +142,13 @@ void wire_path::rejoin() noexcept {
       if (!std::exchange(lost_port_.told, true)) lost_port_.warning = joined.error().message();
     } else if (*joined != port_share::role::none) {
       rejoin_at_.store(never, std::memory_order_relaxed);
-      lost_port_.told = false;
+      lost_port_ = {};
       wake();  // a sleep is to wait for the new source
       return;
     } else {
-      again = first_rejoin;
+      again = pause = std::clamp(2 * pause, first_rejoin, later_rejoin);
+      if (pause == later_rejoin && !std::exchange(lost_port_.told, true))
+        lost_port_.warning = "soft0 receives no packets of other hosts: " + silence().message();
     }
   } catch (const std::bad_alloc&) {
   }
@@ -163,26 +179,38 @@ bool wire_path::receive(bool at_any_rate) noexcept {
 void wire_path::set_armed(bool wanted) noexcept {
   if (!begun_.load(std::memory_order_acquire) || armed_.load(std::memory_order_relaxed) == wanted)
     return;
-  const std::lock_guard lock(receive_mutex_);
+  const std::lock_guard lock(right_);
   share_.arm(wanted);
   armed_.store(wanted, std::memory_order_relaxed);
 }
 
 wire_counters wire_path::counters() noexcept {
-  const std::lock_guard lock(receive_mutex_);
+  const std::lock_guard lock(right_);
   wire_counters out{.intake = intake_.counters(), .output = {}};
   if (sender_ != nullptr) out.output = sender_->counters();
   return out;
 }
 
 port_share::role wire_path::role() noexcept {
-  const std::lock_guard lock(receive_mutex_);
+  const std::lock_guard lock(right_);
   return share_.now();
 }
 
+void wire_path::prepare_fork() noexcept {
+  // A signal handler can fork within this function or `progress`.
+  held_for_fork_ = !right_.is_mine();
+  if (held_for_fork_) right_.lock();
+}
+
+void wire_path::continue_after_fork() noexcept {
+  if (std::exchange(held_for_fork_, false)) right_.unlock();
+}
+
 void wire_path::abandon_after_fork() noexcept {
-  share_.close_all();
+  share_.close_own();
   if (sender_ != nullptr) sender_->close();
+  if (held_for_fork_) share_.close_clients();
+  continue_after_fork();
 }
 
 }  // namespace verbena::softdev::wire

@@ -3,17 +3,17 @@
 // sockets and decides which packets the engine gets.
 //
 // Locks: whoever posts holds the send lock of a queue pair and puts packets, under the lock of the
-// sender. Whoever receives has the right to receive, for which nobody waits, and takes locks of
-// queue pairs for a while; if one stays taken, the packet waits, and those behind it.
+// sender. Whoever receives has the right to receive, for which nobody who posts or polls waits, and
+// takes locks of queue pairs for a while; if one stays taken, the packet waits, and those behind it
+// for the same lock.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <vector>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/core/remote_path.hpp"
@@ -22,6 +22,7 @@
 #include "softdev/wire/socket/packet_intake.hpp"
 #include "softdev/wire/socket/packet_sender.hpp"
 #include "softdev/wire/socket/port_share.hpp"
+#include "softdev/wire/socket/receive_right.hpp"
 #include "softdev/wire/socket/route_table.hpp"
 
 namespace verbena::softdev::wire {
@@ -35,6 +36,7 @@ struct wire_counters {
 struct wire_path_options {
   std::uint32_t process_slot = 0;
   engine_observer* observer = nullptr;  ///< woken when `progress` has something to do; outlives it
+  std::chrono::milliseconds patience{2000};  ///< how long `connect` waits for the port's owner
 };
 
 /// Threads: thread-safe. Opens sockets with the first connection, and none before. Allocates then,
@@ -47,10 +49,17 @@ class wire_path final : public remote_path, private packet_output {
   wire_path(const wire_path&) = delete;
   wire_path& operator=(const wire_path&) = delete;
 
-  /// Sets the route of a queue pair that is about to become ready to receive. Waits up to 100 ms
-  /// for an owner of the port that is just beginning. Errors: those of port_share::join; EAGAIN if
-  /// the owner does not begin.
+  /// Opens the sockets, or continues to open them. Does not block. Returns `none` if the owner of
+  /// the port has not answered: try again soon. Errors: those of port_share::join.
+  [[nodiscard]] result<port_share::role> open_sockets();
+  /// Sets the route of a queue pair that is about to become ready to receive. Waits for the
+  /// answer of the port's owner (wire_path_options::patience). Errors: those of port_share::join; EAGAIN if the
+  /// owner does not answer.
   [[nodiscard]] result<void> connect(const queue_pair& which, const wire_route& route);
+  /// Replaces the interfaces at which packets of arrival::permitted_interfaces may arrive.
+  void permit_interfaces(std::vector<std::uint32_t> indexes) {
+    routes_.permit_interfaces(std::move(indexes));
+  }
 
   /// Receives, answers, repeats what is due. True when something was done. Never blocks. Without
   /// connections and without processes to forward to, makes a few system calls each millisecond at
@@ -68,7 +77,13 @@ class wire_path final : public remote_path, private packet_output {
 
   [[nodiscard]] wire_counters counters() noexcept;
   [[nodiscard]] port_share::role role() noexcept;
-  /// In a child of fork: closes the sockets. Frees nothing, takes no lock.
+  // The next three are called by the handlers of a fork, one fork at a time.
+  /// Before: has no other thread change the connections. Waits for the end of `progress` in another
+  /// thread.
+  void prepare_fork() noexcept;
+  void continue_after_fork() noexcept;
+  /// In the child: closes the sockets. Frees nothing, and takes no lock. If a signal handler forks
+  /// within `progress`, the child keeps the connections of the clients.
   void abandon_after_fork() noexcept;
 
   // As a path.
@@ -87,6 +102,7 @@ class wire_path final : public remote_path, private packet_output {
   /// The port was lost to another program.
   struct lost_port {
     bool told = false;
+    time_ns pause = 0;    ///< until the next attempt
     std::string warning;  ///< to be logged without the lock
   };
 
@@ -96,7 +112,7 @@ class wire_path final : public remote_path, private packet_output {
   void wake() noexcept {
     if (observer_ != nullptr) observer_->wake();
   }
-  [[nodiscard]] result<port_share::role> begin();
+  [[nodiscard]] error silence() const;
   [[nodiscard]] bool serve() noexcept;
   void rejoin() noexcept;
   [[nodiscard]] bool receive(bool at_any_rate) noexcept;
@@ -104,16 +120,18 @@ class wire_path final : public remote_path, private packet_output {
 
   engine& home_;
   engine_observer* const observer_;
+  const std::chrono::milliseconds patience_;
   packet_engine packets_;
   route_table routes_;
   std::unique_ptr<packet_sender> sender_;
   std::atomic<bool> begun_{false};         ///< the sockets are open
   std::atomic<bool> restless_{false};      ///< something waits for a lock or for room
   std::atomic<time_ns> rejoin_at_{never};  ///< when to look for the port again
-  std::atomic<pthread_t> receiving_{};     ///< the thread that receives
+  std::atomic<time_ns> serve_due_{never};  ///< port_share::serve_at
   std::atomic<bool> armed_{false};
+  bool held_for_fork_ = false;
 
-  std::mutex receive_mutex_;  ///< the right to receive: guards all that follows
+  receive_right right_;  ///< guards all that follows
   port_share share_;
   lost_port lost_port_;
   time_ns serve_at_ = 0;

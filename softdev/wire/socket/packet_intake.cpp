@@ -2,6 +2,8 @@
 #include "softdev/wire/socket/packet_intake.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 
 #include "softdev/core/port_state.hpp"
 #include "softdev/core/process_slot.hpp"
@@ -11,8 +13,10 @@ namespace verbena::softdev::wire {
 
 packet_intake::outcome packet_intake::receive(time_ns now) noexcept {
   take_waiting();
+  take_late(now);
   const outcome result = receive_batches(now);
-  return result == outcome::ended || waiting_.empty() ? result : outcome::go_on;
+  const bool settled = waiting_.empty() && !some_are_late();
+  return result == outcome::ended || settled ? result : outcome::go_on;
 }
 
 packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
@@ -23,7 +27,7 @@ packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
     for (std::size_t k = 0; k < count; ++k) {
       received_datagram next;
       if (batch_.read(k, next))
-        take(next, now);
+        sort(next, now);
       else
         ++counters_.malformed;
     }
@@ -34,7 +38,8 @@ packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
   return outcome::go_on;
 }
 
-void packet_intake::take(const received_datagram& from, time_ns now) noexcept {
+/// Finds the process that a packet is for.
+void packet_intake::sort(const received_datagram& from, time_ns now) noexcept {
   packet what;
   if (parse(from.bytes, largest_mtu, what) != packet_fault::none) {
     ++counters_.malformed;
@@ -45,6 +50,39 @@ void packet_intake::take(const received_datagram& from, time_ns now) noexcept {
     forward(slot, from, now);
     return;
   }
+  if (injected_)
+    spoil(from, now);
+  else
+    take(from, what);
+}
+
+/// Loses, repeats, damages or delays a packet.
+void packet_intake::spoil(const received_datagram& from, time_ns now) noexcept {
+  const packet_faults::decision fault = injected_->faults.next();
+  if (fault != packet_faults::decision{}) ++counters_.injected;
+  if (fault.lost) return;
+  for (int copies = fault.duplicated ? 2 : 1; copies > 0; --copies) {
+    const std::span<std::byte> bytes = injected_->late.keep(from, now + fault.delay);
+    if (!fault.corrupted || bytes.empty()) continue;
+    const std::uint64_t bit = fault.bit % (bytes.size() * 8);
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+  }
+  take_late(now);
+}
+
+/// Takes the delayed packets whose time has come. Those that were damaged may be of no process now.
+void packet_intake::take_late(time_ns now) noexcept {
+  if (!some_are_late()) return;
+  injected_->late.release(now, [this](const received_datagram& from) {
+    packet what;
+    if (parse(from.bytes, largest_mtu, what) == packet_fault::none)
+      take(from, what);
+    else
+      ++counters_.malformed;
+  });
+}
+
+void packet_intake::take(const received_datagram& from, const packet& what) noexcept {
   const auto route = routes_.find(what.destination_qpn);
   if (!route) {
     ++counters_.unknown_pair;
@@ -58,6 +96,9 @@ void packet_intake::take(const received_datagram& from, time_ns now) noexcept {
   }
   ++counters_.received;
   counters_.received_bytes += from.bytes.size();
+  const nak_kind nak = nak_of(what);
+  if (nak == nak_kind::not_ready) ++counters_.rnr_naks;
+  if (nak == nak_kind::sequence) ++counters_.sequence_naks;
 }
 
 /// Packets of a connection that ended meanwhile are forgotten.

@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "softdev/core/types.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/packet.hpp"
 #include "softdev/wire/socket/datagram_batch.hpp"
+#include "softdev/wire/socket/late_packets.hpp"
+#include "softdev/wire/socket/packet_faults.hpp"
 #include "softdev/wire/socket/port_share.hpp"
 #include "softdev/wire/socket/route_table.hpp"
 #include "softdev/wire/socket/waiting_packets.hpp"
@@ -26,6 +29,9 @@ struct intake_counters {
   std::uint64_t other_interface = 0;  ///< dropped: arrived at an interface that is not permitted
   std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
   std::uint64_t busy = 0;             ///< dropped: a lock was taken for long, and no room to wait
+  std::uint64_t rnr_naks = 0;         ///< received RNR NAKs
+  std::uint64_t sequence_naks = 0;    ///< received NAKs for a PSN sequence error
+  std::uint64_t injected = 0;         ///< faults that the setting asked for
   std::uint64_t solved = 0;           ///< received, with an IPv4 identification that was deduced
 };
 
@@ -36,6 +42,8 @@ class packet_intake {
   packet_intake(std::uint32_t process_slot, port_share& share, route_table& routes,
                 packet_engine& packets) noexcept
       : slot_(process_slot), share_(share), routes_(routes), packets_(packets) {}
+  /// Has packets for this process suffer faults. Before the first packet. Allocates.
+  void inject(const fault_rates& rates) { injected_.emplace(rates); }
   packet_intake(const packet_intake&) = delete;
   packet_intake& operator=(const packet_intake&) = delete;
 
@@ -51,8 +59,21 @@ class packet_intake {
 
  private:
   [[nodiscard]] outcome receive_batches(time_ns now) noexcept;
-  void take(const received_datagram& from, time_ns now) noexcept;
+  /// Faults, and the packets that they delay.
+  struct injection {
+    explicit injection(const fault_rates& rates) : faults(rates) {}
+    packet_faults faults;
+    late_packets late;
+  };
+
+  void sort(const received_datagram& from, time_ns now) noexcept;
+  void spoil(const received_datagram& from, time_ns now) noexcept;
+  void take(const received_datagram& from, const packet& what) noexcept;
   void take_waiting() noexcept;
+  void take_late(time_ns now) noexcept;
+  [[nodiscard]] bool some_are_late() const noexcept {
+    return injected_ && !injected_->late.empty();
+  }
   [[nodiscard]] bool is_genuine(const received_datagram& from, const wire_route& route) noexcept;
   [[nodiscard]] bool has_icrc(const received_datagram& from) noexcept;
   void forward(std::uint32_t slot, const received_datagram& from, time_ns now) noexcept;
@@ -63,6 +84,7 @@ class packet_intake {
   packet_engine& packets_;
   datagram_batch batch_;
   waiting_packets waiting_;
+  std::optional<injection> injected_;
   intake_counters counters_;
 };
 

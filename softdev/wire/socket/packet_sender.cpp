@@ -38,10 +38,8 @@ void packet_sender::put(const network_address& own, const network_address& peer,
   slot& to = slots_[index];
   const std::span<std::byte> bytes(to.bytes.data(), length);
   const std::size_t covered = encode(what, bytes);
-  const network_header around{.source = own,
-                              .destination = peer,
-                              .source_port = socket_.port(),
-                              .destination_port = port_};
+  const network_header around{
+      .source = own, .destination = peer, .source_port = socket_.port(), .destination_port = port_};
   store_icrc(icrc(around, bytes.first(covered)), bytes.last<icrc_bytes>());
   msghdr& message = messages_[index].msg_hdr;
   to.piece = {bytes.data(), bytes.size()};
@@ -66,6 +64,7 @@ bool packet_sender::flush_locked() noexcept {
                                 MSG_DONTWAIT | MSG_NOSIGNAL);
     std::size_t done = static_cast<std::size_t>(std::max(sent, 0));
     counters_.sent += done;
+    for (std::size_t i = 0; i < done; ++i) counters_.sent_bytes += slots_[first_ + i].piece.iov_len;
     if (sent < 0) {
       if (errno == EINTR) continue;
       room = errno != EAGAIN && errno != ENOBUFS;

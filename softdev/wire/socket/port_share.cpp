@@ -83,7 +83,8 @@ result<port_share> port_share::open(std::uint16_t port, std::uint32_t process_sl
   unique_fd gate(::epoll_create1(EPOLL_CLOEXEC));
   unique_fd events(::epoll_create1(EPOLL_CLOEXEC));
   if (!gate || !events) return failure(errno, "epoll_create1", port);
-  if (!watch(gate.get(), events.get(), events_number, EPOLLIN)) return failure(errno, "epoll_ctl", port);
+  if (!watch(gate.get(), events.get(), events_number, EPOLLIN))
+    return failure(errno, "epoll_ctl", port);
   return port_share(std::move(gate), std::move(events), port, process_slot);
 }
 

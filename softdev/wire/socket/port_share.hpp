@@ -44,8 +44,8 @@ class port_share {
   [[nodiscard]] static result<port_share> open(std::uint16_t port, std::uint32_t process_slot);
 
   /// Takes the port, or registers at its owner. Does not block. Returns `none` if the owner has not
-  /// answered, or is just beginning or ending: try again soon. Errors: EADDRINUSE if another program
-  /// or another user has the port; the errno of another call. Allocates.
+  /// answered, or is just beginning or ending: try again soon. Errors: EADDRINUSE if another
+  /// program or another user has the port; the errno of another call. Allocates.
   [[nodiscard]] result<role> join();
   /// The process that was asked for a registration and has not answered: a stopped one does not. 0
   /// if no process was asked, or if it is outside the pid namespace of this process.
@@ -112,8 +112,8 @@ class port_share {
   unique_fd listener_;
   time_ns serve_at_ = never;
   bool hindered_ = false;  ///< connections could not be accepted
-  unique_fd asked_;  ///< the connection to an owner that has not answered
-  unique_fd owner_;  ///< of a client: the connection to the owner
+  unique_fd asked_;        ///< the connection to an owner that has not answered
+  unique_fd owner_;        ///< of a client: the connection to the owner
   std::uint64_t admitted_ = 0;
   std::unordered_map<std::uint64_t, client> clients_;  ///< by the number of their admission
   std::unordered_map<std::uint32_t, std::uint64_t> by_slot_;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 namespace verbena::softdev::wire {
 
@@ -30,9 +31,22 @@ class receive_right {
     return ::pthread_equal(holder_.load(std::memory_order_relaxed), ::pthread_self()) != 0;
   }
 
+  // For the handlers of a fork, one fork at a time.
+  /// Takes the right, unless the calling thread has it: a signal handler can fork.
+  void hold_for_fork() noexcept {
+    held_for_fork_ = !is_mine();
+    if (held_for_fork_) lock();
+  }
+  /// Returns whether hold_for_fork() took the right.
+  [[nodiscard]] bool held_for_fork() const noexcept { return held_for_fork_; }
+  void release_after_fork() noexcept {
+    if (std::exchange(held_for_fork_, false)) unlock();
+  }
+
  private:
   std::mutex mutex_;
   std::atomic<pthread_t> holder_{};
+  bool held_for_fork_ = false;
 };
 
 }  // namespace verbena::softdev::wire

@@ -12,10 +12,9 @@ waiting_packets::waiting_packets() : slots_(new slot[capacity]) {
 }
 
 std::size_t waiting_packets::waiting_for(const packet& what) const noexcept {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(std::span(order_).first(count_), [&](std::uint8_t place) {
-        return lock_of(slots_[place].what) == lock_of(what);
-      }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      std::span(order_).first(count_),
+      [&](std::uint8_t place) { return lock_of(slots_[place].what) == lock_of(what); }));
 }
 
 bool waiting_packets::keep(const packet& what, const wire_route& route) noexcept {

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <mutex>
 #include <new>
 #include <string>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/wire/socket/named_counters.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::softdev::wire {
@@ -27,15 +28,16 @@ constexpr time_ns later_rejoin = 100'000'000;
 
 wire_path::wire_path(engine& home, port_share share, const wire_path_options& options)
     : home_(home),
-      observer_(options.observer),
-      patience_(options.patience),
+      options_(options),
       packets_(home, options.process_slot, *this),
       share_(std::move(share)),
-      intake_(options.process_slot, share_, routes_, packets_) {}
+      intake_(options.process_slot, share_, routes_, packets_) {
+  if (options.faults.any()) intake_.inject(options.faults);
+}
 
 result<void> wire_path::connect(const queue_pair& which, const wire_route& route) {
   using std::chrono::steady_clock;
-  const auto end = steady_clock::now() + patience_;
+  const auto end = steady_clock::now() + options_.patience;
   while (true) {
     VERBENA_TRY(const port_share::role role, open_sockets());
     if (role != port_share::role::none) break;
@@ -70,20 +72,38 @@ result<port_share::role> wire_path::open_sockets() {
   if (sender_ == nullptr) {
     VERBENA_TRY(sender_, packet_sender::open(share_.port()));
   }
-  rejoin_at_.store(never);
+  if (page_ == nullptr) page_ = std::make_unique<counter_page>();
+  due_.rejoin_at.store(never);
   begun_.store(true, std::memory_order_release);
   return role;
 }
 
 void wire_path::put(const queue_pair& from, const packet& what) noexcept {
+  const nak_kind nak = nak_of(what);
+  if (nak == nak_kind::not_ready) ++events_.rnr_naks_sent;
+  if (nak == nak_kind::sequence) ++events_.sequence_naks_sent;
   if (const auto route = routes_.find(from.number())) sender_->put(route->own, route->peer, what);
+}
+
+void wire_path::count(packet_event what) noexcept {
+  switch (what) {
+    case packet_event::retransmitted:
+      ++events_.retransmitted;
+      return;
+    case packet_event::timed_out:
+      ++events_.timed_out;
+      return;
+    case packet_event::retries_exceeded:
+      ++events_.retries_exceeded;
+      return;
+  }
 }
 
 void wire_path::end_run(queue_pair& /*sender*/) noexcept {
   // Whoever receives sends everything at the end.
   if (right_.is_mine()) return;
   const bool all = sender_->flush();
-  if (!all) restless_.store(true, std::memory_order_relaxed);
+  if (!all) due_.restless.store(true, std::memory_order_relaxed);
   if (!all || packets_.wants_to_transmit()) wake();
 }
 
@@ -94,9 +114,9 @@ void wire_path::changed(queue_pair& which, bool gone) noexcept {
 
 time_ns wire_path::next_deadline() const noexcept {
   const time_ns soon =
-      restless_.load(std::memory_order_relaxed) ? home_.now() + restless_ns : never;
-  return std::min({packets_.next_deadline(), rejoin_at_.load(std::memory_order_relaxed),
-                   serve_due_.load(std::memory_order_relaxed), soon});
+      due_.restless.load(std::memory_order_relaxed) ? home_.now() + restless_ns : never;
+  return std::min({packets_.next_deadline(), due_.rejoin_at.load(std::memory_order_relaxed),
+                   due_.serve_at.load(std::memory_order_relaxed), soon});
 }
 
 bool wire_path::progress() noexcept {
@@ -104,17 +124,17 @@ bool wire_path::progress() noexcept {
   std::unique_lock lock(right_, std::try_to_lock);
   if (!lock) {
     // Who is inside may have passed what the caller came for.
-    restless_.store(true, std::memory_order_relaxed);
+    due_.restless.store(true, std::memory_order_relaxed);
     return false;
   }
-  restless_.store(false, std::memory_order_relaxed);
+  due_.restless.store(false, std::memory_order_relaxed);
   const bool served = serve();
   const bool worked = receive(served);
   packets_.expire();  // afterwards: the acknowledgement may have been there
   packets_.transmit();
   if (!sender_->flush() || packets_.wants_to_transmit())
-    restless_.store(true, std::memory_order_relaxed);
-  serve_due_.store(share_.serve_at(), std::memory_order_relaxed);
+    due_.restless.store(true, std::memory_order_relaxed);
+  due_.serve_at.store(share_.serve_at(), std::memory_order_relaxed);
   const std::string warning = std::exchange(lost_port_.warning, {});
   lock.unlock();  // the hook may use the device
   if (!warning.empty()) log(log_level::warning, warning);
@@ -124,9 +144,10 @@ bool wire_path::progress() noexcept {
 /// What has to be done once in a while: processes that come and go.
 bool wire_path::serve() noexcept {
   const time_ns now = home_.now();
-  if (rejoin_at_.load(std::memory_order_relaxed) <= now) rejoin();
+  if (due_.rejoin_at.load(std::memory_order_relaxed) <= now) rejoin();
   if (now < serve_at_) return false;
   serve_at_ = now + serve_interval;
+  page_->publish(name_counters(count_all()));
   share_.serve(now);
   return true;
 }
@@ -141,7 +162,7 @@ void wire_path::rejoin() noexcept {
     if (!joined) {
       if (!std::exchange(lost_port_.told, true)) lost_port_.warning = joined.error().message();
     } else if (*joined != port_share::role::none) {
-      rejoin_at_.store(never, std::memory_order_relaxed);
+      due_.rejoin_at.store(never, std::memory_order_relaxed);
       lost_port_ = {};
       wake();  // a sleep is to wait for the new source
       return;
@@ -152,7 +173,7 @@ void wire_path::rejoin() noexcept {
     }
   } catch (const std::bad_alloc&) {
   }
-  rejoin_at_.store(home_.now() + again, std::memory_order_relaxed);
+  due_.rejoin_at.store(home_.now() + again, std::memory_order_relaxed);
 }
 
 /// Returns whether something came.
@@ -164,14 +185,14 @@ bool wire_path::receive(bool at_any_rate) noexcept {
     case packet_intake::outcome::worked:
       return true;
     case packet_intake::outcome::go_on:
-      restless_.store(true, std::memory_order_relaxed);
+      due_.restless.store(true, std::memory_order_relaxed);
       return true;
     case packet_intake::outcome::ended:
       break;
   }
   share_.leave();
   armed_.store(false, std::memory_order_relaxed);
-  rejoin_at_.store(0, std::memory_order_relaxed);
+  due_.rejoin_at.store(0, std::memory_order_relaxed);
   wake();
   return true;
 }
@@ -186,9 +207,29 @@ void wire_path::set_armed(bool wanted) noexcept {
 
 wire_counters wire_path::counters() noexcept {
   const std::lock_guard lock(right_);
-  wire_counters out{.intake = intake_.counters(), .output = {}};
+  return count_all();
+}
+
+/// Precondition: the caller has the right to receive.
+wire_counters wire_path::count_all() noexcept {
+  wire_counters out{.intake = intake_.counters(),
+                    .output = {},
+                    .events = {.retransmitted = events_.retransmitted.load(),
+                               .timed_out = events_.timed_out.load(),
+                               .retries_exceeded = events_.retries_exceeded.load(),
+                               .rnr_naks_sent = events_.rnr_naks_sent.load(),
+                               .sequence_naks_sent = events_.sequence_naks_sent.load()},
+                    .bad_partitions = home_.port().bad_partitions(),
+                    .bad_qkeys = home_.port().bad_qkeys()};
   if (sender_ != nullptr) out.output = sender_->counters();
   return out;
+}
+
+/// Before a sleep, after which nothing would be published.
+void wire_path::publish_counters() noexcept {
+  if (!begun_.load(std::memory_order_acquire)) return;
+  const std::unique_lock lock(right_, std::try_to_lock);
+  if (lock) page_->publish(name_counters(count_all()));
 }
 
 port_share::role wire_path::role() noexcept {
@@ -196,20 +237,11 @@ port_share::role wire_path::role() noexcept {
   return share_.now();
 }
 
-void wire_path::prepare_fork() noexcept {
-  // A signal handler can fork within this function or `progress`.
-  held_for_fork_ = !right_.is_mine();
-  if (held_for_fork_) right_.lock();
-}
-
-void wire_path::continue_after_fork() noexcept {
-  if (std::exchange(held_for_fork_, false)) right_.unlock();
-}
-
 void wire_path::abandon_after_fork() noexcept {
   share_.close_own();
   if (sender_ != nullptr) sender_->close();
-  if (held_for_fork_) share_.close_clients();
+  if (page_ != nullptr) page_->close();
+  if (right_.held_for_fork()) share_.close_clients();
   continue_after_fork();
 }
 

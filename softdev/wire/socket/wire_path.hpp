@@ -19,6 +19,8 @@
 #include "softdev/core/remote_path.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/socket/counter_page.hpp"
+#include "softdev/wire/socket/packet_faults.hpp"
 #include "softdev/wire/socket/packet_intake.hpp"
 #include "softdev/wire/socket/packet_sender.hpp"
 #include "softdev/wire/socket/port_share.hpp"
@@ -27,15 +29,28 @@
 
 namespace verbena::softdev::wire {
 
+/// What the engine did. Snapshot.
+struct event_counters {
+  std::uint64_t retransmitted = 0;     ///< packets of requests
+  std::uint64_t timed_out = 0;         ///< ACK timeouts
+  std::uint64_t retries_exceeded = 0;  ///< requests that failed after the last retry
+  std::uint64_t rnr_naks_sent = 0;
+  std::uint64_t sequence_naks_sent = 0;
+};
+
 /// What happened to packets. Snapshot; approximate while packets come.
 struct wire_counters {
   intake_counters intake;
   packet_sender_counters output;
+  event_counters events;
+  std::uint64_t bad_partitions = 0;  ///< messages dropped for their P_Key
+  std::uint64_t bad_qkeys = 0;       ///< the same for their Q_Key
 };
 
 struct wire_path_options {
   std::uint32_t process_slot = 0;
   engine_observer* observer = nullptr;  ///< woken when `progress` has something to do; outlives it
+  fault_rates faults;                   ///< of received packets
   std::chrono::milliseconds patience{2000};  ///< how long `connect` waits for the port's owner
 };
 
@@ -53,8 +68,8 @@ class wire_path final : public remote_path, private packet_output {
   /// the port has not answered: try again soon. Errors: those of port_share::join.
   [[nodiscard]] result<port_share::role> open_sockets();
   /// Sets the route of a queue pair that is about to become ready to receive. Waits for the
-  /// answer of the port's owner (wire_path_options::patience). Errors: those of port_share::join; EAGAIN if the
-  /// owner does not answer.
+  /// answer of the port's owner (wire_path_options::patience). Errors: those of port_share::join;
+  /// EAGAIN if the owner does not answer.
   [[nodiscard]] result<void> connect(const queue_pair& which, const wire_route& route);
   /// Replaces the interfaces at which packets of arrival::permitted_interfaces may arrive.
   void permit_interfaces(std::vector<std::uint32_t> indexes) {
@@ -66,13 +81,18 @@ class wire_path final : public remote_path, private packet_output {
   /// most. Not from inside an access epoch.
   bool progress() noexcept;
   /// True when `progress` should run again soon although nothing arrives.
-  [[nodiscard]] bool restless() const noexcept { return restless_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool restless() const noexcept {
+    return due_.restless.load(std::memory_order_relaxed);
+  }
   /// When `progress` is due if nothing arrives.
   [[nodiscard]] time_ns next_deadline() const noexcept;
   /// Readable when `progress` is due, if it is armed (an epoll descriptor).
   [[nodiscard]] int fd() const noexcept { return share_.fd(); }
   /// Has `fd` be readable when packets come: before a sleep. Two system calls.
-  void arm() noexcept { set_armed(true); }
+  void arm() noexcept {
+    publish_counters();
+    set_armed(true);
+  }
   void disarm() noexcept { set_armed(false); }
 
   [[nodiscard]] wire_counters counters() noexcept;
@@ -80,8 +100,8 @@ class wire_path final : public remote_path, private packet_output {
   // The next three are called by the handlers of a fork, one fork at a time.
   /// Before: has no other thread change the connections. Waits for the end of `progress` in another
   /// thread.
-  void prepare_fork() noexcept;
-  void continue_after_fork() noexcept;
+  void prepare_fork() noexcept { right_.hold_for_fork(); }
+  void continue_after_fork() noexcept { right_.release_after_fork(); }
   /// In the child: closes the sockets. Frees nothing, and takes no lock. If a signal handler forks
   /// within `progress`, the child keeps the connections of the clients.
   void abandon_after_fork() noexcept;
@@ -108,34 +128,50 @@ class wire_path final : public remote_path, private packet_output {
 
   bool has_room() noexcept override { return sender_->has_room(); }
   void put(const queue_pair& from, const packet& what) noexcept override;
+  void count(packet_event what) noexcept override;
   void deadline_changed() noexcept override { wake(); }
   void wake() noexcept {
-    if (observer_ != nullptr) observer_->wake();
+    if (options_.observer != nullptr) options_.observer->wake();
   }
   [[nodiscard]] error silence() const;
   [[nodiscard]] bool serve() noexcept;
   void rejoin() noexcept;
   [[nodiscard]] bool receive(bool at_any_rate) noexcept;
   void set_armed(bool wanted) noexcept;
+  [[nodiscard]] wire_counters count_all() noexcept;
+  void publish_counters() noexcept;
+
+  /// When `progress` has to run. Written with the right to receive, except for `restless`.
+  struct due_times {
+    std::atomic<bool> restless{false};      ///< something waits for a lock or for room
+    std::atomic<time_ns> rejoin_at{never};  ///< when to look for the port again
+    std::atomic<time_ns> serve_at{never};   ///< port_share::serve_at
+  };
+  /// The counters of event_counters.
+  struct live_events {
+    std::atomic<std::uint64_t> retransmitted{0};
+    std::atomic<std::uint64_t> timed_out{0};
+    std::atomic<std::uint64_t> retries_exceeded{0};
+    std::atomic<std::uint64_t> rnr_naks_sent{0};
+    std::atomic<std::uint64_t> sequence_naks_sent{0};
+  };
 
   engine& home_;
-  engine_observer* const observer_;
-  const std::chrono::milliseconds patience_;
+  const wire_path_options options_;
   packet_engine packets_;
   route_table routes_;
   std::unique_ptr<packet_sender> sender_;
-  std::atomic<bool> begun_{false};         ///< the sockets are open
-  std::atomic<bool> restless_{false};      ///< something waits for a lock or for room
-  std::atomic<time_ns> rejoin_at_{never};  ///< when to look for the port again
-  std::atomic<time_ns> serve_due_{never};  ///< port_share::serve_at
+  std::atomic<bool> begun_{false};  ///< the sockets are open
+  due_times due_;
   std::atomic<bool> armed_{false};
-  bool held_for_fork_ = false;
+  live_events events_;
 
   receive_right right_;  ///< guards all that follows
   port_share share_;
   lost_port lost_port_;
   time_ns serve_at_ = 0;
   packet_intake intake_;
+  std::unique_ptr<counter_page> page_;
 };
 
 }  // namespace verbena::softdev::wire

@@ -36,7 +36,7 @@ class driven final : private progress_work {
   struct seen {
     int tends = 0;
     int runs = 0;
-    int sleeps = 0;  ///< number of permitted sleeps
+    int sleeps = 0;    ///< number of permitted sleeps
     int refusals = 0;  ///< number of refused sleeps
     int awakes = 0;
     bool asleep = false;
@@ -209,7 +209,8 @@ TEST(progress_thread, refused_sleep_is_ended_as_a_sleep_is) {
   driven& one = driven::make();
   one.change([](auto& input) { input.may_sleep = false; });
   ASSERT_EQ(one.thread.start(), 0);
-  EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.refusals >= 3 && seen.awakes >= 2; }));
+  EXPECT_TRUE(
+      one.wait_for([](const auto& seen) { return seen.refusals >= 3 && seen.awakes >= 2; }));
   EXPECT_EQ(one.now().sleeps, 0);
   one.change([](auto& input) { input.may_sleep = true; });
   EXPECT_TRUE(one.wait_until_asleep());

@@ -74,7 +74,7 @@ TEST(softdev_wire_network, icrc_over_ipv6_is_that_of_another_implementation) {
   EXPECT_EQ(load_icrc(std::span(bytes).last<4>()), 0x76979a20U);
 }
 
-// As above. The port is that of VERBENA_SOFTDEV_WIRE_PORT.
+// Values of Python's zlib.crc32. The port is one for VERBENA_SOFTDEV_WIRE_PORT.
 TEST(softdev_wire_network, icrc_covers_the_destination_port) {
   struct example {
     network_header network;

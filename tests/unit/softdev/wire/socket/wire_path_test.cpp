@@ -5,15 +5,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -146,6 +152,95 @@ TEST_F(wire_path_pair, request_to_a_process_that_ended_exceeds_its_retries) {
   peer.reset();
   ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, 8)}));
   EXPECT_EQ(sent(first).status, completion_status::retry_exceeded);
+  const event_counters events = first.path.counters().events;
+  EXPECT_EQ(events.retransmitted, 7U);
+  EXPECT_EQ(events.timed_out, 8U);
+  EXPECT_EQ(events.retries_exceeded, 1U);
+}
+
+TEST_F(wire_path_pair, rnr_naks_are_counted_on_both_sides) {
+  connect();
+  ASSERT_TRUE(first.mine.post(request(opcode::send, second), {first.memory.slice(0, 8)}));
+  ASSERT_TRUE(
+      run_until({&first, &second}, [&] { return first.path.counters().intake.rnr_naks > 0; }));
+  EXPECT_GE(second.path.counters().events.rnr_naks_sent, first.path.counters().intake.rnr_naks);
+  ASSERT_TRUE(second.mine.post_receive(3, second.memory.slice(0, 8)));
+  EXPECT_EQ(sent(first).status, completion_status::success);
+}
+
+/// Returns the counters that a process can read in the pages of this one.
+std::vector<std::map<std::string, std::uint64_t>> published_pages() {
+  std::vector<std::map<std::string, std::uint64_t>> all;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code failed;
+    const std::string target = std::filesystem::read_symlink(each.path(), failed);
+    if (!target.starts_with("/memfd:verbena-counters")) continue;
+    std::ifstream file(each.path(), std::ios::binary);
+    const std::string bytes(std::istreambuf_iterator<char>(file), {});
+    EXPECT_EQ(bytes.substr(0, 8), "vbcount1");
+    EXPECT_EQ(bytes.size(), 16 + named_counter_count * 40);
+    auto& page = all.emplace_back();
+    for (std::size_t at = 16; at + 40 <= bytes.size(); at += 40) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, bytes.data() + at + 32, sizeof value);
+      page[bytes.data() + at] = value;  // ends with a zero
+    }
+  }
+  return all;
+}
+
+TEST_F(wire_path_pair, counters_are_published_before_a_sleep) {
+  connect();
+  ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, bytes)}));
+  EXPECT_EQ(sent(first).status, completion_status::success);
+  first.path.arm();
+  const auto pages = published_pages();
+  EXPECT_EQ(pages.size(), 2U);
+  const wire_counters now = first.path.counters();
+  EXPECT_GE(now.output.sent, 20U);
+  EXPECT_GT(now.output.sent_bytes, bytes);
+  EXPECT_TRUE(std::ranges::any_of(pages, [&](auto page) {
+    return page["sent_pkts"] == now.output.sent && page["sent_bytes"] == now.output.sent_bytes &&
+           page["rcvd_pkts"] == now.intake.received &&
+           page["forwarded_pkts"] == now.intake.forwarded;
+  }));
+}
+
+TEST(named_counters, names_are_distinct_and_fit) {
+  std::set<std::string_view> names;
+  for (const named_counter& each : name_counters({})) {
+    names.insert(each.name);
+    EXPECT_LT(each.name.size(), 32U);
+  }
+  EXPECT_EQ(names.size(), named_counter_count);
+}
+
+TEST(wire_path, requests_survive_the_faults_of_the_setting) {
+  const std::uint16_t port = free_port();
+  const wire_path_options faulty{.faults = {.loss = 30'000,
+                                            .duplicate = 30'000,
+                                            .reorder = 30'000,
+                                            .corrupt = 30'000,
+                                            .delay = 10'000}};
+  wired_host first(1, port, faulty);
+  wired_host second(2, port, faulty);
+  first.connect(second);
+  second.connect(first);
+  first.memory.fill(0, bytes, 3);
+  for (int i = 0; i < 20; ++i) {
+    second.memory.fill(0, bytes, 9);
+    ASSERT_TRUE(first.mine.post({.opcode = opcode::rdma_write,
+                                 .flags = send_flag::signaled,
+                                 .remote_address = second.memory.address(),
+                                 .remote_key = second.memory.key()},
+                                {first.memory.slice(0, bytes)}));
+    ASSERT_EQ(next_completion({&first, &second}, first.mine.sent()).status,
+              completion_status::success);
+    EXPECT_TRUE(second.memory.holds(0, bytes, 3));
+  }
+  EXPECT_GT(second.path.counters().intake.injected, 20U);
+  EXPECT_GT(second.path.counters().intake.damaged, 0U);
+  EXPECT_GT(first.path.counters().events.retransmitted, 0U);
 }
 
 TEST_F(wire_path_pair, child_of_fork_does_not_keep_the_port) {
@@ -165,7 +260,8 @@ TEST_F(wire_path_pair, child_of_fork_does_not_keep_the_port) {
   }
   ::close(ends[0]);
   owner.reset();
-  const bool became_free = run_until({}, [&] { return udp_socket::open(port, udp_socket::use::receiving).has_value(); });
+  const bool became_free =
+      run_until({}, [&] { return udp_socket::open(port, udp_socket::use::receiving).has_value(); });
   EXPECT_TRUE(became_free);
   ::close(ends[1]);
   int status = -1;
@@ -224,8 +320,8 @@ TEST_F(wire_path_pair, packets_that_wait_for_a_lock_end_with_their_connection) {
   first.memory.fill(0, 8, 3);
   lock_holder holder(second.pair().receive_lock());
   ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, 8)}));
-  ASSERT_TRUE(run_until({&first, &second},
-                        [&] { return second.path.counters().intake.received > 0; }));
+  ASSERT_TRUE(
+      run_until({&first, &second}, [&] { return second.path.counters().intake.received > 0; }));
   // Another connection of the queue pair to the same peer.
   ASSERT_TRUE(second.path.connect(second.pair(), second.route_to(first)));
   holder.release();
@@ -314,8 +410,7 @@ TEST(wire_path, handlers_of_a_fork_within_the_receiving_thread_do_not_wait) {
   client.prepare(client.pair(), client.route_to(*owner));
   owner.reset();
   observer.path = &client.path;
-  EXPECT_TRUE(
-      run_until({&client}, [&] { return client.path.role() == port_share::role::owner; }));
+  EXPECT_TRUE(run_until({&client}, [&] { return client.path.role() == port_share::role::owner; }));
 }
 
 TEST(wire_path, socket_for_sending_has_no_long_receive_queue) {
@@ -370,8 +465,10 @@ class wire_path_stranger : public wire_path_pair {
     std::vector<std::byte> encoded(encoded_bytes(made));
     const std::size_t covered = encode(made, encoded);
     const datagram_ends ends{.source = loopback(with.source), .destination = second.address()};
-    const network_header around{
-        .source = ends.source, .destination = ends.destination, .source_port = socket.port(), .destination_port = with.icrc_port != 0 ? with.icrc_port : port};
+    const network_header around{.source = ends.source,
+                                .destination = ends.destination,
+                                .source_port = socket.port(),
+                                .destination_port = with.icrc_port != 0 ? with.icrc_port : port};
     store_icrc(icrc(around, std::span(encoded).first(covered)) ^ (with.damage ? 0x8000'0001U : 0U),
                std::span(encoded).last<icrc_bytes>());
     iovec piece{encoded.data(), encoded.size() - with.cut};

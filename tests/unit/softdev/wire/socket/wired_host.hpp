@@ -26,7 +26,9 @@ inline network_address loopback(std::uint8_t last) {
 inline constexpr std::uint8_t long_timeout = 17;
 
 /// A port that was free a moment ago.
-inline std::uint16_t free_port() { return udp_socket::open(0, udp_socket::use::receiving).value().port(); }
+inline std::uint16_t free_port() {
+  return udp_socket::open(0, udp_socket::use::receiving).value().port();
+}
 
 /// Threads: one thread at a time.
 class wired_host {
@@ -56,7 +58,7 @@ class wired_host {
   [[nodiscard]] queue_pair& pair() { return mine.pair(); }
   /// Opens the sockets, and connects the queue pair to that of `peer`.
   void connect(wired_host& peer) { connect(mine, peer, peer.mine); }
-  /// The same for a queue pair of this host, and one of `peer`.
+  /// Opens the sockets, and connects a queue pair of this host to one of `peer`.
   void connect(simulation::end& from, wired_host& peer, simulation::end& to) {
     prepare(from.pair(), route_to(peer));
     queue_pair_attributes attributes = simulation::attributes_for(to.pair().number());
@@ -65,8 +67,8 @@ class wired_host {
     attributes.path_to_peer = path_to_peer::wire;
     from.connect(attributes);
   }
-  /// Opens the sockets while the other hosts run, one of which is the owner of the port perhaps, and
-  /// sets a route.
+  /// Opens the sockets while the other hosts run, one of which is the owner of the port perhaps,
+  /// and sets a route.
   void prepare(const queue_pair& which, const wire_route& route);
   void run() {
     path.progress();

@@ -155,8 +155,11 @@ bool wire_path::serve() noexcept {
 /// The owner of the port ended: this process or another one becomes the owner. A new owner may be
 /// stopped, and not answer for long.
 void wire_path::rejoin() noexcept {
+  const time_ns now = home_.now();
+  const auto patience = static_cast<time_ns>(std::chrono::nanoseconds(options_.patience).count());
   time_ns& pause = lost_port_.pause;
   time_ns again = later_rejoin;
+  lost_port_.since = std::min(lost_port_.since, now);
   try {
     const auto joined = share_.join();
     if (!joined) {
@@ -168,12 +171,12 @@ void wire_path::rejoin() noexcept {
       return;
     } else {
       again = pause = std::clamp(2 * pause, first_rejoin, later_rejoin);
-      if (pause == later_rejoin && !std::exchange(lost_port_.told, true))
+      if (now - lost_port_.since > patience && !std::exchange(lost_port_.told, true))
         lost_port_.warning = "soft0 receives no packets of other hosts: " + silence().message();
     }
   } catch (const std::bad_alloc&) {
   }
-  due_.rejoin_at.store(home_.now() + again, std::memory_order_relaxed);
+  due_.rejoin_at.store(now + again, std::memory_order_relaxed);
 }
 
 /// Returns whether something came.

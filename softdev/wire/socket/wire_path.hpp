@@ -122,8 +122,9 @@ class wire_path final : public remote_path, private packet_output {
   /// The port was lost to another program.
   struct lost_port {
     bool told = false;
-    time_ns pause = 0;    ///< until the next attempt
-    std::string warning;  ///< to be logged without the lock
+    time_ns since = never;  ///< the first attempt to find an owner
+    time_ns pause = 0;      ///< until the next attempt
+    std::string warning;    ///< to be logged without the lock
   };
 
   bool has_room() noexcept override { return sender_->has_room(); }

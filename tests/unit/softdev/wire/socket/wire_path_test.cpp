@@ -22,10 +22,12 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "tests/unit/softdev/wire/socket/wired_host.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::softdev::wire {
 namespace {
@@ -392,6 +394,29 @@ TEST(wire_path, fork_waits_for_the_thread_that_changes_connections) {
   observer.open();
   forked.wait();
   receiver.join();
+}
+
+std::string logged;
+void remember(log_level /*level*/, std::string_view line, void* /*user*/) { logged += line; }
+
+TEST(wire_path, client_warns_of_a_new_owner_that_does_not_answer) {
+  const std::uint16_t port = free_port();
+  auto owner = std::make_unique<wired_host>(std::uint8_t{3}, port);
+  wired_host client(1, port, {.patience = std::chrono::milliseconds(20)});
+  owner->prepare(owner->pair(), owner->route_to(client));
+  client.prepare(client.pair(), client.route_to(*owner));
+  port_share stopped = port_share::open(port, 5).value();
+  owner.reset();
+  ASSERT_EQ(stopped.join().value(), port_share::role::owner);
+  set_log_hook(&remember);
+  EXPECT_TRUE(run_until({&client}, [] { return !logged.empty(); }));
+  set_log_hook(nullptr);
+  EXPECT_NE(logged.find("does not answer: it is stopped"), std::string::npos) << logged;
+  // The process continues.
+  EXPECT_TRUE(run_until({&client}, [&] {
+    stopped.serve(monotonic_now());
+    return client.path.role() == port_share::role::client;
+  }));
 }
 
 TEST(wire_path, handlers_of_a_fork_within_the_receiving_thread_do_not_wait) {

@@ -178,14 +178,14 @@ std::vector<std::map<std::string, std::uint64_t>> published_pages() {
     const std::string target = std::filesystem::read_symlink(each.path(), failed);
     if (!target.starts_with("/memfd:verbena-counters")) continue;
     std::ifstream file(each.path(), std::ios::binary);
-    const std::string bytes(std::istreambuf_iterator<char>(file), {});
-    EXPECT_EQ(bytes.substr(0, 8), "vbcount1");
-    EXPECT_EQ(bytes.size(), 16 + named_counter_count * 40);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_EQ(text.substr(0, 8), "vbcount1");
+    EXPECT_EQ(text.size(), 16 + named_counter_count * 40);
     auto& page = all.emplace_back();
-    for (std::size_t at = 16; at + 40 <= bytes.size(); at += 40) {
+    for (std::size_t at = 16; at + 40 <= text.size(); at += 40) {
       std::uint64_t value = 0;
-      std::memcpy(&value, bytes.data() + at + 32, sizeof value);
-      page[bytes.data() + at] = value;  // ends with a zero
+      std::memcpy(&value, text.data() + at + 32, sizeof value);
+      page[text.data() + at] = value;  // ends with a zero
     }
   }
   return all;
@@ -441,10 +441,10 @@ TEST(wire_path, handlers_of_a_fork_within_the_receiving_thread_do_not_wait) {
 TEST(wire_path, socket_for_sending_has_no_long_receive_queue) {
   const auto queue_bytes = [](udp_socket::use what) {
     const udp_socket made = udp_socket::open(0, what).value();
-    int bytes = 0;
-    socklen_t size = sizeof bytes;
-    EXPECT_EQ(::getsockopt(made.fd(), SOL_SOCKET, SO_RCVBUF, &bytes, &size), 0);
-    return bytes;
+    int room = 0;
+    socklen_t size = sizeof room;
+    EXPECT_EQ(::getsockopt(made.fd(), SOL_SOCKET, SO_RCVBUF, &room, &size), 0);
+    return room;
   };
   EXPECT_LT(queue_bytes(udp_socket::use::sending), 10'000);
   EXPECT_GT(queue_bytes(udp_socket::use::receiving), 100'000);

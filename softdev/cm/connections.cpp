@@ -15,7 +15,6 @@ namespace verbena::softdev::cm {
 namespace {
 
 constexpr std::chrono::milliseconds room_interval{2};
-constexpr int frames_per_turn = 8;
 
 }  // namespace
 
@@ -140,7 +139,9 @@ void connections::set_local(endpoint& which, const side& said) noexcept {
 }
 
 int connections::send_request(const endpoint_ptr& which, time_point now) {
-  socket_or_error made = connect_to_port(which->place_.space, which->destination_);
+  socket_or_error made = which->on_another_host_
+                             ? other_hosts_.begin()
+                             : connect_to_port(which->place_.space, which->destination_);
   const bool refused = made.error == ECONNREFUSED || made.error == EACCES;
   // A request takes its time on a wire. Programs that agree on a port and then listen count on it.
   const bool early = made.error == ECONNREFUSED && now < which->request_.patient_until;
@@ -370,6 +371,8 @@ bool connections::handle(const endpoint_ptr& which, const frame& said, time_poin
       return true;
     case frame_kind::request:
     case frame_kind::lookup:
+    case frame_kind::remote_request:
+    case frame_kind::remote_lookup:
       return false;
   }
   return false;

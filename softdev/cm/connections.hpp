@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "softdev/cm/endpoint.hpp"
+#include "softdev/cm/mad_gateway.hpp"
 #include "softdev/cm/newcomers.hpp"
 #include "softdev/cm/ports.hpp"
 #include "softdev/ipc/reactor.hpp"
@@ -31,8 +32,9 @@ struct proposal {
 class connections final : public newcomer_observer {
  public:
   /// All outlive it.
-  connections(const manager_options& options, const reactor& watch, const ports& at) noexcept
-      : options_(options), watch_(watch), ports_(at) {}
+  connections(const manager_options& options, const reactor& watch, const ports& at,
+              mad_gateway& others) noexcept
+      : options_(options), watch_(watch), ports_(at), other_hosts_(others) {}
   connections(const connections&) = delete;
   connections& operator=(const connections&) = delete;
   /// Ends all of them as a process that exits does.
@@ -96,6 +98,7 @@ class connections final : public newcomer_observer {
   const manager_options& options_;
   const reactor& watch_;
   const ports& ports_;
+  mad_gateway& other_hosts_;
   std::uint64_t next_number_ = 1;
   std::unordered_map<std::uint64_t, endpoint_ptr> endpoints_;
   std::set<std::pair<time_point, std::uint64_t>> deadlines_;

@@ -82,6 +82,7 @@ class endpoint {
   std::uint32_t events_taken_ = 0;
 
   address destination_;
+  bool on_another_host_ = false;  ///< active: `destination_` is
   side local_;
   side remote_;
   unique_fd socket_;  ///< to the peer

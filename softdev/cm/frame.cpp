@@ -11,8 +11,9 @@ namespace verbena::softdev::cm {
 namespace {
 
 constexpr std::uint32_t frame_magic = 0x314d4356;  // "VCM1"
-constexpr std::uint16_t frame_version = 1;
+constexpr std::uint16_t frame_version = 2;
 constexpr std::uint32_t max_24_bits = 0xff'ffff;
+constexpr std::uint8_t largest_path_mtu = 5;  // IBV_MTU_4096
 
 struct wire_address {
   std::uint8_t bytes[16];
@@ -36,6 +37,8 @@ struct wire_frame {
   std::uint32_t starting_psn;
   std::uint32_t queue_key;
   std::uint8_t gid[16];
+  std::uint32_t conversation;
+  std::uint64_t transaction;
   std::uint32_t vendor;
   std::uint32_t options;
   std::uint8_t responder_resources;
@@ -45,10 +48,11 @@ struct wire_frame {
   std::uint8_t rnr_retry_count;
   std::uint8_t shared_receives;
   std::uint8_t data_length;
-  std::uint8_t reserved;
+  std::uint8_t path_mtu;
   std::uint8_t data[private_data::capacity];
+  std::uint32_t reserved;
 };
-static_assert(sizeof(wire_frame) == 304 && std::is_trivially_copyable_v<wire_frame>);
+static_assert(sizeof(wire_frame) == 320 && std::is_trivially_copyable_v<wire_frame>);
 
 void encode(const address& from, wire_address& to) noexcept {
   std::ranges::copy(from.bytes, to.bytes);
@@ -67,19 +71,13 @@ bool decode(const wire_address& from, address& to) noexcept {
   return true;
 }
 
-bool is_space(std::uint16_t number) noexcept {
-  return number == static_cast<std::uint16_t>(port_space::ipoib) ||
-         number == static_cast<std::uint16_t>(port_space::tcp) ||
-         number == static_cast<std::uint16_t>(port_space::udp) ||
-         number == static_cast<std::uint16_t>(port_space::ib);
-}
-
 bool is_sound(const wire_frame& wire) noexcept {
   const bool known = wire.kind >= static_cast<std::uint16_t>(frame_kind::request) &&
-                     wire.kind <= static_cast<std::uint16_t>(frame_kind::lookup_reply);
-  return known && is_space(wire.space) && wire.reserved == 0 && wire.queue_pair <= max_24_bits &&
-         wire.starting_psn <= max_24_bits && wire.retry_count <= 7 && wire.rnr_retry_count <= 7 &&
-         wire.shared_receives <= 1 &&
+                     wire.kind <= static_cast<std::uint16_t>(frame_kind::remote_lookup);
+  return known && is_port_space(wire.space) && wire.reserved == 0 &&
+         wire.queue_pair <= max_24_bits && wire.starting_psn <= max_24_bits &&
+         wire.retry_count <= 7 && wire.rnr_retry_count <= 7 && wire.shared_receives <= 1 &&
+         wire.path_mtu <= largest_path_mtu &&
          wire.data_length <= private_limit(static_cast<frame_kind>(wire.kind));
 }
 
@@ -100,9 +98,12 @@ bool decode(const wire_frame& wire, frame& out) noexcept {
               .retry_count = wire.retry_count,
               .rnr_retry_count = wire.rnr_retry_count,
               .shared_receives = wire.shared_receives,
+              .path_mtu = wire.path_mtu,
               .vendor = wire.vendor,
               .options = wire.options};
   std::ranges::copy(wire.gid, out.from.gid.begin());
+  out.conversation = wire.conversation;
+  out.transaction = wire.transaction;
   out.data.length = wire.data_length;
   out.data.bytes = {};
   std::copy_n(wire.data, wire.data_length, out.data.bytes.begin());
@@ -111,15 +112,24 @@ bool decode(const wire_frame& wire, frame& out) noexcept {
 
 }  // namespace
 
+bool is_port_space(std::uint64_t number) noexcept {
+  return number == static_cast<std::uint16_t>(port_space::ipoib) ||
+         number == static_cast<std::uint16_t>(port_space::tcp) ||
+         number == static_cast<std::uint16_t>(port_space::udp) ||
+         number == static_cast<std::uint16_t>(port_space::ib);
+}
+
 std::uint8_t private_limit(frame_kind kind) noexcept {
   switch (kind) {
     case frame_kind::request:
+    case frame_kind::remote_request:
       return private_limits::request;
     case frame_kind::reply:
       return private_limits::reply;
     case frame_kind::rejection:
       return private_limits::rejection;
     case frame_kind::lookup:
+    case frame_kind::remote_lookup:
       return private_limits::lookup;
     case frame_kind::lookup_reply:
       return private_limits::lookup_reply;
@@ -145,6 +155,9 @@ send_outcome send_frame(int socket, const frame& what) noexcept {
   wire.starting_psn = what.from.starting_psn;
   wire.queue_key = what.from.queue_key;
   std::ranges::copy(what.from.gid, wire.gid);
+  wire.conversation = what.conversation;
+  wire.transaction = what.transaction;
+  wire.path_mtu = what.from.path_mtu;
   wire.vendor = what.from.vendor;
   wire.options = what.from.options;
   wire.responder_resources = what.from.responder_resources;

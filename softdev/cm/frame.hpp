@@ -20,14 +20,23 @@ enum class frame_kind : std::uint16_t {
   disconnected,  ///< DREP
   lookup,        ///< SIDR REQ
   lookup_reply,  ///< SIDR REP
+  // What the process that receives the messages of other hosts passes to the one that listens:
+  remote_request,
+  remote_lookup,
 };
+[[nodiscard]] constexpr bool is_of_another_host(frame_kind kind) noexcept {
+  return kind == frame_kind::remote_request || kind == frame_kind::remote_lookup;
+}
 
 /// Port spaces, with the numbers of rdma_cma.h.
 enum class port_space : std::uint16_t { ipoib = 0x0002, tcp = 0x0106, udp = 0x0111, ib = 0x013f };
 
+[[nodiscard]] bool is_port_space(std::uint64_t number) noexcept;
+
 /// Why a request is refused: the numbers that programs know from InfiniBand (IBTA 12.6.7.2).
 struct reject_reason {
   static constexpr std::uint32_t timeout = 4;
+  static constexpr std::uint32_t unknown_conversation = 6;
   static constexpr std::uint32_t no_listener = 8;
   static constexpr std::uint32_t consumer = 28;
   static constexpr std::uint32_t other_version = 31;
@@ -60,7 +69,7 @@ struct private_data {
 /// What one side says about its queue pair.
 struct side {
   std::uint32_t queue_pair = 0;
-  std::uint32_t starting_psn = 0;
+  std::uint32_t starting_psn = 0;  ///< with which the other side begins to send (IBTA 12.7.31)
   std::uint32_t queue_key = 0;
   std::array<std::uint8_t, 16> gid{};
   std::uint16_t lid = 0;
@@ -70,6 +79,8 @@ struct side {
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry_count = 0;
   std::uint8_t shared_receives = 0;
+  /// The largest payload of a packet (ibv_mtu) between hosts; 0: not said, or the same host.
+  std::uint8_t path_mtu = 0;
   std::uint32_t vendor = 0;   ///< enhanced connection establishment
   std::uint32_t options = 0;  ///< the same
 };
@@ -82,6 +93,9 @@ struct frame {
   side from;
   std::uint32_t reason = 0;  ///< of a rejection, or the status of a look-up
   private_data data;
+  // Of a request from another host: the numbers that the peer has given it.
+  std::uint32_t conversation = 0;
+  std::uint64_t transaction = 0;
 };
 
 enum class send_outcome : std::uint8_t { sent, lost };

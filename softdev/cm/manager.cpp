@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "softdev/ipc/eventfd.hpp"
@@ -12,11 +13,13 @@ namespace verbena::softdev::cm {
 namespace {
 
 constexpr std::chrono::seconds longest_wait{10};
+constexpr std::size_t most_letters = 1024;
 
 }  // namespace
 
-result<std::unique_ptr<manager>> manager::open(const manager_options& options) {
-  std::unique_ptr<manager> made(new manager(options));
+result<std::unique_ptr<manager>> manager::open(const manager_options& options,
+                                               mad_carrier* carrier) {
+  std::unique_ptr<manager> made(new manager(options, carrier));
   if (const int failed = made->start())
     return error::from_errno(failed, "rdma_create_event_channel", "soft0");
   return made;
@@ -49,6 +52,7 @@ void manager::abandon() noexcept {
   connections_.close_all();
   ports_.close_all();
   newcomers_.close_all();
+  other_hosts_.close_all();
   watch_.close();
   wake_.reset();
   mutex_.unlock();
@@ -70,8 +74,10 @@ void manager::loop() {
     if (stop_) return;
     const time_point now = std::chrono::steady_clock::now();
     for (const reactor::source each : ready) dispatch(each, now);
+    hear_other_hosts(now);
     connections_.expire(now);
     newcomers_.expire(now);
+    other_hosts_.expire(now);
   }
 }
 
@@ -80,7 +86,8 @@ int manager::wait_milliseconds() {
   const time_point now = std::chrono::steady_clock::now();
   // While there are endpoints it wakes now and then, so that few deadlines have to wake it.
   const time_point at_latest = connections_.empty() ? time_point::max() : now + longest_wait;
-  sleeps_until_ = std::min({at_latest, connections_.next_deadline(), newcomers_.next_deadline()});
+  sleeps_until_ = std::min({at_latest, connections_.next_deadline(), newcomers_.next_deadline(),
+                            other_hosts_.next_deadline()});
   if (sleeps_until_ == time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(sleeps_until_ - now);
   return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
@@ -106,7 +113,40 @@ void manager::dispatch(reactor::source from, time_point now) {
       return connections_.dismiss(from.number);
     case source_kind::endpoint:
       return connections_.read(from.number, now);
+    case source_kind::remote:
+      return other_hosts_.read(from.number, now);
   }
+}
+
+// Other hosts.
+
+void manager::deliver(const address& own, const address& peer, mad_view message) noexcept {
+  try {
+    const lock guard(letters_mutex_);
+    if (letters_.size() >= most_letters) return;
+    letter& made = letters_.emplace_back(own, peer);
+    std::ranges::copy(message, made.bytes.begin());
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  wake();
+}
+
+void manager::hear_other_hosts(time_point now) {
+  std::vector<letter> heard;
+  {
+    const lock guard(letters_mutex_);
+    heard.swap(letters_);
+  }
+  for (const letter& each : heard)
+    if (const auto said = parse_mad(each.bytes))
+      other_hosts_.message_arrived(each.own, each.peer, *said, now);
+}
+
+/// 0 if the address is another host that can be reached, with the own address for it.
+int manager::find_source(const address& destination, address& source) {
+  if (carrier_ == nullptr) return EHOSTUNREACH;
+  return carrier_->find_source(destination, source);
 }
 
 // Channels and events.
@@ -211,6 +251,8 @@ int manager::bind(const endpoint_ptr& which, const address& source) {
 }
 
 int manager::listen(const endpoint_ptr& which, int backlog) {
+  // Without it, programs of this host connect all the same.
+  if (carrier_ != nullptr && !is_loopback(look(which).source)) static_cast<void>(carrier_->open());
   const lock guard(mutex_);
   if (which->phase_ == phase::idle) {
     const address any{.family = address_family::ipv4};
@@ -232,7 +274,9 @@ int manager::resolve_address(const endpoint_ptr& which, const std::optional<addr
   if (is_wildcard(to)) to = with_port(loopback_of(to.family), to.port);
   // A group is reached from wherever one is; nobody connects to it.
   const bool group = is_multicast(to) && which->datagram();
-  const bool reachable = group || is_local(to);
+  const bool here = group || is_local(to);
+  address from = group ? loopback_of(to.family) : to;
+  const int unreachable = here ? 0 : find_source(to, from);
   if (source && source->family != address_family::none && look(which).state == phase::idle) {
     if (source->family != to.family) return EINVAL;
     if (const int refused = bind(which, *source)) return refused;
@@ -241,11 +285,11 @@ int manager::resolve_address(const endpoint_ptr& which, const std::optional<addr
   if (which->phase_ != phase::idle && which->phase_ != phase::bound) return EINVAL;
   if (which->phase_ == phase::bound && which->place_.source.family != to.family) return EINVAL;
   which->destination_ = to;
-  if (!reachable) {
-    connections::tell(which, event_kind::address_error, -EHOSTUNREACH);
+  if (unreachable != 0) {
+    connections::tell(which, event_kind::address_error, -unreachable);
     return 0;
   }
-  const address from = group ? loopback_of(to.family) : to;
+  which->on_another_host_ = !here;
   port_holder& place = which->place_;
   if (which->phase_ == phase::idle) {
     if (const int refused = ports_.take_number(place, from)) return refused;

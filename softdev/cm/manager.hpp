@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,7 @@
 
 #include "softdev/cm/connections.hpp"
 #include "softdev/cm/endpoint.hpp"
+#include "softdev/cm/mad_gateway.hpp"
 #include "softdev/cm/manager_options.hpp"
 #include "softdev/cm/newcomers.hpp"
 #include "softdev/cm/ports.hpp"
@@ -28,8 +30,10 @@ namespace verbena::softdev::cm {
 /// Threads: thread-safe. Functions that return an int give 0 or an errno; none blocks for long.
 class manager {
  public:
-  /// A manager with its thread. Errors: the errno of what could not be made.
-  [[nodiscard]] static result<std::unique_ptr<manager>> open(const manager_options& options = {});
+  /// A manager with its thread. `carrier` outlives it; nullptr: there are no other hosts. Errors:
+  /// the errno of what could not be made.
+  [[nodiscard]] static result<std::unique_ptr<manager>> open(const manager_options& options = {},
+                                                             mad_carrier* carrier = nullptr);
   /// Ends all conversations as a process that exits does.
   ~manager();
   manager(const manager&) = delete;
@@ -47,10 +51,12 @@ class manager {
   /// EINVAL unless idle; EADDRNOTAVAIL for an address that is not this host's. For a port in use,
   /// EADDRINUSE if the same address is bound, and EADDRNOTAVAIL if one of both is a wildcard.
   [[nodiscard]] int bind(const endpoint_ptr& which, const address& source);
-  /// EINVAL unless bound or idle; errors as `bind` if an endpoint shares the address.
+  /// EINVAL unless bound or idle; errors as `bind` if an endpoint shares the address. May block for
+  /// 100 ms if other hosts can connect.
   [[nodiscard]] int listen(const endpoint_ptr& which, int backlog);
-  /// Tells address_resolved, or address_error when `destination` is not this host. A wildcard
-  /// stands for loopback. EINVAL unless idle or bound; errors of `bind` for `source`.
+  /// Tells address_resolved, or address_error when `destination` is not this host and cannot be
+  /// reached. A wildcard stands for loopback. EINVAL unless idle or bound; errors of `bind` for
+  /// `source`. May block for 100 ms if `destination` is another host.
   [[nodiscard]] int resolve_address(const endpoint_ptr& which, const std::optional<address>& source,
                                     const address& destination);
   /// Tells route_resolved. EINVAL unless the address is resolved.
@@ -67,6 +73,10 @@ class manager {
   [[nodiscard]] int disconnect(const endpoint_ptr& which);
   /// A message came on the queue pair before the confirmation did.
   [[nodiscard]] int note_established(const endpoint_ptr& which);
+
+  /// A message of the connection manager of another host has arrived. Never blocks; the message is
+  /// lost if too many wait.
+  void deliver(const address& own, const address& peer, mad_view message) noexcept;
 
   [[nodiscard]] endpoint_view look(const endpoint_ptr& which);
   /// The oldest event, counted as taken.
@@ -90,7 +100,8 @@ class manager {
  private:
   using lock = std::lock_guard<std::mutex>;
 
-  explicit manager(const manager_options& options) : options_(options) {}
+  manager(const manager_options& options, mad_carrier* carrier)
+      : options_(options), carrier_(carrier) {}
   [[nodiscard]] int start();
   static void* enter(void* self) noexcept;
   void loop();
@@ -98,21 +109,35 @@ class manager {
   [[nodiscard]] int wait_milliseconds();
   void dispatch(reactor::source from, time_point now);
   void note_deadlines();
+  void hear_other_hosts(time_point now);
+  [[nodiscard]] int find_source(const address& destination, address& source);
   void drop_events(const endpoint& which, std::vector<endpoint_ptr>& orphans);
   void end(const endpoint_ptr& which, std::vector<endpoint_ptr>& orphans);
 
+  /// A message of another host.
+  struct letter {
+    address own;
+    address peer;
+    std::array<std::byte, mad_bytes> bytes;
+  };
+
   const manager_options options_;
+  mad_carrier* const carrier_;
   reactor watch_;
   unique_fd wake_;
   pthread_t thread_{};
   bool running_ = false;
 
+  std::mutex letters_mutex_;  ///< guards `letters_`; no other lock is taken while it is held
+  std::vector<letter> letters_;
+
   std::mutex mutex_;  ///< guards all that follows
   bool stop_ = false;
   time_point sleeps_until_ = time_point::max();  ///< the thread, unless it is woken
   ports ports_{watch_, options_.max_backlog};
-  connections connections_{options_, watch_, ports_};
-  newcomers newcomers_{options_, watch_, ports_, connections_};
+  connections connections_{options_, watch_, ports_, other_hosts_};
+  mad_gateway other_hosts_{options_, watch_, carrier_, connections_};
+  newcomers newcomers_{options_, watch_, ports_, connections_, other_hosts_};
 };
 
 }  // namespace verbena::softdev::cm

@@ -20,7 +20,13 @@ struct manager_options {
   std::chrono::milliseconds timewait{1'000};
   std::size_t max_newcomers = 256;  ///< peers that have said nothing yet
   unsigned max_backlog = 1024;
+  std::chrono::milliseconds first_repeat{250};  ///< of a message to another host; then doubled
+  std::chrono::milliseconds longest_repeat{4'000};
+  std::size_t max_half_open = 1024;  ///< requests of other hosts that nobody has answered
 };
+
+/// How many frames of one endpoint are read before others have their turn.
+inline constexpr int frames_per_turn = 8;
 
 /// Names of the descriptors that the thread of a manager waits for; the number is that of ...
 enum class source_kind : std::uint8_t {
@@ -29,6 +35,7 @@ enum class source_kind : std::uint8_t {
   newcomer,   ///< a newcomer
   endpoint,   ///< an endpoint: its peer sends a frame
   published,  ///< an endpoint: a process looks for its address
+  remote,     ///< a conversation with another host: its endpoint sends a frame
 };
 
 }  // namespace verbena::softdev::cm

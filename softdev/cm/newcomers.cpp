@@ -42,7 +42,9 @@ void newcomers::read(std::uint64_t number) {
   newcomer from = std::move(found->second);
   newcomers_.erase(found);
   watch_.unwatch(from.socket.get());
-  if (outcome == receive_outcome::received)
+  if (outcome == receive_outcome::received && is_of_another_host(asked.kind))
+    remote_observer_.remote_request_arrived(from.port_key, asked);
+  else if (outcome == receive_outcome::received)
     observer_.request_arrived(std::move(from.socket), from.port_key, asked);
   if (outcome == receive_outcome::other_version)
     send_refusal(from.socket.get(), {}, reject_reason::other_version);

@@ -24,13 +24,27 @@ class newcomer_observer {
   ~newcomer_observer() = default;
 };
 
+/// Learns what programs on other hosts ask for. Threads: as newcomer_observer.
+class remote_request_observer {
+ public:
+  /// The process that receives messages of other hosts passes a request for the port `port_key`.
+  virtual void remote_request_arrived(std::uint32_t port_key, const frame& asked) = 0;
+
+ protected:
+  ~remote_request_observer() = default;
+};
+
 /// Threads: thread-safe by its manager, which calls it with its lock held.
 class newcomers {
  public:
   /// All outlive it.
   newcomers(const manager_options& options, const reactor& watch, const ports& at,
-            newcomer_observer& told) noexcept
-      : options_(options), watch_(watch), ports_(at), observer_(told) {}
+            newcomer_observer& told, remote_request_observer& told_of_others) noexcept
+      : options_(options),
+        watch_(watch),
+        ports_(at),
+        observer_(told),
+        remote_observer_(told_of_others) {}
   newcomers(const newcomers&) = delete;
   newcomers& operator=(const newcomers&) = delete;
 
@@ -58,6 +72,7 @@ class newcomers {
   const reactor& watch_;
   const ports& ports_;
   newcomer_observer& observer_;
+  remote_request_observer& remote_observer_;
   std::map<std::uint64_t, newcomer> newcomers_;
   std::uint64_t next_number_ = 1;
   time_point resume_accepting_at_ = time_point::max();

@@ -96,6 +96,22 @@ result<void> wire_access::connect(queue_pair& which, const wire_address& address
                                                       : wire::arrival::permitted_interfaces});
 }
 
+result<gid_bytes> wire_access::reach(const gid_bytes& peer, const gid_table::entries& gids) const {
+  const std::string other = wire::to_text(peer);
+  if (!on())
+    return error::from_errno(EHOSTUNREACH, "rdma_resolve_addr", other,
+                             "it is not an address of this host; VERBENA_SOFTDEV_WIRE=on on both "
+                             "hosts permits connections to other hosts");
+  VERBENA_TRY(const wire::network_address own, wire::find_source(peer));
+  const auto known = std::ranges::find(gids, own, &gid_entry::gid);
+  if (known == gids.end() || !permits(*known))
+    return error::from_errno(EACCES, "rdma_resolve_addr", other,
+                             "packets to it leave from " + wire::to_text(own) +
+                                 ", which VERBENA_SOFTDEV_WIRE does not contain; add it or its "
+                                 "interface");
+  return own;
+}
+
 std::uint32_t wire_access::largest_payload(const gid_table::entries& gids) const {
   constexpr std::uint32_t largest = 4096;
   constexpr std::uint32_t smallest = 256;

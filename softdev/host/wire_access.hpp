@@ -42,6 +42,19 @@ class wire_access {
   /// if packets are longer than the route permits; those of wire_path::connect.
   [[nodiscard]] result<void> connect(queue_pair& which, const wire_address& address,
                                      std::uint32_t payload_bytes) const;
+  /// The own address from which packets to another host leave. Errors: EHOSTUNREACH if the wire is
+  /// off; EACCES if the setting does not contain the address; those of wire::find_source.
+  [[nodiscard]] result<gid_bytes> reach(const gid_bytes& peer,
+                                        const gid_table::entries& gids) const;
+  // As those of wire_path. Precondition: the wire is on.
+  [[nodiscard]] result<void> open() const { return path_->open(); }
+  void send_message(const wire::management_ends& ends,
+                    wire::management_view message) const noexcept {
+    path_->send_message(ends, message);
+  }
+  void set_management(wire::management_observer* observer) const noexcept {
+    path_->set_management(observer);
+  }
   /// The largest path MTU that all interfaces with a permitted GID have room for: 256 to 4096 bytes
   /// of payload. Asks the kernel.
   [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;

@@ -2,6 +2,7 @@
 #include "softdev/shim/address.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <span>
 
@@ -97,6 +98,13 @@ int connect_by_wire(host& home, queue_pair& which, const ibv_ah_attr& address,
   if (connected) return 0;
   warn_once("soft0: " + connected.error().message());
   return connected.error().code();
+}
+
+ibv_mtu active_mtu(const host& home) {
+  if (!home.wire().on()) return IBV_MTU_4096;
+  const std::uint32_t payload = home.wire().largest_payload(home.adapter().gids().all());
+  constexpr std::uint32_t smallest = 256;
+  return static_cast<ibv_mtu>(IBV_MTU_256 + std::countr_zero(payload / smallest));
 }
 
 void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& address) {

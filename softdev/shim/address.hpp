@@ -33,6 +33,10 @@ void route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out);
 [[nodiscard]] int connect_by_wire(host& home, queue_pair& which, const ibv_ah_attr& address,
                                   std::uint8_t path_mtu);
 
+/// The largest path MTU of the port: packets to other hosts must fit the interfaces. Within the
+/// host there is no such limit.
+[[nodiscard]] ibv_mtu active_mtu(const host& home);
+
 /// Tells the recorder of packets, if there is one, where the requests of `connected` go.
 void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& address);
 

@@ -9,6 +9,7 @@
 #include "softdev/core/types.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
+#include "softdev/shim/cm_wire.hpp"
 #include "softdev/shim/guard.hpp"
 #include "softdev/shim/objects.hpp"
 
@@ -44,6 +45,7 @@ cm::side side_of(const cm_id_object& id, const rdma_conn_param* wanted) {
   cm::side out;
   const ibv_gid gid = cm_gid(home, cm_gid_index(home, id.home->manager->look(id.end).source));
   std::ranges::copy(gid.raw, out.gid.begin());
+  out.path_mtu = cm_path_mtu_to(home, id.home->manager->look(id.end).destination);
   out.lid =
       home.looks().kind == persona_kind::infiniband ? home.core().port().lid() : std::uint16_t{0};
   out.queue_key = id.qp_type == IBV_QPT_UD ? std::uint32_t{RDMA_UDP_QKEY} : 0;

@@ -40,6 +40,11 @@ void cm_acknowledge_own(rdma_cm_id& id);
 
 /// Puts the addresses, and the device once there is one, into the public members.
 void cm_refresh(cm_id_object& id);
+/// The path MTU (ibv_mtu) that a request to another host proposes; 0: the destination is this host.
+[[nodiscard]] std::uint8_t cm_path_mtu_to(host& home, const cm::address& destination);
+/// That of a connection: what its request said, else `unless_said` if it is not 0.
+[[nodiscard]] std::uint8_t cm_path_mtu(const cm::endpoint_view& now,
+                                       std::uint8_t unless_said = 0) noexcept;
 /// Puts the path into the public members.
 void cm_fill_path(cm_id_object& id);
 [[nodiscard]] int cm_bind(rdma_cm_id* id, sockaddr* source);

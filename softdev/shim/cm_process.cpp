@@ -11,6 +11,7 @@
 #include "softdev/host/settings.hpp"
 #include "softdev/ipc/fork_generation.hpp"
 #include "softdev/shim/answers.hpp"
+#include "softdev/shim/cm_wire.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/objects.hpp"
 #include "verbena/base/log.hpp"
@@ -58,7 +59,7 @@ int make(std::unique_ptr<cm_process>& out) {
     ibv_close_device(out->context);
     return failed;
   }
-  auto manager = cm::manager::open();
+  auto manager = cm::manager::open({}, cm_wire_of(*object_of(out->context).host));
   if (!manager) {
     ibv_dealloc_pd(out->domain);
     ibv_close_device(out->context);

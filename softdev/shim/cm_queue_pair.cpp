@@ -64,9 +64,9 @@ void fill_init(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_attr
 void fill_receive(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_attr& out,
                   int& mask) {
   out.ah_attr = cm_way(id, now.source, now.remote);
-  out.path_mtu = IBV_MTU_4096;
+  out.path_mtu = static_cast<ibv_mtu>(cm_path_mtu(now));
   out.dest_qp_num = now.remote.queue_pair;
-  out.rq_psn = now.remote.starting_psn;
+  out.rq_psn = now.local.starting_psn;
   mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (id.qp_type == IBV_QPT_UC) return;
   out.max_dest_rd_atomic = depths_of(now).answered;
@@ -75,7 +75,7 @@ void fill_receive(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_a
 }
 
 void fill_send(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_attr& out, int& mask) {
-  out.sq_psn = now.local.starting_psn;
+  out.sq_psn = now.remote.starting_psn;
   mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
   if (id.qp_type == IBV_QPT_UC) return;
   out.timeout = id.acknowledge_timeout.value_or(default_timeout);

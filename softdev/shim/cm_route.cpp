@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <new>
 
+#include "softdev/shim/address.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
+#include "softdev/shim/cm_wire.hpp"
 #include "softdev/shim/guard.hpp"
 #include "softdev/shim/objects.hpp"
 
@@ -35,6 +37,17 @@ ibv_ah_attr cm_way(const cm_id_object& id, const cm::address& source, const cm::
   return out;
 }
 
+std::uint8_t cm_path_mtu_to(host& home, const cm::address& destination) {
+  const bool other = is_on_another_host(home, destination);
+  return other ? static_cast<std::uint8_t>(active_mtu(home)) : std::uint8_t{0};
+}
+
+std::uint8_t cm_path_mtu(const cm::endpoint_view& now, std::uint8_t unless_said) noexcept {
+  const std::uint8_t said = now.active ? now.local.path_mtu : now.remote.path_mtu;
+  if (said != 0) return said;
+  return unless_said != 0 ? unless_said : std::uint8_t{IBV_MTU_4096};
+}
+
 void cm_refresh(cm_id_object& id) {
   const cm::endpoint_view now = id.home->manager->look(id.end);
   rdma_addr& out = id.route.addr;
@@ -54,7 +67,11 @@ void cm_refresh(cm_id_object& id) {
   if (cm::is_multicast(now.destination)) {
     gids.dgid = cm_group_of(home, now.destination).gid;
   } else if (now.destination.family != cm::address_family::none) {
-    gids.dgid = cm_gid(home, cm_gid_index(home, now.destination));
+    const bool other = is_on_another_host(home, now.destination);
+    if (other)
+      std::ranges::copy(cm_gid_of(now.destination), gids.dgid.raw);
+    else
+      gids.dgid = cm_gid(home, cm_gid_index(home, now.destination));
   }
 }
 
@@ -77,7 +94,7 @@ void cm_fill_path(cm_id_object& id) {
   path.numb_path = 1;
   path.pkey = gids.pkey;
   path.mtu_selector = exactly;
-  path.mtu = IBV_MTU_4096;
+  path.mtu = cm_path_mtu(now, cm_path_mtu_to(home, now.destination));
   path.rate_selector = exactly;
   path.rate = IBV_RATE_100_GBPS;
   path.packet_life_time_selector = exactly;

@@ -12,6 +12,7 @@
 #include "softdev/host/settings.hpp"
 #include "softdev/host/warn_once.hpp"
 #include "softdev/ipc/eventfd.hpp"
+#include "softdev/shim/cm_wire.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/guard.hpp"
@@ -229,6 +230,8 @@ ibv_context* ibv_open_device(ibv_device* device) {
     set_kind(the_device(), looks);
   fill(*object);
   (*host)->adapter().listeners().add(object, the_contexts);
+  // Another process of the user may listen for other hosts while this one receives for both.
+  static_cast<void>(cm_wire_of(**host));
   [[maybe_unused]] const auto* const kept = made.release();  // closing the device destroys it
   if (const auto run = run_script_of_environment(**host); !run) {
     ibv_close_device(&object->context);

@@ -5,13 +5,13 @@
 #include <endian.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 
 #include "softdev/host/device_clock.hpp"
 #include "softdev/host/page_fault.hpp"
+#include "softdev/shim/address.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
@@ -94,14 +94,6 @@ ibv_odp_caps on_demand_paging() {
                                                 IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
                                  .uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE,
                                  .ud_odp_caps = datagrams}};
-}
-
-// Packets to other hosts must fit the interfaces. Within the host there is no such limit.
-ibv_mtu active_mtu(const host& home) {
-  if (!home.wire().on()) return IBV_MTU_4096;
-  const std::uint32_t payload = home.wire().largest_payload(home.adapter().gids().all());
-  constexpr std::uint32_t smallest = 256;
-  return static_cast<ibv_mtu>(IBV_MTU_256 + std::countr_zero(payload / smallest));
 }
 
 ibv_port_attr port_attributes(host& home) {

@@ -23,6 +23,12 @@ CASES = (
     ("ib_atomic_bw", "-n", 10, "-o", 1, "-A", "CMP_AND_SWAP"),
     ("ib_write_bw", "-c", "UC", "-n", 20, "-s", 5000),
 )
+# By the connection manager: the server and the client without port and address.
+CONNECTED = (
+    (("rping", "-s", "-C", 5, "-S", 200), ("rping", "-c", "-V", "-C", 5, "-S", 200, "-a")),
+    (("ucmatose", "-c", 3, "-C", 10), ("ucmatose", "-c", 3, "-C", 10, "-s")),
+    (("ib_send_bw", "-R", "-F", "-n", 20), ("ib_send_bw", "-R", "-F", "-n", 20)),
+)
 
 
 def run(*words):
@@ -52,9 +58,13 @@ def tearDownModule():  # noqa: N802
     Other.process.communicate(b"\n")
 
 
-def on_soft(*words):
+def with_soft(*words):
     return ["env", f"LD_PRELOAD={LIBRARIES}/libverbena-preload.so", "VERBENA_SOFTDEV=only", "VERBENA_SOFTDEV_WIRE=on",
-            *map(str, words), "-d", "soft0"]
+            *map(str, words)]
+
+
+def on_soft(*words):
+    return [*with_soft(*words), "-d", "soft0"]
 
 
 def on_rxe(*words):
@@ -71,8 +81,16 @@ def listens(port):
     return False
 
 
+def accepts(port):
+    """Returns whether a program listens by the connection manager: of the kernel, or of soft0."""
+    if f"@verbena-cm-port.0.106.{port}" in pathlib.Path(f"/proc/{Other.process.pid}/net/unix").read_text():
+        return True
+    ids = subprocess.run(["rdma", "resource", "show", "cm_id"], capture_output=True, text=True, check=True).stdout
+    return any("state LISTEN" in line and f":{port} " in line for line in ids.splitlines())
+
+
 class Wire(unittest.TestCase):
-    def pair(self, port, server_words, client_words):
+    def pair(self, port, server_words, client_words, listens=listens):
         """Runs a server, and a client when the server listens; both have to succeed."""
         options = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         with subprocess.Popen(server_words, **options) as server:
@@ -99,6 +117,19 @@ class Wire(unittest.TestCase):
                         self.pair(port, rxe, [*soft, RXE])
                     else:
                         self.pair(port, soft, [*rxe, SOFT])
+
+    def test_programs_connect_by_the_connection_manager(self):
+        for number, (server_words, client_words) in enumerate(CONNECTED):
+            for from_soft in (True, False):
+                with self.subTest(words=client_words, from_soft=from_soft):
+                    port = 18700 + 2 * number + from_soft
+                    server = [*map(str, server_words), "-p", str(port)]
+                    name, *options = map(str, client_words)
+                    client = [name, "-p", str(port), *options]
+                    if from_soft:
+                        self.pair(port, server, [*Other.inside(*with_soft(*client)), RXE], accepts)
+                    else:
+                        self.pair(port, Other.inside(*with_soft(*server)), [*client, SOFT], accepts)
 
     def test_port_that_rxe_has_is_refused_with_the_setting(self):
         # In the namespace of rxe.

@@ -45,6 +45,10 @@ void packet_intake::sort(const received_datagram& from, time_ns now) noexcept {
     ++counters_.malformed;
     return;
   }
+  if (what.destination_qpn == general_services_qpn) {
+    take_message(from, what, now);
+    return;
+  }
   const std::uint32_t slot = slot_of_number(what.destination_qpn);
   if (slot != slot_) {
     forward(slot, from, now);
@@ -123,6 +127,20 @@ void packet_intake::forward(std::uint32_t slot, const received_datagram& from,
   ++(given ? counters_.forwarded : counters_.unknown_pair);
 }
 
+void packet_intake::take_message(const received_datagram& from, const packet& what,
+                                 time_ns now) noexcept {
+  if (management_ == nullptr || !has_message(what)) {
+    ++counters_.unknown_pair;
+    return;
+  }
+  const management_view message = what.payload.first<management_bytes>();
+  const std::uint32_t slot = management_->slot_of(message).value_or(slot_);
+  if (slot != slot_) return forward(slot, from, now);
+  if (!is_undamaged(from)) return;
+  ++counters_.messages;
+  management_->message_arrived({.own = from.ends.destination, .peer = from.ends.source}, message);
+}
+
 /// The packet is from the host of the connection's peer, arrived where it may, and is undamaged.
 bool packet_intake::is_genuine(const received_datagram& from, const wire_route& route) noexcept {
   if (route.peer != from.ends.source || route.own != from.ends.destination) {
@@ -133,10 +151,10 @@ bool packet_intake::is_genuine(const received_datagram& from, const wire_route& 
     ++counters_.other_interface;
     return false;
   }
-  return has_icrc(from);
+  return is_undamaged(from);
 }
 
-bool packet_intake::has_icrc(const received_datagram& from) noexcept {
+bool packet_intake::is_undamaged(const received_datagram& from) noexcept {
   const network_header around{.source = from.ends.source,
                               .destination = from.ends.destination,
                               .source_port = from.ends.source_port,

@@ -11,6 +11,7 @@
 #include "softdev/wire/packet.hpp"
 #include "softdev/wire/socket/datagram_batch.hpp"
 #include "softdev/wire/socket/late_packets.hpp"
+#include "softdev/wire/socket/management.hpp"
 #include "softdev/wire/socket/packet_faults.hpp"
 #include "softdev/wire/socket/port_share.hpp"
 #include "softdev/wire/socket/route_table.hpp"
@@ -29,6 +30,7 @@ struct intake_counters {
   std::uint64_t other_interface = 0;  ///< dropped: arrived at an interface that is not permitted
   std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
   std::uint64_t busy = 0;             ///< dropped: a lock was taken for long, and no room to wait
+  std::uint64_t messages = 0;         ///< received: to queue pair 1
   std::uint64_t rnr_naks = 0;         ///< received RNR NAKs
   std::uint64_t sequence_naks = 0;    ///< received NAKs for a PSN sequence error
   std::uint64_t injected = 0;         ///< faults that the setting asked for
@@ -55,6 +57,11 @@ class packet_intake {
   };
   /// Takes what has come, some batches at most. Does not block.
   [[nodiscard]] outcome receive(time_ns now) noexcept;
+  /// Who learns of messages of the general services: before the first packet. Outlives the intake.
+  void set_management(management_observer* observer) noexcept { management_ = observer; }
+  /// From now on messages come although there is no connection.
+  void listen() noexcept { listens_ = true; }
+  [[nodiscard]] bool listens() const noexcept { return listens_; }
   [[nodiscard]] const intake_counters& counters() const noexcept { return counters_; }
 
  private:
@@ -75,13 +82,16 @@ class packet_intake {
     return injected_ && !injected_->late.empty();
   }
   [[nodiscard]] bool is_genuine(const received_datagram& from, const wire_route& route) noexcept;
-  [[nodiscard]] bool has_icrc(const received_datagram& from) noexcept;
+  void take_message(const received_datagram& from, const packet& what, time_ns now) noexcept;
+  [[nodiscard]] bool is_undamaged(const received_datagram& from) noexcept;
   void forward(std::uint32_t slot, const received_datagram& from, time_ns now) noexcept;
 
   const std::uint32_t slot_;
   port_share& share_;
   route_table& routes_;
   packet_engine& packets_;
+  management_observer* management_ = nullptr;
+  bool listens_ = false;
   datagram_batch batch_;
   waiting_packets waiting_;
   std::optional<injection> injected_;

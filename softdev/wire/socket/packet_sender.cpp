@@ -49,6 +49,15 @@ void packet_sender::put(const network_address& own, const network_address& peer,
   count_.store(count + 1, std::memory_order_relaxed);
 }
 
+void packet_sender::put_message(const management_ends& ends, management_view message) noexcept {
+  packet what{.opcode = make_opcode(packet_transport::ud, operation::send_only),
+              .destination_qpn = general_services_qpn,
+              .psn = message_psn_.fetch_add(1, std::memory_order_relaxed) & max_24_bits,
+              .payload = message};
+  what.datagram = {.qkey = general_services_qkey, .source_qpn = general_services_qpn};
+  put(ends.own, ends.peer, what);
+}
+
 bool packet_sender::flush() noexcept {
   if (empty()) return true;
   const std::lock_guard lock(mutex_);

@@ -14,6 +14,7 @@
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/network.hpp"
 #include "softdev/wire/packet.hpp"
+#include "softdev/wire/socket/management.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
 
 namespace verbena::softdev::wire {
@@ -43,6 +44,8 @@ class packet_sender {
   [[nodiscard]] bool has_room() noexcept;
   /// Encodes a packet, with its ICRC, into the queue. If the queue is full, the packet is lost.
   void put(const network_address& own, const network_address& peer, const packet& what) noexcept;
+  /// Puts a message of the general services.
+  void put_message(const management_ends& ends, management_view message) noexcept;
   /// Sends what is in the queue. Returns false if the kernel has no room for all.
   bool flush() noexcept;
   [[nodiscard]] bool empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
@@ -69,6 +72,7 @@ class packet_sender {
   std::mutex mutex_;  ///< guards all that follows; no other lock is taken while it is held
   std::size_t first_ = 0;
   std::atomic<std::size_t> count_{0};
+  std::atomic<std::uint32_t> message_psn_{0};
   packet_sender_counters counters_;
   std::array<mmsghdr, capacity> messages_{};  ///< of the slots with the same indexes
 };

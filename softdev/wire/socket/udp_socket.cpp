@@ -212,6 +212,30 @@ result<std::uint32_t> find_route_mtu(const network_address& own, const network_a
   return static_cast<std::uint32_t>(std::max(mtu, 0));
 }
 
+result<network_address> find_source(const network_address& peer) {
+  const auto failed = [&](const char* call) {
+    const int code = errno;
+    return error::from_errno(code, call, "soft0", "route to " + to_text(peer));
+  };
+  const int family = is_ipv4(peer) ? AF_INET : AF_INET6;
+  const unique_fd probe(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!probe) return failed("socket");
+  sockaddr_storage name{};
+  socklen_t length = store(family, peer, roce_port, name);
+  if (::connect(probe.get(), generic(name), length) != 0) return failed("connect");
+  length = sizeof name;
+  if (::getsockname(probe.get(), static_cast<sockaddr*>(static_cast<void*>(&name)), &length) != 0)
+    return failed("getsockname");
+  if (family == AF_INET) {
+    sockaddr_in own;
+    std::memcpy(&own, &name, sizeof own);
+    return mapped(own.sin_addr);
+  }
+  sockaddr_in6 own;
+  std::memcpy(&own, &name, sizeof own);
+  return address_of(own.sin6_addr);
+}
+
 std::string to_text(const network_address& which) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const bool ipv4 = is_ipv4(which);

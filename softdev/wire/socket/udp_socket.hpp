@@ -66,6 +66,10 @@ class udp_socket {
 [[nodiscard]] result<std::uint32_t> find_route_mtu(const network_address& own,
                                                    const network_address& peer);
 
+/// Returns the own address from which packets to another host leave, as the kernel routes them.
+/// Does not send anything. Errors: ENETUNREACH or EHOSTUNREACH if there is no route.
+[[nodiscard]] result<network_address> find_source(const network_address& peer);
+
 /// The address as text.
 [[nodiscard]] std::string to_text(const network_address& which);
 

@@ -36,11 +36,29 @@ wire_path::wire_path(engine& home, port_share share, const wire_path_options& op
 }
 
 result<void> wire_path::connect(const queue_pair& which, const wire_route& route) {
+  VERBENA_TRY_VOID(join());
+  routes_.set(which.number(), route);
+  wake();
+  return {};
+}
+
+result<void> wire_path::open() {
+  VERBENA_TRY_VOID(join());
+  {
+    const std::lock_guard lock(right_);
+    intake_.listen();
+  }
+  wake();
+  return {};
+}
+
+/// Opens the sockets. Waits for the answer of the port's owner.
+result<void> wire_path::join() {
   using std::chrono::steady_clock;
   const auto end = steady_clock::now() + options_.patience;
   while (true) {
     VERBENA_TRY(const port_share::role role, open_sockets());
-    if (role != port_share::role::none) break;
+    if (role != port_share::role::none) return {};
     if (steady_clock::now() > end) {
       const std::lock_guard lock(right_);
       return silence();
@@ -48,9 +66,6 @@ result<void> wire_path::connect(const queue_pair& which, const wire_route& route
     // lint: allow(sleep): there is not always an event: the owner can be between two system calls.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  routes_.set(which.number(), route);
-  wake();
-  return {};
 }
 
 /// Precondition: the caller has the right to receive.
@@ -181,7 +196,8 @@ void wire_path::rejoin() noexcept {
 
 /// Returns whether something came.
 bool wire_path::receive(bool at_any_rate) noexcept {
-  if (!at_any_rate && routes_.empty() && share_.clients() == 0) return false;
+  const bool awaited = !routes_.empty() || intake_.listens();
+  if (!at_any_rate && !awaited && share_.clients() == 0) return false;
   switch (intake_.receive(home_.now())) {
     case packet_intake::outcome::idle:
       return false;

@@ -20,6 +20,7 @@
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
 #include "softdev/wire/socket/counter_page.hpp"
+#include "softdev/wire/socket/management.hpp"
 #include "softdev/wire/socket/packet_faults.hpp"
 #include "softdev/wire/socket/packet_intake.hpp"
 #include "softdev/wire/socket/packet_sender.hpp"
@@ -75,6 +76,17 @@ class wire_path final : public remote_path, private packet_output {
   void permit_interfaces(std::vector<std::uint32_t> indexes) {
     routes_.permit_interfaces(std::move(indexes));
   }
+
+  /// Opens the sockets, to receive messages of the general services. Waits and errors as `connect`.
+  [[nodiscard]] result<void> open();
+  /// Sends a message to queue pair 1 of another host. It can be lost. Precondition: open. Never
+  /// blocks; one system call.
+  void send_message(const management_ends& ends, management_view message) noexcept {
+    sender_->put_message(ends, message);
+    if (!sender_->flush()) wake();
+  }
+  /// Who learns of such messages: before the sockets are opened. Outlives the path.
+  void set_management(management_observer* observer) noexcept { intake_.set_management(observer); }
 
   /// Receives, answers, repeats what is due. True when something was done. Never blocks. Without
   /// connections and without processes to forward to, makes a few system calls each millisecond at
@@ -135,6 +147,7 @@ class wire_path final : public remote_path, private packet_output {
     if (options_.observer != nullptr) options_.observer->wake();
   }
   [[nodiscard]] error silence() const;
+  [[nodiscard]] result<void> join();
   [[nodiscard]] bool serve() noexcept;
   void rejoin() noexcept;
   [[nodiscard]] bool receive(bool at_any_rate) noexcept;

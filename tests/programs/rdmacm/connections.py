@@ -19,14 +19,20 @@ def port():
         yield holder.getsockname()[1]
 
 
-def listens(number):
-    """Returns whether a program of the user under test listens on that port of the software device's connection manager."""
-    for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]:
+def has_listener(table, number, user):
+    """Returns whether a program of the user listens on that port of the software device's connection manager. `table` is
+    the /proc/net/unix of its network namespace."""
+    for line in pathlib.Path(table).read_text().splitlines()[1:]:
         fields = line.split()
         name = NAME.fullmatch(fields[-1])
-        if name and (int(name[1]), int(name[2])) == (foreign.uid(), number) and int(fields[3], 16) & ACCEPTS:
+        if name and (int(name[1]), int(name[2])) == (user, number) and int(fields[3], 16) & ACCEPTS:
             return True
     return False
+
+
+def listens(number):
+    """Returns whether a program of the user under test listens on that port."""
+    return has_listener("/proc/net/unix", number, foreign.uid())
 
 
 def group_users():

@@ -10,7 +10,9 @@ import subprocess
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(FOLDER.parent), str(FOLDER.parent / "perftest"), str(FOLDER.parent.parent.parent / "scripts")]
+sys.path[:0] = [str(FOLDER.parent), str(FOLDER.parent / "perftest"), str(FOLDER.parent / "rdmacm"),
+                str(FOLDER.parent.parent.parent / "scripts")]
+import connections  # noqa: E402
 import foreign  # noqa: E402
 import places  # noqa: E402
 import rows  # noqa: E402
@@ -26,6 +28,13 @@ PERFTEST = (
     ("ib_write_lat", "-n", 50),
     ("ib_send_bw", "-c", "UC", "-s", 1000, "-n", 100),
     ("ib_send_bw", "-e", "-s", 3000, "-n", 50),
+)
+# By the connection manager: the port, the server, the client without its last argument, the address.
+CONNECTED = (
+    (18720, ("rping", "-s", "-C", 5, "-S", 200), ("rping", "-c", "-V", "-C", 5, "-S", 200, "-a")),
+    (18721, ("ib_send_bw", "-R", "-F", "-n", 100), ("ib_send_bw", "-R", "-F", "-n", 100)),
+    (18722, ("ib_read_bw", "-R", "-F", "-n", 50, "-q", 3), ("ib_read_bw", "-R", "-F", "-n", 50, "-q", 3)),
+    (18723, ("ucmatose", "-c", 5, "-C", 10), ("ucmatose", "-c", 5, "-C", 10, "-s")),
 )
 RETRIES_EXCEEDED = re.compile(r"status 12\b|transport retry counter exceeded|Failed status.*12", re.IGNORECASE)
 
@@ -50,6 +59,10 @@ class Host:
 
     def end(self):
         self.process.communicate(b"\n")
+
+    def accepts(self, port):
+        """Returns whether a program listens by the connection manager."""
+        return connections.has_listener(f"/proc/{self.pid()}/net/unix", port, 0)
 
     def listens(self, port):
         table = pathlib.Path(f"/proc/{self.pid()}/net/tcp").read_text() + pathlib.Path(f"/proc/{self.pid()}/net/tcp6").read_text()
@@ -231,6 +244,29 @@ class Hosts(foreign.Case):
             owner.process.kill()
         self.assertNotEqual(refused.status, 0, refused)
         self.assertRegex(refused.output, r"the process that owns the port \(pid \d+\) does not answer: it is stopped")
+
+    def test_connection_manager_connects_hosts(self):
+        for number, (port, server_words, client_words) in enumerate(CONNECTED):
+            if not foreign.Setting.runs(number):
+                continue
+            with self.subTest(words=client_words):
+                name, *options = client_words
+                with serve(*server_words, "-p", port) as server:
+                    server.wait_for_port(port, HOSTS[0].accepts)
+                    client = HOSTS[1].inside(name, "-p", port, *options, SERVER)
+                    self.assert_succeeded(*foreign.both_ends(server, *client))
+
+    def test_process_that_does_not_own_the_port_accepts(self):
+        owner_port, port = 18730, 18731
+        with serve("rping", "-s", "-P", "-p", owner_port) as owner:
+            owner.wait_for_port(owner_port, HOSTS[0].accepts)
+            with serve("rping", "-s", "-C", 3, "-p", port) as server:
+                server.wait_for_port(port, HOSTS[0].accepts)
+                client = ("rping", "-c", "-C", 3, "-a", SERVER, "-p", port)
+                self.assert_succeeded(*foreign.both_ends(server, *HOSTS[1].inside(*client)))
+            nobody = foreign.run(*HOSTS[1].inside("rping", "-c", "-d", "-C", 1, "-a", SERVER, "-p", 18732))
+        self.assertNotEqual(nobody.status, 0, nobody)
+        self.assertRegex(nobody.output, r"RDMA_CM_EVENT_REJECTED, error 8")
 
     @staticmethod
     def sent_packets():

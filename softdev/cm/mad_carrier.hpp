@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// What the connection manager needs to reach other hosts.
+#pragma once
+
+#include <cstdint>
+
+#include "softdev/cm/address.hpp"
+#include "softdev/cm/mad.hpp"
+
+namespace verbena::softdev::cm {
+
+/// This process among all that exchange messages.
+struct mad_identity {
+  std::uint32_t process_slot = 0;
+  std::uint64_t guid = 0;  ///< of the device
+};
+
+/// Threads: thread-safe.
+class mad_carrier {
+ public:
+  [[nodiscard]] virtual mad_identity identity() const noexcept = 0;
+  /// Prepares for messages of other hosts. May block for 100 ms. 0 or an errno; the reason is in
+  /// the log.
+  [[nodiscard]] virtual int open() = 0;
+  /// Prepares to reach a host, and sets `source` to the own address for it. May block for 100 ms. 0
+  /// or an errno: EHOSTUNREACH, ENETUNREACH, EACCES if the setting does not permit the own address.
+  [[nodiscard]] virtual int find_source(const address& host, address& source) = 0;
+  /// Sends a message to the connection manager of another host. It can be lost. Does not block.
+  virtual void send(const address& own, const address& peer, mad_view message) noexcept = 0;
+
+ protected:
+  ~mad_carrier() = default;
+};
+
+}  // namespace verbena::softdev::cm

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/shim/cm_wire.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <mutex>
+
+#include "softdev/cm/mad_gateway.hpp"
+#include "softdev/host/warn_once.hpp"
+#include "softdev/shim/cm_address.hpp"
+#include "softdev/shim/cm_process.hpp"
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+cm::address to_cm_address(const wire::network_address& from) noexcept {
+  cm::address out{.family = cm::address_family::ipv6, .bytes = from};
+  if (!wire::is_ipv4(from)) return out;
+  out = {.family = cm::address_family::ipv4};
+  std::copy_n(from.end() - 4, 4, out.bytes.begin());
+  return out;
+}
+
+int failed(const error& why) {
+  warn_once("soft0: " + why.message());
+  return why.code();
+}
+
+}  // namespace
+
+cm::mad_identity cm_wire::identity() const noexcept {
+  cm::mad_identity out{.process_slot = home_.neighbours().slot()};
+  std::memcpy(&out.guid, home_.looks().node_guid.data(), sizeof out.guid);
+  out.guid = network_order(out.guid);
+  return out;
+}
+
+int cm_wire::open() {
+  if (const auto opened = home_.wire().open(); !opened) return failed(opened.error());
+  return home_.start_thread();
+}
+
+int cm_wire::find_source(const cm::address& to, cm::address& source) {
+  if (to.family != cm::address_family::ipv4) return EHOSTUNREACH;
+  const auto own = home_.wire().reach(cm_gid_of(to), home_.adapter().gids().all());
+  if (!own) return failed(own.error());
+  if (const int refused = open()) return refused;
+  source = to_cm_address(*own);
+  return 0;
+}
+
+void cm_wire::send(const cm::address& own, const cm::address& peer, cm::mad_view message) noexcept {
+  home_.wire().send_message({.own = cm_gid_of(own), .peer = cm_gid_of(peer)}, message);
+}
+
+std::optional<std::uint32_t> cm_wire::slot_of(wire::management_view message) const noexcept {
+  const auto receiver = cm::receiver_of(message);
+  if (!receiver) return std::nullopt;
+  return cm::slot_of_conversation(*receiver);
+}
+
+void cm_wire::message_arrived(const wire::management_ends& ends,
+                              wire::management_view message) noexcept {
+  const cm::address own = to_cm_address(ends.own);
+  const cm::address peer = to_cm_address(ends.peer);
+  if (cm::receiver_of(message)) {
+    if (const cm_process* const here = known_cm(); here != nullptr)
+      return here->manager->deliver(own, peer, message);
+  }
+  const auto said = cm::parse_mad(message);
+  if (!said) return;
+  const bool asks = said->kind == cm::mad_kind::request || said->kind == cm::mad_kind::lookup;
+  if (asks) return request_arrived(ends, *said);
+  const auto answer = cm::answer_to_unknown(*said);
+  if (!answer) return;
+  std::array<std::byte, cm::mad_bytes> bytes;
+  cm::write_mad(*answer, bytes);
+  home_.wire().send_message(ends, bytes);
+}
+
+void cm_wire::request_arrived(const wire::management_ends& ends, const cm::mad& request) noexcept {
+  // The addresses that the program sees are those of the packet.
+  const cm::frame& asked = request.content;
+  const bool has_port = asked.source.family != cm::address_family::none;
+  const bool genuine = cm::same_host(asked.source, to_cm_address(ends.peer)) &&
+                       cm::same_host(asked.destination, to_cm_address(ends.own));
+  if (has_port && !genuine) return;
+  int refused = ECONNREFUSED;
+  try {
+    if (has_port) refused = cm::pass_to_listener(request);
+  } catch (const std::bad_alloc&) {
+    refused = EAGAIN;
+  }
+  if (refused != ECONNREFUSED) return;  // if it could not be passed, the peer asks again
+  std::array<std::byte, cm::mad_bytes> bytes;
+  cm::write_mad(cm::refusal_of(request, cm::reject_reason::no_listener), bytes);
+  home_.wire().send_message(ends, bytes);
+}
+
+cm_wire* cm_wire_of(host& home) {
+  if (!home.wire().on()) return nullptr;
+  struct made_for {
+    host* home = nullptr;
+    cm_wire* made = nullptr;  // lives as long as the host: as the process
+  };
+  static std::mutex mutex;
+  static made_for current;
+  const std::lock_guard lock(mutex);
+  if (current.home != &home) {
+    current = {.home = &home, .made = new cm_wire(home)};
+    home.wire().set_management(current.made);
+  }
+  return current.made;
+}
+
+bool is_on_another_host(host& home, const cm::address& which) noexcept {
+  return home.wire().on() && which.family == cm::address_family::ipv4 && !cm::is_wildcard(which) &&
+         !cm::is_multicast(which) && !cm::is_local(which);
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// The messages of connection managers between hosts: to and from the sockets of the device.
+#pragma once
+
+#include <optional>
+
+#include "softdev/cm/mad_carrier.hpp"
+#include "softdev/host/host.hpp"
+#include "softdev/wire/socket/management.hpp"
+
+namespace verbena::softdev {
+
+/// Passes messages to the connection manager of this process, and requests to the process of this
+/// user that listens. Threads: thread-safe.
+class cm_wire final : public cm::mad_carrier, public wire::management_observer {
+ public:
+  /// `home` outlives it.
+  explicit cm_wire(host& home) noexcept : home_(home) {}
+
+  [[nodiscard]] cm::mad_identity identity() const noexcept override;
+  [[nodiscard]] int open() override;
+  [[nodiscard]] int find_source(const cm::address& to, cm::address& source) override;
+  void send(const cm::address& own, const cm::address& peer,
+            cm::mad_view message) noexcept override;
+
+  [[nodiscard]] std::optional<std::uint32_t> slot_of(
+      wire::management_view message) const noexcept override;
+  void message_arrived(const wire::management_ends& ends,
+                       wire::management_view message) noexcept override;
+
+ private:
+  void request_arrived(const wire::management_ends& ends, const cm::mad& request) noexcept;
+
+  host& home_;
+};
+
+/// This process's, for its host. Made at the first call for each host, if the wire is on; else
+/// nullptr. The device has its messages from then on.
+[[nodiscard]] cm_wire* cm_wire_of(host& home);
+
+/// True if an address of the connection manager belongs to another host that messages can reach.
+[[nodiscard]] bool is_on_another_host(host& home, const cm::address& which) noexcept;
+
+}  // namespace verbena::softdev

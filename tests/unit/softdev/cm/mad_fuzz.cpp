@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Messages of connection managers on other hosts.
+#include "softdev/cm/mad.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+
+#include "tests/fuzz/target.hpp"
+#include "tests/unit/softdev/cm/golden_mads.hpp"
+
+namespace verbena::softdev::cm {
+namespace {
+
+using fuzz::require;
+
+/// A parsed message is within its ranges, and keeps its meaning when it is written and read again.
+void run_mad(fuzz::input input) {
+  std::array<std::byte, mad_bytes> bytes{};
+  std::copy_n(input.begin(), std::min(input.size(), bytes.size()), bytes.begin());
+  const auto said = parse_mad(bytes);
+  const auto receiver = receiver_of(bytes);
+  if (!said) return;
+  const bool is_request = said->kind == mad_kind::request || said->kind == mad_kind::lookup;
+  require(receiver.has_value() == !is_request && receiver.value_or(0) == said->receiver_id);
+  const frame& content = said->content;
+  require(content.from.queue_pair <= 0xff'ffff && content.from.starting_psn <= 0xff'ffff);
+  require(content.from.retry_count <= 7 && content.from.rnr_retry_count <= 7);
+  require(content.from.path_mtu <= 5 && content.from.shared_receives <= 1);
+  require(said->kind == mad_kind::working || content.data.length == private_limit(content.kind));
+  if (is_request && content.source.family == address_family::none) return;  // nobody writes such
+  std::array<std::byte, mad_bytes> written{};
+  write_mad(*said, written);
+  const auto again = parse_mad(written);
+  require(again.has_value() && again->kind == said->kind && again->sender_id == said->sender_id);
+  require(again->receiver_id == said->receiver_id && again->subject == said->subject);
+  require(again->content.source == content.source);
+  require(again->content.destination == content.destination);
+  require(again->content.from.queue_pair == content.from.queue_pair);
+  require(again->content.from.retry_count == content.from.retry_count);
+  require(again->content.reason == content.reason);
+  require(again->content.data.bytes == content.data.bytes);
+}
+
+void mad_seeds(fuzz::seed_folder& into) {
+  for (const golden_mad& each : golden_mads) {
+    const auto bytes = bytes_of(each);
+    into.add((std::string(each.origin) + "_" + std::to_string(each.kind)).c_str(), bytes);
+  }
+}
+
+const fuzz::target mads("cm_mad", run_mad, mad_seeds);
+
+}  // namespace
+}  // namespace verbena::softdev::cm

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: MIT
+// Connection managers of two hosts with a network between them that loses, repeats and reorders
+// messages.
+#include "softdev/cm/mad_gateway.hpp"
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "softdev/core/process_slot.hpp"
+#include "tests/unit/softdev/cm/peers.hpp"
+
+namespace verbena::softdev::cm::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Reserved addresses (RFC 1112): those of no host.
+constexpr address host_a{.family = address_family::ipv4, .bytes = {240, 9, 0, 1}};
+constexpr address host_b{.family = address_family::ipv4, .bytes = {240, 9, 0, 2}};
+
+/// The carrier of one host. `deliver` gets what it sends.
+class carrier final : public mad_carrier {
+ public:
+  using network = std::function<void(const address& from, const address& to, mad_view message)>;
+
+  carrier(const address& own, std::uint32_t slot, network deliver)
+      : own_(own), slot_(slot), deliver_(std::move(deliver)) {}
+  [[nodiscard]] mad_identity identity() const noexcept override {
+    return {.process_slot = slot_, .guid = slot_ + 1};
+  }
+  [[nodiscard]] int open() override { return open_error; }
+  [[nodiscard]] int find_source(const address& host, address& source) override {
+    source = own_;
+    return same_host(host, host_a) || same_host(host, host_b) ? 0 : ENETUNREACH;
+  }
+  void send(const address& own, const address& peer, mad_view message) noexcept override {
+    deliver_(own, peer, message);
+  }
+  int open_error = 0;
+
+ private:
+  address own_;
+  std::uint32_t slot_;
+  network deliver_;
+};
+
+/// Two hosts with a process each.
+class two_hosts : public ::testing::Test {
+ protected:
+  struct host {
+    host(const address& own, std::uint32_t slot, const manager_options& options,
+         carrier::network network)
+        : line(own, slot, std::move(network)),
+          owned(*manager::open(options, &line)),
+          all(*owned),
+          events(*all.create_channel()) {}
+    event expect(event_kind kind, int status = 0) {
+      return testing::expect(all, events, kind, status);
+    }
+    carrier line;
+    std::unique_ptr<manager> owned;
+    manager& all;
+    channel_ptr events;
+  };
+
+  /// Returns how many copies of a message arrive.
+  std::function<int(const mad& said)> copies = [](const mad&) { return 1; };
+  std::vector<mad_kind> sent;  ///< read when nothing is under way
+
+  void start(const manager_options& options = {}) {
+    const auto network = [this](const address& from, const address& to, mad_view message) {
+      transmit(from, to, message);
+    };
+    a = std::make_unique<host>(host_a, 3, options, network);
+    b = std::make_unique<host>(host_b, large_slots + 5, options, network);
+    listener = b->all.create(b->events, port_space::tcp);
+    ASSERT_EQ(b->all.bind(listener, {.family = address_family::ipv4}), 0);
+    ASSERT_EQ(b->all.listen(listener, 0), 0);
+    port = b->all.look(listener).source.port;
+  }
+  void TearDown() override {
+    // The threads of the managers end before the network.
+    if (a) a->owned.reset();
+    if (b) b->owned.reset();
+  }
+
+  endpoint_ptr resolve(port_space space, std::uint16_t to_port) {
+    const endpoint_ptr made = a->all.create(a->events, space);
+    EXPECT_EQ(a->all.resolve_address(made, std::nullopt, with_port(host_b, to_port)), 0);
+    a->expect(event_kind::address_resolved);
+    EXPECT_TRUE(same_host(a->all.look(made).source, host_a));
+    EXPECT_EQ(a->all.resolve_route(made), 0);
+    a->expect(event_kind::route_resolved);
+    return made;
+  }
+  endpoint_ptr connect(const private_data& data = {}) {
+    const endpoint_ptr made = resolve(port_space::tcp, port);
+    EXPECT_EQ(a->all.connect(made, {.local = {.queue_pair = 17,
+                                              .responder_resources = 2,
+                                              .initiator_depth = 3,
+                                              .retry_count = 5,
+                                              .rnr_retry_count = 6,
+                                              .path_mtu = 4},
+                                    .data = data}),
+              0);
+    return made;
+  }
+  /// Connects, and returns the two ends.
+  std::pair<endpoint_ptr, endpoint_ptr> established() {
+    const endpoint_ptr active = connect();
+    const endpoint_ptr passive = b->expect(event_kind::connect_request).about;
+    EXPECT_EQ(b->all.accept(passive, {.local = {.queue_pair = 23}, .data = {}}), 0);
+    a->expect(event_kind::connect_response);
+    EXPECT_EQ(a->all.establish(active), 0);
+    b->expect(event_kind::established);
+    return {active, passive};
+  }
+
+  /// As the process that has the port of each host.
+  void arrive(const address& from, const address& to, mad_view message) {
+    if (!same_host(to, host_a) && !same_host(to, host_b)) return;
+    host& there = same_host(to, host_a) ? *a : *b;
+    const auto receiver = receiver_of(message);
+    if (receiver) {
+      EXPECT_EQ(slot_of_conversation(*receiver), there.line.identity().process_slot);
+      return there.all.deliver(to, from, message);
+    }
+    const auto said = parse_mad(message);
+    ASSERT_TRUE(said.has_value());
+    if (pass_to_listener(*said) != ECONNREFUSED) return;
+    std::array<std::byte, mad_bytes> bytes{};
+    write_mad(refusal_of(*said, reject_reason::no_listener), bytes);
+    transmit(to, from, bytes);
+  }
+  void transmit(const address& from, const address& to, mad_view message) {
+    const auto said = parse_mad(message);
+    ASSERT_TRUE(said.has_value());
+    int count = 0;
+    {
+      const std::lock_guard lock(mutex);
+      sent.push_back(said->kind);
+      count = copies(*said);
+    }
+    for (int i = 0; i < count; ++i) arrive(from, to, message);
+  }
+  std::size_t count_of(mad_kind kind) {
+    const std::lock_guard lock(mutex);
+    return static_cast<std::size_t>(std::ranges::count(sent, kind));
+  }
+
+  std::unique_ptr<host> a;
+  std::unique_ptr<host> b;
+  endpoint_ptr listener;
+  std::uint16_t port = 0;
+  std::mutex mutex;  ///< guards `sent` and what `copies` uses
+};
+
+using cm_other_hosts = two_hosts;
+
+TEST_F(cm_other_hosts, connection_is_made_and_ended) {
+  start();
+  private_data data;
+  data.length = private_limits::request;
+  data.bytes[0] = 1;
+  data.bytes[55] = 2;
+  const endpoint_ptr active = connect(data);
+  const event asked = b->expect(event_kind::connect_request);
+  EXPECT_EQ(asked.remote.queue_pair, 17U);
+  EXPECT_EQ(asked.remote.starting_psn, a->all.look(active).local.starting_psn);
+  EXPECT_EQ(asked.remote.responder_resources, 2);
+  EXPECT_EQ(asked.remote.initiator_depth, 3);
+  EXPECT_EQ(asked.remote.retry_count, 5);
+  EXPECT_EQ(asked.remote.rnr_retry_count, 6);
+  EXPECT_EQ(asked.remote.path_mtu, 4);
+  EXPECT_EQ(asked.remote.gid[10], 0xff);
+  EXPECT_EQ(asked.remote.gid[15], 1);
+  EXPECT_EQ(asked.data.bytes, data.bytes);
+  const endpoint_view seen = b->all.look(asked.about);
+  EXPECT_TRUE(same_host(seen.source, host_b));
+  EXPECT_TRUE(same_host(seen.destination, host_a));
+  EXPECT_EQ(seen.source.port, port);
+
+  data.length = private_limits::reply;
+  data.bytes[195] = 3;
+  ASSERT_EQ(
+      b->all.accept(asked.about, {.local = {.queue_pair = 23, .rnr_retry_count = 4}, .data = data}),
+      0);
+  const event replied = a->expect(event_kind::connect_response);
+  EXPECT_EQ(replied.remote.queue_pair, 23U);
+  EXPECT_EQ(replied.remote.rnr_retry_count, 4);
+  EXPECT_EQ(replied.remote.gid[15], 2);
+  EXPECT_EQ(replied.data.bytes, data.bytes);
+  ASSERT_EQ(a->all.establish(active), 0);
+  b->expect(event_kind::established);
+
+  ASSERT_EQ(b->all.disconnect(asked.about), 0);
+  a->expect(event_kind::disconnected);
+  b->expect(event_kind::disconnected);
+  a->all.destroy(active);
+  b->all.destroy(asked.about);
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(sent, (std::vector{mad_kind::request, mad_kind::reply, mad_kind::ready,
+                               mad_kind::disconnect, mad_kind::disconnected}));
+}
+
+TEST_F(cm_other_hosts, request_without_a_listener_is_rejected) {
+  start();
+  const endpoint_ptr which = resolve(port_space::tcp, static_cast<std::uint16_t>(port + 1));
+  ASSERT_EQ(a->all.connect(which, {.local = {.queue_pair = 17, .path_mtu = 3}, .data = {}}), 0);
+  a->expect(event_kind::rejected, reject_reason::no_listener);
+}
+
+TEST_F(cm_other_hosts, rejection_reaches_the_peer_with_its_data) {
+  start();
+  const endpoint_ptr active = connect();
+  const endpoint_ptr passive = b->expect(event_kind::connect_request).about;
+  private_data why;
+  why.length = private_limits::rejection;
+  why.bytes[147] = 9;
+  ASSERT_EQ(b->all.reject(passive, reject_reason::consumer, why), 0);
+  const event told = a->expect(event_kind::rejected, reject_reason::consumer);
+  EXPECT_EQ(told.data.bytes, why.bytes);
+}
+
+TEST_F(cm_other_hosts, active_side_rejects_a_reply) {
+  start();
+  const endpoint_ptr active = connect();
+  const endpoint_ptr passive = b->expect(event_kind::connect_request).about;
+  ASSERT_EQ(b->all.accept(passive, {.local = {.queue_pair = 23}, .data = {}}), 0);
+  a->expect(event_kind::connect_response);
+  ASSERT_EQ(a->all.reject(active, reject_reason::consumer, {}), 0);
+  b->expect(event_kind::rejected, reject_reason::consumer);
+}
+
+TEST_F(cm_other_hosts, endpoint_that_is_destroyed_tells_the_peer) {
+  start();
+  const auto [active, passive] = established();
+  a->all.destroy(active);
+  b->expect(event_kind::disconnected);
+  const endpoint_ptr second = connect();
+  const endpoint_ptr asked = b->expect(event_kind::connect_request).about;
+  b->all.destroy(asked);
+  a->expect(event_kind::rejected, reject_reason::consumer);
+}
+
+TEST_F(cm_other_hosts, service_is_looked_up) {
+  start();
+  const endpoint_ptr service = b->all.create(b->events, port_space::udp);
+  ASSERT_EQ(b->all.bind(service, {.family = address_family::ipv4}), 0);
+  ASSERT_EQ(b->all.listen(service, 0), 0);
+  const std::uint16_t at = b->all.look(service).source.port;
+  const endpoint_ptr active = resolve(port_space::udp, at);
+  private_data data;
+  data.length = private_limits::lookup;
+  data.bytes[179] = 7;
+  ASSERT_EQ(a->all.connect(active, {.local = {}, .data = data}), 0);
+  const event asked = b->expect(event_kind::connect_request);
+  EXPECT_EQ(asked.data.bytes, data.bytes);
+  ASSERT_EQ(
+      b->all.accept(asked.about, {.local = {.queue_pair = 29, .queue_key = 0x1234567}, .data = {}}),
+      0);
+  const event found = a->expect(event_kind::established);
+  EXPECT_EQ(found.remote.queue_pair, 29U);
+  EXPECT_EQ(found.remote.queue_key, 0x1234567U);
+  EXPECT_EQ(found.remote.gid[15], 2);
+
+  const endpoint_ptr nobody = resolve(port_space::udp, static_cast<std::uint16_t>(at + 1));
+  ASSERT_EQ(a->all.connect(nobody, {.local = {}, .data = {}}), 0);
+  a->expect(event_kind::unreachable, lookup_status::no_listener);
+  const endpoint_ptr refused = resolve(port_space::udp, at);
+  ASSERT_EQ(a->all.connect(refused, {.local = {}, .data = {}}), 0);
+  const endpoint_ptr second = b->expect(event_kind::connect_request).about;
+  ASSERT_EQ(b->all.reject(second, 0, {}), 0);
+  a->expect(event_kind::unreachable, lookup_status::rejected);
+}
+
+TEST_F(cm_other_hosts, each_lost_message_is_sent_again) {
+  // The first of each kind is lost.
+  std::vector<mad_kind> lost;
+  copies = [&](const mad& said) {
+    if (std::ranges::find(lost, said.kind) != lost.end()) return 1;
+    lost.push_back(said.kind);
+    return 0;
+  };
+  start({.first_repeat = milliseconds(5)});
+  const auto [active, passive] = established();
+  ASSERT_EQ(a->all.disconnect(active), 0);
+  a->expect(event_kind::disconnected);
+  b->expect(event_kind::disconnected);
+  EXPECT_GE(count_of(mad_kind::request), 2U);
+  EXPECT_GE(count_of(mad_kind::reply), 2U);
+  EXPECT_GE(count_of(mad_kind::ready), 2U);
+  EXPECT_GE(count_of(mad_kind::disconnect), 2U);
+  EXPECT_GE(count_of(mad_kind::disconnected), 2U);
+}
+
+TEST_F(cm_other_hosts, repeated_messages_have_no_effect) {
+  copies = [](const mad&) { return 3; };
+  start();
+  const auto [active, passive] = established();
+  ASSERT_EQ(a->all.disconnect(active), 0);
+  a->expect(event_kind::disconnected);
+  b->expect(event_kind::disconnected);
+  // Nobody learns of more.
+  const auto [next_active, next_passive] = established();
+  EXPECT_NE(next_passive, passive);
+}
+
+TEST_F(cm_other_hosts, answer_that_takes_time_is_awaited_with_few_messages) {
+  start({.first_repeat = milliseconds(1), .longest_repeat = milliseconds(1)});
+  const endpoint_ptr active = connect();
+  const endpoint_ptr passive = b->expect(event_kind::connect_request).about;
+  while (count_of(mad_kind::working) == 0) std::this_thread::yield();
+  const std::size_t asked = count_of(mad_kind::request);
+  // lint: allow(sleep): requests that do not come are no event.
+  std::this_thread::sleep_for(milliseconds(50));
+  // One more request may have been on the way; without the answer there would be 50.
+  EXPECT_LE(count_of(mad_kind::request), asked + 5);
+  ASSERT_EQ(b->all.accept(passive, {.local = {.queue_pair = 23}, .data = {}}), 0);
+  a->expect(event_kind::connect_response);
+}
+
+TEST_F(cm_other_hosts, request_without_an_answer_ends_at_its_deadline) {
+  copies = [](const mad&) { return 0; };
+  start({.answer_timeout = milliseconds(30), .first_repeat = milliseconds(5)});
+  const endpoint_ptr active = connect();
+  a->expect(event_kind::unreachable, -ETIMEDOUT);
+  EXPECT_GE(count_of(mad_kind::request), 2U);
+  EXPECT_GE(count_of(mad_kind::rejection), 1U);
+}
+
+TEST_F(cm_other_hosts, message_of_another_host_has_no_effect) {
+  start();
+  const auto [active, passive] = established();
+  // An attacker may guess the numbers of a conversation, but has another address.
+  mad forged{.kind = mad_kind::disconnect};
+  {
+    const std::lock_guard lock(mutex);
+    copies = [&](const mad& said) {
+      if (said.kind == mad_kind::disconnect) forged = said;
+      return said.kind == mad_kind::disconnect ? 0 : 1;
+    };
+  }
+  ASSERT_EQ(a->all.disconnect(active), 0);
+  while (count_of(mad_kind::disconnect) == 0) std::this_thread::yield();
+  std::array<std::byte, mad_bytes> bytes{};
+  {
+    const std::lock_guard lock(mutex);
+    write_mad(forged, bytes);
+  }
+  const std::size_t before = count_of(mad_kind::disconnected);
+  address stranger = host_a;
+  stranger.bytes[3] = 9;
+  b->all.deliver(host_b, stranger, bytes);
+  while (count_of(mad_kind::disconnected) == before) std::this_thread::yield();
+  EXPECT_EQ(b->all.look(passive).state, phase::connected);
+  // The message ends the conversation if it comes from the peer.
+  b->all.deliver(host_b, host_a, bytes);
+  b->expect(event_kind::disconnected);
+}
+
+TEST_F(cm_other_hosts, open_requests_of_peers_are_bounded) {
+  start({.max_half_open = 2});
+  const endpoint_ptr first = connect();
+  b->expect(event_kind::connect_request);
+  const endpoint_ptr second = connect();
+  b->expect(event_kind::connect_request);
+  const endpoint_ptr third = connect();
+  // All repeat their requests; those that wait for the program are told so.
+  while (count_of(mad_kind::request) < 6 || count_of(mad_kind::working) < 2)
+    std::this_thread::yield();
+  pollfd readable{b->events->fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&readable, 1, 0), 0);
+  // Whoever gives up makes room.
+  a->all.destroy(first);
+  b->expect(event_kind::connect_request);
+}
+
+TEST_F(cm_other_hosts, host_without_a_route_is_an_address_error) {
+  start();
+  const endpoint_ptr which = a->all.create(a->events, port_space::tcp);
+  const address nowhere{.family = address_family::ipv4, .bytes = {203, 0, 113, 1}, .port = 80};
+  ASSERT_EQ(a->all.resolve_address(which, std::nullopt, nowhere), 0);
+  a->expect(event_kind::address_error, -ENETUNREACH);
+}
+
+TEST_F(cm_other_hosts, many_connections_over_a_bad_network_come_to_an_end) {
+  std::mt19937 random(7);
+  std::uniform_int_distribution<int> chance(0, 9);
+  copies = [&](const mad&) {
+    const int drawn = chance(random);
+    return drawn < 2 ? 0 : drawn < 4 ? 2 : 1;
+  };
+  start({.first_repeat = milliseconds(2), .longest_repeat = milliseconds(10)});
+  constexpr int connections = 50;
+  std::vector<endpoint_ptr> active;
+  for (int i = 0; i < connections; ++i) active.push_back(connect());
+  std::vector<endpoint_ptr> passive;
+  int established = 0;
+  int replies = 0;
+  while (established < connections || replies < connections) {
+    pollfd both[] = {{a->events->fd(), POLLIN, 0}, {b->events->fd(), POLLIN, 0}};
+    ASSERT_GT(::poll(both, 2, 20'000), 0);
+    while (const auto found = b->all.take(*b->events)) {
+      if (found->kind == event_kind::connect_request) {
+        passive.push_back(found->about);
+        ASSERT_EQ(b->all.accept(found->about, {.local = {.queue_pair = 23}, .data = {}}), 0);
+      } else {
+        ASSERT_EQ(found->kind, event_kind::established);
+        ++established;
+      }
+    }
+    while (const auto found = a->all.take(*a->events)) {
+      ASSERT_EQ(found->kind, event_kind::connect_response);
+      ASSERT_EQ(a->all.establish(found->about), 0);
+      ++replies;
+    }
+  }
+  for (const endpoint_ptr& each : active) ASSERT_EQ(a->all.disconnect(each), 0);
+  for (int i = 0; i < connections; ++i) {
+    a->expect(event_kind::disconnected);
+    b->expect(event_kind::disconnected);
+  }
+}
+
+}  // namespace
+}  // namespace verbena::softdev::cm::testing

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -56,6 +57,7 @@ TEST(packet_faults, wrong_part_is_named_with_what_it_must_be) {
 std::vector<packet_faults::decision> first_decisions(const fault_rates& rates, int count) {
   packet_faults faults(rates);
   std::vector<packet_faults::decision> all;
+  all.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) all.push_back(faults.next());
   return all;
 }

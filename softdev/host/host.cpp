@@ -29,11 +29,19 @@ std::mutex& creation_mutex() {
     // A fork waits for a creation in progress, so that the child never sees a lock that is held by
     // a thread it does not have.
     static std::mutex* const made = new std::mutex;
-    pthread_atfork([] { made->lock(); }, [] { made->unlock(); },
-                   [] {
-                     made->unlock();
-                     if (host* const parents = current.load()) parents->abandon_after_fork();
-                   });
+    pthread_atfork(
+        [] {
+          made->lock();
+          if (host* const own = current.load()) own->at_fork(fork_phase::before);
+        },
+        [] {
+          if (host* const own = current.load()) own->at_fork(fork_phase::in_parent);
+          made->unlock();
+        },
+        [] {
+          if (host* const parents = current.load()) parents->at_fork(fork_phase::in_child);
+          made->unlock();
+        });
     return made;
   }();
   return *mutex;
@@ -117,11 +125,12 @@ host::host(parts made, persona looks)
       engine_(std::make_unique<engine>(engine_options{
           .process_slot = link_->slot(), .clock = &monotonic_now, .observer = this})),
       path_(*engine_, *link_),
-      wire_(made.port
-                ? std::make_unique<wire::wire_path>(
-                      *engine_, *std::move(made.port),
-                      wire::wire_path_options{.process_slot = link_->slot(), .observer = this})
-                : nullptr),
+      wire_(made.port ? std::make_unique<wire::wire_path>(
+                            *engine_, *std::move(made.port),
+                            wire::wire_path_options{.process_slot = link_->slot(),
+                                                    .observer = this,
+                                                    .faults = made.wire.faults})
+                      : nullptr),
       wire_access_(std::move(made.wire), wire_.get()),
       adapter_(std::move(looks), std::move(made.addresses)),
       thread_(*this, {.watch_fd = adapter_.address_fd(),
@@ -147,8 +156,12 @@ remote_path& host::outward() noexcept {
   return *paths_;
 }
 
-void host::abandon_after_fork() noexcept {
-  if (wire_) wire_->abandon_after_fork();
+void host::at_fork(fork_phase when) noexcept {
+  if (!wire_) return;
+  if (when == fork_phase::in_child) return wire_->abandon_after_fork();
+  if (!usable()) return;  // a child forks
+  if (when == fork_phase::before) return wire_->prepare_fork();
+  wire_->continue_after_fork();
 }
 
 void host::tend() noexcept {

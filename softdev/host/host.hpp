@@ -38,6 +38,9 @@ struct registered_region {
   bool shareable = false;  ///< lies in memory that peers can map
 };
 
+/// The handlers of fork(2), see pthread_atfork(3).
+enum class fork_phase : std::uint8_t { before, in_parent, in_child };
+
 /// The device in a process. Threads: thread-safe.
 class host final : private engine_observer, private progress_work {
  public:
@@ -100,8 +103,8 @@ class host final : private engine_observer, private progress_work {
   [[nodiscard]] capture::recorder* recorder() noexcept { return recorder_.get(); }
   /// Connections to other hosts.
   [[nodiscard]] const wire_access& wire() const noexcept { return wire_access_; }
-  /// In a child of fork: closes the sockets of the wire.
-  void abandon_after_fork() noexcept;
+  /// For the handlers of fork(2). In the child: closes the sockets of the wire.
+  void at_fork(fork_phase when) noexcept;
   /// The multicast groups of this process.
   [[nodiscard]] group_membership& groups() noexcept { return groups_; }
 

@@ -97,11 +97,13 @@ void progress_thread::loop() noexcept {
     called_.store(false, std::memory_order_seq_cst);
     work_.run();
     waiting_.store(true, std::memory_order_seq_cst);
-    if (!called_.load(std::memory_order_seq_cst) && work_.fall_asleep()) {
-      // Falling asleep may have left something for later.
-      const time_ns until = work_.next_deadline();
-      const time_ns now = monotonic_now();
-      if (until > now) wait_for(until - now);
+    if (!called_.load(std::memory_order_seq_cst)) {
+      if (work_.fall_asleep()) {
+        // Falling asleep may have left something for later.
+        const time_ns until = work_.next_deadline();
+        const time_ns now = monotonic_now();
+        if (until > now) wait_for(until - now);
+      }
       work_.awake();
     }
     waiting_.store(false, std::memory_order_relaxed);

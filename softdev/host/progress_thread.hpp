@@ -23,12 +23,12 @@ class progress_work {
   virtual void run() noexcept = 0;
   /// When to run again at the latest, on CLOCK_MONOTONIC; `never` if nothing is pending.
   [[nodiscard]] virtual time_ns next_deadline() const noexcept = 0;
-  /// About to wait: false when there is something to do after all.
+  /// About to wait: false when there is something to do after all. `awake` follows in both cases.
   [[nodiscard]] virtual bool fall_asleep() noexcept = 0;
   /// Peers are to wake the thread, which waits already, when they send something. The caller looks
   /// for what they sent before.
   virtual void sleep_on() noexcept = 0;
-  /// After each wait that `fall_asleep` or `sleep_on` began.
+  /// After each `fall_asleep`, and after each wait that `sleep_on` began.
   virtual void awake() noexcept = 0;
   /// `watch_fd` is readable.
   virtual void watched() noexcept = 0;

@@ -72,6 +72,13 @@ wire_setting read_wire(const char* (*lookup)(const char* name)) {
   read_number<std::uint16_t>(lookup("VERBENA_SOFTDEV_WIRE_PORT"), 1,
                              "VERBENA_SOFTDEV_WIRE_PORT must be a port number, 1 to 65535",
                              result.port);
+  if (const char* text = lookup("VERBENA_SOFTDEV_WIRE_FAULTS"); text != nullptr) {
+    std::string wrong;
+    if (const auto found = wire::parse_faults(text, wrong))
+      result.faults = *found;
+    else
+      ignored(("VERBENA_SOFTDEV_WIRE_FAULTS: " + wrong).c_str(), text);
+  }
   if (const char* text = lookup("VERBENA_SOFTDEV_PATH"); text != nullptr) {
     const std::string_view value = text;
     if (value == "wire" && result.on) {

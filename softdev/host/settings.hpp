@@ -9,6 +9,7 @@
 
 #include "softdev/host/persona.hpp"
 #include "softdev/wire/network.hpp"
+#include "softdev/wire/socket/packet_faults.hpp"
 
 namespace verbena::softdev {
 
@@ -18,12 +19,14 @@ enum class listing : std::uint8_t { on, off };
 /// VERBENA_SOFTDEV_FAULTS: the result of an access to registered memory that is not accessible.
 enum class fault_policy : std::uint8_t { failed_request, signal };
 
-/// VERBENA_SOFTDEV_WIRE, …_WIRE_PORT and VERBENA_SOFTDEV_PATH: packets to other hosts.
+/// VERBENA_SOFTDEV_WIRE, …_WIRE_PORT, …_WIRE_FAULTS and VERBENA_SOFTDEV_PATH: packets to other
+/// hosts.
 struct wire_setting {
   bool on = false;
   std::vector<std::string> only;  ///< addresses and interfaces that are used; empty: all
   std::uint16_t port = wire::roce_port;
-  bool forced = false;  ///< also between processes of this host, and within one
+  wire::fault_rates faults;  ///< of received packets
+  bool forced = false;       ///< also between processes of this host, and within one
 };
 
 /// The device's settings. Threads: immutable.

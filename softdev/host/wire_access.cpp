@@ -47,12 +47,19 @@ error refused(int code, const queue_pair& which, const std::string& text) {
 
 }  // namespace
 
+bool wire_access::lists(const std::string& what) const {
+  return setting_.only.empty() || std::ranges::find(setting_.only, what) != setting_.only.end();
+}
+
 bool wire_access::permits(const gid_entry& own) const {
-  if (setting_.only.empty()) return true;
-  const std::string address = wire::to_text(own.gid);
-  const std::string interface = interface_name(own.interface_index);
-  return std::ranges::any_of(
-      setting_.only, [&](const std::string& each) { return each == address || each == interface; });
+  return lists(wire::to_text(own.gid)) || lists(interface_name(own.interface_index));
+}
+
+std::vector<std::uint32_t> wire_access::listed_interfaces() const {
+  std::vector<std::uint32_t> indexes;
+  for (const std::string& each : setting_.only)
+    if (const unsigned index = ::if_nametoindex(each.c_str()); index != 0) indexes.push_back(index);
+  return indexes;
 }
 
 result<void> wire_access::connect(queue_pair& which, const wire_address& address,
@@ -79,7 +86,14 @@ result<void> wire_access::connect(queue_pair& which, const wire_address& address
                        std::to_string(needed) + " bytes, but the route to " + peer +
                        " has an MTU of " + std::to_string(*mtu) +
                        "; use a smaller path MTU, or a larger MTU of the interfaces");
-  return path_->connect(which, {.own = address.own.gid, .peer = address.peer});
+  // An address of the list may be reached through each interface. Interfaces can have other indexes
+  // now than at the last connection.
+  const bool by_address = lists(own);
+  if (!by_address) path_->permit_interfaces(listed_interfaces());
+  return path_->connect(which, {.own = address.own.gid,
+                                .peer = address.peer,
+                                .arrival = by_address ? wire::arrival::any_interface
+                                                      : wire::arrival::permitted_interfaces});
 }
 
 result<gid_bytes> wire_access::reach(const gid_bytes& peer, const gid_table::entries& gids) const {

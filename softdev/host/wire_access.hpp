@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "softdev/core/datagram.hpp"
 #include "softdev/core/queue_pair.hpp"
@@ -59,7 +60,9 @@ class wire_access {
   [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;
 
  private:
+  [[nodiscard]] bool lists(const std::string& what) const;
   [[nodiscard]] bool permits(const gid_entry& own) const;
+  [[nodiscard]] std::vector<std::uint32_t> listed_interfaces() const;
 
   const wire_setting setting_;
   wire::wire_path* const path_;

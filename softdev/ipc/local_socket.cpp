@@ -90,17 +90,19 @@ socket_or_error connect_to_name(const local_name& name) noexcept {
   return made;
 }
 
-socket_or_error accept_own_user(int listener, int most) noexcept {
+accepted_socket accept_own_user(int listener, int most) noexcept {
+  int skipped = 0;
   // Connections of other users are skipped, but not without end: they could come for ever.
   for (int turn = 0; turn < most; ++turn) {
     unique_fd peer(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!peer) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      return {{}, errno};
+      return {{{}, errno}, skipped};
     }
-    if (identify_peer(peer.get()).same_user) return {std::move(peer), 0};
+    if (identify_peer(peer.get()).same_user) return {{std::move(peer), 0}, skipped};
+    ++skipped;
   }
-  return {{}, EAGAIN};
+  return {{{}, EAGAIN}, skipped};
 }
 
 bool own_user_is_identified() noexcept {

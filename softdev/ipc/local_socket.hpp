@@ -38,9 +38,13 @@ class local_name {
 /// Connects to the socket that listens by that name: ECONNREFUSED when nobody does, EAGAIN when its
 /// backlog is full, EACCES when it is another user's.
 [[nodiscard]] socket_or_error connect_to_name(const local_name& name) noexcept;
+/// A connection that was accepted, and how many of other users were closed before.
+struct accepted_socket : socket_or_error {
+  int skipped = 0;
+};
 /// The next connection of this user; up to `most` of other users are closed and skipped. EAGAIN
 /// when there is none.
-[[nodiscard]] socket_or_error accept_own_user(int listener, int most) noexcept;
+[[nodiscard]] accepted_socket accept_own_user(int listener, int most) noexcept;
 
 /// Returns whether the user ID of this process identifies one user. It does not if this process is
 /// in a user namespace that does not map it: such a process, and every other one without a mapping,

@@ -81,7 +81,7 @@ void put_network(const network_header& which, const variant_fields& variant,
   else
     put_ipv6(which, variant, transport_bytes, to);
   to.put(which.source_port);
-  to.put(roce_port);
+  to.put(which.destination_port);
   to.put(static_cast<std::uint16_t>(udp_bytes + transport_bytes));
 }
 
@@ -157,9 +157,9 @@ packet_fault parse_network(std::span<const std::byte> bytes, network_header& out
   if (datagram.size() < udp_bytes) return packet_fault::network_length_wrong;
   byte_source from(datagram);
   out.source_port = from.take<std::uint16_t>();
-  const auto port = from.take<std::uint16_t>();
+  out.destination_port = from.take<std::uint16_t>();
   if (from.take<std::uint16_t>() != datagram.size()) return packet_fault::network_length_wrong;
-  if (port != roce_port) return packet_fault::not_roce;
+  if (out.destination_port != roce_port) return packet_fault::not_roce;
   transport = datagram.subspan(udp_bytes);
   return packet_fault::none;
 }

@@ -31,6 +31,7 @@ struct network_header {
   std::uint16_t identification = 0;  ///< of IPv4
   std::uint32_t flow_label = 0;      ///< of IPv6
   std::uint16_t source_port = 0xc000;
+  std::uint16_t destination_port = roce_port;
 
   bool operator==(const network_header&) const = default;
 };
@@ -39,8 +40,9 @@ struct network_header {
 [[nodiscard]] std::size_t network_bytes(const network_header& which) noexcept;
 
 /// Reads the headers of an IP packet. `transport` becomes the rest: BTH to ICRC. Trailing bytes,
-/// which Ethernet adds to short packets, are ignored; the UDP checksum is not checked. If the
-/// result is not `none`, `out` and `transport` have no meaning.
+/// which Ethernet adds to short packets, are ignored; the UDP checksum is not checked. Packets to
+/// another port than roce_port are not of RoCE. If the result is not `none`, `out` and `transport`
+/// have no meaning.
 [[nodiscard]] packet_fault parse_network(std::span<const std::byte> bytes, network_header& out,
                                          std::span<const std::byte>& transport) noexcept;
 
@@ -53,7 +55,8 @@ void write_network(const network_header& which, std::size_t transport_bytes,
 /// To be called when the rest of the packet is complete.
 void write_udp_checksum(std::span<std::byte> packet) noexcept;
 
-/// Returns the ICRC of a packet. `covered` is the packet from BTH to pad.
+/// Returns the ICRC of a packet. `covered` is the packet from BTH to pad. The ICRC also covers the
+/// UDP header, both ports included, except for its checksum.
 [[nodiscard]] std::uint32_t icrc(const network_header& around,
                                  std::span<const std::byte> covered) noexcept;
 /// Stores an ICRC, least significant byte first.

@@ -60,6 +60,12 @@ enum class packet_opcode : std::uint8_t {
   return static_cast<operation>(static_cast<unsigned>(of) & mask);
 }
 
+/// True for answers to requests, whatever the transport is.
+[[nodiscard]] constexpr bool is_response(packet_opcode code) noexcept {
+  const operation what = operation_of(code);
+  return what >= operation::read_response_first && what <= operation::atomic_acknowledge;
+}
+
 /// What packets of an opcode contain after the BTH. Members are in the order of the headers.
 struct packet_format {
   bool known = false;

@@ -43,6 +43,9 @@ inline constexpr std::uint8_t syndrome_invalid_request = 0x61;
 inline constexpr std::uint8_t syndrome_access_error = 0x62;
 inline constexpr std::uint8_t syndrome_operation_error = 0x63;
 
+/// NAKs after which the request is sent again.
+enum class nak_kind : std::uint8_t { none, not_ready, sequence };
+
 /// What a responder says of a request (AETH).
 struct acknowledgement {
   std::uint8_t syndrome = syndrome_ack;
@@ -80,6 +83,16 @@ struct packet {
   std::uint32_t invalidated_key = 0;
   std::span<const std::byte> payload;  ///< without pad
 };
+
+/// Returns the kind of the NAK that a packet is; `none` for other packets.
+[[nodiscard]] constexpr nak_kind nak_of(const packet& what) noexcept {
+  if (operation_of(what.opcode) != operation::acknowledge ||
+      !format_of(what.opcode).acknowledgement)
+    return nak_kind::none;
+  constexpr std::uint8_t kind_mask = 0xe0;
+  if ((what.answer.syndrome & kind_mask) == syndrome_rnr_nak) return nak_kind::not_ready;
+  return what.answer.syndrome == syndrome_sequence_error ? nak_kind::sequence : nak_kind::none;
+}
 
 /// What is wrong with the bytes of a packet.
 enum class packet_fault : std::uint8_t {

@@ -21,6 +21,7 @@ void add_devinfo(CLI::App& app, devinfo_options& devinfo) {
   app.add_option("--port", devinfo.port, "Show only this port; ports are numbered from 1")
       ->check(CLI::Range(1U, 255U).description(""))
       ->type_name("N");
+  app.add_flag("--counters", devinfo.counters, "Show counters instead of attributes");
   app.add_flag("--json", devinfo.json, "Print one JSON object for programs");
   app.footer(
       "Shows the attributes of devices and of their ports, and the GID tables.\n"

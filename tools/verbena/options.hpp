@@ -10,10 +10,11 @@
 
 namespace verbena::tool {
 
-/// `verbena devinfo [DEVICE] [--port N] [--json]`.
+/// `verbena devinfo [DEVICE] [--port N] [--counters] [--json]`.
 struct devinfo_options {
   std::string device;                 ///< empty: all devices
   std::optional<std::uint32_t> port;  ///< nullopt: all ports
+  bool counters = false;              ///< instead of the attributes
   bool json = false;
 };
 

@@ -47,11 +47,6 @@ bool is_of_partition(queue_pair& which, const packet& what) noexcept {
   return false;
 }
 
-bool is_response(packet_opcode code) noexcept {
-  const operation what = operation_of(code);
-  return what >= operation::read_response_first && what <= operation::atomic_acknowledge;
-}
-
 }  // namespace
 
 packet_engine::packet_engine(engine& home, std::uint32_t process_slot, packet_output& out)

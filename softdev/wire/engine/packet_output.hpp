@@ -2,6 +2,8 @@
 // Where the packets of an engine go.
 #pragma once
 
+#include <cstdint>
+
 #include "softdev/wire/packet.hpp"
 
 namespace verbena::softdev {
@@ -9,6 +11,13 @@ class queue_pair;
 }
 
 namespace verbena::softdev::wire {
+
+/// What the engine has counted.
+enum class packet_event : std::uint8_t {
+  retransmitted,    ///< a packet of a request is put that was put before
+  timed_out,        ///< packets are sent again because their acknowledgement did not come in time
+  retries_exceeded  ///< a request failed because of that
+};
 
 /// Takes packets. Threads: as the engine that uses it. Implementations must not take a lock of a
 /// queue pair: the caller holds one.
@@ -19,6 +28,8 @@ class packet_output {
   /// Sends a packet of a queue pair to its peer. The payload is valid during the call only.
   /// Precondition: has_room(). If another thread took the room since, the packet is lost.
   virtual void put(const queue_pair& from, const packet& what) noexcept = 0;
+  /// Counts something. Called with the lock of a queue pair.
+  virtual void count(packet_event /*what*/) noexcept {}
   /// packet_engine::next_deadline is earlier now.
   virtual void deadline_changed() noexcept {}
 

@@ -154,6 +154,11 @@ response request_stream::submit_unreliable(const message& what,
   return put.outcome == verdict::pending ? response{} : put;
 }
 
+void request_stream::put(const packet& made) noexcept {
+  if (psn_distance(made.psn, sent_end_) > 0) out_.count(packet_event::retransmitted);
+  out_.put(self_, made);
+}
+
 /// Puts the packets of a SEND or WRITE from `sent` on, as far as window and output permit.
 response request_stream::put_packets(sent_request& which, const message& what,
                                      std::span<const segment> local) noexcept {
@@ -174,7 +179,7 @@ response request_stream::put_packets(sent_request& which, const message& what,
         acknowledged_ && (last || (which.sent + 1) % acknowledgement_interval == 0);
     made.payload = payload.take(bytes);
     if (made.payload.size() != bytes) return local_fault(payload.piece());
-    out_.put(self_, made);
+    put(made);
     ++which.sent;
     note_sent(psn_plus(psn, 1));
   }
@@ -193,7 +198,7 @@ void request_stream::put_read_or_atomic(sent_request& which, const message& what
   } else {
     made.atomic = operands_of(what);
   }
-  out_.put(self_, made);
+  put(made);
   which.sent = which.packets;
   note_sent(psn_plus(which.first_psn, which.packets));
 }
@@ -375,6 +380,7 @@ void request_stream::repair() noexcept {
 void request_stream::expire() noexcept {
   if (deadline_ == never || self_.home().now() < deadline_) return;
   deadline_ = never;
+  if (has_outstanding()) out_.count(packet_event::timed_out);
   go_back();
 }
 
@@ -388,6 +394,7 @@ void request_stream::go_back() noexcept {
 }
 
 void request_stream::give_up() noexcept {
+  out_.count(packet_event::retries_exceeded);
   end_oldest({.outcome = verdict::peer_gone,
               .why = {.why = reason::no_acknowledgement,
                       .length = acknowledgement_timeout(self_.attributes().timeout),

@@ -10,7 +10,6 @@ namespace verbena::softdev::wire {
 datagram_batch::datagram_batch() : slots_(new slot[capacity]) {}
 
 std::size_t datagram_batch::receive(const port_share& from, bool& ended) noexcept {
-  next_ = count_ = 0;
   ended = false;
   if (from.source() < 0) return 0;
   forwarded_ = from.now() == port_share::role::client;
@@ -30,20 +29,17 @@ std::size_t datagram_batch::receive(const port_share& from, bool& ended) noexcep
     ended = forwarded_ && errno != EAGAIN && errno != EINTR;
     return 0;
   }
-  count_ = static_cast<std::size_t>(count);
   // The owner sends no empty message: this is the end of the connection.
   const auto is_empty = [](const mmsghdr& each) { return each.msg_len == 0; };
-  const auto all = std::span(messages_).first(count_);
-  if (forwarded_ && std::ranges::any_of(all, is_empty)) {
-    ended = true;
-    count_ = static_cast<std::size_t>(std::ranges::find_if(all, is_empty) - all.begin());
-  }
-  return count_;
+  const auto all = std::span(messages_).first(static_cast<std::size_t>(count));
+  const auto end = forwarded_ ? std::ranges::find_if(all, is_empty) : all.end();
+  ended = end != all.end();
+  return static_cast<std::size_t>(end - all.begin());
 }
 
-bool datagram_batch::read(received_datagram& out) const noexcept {
-  const mmsghdr& from = messages_[next_];
-  const std::span<const std::byte> bytes(slots_[next_].bytes.data(), from.msg_len);
+bool datagram_batch::read(std::size_t index, received_datagram& out) const noexcept {
+  const mmsghdr& from = messages_[index];
+  const std::span<const std::byte> bytes(slots_[index].bytes.data(), from.msg_len);
   if ((from.msg_hdr.msg_flags & MSG_TRUNC) != 0) return false;
   if (!forwarded_) {
     out.bytes = bytes;
@@ -52,7 +48,7 @@ bool datagram_batch::read(received_datagram& out) const noexcept {
   forwarded_header head;
   if (bytes.size() < sizeof head) return false;
   std::memcpy(&head, bytes.data(), sizeof head);
-  out.ends = {head.source, head.destination, head.source_port};
+  out.ends = {head.source, head.destination, head.source_port, head.interface};
   out.bytes = bytes.subspan(sizeof head);
   return true;
 }

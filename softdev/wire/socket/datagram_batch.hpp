@@ -29,17 +29,12 @@ class datagram_batch {
 
   datagram_batch();
 
-  /// Receives from the source of `from`, after the last batch was consumed. Does not block. Returns
-  /// how many datagrams there are; sets `ended` if the owner of the port ended.
+  /// Receives from the source of `from`. Does not block. Returns how many datagrams there are; sets
+  /// `ended` if the owner of the port ended.
   std::size_t receive(const port_share& from, bool& ended) noexcept;
-  /// Number of datagrams that are not consumed.
-  [[nodiscard]] std::size_t left() const noexcept { return count_ - next_; }
-  /// True if the last batch was full, so that there are probably more.
-  [[nodiscard]] bool was_full() const noexcept { return count_ == capacity; }
-  /// Reads the first one that is not consumed. Returns false if it has no addresses, or is too long
-  /// for a packet.
-  [[nodiscard]] bool read(received_datagram& out) const noexcept;
-  void consume() noexcept { ++next_; }
+  /// Reads a datagram of the last batch. Returns false if it has no addresses, or is too long for a
+  /// packet. Precondition: `index` is less than the number of datagrams.
+  [[nodiscard]] bool read(std::size_t index, received_datagram& out) const noexcept;
 
  private:
   static constexpr std::size_t room = max_packet_bytes + sizeof(forwarded_header);
@@ -53,8 +48,6 @@ class datagram_batch {
   const std::unique_ptr<slot[]> slots_;
   std::array<mmsghdr, capacity> messages_{};
   bool forwarded_ = false;
-  std::size_t next_ = 0;
-  std::size_t count_ = 0;
 };
 
 }  // namespace verbena::softdev::wire

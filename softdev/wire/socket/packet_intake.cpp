@@ -2,103 +2,153 @@
 #include "softdev/wire/socket/packet_intake.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 
 #include "softdev/core/port_state.hpp"
 #include "softdev/core/process_slot.hpp"
 #include "softdev/wire/network.hpp"
 
 namespace verbena::softdev::wire {
-namespace {
-
-/// A packet waits as long for a queue pair that is in use, and is lost then: others wait behind it.
-/// The thread that uses the queue pair can be preempted; a lost NAK cannot be asked for again.
-constexpr time_ns most_stalled = 200'000'000;
-
-}  // namespace
 
 packet_intake::outcome packet_intake::receive(time_ns now) noexcept {
+  take_waiting();
+  take_late(now);
+  const outcome result = receive_batches(now);
+  const bool settled = waiting_.empty() && !some_are_late();
+  return result == outcome::ended || settled ? result : outcome::go_on;
+}
+
+packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
   constexpr int most_batches = 4;
   for (int i = 0; i < most_batches; ++i) {
     bool ended = false;
-    if (batch_.left() == 0 && batch_.receive(share_, ended) == 0) {
-      if (ended) return outcome::ended;
-      return i == 0 ? outcome::idle : outcome::worked;
-    }
-    while (batch_.left() > 0) {
+    const std::size_t count = batch_.receive(share_, ended);
+    for (std::size_t k = 0; k < count; ++k) {
       received_datagram next;
-      if (!batch_.read(next))
+      if (batch_.read(k, next))
+        sort(next, now);
+      else
         ++counters_.malformed;
-      else if (!take(next, now))
-        return outcome::go_on;
-      batch_.consume();
     }
-    if (!batch_.was_full()) return outcome::worked;
+    if (count == 0 && ended) return outcome::ended;
+    if (count == 0) return i == 0 ? outcome::idle : outcome::worked;
+    if (count < datagram_batch::capacity) return outcome::worked;
   }
   return outcome::go_on;
 }
 
-/// Returns false if the packet has to wait.
-bool packet_intake::take(const received_datagram& from, time_ns now) noexcept {
+/// Finds the process that a packet is for.
+void packet_intake::sort(const received_datagram& from, time_ns now) noexcept {
   packet what;
   if (parse(from.bytes, largest_mtu, what) != packet_fault::none) {
     ++counters_.malformed;
-    return true;
+    return;
   }
   if (what.destination_qpn == general_services_qpn) {
-    take_message(from, what);
-    return true;
+    take_message(from, what, now);
+    return;
   }
   const std::uint32_t slot = slot_of_number(what.destination_qpn);
   if (slot != slot_) {
-    forward(slot, from);
-    return true;
+    forward(slot, from, now);
+    return;
   }
-  if (!is_genuine(from, what)) return true;
-  if (packets_.receive(what)) {
-    ++counters_.received;
-  } else {
-    stalled_since_ = std::min(stalled_since_, now);
-    if (now - stalled_since_ < most_stalled) return false;
-    ++counters_.busy;
-  }
-  stalled_since_ = never;
-  return true;
+  if (injected_)
+    spoil(from, now);
+  else
+    take(from, what);
 }
 
-void packet_intake::forward(std::uint32_t slot, const received_datagram& from) noexcept {
+/// Loses, repeats, damages or delays a packet.
+void packet_intake::spoil(const received_datagram& from, time_ns now) noexcept {
+  const packet_faults::decision fault = injected_->faults.next();
+  if (fault != packet_faults::decision{}) ++counters_.injected;
+  if (fault.lost) return;
+  for (int copies = fault.duplicated ? 2 : 1; copies > 0; --copies) {
+    const std::span<std::byte> bytes = injected_->late.keep(from, now + fault.delay);
+    if (!fault.corrupted || bytes.empty()) continue;
+    const std::uint64_t bit = fault.bit % (bytes.size() * 8);
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+  }
+  take_late(now);
+}
+
+/// Takes the delayed packets whose time has come. Those that were damaged may be of no process now.
+void packet_intake::take_late(time_ns now) noexcept {
+  if (!some_are_late()) return;
+  injected_->late.release(now, [this](const received_datagram& from) {
+    packet what;
+    if (parse(from.bytes, largest_mtu, what) == packet_fault::none)
+      take(from, what);
+    else
+      ++counters_.malformed;
+  });
+}
+
+void packet_intake::take(const received_datagram& from, const packet& what) noexcept {
+  const auto route = routes_.find(what.destination_qpn);
+  if (!route) {
+    ++counters_.unknown_pair;
+    return;
+  }
+  if (!is_genuine(from, *route)) return;
+  const bool taken = !waiting_.must_wait(what) && packets_.receive(what);
+  if (!taken && !waiting_.keep(what, *route)) {
+    ++counters_.busy;
+    return;
+  }
+  ++counters_.received;
+  counters_.received_bytes += from.bytes.size();
+  const nak_kind nak = nak_of(what);
+  if (nak == nak_kind::not_ready) ++counters_.rnr_naks;
+  if (nak == nak_kind::sequence) ++counters_.sequence_naks;
+}
+
+/// Packets of a connection that ended meanwhile are forgotten.
+void packet_intake::take_waiting() noexcept {
+  if (waiting_.empty()) return;
+  waiting_.retry([this](const packet& what, const wire_route& route) {
+    return routes_.find(what.destination_qpn) != route || packets_.receive(what);
+  });
+}
+
+void packet_intake::forward(std::uint32_t slot, const received_datagram& from,
+                            time_ns now) noexcept {
   const forwarded_header head{.source = from.ends.source,
                               .destination = from.ends.destination,
-                              .source_port = from.ends.source_port};
+                              .source_port = from.ends.source_port,
+                              .interface = from.ends.interface};
   bool given = share_.forward(slot, head, from.bytes);
   if (!given) {
-    share_.serve();  // the process may just have registered
+    share_.serve(now);  // the process may just have registered
     given = share_.forward(slot, head, from.bytes);
   }
   ++(given ? counters_.forwarded : counters_.unknown_pair);
 }
 
-void packet_intake::take_message(const received_datagram& from, const packet& what) noexcept {
+void packet_intake::take_message(const received_datagram& from, const packet& what,
+                                 time_ns now) noexcept {
   if (management_ == nullptr || !has_message(what)) {
     ++counters_.unknown_pair;
     return;
   }
   const management_view message = what.payload.first<management_bytes>();
   const std::uint32_t slot = management_->slot_of(message).value_or(slot_);
-  if (slot != slot_) return forward(slot, from);
+  if (slot != slot_) return forward(slot, from, now);
   if (!is_undamaged(from)) return;
   ++counters_.messages;
   management_->message_arrived({.own = from.ends.destination, .peer = from.ends.source}, message);
 }
 
-/// The packet is of a connection, from the host of its peer, and undamaged.
-bool packet_intake::is_genuine(const received_datagram& from, const packet& what) noexcept {
-  const auto route = routes_.find(what.destination_qpn);
-  if (!route) {
-    ++counters_.unknown_pair;
+/// The packet is from the host of the connection's peer, arrived where it may, and is undamaged.
+bool packet_intake::is_genuine(const received_datagram& from, const wire_route& route) noexcept {
+  if (route.peer != from.ends.source || route.own != from.ends.destination) {
+    ++counters_.foreign;
     return false;
   }
-  if (route->peer != from.ends.source || route->own != from.ends.destination) {
-    ++counters_.foreign;
+  if (!routes_.permits(route, from.ends.interface)) {
+    ++counters_.other_interface;
     return false;
   }
   return is_undamaged(from);
@@ -107,12 +157,12 @@ bool packet_intake::is_genuine(const received_datagram& from, const packet& what
 bool packet_intake::is_undamaged(const received_datagram& from) noexcept {
   const network_header around{.source = from.ends.source,
                               .destination = from.ends.destination,
-                              .source_port = from.ends.source_port};
+                              .source_port = from.ends.source_port,
+                              .destination_port = share_.port()};
   const auto covered = from.bytes.first(from.bytes.size() - icrc_bytes);
   const std::uint32_t received = load_icrc(from.bytes.last<icrc_bytes>());
   const bool zero = icrc(around, covered) == received;
-  const bool solved = !zero && is_ipv4(from.ends.source) && is_ipv4(from.ends.destination) &&
-                      solve_identification(around, covered, received).has_value();
+  const bool solved = !zero && solve_identification(around, covered, received).has_value();
   if (!zero && !solved) {
     ++counters_.damaged;
     return false;

@@ -4,28 +4,37 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "softdev/core/types.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/packet.hpp"
 #include "softdev/wire/socket/datagram_batch.hpp"
+#include "softdev/wire/socket/late_packets.hpp"
 #include "softdev/wire/socket/management.hpp"
+#include "softdev/wire/socket/packet_faults.hpp"
 #include "softdev/wire/socket/port_share.hpp"
 #include "softdev/wire/socket/route_table.hpp"
+#include "softdev/wire/socket/waiting_packets.hpp"
 
 namespace verbena::softdev::wire {
 
 /// What happened to received packets. Snapshot.
 struct intake_counters {
-  std::uint64_t received = 0;      ///< given to a queue pair
-  std::uint64_t forwarded = 0;     ///< to another process of the user
-  std::uint64_t malformed = 0;     ///< dropped: see packet_fault
-  std::uint64_t unknown_pair = 0;  ///< dropped: no queue pair that is connected by packets
-  std::uint64_t foreign = 0;       ///< dropped: not from the host of the queue pair's peer
-  std::uint64_t damaged = 0;       ///< dropped: wrong ICRC
-  std::uint64_t busy = 0;          ///< dropped: a lock was taken for long
-  std::uint64_t messages = 0;      ///< received: to queue pair 1
-  std::uint64_t solved = 0;        ///< received, with an IPv4 identification that was deduced
+  std::uint64_t received = 0;         ///< given to a queue pair
+  std::uint64_t received_bytes = 0;   ///< of these packets, from BTH to ICRC
+  std::uint64_t forwarded = 0;        ///< to another process of the user
+  std::uint64_t malformed = 0;        ///< dropped: see packet_fault
+  std::uint64_t unknown_pair = 0;     ///< dropped: no queue pair that is connected by packets
+  std::uint64_t foreign = 0;          ///< dropped: not from the host of the queue pair's peer
+  std::uint64_t other_interface = 0;  ///< dropped: arrived at an interface that is not permitted
+  std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
+  std::uint64_t busy = 0;             ///< dropped: a lock was taken for long, and no room to wait
+  std::uint64_t messages = 0;         ///< received: to queue pair 1
+  std::uint64_t rnr_naks = 0;         ///< received RNR NAKs
+  std::uint64_t sequence_naks = 0;    ///< received NAKs for a PSN sequence error
+  std::uint64_t injected = 0;         ///< faults that the setting asked for
+  std::uint64_t solved = 0;           ///< received, with an IPv4 identification that was deduced
 };
 
 /// Threads: one thread at a time, with the right to receive. Does not allocate after it was made.
@@ -35,6 +44,8 @@ class packet_intake {
   packet_intake(std::uint32_t process_slot, port_share& share, route_table& routes,
                 packet_engine& packets) noexcept
       : slot_(process_slot), share_(share), routes_(routes), packets_(packets) {}
+  /// Has packets for this process suffer faults. Before the first packet. Allocates.
+  void inject(const fault_rates& rates) { injected_.emplace(rates); }
   packet_intake(const packet_intake&) = delete;
   packet_intake& operator=(const packet_intake&) = delete;
 
@@ -54,11 +65,26 @@ class packet_intake {
   [[nodiscard]] const intake_counters& counters() const noexcept { return counters_; }
 
  private:
-  [[nodiscard]] bool take(const received_datagram& from, time_ns now) noexcept;
-  void take_message(const received_datagram& from, const packet& what) noexcept;
+  [[nodiscard]] outcome receive_batches(time_ns now) noexcept;
+  /// Faults, and the packets that they delay.
+  struct injection {
+    explicit injection(const fault_rates& rates) : faults(rates) {}
+    packet_faults faults;
+    late_packets late;
+  };
+
+  void sort(const received_datagram& from, time_ns now) noexcept;
+  void spoil(const received_datagram& from, time_ns now) noexcept;
+  void take(const received_datagram& from, const packet& what) noexcept;
+  void take_waiting() noexcept;
+  void take_late(time_ns now) noexcept;
+  [[nodiscard]] bool some_are_late() const noexcept {
+    return injected_ && !injected_->late.empty();
+  }
+  [[nodiscard]] bool is_genuine(const received_datagram& from, const wire_route& route) noexcept;
+  void take_message(const received_datagram& from, const packet& what, time_ns now) noexcept;
   [[nodiscard]] bool is_undamaged(const received_datagram& from) noexcept;
-  [[nodiscard]] bool is_genuine(const received_datagram& from, const packet& what) noexcept;
-  void forward(std::uint32_t slot, const received_datagram& from) noexcept;
+  void forward(std::uint32_t slot, const received_datagram& from, time_ns now) noexcept;
 
   const std::uint32_t slot_;
   port_share& share_;
@@ -67,7 +93,8 @@ class packet_intake {
   management_observer* management_ = nullptr;
   bool listens_ = false;
   datagram_batch batch_;
-  time_ns stalled_since_ = never;  ///< the first packet of the batch waits for a lock
+  waiting_packets waiting_;
+  std::optional<injection> injected_;
   intake_counters counters_;
 };
 

@@ -9,7 +9,7 @@
 namespace verbena::softdev::wire {
 
 result<std::unique_ptr<packet_sender>> packet_sender::open(std::uint16_t port) {
-  VERBENA_TRY(udp_socket socket, udp_socket::open(0));
+  VERBENA_TRY(udp_socket socket, udp_socket::open(0, udp_socket::use::sending));
   return std::unique_ptr<packet_sender>(new packet_sender(std::move(socket), port));
 }
 
@@ -38,7 +38,8 @@ void packet_sender::put(const network_address& own, const network_address& peer,
   slot& to = slots_[index];
   const std::span<std::byte> bytes(to.bytes.data(), length);
   const std::size_t covered = encode(what, bytes);
-  const network_header around{.source = own, .destination = peer, .source_port = socket_.port()};
+  const network_header around{
+      .source = own, .destination = peer, .source_port = socket_.port(), .destination_port = port_};
   store_icrc(icrc(around, bytes.first(covered)), bytes.last<icrc_bytes>());
   msghdr& message = messages_[index].msg_hdr;
   to.piece = {bytes.data(), bytes.size()};
@@ -72,6 +73,7 @@ bool packet_sender::flush_locked() noexcept {
                                 MSG_DONTWAIT | MSG_NOSIGNAL);
     std::size_t done = static_cast<std::size_t>(std::max(sent, 0));
     counters_.sent += done;
+    for (std::size_t i = 0; i < done; ++i) counters_.sent_bytes += slots_[first_ + i].piece.iov_len;
     if (sent < 0) {
       if (errno == EINTR) continue;
       room = errno != EAGAIN && errno != ENOBUFS;

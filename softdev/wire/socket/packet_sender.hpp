@@ -26,6 +26,7 @@ inline constexpr std::size_t max_packet_bytes = largest_mtu + 12 + 16 + 4 + 4 + 
 /// Snapshot; approximate if several threads send.
 struct packet_sender_counters {
   std::uint64_t sent = 0;
+  std::uint64_t sent_bytes = 0;    ///< of these packets, from BTH to ICRC
   std::uint64_t without_room = 0;  ///< lost because the queue was full
   std::uint64_t refused = 0;       ///< lost because the kernel refused them
   int last_error = 0;              ///< its errno

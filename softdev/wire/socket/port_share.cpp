@@ -18,13 +18,22 @@ namespace verbena::softdev::wire {
 namespace {
 
 constexpr int backlog = 128;
-constexpr int most_skipped = 16;           ///< connections of other users, in one call
+constexpr int most_admitted = 64;          ///< connections in one call
+constexpr int most_skipped = 128;          ///< connections of other users, in one call
 constexpr std::size_t most_unheard = 256;  ///< clients that have not said their slot
 constexpr std::uint64_t listener_number = 0;
+constexpr std::uint64_t events_number = 0;
+constexpr std::uint64_t source_number = 1;
 
-/// What a client says first.
+/// Until then, events of clients wait: programs that come and go keep no thread awake.
+constexpr time_ns rest_after_events = 1'000'000;
+/// The same if connections cannot be accepted (EMFILE), or are of other users. Other users can
+/// connect as often as they like, and take a few percent of a processor by it.
+constexpr time_ns rest_after_hindrance = 20'000'000;
+
+/// What a client says first, and the answer of the owner: the same.
 struct registration {
-  static constexpr std::uint32_t expected = 0x56'57'50'31;
+  static constexpr std::uint32_t expected = 0x56'57'50'32;
   std::uint32_t magic = expected;
   std::uint32_t slot = 0;
 };
@@ -36,11 +45,21 @@ local_name name_of_owner(std::uint16_t port) noexcept {
                     static_cast<unsigned>(port));
 }
 
+epoll_event event_of(std::uint64_t number, std::uint32_t events) noexcept {
+  epoll_event made{};
+  made.events = events;
+  made.data.u64 = number;
+  return made;
+}
+
 bool watch(int epoll, int fd, std::uint64_t number, std::uint32_t events) noexcept {
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = number;
+  epoll_event event = event_of(number, events);
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void rewatch(int epoll, int fd, std::uint64_t number, std::uint32_t events) noexcept {
+  epoll_event event = event_of(number, events);
+  ::epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event);
 }
 
 error failure(int code, const char* call, std::uint16_t port, const char* diagnosis = "") {
@@ -64,12 +83,14 @@ result<port_share> port_share::open(std::uint16_t port, std::uint32_t process_sl
   unique_fd gate(::epoll_create1(EPOLL_CLOEXEC));
   unique_fd events(::epoll_create1(EPOLL_CLOEXEC));
   if (!gate || !events) return failure(errno, "epoll_create1", port);
-  if (!watch(gate.get(), events.get(), 0, EPOLLIN)) return failure(errno, "epoll_ctl", port);
+  if (!watch(gate.get(), events.get(), events_number, EPOLLIN))
+    return failure(errno, "epoll_ctl", port);
   return port_share(std::move(gate), std::move(events), port, process_slot);
 }
 
 result<port_share::role> port_share::join() {
   if (role_ != role::none) return role_;
+  if (asked_) return read_answer();
   socket_or_error made = new_local_socket();
   if (made.error != 0) return failure(made.error, "socket", port_);
   const local_name name = name_of_owner(port_);
@@ -91,7 +112,7 @@ result<port_share::role> port_share::join() {
 }
 
 result<port_share::role> port_share::become_owner(unique_fd listener) {
-  auto socket = udp_socket::open(port_);
+  auto socket = udp_socket::open(port_, udp_socket::use::receiving);
   if (!socket && socket.error().code() == EADDRINUSE) return in_use("bind", port_);
   if (!socket) return std::move(socket).error();
   if (::listen(listener.get(), backlog) != 0) return failure(errno, "listen", port_);
@@ -104,24 +125,39 @@ result<port_share::role> port_share::become_owner(unique_fd listener) {
   return role_;
 }
 
-result<port_share::role> port_share::register_at(unique_fd owner) {
+/// A process that is stopped, or just ends, has a listener, too: only an answer tells that it
+/// forwards.
+port_share::role port_share::register_at(unique_fd owner) noexcept {
   const registration mine{.slot = slot_};
   if (::send(owner.get(), &mine, sizeof mine, MSG_NOSIGNAL) != sizeof mine) return role::none;
+  asked_ = std::move(owner);
+  return read_answer();
+}
+
+port_share::role port_share::read_answer() noexcept {
+  registration said;
+  const ssize_t bytes = ::recv(asked_.get(), &said, sizeof said, MSG_DONTWAIT);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return role::none;
+  unique_fd owner = std::exchange(asked_, {});
+  if (bytes != sizeof said || said.magic != registration::expected) return role::none;
   owner_ = std::move(owner);
   role_ = role::client;
   watch_source();
   return role_;
 }
 
+pid_t port_share::asked_process() const noexcept {
+  return asked_ ? identify_peer(asked_.get()).pid : 0;
+}
+
 /// A wait without this descriptor only takes longer: errors have no consequence.
-void port_share::watch_source() noexcept { static_cast<void>(watch(gate_.get(), source(), 1, 0)); }
+void port_share::watch_source() noexcept {
+  static_cast<void>(watch(gate_.get(), source(), source_number, 0));
+}
 
 void port_share::arm(bool wanted) noexcept {
   if (role_ == role::none) return;
-  epoll_event event{};
-  event.events = wanted ? std::uint32_t{EPOLLIN} : 0;
-  event.data.u64 = 1;
-  ::epoll_ctl(gate_.get(), EPOLL_CTL_MOD, source(), &event);
+  rewatch(gate_.get(), source(), source_number, wanted ? std::uint32_t{EPOLLIN} : 0);
 }
 
 void port_share::leave() noexcept {
@@ -129,41 +165,65 @@ void port_share::leave() noexcept {
   by_slot_.clear();
   listener_.reset();
   owner_.reset();
+  asked_.reset();
   socket_.close();
   role_ = role::none;
+  rest_until(never);
 }
 
-void port_share::serve() noexcept {
-  if (role_ != role::owner) return;
+void port_share::serve(time_ns now) noexcept {
+  if (role_ != role::owner || (hindered_ && now < serve_at_)) return;
   std::array<epoll_event, 16> found;
   const int count = ::epoll_wait(events_.get(), found.data(), static_cast<int>(found.size()), 0);
+  hindered_ = false;
   for (int i = 0; i < count; ++i) {
     const std::uint64_t number = found[static_cast<std::size_t>(i)].data.u64;
     if (number == listener_number)
-      admit();
+      hindered_ = !admit();
     else
       hear(number);
   }
+  const time_ns rest = hindered_ ? rest_after_hindrance : rest_after_events;
+  rest_until(count > 0 ? now + rest : never);
 }
 
-void port_share::admit() noexcept {
-  while (true) {
-    socket_or_error made = accept_own_user(listener_.get(), most_skipped);
-    if (made.error != 0 || clients_.size() - by_slot_.size() >= most_unheard) return;
-    int bytes = 4 << 20;  // as many as the host permits
-    static_cast<void>(::setsockopt(made.socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes));
-    const std::uint64_t number = ++admitted_;
-    if (!watch(events_.get(), made.socket.get(), number, EPOLLIN)) continue;
-    try {
-      clients_.emplace(number, client{.socket = std::move(made.socket)});
-    } catch (const std::bad_alloc&) {
-      return;  // the client sees its connection end, and tries again
-    }
-    hear(number);  // its packets may be there already
+/// Has the gate not report events until then.
+void port_share::rest_until(time_ns when) noexcept {
+  const bool rested = serve_at_ != never;
+  const bool rests = when != never;
+  serve_at_ = when;
+  if (rested != rests)
+    rewatch(gate_.get(), events_.get(), events_number, rests ? 0 : std::uint32_t{EPOLLIN});
+}
+
+/// Returns false if there may be connections that cannot be accepted now, or if another user made
+/// some.
+bool port_share::admit() noexcept {
+  for (int i = 0; i < most_admitted; ++i) {
+    accepted_socket made = accept_own_user(listener_.get(), most_skipped);
+    if (made.error != 0) return made.error == EAGAIN && made.skipped == 0;
+    if (!admit_one(std::move(made.socket)) || made.skipped != 0) return false;
   }
+  return true;
 }
 
-/// A client says its slot, once; later it has nothing to say but that it ended.
+/// If a client cannot be admitted, it sees its connection end, and tries again.
+bool port_share::admit_one(unique_fd socket) noexcept {
+  if (clients_.size() - by_slot_.size() >= most_unheard) return false;
+  int bytes = 4 << 20;  // as many as the host permits
+  static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes));
+  const std::uint64_t number = ++admitted_;
+  if (!watch(events_.get(), socket.get(), number, EPOLLIN)) return false;
+  try {
+    clients_.emplace(number, client{.socket = std::move(socket)});
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  hear(number);  // its registration may be there already
+  return true;
+}
+
+/// A client says its slot, once, and is answered; later it has nothing to say but that it ended.
 void port_share::hear(std::uint64_t which) noexcept {
   const auto found = clients_.find(which);
   if (found == clients_.end()) return;
@@ -181,6 +241,9 @@ void port_share::hear(std::uint64_t which) noexcept {
   }
   from.slot = said.slot;
   from.registered = true;
+  // The first message of the connection: its buffer is empty.
+  if (::send(from.socket.get(), &said, sizeof said, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof said)
+    forget(which);
 }
 
 void port_share::forget(std::uint64_t which) noexcept {
@@ -210,12 +273,16 @@ bool port_share::forward(std::uint32_t slot, const forwarded_header& from,
   return false;
 }
 
-void port_share::close_all() noexcept {
+void port_share::close_own() noexcept {
   gate_.reset();
   events_.reset();
   socket_.close();
   listener_.reset();
+  asked_.reset();
   owner_.reset();
+}
+
+void port_share::close_clients() noexcept {
   for (auto& [number, each] : clients_) each.socket.reset();
 }
 

@@ -5,12 +5,15 @@
 // process becomes the owner.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <unordered_map>
 
+#include "softdev/core/types.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/base/result.hpp"
@@ -23,8 +26,9 @@ struct forwarded_header {
   network_address destination{};
   std::uint16_t source_port = 0;
   std::uint16_t reserved = 0;
+  std::uint32_t interface = 0;
 };
-static_assert(sizeof(forwarded_header) == 36);
+static_assert(sizeof(forwarded_header) == 40);
 
 /// A process's part in the port. Threads: one thread at a time.
 class port_share {
@@ -39,10 +43,13 @@ class port_share {
   /// Opens what does not depend on the role. Errors: the errno of epoll_create1(2).
   [[nodiscard]] static result<port_share> open(std::uint16_t port, std::uint32_t process_slot);
 
-  /// Takes the port, or registers at its owner. Does not block. Returns `none` if the owner is just
-  /// beginning or ending: try again soon. Errors: EADDRINUSE if another program or another user has
-  /// the port; the errno of another call. Allocates.
+  /// Takes the port, or registers at its owner. Does not block. Returns `none` if the owner has not
+  /// answered, or is just beginning or ending: try again soon. Errors: EADDRINUSE if another
+  /// program or another user has the port; the errno of another call. Allocates.
   [[nodiscard]] result<role> join();
+  /// The process that was asked for a registration and has not answered: a stopped one does not. 0
+  /// if no process was asked, or if it is outside the pid namespace of this process.
+  [[nodiscard]] pid_t asked_process() const noexcept;
   [[nodiscard]] role now() const noexcept { return role_; }
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
 
@@ -55,7 +62,11 @@ class port_share {
 
   /// Admits processes and forgets those that ended. To be called once in a while; one system call
   /// if nothing happened. Allocates for a new process.
-  void serve() noexcept;
+  void serve(time_ns now) noexcept;
+  /// When to call `serve` although `fd` is not readable; `never` if it would become readable. After
+  /// events, and while processes cannot be admitted, `fd` does not report more of them: a process
+  /// that waits for it would not sleep.
+  [[nodiscard]] time_ns serve_at() const noexcept { return serve_at_; }
   /// Passes a datagram to the process with the slot, from the owner. Returns false if no process
   /// has the slot, or if it receives too slowly. Does not block.
   [[nodiscard]] bool forward(std::uint32_t slot, const forwarded_header& from,
@@ -67,16 +78,22 @@ class port_share {
   /// Has `fd` be readable while there are datagrams, or no longer. One system call.
   void arm(bool wanted) noexcept;
 
-  /// In a child of fork: closes everything without freeing memory.
-  void close_all() noexcept;
+  /// In a child of fork: closes the own sockets without freeing memory.
+  void close_own() noexcept;
+  /// In a child of fork: closes the connections of the clients without freeing memory.
+  /// Precondition: no thread of the parent was inside another function at the time of the fork.
+  void close_clients() noexcept;
 
  private:
   port_share(unique_fd gate, unique_fd events, std::uint16_t port,
              std::uint32_t process_slot) noexcept;
   [[nodiscard]] result<role> become_owner(unique_fd listener);
-  [[nodiscard]] result<role> register_at(unique_fd owner);
+  [[nodiscard]] role register_at(unique_fd owner) noexcept;
+  [[nodiscard]] role read_answer() noexcept;
   void watch_source() noexcept;
-  void admit() noexcept;
+  void rest_until(time_ns when) noexcept;
+  [[nodiscard]] bool admit() noexcept;
+  [[nodiscard]] bool admit_one(unique_fd socket) noexcept;
   void hear(std::uint64_t which) noexcept;
   void forget(std::uint64_t which) noexcept;
 
@@ -93,7 +110,10 @@ class port_share {
   role role_ = role::none;
   udp_socket socket_;  ///< of the owner
   unique_fd listener_;
-  unique_fd owner_;  ///< of a client: the connection to the owner
+  time_ns serve_at_ = never;
+  bool hindered_ = false;  ///< connections could not be accepted
+  unique_fd asked_;        ///< the connection to an owner that has not answered
+  unique_fd owner_;        ///< of a client: the connection to the owner
   std::uint64_t admitted_ = 0;
   std::unordered_map<std::uint64_t, client> clients_;  ///< by the number of their admission
   std::unordered_map<std::uint32_t, std::uint64_t> by_slot_;

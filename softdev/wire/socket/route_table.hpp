@@ -2,31 +2,44 @@
 // The addresses of queue pairs that are connected by packets.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "softdev/wire/network.hpp"
 
 namespace verbena::softdev::wire {
 
+/// Where packets of a connection may arrive. Their destination address is always checked.
+enum class arrival : std::uint8_t {
+  any_interface,
+  permitted_interfaces,  ///< those of route_table::permit_interfaces, and the loopback interface
+};
+
 /// The route between a queue pair and its peer.
 struct wire_route {
   network_address own{};
   network_address peer{};
+  wire::arrival arrival = arrival::any_interface;
+  std::uint64_t connection = 0;  ///< numbered by the route table: each connection has another one
 
   bool operator==(const wire_route&) const = default;
 };
 
-/// Threads: thread-safe. Allocates in `set` only.
+/// Threads: thread-safe. Allocates in `set` and `permit_interfaces` only.
 class route_table {
  public:
   /// Stores the route of a queue pair, instead of an older one.
   void set(std::uint32_t qp_num, const wire_route& route) {
     const std::lock_guard lock(mutex_);
-    routes_[qp_num] = route;
+    wire_route& stored = routes_[qp_num];
+    stored = route;
+    stored.connection = ++connections_;
   }
   void erase(std::uint32_t qp_num) noexcept {
     const std::lock_guard lock(mutex_);
@@ -41,10 +54,25 @@ class route_table {
     const std::lock_guard lock(mutex_);
     return routes_.empty();
   }
+  /// Replaces the interfaces of arrival::permitted_interfaces by those with these indexes.
+  void permit_interfaces(std::vector<std::uint32_t> indexes) {
+    const std::lock_guard lock(mutex_);
+    permitted_ = std::move(indexes);
+  }
+  /// Returns whether a packet for the route may arrive at an interface. A packet that arrives at
+  /// the loopback interface is of this host.
+  [[nodiscard]] bool permits(const wire_route& route, std::uint32_t interface) const noexcept {
+    constexpr std::uint32_t loopback = 1;  // in each network namespace
+    if (route.arrival == arrival::any_interface || interface == loopback) return true;
+    const std::lock_guard lock(mutex_);
+    return std::ranges::find(permitted_, interface) != permitted_.end();
+  }
 
  private:
   mutable std::mutex mutex_;
   std::unordered_map<std::uint32_t, wire_route> routes_;
+  std::vector<std::uint32_t> permitted_;
+  std::uint64_t connections_ = 0;
 };
 
 }  // namespace verbena::softdev::wire

@@ -103,7 +103,7 @@ int open_socket(int& family) noexcept {
 
 }  // namespace
 
-result<udp_socket> udp_socket::open(std::uint16_t port) {
+result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
   int family = AF_INET6;
   unique_fd socket(open_socket(family));
   if (!socket) return failure("socket", port);
@@ -117,8 +117,12 @@ result<udp_socket> udp_socket::open(std::uint16_t port) {
     ready = ready && set(fd, {IPPROTO_IP, IP_PKTINFO, 1});
   }
   if (!ready) return failure("setsockopt", port);
-  enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
-  enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+  if (what == use::receiving) {
+    enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
+  } else {
+    enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+    static_cast<void>(set(fd, {SOL_SOCKET, SO_RCVBUF, 0}));  // the least that the kernel permits
+  }
   sockaddr_storage name{};
   socklen_t length = store(family, {}, port, name);
   if (::bind(fd, generic(name), length) != 0) return failure("bind", port);
@@ -170,6 +174,7 @@ bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept 
       in6_pktinfo to;
       std::memcpy(&to, CMSG_DATA(each), sizeof to);
       out.destination = address_of(to.ipi6_addr);
+      out.interface = to.ipi6_ifindex;
       return true;
     }
     if (each->cmsg_level == IPPROTO_IP && each->cmsg_type == IP_PKTINFO &&
@@ -177,6 +182,7 @@ bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept 
       in_pktinfo to;
       std::memcpy(&to, CMSG_DATA(each), sizeof to);
       out.destination = mapped(to.ipi_addr);
+      out.interface = static_cast<std::uint32_t>(to.ipi_ifindex);
       return true;
     }
   }

@@ -20,14 +20,18 @@ struct datagram_ends {
   network_address source{};
   network_address destination{};
   std::uint16_t source_port = 0;
+  std::uint32_t interface = 0;  ///< index of the one on which a received datagram arrived
 };
 
 /// A socket that does not block. Threads: thread-safe, except for moves.
 class udp_socket {
  public:
+  /// The direction that gets a long queue. What arrives at a socket for sending is lost early.
+  enum class use : std::uint8_t { receiving, sending };
+
   /// Binds `port` on all addresses of the host; 0: any free port. Errors: the errno of socket(2),
   /// setsockopt(2) or bind(2).
-  [[nodiscard]] static result<udp_socket> open(std::uint16_t port);
+  [[nodiscard]] static result<udp_socket> open(std::uint16_t port, use what);
   udp_socket() noexcept = default;
 
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <mutex>
 #include <new>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/wire/socket/named_counters.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::softdev::wire {
@@ -26,10 +28,12 @@ constexpr time_ns later_rejoin = 100'000'000;
 
 wire_path::wire_path(engine& home, port_share share, const wire_path_options& options)
     : home_(home),
-      observer_(options.observer),
+      options_(options),
       packets_(home, options.process_slot, *this),
       share_(std::move(share)),
-      intake_(options.process_slot, share_, routes_, packets_) {}
+      intake_(options.process_slot, share_, routes_, packets_) {
+  if (options.faults.any()) intake_.inject(options.faults);
+}
 
 result<void> wire_path::connect(const queue_pair& which, const wire_route& route) {
   VERBENA_TRY_VOID(join());
@@ -41,51 +45,80 @@ result<void> wire_path::connect(const queue_pair& which, const wire_route& route
 result<void> wire_path::open() {
   VERBENA_TRY_VOID(join());
   {
-    const std::lock_guard lock(receive_mutex_);
+    const std::lock_guard lock(right_);
     intake_.listen();
   }
   wake();
   return {};
 }
 
-/// Opens the sockets. Waits for an owner of the port that is just beginning.
+/// Opens the sockets. Waits for the answer of the port's owner.
 result<void> wire_path::join() {
-  for (int attempt = 0;; ++attempt) {
-    VERBENA_TRY(const port_share::role role, begin());
+  using std::chrono::steady_clock;
+  const auto end = steady_clock::now() + options_.patience;
+  while (true) {
+    VERBENA_TRY(const port_share::role role, open_sockets());
     if (role != port_share::role::none) return {};
-    constexpr int most = 100;
-    if (attempt == most)
-      return error::from_errno(
-          EAGAIN, "connect", "UDP port " + std::to_string(share_.port()),
-          "the process that owns the port of soft0 does not answer; end it, or "
-          "try again");
-    // lint: allow(sleep): there is no event: the owner is between two of its system calls.
+    if (steady_clock::now() > end) {
+      const std::lock_guard lock(right_);
+      return silence();
+    }
+    // lint: allow(sleep): there is not always an event: the owner can be between two system calls.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
-result<port_share::role> wire_path::begin() {
-  const std::lock_guard lock(receive_mutex_);
+/// Precondition: the caller has the right to receive.
+error wire_path::silence() const {
+  const pid_t process = share_.asked_process();
+  const std::string which = process != 0 ? " (pid " + std::to_string(process) + ")" : "";
+  return error::from_errno(EAGAIN, "connect",
+                           "UDP port " + std::to_string(share_.port()) + " of soft0",
+                           "the process that owns the port" + which +
+                               " does not answer: it is stopped (SIGSTOP, a debugger), or begins "
+                               "or ends just now; continue or end it, or try again");
+}
+
+result<port_share::role> wire_path::open_sockets() {
+  const std::lock_guard lock(right_);
   // First, because the sender gets any port that is free.
   VERBENA_TRY(const port_share::role role, share_.join());
   if (role == port_share::role::none) return role;
   if (sender_ == nullptr) {
     VERBENA_TRY(sender_, packet_sender::open(share_.port()));
   }
-  rejoin_at_.store(never);
+  if (page_ == nullptr) page_ = std::make_unique<counter_page>();
+  due_.rejoin_at.store(never);
   begun_.store(true, std::memory_order_release);
   return role;
 }
 
 void wire_path::put(const queue_pair& from, const packet& what) noexcept {
+  const nak_kind nak = nak_of(what);
+  if (nak == nak_kind::not_ready) ++events_.rnr_naks_sent;
+  if (nak == nak_kind::sequence) ++events_.sequence_naks_sent;
   if (const auto route = routes_.find(from.number())) sender_->put(route->own, route->peer, what);
+}
+
+void wire_path::count(packet_event what) noexcept {
+  switch (what) {
+    case packet_event::retransmitted:
+      ++events_.retransmitted;
+      return;
+    case packet_event::timed_out:
+      ++events_.timed_out;
+      return;
+    case packet_event::retries_exceeded:
+      ++events_.retries_exceeded;
+      return;
+  }
 }
 
 void wire_path::end_run(queue_pair& /*sender*/) noexcept {
   // Whoever receives sends everything at the end.
-  if (pthread_equal(receiving_.load(std::memory_order_relaxed), ::pthread_self()) != 0) return;
+  if (right_.is_mine()) return;
   const bool all = sender_->flush();
-  if (!all) restless_.store(true, std::memory_order_relaxed);
+  if (!all) due_.restless.store(true, std::memory_order_relaxed);
   if (!all || packets_.wants_to_transmit()) wake();
 }
 
@@ -96,27 +129,27 @@ void wire_path::changed(queue_pair& which, bool gone) noexcept {
 
 time_ns wire_path::next_deadline() const noexcept {
   const time_ns soon =
-      restless_.load(std::memory_order_relaxed) ? home_.now() + restless_ns : never;
-  return std::min({packets_.next_deadline(), rejoin_at_.load(std::memory_order_relaxed), soon});
+      due_.restless.load(std::memory_order_relaxed) ? home_.now() + restless_ns : never;
+  return std::min({packets_.next_deadline(), due_.rejoin_at.load(std::memory_order_relaxed),
+                   due_.serve_at.load(std::memory_order_relaxed), soon});
 }
 
 bool wire_path::progress() noexcept {
   if (!begun_.load(std::memory_order_acquire)) return false;
-  std::unique_lock lock(receive_mutex_, std::try_to_lock);
+  std::unique_lock lock(right_, std::try_to_lock);
   if (!lock) {
     // Who is inside may have passed what the caller came for.
-    restless_.store(true, std::memory_order_relaxed);
+    due_.restless.store(true, std::memory_order_relaxed);
     return false;
   }
-  restless_.store(false, std::memory_order_relaxed);
+  due_.restless.store(false, std::memory_order_relaxed);
   const bool served = serve();
-  receiving_.store(::pthread_self(), std::memory_order_relaxed);
   const bool worked = receive(served);
   packets_.expire();  // afterwards: the acknowledgement may have been there
   packets_.transmit();
-  receiving_.store(pthread_t{}, std::memory_order_relaxed);
   if (!sender_->flush() || packets_.wants_to_transmit())
-    restless_.store(true, std::memory_order_relaxed);
+    due_.restless.store(true, std::memory_order_relaxed);
+  due_.serve_at.store(share_.serve_at(), std::memory_order_relaxed);
   const std::string warning = std::exchange(lost_port_.warning, {});
   lock.unlock();  // the hook may use the device
   if (!warning.empty()) log(log_level::warning, warning);
@@ -126,31 +159,39 @@ bool wire_path::progress() noexcept {
 /// What has to be done once in a while: processes that come and go.
 bool wire_path::serve() noexcept {
   const time_ns now = home_.now();
-  if (rejoin_at_.load(std::memory_order_relaxed) <= now) rejoin();
+  if (due_.rejoin_at.load(std::memory_order_relaxed) <= now) rejoin();
   if (now < serve_at_) return false;
   serve_at_ = now + serve_interval;
-  share_.serve();
+  page_->publish(name_counters(count_all()));
+  share_.serve(now);
   return true;
 }
 
-/// The owner of the port ended: this process or another one becomes the owner.
+/// The owner of the port ended: this process or another one becomes the owner. A new owner may be
+/// stopped, and not answer for long.
 void wire_path::rejoin() noexcept {
+  const time_ns now = home_.now();
+  const auto patience = static_cast<time_ns>(std::chrono::nanoseconds(options_.patience).count());
+  time_ns& pause = lost_port_.pause;
   time_ns again = later_rejoin;
+  lost_port_.since = std::min(lost_port_.since, now);
   try {
     const auto joined = share_.join();
     if (!joined) {
       if (!std::exchange(lost_port_.told, true)) lost_port_.warning = joined.error().message();
     } else if (*joined != port_share::role::none) {
-      rejoin_at_.store(never, std::memory_order_relaxed);
-      lost_port_.told = false;
+      due_.rejoin_at.store(never, std::memory_order_relaxed);
+      lost_port_ = {};
       wake();  // a sleep is to wait for the new source
       return;
     } else {
-      again = first_rejoin;
+      again = pause = std::clamp(2 * pause, first_rejoin, later_rejoin);
+      if (now - lost_port_.since > patience && !std::exchange(lost_port_.told, true))
+        lost_port_.warning = "soft0 receives no packets of other hosts: " + silence().message();
     }
   } catch (const std::bad_alloc&) {
   }
-  rejoin_at_.store(home_.now() + again, std::memory_order_relaxed);
+  due_.rejoin_at.store(now + again, std::memory_order_relaxed);
 }
 
 /// Returns whether something came.
@@ -163,14 +204,14 @@ bool wire_path::receive(bool at_any_rate) noexcept {
     case packet_intake::outcome::worked:
       return true;
     case packet_intake::outcome::go_on:
-      restless_.store(true, std::memory_order_relaxed);
+      due_.restless.store(true, std::memory_order_relaxed);
       return true;
     case packet_intake::outcome::ended:
       break;
   }
   share_.leave();
   armed_.store(false, std::memory_order_relaxed);
-  rejoin_at_.store(0, std::memory_order_relaxed);
+  due_.rejoin_at.store(0, std::memory_order_relaxed);
   wake();
   return true;
 }
@@ -178,26 +219,49 @@ bool wire_path::receive(bool at_any_rate) noexcept {
 void wire_path::set_armed(bool wanted) noexcept {
   if (!begun_.load(std::memory_order_acquire) || armed_.load(std::memory_order_relaxed) == wanted)
     return;
-  const std::lock_guard lock(receive_mutex_);
+  const std::lock_guard lock(right_);
   share_.arm(wanted);
   armed_.store(wanted, std::memory_order_relaxed);
 }
 
 wire_counters wire_path::counters() noexcept {
-  const std::lock_guard lock(receive_mutex_);
-  wire_counters out{.intake = intake_.counters(), .output = {}};
+  const std::lock_guard lock(right_);
+  return count_all();
+}
+
+/// Precondition: the caller has the right to receive.
+wire_counters wire_path::count_all() noexcept {
+  wire_counters out{.intake = intake_.counters(),
+                    .output = {},
+                    .events = {.retransmitted = events_.retransmitted.load(),
+                               .timed_out = events_.timed_out.load(),
+                               .retries_exceeded = events_.retries_exceeded.load(),
+                               .rnr_naks_sent = events_.rnr_naks_sent.load(),
+                               .sequence_naks_sent = events_.sequence_naks_sent.load()},
+                    .bad_partitions = home_.port().bad_partitions(),
+                    .bad_qkeys = home_.port().bad_qkeys()};
   if (sender_ != nullptr) out.output = sender_->counters();
   return out;
 }
 
+/// Before a sleep, after which nothing would be published.
+void wire_path::publish_counters() noexcept {
+  if (!begun_.load(std::memory_order_acquire)) return;
+  const std::unique_lock lock(right_, std::try_to_lock);
+  if (lock) page_->publish(name_counters(count_all()));
+}
+
 port_share::role wire_path::role() noexcept {
-  const std::lock_guard lock(receive_mutex_);
+  const std::lock_guard lock(right_);
   return share_.now();
 }
 
 void wire_path::abandon_after_fork() noexcept {
-  share_.close_all();
+  share_.close_own();
   if (sender_ != nullptr) sender_->close();
+  if (page_ != nullptr) page_->close();
+  if (right_.held_for_fork()) share_.close_clients();
+  continue_after_fork();
 }
 
 }  // namespace verbena::softdev::wire

@@ -3,39 +3,56 @@
 // sockets and decides which packets the engine gets.
 //
 // Locks: whoever posts holds the send lock of a queue pair and puts packets, under the lock of the
-// sender. Whoever receives has the right to receive, for which nobody waits, and takes locks of
-// queue pairs for a while; if one stays taken, the packet waits, and those behind it.
+// sender. Whoever receives has the right to receive, for which nobody who posts or polls waits, and
+// takes locks of queue pairs for a while; if one stays taken, the packet waits, and those behind it
+// for the same lock.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <vector>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/core/remote_path.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/socket/counter_page.hpp"
 #include "softdev/wire/socket/management.hpp"
+#include "softdev/wire/socket/packet_faults.hpp"
 #include "softdev/wire/socket/packet_intake.hpp"
 #include "softdev/wire/socket/packet_sender.hpp"
 #include "softdev/wire/socket/port_share.hpp"
+#include "softdev/wire/socket/receive_right.hpp"
 #include "softdev/wire/socket/route_table.hpp"
 
 namespace verbena::softdev::wire {
+
+/// What the engine did. Snapshot.
+struct event_counters {
+  std::uint64_t retransmitted = 0;     ///< packets of requests
+  std::uint64_t timed_out = 0;         ///< ACK timeouts
+  std::uint64_t retries_exceeded = 0;  ///< requests that failed after the last retry
+  std::uint64_t rnr_naks_sent = 0;
+  std::uint64_t sequence_naks_sent = 0;
+};
 
 /// What happened to packets. Snapshot; approximate while packets come.
 struct wire_counters {
   intake_counters intake;
   packet_sender_counters output;
+  event_counters events;
+  std::uint64_t bad_partitions = 0;  ///< messages dropped for their P_Key
+  std::uint64_t bad_qkeys = 0;       ///< the same for their Q_Key
 };
 
 struct wire_path_options {
   std::uint32_t process_slot = 0;
   engine_observer* observer = nullptr;  ///< woken when `progress` has something to do; outlives it
+  fault_rates faults;                   ///< of received packets
+  std::chrono::milliseconds patience{2000};  ///< how long `connect` waits for the port's owner
 };
 
 /// Threads: thread-safe. Opens sockets with the first connection, and none before. Allocates then,
@@ -48,10 +65,17 @@ class wire_path final : public remote_path, private packet_output {
   wire_path(const wire_path&) = delete;
   wire_path& operator=(const wire_path&) = delete;
 
-  /// Sets the route of a queue pair that is about to become ready to receive. Waits up to 100 ms
-  /// for an owner of the port that is just beginning. Errors: those of port_share::join; EAGAIN if
-  /// the owner does not begin.
+  /// Opens the sockets, or continues to open them. Does not block. Returns `none` if the owner of
+  /// the port has not answered: try again soon. Errors: those of port_share::join.
+  [[nodiscard]] result<port_share::role> open_sockets();
+  /// Sets the route of a queue pair that is about to become ready to receive. Waits for the
+  /// answer of the port's owner (wire_path_options::patience). Errors: those of port_share::join;
+  /// EAGAIN if the owner does not answer.
   [[nodiscard]] result<void> connect(const queue_pair& which, const wire_route& route);
+  /// Replaces the interfaces at which packets of arrival::permitted_interfaces may arrive.
+  void permit_interfaces(std::vector<std::uint32_t> indexes) {
+    routes_.permit_interfaces(std::move(indexes));
+  }
 
   /// Opens the sockets, to receive messages of the general services. Waits and errors as `connect`.
   [[nodiscard]] result<void> open();
@@ -69,18 +93,29 @@ class wire_path final : public remote_path, private packet_output {
   /// most. Not from inside an access epoch.
   bool progress() noexcept;
   /// True when `progress` should run again soon although nothing arrives.
-  [[nodiscard]] bool restless() const noexcept { return restless_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool restless() const noexcept {
+    return due_.restless.load(std::memory_order_relaxed);
+  }
   /// When `progress` is due if nothing arrives.
   [[nodiscard]] time_ns next_deadline() const noexcept;
   /// Readable when `progress` is due, if it is armed (an epoll descriptor).
   [[nodiscard]] int fd() const noexcept { return share_.fd(); }
   /// Has `fd` be readable when packets come: before a sleep. Two system calls.
-  void arm() noexcept { set_armed(true); }
+  void arm() noexcept {
+    publish_counters();
+    set_armed(true);
+  }
   void disarm() noexcept { set_armed(false); }
 
   [[nodiscard]] wire_counters counters() noexcept;
   [[nodiscard]] port_share::role role() noexcept;
-  /// In a child of fork: closes the sockets. Frees nothing, takes no lock.
+  // The next three are called by the handlers of a fork, one fork at a time.
+  /// Before: has no other thread change the connections. Waits for the end of `progress` in another
+  /// thread.
+  void prepare_fork() noexcept { right_.hold_for_fork(); }
+  void continue_after_fork() noexcept { right_.release_after_fork(); }
+  /// In the child: closes the sockets. Frees nothing, and takes no lock. If a signal handler forks
+  /// within `progress`, the child keeps the connections of the clients.
   void abandon_after_fork() noexcept;
 
   // As a path.
@@ -99,38 +134,58 @@ class wire_path final : public remote_path, private packet_output {
   /// The port was lost to another program.
   struct lost_port {
     bool told = false;
-    std::string warning;  ///< to be logged without the lock
+    time_ns since = never;  ///< the first attempt to find an owner
+    time_ns pause = 0;      ///< until the next attempt
+    std::string warning;    ///< to be logged without the lock
   };
 
   bool has_room() noexcept override { return sender_->has_room(); }
   void put(const queue_pair& from, const packet& what) noexcept override;
+  void count(packet_event what) noexcept override;
   void deadline_changed() noexcept override { wake(); }
   void wake() noexcept {
-    if (observer_ != nullptr) observer_->wake();
+    if (options_.observer != nullptr) options_.observer->wake();
   }
+  [[nodiscard]] error silence() const;
   [[nodiscard]] result<void> join();
-  [[nodiscard]] result<port_share::role> begin();
   [[nodiscard]] bool serve() noexcept;
   void rejoin() noexcept;
   [[nodiscard]] bool receive(bool at_any_rate) noexcept;
   void set_armed(bool wanted) noexcept;
+  [[nodiscard]] wire_counters count_all() noexcept;
+  void publish_counters() noexcept;
+
+  /// When `progress` has to run. Written with the right to receive, except for `restless`.
+  struct due_times {
+    std::atomic<bool> restless{false};      ///< something waits for a lock or for room
+    std::atomic<time_ns> rejoin_at{never};  ///< when to look for the port again
+    std::atomic<time_ns> serve_at{never};   ///< port_share::serve_at
+  };
+  /// The counters of event_counters.
+  struct live_events {
+    std::atomic<std::uint64_t> retransmitted{0};
+    std::atomic<std::uint64_t> timed_out{0};
+    std::atomic<std::uint64_t> retries_exceeded{0};
+    std::atomic<std::uint64_t> rnr_naks_sent{0};
+    std::atomic<std::uint64_t> sequence_naks_sent{0};
+  };
 
   engine& home_;
-  engine_observer* const observer_;
+  const wire_path_options options_;
   packet_engine packets_;
   route_table routes_;
   std::unique_ptr<packet_sender> sender_;
-  std::atomic<bool> begun_{false};         ///< the sockets are open
-  std::atomic<bool> restless_{false};      ///< something waits for a lock or for room
-  std::atomic<time_ns> rejoin_at_{never};  ///< when to look for the port again
-  std::atomic<pthread_t> receiving_{};     ///< the thread that receives
+  std::atomic<bool> begun_{false};  ///< the sockets are open
+  due_times due_;
   std::atomic<bool> armed_{false};
+  live_events events_;
 
-  std::mutex receive_mutex_;  ///< the right to receive: guards all that follows
+  receive_right right_;  ///< guards all that follows
   port_share share_;
   lost_port lost_port_;
   time_ns serve_at_ = 0;
   packet_intake intake_;
+  std::unique_ptr<counter_page> page_;
 };
 
 }  // namespace verbena::softdev::wire

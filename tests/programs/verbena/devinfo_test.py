@@ -3,7 +3,10 @@
 import copy
 import ipaddress
 import json
+import pathlib
 import socket
+import subprocess
+import time
 import unittest
 
 import jsonschema
@@ -210,6 +213,56 @@ class Absence(harness.Case):
             done = harness.verbena("devinfo", stdout=full)
         self.assertEqual(done.returncode, 1)
         self.assertIn("writing to standard output failed", harness.text(done.stderr))
+
+
+class Counters(harness.Case):
+    def test_process_without_packets_is_not_listed(self):
+        done = harness.verbena("devinfo", "soft0", "--counters", "--json")
+        self.assert_ended(done)
+        self.assertEqual([each["name"] for each in json.loads(done.stdout)["devices"]], ["soft0"])
+
+    def test_counters_of_a_running_pair_show_the_injected_loss(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        env = harness.environment(VERBENA_SOFTDEV_WIRE="on", VERBENA_SOFTDEV_PATH="wire", VERBENA_SOFTDEV_WIRE_PORT=str(port),
+                                  VERBENA_SOFTDEV_WIRE_FAULTS="loss=2%,seed=7")
+        words = [harness.VERBENA, "run", "--", "ib_write_bw", "-x", "1", "-F", "-p", str(port), "-n", "50000000"]
+        with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+            try:
+                self.wait_until(lambda: self.listens(port))
+                with subprocess.Popen([*words, "localhost"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
+                    try:
+                        self.wait_until(lambda: self.counters(client.pid).get("retransmitted_pkts", 0) > 10)
+                        found, at_server = self.counters(client.pid), self.counters(server.pid)
+                        table = harness.verbena("devinfo", "soft0", "--counters")
+                    finally:
+                        client.kill()
+            finally:
+                server.kill()
+        self.assertGreater(found["sent_pkts"], found["retransmitted_pkts"])
+        self.assertGreater(at_server["injected_faults"], 0)
+        self.assertEqual(at_server["dropped_malformed"], 0)
+        self.assert_ended(table)
+        self.assertRegex(harness.text(table.stdout), rf"(?m)^  pid {client.pid}\n    program +ib_write_bw\n    counters:\n      sent_pkts +\d+$")
+        self.assertEqual(self.counters(client.pid), {})
+
+    @staticmethod
+    def counters(pid):
+        done = harness.verbena("devinfo", "soft0", "--counters", "--json")
+        processes = json.loads(done.stdout)["devices"][0]["processes"]
+        return next((each["counters"] for each in processes if each["pid"] == pid), {})
+
+    @staticmethod
+    def listens(port):
+        text = "".join(pathlib.Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6"))
+        return f":{port:04X} " in text
+
+    def wait_until(self, condition):
+        end = time.monotonic() + harness.BOUND
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
 
 
 class Help(harness.Case):

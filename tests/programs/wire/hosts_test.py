@@ -2,8 +2,10 @@
 """Programs communicate between two network namespaces by packets. The namespaces and a veth pair between them belong to
 a user namespace, so that an ordinary user can run this. Namespaces of the network have nothing in common: neither
 abstract sockets nor addresses."""
+import contextlib
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -16,6 +18,7 @@ import places  # noqa: E402
 import rows  # noqa: E402
 
 SERVER, CLIENT = "10.9.0.1", "10.9.0.2"
+OTHER_LINK = "10.9.1.1", "10.9.1.2"
 PERFTEST = (
     ("ib_send_bw", "-s", 5000, "-n", 100),
     ("ib_write_bw", "-s", 65536, "-n", 50),
@@ -79,8 +82,32 @@ def setUpModule():  # noqa: N802
                                     f"address add {SERVER}/24 dev v0", "link set v0 up", "link set lo up")),
                            (second, (f"address add {CLIENT}/24 dev v1", "link set v1 up", "link set lo up"))):
         for command in commands:
-            done = foreign.run(*host.inside("ip", *command.split()))
+            configure(host, command)
+
+
+def configure(host, command):
+    done = foreign.run(*host.inside("ip", *command.split()))
+    assert done.status == 0, done
+
+
+@contextlib.contextmanager
+def other_link():
+    """Packets from the client to the server take a second link, at which the server's address is not."""
+    first, second = HOSTS
+    configure(first, "link add w0 type veth peer name w1")
+    configure(first, f"link set w1 netns {second.pid()}")
+    for host, number in ((first, 0), (second, 1)):
+        configure(host, f"address add {OTHER_LINK[number]}/24 dev w{number}")
+        configure(host, f"link set w{number} up")
+        # Without a check of the source address against the routes, which hosts with two links have often.
+        for name in ("all", f"w{number}"):
+            done = foreign.run(*host.inside("sh", "-c", f"echo 0 > /proc/sys/net/ipv4/conf/{name}/rp_filter"))
             assert done.status == 0, done
+    configure(second, f"route add {SERVER}/32 via {OTHER_LINK[0]} dev w1 src {CLIENT}")
+    try:
+        yield
+    finally:
+        configure(first, "link delete w0")
 
 
 def tearDownModule():  # noqa: N802
@@ -184,6 +211,39 @@ class Hosts(foreign.Case):
     def test_interface_of_the_setting_is_used(self):
         with foreign.Setting.also(VERBENA_SOFTDEV_WIRE="v0,v1"):
             self.assert_succeeded(*pair(18706, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-p", 18706))
+
+    def test_packets_arrive_at_interfaces_of_the_setting_only(self):
+        with other_link():
+            for number, (listed, succeeds) in enumerate((("v0,v1", False), ("v0,v1,w0", True), (f"{SERVER},{CLIENT}", True))):
+                with self.subTest(listed=listed), foreign.Setting.also(VERBENA_SOFTDEV_WIRE=listed):
+                    port = 18710 + number
+                    server, client = pair(port, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-p", port)
+                    if succeeds:
+                        self.assert_succeeded(server, client)
+                    else:
+                        self.assertRegex(client.output, RETRIES_EXCEEDED)
+
+    def test_stopped_owner_of_the_port_is_named(self):
+        port = 18708
+        endless = ("ib_write_bw", "-x", 1, "-F", "-p", port, "-n", 50_000_000)
+        with serve(*endless) as owner:
+            owner.wait_for_port(port, HOSTS[0].listens)
+            with foreign.Server(*HOSTS[1].inside(*endless, SERVER)) as client:
+                before = self.sent_packets()
+                foreign.wait_until(lambda: self.sent_packets() > before + 500, "the owners communicate")
+                client.process.send_signal(signal.SIGSTOP)
+                try:
+                    second_port = port + 1
+                    with serve("ibv_rc_pingpong", "-g", 1, "-p", second_port) as server:
+                        server.wait_for_port(second_port, HOSTS[0].listens)
+                        refused = ask("ibv_rc_pingpong", "-g", 1, "-p", second_port)
+                        server.process.kill()
+                finally:
+                    client.process.send_signal(signal.SIGCONT)
+                client.process.kill()
+            owner.process.kill()
+        self.assertNotEqual(refused.status, 0, refused)
+        self.assertRegex(refused.output, r"the process that owns the port \(pid \d+\) does not answer: it is stopped")
 
     def test_connection_manager_connects_hosts(self):
         for number, (port, server_words, client_words) in enumerate(CONNECTED):

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/verbena/devinfo/absence.hpp"
+#include "tools/verbena/devinfo/counters.hpp"
 #include "tools/verbena/devinfo/describe.hpp"
 #include "tools/verbena/devinfo/json.hpp"
 #include "tools/verbena/devinfo/table.hpp"
@@ -64,6 +65,10 @@ int execute(const devinfo_options& options) {
   int status = done;
   std::vector<section> described;
   for (const auto& each : devices) {
+    if (options.counters) {
+      described.push_back(describe_counters(each, options.port));
+      continue;
+    }
     auto description = describe_device(each, options.port);
     if (description)
       described.push_back(*std::move(description));

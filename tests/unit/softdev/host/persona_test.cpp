@@ -101,15 +101,17 @@ TEST(settings, environment_selects_the_persona) {
 }
 
 /// The variables of the wire.
-std::array<const char*, 3> wire_values{};
+std::array<const char*, 4> wire_values{};
 const char* wire_variable(const char* name) {
   const std::string_view text = name;
   if (text == "VERBENA_SOFTDEV_WIRE") return wire_values[0];
   if (text == "VERBENA_SOFTDEV_WIRE_PORT") return wire_values[1];
+  if (text == "VERBENA_SOFTDEV_WIRE_FAULTS") return wire_values[3];
   return text == "VERBENA_SOFTDEV_PATH" ? wire_values[2] : nullptr;
 }
-wire_setting wire_of(const char* wire, const char* port = nullptr, const char* path = nullptr) {
-  wire_values = {wire, port, path};
+wire_setting wire_of(const char* wire, const char* port = nullptr, const char* path = nullptr,
+                     const char* faults = nullptr) {
+  wire_values = {wire, port, path, faults};
   return read_settings(&wire_variable).wire;
 }
 
@@ -129,6 +131,8 @@ TEST(settings, wire_has_a_list_a_port_and_a_path) {
   EXPECT_EQ(listed.port, 14791);
   EXPECT_TRUE(listed.forced);
   EXPECT_FALSE(wire_of("on", nullptr, "auto").forced);
+  EXPECT_EQ(wire_of("on", nullptr, nullptr, "loss=1%,seed=7").faults,
+            (wire::fault_rates{.loss = 10'000, .seed = 7}));
 }
 
 TEST(settings, invalid_values_of_the_wire_are_ignored_and_logged) {
@@ -140,8 +144,10 @@ TEST(settings, invalid_values_of_the_wire_are_ignored_and_logged) {
   EXPECT_EQ(wire_of("on", "1x").port, 4791);
   EXPECT_FALSE(wire_of("off", nullptr, "wire").forced);
   EXPECT_FALSE(wire_of("on", nullptr, "pigeon").forced);
+  EXPECT_FALSE(wire_of("on", nullptr, nullptr, "loss=1%,delay=fast").faults.any());
   set_log_hook(nullptr);
-  for (const char* const what : {"','", "'0'", "'65536'", "'1x'", "'wire'", "'pigeon'"})
+  for (const char* const what :
+       {"','", "'0'", "'65536'", "'1x'", "'wire'", "'pigeon'", "'delay=fast' must be a time"})
     EXPECT_THAT(logged, ::testing::HasSubstr(what));
 }
 

@@ -36,8 +36,10 @@ class driven final : private progress_work {
   struct seen {
     int tends = 0;
     int runs = 0;
-    int sleeps = 0;  ///< number of permitted sleeps
+    int sleeps = 0;    ///< number of permitted sleeps
+    int refusals = 0;  ///< number of refused sleeps
     int awakes = 0;
+    bool asleep = false;
     std::set<std::thread::id> threads;
     sigset_t blocked{};
   };
@@ -63,7 +65,7 @@ class driven final : private progress_work {
   }
   // Waits until the thread sleeps.
   bool wait_until_asleep() {
-    return wait_for([](const seen& of) { return of.sleeps > of.awakes; });
+    return wait_for([](const seen& of) { return of.asleep; });
   }
   void make_readable(int fd) {
     const std::uint64_t one = 1;
@@ -112,15 +114,22 @@ class driven final : private progress_work {
     bool allowed = false;
     note([&] {
       allowed = inputs_.may_sleep;
-      if (allowed) ++seen_.sleeps;
+      ++(allowed ? seen_.sleeps : seen_.refusals);
+      seen_.asleep = allowed;
     });
     return allowed;
   }
   void sleep_on() noexcept override {
-    note([this] { ++seen_.sleeps; });
+    note([this] {
+      ++seen_.sleeps;
+      seen_.asleep = true;
+    });
   }
   void awake() noexcept override {
-    note([this] { ++seen_.awakes; });
+    note([this] {
+      ++seen_.awakes;
+      seen_.asleep = false;
+    });
   }
   void watched() noexcept override {}
 
@@ -191,7 +200,18 @@ TEST(progress_thread, thread_runs_again_if_work_arrived_before_sleep) {
   one.change([](auto& input) { input.may_sleep = false; });
   ASSERT_EQ(one.thread.start(), 0);
   EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 3; }));
-  EXPECT_EQ(one.now().awakes, 0) << "the thread slept";
+  EXPECT_EQ(one.now().sleeps, 0);
+  one.change([](auto& input) { input.may_sleep = true; });
+  EXPECT_TRUE(one.wait_until_asleep());
+}
+
+TEST(progress_thread, refused_sleep_is_ended_as_a_sleep_is) {
+  driven& one = driven::make();
+  one.change([](auto& input) { input.may_sleep = false; });
+  ASSERT_EQ(one.thread.start(), 0);
+  EXPECT_TRUE(
+      one.wait_for([](const auto& seen) { return seen.refusals >= 3 && seen.awakes >= 2; }));
+  EXPECT_EQ(one.now().sleeps, 0);
   one.change([](auto& input) { input.may_sleep = true; });
   EXPECT_TRUE(one.wait_until_asleep());
 }

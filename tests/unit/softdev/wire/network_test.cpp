@@ -74,6 +74,26 @@ TEST(softdev_wire_network, icrc_over_ipv6_is_that_of_another_implementation) {
   EXPECT_EQ(load_icrc(std::span(bytes).last<4>()), 0x76979a20U);
 }
 
+// Values of Python's zlib.crc32. The port is one for VERBENA_SOFTDEV_WIRE_PORT.
+TEST(softdev_wire_network, icrc_covers_the_destination_port) {
+  struct example {
+    network_header network;
+    std::uint32_t icrc;
+  };
+  for (const example& each : {example{over_ipv6, 0x0d28'189eU}, example{over_ipv4, 0xb8dc'5642U}}) {
+    network_header network = each.network;
+    network.destination_port = 14791;
+    const auto bytes = packet_with(network, 5);
+    EXPECT_EQ(load_icrc(std::span(bytes).last<4>()), each.icrc);
+  }
+}
+
+TEST(softdev_wire_network, packet_to_another_port_is_not_of_roce) {
+  network_header network = over_ipv4;
+  network.destination_port = 14791;
+  EXPECT_EQ(network_fault(packet_with(network, 5)), packet_fault::not_roce);
+}
+
 TEST(softdev_wire_network, headers_survive_a_round_trip) {
   for (const network_header& network : {over_ipv4, over_ipv6}) {
     const auto bytes = packet_with(network, 33);

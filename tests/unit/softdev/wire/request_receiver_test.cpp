@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <array>
 #include <cstring>
+#include <mutex>
 
 #include "tests/unit/softdev/wire/lone_host.hpp"
 #include "verbena/base/bytes.hpp"
@@ -47,6 +49,31 @@ TEST_F(RequestReceiver, send_is_placed_and_acknowledged) {
   EXPECT_EQ(done[0].status, completion_status::success);
   EXPECT_EQ(done[0].byte_count, 2 * mtu + 3);
   EXPECT_TRUE(sink_holds(2 * std::size_t{mtu} + 3));
+}
+
+// The packets of 4 GiB would take too long.
+TEST_F(RequestReceiver, length_of_a_send_without_an_end_does_not_wrap) {
+  const std::array<sge, 2> long_sinks{sge{sink.address(), 3U << 30U, sink.key()},
+                                      sge{sink.address(), 3U << 30U, sink.key()}};
+  mine.pair().receives().open();
+  ASSERT_EQ(mine.pair().receives().add(1, {long_sinks.data(), 2}), 0);
+  mine.pair().receives().close();
+  const access_epoch::guard inside(home.epoch());
+  const std::lock_guard lock(mine.pair().receive_lock());
+  responder& receiver = mine.pair().receiver();
+  message send;
+  send.opcode = opcode::send;
+  send.transport = transport::rc;
+  send.source_qpn = peer_qpn;
+  send.destination_qpn = mine.pair().number();
+  send.psn = psn(0);
+  ASSERT_EQ(receiver.begin(send).outcome, verdict::done);
+  receiver.keep();
+  constexpr std::uint32_t longest = limits::max_message_bytes;
+  EXPECT_EQ(receiver.lengthen(longest - 1).outcome, verdict::done);
+  EXPECT_EQ(receiver.lengthen(1).outcome, verdict::done);
+  EXPECT_EQ(receiver.lengthen(longest).outcome, verdict::invalid_request);
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::error);
 }
 
 TEST_F(RequestReceiver, read_returns_the_bytes_before_those_of_later_requests) {

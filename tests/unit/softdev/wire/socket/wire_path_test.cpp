@@ -5,16 +5,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/softdev/wire/socket/wired_host.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::softdev::wire {
 namespace {
@@ -113,7 +126,7 @@ TEST_F(wire_path_pair, message_longer_than_window_and_queue_arrives) {
 
 TEST_F(wire_path_pair, client_becomes_owner_when_the_owner_ends) {
   auto owner = std::make_unique<wired_host>(std::uint8_t{3}, port);
-  ASSERT_TRUE(owner->path.connect(owner->pair(), owner->route_to(first)));
+  owner->prepare(owner->pair(), owner->route_to(first));
   connect();
   ASSERT_EQ(first.path.role(), port_share::role::client);
   ASSERT_EQ(second.path.role(), port_share::role::client);
@@ -141,15 +154,106 @@ TEST_F(wire_path_pair, request_to_a_process_that_ended_exceeds_its_retries) {
   peer.reset();
   ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, 8)}));
   EXPECT_EQ(sent(first).status, completion_status::retry_exceeded);
+  const event_counters events = first.path.counters().events;
+  EXPECT_EQ(events.retransmitted, 7U);
+  EXPECT_EQ(events.timed_out, 8U);
+  EXPECT_EQ(events.retries_exceeded, 1U);
+}
+
+TEST_F(wire_path_pair, rnr_naks_are_counted_on_both_sides) {
+  connect();
+  ASSERT_TRUE(first.mine.post(request(opcode::send, second), {first.memory.slice(0, 8)}));
+  ASSERT_TRUE(
+      run_until({&first, &second}, [&] { return first.path.counters().intake.rnr_naks > 0; }));
+  EXPECT_GE(second.path.counters().events.rnr_naks_sent, first.path.counters().intake.rnr_naks);
+  ASSERT_TRUE(second.mine.post_receive(3, second.memory.slice(0, 8)));
+  EXPECT_EQ(sent(first).status, completion_status::success);
+}
+
+/// Returns the counters that a process can read in the pages of this one.
+std::vector<std::map<std::string, std::uint64_t>> published_pages() {
+  std::vector<std::map<std::string, std::uint64_t>> all;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code failed;
+    const std::string target = std::filesystem::read_symlink(each.path(), failed);
+    if (!target.starts_with("/memfd:verbena-counters")) continue;
+    std::ifstream file(each.path(), std::ios::binary);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_EQ(text.substr(0, 8), "vbcount1");
+    EXPECT_EQ(text.size(), 16 + named_counter_count * 40);
+    auto& page = all.emplace_back();
+    for (std::size_t at = 16; at + 40 <= text.size(); at += 40) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, text.data() + at + 32, sizeof value);
+      page[text.data() + at] = value;  // ends with a zero
+    }
+  }
+  return all;
+}
+
+TEST_F(wire_path_pair, counters_are_published_before_a_sleep) {
+  connect();
+  ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, bytes)}));
+  EXPECT_EQ(sent(first).status, completion_status::success);
+  first.path.arm();
+  const auto pages = published_pages();
+  EXPECT_EQ(pages.size(), 2U);
+  const wire_counters now = first.path.counters();
+  EXPECT_GE(now.output.sent, 20U);
+  EXPECT_GT(now.output.sent_bytes, bytes);
+  EXPECT_TRUE(std::ranges::any_of(pages, [&](auto page) {
+    return page["sent_pkts"] == now.output.sent && page["sent_bytes"] == now.output.sent_bytes &&
+           page["rcvd_pkts"] == now.intake.received &&
+           page["forwarded_pkts"] == now.intake.forwarded;
+  }));
+}
+
+TEST(named_counters, names_are_distinct_and_fit) {
+  std::set<std::string_view> names;
+  for (const named_counter& each : name_counters({})) {
+    names.insert(each.name);
+    EXPECT_LT(each.name.size(), 32U);
+  }
+  EXPECT_EQ(names.size(), named_counter_count);
+}
+
+TEST(wire_path, requests_survive_the_faults_of_the_setting) {
+  const std::uint16_t port = free_port();
+  const wire_path_options faulty{.faults = {.loss = 30'000,
+                                            .duplicate = 30'000,
+                                            .reorder = 30'000,
+                                            .corrupt = 30'000,
+                                            .delay = 10'000}};
+  wired_host first(1, port, faulty);
+  wired_host second(2, port, faulty);
+  first.connect(second);
+  second.connect(first);
+  first.memory.fill(0, bytes, 3);
+  for (int i = 0; i < 20; ++i) {
+    second.memory.fill(0, bytes, 9);
+    ASSERT_TRUE(first.mine.post({.opcode = opcode::rdma_write,
+                                 .flags = send_flag::signaled,
+                                 .remote_address = second.memory.address(),
+                                 .remote_key = second.memory.key()},
+                                {first.memory.slice(0, bytes)}));
+    ASSERT_EQ(next_completion({&first, &second}, first.mine.sent()).status,
+              completion_status::success);
+    EXPECT_TRUE(second.memory.holds(0, bytes, 3));
+  }
+  EXPECT_GT(second.path.counters().intake.injected, 20U);
+  EXPECT_GT(second.path.counters().intake.damaged, 0U);
+  EXPECT_GT(first.path.counters().events.retransmitted, 0U);
 }
 
 TEST_F(wire_path_pair, child_of_fork_does_not_keep_the_port) {
   auto owner = std::make_unique<wired_host>(std::uint8_t{3}, port);
-  ASSERT_TRUE(owner->path.connect(owner->pair(), owner->route_to(first)));
+  owner->prepare(owner->pair(), owner->route_to(first));
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);
+  owner->path.prepare_fork();
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
+  if (child != 0) owner->path.continue_after_fork();
   char word = 0;
   if (child == 0) {
     ::close(ends[1]);
@@ -158,7 +262,8 @@ TEST_F(wire_path_pair, child_of_fork_does_not_keep_the_port) {
   }
   ::close(ends[0]);
   owner.reset();
-  const bool became_free = run_until({}, [&] { return udp_socket::open(port).has_value(); });
+  const bool became_free =
+      run_until({}, [&] { return udp_socket::open(port, udp_socket::use::receiving).has_value(); });
   EXPECT_TRUE(became_free);
   ::close(ends[1]);
   int status = -1;
@@ -166,8 +271,187 @@ TEST_F(wire_path_pair, child_of_fork_does_not_keep_the_port) {
   EXPECT_EQ(status, 0);
 }
 
+/// Keeps a lock of a queue pair in another thread, as a program does with an open batch.
+class lock_holder {
+ public:
+  explicit lock_holder(biased_lock& lock)
+      : thread_([this, &lock] {
+          const std::lock_guard held(lock);
+          taken_.set_value();
+          released_.get_future().wait();
+        }) {
+    taken_.get_future().wait();
+  }
+  ~lock_holder() { release(); }
+  void release() {
+    if (!thread_.joinable()) return;
+    released_.set_value();
+    thread_.join();
+  }
+
+ private:
+  std::promise<void> taken_;
+  std::promise<void> released_;
+  std::thread thread_;
+};
+
+TEST_F(wire_path_pair, packets_for_a_locked_queue_pair_wait_and_do_not_delay_others) {
+  first.timeout = long_timeout;
+  connect();
+  simulation::end from(first.home);
+  simulation::end to(second.home);
+  first.connect(from, second, to);
+  second.connect(to, first, from);
+  first.memory.fill(0, 8, 3);
+  lock_holder holder(second.pair().receive_lock());
+  ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, 8)}));
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(from.post(request(opcode::rdma_write, second), {first.memory.slice(64, 8)}));
+    EXPECT_EQ(next_completion({&first, &second}, from.sent()).status, completion_status::success);
+  }
+  EXPECT_FALSE(second.memory.holds(0, 8, 3));
+  holder.release();
+  EXPECT_EQ(sent(first).status, completion_status::success);
+  EXPECT_TRUE(second.memory.holds(0, 8, 3));
+  EXPECT_EQ(second.path.counters().intake.busy, 0U);
+}
+
+TEST_F(wire_path_pair, packets_that_wait_for_a_lock_end_with_their_connection) {
+  connect();
+  second.memory.fill(0, 8, 9);
+  first.memory.fill(0, 8, 3);
+  lock_holder holder(second.pair().receive_lock());
+  ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, 8)}));
+  ASSERT_TRUE(
+      run_until({&first, &second}, [&] { return second.path.counters().intake.received > 0; }));
+  // Another connection of the queue pair to the same peer.
+  ASSERT_TRUE(second.path.connect(second.pair(), second.route_to(first)));
+  holder.release();
+  second.run();
+  EXPECT_TRUE(second.memory.holds(0, 8, 9));
+}
+
+TEST(wire_path, owner_that_does_not_answer_is_named) {
+  const std::uint16_t port = free_port();
+  port_share stopped = port_share::open(port, 5).value();
+  ASSERT_EQ(stopped.join().value(), port_share::role::owner);
+  wired_host mine(1, port, {.patience = std::chrono::milliseconds(20)});
+  const auto refused = mine.path.connect(mine.pair(), mine.route_to(mine));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), EAGAIN);
+  EXPECT_NE(refused.error().message().find("pid " + std::to_string(::getpid())), std::string::npos)
+      << refused.error().message();
+}
+
+/// An observer in which a thread can be kept.
+class gate final : public engine_observer {
+ public:
+  void close() { set(true); }
+  void open() { set(false); }
+  [[nodiscard]] bool wait_for_thread() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [this] { return inside_; });
+  }
+  void wake() override {
+    std::unique_lock lock(mutex_);
+    inside_ = closed_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !closed_; });
+    inside_ = false;
+  }
+
+ private:
+  void set(bool closed) {
+    const std::lock_guard lock(mutex_);
+    closed_ = closed;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  bool inside_ = false;
+};
+
+TEST(wire_path, fork_waits_for_the_thread_that_changes_connections) {
+  const std::uint16_t port = free_port();
+  gate observer;
+  auto owner = std::make_unique<wired_host>(std::uint8_t{3}, port);
+  wired_host client(1, port, {.observer = &observer});
+  owner->prepare(owner->pair(), owner->route_to(client));
+  client.prepare(client.pair(), client.route_to(*owner));
+  ASSERT_EQ(client.path.role(), port_share::role::client);
+  owner.reset();
+  observer.close();
+  // Sees that the owner ended, and says so to the observer.
+  std::thread receiver([&] { client.run(); });
+  ASSERT_TRUE(observer.wait_for_thread());
+  auto forked = std::async(std::launch::async, [&] {
+    client.path.prepare_fork();
+    client.path.continue_after_fork();
+  });
+  EXPECT_EQ(forked.wait_for(std::chrono::milliseconds(30)), std::future_status::timeout);
+  observer.open();
+  forked.wait();
+  receiver.join();
+}
+
+std::string logged;
+void remember(log_level /*level*/, std::string_view line, void* /*user*/) { logged += line; }
+
+TEST(wire_path, client_warns_of_a_new_owner_that_does_not_answer) {
+  const std::uint16_t port = free_port();
+  auto owner = std::make_unique<wired_host>(std::uint8_t{3}, port);
+  wired_host client(1, port, {.patience = std::chrono::milliseconds(20)});
+  owner->prepare(owner->pair(), owner->route_to(client));
+  client.prepare(client.pair(), client.route_to(*owner));
+  port_share stopped = port_share::open(port, 5).value();
+  owner.reset();
+  ASSERT_EQ(stopped.join().value(), port_share::role::owner);
+  set_log_hook(&remember);
+  EXPECT_TRUE(run_until({&client}, [] { return !logged.empty(); }));
+  set_log_hook(nullptr);
+  EXPECT_NE(logged.find("does not answer: it is stopped"), std::string::npos) << logged;
+  // The process continues.
+  EXPECT_TRUE(run_until({&client}, [&] {
+    stopped.serve(monotonic_now());
+    return client.path.role() == port_share::role::client;
+  }));
+}
+
+TEST(wire_path, handlers_of_a_fork_within_the_receiving_thread_do_not_wait) {
+  const std::uint16_t port = free_port();
+  struct forking final : engine_observer {
+    void wake() override {
+      if (path == nullptr) return;
+      path->prepare_fork();
+      path->continue_after_fork();
+    }
+    wire_path* path = nullptr;
+  } observer;
+  auto owner = std::make_unique<wired_host>(std::uint8_t{3}, port);
+  wired_host client(1, port, {.observer = &observer});
+  owner->prepare(owner->pair(), owner->route_to(client));
+  client.prepare(client.pair(), client.route_to(*owner));
+  owner.reset();
+  observer.path = &client.path;
+  EXPECT_TRUE(run_until({&client}, [&] { return client.path.role() == port_share::role::owner; }));
+}
+
+TEST(wire_path, socket_for_sending_has_no_long_receive_queue) {
+  const auto queue_bytes = [](udp_socket::use what) {
+    const udp_socket made = udp_socket::open(0, what).value();
+    int room = 0;
+    socklen_t size = sizeof room;
+    EXPECT_EQ(::getsockopt(made.fd(), SOL_SOCKET, SO_RCVBUF, &room, &size), 0);
+    return room;
+  };
+  EXPECT_LT(queue_bytes(udp_socket::use::sending), 10'000);
+  EXPECT_GT(queue_bytes(udp_socket::use::receiving), 100'000);
+}
+
 TEST(wire_path, port_of_another_program_is_refused_with_the_setting) {
-  const udp_socket other = udp_socket::open(0).value();
+  const udp_socket other = udp_socket::open(0, udp_socket::use::receiving).value();
   wired_host mine(1, other.port());
   const auto refused = mine.path.connect(mine.pair(), mine.route_to(mine));
   ASSERT_FALSE(refused);
@@ -185,6 +469,7 @@ class wire_path_stranger : public wire_path_pair {
     std::size_t cut = 0;
     std::uint16_t partition = 0xffff;
     std::uint32_t qpn_offset = 0;
+    std::uint16_t icrc_port = 0;  ///< 0: that of the packet
   };
 
   void SetUp() override {
@@ -205,8 +490,10 @@ class wire_path_stranger : public wire_path_pair {
     std::vector<std::byte> encoded(encoded_bytes(made));
     const std::size_t covered = encode(made, encoded);
     const datagram_ends ends{.source = loopback(with.source), .destination = second.address()};
-    const network_header around{
-        .source = ends.source, .destination = ends.destination, .source_port = socket.port()};
+    const network_header around{.source = ends.source,
+                                .destination = ends.destination,
+                                .source_port = socket.port(),
+                                .destination_port = with.icrc_port != 0 ? with.icrc_port : port};
     store_icrc(icrc(around, std::span(encoded).first(covered)) ^ (with.damage ? 0x8000'0001U : 0U),
                std::span(encoded).last<icrc_bytes>());
     iovec piece{encoded.data(), encoded.size() - with.cut};
@@ -227,7 +514,7 @@ class wire_path_stranger : public wire_path_pair {
   [[nodiscard]] bool memory_is_unchanged() { return second.memory.holds(0, 64, 9); }
 
   std::array<std::uint8_t, 32> payload;
-  udp_socket socket = udp_socket::open(0).value();
+  udp_socket socket = udp_socket::open(0, udp_socket::use::receiving).value();
 };
 
 TEST_F(wire_path_stranger, right_packet_is_executed) {
@@ -266,6 +553,12 @@ TEST_F(wire_path_stranger, packet_that_was_cut_is_dropped) {
 
 TEST_F(wire_path_stranger, damaged_packet_is_dropped) {
   send({.damage = true});
+  EXPECT_TRUE(counted(&intake_counters::damaged));
+  EXPECT_TRUE(memory_is_unchanged());
+}
+
+TEST_F(wire_path_stranger, packet_with_the_icrc_of_another_port_is_dropped) {
+  send({.icrc_port = roce_port});
   EXPECT_TRUE(counted(&intake_counters::damaged));
   EXPECT_TRUE(memory_is_unchanged());
 }

@@ -22,8 +22,13 @@ inline network_address loopback(std::uint8_t last) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last};
 }
 
+/// 0.5 s: threads that do not run for a while fail no request.
+inline constexpr std::uint8_t long_timeout = 17;
+
 /// A port that was free a moment ago.
-inline std::uint16_t free_port() { return udp_socket::open(0).value().port(); }
+inline std::uint16_t free_port() {
+  return udp_socket::open(0, udp_socket::use::receiving).value().port();
+}
 
 /// Threads: one thread at a time.
 class wired_host {
@@ -31,12 +36,20 @@ class wired_host {
   static constexpr std::uint32_t path_mtu = 3;  ///< 1024 bytes
 
   /// `number` is the process slot and the last part of the address.
-  wired_host(std::uint8_t number, std::uint16_t port, transport kind = transport::rc)
+  wired_host(std::uint8_t number, std::uint16_t port, wire_path_options options = {})
       : number_(number),
-        path(home, port_share::open(port, number).value(), {.process_slot = number}),
-        mine(home, kind) {
+        path(home, port_share::open(port, number).value(),
+             [&] {
+               options.process_slot = number;
+               return options;
+             }()),
+        mine(home) {
     home.routes().set_remote(&path);
+    all_.push_back(this);
   }
+  ~wired_host() { std::erase(all_, this); }
+  wired_host(const wired_host&) = delete;
+  wired_host& operator=(const wired_host&) = delete;
 
   [[nodiscard]] network_address address() const { return loopback(number_); }
   [[nodiscard]] wire_route route_to(const wired_host& peer) const {
@@ -44,15 +57,19 @@ class wired_host {
   }
   [[nodiscard]] queue_pair& pair() { return mine.pair(); }
   /// Opens the sockets, and connects the queue pair to that of `peer`.
-  void connect(wired_host& peer, const queue_pair_attributes* other = nullptr) {
-    const auto prepared = path.connect(pair(), route_to(peer));
-    ASSERT_TRUE(prepared) << prepared.error().message();
-    queue_pair_attributes attributes =
-        other != nullptr ? *other : simulation::attributes_for(peer.pair().number());
+  void connect(wired_host& peer) { connect(mine, peer, peer.mine); }
+  /// Opens the sockets, and connects a queue pair of this host to one of `peer`.
+  void connect(simulation::end& from, wired_host& peer, simulation::end& to) {
+    prepare(from.pair(), route_to(peer));
+    queue_pair_attributes attributes = simulation::attributes_for(to.pair().number());
     attributes.path_mtu = path_mtu;
+    attributes.timeout = timeout;
     attributes.path_to_peer = path_to_peer::wire;
-    mine.connect(attributes);
+    from.connect(attributes);
   }
+  /// Opens the sockets while the other hosts run, one of which is the owner of the port perhaps,
+  /// and sets a route.
+  void prepare(const queue_pair& which, const wire_route& route);
   void run() {
     path.progress();
     home.progress();
@@ -60,8 +77,10 @@ class wired_host {
 
  private:
   std::uint8_t number_;
+  inline static std::vector<wired_host*> all_;
 
  public:
+  std::uint8_t timeout = 8;  ///< of connections: 1 ms
   engine home{{.process_slot = number_, .clock = &monotonic_now}};
   wire_path path;
   simulation::end mine;
@@ -77,6 +96,15 @@ template <class Done>
     for (wired_host* each : hosts) each->run();
   }
   return true;
+}
+
+inline void wired_host::prepare(const queue_pair& which, const wire_route& route) {
+  ASSERT_TRUE(run_until(all_, [&] {
+    const auto role = path.open_sockets();
+    return !role || *role != port_share::role::none;
+  }));
+  const auto prepared = path.connect(which, route);
+  ASSERT_TRUE(prepared) << prepared.error().message();
 }
 
 /// Runs hosts until a completion comes, which is returned; one of status `fatal_error` if none

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/socket/named_counters.hpp"
+
+#include "softdev/wire/socket/wire_path.hpp"
+
+namespace verbena::softdev::wire {
+
+std::array<named_counter, named_counter_count> name_counters(const wire_counters& from) noexcept {
+  const intake_counters& in = from.intake;
+  const packet_sender_counters& out = from.output;
+  const event_counters& events = from.events;
+  return {{
+      {"sent_pkts", out.sent},
+      {"sent_bytes", out.sent_bytes},
+      {"rcvd_pkts", in.received},
+      {"rcvd_bytes", in.received_bytes},
+      {"retransmitted_pkts", events.retransmitted},
+      {"local_ack_timeout_err", events.timed_out},
+      {"retry_exceeded_err", events.retries_exceeded},
+      {"rcvd_rnr_err", in.rnr_naks},
+      {"send_rnr_err", events.rnr_naks_sent},
+      {"rcvd_seq_err", in.sequence_naks},
+      {"out_of_seq_request", events.sequence_naks_sent},
+      {"send_err", out.refused},
+      {"send_queue_full", out.without_room},
+      {"forwarded_pkts", in.forwarded},
+      {"solved_identification", in.solved},
+      {"dropped_malformed", in.malformed},
+      {"dropped_unknown_qp", in.unknown_pair},
+      {"dropped_wrong_source", in.foreign},
+      {"dropped_wrong_interface", in.other_interface},
+      {"dropped_icrc", in.damaged},
+      {"dropped_busy", in.busy},
+      {"dropped_pkey", from.bad_partitions},
+      {"dropped_qkey", from.bad_qkeys},
+      {"injected_faults", in.injected},
+  }};
+}
+
+}  // namespace verbena::softdev::wire

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// Received packets whose queue pair was locked when they came. They wait here, so that packets of
+// other queue pairs are received meanwhile. Few wait: a program holds a lock for long only while it
+// has an open batch.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "softdev/wire/packet.hpp"
+#include "softdev/wire/socket/packet_sender.hpp"
+#include "softdev/wire/socket/route_table.hpp"
+
+namespace verbena::softdev::wire {
+
+/// Threads: one thread at a time. Allocates when it is made only.
+class waiting_packets {
+ public:
+  static constexpr std::size_t capacity = 64;
+  /// More packets for one lock do not wait, so that a queue pair leaves room for others.
+  static constexpr std::size_t most_for_one_lock = 16;
+
+  waiting_packets();
+
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  /// Returns whether a packet for the same lock waits: `what` must not overtake it.
+  [[nodiscard]] bool must_wait(const packet& what) const noexcept { return waiting_for(what) != 0; }
+  /// Copies a packet. Returns false if there is no room: the packet is lost.
+  [[nodiscard]] bool keep(const packet& what, const wire_route& route) noexcept;
+
+  /// Offers all packets in the order of their arrival: `take(const packet&, const wire_route&)`
+  /// returns false if the packet still has to wait. Those behind it for the same lock are not
+  /// offered then.
+  template <class Take>
+  void retry(Take take) noexcept {
+    std::array<std::uint64_t, capacity> locked;
+    std::size_t locks = 0;
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
+      const std::size_t place = order_[i];
+      const slot& each = slots_[place];
+      const std::uint64_t lock = lock_of(each.what);
+      bool waits = false;
+      for (std::size_t k = 0; k < locks && !waits; ++k) waits = locked[k] == lock;
+      if (!waits && !take(each.what, each.route)) {
+        waits = true;
+        locked[locks++] = lock;
+      }
+      if (waits) {
+        // Free places are behind the ones in use.
+        order_[i] = order_[left];
+        order_[left++] = static_cast<std::uint8_t>(place);
+      }
+    }
+    count_ = left;
+  }
+
+ private:
+  struct slot {
+    packet what;  ///< its payload is `bytes`
+    wire_route route;
+    std::array<std::byte, largest_mtu> bytes;
+  };
+
+  /// The send lock of a queue pair for answers, its receive lock for requests.
+  [[nodiscard]] static std::uint64_t lock_of(const packet& what) noexcept {
+    return std::uint64_t{what.destination_qpn} << 1U | (is_response(what.opcode) ? 1U : 0U);
+  }
+  [[nodiscard]] std::size_t waiting_for(const packet& what) const noexcept;
+
+  const std::unique_ptr<slot[]> slots_;
+  std::array<std::uint8_t, capacity> order_;  ///< places in `slots_`: by arrival, then free ones
+  std::size_t count_ = 0;
+};
+
+}  // namespace verbena::softdev::wire

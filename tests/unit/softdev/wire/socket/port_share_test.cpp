@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/socket/port_share.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "softdev/ipc/local_socket.hpp"
+#include "tests/unit/softdev/wire/socket/wired_host.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+using role = port_share::role;
+constexpr time_ns longest_rest = 20'000'000;
+
+bool is_readable(int fd) {
+  pollfd which{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&which, 1, 0) == 1;
+}
+
+/// The owner of a port; the test is its clock.
+class port_share_owner : public ::testing::Test {
+ protected:
+  port_share_owner() { EXPECT_EQ(owner->join().value(), role::owner); }
+  [[nodiscard]] port_share process(std::uint32_t slot) const {
+    return port_share::open(port, slot).value();
+  }
+  /// Sleeps until the owner has something to serve, at most until the next time to serve.
+  void serve() {
+    now = std::min(owner->serve_at(), now + 1'000'000);
+    owner->serve(now);
+  }
+
+  const std::uint16_t port = free_port();
+  std::unique_ptr<port_share> owner = std::make_unique<port_share>(process(1));
+  time_ns now = 1'000'000'000;
+};
+
+TEST_F(port_share_owner, process_is_a_client_when_the_owner_answered) {
+  port_share client = process(2);
+  EXPECT_EQ(client.join().value(), role::none);
+  EXPECT_EQ(client.asked_process(), ::getpid());
+  EXPECT_EQ(client.join().value(), role::none);
+  EXPECT_EQ(owner->clients(), 0U);
+  EXPECT_TRUE(is_readable(owner->fd()));
+  serve();
+  EXPECT_EQ(owner->clients(), 1U);
+  EXPECT_EQ(client.join().value(), role::client);
+  EXPECT_EQ(client.asked_process(), 0);
+}
+
+TEST_F(port_share_owner, process_takes_the_port_of_an_owner_that_ended_without_an_answer) {
+  port_share client = process(2);
+  EXPECT_EQ(client.join().value(), role::none);
+  owner.reset();
+  EXPECT_EQ(client.join().value(), role::none);
+  EXPECT_EQ(client.join().value(), role::owner);
+}
+
+TEST_F(port_share_owner, owner_sleeps_after_it_served) {
+  port_share client = process(2);
+  EXPECT_EQ(client.join().value(), role::none);
+  serve();
+  EXPECT_FALSE(is_readable(owner->fd()));
+  EXPECT_EQ(owner->serve_at(), now + 1'000'000);
+  {
+    // Its end waits for the next time.
+    const port_share gone = std::move(client);
+  }
+  EXPECT_FALSE(is_readable(owner->fd()));
+  serve();
+  EXPECT_EQ(owner->clients(), 0U);
+  serve();
+  EXPECT_EQ(owner->serve_at(), never);
+  EXPECT_FALSE(is_readable(owner->fd()));
+}
+
+/// While it exists, the process can open no descriptor.
+class full_table {
+ public:
+  full_table() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int lowest = ::dup(STDERR_FILENO);
+    ::close(lowest);
+    const rlimit full{static_cast<rlim_t>(lowest), before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &full), 0);
+  }
+  ~full_table() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  full_table(const full_table&) = delete;
+  full_table& operator=(const full_table&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(port_share_owner, owner_without_free_descriptors_sleeps_and_admits_later) {
+  port_share client = process(2);
+  EXPECT_EQ(client.join().value(), role::none);
+  {
+    const full_table table;
+    for (int i = 0; i < 3; ++i) {
+      owner->serve(now);
+      EXPECT_FALSE(is_readable(owner->fd()));
+      EXPECT_EQ(owner->serve_at(), now + longest_rest);
+      owner->serve(now + longest_rest - 1);
+      EXPECT_EQ(owner->serve_at(), now + longest_rest) << "served within the rest";
+      now = owner->serve_at();
+    }
+    EXPECT_EQ(client.join().value(), role::none);
+  }
+  owner->serve(now);
+  EXPECT_EQ(client.join().value(), role::client);
+}
+
+TEST_F(port_share_owner, connections_of_another_user_are_closed_and_make_the_owner_rest) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  constexpr std::size_t count = 10;
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    constexpr uid_t other_user = 54'323;
+    const local_name name("verbena-wire.0.%u", static_cast<unsigned>(port));
+    if (::setuid(other_user) != 0) ::_exit(1);
+    std::vector<unique_fd> connected;
+    for (std::size_t i = 0; i < count; ++i) {
+      connected.push_back(new_local_socket().socket);
+      if (::connect(connected.back().get(), name.get(), name.length()) != 0) ::_exit(2);
+    }
+    ::_exit(::write(ends[1], "x", 1) == 1 && ::read(connected.back().get(), ends.data(), 1) <= 0
+                ? 0
+                : 3);
+  }
+  char word = 0;
+  ASSERT_EQ(::read(ends[0], &word, 1), 1);
+  port_share client = process(2);
+  EXPECT_EQ(client.join().value(), role::none);
+  owner->serve(now);
+  EXPECT_FALSE(is_readable(owner->fd()));
+  EXPECT_EQ(owner->serve_at(), now + longest_rest);
+  EXPECT_EQ(client.join().value(), role::client) << "the client was behind the others";
+  int status = -1;
+  EXPECT_EQ(::waitpid(stranger, &status, 0), stranger);
+  EXPECT_EQ(status, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::wire

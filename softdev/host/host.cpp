@@ -117,13 +117,15 @@ host::host(parts made, persona looks)
       engine_(std::make_unique<engine>(engine_options{
           .process_slot = link_->slot(), .clock = &monotonic_now, .observer = this})),
       path_(*engine_, *link_),
-      wire_(made.port
-                ? std::make_unique<wire::wire_path>(
-                      *engine_, *std::move(made.port),
-                      wire::wire_path_options{.process_slot = link_->slot(), .observer = this})
-                : nullptr),
-      wire_access_(std::move(made.wire), wire_.get()),
       adapter_(std::move(looks), std::move(made.addresses)),
+      own_addresses_(made.wire.only, adapter_.gids()),
+      wire_(made.port ? std::make_unique<wire::wire_path>(
+                            *engine_, *std::move(made.port),
+                            wire::wire_path_options{.process_slot = link_->slot(),
+                                                    .observer = this,
+                                                    .addresses = &own_addresses_})
+                      : nullptr),
+      wire_access_(made.wire, wire_.get(), own_addresses_),
       thread_(*this, {.watch_fd = adapter_.address_fd(),
                       .tend_fd = link_->service_fd(),
                       .run_fd = wire_ ? wire_->fd() : -1,

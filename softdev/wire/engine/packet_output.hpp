@@ -6,7 +6,8 @@
 
 namespace verbena::softdev {
 class queue_pair;
-}
+struct datagram_route;
+}  // namespace verbena::softdev
 
 namespace verbena::softdev::wire {
 
@@ -19,6 +20,8 @@ class packet_output {
   /// Sends a packet of a queue pair to its peer. The payload is valid during the call only.
   /// Precondition: has_room(). If another thread took the room since, the packet is lost.
   virtual void put(const queue_pair& from, const packet& what) noexcept = 0;
+  /// As `put`, for a packet of UD: sends it from the source of `by` to its destination.
+  virtual void put_datagram(const datagram_route& by, const packet& what) noexcept = 0;
   /// packet_engine::next_deadline is earlier now.
   virtual void deadline_changed() noexcept {}
 

@@ -45,12 +45,15 @@ bool packet_intake::take(const received_datagram& from, time_ns now) noexcept {
     return true;
   }
   const std::uint32_t slot = slot_of_number(what.destination_qpn);
-  if (slot != slot_) {
+  if (slot != options_.process_slot) {
     forward(slot, from);
     return true;
   }
-  if (!is_genuine(from, what)) return true;
-  if (packets_.receive(what)) {
+  const network_header around{.source = from.ends.source,
+                              .destination = from.ends.destination,
+                              .source_port = from.ends.source_port};
+  if (!is_genuine(from, around, what)) return true;
+  if (give(what, around)) {
     ++counters_.received;
   } else {
     stalled_since_ = std::min(stalled_since_, now);
@@ -73,24 +76,33 @@ void packet_intake::forward(std::uint32_t slot, const received_datagram& from) n
   ++(given ? counters_.forwarded : counters_.unknown_pair);
 }
 
-/// The packet is of a connection, from the host of its peer, and undamaged.
-bool packet_intake::is_genuine(const received_datagram& from, const packet& what) noexcept {
+bool packet_intake::give(const packet& what, const network_header& around) noexcept {
+  return transport_of(what.opcode) == packet_transport::ud ? packets_.receive_datagram(what, around)
+                                                           : packets_.receive(what);
+}
+
+bool packet_intake::fits(const wire_route& route, const network_header& around) const noexcept {
+  if (!route.any) return route.peer == around.source && route.own == around.destination;
+  return options_.addresses == nullptr || options_.addresses->receives(around.destination);
+}
+
+/// The packet is of a connection and from the host of its peer, or for a queue pair of UD; and it
+/// is undamaged.
+bool packet_intake::is_genuine(const received_datagram& from, const network_header& around,
+                               const packet& what) noexcept {
   const auto route = routes_.find(what.destination_qpn);
   if (!route) {
     ++counters_.unknown_pair;
     return false;
   }
-  if (route->peer != from.ends.source || route->own != from.ends.destination) {
+  if (!fits(*route, around)) {
     ++counters_.foreign;
     return false;
   }
-  const network_header around{.source = from.ends.source,
-                              .destination = from.ends.destination,
-                              .source_port = from.ends.source_port};
   const auto covered = from.bytes.first(from.bytes.size() - icrc_bytes);
   const std::uint32_t received = load_icrc(from.bytes.last<icrc_bytes>());
   const bool zero = icrc(around, covered) == received;
-  const bool solved = !zero && is_ipv4(route->peer) && is_ipv4(route->own) &&
+  const bool solved = !zero && is_ipv4(around.source) && is_ipv4(around.destination) &&
                       solve_identification(around, covered, received).has_value();
   if (!zero && !solved) {
     ++counters_.damaged;

@@ -12,10 +12,11 @@
 
 namespace verbena::softdev::wire {
 
-/// The route between a queue pair and its peer.
+/// The route between a queue pair and its peer, or of datagrams from and to any host.
 struct wire_route {
   network_address own{};
   network_address peer{};
+  bool any = false;  ///< of UD: then there are no addresses
 
   bool operator==(const wire_route&) const = default;
 };

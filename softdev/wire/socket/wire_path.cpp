@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "softdev/core/datagram.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "verbena/base/log.hpp"
 
@@ -29,7 +30,7 @@ wire_path::wire_path(engine& home, port_share share, const wire_path_options& op
       observer_(options.observer),
       packets_(home, options.process_slot, *this),
       share_(std::move(share)),
-      intake_(options.process_slot, share_, routes_, packets_) {}
+      intake_({options.process_slot, options.addresses}, share_, routes_, packets_) {}
 
 result<void> wire_path::connect(const queue_pair& which, const wire_route& route) {
   for (int attempt = 0;; ++attempt) {
@@ -67,7 +68,12 @@ void wire_path::put(const queue_pair& from, const packet& what) noexcept {
   if (const auto route = routes_.find(from.number())) sender_->put(route->own, route->peer, what);
 }
 
+void wire_path::put_datagram(const datagram_route& by, const packet& what) noexcept {
+  sender_->put(by.source, by.destination, what);
+}
+
 void wire_path::end_run(queue_pair& /*sender*/) noexcept {
+  if (!begun_.load(std::memory_order_acquire)) return;  // datagrams to this host
   // Whoever receives sends everything at the end.
   if (pthread_equal(receiving_.load(std::memory_order_relaxed), ::pthread_self()) != 0) return;
   const bool all = sender_->flush();

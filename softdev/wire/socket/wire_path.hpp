@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The path of connected queue pairs to other hosts: packets of RoCE v2 over UDP. It owns the
-// sockets and decides which packets the engine gets.
+// The path of queue pairs to other hosts: packets of RoCE v2 over UDP. It owns the sockets and
+// decides which packets the engine gets.
 //
 // Locks: whoever posts holds the send lock of a queue pair and puts packets, under the lock of the
 // sender. Whoever receives has the right to receive, for which nobody waits, and takes locks of
@@ -35,10 +35,13 @@ struct wire_counters {
 struct wire_path_options {
   std::uint32_t process_slot = 0;
   engine_observer* observer = nullptr;  ///< woken when `progress` has something to do; outlives it
+  /// The addresses at which datagrams arrive; outlives it. nullptr: all.
+  own_addresses* addresses = nullptr;
 };
 
-/// Threads: thread-safe. Opens sockets with the first connection, and none before. Allocates then,
-/// for each connection, and for each process that receives by this one; not for packets.
+/// Threads: thread-safe. Opens sockets with the first connection or queue pair of UD, and none
+/// before. Allocates then, for each of them, and for each process that receives by this one; not
+/// for packets.
 class wire_path final : public remote_path, private packet_output {
  public:
   /// `home` outlives the path. The caller sets the path of `home` afterwards. `share` has no role.
@@ -47,7 +50,8 @@ class wire_path final : public remote_path, private packet_output {
   wire_path(const wire_path&) = delete;
   wire_path& operator=(const wire_path&) = delete;
 
-  /// Sets the route of a queue pair that is about to become ready to receive. Waits up to 100 ms
+  /// Sets the route of a queue pair that is about to become ready to receive, or that it has `any`:
+  /// it receives datagrams, and sends each to an address of its own. Waits up to 100 ms
   /// for an owner of the port that is just beginning. Errors: those of port_share::join; EAGAIN if
   /// the owner does not begin.
   [[nodiscard]] result<void> connect(const queue_pair& which, const wire_route& route);
@@ -92,6 +96,7 @@ class wire_path final : public remote_path, private packet_output {
 
   bool has_room() noexcept override { return sender_->has_room(); }
   void put(const queue_pair& from, const packet& what) noexcept override;
+  void put_datagram(const datagram_route& by, const packet& what) noexcept override;
   void deadline_changed() noexcept override { wake(); }
   void wake() noexcept {
     if (observer_ != nullptr) observer_->wake();

@@ -39,6 +39,12 @@ class checked_output final : public packet_output {
     require(what.destination_qpn == peer_qpn && what.payload.size() <= mtu);
     require(encode(what, bytes_) == encoded_bytes(what) - icrc_bytes);
   }
+  void put_datagram(const datagram_route& by, const packet& what) noexcept override {
+    require(room > 0);
+    --room;
+    require(by.destination == elsewhere && what.payload.size() <= mtu);
+    require(encode(what, bytes_) == encoded_bytes(what) - icrc_bytes);
+  }
 
   std::uint32_t room = 0;
 

@@ -25,6 +25,16 @@ inline network_address loopback(std::uint8_t last) {
 /// A port that was free a moment ago.
 inline std::uint16_t free_port() { return udp_socket::open(0).value().port(); }
 
+/// Receives datagrams at one address. Threads: one thread at a time.
+class one_address final : public own_addresses {
+ public:
+  explicit one_address(const network_address& which) noexcept : which_(which) {}
+  bool receives(const network_address& own) noexcept override { return own == which_; }
+
+ private:
+  network_address which_;
+};
+
 /// Threads: one thread at a time.
 class wired_host {
  public:
@@ -33,7 +43,9 @@ class wired_host {
   /// `number` is the process slot and the last part of the address.
   wired_host(std::uint8_t number, std::uint16_t port, transport kind = transport::rc)
       : number_(number),
-        path(home, port_share::open(port, number).value(), {.process_slot = number}),
+        own_(loopback(number)),
+        path(home, port_share::open(port, number).value(),
+             {.process_slot = number, .addresses = &own_}),
         mine(home, kind) {
     home.routes().set_remote(&path);
   }
@@ -53,6 +65,21 @@ class wired_host {
     attributes.path_to_peer = path_to_peer::wire;
     mine.connect(attributes);
   }
+  /// Opens the sockets, and has the queue pair, which is one of UD, ready to send.
+  void activate() {
+    const auto prepared = path.connect(pair(), {.any = true});
+    ASSERT_TRUE(prepared) << prepared.error().message();
+    mine.connect(simulation::attributes_for(0));
+  }
+  /// The queue pair of `peer` as a destination of datagrams.
+  [[nodiscard]] datagram_destination destination(wired_host& peer) const {
+    datagram_destination made{.address = {{.source = address(), .destination = peer.address()}, {}},
+                              .qpn = peer.pair().number(),
+                              .qkey = simulation::qkey,
+                              .known = true};
+    made.address.set_wire_mtu(path_mtu);
+    return made;
+  }
   void run() {
     path.progress();
     home.progress();
@@ -60,6 +87,7 @@ class wired_host {
 
  private:
   std::uint8_t number_;
+  one_address own_;
 
  public:
   engine home{{.process_slot = number_, .clock = &monotonic_now}};

@@ -23,6 +23,9 @@ PERFTEST = (
     ("ib_write_lat", "-n", 50),
     ("ib_send_bw", "-c", "UC", "-s", 1000, "-n", 100),
     ("ib_send_bw", "-e", "-s", 3000, "-n", 50),
+    ("ib_send_lat", "-c", "UD", "-n", 50, "-s", 1024),
+    ("ib_send_bw", "-c", "UD", "-n", 100, "-s", 1000),
+    ("ib_send_bw", "-c", "UD", "-n", 100, "-e"),
 )
 RETRIES_EXCEEDED = re.compile(r"status 12\b|transport retry counter exceeded|Failed status.*12", re.IGNORECASE)
 
@@ -104,6 +107,23 @@ class Hosts(foreign.Case):
                 port = 18515 + number
                 self.assert_succeeded(*pair(port, "ibv_rc_pingpong", "-g", 1, "-n", 100, "-p", port, *extra))
 
+    def test_datagrams_of_pingpong_with_polling_and_with_events(self):
+        for number, extra in enumerate(((), ("-e",), ("-s", 1))):
+            with self.subTest(extra=extra):
+                port = 18525 + number
+                self.assert_succeeded(*pair(port, "ibv_ud_pingpong", "-g", 1, "-n", 100, "-p", port, *extra))
+
+    def test_datagrams_between_processes_of_a_host_by_packets(self):
+        # perftest: both processes end together. One of them is the owner of the port, and what it has not forwarded is lost
+        # with it.
+        words = ("ib_send_lat", "-c", "UD", "-x", 1, "-F", "-n", 100, "-p", 18528)
+        before = self.sent_packets("lo")
+        with foreign.Setting.also(VERBENA_SOFTDEV_WIRE="on", VERBENA_SOFTDEV_PATH="wire"), serve(*words) as server:
+            server.wait_for_port(18528, HOSTS[0].listens)
+            client = foreign.run(*HOSTS[0].inside(*words, SERVER))
+            self.assert_succeeded(server.end(), client)
+        self.assertGreater(self.sent_packets("lo"), before + 200, "the datagrams did not use the network")
+
     def test_perftest_measures_between_hosts(self):
         for number, words in enumerate(PERFTEST):
             if not foreign.Setting.runs(number):
@@ -168,14 +188,27 @@ class Hosts(foreign.Case):
             server.process.kill()
             self.assertRegex(server.end().output, "is not an address of an interface")
 
+    def test_datagrams_to_another_host_are_refused_with_the_reason(self):
+        # The settings of the client, and its explanation.
+        cases = ((dict(), "is not an address of this host; VERBENA_SOFTDEV_WIRE=on"),
+                 (dict(VERBENA_SOFTDEV_WIRE="lo"), "ibv_create_ah.*VERBENA_SOFTDEV_WIRE does not contain 10.9.0."))
+        for number, (setting, text) in enumerate(cases):
+            with self.subTest(setting=setting), foreign.Setting.also(VERBENA_LOG="info", **setting):
+                port = 18710 + number
+                server, client = pair(port, "ibv_ud_pingpong", "-g", 1, "-n", 10, "-p", port)
+                self.assertNotEqual(client.status, 0, client)
+                self.assertRegex(server.output + client.output, text)
+
     def test_interface_of_the_setting_is_used(self):
         with foreign.Setting.also(VERBENA_SOFTDEV_WIRE="v0,v1"):
             self.assert_succeeded(*pair(18706, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-p", 18706))
 
     @staticmethod
-    def sent_packets():
-        text = pathlib.Path(f"/proc/{HOSTS[1].pid()}/net/dev").read_text()
-        return int(re.search(r"v1:(.*)", text).group(1).split()[9])
+    def sent_packets(interface="v1"):
+        """Returns the number of packets that an interface sent: of the second host, or `lo` of the first one."""
+        host = HOSTS[0] if interface == "lo" else HOSTS[1]
+        text = pathlib.Path(f"/proc/{host.pid()}/net/dev").read_text()
+        return int(re.search(rf"\b{interface}:(.*)", text).group(1).split()[9])
 
     @staticmethod
     def sockets_of_clients():

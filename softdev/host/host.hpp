@@ -18,7 +18,6 @@
 #include "softdev/host/address_watch.hpp"
 #include "softdev/host/event_delays.hpp"
 #include "softdev/host/group_membership.hpp"
-#include "softdev/host/permitted_addresses.hpp"
 #include "softdev/host/persona.hpp"
 #include "softdev/host/progress_thread.hpp"
 #include "softdev/host/remote_paths.hpp"
@@ -146,10 +145,9 @@ class host final : private engine_observer, private progress_work {
   std::unique_ptr<engine> engine_;
   fabric_endpoint path_;
   soft_adapter adapter_;
-  permitted_addresses own_addresses_;
+  wire_access wire_access_;
   std::unique_ptr<wire::wire_path> wire_;  ///< nullptr if the wire is off
   std::optional<remote_paths> paths_;      ///< with the wire
-  const wire_access wire_access_;
   std::unique_ptr<capture::recorder> recorder_;
   std::atomic<time_ns> tend_at_{never};
   std::atomic<std::uint32_t> regions_created_{0};

@@ -27,10 +27,13 @@ struct failing_call;
 /// Threads: thread-safe.
 class wire_access {
  public:
-  /// `path` and `own` outlive this; `path` is nullptr if the wire is off.
-  wire_access(const wire_setting& setting, wire::wire_path* path,
-              const permitted_addresses& own) noexcept
-      : forced_(setting.forced), path_(path), own_(own) {}
+  /// `gids` outlives this.
+  wire_access(const wire_setting& setting, const gid_table& gids)
+      : own_(setting.only, gids), forced_(setting.forced) {}
+  /// Sets the path, once and before anything else is called. Without a path, the wire is off.
+  void begin(wire::wire_path& path) noexcept { path_ = &path; }
+  /// The own addresses that the setting contains, for the path.
+  [[nodiscard]] permitted_addresses& own_addresses() noexcept { return own_; }
 
   [[nodiscard]] bool on() const noexcept { return path_ != nullptr; }
   /// How a connection reaches its peer, or a datagram its destination, whose GID is one of this
@@ -60,9 +63,9 @@ class wire_access {
   [[nodiscard]] result<std::uint32_t> find_route(const failing_call& by,
                                                  const wire_address& address) const;
 
+  permitted_addresses own_;
   const bool forced_;
-  wire::wire_path* const path_;
-  const permitted_addresses& own_;
+  wire::wire_path* path_ = nullptr;
 };
 
 }  // namespace verbena::softdev

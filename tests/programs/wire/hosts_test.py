@@ -51,6 +51,11 @@ class Host:
     def end(self):
         self.process.communicate(b"\n")
 
+    def has_udp_port(self, port):
+        """Returns whether a socket of IPv6, which also has the port of IPv4, is bound."""
+        table = pathlib.Path(f"/proc/{self.pid()}/net/udp6").read_text().splitlines()[1:]
+        return any(int(line.split()[1].rpartition(":")[2], 16) == port for line in table)
+
     def listens(self, port):
         table = pathlib.Path(f"/proc/{self.pid()}/net/tcp").read_text() + pathlib.Path(f"/proc/{self.pid()}/net/tcp6").read_text()
         return any(line.split()[3] == "0A" and int(line.split()[1].rpartition(":")[2], 16) == port
@@ -198,6 +203,15 @@ class Hosts(foreign.Case):
                 server, client = pair(port, "ibv_ud_pingpong", "-g", 1, "-n", 10, "-p", port)
                 self.assertNotEqual(client.status, 0, client)
                 self.assertRegex(server.output + client.output, text)
+
+    def test_port_that_another_program_has_is_refused_for_datagrams(self):
+        holder = ("import socket, time; it = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); it.bind(('::', 4791)); "
+                  "time.sleep(600)")
+        with serve("/usr/bin/python3", "-c", holder):
+            foreign.wait_until(lambda: HOSTS[0].has_udp_port(4791), "the other program has the port")
+            server, _ = pair(18712, "ibv_ud_pingpong", "-g", 1, "-n", 10, "-p", 18712)
+        self.assertNotEqual(server.status, 0, server)
+        self.assertRegex(server.output, "another program or another user has the port.*VERBENA_SOFTDEV_WIRE_PORT")
 
     def test_interface_of_the_setting_is_used(self):
         with foreign.Setting.also(VERBENA_SOFTDEV_WIRE="v0,v1"):

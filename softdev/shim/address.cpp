@@ -68,9 +68,15 @@ int check_unicast_address(host& home, const ibv_ah_attr& address, std::uint8_t& 
   if (by != path_to_peer::wire) return 0;
   const auto mtu = home.wire().find_datagram_mtu(
       {.own = home.adapter().gids().at(address.grh.sgid_index), .peer = to});
-  if (!mtu) return log_refusal(mtu.error());
-  wire_mtu = *mtu;
-  return 0;
+  if (mtu) {
+    wire_mtu = *mtu;
+    return 0;
+  }
+  const error& why = mtu.error();
+  if (why.code() != ENETUNREACH && why.code() != EHOSTUNREACH) return log_refusal(why);
+  // The program may answer any sender, and each can be an address without a route.
+  log(log_level::info, [&] { return "soft0: " + why.message(); });
+  return why.code();
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Datagrams between two hosts over the simulated network: some are lost, repeated, overtaken or
-// damaged. What arrives is what was sent.
+// damaged. The test compares each datagram that arrives with the one that was sent.
 #include <gtest/gtest.h>
 
 #include <algorithm>

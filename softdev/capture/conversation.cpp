@@ -34,22 +34,13 @@ std::uint16_t port_of(std::uint32_t from, std::uint32_t to) noexcept {
 /// The addresses in the route header of a datagram. Without a header, `route` stays.
 void read_route(const message& what, std::span<const segment> local, conversation_route& route) {
   if (!what.origin.has_route || local.empty() || local.front().bytes < route_header_bytes) return;
-  const std::span<const std::byte, route_header_bytes> header(local.front().data,
-                                                              route_header_bytes);
-  const auto byte = [&](std::size_t at) { return std::to_integer<std::uint8_t>(header[at]); };
-  constexpr std::size_t ipv4_offset = 20;
-  route.destination = destination_of(header);
-  if (wire::is_ipv4(route.destination) && byte(0) == 0) {
-    route.source = route.destination;  // for the prefix
-    std::memcpy(route.source.data() + 12, header.data() + ipv4_offset + 12, 4);
-    route.traffic_class = byte(ipv4_offset + 1);
-    route.hop_limit = byte(ipv4_offset + 8);
-    return;
-  }
-  std::memcpy(route.source.data(), header.data() + 8, route.source.size());
-  route.traffic_class = static_cast<std::uint8_t>((byte(0) & 0xfU) << 4U | byte(1) >> 4U);
-  route.flow_label = (byte(1) & 0xfU) << 16U | std::uint32_t{byte(2)} << 8U | byte(3);
-  route.hop_limit = byte(7);
+  const datagram_route read = route_of(
+      std::span<const std::byte, route_header_bytes>(local.front().data, route_header_bytes));
+  route.source = read.source;
+  route.destination = read.destination;
+  route.traffic_class = read.traffic_class;
+  route.hop_limit = read.hop_limit;
+  route.flow_label = read.flow_label;
 }
 
 }  // namespace

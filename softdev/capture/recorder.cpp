@@ -111,7 +111,7 @@ response recorder::submit(queue_pair& sender, const message& what, std::span<con
 
 response recorder::execute(queue_pair& sender, const message& what, std::span<const segment> local,
                            bool earlier_done) noexcept {
-  const bool here = sender.attributes().path_to_peer == path_to_peer::same_host &&
+  const bool here = what.by == path_to_peer::same_host &&
                     home_.numbers().is_local(what.destination_qpn) && !is_for_group(what);
   if (!here) return next_.submit(sender, what, local, earlier_done);
   queue_pair* const target = home_.find(what.destination_qpn);

@@ -50,19 +50,32 @@ bool is_multicast(const gid_bytes& gid) noexcept {
   return gid[0] == 0xff || (is_mapped_ipv4(gid) && (gid[12] & 0xf0U) == class_d);
 }
 
-gid_bytes destination_of(std::span<const std::byte, route_header_bytes> header) noexcept {
-  gid_bytes out{};
-  const auto copy = [&](std::span<const std::byte> from, std::size_t at) {
-    std::ranges::transform(from, out.begin() + static_cast<std::ptrdiff_t>(at),
+datagram_route route_of(std::span<const std::byte, route_header_bytes> header) noexcept {
+  const auto byte = [&](std::size_t at) { return std::to_integer<std::uint8_t>(header[at]); };
+  const auto copy = [](std::span<const std::byte> from, std::span<std::uint8_t> to) {
+    std::ranges::transform(from, to.begin(),
                            [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
   };
-  if (header[ipv4_offset] == std::byte{0x45} && header[0] == std::byte{0}) {
-    out[10] = out[11] = 0xff;
-    copy(header.last<4>(), 12);
-  } else {
-    copy(header.last<16>(), 0);
+  datagram_route out;
+  if (byte(ipv4_offset) == 0x45 && byte(0) == 0) {
+    for (gid_bytes* const each : {&out.source, &out.destination}) (*each)[10] = (*each)[11] = 0xff;
+    copy(header.last<8>().first<4>(), std::span(out.source).last<4>());
+    copy(header.last<4>(), std::span(out.destination).last<4>());
+    out.traffic_class = byte(ipv4_offset + 1);
+    out.hop_limit = byte(ipv4_offset + 8);
+    return out;
   }
+  copy(header.subspan<8, 16>(), out.source);
+  copy(header.last<16>(), out.destination);
+  out.traffic_class = static_cast<std::uint8_t>((byte(0) & 0xfU) << 4U | byte(1) >> 4U);
+  out.flow_label = (byte(1) & 0xfU) << 16U | std::uint32_t{byte(2)} << 8U | byte(3);
+  out.hop_limit = byte(7);
+  out.over_udp = byte(6) == udp_protocol;
   return out;
+}
+
+gid_bytes destination_of(std::span<const std::byte, route_header_bytes> header) noexcept {
+  return route_of(header).destination;
 }
 
 datagram_address::datagram_address(const datagram_route& route, datagram_origin origin) noexcept

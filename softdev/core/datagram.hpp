@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "softdev/core/attributes.hpp"
 #include "softdev/core/message.hpp"
 #include "softdev/core/types.hpp"
 
@@ -17,10 +18,6 @@ using gid_bytes = std::array<std::uint8_t, 16>;
 
 /// True for the GID of a multicast group: ff00::/8, or an IPv4 address of class D (::ffff:a.b.c.d).
 [[nodiscard]] bool is_multicast(const gid_bytes& gid) noexcept;
-/// The destination in a route header that `datagram_address::write` made.
-[[nodiscard]] gid_bytes destination_of(
-    std::span<const std::byte, route_header_bytes> header) noexcept;
-
 /// What completions of SRD call the sender's address: the number of each address handle, because
 /// there is one port; the second if the protection domain has none.
 inline constexpr std::uint16_t known_sender = 1;
@@ -34,7 +31,16 @@ struct datagram_route {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;  ///< 0: as usual (64)
   bool over_udp = true;        ///< RoCE v2; else InfiniBand
+
+  bool operator==(const datagram_route&) const = default;
 };
+
+/// The route in a header that `datagram_address::write` made.
+[[nodiscard]] datagram_route route_of(
+    std::span<const std::byte, route_header_bytes> header) noexcept;
+/// The destination in such a header.
+[[nodiscard]] gid_bytes destination_of(
+    std::span<const std::byte, route_header_bytes> header) noexcept;
 
 /// The contents of an address handle. Threads: immutable value.
 class datagram_address {
@@ -51,9 +57,22 @@ class datagram_address {
   void set_service_level(std::uint8_t level) noexcept { origin_.service_level = level; }
   /// Whether the network header is an IPv4 header.
   [[nodiscard]] bool is_ipv4() const noexcept { return is_ipv4_; }
+  /// The type of the packets between these addresses, which completions on RoCE contain as service
+  /// level (decision 0022): the numbers of mlx5, in which bit 3 stands for a UDP header.
+  [[nodiscard]] std::uint8_t packet_type() const noexcept { return is_ipv4_ ? 8 | 2 : 8 | 1; }
   /// The LID that it goes to; 0 on Ethernet.
   [[nodiscard]] std::uint16_t lid() const noexcept { return lid_; }
   void set_lid(std::uint16_t lid) noexcept { lid_ = lid; }
+  /// How datagrams get there: on this host, unless `set_wire_mtu` was called.
+  [[nodiscard]] path_to_peer path() const noexcept {
+    return wire_mtu_ == 0 ? path_to_peer::same_host : path_to_peer::wire;
+  }
+  /// Datagrams go by the wire, with a path MTU of this code (ibv_mtu, 1 … 5).
+  void set_wire_mtu(std::uint8_t code) noexcept { wire_mtu_ = code; }
+  /// The longest payload of a datagram to this address.
+  [[nodiscard]] std::uint32_t longest_payload() const noexcept {
+    return wire_mtu_ == 0 ? limits::max_datagram_bytes : bytes_of_mtu(wire_mtu_);
+  }
 
   /// Writes the header of a datagram with `payload_bytes`: between IPv4 addresses (GIDs
   /// ::ffff:a.b.c.d) on RoCE 20 zero bytes and an IPv4 header, as the kernel's rxe does it; else an
@@ -64,6 +83,7 @@ class datagram_address {
  private:
   datagram_origin origin_;
   std::uint16_t lid_ = 0;
+  std::uint8_t wire_mtu_ = 0;  ///< ibv_mtu; 0: not by the wire
   bool is_ipv4_ = false;
   bool over_udp_ = true;
   std::array<std::byte, route_header_bytes> header_{};  ///< without lengths and checksum
@@ -81,5 +101,6 @@ struct datagram_destination {
     return (qkey & 0x8000'0000) != 0 ? own : qkey;
   }
 };
+static_assert(sizeof(datagram_destination) == 64, "each send request over UD has one");
 
 }  // namespace verbena::softdev

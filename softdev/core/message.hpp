@@ -36,6 +36,8 @@ struct message {
   std::uint32_t remote_key = 0;
   std::uint32_t qkey = 0;  ///< of UD and SRD
   softdev::transport transport = softdev::transport::rc;
+  /// How the request leaves its queue pair. A responder does not look at it.
+  path_to_peer by = path_to_peer::same_host;
   datagram_origin origin;  ///< of UD
   std::uint64_t remote_address = 0;
   std::uint64_t compare_or_add = 0;

@@ -105,7 +105,7 @@ constexpr row rows[] = {
     {reason::peer_unreachable, "peer_unreachable", "IBV_WC_RETRY_EXC_ERR",
      "The queue pair is not on this host, or its process cannot be reached.",
      "soft0 connects processes of one user in one network namespace; with VERBENA_SOFTDEV_WIRE=on "
-     "on both sides, also RC and UC to other hosts."},
+     "on both sides, RC, UC and UD also reach other hosts."},
     {reason::receiver_not_ready, "receiver_not_ready", "IBV_WC_RNR_RETRY_EXC_ERR",
      "The peer had no receive request posted, and rnr_retry ran out.",
      "Post receives before the peer sends, or use flow control."},

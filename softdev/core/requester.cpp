@@ -63,6 +63,7 @@ void requester::begin_message(message& what) noexcept {
   if (!rules_of(what.transport).connected) return;
   what.destination_qpn = attributes.destination_qpn;
   what.destination_lid = attributes.destination_lid;
+  what.by = attributes.path_to_peer;
 }
 
 requester::local_refusal requester::prepare(std::uint64_t index, outgoing_request& out) noexcept {
@@ -113,6 +114,7 @@ requester::local_refusal requester::prepare(std::uint64_t index, outgoing_reques
   }
   what.destination_qpn = to.qpn;
   what.destination_lid = to.address.lid();
+  what.by = to.address.path();
   what.qkey = to.key_of(self_.attributes().qkey);
   return refused;
 }

@@ -9,14 +9,15 @@
 namespace verbena::softdev {
 
 bool is_for_group(const message& what) noexcept {
-  return what.destination_qpn == multicast_qpn && rules_of(what.transport).routed;
+  return what.destination_qpn == multicast_qpn && rules_of(what.transport).routed &&
+         what.by == path_to_peer::same_host;
 }
 
 route find_route(const queue_pair& sender, const message& what) noexcept {
   engine& home = sender.home();
   if (!home.port().up()) return {.why = reason::port_down};
-  if (const path_to_peer by = sender.attributes().path_to_peer; by != path_to_peer::same_host) {
-    remote_path* const remote = by == path_to_peer::wire ? home.remote() : nullptr;
+  if (what.by != path_to_peer::same_host) {
+    remote_path* const remote = what.by == path_to_peer::wire ? home.remote() : nullptr;
     return {.away = remote, .why = remote == nullptr ? reason::peer_unreachable : reason::none};
   }
   if (is_for_group(what)) return {.away = home.remote()};

@@ -19,7 +19,7 @@ struct route {
   return {.outcome = verdict::no_answer, .why = {.why = why, .detail = what.destination_qpn}};
 }
 
-/// True if `what` goes to a multicast group.
+/// True if `what` goes to a multicast group. Their members are on this host.
 [[nodiscard]] bool is_for_group(const message& what) noexcept;
 
 /// Finds the way of `what`. Of a message to a multicast group, both members can be null: then the

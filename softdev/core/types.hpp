@@ -144,8 +144,8 @@ enum class queue_pair_state : std::uint8_t {
   error = 6,
 };
 
-/// How the requests of a connected queue pair reach its peer. The address decides, not the queue
-/// pair number: two hosts can have equal numbers.
+/// How requests reach the peer of a connected queue pair, or the destination of a datagram. The
+/// address decides, not the queue pair number: two hosts can have equal numbers.
 enum class path_to_peer : std::uint8_t {
   same_host,  ///< within the process, or by the path between processes of this host
   wire,       ///< as packets

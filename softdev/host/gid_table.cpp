@@ -34,12 +34,15 @@ bool gid_table::set(std::span<const gid_entry> now) noexcept {
                                    [](const gid_entry& entry) { return entry.empty(); });
     if (room != entries_.end()) *room = wanted;
   }
-  return entries_ != before;
+  if (entries_ == before) return false;
+  version_.fetch_add(1, std::memory_order_release);
+  return true;
 }
 
 void gid_table::move() noexcept {
   const std::lock_guard lock(mutex_);
   std::rotate(entries_.rbegin(), entries_.rbegin() + 1, entries_.rend());
+  version_.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace verbena::softdev

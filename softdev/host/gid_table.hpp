@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -33,6 +34,10 @@ class gid_table {
   /// The entry of an index; an empty one for an index beyond the table.
   [[nodiscard]] gid_entry at(std::size_t index) const noexcept;
   [[nodiscard]] entries all() const noexcept;
+  /// Another number after each change; not 0.
+  [[nodiscard]] std::uint64_t version() const noexcept {
+    return version_.load(std::memory_order_acquire);
+  }
   [[nodiscard]] bool contains(std::span<const std::uint8_t, 16> gid) const noexcept;
 
   /// Makes the table hold `now`, as far as there is room. True when that is a change.
@@ -43,6 +48,7 @@ class gid_table {
  private:
   mutable std::mutex mutex_;
   entries entries_;
+  std::atomic<std::uint64_t> version_{1};
 };
 
 }  // namespace verbena::softdev

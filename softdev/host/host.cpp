@@ -125,14 +125,15 @@ host::host(parts made, persona looks)
       engine_(std::make_unique<engine>(engine_options{
           .process_slot = link_->slot(), .clock = &monotonic_now, .observer = this})),
       path_(*engine_, *link_),
+      adapter_(std::move(looks), std::move(made.addresses)),
+      wire_access_(made.wire, adapter_.gids()),
       wire_(made.port ? std::make_unique<wire::wire_path>(
                             *engine_, *std::move(made.port),
                             wire::wire_path_options{.process_slot = link_->slot(),
                                                     .observer = this,
-                                                    .faults = made.wire.faults})
+                                                    .faults = made.wire.faults,
+                                                    .addresses = &wire_access_.own_addresses()})
                       : nullptr),
-      wire_access_(std::move(made.wire), wire_.get()),
-      adapter_(std::move(looks), std::move(made.addresses)),
       thread_(*this, {.watch_fd = adapter_.address_fd(),
                       .tend_fd = link_->service_fd(),
                       .run_fd = wire_ ? wire_->fd() : -1,
@@ -143,6 +144,7 @@ host::host(parts made, persona looks)
   port.set_lid(seen.lid);
   for (std::size_t i = 0; i < seen.partitions.size(); ++i)
     port.set_partition(i, seen.partitions[i]);
+  if (wire_) wire_access_.begin(*wire_);
   engine_->routes().set_remote(&outward());
   if (made.packets)
     recorder_ = std::make_unique<capture::recorder>(*engine_, outward(), std::move(*made.packets),

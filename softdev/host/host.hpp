@@ -147,11 +147,11 @@ class host final : private engine_observer, private progress_work {
   std::unique_ptr<link> link_;
   std::unique_ptr<engine> engine_;
   fabric_endpoint path_;
+  soft_adapter adapter_;
+  wire_access wire_access_;
   std::unique_ptr<wire::wire_path> wire_;  ///< nullptr if the wire is off
   std::optional<remote_paths> paths_;      ///< with the wire
-  const wire_access wire_access_;
   std::unique_ptr<capture::recorder> recorder_;
-  soft_adapter adapter_;
   std::atomic<time_ns> tend_at_{never};
   std::atomic<std::uint32_t> regions_created_{0};
   std::atomic<std::uint32_t> queues_created_{0};

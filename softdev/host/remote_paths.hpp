@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The two paths of an engine that reaches other hosts: between processes of this host, and by
 // packets. The address of a connection decides when it becomes ready to receive
-// (queue_pair_attributes::path_to_peer). An engine that reaches this host only does not know of it.
+// (queue_pair_attributes::path_to_peer), that of a datagram for this one
+// (datagram_address::path). An engine that reaches this host only does not know of it.
 #pragma once
 
 #include <span>
 
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/remote_path.hpp"
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/shm/segment.hpp"
 
 namespace verbena::softdev {
@@ -21,9 +23,15 @@ class remote_paths final : public remote_path {
 
   response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                   bool earlier_done) noexcept override {
-    return path_of(sender).submit(sender, what, local, earlier_done);
+    remote_path& way = what.by == path_to_peer::wire ? wire_ : same_host_;
+    return way.submit(sender, what, local, earlier_done);
   }
-  void end_run(queue_pair& sender) noexcept override { path_of(sender).end_run(sender); }
+  void end_run(queue_pair& sender) noexcept override {
+    if (rules_of(sender.transport()).connected) return path_of(sender).end_run(sender);
+    // The datagrams of one run can have used both.
+    same_host_.end_run(sender);
+    wire_.end_run(sender);
+  }
   void disown_payloads(queue_pair& sender) noexcept override {
     path_of(sender).disown_payloads(sender);
   }

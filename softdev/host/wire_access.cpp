@@ -17,6 +17,8 @@
 namespace verbena::softdev {
 namespace {
 
+constexpr std::uint8_t most_mtu_code = 5;  ///< 4096 bytes
+
 /// The bytes of the longest headers that a packet with a payload can have, with the ICRC.
 std::uint32_t all_header_bytes(const wire::network_address& peer) noexcept {
   constexpr wire::packet_opcode longest =
@@ -40,56 +42,63 @@ std::uint32_t mtu_of(const std::string& interface) {
   return known ? static_cast<std::uint32_t>(std::max(request.ifr_mtu, 0)) : 0;
 }
 
-error refused(int code, const queue_pair& which, const std::string& text) {
-  return error::from_errno(code, "ibv_modify_qp",
-                           "queue pair " + std::to_string(which.number()) + " of soft0", text);
+/// The largest path MTU that fits packets of `route_mtu` bytes; 0 if 256 bytes do not fit.
+std::uint8_t largest_mtu_code(const wire::network_address& peer, std::uint32_t route_mtu) noexcept {
+  std::uint8_t code = most_mtu_code;
+  while (code > 0 && bytes_of_mtu(code) + all_header_bytes(peer) > route_mtu) --code;
+  return code;
 }
 
 }  // namespace
 
-bool wire_access::lists(const std::string& what) const {
-  return setting_.only.empty() || std::ranges::find(setting_.only, what) != setting_.only.end();
+struct failing_call {
+  const char* verb;
+  std::string object;
+
+  [[nodiscard]] error with(int code, const std::string& text) const {
+    return error::from_errno(code, verb, object, text);
+  }
+};
+
+namespace {
+
+failing_call modification_of(const queue_pair& which) {
+  return {"ibv_modify_qp", "queue pair " + std::to_string(which.number()) + " of soft0"};
 }
 
-bool wire_access::permits(const gid_entry& own) const {
-  return lists(wire::to_text(own.gid)) || lists(interface_name(own.interface_index));
-}
+}  // namespace
 
-std::vector<std::uint32_t> wire_access::listed_interfaces() const {
-  std::vector<std::uint32_t> indexes;
-  for (const std::string& each : setting_.only)
-    if (const unsigned index = ::if_nametoindex(each.c_str()); index != 0) indexes.push_back(index);
-  return indexes;
+/// Returns the MTU of the route.
+result<std::uint32_t> wire_access::find_route(const failing_call& by,
+                                              const wire_address& address) const {
+  const std::string own = wire::to_text(address.own.gid);
+  if (!own_.permits(address.own))
+    return by.with(EACCES, "VERBENA_SOFTDEV_WIRE does not contain " + own +
+                               ", the address of the source GID; add it or its interface");
+  result<std::uint32_t> mtu = by.with(EADDRNOTAVAIL, "");
+  if (wire::is_ipv4(address.own.gid)) mtu = wire::find_route_mtu(address.own.gid, address.peer);
+  if (!mtu && mtu.error().code() == EADDRNOTAVAIL)
+    return by.with(EADDRNOTAVAIL,
+                   "the source GID " + own +
+                       " is not an address of an interface; packets to other hosts need a source "
+                       "GID with an IPv4 address (sgid_index 1 or more)");
+  return mtu;
 }
 
 result<void> wire_access::connect(queue_pair& which, const wire_address& address,
                                   std::uint32_t payload_bytes) const {
-  const std::string own = wire::to_text(address.own.gid);
-  const std::string peer = wire::to_text(address.peer);
-  if (!permits(address.own))
-    return refused(EACCES, which,
-                   "VERBENA_SOFTDEV_WIRE does not contain " + own +
-                       ", the address of the source GID; add it or its interface");
-  const bool is_address = wire::is_ipv4(address.own.gid);
-  result<std::uint32_t> mtu = refused(EADDRNOTAVAIL, which, "");
-  if (is_address) mtu = wire::find_route_mtu(address.own.gid, address.peer);
-  if (!mtu && mtu.error().code() == EADDRNOTAVAIL)
-    return refused(EADDRNOTAVAIL, which,
-                   "the source GID " + own +
-                       " is not an address of an interface; packets to other hosts need a source "
-                       "GID with an IPv4 address (sgid_index 1 or more)");
-  if (!mtu) return std::move(mtu).error();
+  const failing_call by = modification_of(which);
+  VERBENA_TRY(const std::uint32_t mtu, find_route(by, address));
   const std::uint32_t needed = payload_bytes + all_header_bytes(address.peer);
-  if (needed > *mtu)
-    return refused(EINVAL, which,
-                   "the path MTU of " + std::to_string(payload_bytes) + " bytes needs packets of " +
-                       std::to_string(needed) + " bytes, but the route to " + peer +
-                       " has an MTU of " + std::to_string(*mtu) +
-                       "; use a smaller path MTU, or a larger MTU of the interfaces");
-  // An address of the list may be reached through each interface. Interfaces can have other indexes
-  // now than at the last connection.
-  const bool by_address = lists(own);
-  if (!by_address) path_->permit_interfaces(listed_interfaces());
+  if (needed > mtu)
+    return by.with(EINVAL, "the path MTU of " + std::to_string(payload_bytes) +
+                               " bytes needs packets of " + std::to_string(needed) +
+                               " bytes, but the route to " + wire::to_text(address.peer) +
+                               " has an MTU of " + std::to_string(mtu) +
+                               "; use a smaller path MTU, or a larger MTU of the interfaces");
+  // Interfaces can have other indexes now than at the last connection.
+  const bool by_address = own_.contains(address.own.gid);
+  if (!by_address) path_->permit_interfaces(own_.listed_interfaces());
   return path_->connect(which, {.own = address.own.gid,
                                 .peer = address.peer,
                                 .arrival = by_address ? wire::arrival::any_interface
@@ -104,7 +113,7 @@ result<gid_bytes> wire_access::reach(const gid_bytes& peer, const gid_table::ent
                              "hosts permits connections to other hosts");
   VERBENA_TRY(const wire::network_address own, wire::find_source(peer));
   const auto known = std::ranges::find(gids, own, &gid_entry::gid);
-  if (known == gids.end() || !permits(*known))
+  if (known == gids.end() || !own_.permits(*known))
     return error::from_errno(EACCES, "rdma_resolve_addr", other,
                              "packets to it leave from " + wire::to_text(own) +
                                  ", which VERBENA_SOFTDEV_WIRE does not contain; add it or its "
@@ -112,17 +121,30 @@ result<gid_bytes> wire_access::reach(const gid_bytes& peer, const gid_table::ent
   return own;
 }
 
+result<void> wire_access::accept_datagrams(queue_pair& which) const {
+  if (!on()) return {};
+  return path_->connect(which, {.any = true});
+}
+
+result<std::uint8_t> wire_access::find_datagram_mtu(const wire_address& address) const {
+  const failing_call by{"ibv_create_ah", "soft0"};
+  VERBENA_TRY(const std::uint32_t mtu, find_route(by, address));
+  const std::uint8_t code = largest_mtu_code(address.peer, mtu);
+  if (code != 0) return code;
+  return by.with(EINVAL, "the route to " + wire::to_text(address.peer) + " has an MTU of " +
+                             std::to_string(mtu) + ", but packets with 256 bytes of payload need " +
+                             std::to_string(bytes_of_mtu(1) + all_header_bytes(address.peer)) +
+                             "; use a larger MTU of the interfaces");
+}
+
 std::uint32_t wire_access::largest_payload(const gid_table::entries& gids) const {
-  constexpr std::uint32_t largest = 4096;
-  constexpr std::uint32_t smallest = 256;
-  std::uint32_t payload = largest;
+  std::uint8_t code = most_mtu_code;
   for (const gid_entry& each : gids) {
-    if (each.empty() || !wire::is_ipv4(each.gid) || !permits(each)) continue;
+    if (each.empty() || !wire::is_ipv4(each.gid) || !own_.permits(each)) continue;
     const std::uint32_t mtu = mtu_of(interface_name(each.interface_index));
-    if (mtu == 0) continue;
-    while (payload > smallest && payload + all_header_bytes(each.gid) > mtu) payload /= 2;
+    if (mtu != 0) code = std::min(code, largest_mtu_code(each.gid, mtu));
   }
-  return payload;
+  return bytes_of_mtu(std::max<std::uint8_t>(code, 1));
 }
 
 }  // namespace verbena::softdev

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who may use the wire, and how: the setting, and the connections that it permits.
+// Who may use the wire, and how: the setting, and the connections and destinations that it permits.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +9,39 @@
 #include "softdev/core/datagram.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/host/gid_table.hpp"
+#include "softdev/host/permitted_addresses.hpp"
 #include "softdev/host/settings.hpp"
 #include "softdev/wire/network.hpp"
 #include "softdev/wire/socket/wire_path.hpp"
 
 namespace verbena::softdev {
 
-/// The end of a connection at this host, and its peer.
+/// The end of a connection at this host and its peer, or source and destination of datagrams.
 struct wire_address {
   gid_entry own;
   gid_bytes peer{};
 };
 
+/// The call and its object in errors.
+struct failing_call;
+
 /// Threads: thread-safe.
 class wire_access {
  public:
-  /// `path` outlives this; nullptr: the wire is off.
-  wire_access(wire_setting setting, wire::wire_path* path) noexcept
-      : setting_(std::move(setting)), path_(path) {}
+  /// `gids` outlives this.
+  wire_access(const wire_setting& setting, const gid_table& gids)
+      : own_(setting.only, gids), forced_(setting.forced) {}
+  /// Sets the path, once and before anything else is called. Without a path, the wire is off.
+  void begin(wire::wire_path& path) noexcept { path_ = &path; }
+  /// The own addresses that the setting contains, for the path.
+  [[nodiscard]] permitted_addresses& own_addresses() noexcept { return own_; }
 
   [[nodiscard]] bool on() const noexcept { return path_ != nullptr; }
-  /// How a connection reaches its peer, whose GID is one of this host or not. Packets go to IPv4
-  /// addresses only.
+  /// How a connection reaches its peer, or a datagram its destination, whose GID is one of this
+  /// host or not. Packets go to IPv4 addresses only.
   [[nodiscard]] path_to_peer path_to(const gid_bytes& peer, bool is_own) const noexcept {
     const bool possible = on() && wire::is_ipv4(peer) && !is_multicast(peer);
-    if (possible && (!is_own || setting_.forced)) return path_to_peer::wire;
+    if (possible && (!is_own || forced_)) return path_to_peer::wire;
     return is_own ? path_to_peer::same_host : path_to_peer::none;
   }
   /// Prepares a connection that is about to become ready to receive with a path MTU of
@@ -55,17 +63,23 @@ class wire_access {
   void set_management(wire::management_observer* observer) const noexcept {
     path_->set_management(observer);
   }
+  /// Prepares a queue pair of UD that is about to become ready to receive: it receives datagrams of
+  /// other hosts. Does nothing if the wire is off. Errors: those of wire_path::connect.
+  [[nodiscard]] result<void> accept_datagrams(queue_pair& which) const;
+  /// The largest path MTU (ibv_mtu) of datagrams to an address of another host. Errors: those of
+  /// `connect`; EINVAL if the route has no room for a path MTU of 256 bytes.
+  [[nodiscard]] result<std::uint8_t> find_datagram_mtu(const wire_address& address) const;
   /// The largest path MTU that all interfaces with a permitted GID have room for: 256 to 4096 bytes
   /// of payload. Asks the kernel.
   [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;
 
  private:
-  [[nodiscard]] bool lists(const std::string& what) const;
-  [[nodiscard]] bool permits(const gid_entry& own) const;
-  [[nodiscard]] std::vector<std::uint32_t> listed_interfaces() const;
+  [[nodiscard]] result<std::uint32_t> find_route(const failing_call& by,
+                                                 const wire_address& address) const;
 
-  const wire_setting setting_;
-  wire::wire_path* const path_;
+  permitted_addresses own_;
+  const bool forced_;
+  wire::wire_path* path_ = nullptr;
 };
 
 }  // namespace verbena::softdev

@@ -13,13 +13,6 @@
 namespace verbena::softdev {
 namespace {
 
-/// The packet types of RoCE v2 in completions of datagrams, with the numbers of mlx5: bit 3 stands
-/// for a UDP header.
-namespace packet_type {
-constexpr std::uint8_t ipv6 = 8 | 1;
-constexpr std::uint8_t ipv4 = 8 | 2;
-}  // namespace packet_type
-
 /// Asks the kernel for an address that the table lacks.
 bool is_own_gid(host& home, const ibv_gid& which) {
   const std::span<const std::uint8_t, 16> gid(which.raw);
@@ -49,8 +42,8 @@ int check_address(host& home, const ibv_ah_attr& address, path_to_peer by) {
   if (by != path_to_peer::none) return 0;
   log(log_level::info, [&] {
     return "soft0: " + wire::to_text(to_gid_bytes(address.grh.dgid)) +
-           " is not an address of this host; VERBENA_SOFTDEV_WIRE=on on both hosts permits RC and "
-           "UC to other hosts";
+           " is not an address of this host; VERBENA_SOFTDEV_WIRE=on on both hosts permits RC, "
+           "UC and UD to other hosts";
   });
   return ENETUNREACH;
 }
@@ -61,15 +54,51 @@ int check_address(host& home, const ibv_ah_attr& address) {
   return check_address(home, address, reached ? path_to_peer::same_host : path_to_peer::none);
 }
 
-int check_datagram_address(host& home, const ibv_ah_attr& address) {
+namespace {
+
+int log_refusal(const error& why) {
+  warn_once("soft0: " + why.message());
+  return why.code();
+}
+
+/// As check_datagram_address, for one host on Ethernet.
+int check_unicast_address(host& home, const ibv_ah_attr& address, std::uint8_t& wire_mtu) {
+  const gid_bytes to = to_gid_bytes(address.grh.dgid);
+  const path_to_peer by = home.wire().path_to(to, is_own_gid(home, address.grh.dgid));
+  if (const int refused = check_address(home, address, by)) return refused;
+  if (by != path_to_peer::wire) return 0;
+  const auto mtu = home.wire().find_datagram_mtu(
+      {.own = home.adapter().gids().at(address.grh.sgid_index), .peer = to});
+  if (mtu) {
+    wire_mtu = *mtu;
+    return 0;
+  }
+  const error& why = mtu.error();
+  if (why.code() != ENETUNREACH && why.code() != EHOSTUNREACH) return log_refusal(why);
+  // The program may answer any sender, and each can be an address without a route.
+  log(log_level::info, [&] { return "soft0: " + why.message(); });
+  return why.code();
+}
+
+}  // namespace
+
+int accept_datagrams(host& home, queue_pair& which) {
+  const auto accepted = home.wire().accept_datagrams(which);
+  return accepted ? 0 : log_refusal(accepted.error());
+}
+
+int check_datagram_address(host& home, const ibv_ah_attr& address, std::uint8_t& wire_mtu) {
+  wire_mtu = 0;
   const persona_kind kind = home.looks().kind;
   if (kind == persona_kind::infiniband && address.is_global != 0 && address.dlid == 0) {
     // As the kernel, which does not look at the LID of an address handle: datagrams get no answer.
     ibv_ah_attr with_lid = address;
     with_lid.dlid = 1;
-    return check_datagram_address(home, with_lid);
+    return check_datagram_address(home, with_lid, wire_mtu);
   }
   const bool to_group = address.is_global != 0 && is_multicast(to_gid_bytes(address.grh.dgid));
+  if (!to_group && kind == persona_kind::roce && address.is_global != 0)
+    return check_unicast_address(home, address, wire_mtu);
   if (!to_group || kind == persona_kind::efa) return check_address(home, address);
   if (address.port_num != 1 || home.adapter().gids().at(address.grh.sgid_index).empty())
     return EINVAL;
@@ -95,9 +124,7 @@ int connect_by_wire(host& home, queue_pair& which, const ibv_ah_attr& address,
                           {.own = home.adapter().gids().at(address.grh.sgid_index),
                            .peer = to_gid_bytes(address.grh.dgid)},
                           bytes_of_mtu(path_mtu));
-  if (connected) return 0;
-  warn_once("soft0: " + connected.error().message());
-  return connected.error().code();
+  return connected ? 0 : log_refusal(connected.error());
 }
 
 ibv_mtu active_mtu(const host& home) {
@@ -118,7 +145,8 @@ void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& ad
   recorder->set_route(connected.number(), route);
 }
 
-datagram_address to_datagram_address(const host& home, const ibv_ah_attr& address) noexcept {
+datagram_address to_datagram_address(const host& home, const ibv_ah_attr& address,
+                                     std::uint8_t wire_mtu) noexcept {
   const bool infiniband = home.looks().kind == persona_kind::infiniband;
   // Every port has one LID, so no bits of it choose a path.
   const datagram_origin origin{.service_level = infiniband ? address.sl : std::uint8_t{0}};
@@ -137,8 +165,8 @@ datagram_address to_datagram_address(const host& home, const ibv_ah_attr& addres
   if (infiniband) made.set_lid(address.dlid);
   if (home.looks().kind == persona_kind::efa) made.set_lid(efa_identity::own_lid);
   // Ethernet has no service levels; its completions have the packet type there (decision 0022).
-  if (home.looks().kind == persona_kind::roce)
-    made.set_service_level(made.is_ipv4() ? packet_type::ipv4 : packet_type::ipv6);
+  if (home.looks().kind == persona_kind::roce) made.set_service_level(made.packet_type());
+  made.set_wire_mtu(wire_mtu);
   return made;
 }
 

@@ -21,9 +21,17 @@ namespace verbena::softdev {
 /// The bytes of a GID, as the device has them.
 [[nodiscard]] gid_bytes to_gid_bytes(const ibv_gid& gid) noexcept;
 
-/// As check_address for datagrams, which may go to a multicast group, too. The first such address
-/// makes this process known to others, or gives the errno that says why not.
-[[nodiscard]] int check_datagram_address(host& home, const ibv_ah_attr& address);
+/// As check_address for datagrams, which may go to another host or to a multicast group, too. The
+/// first address of a group makes this process known to others, or gives the errno that says why
+/// not. `wire_mtu` becomes the path MTU (ibv_mtu) if the destination is reached by the wire, else
+/// 0; if it cannot be reached, returns the errno of wire_access::find_datagram_mtu, and the log
+/// says why.
+[[nodiscard]] int check_datagram_address(host& home, const ibv_ah_attr& address,
+                                         std::uint8_t& wire_mtu);
+
+/// Lets a queue pair of UD that is about to become ready to receive have datagrams of other hosts.
+/// 0, or the errno of wire_access::accept_datagrams; then the log says why.
+[[nodiscard]] int accept_datagrams(host& home, queue_pair& which);
 
 /// Sets where the requests of a connection go. Asks the kernel for an address that the table lacks.
 void route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out);
@@ -40,8 +48,8 @@ void route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out);
 /// Tells the recorder of packets, if there is one, where the requests of `connected` go.
 void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& address);
 
-/// The address in the core's terms. Precondition: check_address gave 0.
-[[nodiscard]] datagram_address to_datagram_address(const host& home,
-                                                   const ibv_ah_attr& address) noexcept;
+/// The address in the core's terms. `wire_mtu`: see check_datagram_address, which gave 0.
+[[nodiscard]] datagram_address to_datagram_address(const host& home, const ibv_ah_attr& address,
+                                                   std::uint8_t wire_mtu) noexcept;
 
 }  // namespace verbena::softdev

@@ -88,7 +88,9 @@ extern "C" {
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   context_object& context = object_of(pd->context);
   if (!working(context)) return nullptr;
-  if (const int refused = check_datagram_address(*context.host, *attr)) return fail(refused);
+  std::uint8_t wire_mtu = 0;
+  if (const int refused = check_datagram_address(*context.host, *attr, wire_mtu))
+    return fail(refused);
   if (handles.fetch_add(1) >= object_limits::max_ah) {
     handles.fetch_sub(1);
     return fail(ENOMEM);
@@ -100,7 +102,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   }
   object->context = pd->context;
   object->pd = pd;
-  object->address = to_datagram_address(*context.host, *attr);
+  object->address = to_datagram_address(*context.host, *attr, wire_mtu);
   object_of(pd).children.add();
   object_of(pd).addresses.fetch_add(1);
   return object;
@@ -140,7 +142,8 @@ ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t
   return ibv_create_ah(pd, &attr);
 }
 
-// Every GID that can be reached is this host's. No VLAN: 0xffff.
+// Of the GIDs of this host only: packets to other hosts leave through UDP sockets, without Ethernet
+// addresses. No VLAN: 0xffff.
 int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr,
                                 std::uint8_t eth_mac[ETHERNET_LL_SIZE], std::uint16_t* vid) {
   context_object& owner = object_of(context);

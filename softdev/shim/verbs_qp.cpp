@@ -285,6 +285,10 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
       return refused;
     if (const int refused = connect(object, *attr, attr_mask, by)) return refused;
   }
+  const bool receives = (attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RTR;
+  if (possible && receives && rules_of(object.core->transport()).routed)
+    if (const int refused = accept_datagrams(*object.context_of->host, *object.core))
+      return refused;
   const bool leaves_reset = (attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_INIT;
   if (leaves_reset) {
     if (const int failed = object.context_of->host->start_thread()) {

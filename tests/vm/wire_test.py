@@ -22,6 +22,10 @@ CASES = (
     ("ib_atomic_bw", "-n", 10, "-o", 1),
     ("ib_atomic_bw", "-n", 10, "-o", 1, "-A", "CMP_AND_SWAP"),
     ("ib_write_bw", "-c", "UC", "-n", 20, "-s", 5000),
+    ("ibv_ud_pingpong", "-n", 30),
+    ("ibv_ud_pingpong", "-n", 20, "-e", "-s", 777),
+    ("ib_send_lat", "-c", "UD", "-n", 20, "-s", 1000),
+    ("ib_send_bw", "-c", "UD", "-n", 100, "-s", 1024),
 )
 # By the connection manager: the server and the client without port and address.
 CONNECTED = (

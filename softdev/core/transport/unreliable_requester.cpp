@@ -48,8 +48,15 @@ bool unreliable_requester::start(send_entry& entry) noexcept {
     return false;
   }
   entry.stage = send_entry::progress::in_flight;
+  if (!routed) return settle(entry, out, send(out));
+  const datagram_address& to = destination(index).address;
+  if (out.what.length > to.longest_payload())
+    return settle(entry, out,
+                  {.why = {.why = reason::message_too_long,
+                           .length = out.what.length,
+                           .limit = to.longest_payload()}});
   route_header header;
-  if (routed) add_route(out, destination(index).address, self().home().port().lid(), header);
+  add_route(out, to, self().home().port().lid(), header);
   return settle(entry, out, send(out));
 }
 

@@ -9,6 +9,7 @@
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/route.hpp"
 #include "softdev/core/transport/rules.hpp"
+#include "softdev/wire/engine/datagrams.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/request_receiver.hpp"
 #include "softdev/wire/engine/request_stream.hpp"
@@ -30,6 +31,8 @@ bool is_of(transport expected, packet_opcode code) noexcept {
       return expected == transport::rc;
     case packet_transport::uc:
       return expected == transport::uc;
+    case packet_transport::ud:
+      return expected == transport::ud;
     default:
       return false;
   }
@@ -78,12 +81,13 @@ void packet_engine::prepare(queue_pair& which, const queue_pair_attributes& next
 }
 
 void packet_engine::changed(queue_pair& which, bool gone) noexcept {
-  packet_connection* const by = connection_of(which);
-  if (by == nullptr || (!gone && which.state() != queue_pair_state::reset)) return;
+  if (!gone && which.state() != queue_pair_state::reset) return;
   const std::uint32_t index = index_of_number(which.number());
+  waiting_.erase(index);
+  packet_connection* const by = connection_of(which);
+  if (by == nullptr) return;
   timers_.cancel(index);
   answering_.erase(index);
-  waiting_.erase(index);
   which.path().set_packets(nullptr);
   delete by;
   const std::lock_guard lock(creation_);
@@ -93,10 +97,19 @@ void packet_engine::changed(queue_pair& which, bool gone) noexcept {
 response packet_engine::submit(queue_pair& sender, const message& what,
                                std::span<const segment> local, bool /*earlier_done*/) noexcept {
   packet_connection* const by = connection_of(sender);
-  if (by == nullptr) return without_answer(reason::peer_unreachable, what);
+  if (by == nullptr)
+    return rules_of(what.transport).routed ? submit_datagram(sender, what, local)
+                                           : without_answer(reason::peer_unreachable, what);
   const response taken = by->requests.submit(what, local);
   after_requests(sender, *by);
   return taken;
+}
+
+response packet_engine::submit_datagram(queue_pair& sender, const message& what,
+                                        std::span<const segment> local) noexcept {
+  if (out_.has_room()) return put_datagram(what, local, out_);
+  waiting_.insert(index_of_number(sender.number()));
+  return {.outcome = verdict::blocked};
 }
 
 /// Notes what the send side waits for.
@@ -124,6 +137,17 @@ bool packet_engine::receive(const packet& what) noexcept {
   by->answers.put_data_before(what, out_);
   by->answers.receive(what);
   answering_.insert(index_of_number(which->number()));
+  return true;
+}
+
+bool packet_engine::receive_datagram(const packet& what, const network_header& from) noexcept {
+  const access_epoch::guard inside(home_.epoch());
+  queue_pair* const which = home_.find(what.destination_qpn);
+  if (which == nullptr || which->transport() != transport::ud || !is_of(transport::ud, what.opcode))
+    return true;
+  const auto lock = try_for_a_while(which->receive_lock());
+  if (!lock) return false;
+  take_datagram(*which, what, from);
   return true;
 }
 

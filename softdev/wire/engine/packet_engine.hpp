@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The path of requests over RC and UC as packets: packets and times in, packets and deadlines out.
+// The path of requests over RC, UC and UD as packets: packets and times in, packets and deadlines
+// out.
 // It has no socket, clock or thread. The locks of the queue pairs guard what it keeps of them; it
 // waits for none of these locks, because a program can hold one for long (an open batch).
 #pragma once
@@ -13,6 +14,7 @@
 #include "softdev/core/engine.hpp"
 #include "softdev/core/remote_path.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/network.hpp"
 #include "softdev/wire/packet.hpp"
 
 namespace verbena::softdev::wire {
@@ -30,11 +32,14 @@ class packet_engine final : public remote_path {
   packet_engine(const packet_engine&) = delete;
   packet_engine& operator=(const packet_engine&) = delete;
 
-  /// Takes a packet whose ICRC is correct and which comes from the host of the queue pair's peer.
+  /// Takes a packet of RC or UC whose ICRC is correct, from the host of the queue pair's peer.
   /// Packets for no queue pair of their transport and partition are dropped. Returns false if
   /// another thread holds a lock of the queue pair: then nothing has happened, and the caller tries
   /// again.
   [[nodiscard]] bool receive(const packet& what) noexcept;
+  /// As `receive`, for a packet of UD, which can come from any host: `from` has its network
+  /// headers. If the queue pair drops it, the queue pair counts it.
+  [[nodiscard]] bool receive_datagram(const packet& what, const network_header& from) noexcept;
   /// Puts the answers that are due, and the packets of requests that found no room. To be called
   /// after a batch of `receive`, and when the output has room again.
   void transmit() noexcept;
@@ -56,6 +61,8 @@ class packet_engine final : public remote_path {
 
  private:
   [[nodiscard]] static packet_connection* connection_of(const queue_pair& which) noexcept;
+  [[nodiscard]] response submit_datagram(queue_pair& sender, const message& what,
+                                         std::span<const segment> local) noexcept;
   [[nodiscard]] bool receive_response(queue_pair& which, const packet& what) noexcept;
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
   void put_answers(std::uint32_t index) noexcept;

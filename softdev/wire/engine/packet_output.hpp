@@ -8,7 +8,8 @@
 
 namespace verbena::softdev {
 class queue_pair;
-}
+struct datagram_route;
+}  // namespace verbena::softdev
 
 namespace verbena::softdev::wire {
 
@@ -28,6 +29,8 @@ class packet_output {
   /// Sends a packet of a queue pair to its peer. The payload is valid during the call only.
   /// Precondition: has_room(). If another thread took the room since, the packet is lost.
   virtual void put(const queue_pair& from, const packet& what) noexcept = 0;
+  /// As `put`, for a packet of UD: sends it from the source of `by` to its destination.
+  virtual void put_datagram(const datagram_route& by, const packet& what) noexcept = 0;
   /// Counts something. Called with the lock of a queue pair.
   virtual void count(packet_event /*what*/) noexcept {}
   /// packet_engine::next_deadline is earlier now.

@@ -50,7 +50,7 @@ void packet_intake::sort(const received_datagram& from, time_ns now) noexcept {
     return;
   }
   const std::uint32_t slot = slot_of_number(what.destination_qpn);
-  if (slot != slot_) {
+  if (slot != options_.process_slot) {
     forward(slot, from, now);
     return;
   }
@@ -87,13 +87,18 @@ void packet_intake::take_late(time_ns now) noexcept {
 }
 
 void packet_intake::take(const received_datagram& from, const packet& what) noexcept {
-  const auto route = routes_.find(what.destination_qpn);
+  auto route = routes_.find(what.destination_qpn);
   if (!route) {
     ++counters_.unknown_pair;
     return;
   }
   if (!is_genuine(from, *route)) return;
-  const bool taken = !waiting_.must_wait(what) && packets_.receive(what);
+  if (route->any) {
+    // Of a datagram that has to wait, these are needed then.
+    route->own = from.ends.destination;
+    route->peer = from.ends.source;
+  }
+  const bool taken = !waiting_.must_wait(what) && give(what, *route);
   if (!taken && !waiting_.keep(what, *route)) {
     ++counters_.busy;
     return;
@@ -109,7 +114,8 @@ void packet_intake::take(const received_datagram& from, const packet& what) noex
 void packet_intake::take_waiting() noexcept {
   if (waiting_.empty()) return;
   waiting_.retry([this](const packet& what, const wire_route& route) {
-    return routes_.find(what.destination_qpn) != route || packets_.receive(what);
+    const auto current = routes_.find(what.destination_qpn);
+    return !current || current->connection != route.connection || give(what, route);
   });
 }
 
@@ -127,6 +133,17 @@ void packet_intake::forward(std::uint32_t slot, const received_datagram& from,
   ++(given ? counters_.forwarded : counters_.unknown_pair);
 }
 
+bool packet_intake::give(const packet& what, const wire_route& route) noexcept {
+  if (!route.any) return packets_.receive(what);
+  return packets_.receive_datagram(what, {.source = route.peer, .destination = route.own});
+}
+
+/// Returns whether messages and datagrams, which have no connection, arrive here.
+bool packet_intake::is_permitted(const datagram_ends& ends) const noexcept {
+  return options_.addresses == nullptr ||
+         options_.addresses->receives(ends.destination, ends.interface);
+}
+
 void packet_intake::take_message(const received_datagram& from, const packet& what,
                                  time_ns now) noexcept {
   if (management_ == nullptr || !has_message(what)) {
@@ -134,16 +151,23 @@ void packet_intake::take_message(const received_datagram& from, const packet& wh
     return;
   }
   const management_view message = what.payload.first<management_bytes>();
-  const std::uint32_t slot = management_->slot_of(message).value_or(slot_);
-  if (slot != slot_) return forward(slot, from, now);
+  const std::uint32_t slot = management_->slot_of(message).value_or(options_.process_slot);
+  if (slot != options_.process_slot) return forward(slot, from, now);
+  if (!is_permitted(from.ends)) {
+    ++counters_.foreign;
+    return;
+  }
   if (!is_undamaged(from)) return;
   ++counters_.messages;
   management_->message_arrived({.own = from.ends.destination, .peer = from.ends.source}, message);
 }
 
-/// The packet is from the host of the connection's peer, arrived where it may, and is undamaged.
+/// The packet is from the host of the connection's peer, or for a queue pair of UD; it arrived where
+/// it may, and is undamaged.
 bool packet_intake::is_genuine(const received_datagram& from, const wire_route& route) noexcept {
-  if (route.peer != from.ends.source || route.own != from.ends.destination) {
+  const bool expected = route.any ? is_permitted(from.ends)
+                                  : route.peer == from.ends.source && route.own == from.ends.destination;
+  if (!expected) {
     ++counters_.foreign;
     return false;
   }

@@ -8,6 +8,7 @@
 
 #include "softdev/core/types.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
+#include "softdev/wire/network.hpp"
 #include "softdev/wire/packet.hpp"
 #include "softdev/wire/socket/datagram_batch.hpp"
 #include "softdev/wire/socket/late_packets.hpp"
@@ -26,7 +27,7 @@ struct intake_counters {
   std::uint64_t forwarded = 0;        ///< to another process of the user
   std::uint64_t malformed = 0;        ///< dropped: see packet_fault
   std::uint64_t unknown_pair = 0;     ///< dropped: no queue pair that is connected by packets
-  std::uint64_t foreign = 0;          ///< dropped: not from the host of the queue pair's peer
+  std::uint64_t foreign = 0;          ///< dropped: not from the host of the peer, or not to an own address
   std::uint64_t other_interface = 0;  ///< dropped: arrived at an interface that is not permitted
   std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
   std::uint64_t busy = 0;             ///< dropped: a lock was taken for long, and no room to wait
@@ -37,13 +38,31 @@ struct intake_counters {
   std::uint64_t solved = 0;           ///< received, with an IPv4 identification that was deduced
 };
 
+/// Says at which addresses of this host datagrams arrive. Threads: one thread at a time.
+class own_addresses {
+ public:
+  /// True if datagrams to this address that arrive at the interface are received; false for those
+  /// of groups and broadcasts. Called for each of them: cheap as a rule. Does not allocate.
+  [[nodiscard]] virtual bool receives(const network_address& own,
+                                      std::uint32_t interface) noexcept = 0;
+
+ protected:
+  ~own_addresses() = default;
+};
+
+/// Which packets belong to this process.
+struct intake_options {
+  std::uint32_t process_slot = 0;
+  own_addresses* addresses = nullptr;  ///< nullptr: datagrams arrive at all addresses
+};
+
 /// Threads: one thread at a time, with the right to receive. Does not allocate after it was made.
 class packet_intake {
  public:
   /// All outlive this.
-  packet_intake(std::uint32_t process_slot, port_share& share, route_table& routes,
+  packet_intake(const intake_options& options, port_share& share, route_table& routes,
                 packet_engine& packets) noexcept
-      : slot_(process_slot), share_(share), routes_(routes), packets_(packets) {}
+      : options_(options), share_(share), routes_(routes), packets_(packets) {}
   /// Has packets for this process suffer faults. Before the first packet. Allocates.
   void inject(const fault_rates& rates) { injected_.emplace(rates); }
   packet_intake(const packet_intake&) = delete;
@@ -76,17 +95,19 @@ class packet_intake {
   void sort(const received_datagram& from, time_ns now) noexcept;
   void spoil(const received_datagram& from, time_ns now) noexcept;
   void take(const received_datagram& from, const packet& what) noexcept;
+  [[nodiscard]] bool give(const packet& what, const wire_route& route) noexcept;
   void take_waiting() noexcept;
   void take_late(time_ns now) noexcept;
   [[nodiscard]] bool some_are_late() const noexcept {
     return injected_ && !injected_->late.empty();
   }
+  [[nodiscard]] bool is_permitted(const datagram_ends& ends) const noexcept;
   [[nodiscard]] bool is_genuine(const received_datagram& from, const wire_route& route) noexcept;
   void take_message(const received_datagram& from, const packet& what, time_ns now) noexcept;
   [[nodiscard]] bool is_undamaged(const received_datagram& from) noexcept;
   void forward(std::uint32_t slot, const received_datagram& from, time_ns now) noexcept;
 
-  const std::uint32_t slot_;
+  const intake_options options_;
   port_share& share_;
   route_table& routes_;
   packet_engine& packets_;

@@ -21,11 +21,12 @@ enum class arrival : std::uint8_t {
   permitted_interfaces,  ///< those of route_table::permit_interfaces, and the loopback interface
 };
 
-/// The route between a queue pair and its peer.
+/// The route between a queue pair and its peer, or of datagrams from and to any host.
 struct wire_route {
   network_address own{};
   network_address peer{};
   wire::arrival arrival = arrival::any_interface;
+  bool any = false;              ///< of UD: then there are no addresses
   std::uint64_t connection = 0;  ///< numbered by the route table: each connection has another one
 
   bool operator==(const wire_route&) const = default;

@@ -245,4 +245,12 @@ std::string to_text(const network_address& which) {
              : "?";
 }
 
+std::optional<network_address> from_text(const std::string& text) {
+  in_addr ipv4;
+  if (::inet_pton(AF_INET, text.c_str(), &ipv4) == 1) return mapped(ipv4);
+  in6_addr ipv6;
+  if (::inet_pton(AF_INET6, text.c_str(), &ipv6) == 1) return address_of(ipv6);
+  return std::nullopt;
+}
+
 }  // namespace verbena::softdev::wire

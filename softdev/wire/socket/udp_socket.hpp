@@ -8,6 +8,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "softdev/wire/network.hpp"
 #include "verbena/base/fd.hpp"
@@ -72,5 +74,7 @@ class udp_socket {
 
 /// The address as text.
 [[nodiscard]] std::string to_text(const network_address& which);
+/// Reads an address of IPv4 or IPv6. Returns nullopt if the text is something else.
+[[nodiscard]] std::optional<network_address> from_text(const std::string& text);
 
 }  // namespace verbena::softdev::wire

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "softdev/core/datagram.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/wire/socket/named_counters.hpp"
 #include "verbena/base/log.hpp"
@@ -31,7 +32,7 @@ wire_path::wire_path(engine& home, port_share share, const wire_path_options& op
       options_(options),
       packets_(home, options.process_slot, *this),
       share_(std::move(share)),
-      intake_(options.process_slot, share_, routes_, packets_) {
+      intake_({options.process_slot, options.addresses}, share_, routes_, packets_) {
   if (options.faults.any()) intake_.inject(options.faults);
 }
 
@@ -100,6 +101,10 @@ void wire_path::put(const queue_pair& from, const packet& what) noexcept {
   if (const auto route = routes_.find(from.number())) sender_->put(route->own, route->peer, what);
 }
 
+void wire_path::put_datagram(const datagram_route& by, const packet& what) noexcept {
+  sender_->put(by.source, by.destination, what);
+}
+
 void wire_path::count(packet_event what) noexcept {
   switch (what) {
     case packet_event::retransmitted:
@@ -115,6 +120,7 @@ void wire_path::count(packet_event what) noexcept {
 }
 
 void wire_path::end_run(queue_pair& /*sender*/) noexcept {
+  if (!begun_.load(std::memory_order_acquire)) return;  // datagrams to this host
   // Whoever receives sends everything at the end.
   if (right_.is_mine()) return;
   const bool all = sender_->flush();

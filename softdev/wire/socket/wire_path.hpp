@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The path of connected queue pairs to other hosts: packets of RoCE v2 over UDP. It owns the
-// sockets and decides which packets the engine gets.
+// The path of queue pairs to other hosts: packets of RoCE v2 over UDP. It owns the sockets and
+// decides which packets the engine gets.
 //
 // Locks: whoever posts holds the send lock of a queue pair and puts packets, under the lock of the
 // sender. Whoever receives has the right to receive, for which nobody who posts or polls waits, and
@@ -53,10 +53,13 @@ struct wire_path_options {
   engine_observer* observer = nullptr;  ///< woken when `progress` has something to do; outlives it
   fault_rates faults;                   ///< of received packets
   std::chrono::milliseconds patience{2000};  ///< how long `connect` waits for the port's owner
+  /// The addresses at which datagrams arrive; outlives it. nullptr: all.
+  own_addresses* addresses = nullptr;
 };
 
-/// Threads: thread-safe. Opens sockets with the first connection, and none before. Allocates then,
-/// for each connection, and for each process that receives by this one; not for packets.
+/// Threads: thread-safe. Opens sockets with the first connection or queue pair of UD, and none
+/// before. Allocates then, for each of them, and for each process that receives by this one; not
+/// for packets.
 class wire_path final : public remote_path, private packet_output {
  public:
   /// `home` outlives the path. The caller sets the path of `home` afterwards. `share` has no role.
@@ -68,7 +71,8 @@ class wire_path final : public remote_path, private packet_output {
   /// Opens the sockets, or continues to open them. Does not block. Returns `none` if the owner of
   /// the port has not answered: try again soon. Errors: those of port_share::join.
   [[nodiscard]] result<port_share::role> open_sockets();
-  /// Sets the route of a queue pair that is about to become ready to receive. Waits for the
+  /// Sets the route of a queue pair that is about to become ready to receive, or that it has `any`:
+  /// it receives datagrams, and sends each to an address of its own. Waits for the
   /// answer of the port's owner (wire_path_options::patience). Errors: those of port_share::join;
   /// EAGAIN if the owner does not answer.
   [[nodiscard]] result<void> connect(const queue_pair& which, const wire_route& route);
@@ -141,6 +145,7 @@ class wire_path final : public remote_path, private packet_output {
 
   bool has_room() noexcept override { return sender_->has_room(); }
   void put(const queue_pair& from, const packet& what) noexcept override;
+  void put_datagram(const datagram_route& by, const packet& what) noexcept override;
   void count(packet_event what) noexcept override;
   void deadline_changed() noexcept override { wake(); }
   void wake() noexcept {

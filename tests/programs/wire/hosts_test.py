@@ -28,6 +28,9 @@ PERFTEST = (
     ("ib_write_lat", "-n", 50),
     ("ib_send_bw", "-c", "UC", "-s", 1000, "-n", 100),
     ("ib_send_bw", "-e", "-s", 3000, "-n", 50),
+    ("ib_send_lat", "-c", "UD", "-n", 50, "-s", 1024),
+    ("ib_send_bw", "-c", "UD", "-n", 100, "-s", 1000),
+    ("ib_send_bw", "-c", "UD", "-n", 100, "-e"),
 )
 # By the connection manager: the port, the server, the client without its last argument, the address.
 CONNECTED = (
@@ -63,6 +66,11 @@ class Host:
     def accepts(self, port):
         """Returns whether a program listens by the connection manager."""
         return connections.has_listener(f"/proc/{self.pid()}/net/unix", port, 0)
+
+    def has_udp_port(self, port):
+        """Returns whether a socket of IPv6, which also has the port of IPv4, is bound."""
+        table = pathlib.Path(f"/proc/{self.pid()}/net/udp6").read_text().splitlines()[1:]
+        return any(int(line.split()[1].rpartition(":")[2], 16) == port for line in table)
 
     def listens(self, port):
         table = pathlib.Path(f"/proc/{self.pid()}/net/tcp").read_text() + pathlib.Path(f"/proc/{self.pid()}/net/tcp6").read_text()
@@ -144,6 +152,23 @@ class Hosts(foreign.Case):
                 port = 18515 + number
                 self.assert_succeeded(*pair(port, "ibv_rc_pingpong", "-g", 1, "-n", 100, "-p", port, *extra))
 
+    def test_datagrams_of_pingpong_with_polling_and_with_events(self):
+        for number, extra in enumerate(((), ("-e",), ("-s", 1))):
+            with self.subTest(extra=extra):
+                port = 18525 + number
+                self.assert_succeeded(*pair(port, "ibv_ud_pingpong", "-g", 1, "-n", 100, "-p", port, *extra))
+
+    def test_datagrams_between_processes_of_a_host_by_packets(self):
+        # perftest: both processes end together. One of them is the owner of the port, and what it has not forwarded is lost
+        # with it.
+        words = ("ib_send_lat", "-c", "UD", "-x", 1, "-F", "-n", 100, "-p", 18528)
+        before = self.sent_packets("lo")
+        with foreign.Setting.also(VERBENA_SOFTDEV_WIRE="on", VERBENA_SOFTDEV_PATH="wire"), serve(*words) as server:
+            server.wait_for_port(18528, HOSTS[0].listens)
+            client = foreign.run(*HOSTS[0].inside(*words, SERVER))
+            self.assert_succeeded(server.end(), client)
+        self.assertGreater(self.sent_packets("lo"), before + 200, "the datagrams did not use the network")
+
     def test_perftest_measures_between_hosts(self):
         for number, words in enumerate(PERFTEST):
             if not foreign.Setting.runs(number):
@@ -208,6 +233,26 @@ class Hosts(foreign.Case):
             server.process.kill()
             self.assertRegex(server.end().output, "is not an address of an interface")
 
+    def test_datagrams_to_another_host_are_refused_with_the_reason(self):
+        # The settings of the client, and its explanation.
+        cases = ((dict(), "is not an address of this host; VERBENA_SOFTDEV_WIRE=on"),
+                 (dict(VERBENA_SOFTDEV_WIRE="lo"), "ibv_create_ah.*VERBENA_SOFTDEV_WIRE does not contain 10.9.0."))
+        for number, (setting, text) in enumerate(cases):
+            with self.subTest(setting=setting), foreign.Setting.also(VERBENA_LOG="info", **setting):
+                port = 18710 + number
+                server, client = pair(port, "ibv_ud_pingpong", "-g", 1, "-n", 10, "-p", port)
+                self.assertNotEqual(client.status, 0, client)
+                self.assertRegex(server.output + client.output, text)
+
+    def test_port_that_another_program_has_is_refused_for_datagrams(self):
+        holder = ("import socket, time; it = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); it.bind(('::', 4791)); "
+                  "time.sleep(600)")
+        with serve("/usr/bin/python3", "-c", holder):
+            foreign.wait_until(lambda: HOSTS[0].has_udp_port(4791), "the other program has the port")
+            server, _ = pair(18712, "ibv_ud_pingpong", "-g", 1, "-n", 10, "-p", 18712)
+        self.assertNotEqual(server.status, 0, server)
+        self.assertRegex(server.output, "another program or another user has the port.*VERBENA_SOFTDEV_WIRE_PORT")
+
     def test_interface_of_the_setting_is_used(self):
         with foreign.Setting.also(VERBENA_SOFTDEV_WIRE="v0,v1"):
             self.assert_succeeded(*pair(18706, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-p", 18706))
@@ -269,9 +314,11 @@ class Hosts(foreign.Case):
         self.assertRegex(nobody.output, r"RDMA_CM_EVENT_REJECTED, error 8")
 
     @staticmethod
-    def sent_packets():
-        text = pathlib.Path(f"/proc/{HOSTS[1].pid()}/net/dev").read_text()
-        return int(re.search(r"v1:(.*)", text).group(1).split()[9])
+    def sent_packets(interface="v1"):
+        """Returns the number of packets that an interface sent: of the second host, or `lo` of the first one."""
+        host = HOSTS[0] if interface == "lo" else HOSTS[1]
+        text = pathlib.Path(f"/proc/{host.pid()}/net/dev").read_text()
+        return int(re.search(rf"\b{interface}:(.*)", text).group(1).split()[9])
 
     @staticmethod
     def sockets_of_clients():

@@ -179,6 +179,33 @@ TEST_F(unreliable, datagram_between_ipv6_addresses_has_an_ipv6_grh) {
   EXPECT_EQ(out, (std::array<std::byte, 40>{}));
 }
 
+TEST_F(unreliable, route_header_is_read_as_it_was_written) {
+  datagram_route ipv4{.traffic_class = 0x12, .hop_limit = 9};
+  for (gid_bytes* const gid : {&ipv4.source, &ipv4.destination}) (*gid)[10] = (*gid)[11] = 0xff;
+  ipv4.source[12] = 10;
+  ipv4.destination[15] = 4;
+  datagram_route ipv6{.flow_label = 0xabcde, .traffic_class = 0x34, .hop_limit = 1};
+  ipv6.source[0] = 0xfe;
+  ipv6.destination[15] = 3;
+  datagram_route infiniband = ipv6;
+  infiniband.over_udp = false;
+  for (const datagram_route& each : {ipv4, ipv6, infiniband}) {
+    std::array<std::byte, 40> header;
+    datagram_address(each, {}).write(header, 10, true);
+    EXPECT_EQ(route_of(header), each);
+    EXPECT_EQ(destination_of(header), each.destination);
+  }
+}
+
+TEST_F(unreliable, address_by_the_wire_has_the_path_mtu_as_limit) {
+  datagram_address way;
+  EXPECT_EQ(way.path(), path_to_peer::same_host);
+  EXPECT_EQ(way.longest_payload(), limits::max_datagram_bytes);
+  way.set_wire_mtu(3);
+  EXPECT_EQ(way.path(), path_to_peer::wire);
+  EXPECT_EQ(way.longest_payload(), 1024U);
+}
+
 // parity: semantics-46, semantics-47
 TEST_F(unreliable, datagram_without_qkey_receive_or_room_is_dropped) {
   const send_request send{.opcode = opcode::send, .flags = signaled};

@@ -30,6 +30,19 @@ TEST(gid_table, unchanged_address_keeps_its_index) {
   EXPECT_FALSE(table.contains(gid_entry{}.gid));
 }
 
+TEST(gid_table, version_differs_after_each_change) {
+  gid_table table(std::vector{entry(1)});
+  const std::uint64_t first = table.version();
+  EXPECT_NE(first, 0U);
+  EXPECT_FALSE(table.set(std::vector{entry(1)}));
+  EXPECT_EQ(table.version(), first);
+  EXPECT_TRUE(table.set(std::vector{entry(2)}));
+  const std::uint64_t second = table.version();
+  EXPECT_NE(second, first);
+  table.move();
+  EXPECT_NE(table.version(), second);
+}
+
 TEST(gid_table, address_on_another_interface_is_a_new_entry) {
   gid_table table(std::vector{entry(1, 1)});
   EXPECT_TRUE(table.set(std::vector{entry(1, 2)}));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A queue pair whose peer sends any packets at all, at any time, while the program posts requests.
+// A queue pair whose peer sends any packets at all, at any time, while the program posts requests,
+// and one of UD.
 #include "softdev/wire/engine/packet_engine.hpp"
 
 #include <algorithm>
@@ -25,6 +26,8 @@ constexpr std::uint32_t own_psn = 0xff'ff00;
 constexpr std::size_t buffer_bytes = 16 * 1024;
 constexpr std::size_t largest_receive = 1024;
 constexpr std::uint64_t guard_seed = 99;
+constexpr network_address here = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+constexpr network_address elsewhere = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2};
 
 std::uint32_t byte(fuzz::reader& from) { return from.take<std::uint8_t>(); }
 std::uint32_t pair(fuzz::reader& from) { return from.take<std::uint16_t>(); }
@@ -37,6 +40,12 @@ class checked_output final : public packet_output {
     require(room > 0);
     --room;
     require(what.destination_qpn == peer_qpn && what.payload.size() <= mtu);
+    require(encode(what, bytes_) == encoded_bytes(what) - icrc_bytes);
+  }
+  void put_datagram(const datagram_route& by, const packet& what) noexcept override {
+    require(room > 0);
+    --room;
+    require(by.destination == elsewhere && what.payload.size() <= mtu);
     require(encode(what, bytes_) == encoded_bytes(what) - icrc_bytes);
   }
 
@@ -62,6 +71,7 @@ class scene {
     target_.fill(0, guard_bytes, guard_seed);
     target_.fill(buffer_bytes - guard_bytes, guard_bytes, guard_seed);
     connect();
+    activate();
   }
 
   scene(const scene&) = delete;
@@ -82,9 +92,10 @@ class scene {
     attributes.send_psn = own_psn;
     mine_.connect(attributes);
   }
+  void activate() { datagrams_.connect(simulation::attributes_for(0)); }
 
   void step(fuzz::reader& from) {
-    switch (byte(from) % 8) {
+    switch (byte(from) % 12) {
       case 0:
         return post(from);
       case 1:
@@ -100,6 +111,17 @@ class scene {
         return on_.packets.expire();
       case 4:
         return receive_answer(from);
+      case 8:
+        return post_datagram(from);
+      case 9:
+        // Between the guards.
+        if (datagrams_.post_receive(posted_datagram_receives_,
+                                    target_.slice(guard_bytes, pair(from) % largest_receive)))
+          ++posted_datagram_receives_;
+        return;
+      case 10:
+      case 11:
+        return receive_datagram(from);
       default:
         return receive_request(from);
     }
@@ -114,6 +136,31 @@ class scene {
                             .remote_key = 1};
     const std::uint32_t bytes = is_atomic(made.opcode) ? 8 : pair(from) % buffer_bytes;
     if (mine_.post(made, {sink_.slice(0, bytes)})) ++posted_sends_;
+  }
+
+  void post_datagram(fuzz::reader& from) {
+    datagram_destination to{.address = {{.source = here, .destination = elsewhere}, {}},
+                            .qpn = peer_qpn,
+                            .qkey = pair(from) << 16U,
+                            .known = byte(from) % 16 != 0};
+    to.address.set_wire_mtu(1);
+    const send_request made{.wr_id = posted_datagrams_,
+                            .opcode = byte(from) % 2 == 0 ? opcode::send : opcode::send_with_imm,
+                            .flags = send_flag::signaled};
+    if (datagrams_.post(made, {sink_.slice(0, pair(from) % (2 * mtu))}, &to)) ++posted_datagrams_;
+  }
+
+  /// A packet for the queue pair of UD, mostly with its Q_Key.
+  void receive_datagram(fuzz::reader& from) {
+    packet made = next(from, byte(from));
+    made.destination_qpn = datagrams_.pair().number();
+    made.datagram = {byte(from) % 8 == 0 ? 7 : simulation::qkey, byte(from)};
+    made.partition = byte(from) % 8 == 0 ? 0x8001 : default_partition;
+    made.opcode =
+        static_cast<packet_opcode>(byte(from) % 4 == 0 ? byte(from) : 0x64 + byte(from) % 2);
+    const network_header around{.source = elsewhere, .destination = here};
+    require(on_.packets.receive_datagram(made, around));
+    if (byte(from) % 8 == 0) static_cast<void>(on_.packets.receive(made));
   }
 
   packet next(fuzz::reader& from, std::uint32_t psn) {
@@ -172,6 +219,7 @@ class scene {
         require(each.wr_id == completed_receives_ && completed_receives_ < posted_receives_);
         ++completed_receives_;
       }
+    poll_datagrams();
     require(target_.holds(0, guard_bytes, guard_seed) &&
             target_.holds(buffer_bytes - guard_bytes, guard_bytes, guard_seed));
     if (mine_.pair().state() != queue_pair_state::error) return;
@@ -182,11 +230,35 @@ class scene {
     connect();
   }
 
+  void poll_datagrams() {
+    std::array<completion, 16> some;
+    for (std::size_t n = datagrams_.sent().poll(some); n > 0; n = datagrams_.sent().poll(some))
+      for (const completion& each : std::span(some).first(n)) {
+        require(each.wr_id == completed_datagrams_ && completed_datagrams_ < posted_datagrams_);
+        ++completed_datagrams_;
+      }
+    completion_queue& received = datagrams_.received();
+    for (std::size_t n = received.poll(some); n > 0; n = received.poll(some))
+      for (const completion& each : std::span(some).first(n)) {
+        require(each.wr_id == completed_datagram_receives_ &&
+                completed_datagram_receives_ < posted_datagram_receives_);
+        require(each.status == completion_status::success &&
+                each.byte_count >= route_header_bytes && each.byte_count < largest_receive);
+        ++completed_datagram_receives_;
+      }
+    const queue_pair_state state = datagrams_.pair().state();
+    require(state == queue_pair_state::rts || state == queue_pair_state::sqe);
+    if (state == queue_pair_state::rts) return;
+    require(completed_datagrams_ == posted_datagrams_);  // one without a destination failed
+    datagrams_.pair().modify({.state = queue_pair_state::rts}, attribute::state).value();
+  }
+
   static constexpr std::size_t guard_bytes = 1024;
   device& on_;
   simulation::memory target_{on_.home, buffer_bytes};
   simulation::memory sink_{on_.home, buffer_bytes};
   simulation::end mine_{on_.home};
+  simulation::end datagrams_{on_.home, transport::ud};
   const std::uint32_t region_ = on_.home
                                     .register_region({.base = target_.data() + guard_bytes,
                                                       .length = buffer_bytes - 2 * guard_bytes,
@@ -200,6 +272,10 @@ class scene {
   std::uint64_t completed_sends_ = 0;
   std::uint64_t posted_receives_ = 0;
   std::uint64_t completed_receives_ = 0;
+  std::uint64_t posted_datagrams_ = 0;
+  std::uint64_t completed_datagrams_ = 0;
+  std::uint64_t posted_datagram_receives_ = 0;
+  std::uint64_t completed_datagram_receives_ = 0;
 };
 
 void run_engine(fuzz::input input) {
@@ -223,6 +299,11 @@ void engine_seeds(fuzz::seed_folder& into) {
   into.add("write", std::as_bytes(std::span(write)));
   const std::uint8_t read[] = {request, expected, 0, 1, 12, 0, 0, 1, 1, 0, 3, 1, 0, transmit, 64};
   into.add("read", std::as_bytes(std::span(read)));
+  constexpr std::uint8_t datagram_receive = 9;
+  constexpr std::uint8_t datagram = 10;
+  const std::uint8_t datagrams[] = {
+      datagram_receive, 0, 2, datagram, 0, 0, 2, 16, 1, 5, 1, 1, 0, 1, 8, 0, 0, 1, 0, 0, 1};
+  into.add("datagrams", std::as_bytes(std::span(datagrams)));
 }
 
 const fuzz::target engines("wire_engine", run_engine, engine_seeds);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "softdev/core/datagram.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/packet.hpp"
 #include "tests/unit/softdev/wire/simulation/end.hpp"
@@ -23,6 +24,7 @@ namespace verbena::softdev::wire {
 struct sent_packet {
   packet what;
   std::vector<std::byte> payload;
+  datagram_route by;  ///< of UD
 
   [[nodiscard]] operation name() const { return static_cast<operation>(what.opcode); }
 };
@@ -33,7 +35,11 @@ class kept_output final : public packet_output {
   bool has_room() noexcept override { return room > 0; }
   void put(const queue_pair& /*from*/, const packet& what) noexcept override {
     --room;
-    packets.push_back({what, {what.payload.begin(), what.payload.end()}});
+    packets.push_back({what, {what.payload.begin(), what.payload.end()}, {}});
+  }
+  void put_datagram(const datagram_route& by, const packet& what) noexcept override {
+    --room;
+    packets.push_back({what, {what.payload.begin(), what.payload.end()}, by});
   }
   /// The packets since the last call.
   [[nodiscard]] std::vector<sent_packet> take() { return std::exchange(packets, {}); }

@@ -49,6 +49,7 @@ end::end(engine& home, transport kind)
 end::~end() { home_.destroy(pair_); }
 
 void end::connect(const queue_pair_attributes& attributes) {
+  if (pair_->transport() == transport::ud) return activate(attributes);
   const attribute_mask reliable = attribute::max_dest_rd_atomic | attribute::min_rnr_timer |
                                   attribute::timeout | attribute::retry_count |
                                   attribute::rnr_retry | attribute::max_rd_atomic;
@@ -67,10 +68,23 @@ void end::connect(const queue_pair_attributes& attributes) {
                                   attribute::send_psn | attribute::max_rd_atomic);
 }
 
-bool end::post(const send_request& request, const std::vector<sge>& data) {
+void end::activate(const queue_pair_attributes& attributes) {
+  queue_pair_attributes wanted = attributes;
+  const auto move = [&](queue_pair_state to, attribute_mask mask) {
+    wanted.state = to;
+    pair_->modify(wanted, mask | attribute::state).value();
+  };
+  move(queue_pair_state::init, attribute::pkey_index | attribute::port | attribute::qkey);
+  move(queue_pair_state::rtr, {});
+  move(queue_pair_state::rts, attribute::send_psn);
+}
+
+bool end::post(const send_request& request, const std::vector<sge>& data,
+               const datagram_destination* to) {
   pair_->sends().open();
   const int code =
       pair_->sends().add(request, {data.data(), static_cast<std::uint32_t>(data.size())});
+  if (code == 0 && to != nullptr) pair_->sends().set_destination(*to);
   pair_->sends().submit();
   return code == 0;
 }
@@ -94,7 +108,8 @@ queue_pair_attributes attributes_for(std::uint32_t peer) noexcept {
           .max_dest_rd_atomic = 4,
           .receive_psn = 100,
           .send_psn = 100,
-          .destination_qpn = peer};
+          .destination_qpn = peer,
+          .qkey = qkey};
 }
 
 }  // namespace verbena::softdev::wire::simulation

@@ -15,6 +15,7 @@ inline constexpr domain_id domain{1};
 inline constexpr access_flags everything =
     access::local_write | access::remote_write | access::remote_read | access::remote_atomic;
 inline constexpr std::uint32_t most_requests = 64;
+inline constexpr std::uint32_t qkey = 0x1234;  ///< of queue pairs of UD
 
 /// Registered memory with all rights. Threads: one thread at a time.
 class memory {
@@ -43,7 +44,7 @@ class memory {
   std::uint32_t key_ = 0;
 };
 
-/// A queue pair over RC or UC. Threads: one thread at a time.
+/// A queue pair over RC, UC or UD. Threads: one thread at a time.
 class end {
  public:
   explicit end(engine& home, transport kind = transport::rc);
@@ -57,10 +58,14 @@ class end {
   [[nodiscard]] completion_queue& received() noexcept { return received_; }
   /// Moves the queue pair to RTS.
   void connect(const queue_pair_attributes& attributes);
-  [[nodiscard]] bool post(const send_request& request, const std::vector<sge>& data);
+  /// `to`: the destination of a datagram.
+  [[nodiscard]] bool post(const send_request& request, const std::vector<sge>& data,
+                          const datagram_destination* to = nullptr);
   [[nodiscard]] bool post_receive(std::uint64_t wr_id, const sge& sink);
 
  private:
+  void activate(const queue_pair_attributes& attributes);
+
   engine& home_;
   completion_queue sent_{{.capacity = 4 * most_requests}};
   completion_queue received_{{.capacity = 4 * most_requests}};

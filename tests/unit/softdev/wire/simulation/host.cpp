@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "softdev/core/datagram.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/network.hpp"
 #include "verbena/base/assert.hpp"
@@ -11,14 +12,14 @@
 namespace verbena::softdev::wire::simulation {
 namespace {
 
-network_address address_of(std::size_t number) {
-  return {0, 0, 0,    0,    0,  0, 0, 0,
-          0, 0, 0xff, 0xff, 10, 0, 0, static_cast<std::uint8_t>(number + 1)};
-}
-
 std::uint32_t slot_of(std::size_t number) { return static_cast<std::uint32_t>(number) + 1; }
 
 }  // namespace
+
+network_address host::address_of(std::size_t number) {
+  return {0, 0, 0,    0,    0,  0, 0, 0,
+          0, 0, 0xff, 0xff, 10, 0, 0, static_cast<std::uint8_t>(number + 1)};
+}
 
 host::host(std::size_t number, network& net, const link_rate& rate)
     : number_(number),
@@ -35,10 +36,17 @@ time_ns host::room_at() const noexcept {
 }
 
 void host::put(const queue_pair& /*from*/, const packet& what) noexcept {
+  put_between({.source = address_of(number_), .destination = address_of(1 - number_)}, what);
+}
+
+void host::put_datagram(const datagram_route& by, const packet& what) noexcept {
+  put_between({.source = by.source, .destination = by.destination}, what);
+}
+
+void host::put_between(const network_header& around, const packet& what) noexcept {
   ++sent_;
   if (observer_) observer_(what);
   const std::size_t peer = 1 - number_;
-  const network_header around{.source = address_of(number_), .destination = address_of(peer)};
   const std::size_t head = network_bytes(around);
   std::vector<std::byte> bytes(head + encoded_bytes(what));
   write_network(around, bytes.size() - head, bytes);
@@ -63,8 +71,11 @@ void host::receive(std::span<const std::byte> bytes) {
     ++damaged_;
     return;
   }
+  const bool taken = transport_of(what.opcode) == packet_transport::ud
+                         ? packets_.receive_datagram(what, around)
+                         : packets_.receive(what);
   // One thread: no lock is held.
-  VERBENA_ASSERT(packets_.receive(what), "a lock of a queue pair was left locked");
+  VERBENA_ASSERT(taken, "a lock of a queue pair was left locked");
 }
 
 void host::run() {

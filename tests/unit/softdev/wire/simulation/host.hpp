@@ -31,6 +31,7 @@ class host final : private packet_output {
   host(std::size_t number, network& net, const link_rate& rate);
 
   [[nodiscard]] engine& device() noexcept { return device_; }
+  [[nodiscard]] static network_address address_of(std::size_t number);
   /// Takes the bytes of a packet from the network.
   void receive(std::span<const std::byte> bytes);
   /// Does what is due now.
@@ -45,6 +46,8 @@ class host final : private packet_output {
  private:
   bool has_room() noexcept override;
   void put(const queue_pair& from, const packet& what) noexcept override;
+  void put_datagram(const datagram_route& by, const packet& what) noexcept override;
+  void put_between(const network_header& around, const packet& what) noexcept;
   [[nodiscard]] time_ns room_at() const noexcept;
 
   const std::size_t number_;

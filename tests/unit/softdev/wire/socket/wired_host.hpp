@@ -30,20 +30,35 @@ inline std::uint16_t free_port() {
   return udp_socket::open(0, udp_socket::use::receiving).value().port();
 }
 
+/// Receives datagrams at one address. Threads: one thread at a time.
+class one_address final : public own_addresses {
+ public:
+  explicit one_address(const network_address& which) noexcept : which_(which) {}
+  bool receives(const network_address& own, std::uint32_t /*interface*/) noexcept override {
+    return own == which_;
+  }
+
+ private:
+  network_address which_;
+};
+
 /// Threads: one thread at a time.
 class wired_host {
  public:
   static constexpr std::uint32_t path_mtu = 3;  ///< 1024 bytes
 
   /// `number` is the process slot and the last part of the address.
-  wired_host(std::uint8_t number, std::uint16_t port, wire_path_options options = {})
+  wired_host(std::uint8_t number, std::uint16_t port, wire_path_options options = {},
+             transport kind = transport::rc)
       : number_(number),
+        own_(loopback(number)),
         path(home, port_share::open(port, number).value(),
              [&] {
                options.process_slot = number;
+               options.addresses = &own_;
                return options;
              }()),
-        mine(home) {
+        mine(home, kind) {
     home.routes().set_remote(&path);
     all_.push_back(this);
   }
@@ -70,6 +85,20 @@ class wired_host {
   /// Opens the sockets while the other hosts run, one of which is the owner of the port perhaps,
   /// and sets a route.
   void prepare(const queue_pair& which, const wire_route& route);
+  /// Opens the sockets, and has the queue pair, which is one of UD, ready to send.
+  void activate() {
+    prepare(pair(), {.any = true});
+    mine.connect(simulation::attributes_for(0));
+  }
+  /// The queue pair of `peer` as a destination of datagrams.
+  [[nodiscard]] datagram_destination destination(wired_host& peer) const {
+    datagram_destination made{.address = {{.source = address(), .destination = peer.address()}, {}},
+                              .qpn = peer.pair().number(),
+                              .qkey = simulation::qkey,
+                              .known = true};
+    made.address.set_wire_mtu(path_mtu);
+    return made;
+  }
   void run() {
     path.progress();
     home.progress();
@@ -78,6 +107,7 @@ class wired_host {
  private:
   std::uint8_t number_;
   inline static std::vector<wired_host*> all_;
+  one_address own_;
 
  public:
   std::uint8_t timeout = 8;  ///< of connections: 1 ms

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <list>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +26,11 @@
 namespace verbena::inline VERBENA_ABI::net::detail {
 
 struct store_group;
+
+/// Returns whether two agreements belong to one step of one renewal.
+[[nodiscard]] inline bool is_same_step(const store_agreement& a, const store_agreement& b) {
+  return a.renewal == b.renewal && a.name == b.name;
+}
 
 /// A client. While an operation of its stream is in progress, it must not be moved.
 struct store_session {
@@ -39,7 +46,8 @@ struct store_session {
   deadline until;                        // for the hello; then never
   std::optional<steps<blob>> receiving;  // a message has begun
   std::optional<steps<void>> sending;    // not at the same time
-  std::optional<blob> next_answer;       // behind the message that is being sent
+  std::optional<blob> next_answer;       // behind the message that is being sent or received
+  short ready = 0;                       // events of the last wait
   /// The hello that waits for a proof, and the nonce of the store.
   std::optional<std::pair<store_hello, nonce>> unproved;
   std::uint64_t informed = 0;  // of this number of changes of its group
@@ -49,9 +57,13 @@ struct store_session {
 
 /// The ranks of a group, and the exchange or agreement in progress. The members take part in
 /// exchanges: first all ranks, then those of the last agreement.
+///
+/// The work for a message of a client grows at most linearly with the number of ranks.
 struct store_group {
   store_group(std::string called, std::uint32_t size)
       : name(std::move(called)), ranks(size), members(size) {}
+  store_group(const store_group&) = delete;
+  store_group& operator=(const store_group&) = delete;
 
   struct rank_state {
     store_session* session = nullptr;
@@ -62,11 +74,24 @@ struct store_group {
     std::optional<blobs> parts;  // of the exchange
     std::optional<store_agreement> agreement;
     deadline until = deadline::never();  // of the agreement
+    bool is_counted = false;             // the agreement, in `agreeing` and `awaited`
+    std::uint32_t awaited = 0;           // by the members that have called an agreement
 
     [[nodiscard]] bool is_present() const noexcept {
       return session != nullptr && is_member && !waits;
     }
   };
+
+  struct session_change {
+    std::uint64_t number;
+    std::uint32_t rank;
+  };
+
+  /// Returns whether an agreement waits for a rank.
+  [[nodiscard]] static bool is_missing(const rank_state& each, const store_agreement& with) {
+    const bool takes_part = each.agreement && is_same_step(*each.agreement, with);
+    return !takes_part && (each.awaited != 0 || each.is_present());
+  }
 
   [[nodiscard]] std::uint32_t size() const noexcept {
     return static_cast<std::uint32_t>(ranks.size());
@@ -81,21 +106,40 @@ struct store_group {
     return found;
   }
   /// Returns the members that are connected and have called an agreement.
-  [[nodiscard]] std::vector<std::uint32_t> agreeing() const {
-    return ranks_that([](const auto& each) { return each.is_present() && each.agreement; });
+  [[nodiscard]] std::vector<std::uint32_t> agreeing_members() const {
+    return ranks_that([](const auto& each) { return each.is_counted; });
   }
+  /// Returns the agreement of the members; nullptr if no member has called one.
+  [[nodiscard]] const store_agreement* current() const;
   /// Returns the connected members that do not take part in the agreement yet, and the ranks that
   /// it awaits in vain. Precondition: a member takes part.
-  [[nodiscard]] std::vector<std::uint32_t> not_agreeing() const;
+  [[nodiscard]] std::vector<std::uint32_t> not_agreeing() const {
+    return ranks_that([with = current()](const auto& each) { return is_missing(each, *with); });
+  }
+  /// Returns whether a member takes part in an agreement, and not_agreeing() is empty.
+  [[nodiscard]] bool is_agreed() const;
+  void begin_agreement(std::uint32_t rank, store_agreement wanted);
+  void end_agreement(std::uint32_t rank);
   [[nodiscard]] std::vector<std::uint32_t> departed_members() const {
     return ranks_that([](const auto& each) { return each.is_member && each.gone; });
   }
+  /// Gives the next renewal its number, which is not 0.
+  void begin_renewal() noexcept { renewal = std::max(renewal + 1, std::uint32_t{1}); }
+  /// Records that the session of a rank has changed.
+  void note_change(std::uint32_t rank);
+  /// Returns the ranks of the changes after a number of them, in their order, without members that
+  /// are connected.
+  [[nodiscard]] std::vector<std::uint32_t> changed_since(std::uint64_t informed) const;
 
   std::string name;
   std::vector<rank_state> ranks;
   std::uint32_t members;
-  std::uint64_t changes = 0;  // of sessions
+  std::uint64_t changes = 0;        // of sessions
+  std::vector<session_change> log;  // the last change of each rank, and at most as many others
   std::uint32_t connected = 0;
+  std::uint32_t agreeing = 0;              // members that have called an agreement
+  std::uint32_t renewal = 0;               // the number of the last renewal that has begun
+  deadline first_end = deadline::never();  // not after the deadline of any agreement
   std::string exchange;
   std::uint32_t arrived = 0;
   deadline until = deadline::never();  // the earliest of the ranks that have arrived
@@ -139,10 +183,24 @@ class store_server {
   void try_conclude(store_group& of);
   void conclude(store_group& of);
   void fail_agreement(store_group& of, const store_failed& why);
-  void expire_agreement(store_group& of);
+  /// Handles the deadlines of the agreement that have passed.
+  void expire_agreements(store_group& of);
+  void expire_agreement(store_group& of, std::uint32_t rank);
+  [[nodiscard]] static bool can_expel(const store_group& of,
+                                      std::span<const std::uint32_t> missing);
   void expel(store_group& of, std::uint32_t rank);
   void fail(store_group& of, store_failed why);
   void expire();
+  using part_list = std::vector<std::span<const std::byte>>;
+  /// Sends each of the ranks the parts of all of them for it. `parts_of` returns the parts of a
+  /// rank; `encode` makes a message, and `bytes_of` returns its length. If all parts are for all
+  /// ranks, there is one message. Returns the rank whose message would be too large; then sends
+  /// none.
+  template <class PartsOf, class BytesOf, class Encode>
+  [[nodiscard]] std::optional<std::uint32_t> answer_all(store_group& of,
+                                                        std::span<const std::uint32_t> ranks,
+                                                        PartsOf&& parts_of, BytesOf&& bytes_of,
+                                                        Encode&& encode);
   void answer(store_session& to, blob message);
   void send(store_session& to, const blob& message);
   /// Sends the next answer or report, if there is one. Returns whether it did.
@@ -162,6 +220,7 @@ class store_server {
   std::optional<steps<bringup::stream>> accepting_;
   std::list<store_session> sessions_;
   std::map<std::string, store_group> groups_;
+  std::uint32_t admitted_ = 0;  // clients that have a group
   std::atomic<bool> stopping_ = false;
   pthread_t thread_{};
   bool is_started_ = false;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -11,11 +13,12 @@
 #include "tests/unit/net/ranks.hpp"
 
 namespace {
-thread_local bool next_allocation_fails = false;
+// The next allocation of so many bytes fails.
+thread_local std::size_t failing_bytes = 0;
 }  // namespace
 
 void* operator new(std::size_t size) {
-  if (!std::exchange(next_allocation_fails, false))
+  if (size != failing_bytes || std::exchange(failing_bytes, 0) == 0)
     if (void* made = std::malloc(size); made != nullptr) return made;
   throw std::bad_alloc();
 }
@@ -34,11 +37,11 @@ TEST(exhausted_memory, scatter_leaves_no_operation_in_flight) {
     std::array<net::peer_send, 2> parts{net::peer_send{.rank = 1, .data = source(memory, 0, 8)},
                                         net::peer_send{.rank = 2, .data = source(memory, 0, 8)}};
     auto& waiting = net::detail::channel_access::core_of(here.group[2]);
-    next_allocation_fails = true;
+    failing_bytes = sizeof(std::uint32_t);  // of a list of one rank
     EXPECT_THROW(
         static_cast<void>(here.group.channels().scatter(parts, abort_at(deadline::after(200ms)))),
         std::bad_alloc);
-    EXPECT_FALSE(next_allocation_fails);
+    EXPECT_EQ(failing_bytes, 0U);
     EXPECT_EQ(waiting.in_flight(), 0U);
   });
 }

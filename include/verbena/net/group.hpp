@@ -71,8 +71,8 @@ struct group_options {
 /// Errors of collective operations: those of barrier(); `invalid_argument` if the root is not one
 /// of the ranks, or if the length does not fit, before anything is sent; if the lengths, roots or
 /// operations of ranks differ, `invalid_argument` names one of them. After a failure, the content
-/// of the memory is unspecified. If bytes in flight do not arrive within 100 ms after it, the
-/// connection to their rank ends.
+/// of the memory is unspecified. If bytes in flight do not arrive within 100 ms after it, or if a
+/// full send queue has no room to report it within 100 ms, the connection to that rank ends.
 ///
 /// The destructor closes the connection to the store, then the channels, without waiting. If this
 /// process has the store, it also ends the store; answers that have begun are sent, for at most 2

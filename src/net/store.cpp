@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "src/base/quiet_thread.hpp"
-#include "src/net/rank_list.hpp"
 #include "src/net/store_server.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
@@ -31,8 +30,6 @@ constexpr std::chrono::seconds time_to_finish{5};
 // Accepting is resumed after this time if the process has no free descriptors.
 constexpr std::chrono::milliseconds time_to_retry{100};
 
-deadline earlier(deadline a, deadline b) noexcept { return a.when() < b.when() ? a : b; }
-
 // Ranks have left or returned, and the store can tell it now.
 bool has_news(const store_session& of) {
   return of.group != nullptr && of.informed != of.group->changes && !of.sending && !of.receiving;
@@ -43,55 +40,6 @@ void note(const bringup::stream& client, std::string_view why) {
 }
 
 }  // namespace
-
-const store_agreement* store_group::current() const {
-  if (agreeing == 0) return nullptr;
-  return &*std::ranges::find_if(ranks, &rank_state::is_counted)->agreement;
-}
-
-bool store_group::is_agreed() const {
-  const auto* const with = current();
-  return with != nullptr &&
-         std::ranges::none_of(ranks, [&](const auto& each) { return is_missing(each, *with); });
-}
-
-void store_group::begin_agreement(std::uint32_t rank, store_agreement wanted) {
-  auto& place = ranks[rank];
-  place.until = deadline::after(std::chrono::milliseconds(wanted.timeout_ms));
-  first_end = earlier(first_end, place.until);
-  wanted.awaited = each_once(std::move(wanted.awaited));
-  std::erase_if(wanted.awaited, [&](std::uint32_t each) { return each >= size(); });
-  place.agreement = std::move(wanted);
-  place.is_counted = place.is_present();
-  if (!place.is_counted) return;
-  ++agreeing;
-  for (const std::uint32_t each : place.agreement->awaited) ++ranks[each].awaited;
-}
-
-void store_group::end_agreement(std::uint32_t rank) {
-  auto& place = ranks[rank];
-  place.until = deadline::never();
-  const auto ended = std::exchange(place.agreement, std::nullopt);
-  if (!std::exchange(place.is_counted, false)) return;
-  --agreeing;
-  for (const std::uint32_t each : ended->awaited) --ranks[each].awaited;
-}
-
-void store_group::note_change(std::uint32_t rank) {
-  ranks[rank].change = ++changes;
-  log.push_back({.number = changes, .rank = rank});
-  if (log.size() > 2 * ranks.size())
-    std::erase_if(log, [&](const auto& each) { return ranks[each.rank].change != each.number; });
-}
-
-std::vector<std::uint32_t> store_group::changed_since(std::uint64_t informed) const {
-  std::vector<std::uint32_t> changed;
-  for (auto next = std::ranges::upper_bound(log, informed, {}, &session_change::number);
-       next != log.end(); ++next)
-    if (ranks[next->rank].change == next->number && !ranks[next->rank].is_present())
-      changed.push_back(next->rank);
-  return changed;
-}
 
 short store_session::events() const noexcept {
   if (sending) return sending->events();

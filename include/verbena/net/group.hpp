@@ -108,20 +108,21 @@ class group {
   /// after a failure. All of them must call shrink(). Blocks and allocates.
   ///
   /// A rank is no longer a member if it has closed its connection to the store; if it does not call
-  /// shrink() in about half of the time, and at least half of the connected members do; or if it
-  /// and another member cannot reach each other, so that the group with the fewest ranks left out
-  /// remains. Such a rank gets an error, and can only end or rejoin().
+  /// shrink() in about half of the time, and more than half of the connected members do, or half of
+  /// them without the highest rank; or if it and another member cannot reach each other, so that
+  /// the group with the fewest ranks left out remains. Such a rank gets an error, and can only end
+  /// or rejoin().
   ///
   /// Channels between members stay as they are, with the operations in flight. A channel that has
-  /// failed on one side, or that does not answer a read within 2 s, is reconnected: its operations
+  /// failed on one side, also that of this rank to itself, or that does not answer a read within 2 s, is reconnected: its operations
   /// end first. A send for which the peer has posted no receive delays this read.
   ///
   /// Exchanges that wait fail with ECONNABORTED. A program that keeps states of others, for example
   /// remote regions, exchanges them again.
   ///
-  /// Errors: `timed_out` with the members that have not called it, if fewer than half have;
-  /// ECONNABORTED if the others continue without this rank; `invalid_argument` if another rank
-  /// called readmit(), or began again after an error; those of bringup::stream if the store has
+  /// Errors: `timed_out` with the members that have not called it, if too few have; ECONNABORTED if
+  /// the others continue without this rank, or began again after an error; `invalid_argument` if
+  /// another rank called readmit(); those of bringup::stream if the store has
   /// ended. shrink() can be called again after an error, unless this rank was left out.
   [[nodiscard]] result<void> shrink(deadline until);
   /// Does the same as shrink(), and makes all ranks that wait in rejoin() members, at least

@@ -114,8 +114,9 @@ class group {
   /// or rejoin().
   ///
   /// Channels between members stay as they are, with the operations in flight. A channel that has
-  /// failed on one side, also that of this rank to itself, or that does not answer a read within 2 s, is reconnected: its operations
-  /// end first. A send for which the peer has posted no receive delays this read.
+  /// failed on one side, also that of this rank to itself, or that does not answer a read within 2
+  /// s, is reconnected: its operations end first. A send for which the peer has posted no receive
+  /// delays this read.
   ///
   /// Exchanges that wait fail with ECONNABORTED. A program that keeps states of others, for example
   /// remote regions, exchanges them again.

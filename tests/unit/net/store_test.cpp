@@ -442,11 +442,11 @@ std::vector<std::unique_ptr<raw_rank>> connect_all(const test_store& store, std:
 
 // Each message once made the store compare all ranks with all that each of them awaits.
 TEST(store_agreement, of_many_ranks_that_await_many_ends_in_time) {
-  constexpr std::uint32_t size = 300;
+  constexpr std::uint32_t size = 250;
   const test_store store;
   const auto ranks = connect_all(store, size);
   for (std::uint32_t each = 0; each < size; ++each)
-    ranks[each]->begin("readmit", 0, rank_list(each < 100 ? net::max_ranks : 0, size - 1));
+    ranks[each]->begin("readmit", 0, rank_list(each < 40 ? net::max_ranks : 0, size - 1));
   for (const auto& each : ranks) EXPECT_EQ(each->agreed().ranks.size(), size);
 }
 

@@ -108,6 +108,7 @@ void store_server::accept() {
       return;
     }
     count([](auto& of) { ++of.accepted; });
+    has_new_session_ = true;
     sessions_.emplace_back(**std::move(accepted),
                            deadline::after(options_.listener.greeting_timeout));
   }
@@ -120,7 +121,9 @@ void store_server::wait() {
   events.push_back({.fd = accepting_ ? accepting_->fd() : -1, .events = POLLIN, .revents = 0});
   for (const auto& each : sessions_)
     events.push_back({.fd = each.stream.fd(), .events = each.events(), .revents = 0});
-  auto until = next_deadline();
+  // Newer connections may need the places of silent ones: drop_silent() is called at once.
+  auto until = std::exchange(has_new_session_, false) ? deadline::after(std::chrono::seconds(0))
+                                                      : next_deadline();
   if (accepting_) until = earlier(until, accepting_->next_deadline());
   if (!accepting_ || stopping_.load()) until = earlier(until, deadline::after(time_to_retry));
   const int found = ::poll(events.data(), events.size(), until.poll_timeout_ms());

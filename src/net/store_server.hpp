@@ -121,7 +121,8 @@ class store_server {
   std::optional<steps<bringup::stream>> accepting_;
   std::list<store_session> sessions_;
   std::map<std::string, store_group> groups_;
-  std::uint32_t admitted_ = 0;  // clients that have a group
+  std::uint32_t admitted_ = 0;    // clients that have a group
+  bool has_new_session_ = false;  // since the last wait
   std::atomic<bool> stopping_ = false;
   pthread_t thread_{};
   bool is_started_ = false;

@@ -14,7 +14,7 @@ completion_queue::completion_queue(const completion_queue_options& options)
       observer_(options.observer) {
   VERBENA_ASSERT(capacity_ >= 1 && capacity_ <= limits::max_completions,
                  "the capacity of a completion queue is within the device's limits");
-  slots_ = std::make_unique_for_overwrite<slot[]>(capacity_);
+  slots_ = allocate(capacity_);
 }
 
 std::size_t completion_queue::poll(std::span<completion> out) noexcept {
@@ -25,7 +25,7 @@ std::size_t completion_queue::poll(std::span<completion> out) noexcept {
 bool completion_queue::resize(std::uint32_t capacity) {
   VERBENA_ASSERT(capacity >= 1 && capacity <= limits::max_completions,
                  "the capacity of a completion queue is within the device's limits");
-  auto slots = std::make_unique_for_overwrite<slot[]>(capacity);
+  auto slots = allocate(capacity);
   const std::lock_guard lock(lock_);
   const std::uint32_t held = count_.load(std::memory_order_relaxed);
   if (held > capacity) return false;

@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
+#include <type_traits>
 
 #include "softdev/core/biased_lock.hpp"
 #include "softdev/core/types.hpp"
@@ -190,7 +192,17 @@ class completion_queue {
     return slots_[place < behind ? head_ + place : place - behind];
   }
 
-  std::unique_ptr<slot[]> slots_;
+  // The slots are not initialized, so that the memory of idle queues is not touched.
+  struct memory_of_slots {
+    void operator()(slot* first) const noexcept { ::operator delete(first); }
+  };
+  using slot_array = std::unique_ptr<slot[], memory_of_slots>;
+  static slot_array allocate(std::uint32_t capacity) {
+    static_assert(std::is_trivially_copyable_v<slot>);
+    return slot_array(static_cast<slot*>(::operator new(capacity * sizeof(slot))));
+  }
+
+  slot_array slots_;
   std::uint32_t capacity_;
   std::uint32_t room_ = capacity_;  ///< 0 if the next completion is lost
   void* owner_;

@@ -12,11 +12,18 @@
 namespace verbena::inline VERBENA_ABI::detail {
 
 operation_table::operation_table(completion_queue cq, std::uint32_t slots)
-    : cq_(std::move(cq)), events_(cq_.channel()), slots_(slots), held_(slots), unreserved_(slots) {
-  for (std::uint32_t i = slots; i-- != 0;) {
-    slots_[i].id = i;
-    slots_[i].next = std::exchange(free_, &slots_[i]);
-  }
+    : cq_(std::move(cq)), events_(cq_.channel()), most_slots_(slots), unreserved_(slots) {
+  slots_.reserve(slots);
+  held_.reserve(slots);
+  add_slot();
+}
+
+void operation_table::add_slot() {
+  if (slots_.size() == most_slots_) return;
+  held_.emplace_back();
+  operation_slot& added = slots_.emplace_back();
+  added.id = slots_.size() - 1;
+  added.next = std::exchange(free_, &added);
 }
 
 bool operation_table::reserve(std::uint32_t count) noexcept {

@@ -11,7 +11,7 @@ namespace detail {
 
 tagged_waiter* operation_table::take_tagged() {
   if (tagged_.empty()) {
-    tagged_ = std::vector<tagged_waiter>(slots_.size());
+    tagged_ = std::vector<tagged_waiter>(most_slots_);
     for (tagged_waiter& each : tagged_) put_tagged(each);
   }
   tagged_waiter* const taken = free_tagged_;

@@ -29,6 +29,9 @@ using nlohmann::json;
 constexpr std::chrono::seconds lease_time{10};
 constexpr std::chrono::seconds time_to_renew{3};   // between renewals
 constexpr std::chrono::seconds time_to_answer{3};  // of a request
+// Of the requests that the end of a group may have to wait for.
+constexpr std::chrono::milliseconds time_to_be_renewed{1000};
+constexpr std::chrono::milliseconds time_to_be_revoked{500};
 constexpr std::size_t max_secret_bytes = 1024;
 
 constexpr std::string_view digits =
@@ -157,6 +160,17 @@ class etcd_client {
     const auto& succeeded = member(answer, "succeeded");
     return succeeded.is_boolean() && succeeded == true;
   }
+  /// Stores a value with a new lease if there is no key, or if it has this value: the answer to an
+  /// earlier request may have been lost. Returns the lease; nullopt if the key has another value.
+  [[nodiscard]] result<std::optional<std::string>> put_again(const std::string& key,
+                                                             const std::string& value,
+                                                             deadline until) {
+    VERBENA_TRY(auto lease, grant_lease(until));
+    VERBENA_TRY(const auto found, get(key, until));
+    if (found && found->value != value) return std::optional<std::string>();
+    VERBENA_TRY(const bool is_stored, put(key, value, lease, found ? found->revision : "0", until));
+    return is_stored ? std::optional(std::move(lease)) : std::optional<std::string>();
+  }
 
  private:
   etcd_place place_;
@@ -179,7 +193,7 @@ class announcement {
       ::pthread_join(thread_, nullptr);
     }
     // If this fails, etcd removes the key later.
-    static_cast<void>(with_.revoke(lease_, deadline::after(std::chrono::seconds(1))));
+    if (was_renewed_) static_cast<void>(with_.revoke(lease_, deadline::after(time_to_be_revoked)));
   }
 
   [[nodiscard]] result<void> start() {
@@ -197,26 +211,28 @@ class announcement {
 
  private:
   void run() {
-    bool was_renewed = true;
     while (true) {
       const auto ended = wait_for_fd(stop_.get(), POLLIN, deadline::after(time_to_renew));
       if (!ended || *ended) return;
       const auto renewed = renew();
-      if (!renewed && was_renewed)
+      if (!renewed && was_renewed_)
         log(log_level::warning,
             "etcd: the lease of the store could not be renewed: " + renewed.error().message());
-      was_renewed = renewed.has_value();
+      was_renewed_ = renewed.has_value();
     }
   }
   // If the lease has expired, announces the store again, unless another process has announced one.
   [[nodiscard]] result<void> renew() {
-    const auto until = deadline::after(time_to_answer);
+    const auto until = deadline::after(time_to_be_renewed);
     VERBENA_TRY(const bool is_alive, with_.renew(lease_, until));
     if (is_alive) return {};
-    VERBENA_TRY(auto lease, with_.grant_lease(until));
-    VERBENA_TRY(const bool is_stored, with_.put(key_, value_, lease, "0", until));
-    lease_ = std::move(lease);
-    if (!is_stored) log(log_level::warning, "etcd: another process has announced " + key_);
+    VERBENA_TRY(auto lease, with_.put_again(key_, value_, until));
+    if (lease) {
+      lease_ = *std::move(lease);
+      is_replaced_ = false;
+    } else if (!std::exchange(is_replaced_, true)) {
+      log(log_level::warning, "etcd: another process has announced " + key_);
+    }
     return {};
   }
 
@@ -227,6 +243,8 @@ class announcement {
   unique_fd stop_;  // an eventfd
   pthread_t thread_{};
   bool is_started_ = false;
+  bool was_renewed_ = true;   // by the last attempt
+  bool is_replaced_ = false;  // by another process
 };
 
 // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
@@ -236,32 +254,48 @@ namespace {
 
 using owned_announcement = verbena::detail::sole_owner<announcement>;
 
-// Stores the value. A value of a store that does not answer is replaced; otherwise waits for its
-// end.
-result<void> put_when_free(etcd_client& with, const std::string& key, const std::string& value,
-                           const std::string& lease, deadline until) {
-  jittered_pauses pauses;
-  while (true) {
-    VERBENA_TRY(const auto found, with.get(key, until));
-    const auto old = found ? parse_announced(found->value) : error::protocol("", "", "");
-    if (!old || !probe_store(old->at, until)) {
-      VERBENA_TRY(const bool is_stored,
-                  with.put(key, value, lease, found ? found->revision : "0", until));
-      if (is_stored) return {};
-    }
-    // The own lease must outlive the wait.
-    VERBENA_TRY(const bool is_alive, with.renew(lease, until));
-    if (!is_alive || !pauses.wait(until))
-      return error::timed_out(
-          "join", with.server(),
-          fmt::format("another group uses the key {}; its store is {}. Give each group a name "
-                      "(VERBENA_GROUP), or end the other group",
-                      key, old ? to_string(old->at) : std::string("not known")));
-  }
-}
-
 bool is_final(const error& why) {
   return why.kind() == error_kind::not_supported || why.call() == "dlopen" || why.call() == "dlsym";
+}
+
+// One attempt to store the value. Replaces a value of a store that does not answer. Returns the
+// lease; nullopt if another store answers, which is then in `other`.
+result<std::optional<std::string>> try_put(etcd_client& with, const std::string& key,
+                                           const std::string& value, const std::string& lease,
+                                           std::optional<announced_store>& other, deadline until) {
+  // The own lease must outlive the wait.
+  VERBENA_TRY(const bool is_alive, with.renew(lease, until));
+  if (!is_alive) return with.put_again(key, value, until);
+  VERBENA_TRY(const auto found, with.get(key, until));
+  // The answer to an earlier request was lost.
+  if (found && found->value == value) return std::optional(lease);
+  other.reset();
+  if (auto old = found ? parse_announced(found->value) : error::protocol("", "", ""))
+    other = *std::move(old);
+  if (other && probe_store(other->at, until)) return std::optional<std::string>();
+  VERBENA_TRY(const bool is_stored,
+              with.put(key, value, lease, found ? found->revision : "0", until));
+  return is_stored ? std::optional(lease) : std::optional<std::string>();
+}
+
+// Stores the value, when no other store has the key. Returns the lease.
+result<std::string> put_when_free(etcd_client& with, const std::string& key,
+                                  const std::string& value, const std::string& lease,
+                                  deadline until) {
+  jittered_pauses pauses;
+  std::optional<announced_store> other;
+  while (true) {
+    auto stored = try_put(with, key, value, lease, other, until);
+    if (stored && *stored) return **std::move(stored);
+    if (!stored && is_final(stored.error())) return std::move(stored).error();
+    if (pauses.wait(until)) continue;
+    if (!stored) return std::move(stored).error();
+    return error::timed_out(
+        "join", with.server(),
+        fmt::format("another group uses the key {}; its store is {}. Give each group a name "
+                    "(VERBENA_GROUP), or end the other group",
+                    key, other ? to_string(other->at) : std::string("not known")));
+  }
 }
 
 // etcd may start after this process.
@@ -285,7 +319,7 @@ result<owned_announcement> announce(etcd_client with, membership& place, std::op
   place.secret = used.secret;
   const auto value = to_text({.at = place.store, .secret = has_secret ? "" : used.secret});
   const auto key = with.key_of(place);
-  VERBENA_TRY_VOID(put_when_free(with, key, value, lease, until));
+  VERBENA_TRY(lease, put_when_free(with, key, value, lease, until));
   owned_announcement made(new announcement(std::move(with), key, value, std::move(lease)));
   VERBENA_TRY_VOID(made->start());
   return made;

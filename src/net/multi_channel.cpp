@@ -8,6 +8,7 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "src/net/channel_access.hpp"
 #include "src/net/rank_list.hpp"
@@ -51,6 +52,12 @@ class several {
  public:
   several(multi_channel& channels, abort_at limit, std::source_location posted) noexcept
       : channels_(channels), limit_(limit), posted_(posted) {}
+  several(const several&) = delete;
+  several& operator=(const several&) = delete;
+  // An exception, for example of an allocation in fail(), leaves operations in flight.
+  ~several() {
+    for (const entry& each : std::span(entries_).first(count_)) await(each);
+  }
 
   // Posts an operation; its result is stored in `out` by wait().
   void post(std::uint32_t rank, const operation_description& what, operation_result& out) {
@@ -65,8 +72,7 @@ class several {
   void wait() {
     for (std::size_t i = 0; i < count_; ++i) {
       entry& each = entries_[i];
-      if (!each.waiter.ended)
-        detail::channel_access::core_of(channels_[each.rank]).await(each.waiter, limit_.when());
+      await(each);
       *each.out = each.waiter.result;
       if (!*each.out) fail(each.rank, *each.out);
     }
@@ -96,6 +102,10 @@ class several {
     const auto* const slot = detail::channel_access::core_of(channels_[rank])
                                  .post(what, {.waiter = &next.waiter, .posted = posted_});
     return slot != nullptr || count_ == 0 || next.waiter.result.refusal() != refusal::queue_full;
+  }
+  void await(const entry& each) {
+    if (!each.waiter.ended)
+      detail::channel_access::core_of(channels_[each.rank]).await(each.waiter, limit_.when());
   }
   void fail(std::uint32_t rank, const operation_result& why) {
     if (!first_) first_ = why;

@@ -46,7 +46,7 @@ std::size_t payload_at(std::uint32_t rank, std::uint32_t number, std::uint32_t s
 }
 std::size_t board_bytes(std::uint32_t size) { return payload_at(size, 0, size); }
 
-// The time for writes in flight after a failure. Then the connection ends.
+// The time for writes in flight after a failure, and for room to report it to a rank.
 constexpr std::chrono::milliseconds time_to_release{100};
 
 // A rank that waits asks for the ranks that have left after each such time.
@@ -473,10 +473,19 @@ error rank_board::fail(collective& in, std::uint32_t culprit, error why) {
   abandon();
   const std::size_t from = outgoing_failure_at(size_);
   store(from, failure_word(culprit));
-  for (const std::uint32_t each : in.ranks) {
-    if (each == rank_) continue;
-    if (post(in.channels, operation_kind::write, each, own(from, word), failure_at)) ++in_flight_;
-  }
+  // Returns false if operations of the program fill the queue.
+  const auto tell = [&](std::uint32_t rank) {
+    const auto told = own(from, word);
+    if (!post(in.channels, operation_kind::write, rank, told, failure_at))
+      return posted_[in_flight_].waiter.result.refusal() != refusal::queue_full;
+    return ++in_flight_ != 0;
+  };
+  std::vector<std::uint32_t> untold(in.ranks.begin(), in.ranks.end());
+  std::erase(untold, rank_);
+  const auto limit = deadline::after(time_to_release);
+  while (std::erase_if(untold, tell), !untold.empty() && !limit.expired())
+    if (channel_access::core_of(in.channels[rank_]).progress() <= 0) ::sched_yield();
+  for (const std::uint32_t each : untold) channel_access::core_of(in.channels[each]).flush();
   for (std::size_t polls = 0; polls < in_flight_; ++polls)
     channel_access::core_of(in.channels[rank_]).progress();
   abandon();

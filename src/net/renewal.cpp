@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -43,24 +44,71 @@ bool contains(std::span<const std::uint32_t> ranks, std::uint32_t rank) {
   return std::ranges::find(ranks, rank) != ranks.end();
 }
 
-blob encode_numbers(std::span<const std::uint32_t> numbers) {
-  blob out(numbers.size() * sizeof(std::uint32_t));
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    store_network_order(out.data() + i * sizeof(std::uint32_t), numbers[i]);
+constexpr std::size_t number_bytes = sizeof(std::uint32_t);
+
+// The forms of a set of ranks: a byte, then the ranks, 4 bytes each; or a bit for each rank, the
+// lowest bit of the first byte for rank 0; or no bytes.
+constexpr std::byte list_form{0};
+constexpr std::byte bits_form{1};
+constexpr std::byte all_form{2};
+
+std::size_t bytes_of_bits(std::uint32_t size) { return (std::size_t{size} + 7) / 8; }
+
+}  // namespace
+
+blob encode_rank_set(std::span<const std::uint32_t> ranks, std::uint32_t size,
+                     std::size_t most_bytes) {
+  if (ranks.size() == size && size != 0) return {all_form};
+  const bool has_bits = bytes_of_bits(size) < ranks.size() * number_bytes;
+  if (has_bits && 1 + bytes_of_bits(size) <= most_bytes) {
+    blob out(1 + bytes_of_bits(size));
+    out[0] = bits_form;
+    for (const std::uint32_t each : ranks) out[1 + each / 8] |= std::byte{1} << each % 8;
+    return out;
+  }
+  const auto fitting = ranks.first(std::min(ranks.size(), (most_bytes - 1) / number_bytes));
+  blob out(1 + fitting.size() * number_bytes);
+  out[0] = list_form;
+  for (std::size_t i = 0; i < fitting.size(); ++i)
+    store_network_order(out.data() + 1 + i * number_bytes, fitting[i]);
   return out;
 }
 
-result<std::vector<std::uint32_t>> decode_numbers(std::span<const std::byte> bytes) {
-  if (bytes.size() % sizeof(std::uint32_t) != 0)
-    return error::protocol("renewal", {},
-                           fmt::format("{} bytes are no list of numbers", bytes.size()));
-  byte_reader from(bytes);
-  std::vector<std::uint32_t> numbers(bytes.size() / sizeof(std::uint32_t));
-  for (auto& each : numbers) each = from.take<std::uint32_t>().value_or(0);
-  return numbers;
+result<std::vector<std::uint32_t>> decode_rank_set(std::span<const std::byte> bytes,
+                                                   std::uint32_t size) {
+  const auto broken = [&] {
+    return error::protocol(
+        "renewal", {},
+        fmt::format("{} bytes are no set of ranks of a group of {}", bytes.size(), size));
+  };
+  if (bytes.empty()) return broken();
+  const auto form = bytes.front();
+  const auto rest = bytes.subspan(1);
+  std::vector<std::uint32_t> ranks;
+  if (form == all_form && rest.empty()) {
+    ranks.resize(size);
+    std::iota(ranks.begin(), ranks.end(), 0U);
+    return ranks;
+  }
+  if (form == bits_form && rest.size() == bytes_of_bits(size)) {
+    for (std::uint32_t each = 0; each < rest.size() * 8; ++each)
+      if ((rest[each / 8] >> each % 8 & std::byte{1}) != std::byte{0}) ranks.push_back(each);
+  } else if (form == list_form && rest.size() % number_bytes == 0) {
+    byte_reader from(rest);
+    while (const auto each = from.take<std::uint32_t>()) ranks.push_back(*each);
+    if (std::ranges::adjacent_find(ranks, std::greater_equal<>()) != ranks.end()) return broken();
+  } else {
+    return broken();
+  }
+  if (!ranks.empty() && ranks.back() >= size) return broken();
+  return ranks;
 }
 
-}  // namespace
+std::size_t most_bytes_of_part(std::uint32_t size) noexcept {
+  // The answer has for each rank also its number, the length of its part, and its epoch.
+  constexpr std::size_t header = 64;
+  return (store_client::max_message_bytes - header) / size - 3 * number_bytes;
+}
 
 std::vector<std::uint32_t> ranks_to_leave_out(std::span<const reach_report> reports) {
   std::map<std::uint32_t, std::set<std::uint32_t>> broken;
@@ -94,14 +142,19 @@ error renewal::about(std::uint32_t rank, error why) const {
 }
 
 result<void> renewal::shrink() {
-  return run({.kind = agreement_kind::leaves_out, .name = shrink_name}, find_broken());
+  auto broken = find_broken();
+  const auto reported = of_members(broken);
+  return run({.kind = agreement_kind::leaves_out, .name = shrink_name}, reported,
+             std::move(broken));
 }
 
 result<void> renewal::readmit(std::span<const std::uint32_t> awaited) {
+  auto broken = find_broken();
+  const auto reported = of_members(broken);
   VERBENA_TRY_VOID(run({.kind = agreement_kind::waits,
                         .awaited = {awaited.begin(), awaited.end()},
                         .name = readmit_name},
-                       find_broken()));
+                       reported, std::move(broken)));
   std::vector<std::uint32_t> lost;
   for (const std::uint32_t each : awaited)
     if (!contains(group_.members, each)) lost.push_back(each);
@@ -114,7 +167,16 @@ result<void> renewal::readmit(std::span<const std::uint32_t> awaited) {
 result<void> renewal::rejoin() {
   std::vector<std::uint32_t> all(group_.client.size());
   std::iota(all.begin(), all.end(), 0U);
-  return run({.kind = agreement_kind::waits, .name = readmit_name}, std::move(all));
+  return run({.kind = agreement_kind::waits, .name = readmit_name}, all, all);
+}
+
+// Ranks that have left take part as new processes only, which report all ranks themselves.
+std::vector<std::uint32_t> renewal::of_members(std::span<const std::uint32_t> broken) {
+  const auto departed = group_.client.departed();
+  std::vector<std::uint32_t> members;
+  for (const std::uint32_t each : broken)
+    if (contains(group_.members, each) && !contains(departed, each)) members.push_back(each);
+  return members;
 }
 
 // Returns the ranks without a good channel. Afterwards no request of this rank for the boards of
@@ -136,12 +198,15 @@ std::vector<std::uint32_t> renewal::find_broken() {
   return each_once(std::move(broken));
 }
 
-result<void> renewal::run(const store_agreement& first, std::vector<std::uint32_t> broken) {
-  std::vector<std::uint32_t> state{group_.epoch};
-  state.insert(state.end(), broken.begin(), broken.end());
-  const auto bytes = encode_numbers(state);
-  const part_view part = bytes;
+result<void> renewal::run(const store_agreement& first, std::span<const std::uint32_t> reported,
+                          std::vector<std::uint32_t> broken) {
+  const std::uint32_t size = group_.client.size();
+  auto state = encode_rank_set(reported, size, most_bytes_of_part(size));
+  state.insert(state.begin(), number_bytes, std::byte{});
+  store_network_order(state.data(), group_.epoch);
+  const part_view part = state;
   VERBENA_TRY(const auto states, agree(first, std::span(&part, 1)));
+  number_ = states.renewal;
   group_.board.stop(fail(ECONNABORTED, "the members of the group are being changed"));
   auto changed = change(states, std::move(broken));
   if (!changed) group_.board.stop(changed.error());
@@ -170,8 +235,10 @@ result<store_agreed> renewal::agree(const store_agreement& what, std::span<const
 }
 
 result<store_agreed> renewal::take_step(std::string_view name, std::span<const part_view> parts) {
-  VERBENA_TRY(auto agreed,
-              agree({.kind = agreement_kind::leaves_out, .name = std::string(name)}, parts));
+  VERBENA_TRY(
+      auto agreed,
+      agree({.kind = agreement_kind::leaves_out, .renewal = number_, .name = std::string(name)},
+            parts));
   for (const std::uint32_t each : agreed.ranks)
     if (!contains(members_, each))
       return error::protocol(call_, fmt::format("rank {}", group_.client.rank()),
@@ -189,13 +256,13 @@ result<void> renewal::read_states(const store_agreed& states,
   const std::uint32_t own = group_.client.rank();
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const std::uint32_t rank = members_[i];
-    auto state = decode_numbers(states.parts[i]);
-    if (!state) return about(rank, std::move(state).error());
-    if (state->empty()) return about(rank, error::protocol("renewal", {}, "a state is empty"));
-    epoch_ = std::max(epoch_, state->front());
-    if (rank == own) continue;
-    if (contains(broken, rank) || contains(std::span(*state).subspan(1), own))
-      renewed_.push_back(rank);
+    byte_reader state(states.parts[i]);
+    const auto epoch = state.take<std::uint32_t>();
+    if (!epoch) return about(rank, error::protocol("renewal", {}, "a state has no epoch"));
+    auto theirs = decode_rank_set(state.rest(), group_.client.size());
+    if (!theirs) return about(rank, std::move(theirs).error());
+    epoch_ = std::max(epoch_, *epoch);
+    if (contains(broken, rank) || contains(*theirs, own)) renewed_.push_back(rank);
   }
   ++epoch_;
   return {};
@@ -226,7 +293,8 @@ result<void> renewal::connect() {
     const auto local = again->second.endpoint().encode();
     bytes[each].insert(bytes[each].end(), local.begin(), local.end());
   }
-  const std::vector<part_view> parts(bytes.begin(), bytes.end());
+  std::vector<part_view> parts(bytes.begin(), bytes.end());
+  if (prepared_.empty()) parts.assign(1, part_view(board));  // for all ranks
   VERBENA_TRY(const auto addresses, take_step("renewal: addresses", parts));
   std::vector<remote_region> boards(group_.client.size());
   for (std::size_t i = 0; i < addresses.ranks.size(); ++i) {
@@ -243,13 +311,18 @@ result<void> renewal::connect() {
     if (!contains(renewed_, rank)) continue;
     const auto again = prepared_.find(rank);
     if (again == prepared_.end() || address.size() != bytes_with_endpoint) {
+      if (rank == group_.client.rank())
+        return fail(ECONNABORTED, "the loopback channel could not be prepared again");
       unreachable_.push_back(rank);
       continue;
     }
     auto remote = endpoint::decode(address.subspan(region_bytes));
     if (!remote) return about(rank, std::move(remote).error());
-    if (!std::move(again->second).handshake(*remote)) unreachable_.push_back(rank);
+    auto connected = std::move(again->second).handshake(*remote);
     prepared_.erase(again);
+    if (connected) continue;
+    if (rank == group_.client.rank()) return about(rank, std::move(connected).error());
+    unreachable_.push_back(rank);
   }
   // A rank that ended after the first step has sent no board.
   return group_.board.connect(std::move(boards), members_);
@@ -259,12 +332,14 @@ result<void> renewal::connect() {
 result<void> renewal::settle() {
   const std::uint32_t own = group_.client.rank();
   while (true) {
-    const auto bytes = encode_numbers(unreachable_);
+    const std::uint32_t size = group_.client.size();
+    unreachable_ = each_once(std::move(unreachable_));
+    const auto bytes = encode_rank_set(unreachable_, size, most_bytes_of_part(size));
     const part_view part = bytes;
     VERBENA_TRY(const auto agreed, take_step("renewal: survivors", std::span(&part, 1)));
     std::vector<reach_report> reports;
     for (std::size_t i = 0; i < agreed.ranks.size(); ++i) {
-      auto unreachable = decode_numbers(agreed.parts[i]);
+      auto unreachable = decode_rank_set(agreed.parts[i], size);
       if (!unreachable) return about(agreed.ranks[i], std::move(unreachable).error());
       reports.push_back({.rank = agreed.ranks[i], .unreachable = *std::move(unreachable)});
     }

@@ -27,6 +27,19 @@ struct reach_report {
   std::vector<std::uint32_t> unreachable;
 };
 
+/// Encodes a set of ranks of a group of `size`: as a list, as a bit for each rank, or as all ranks,
+/// whichever is shortest. If no form has at most `most_bytes`, encodes as many ranks as fit.
+/// Precondition: `ranks` are less than `size`, in ascending order.
+[[nodiscard]] blob encode_rank_set(std::span<const std::uint32_t> ranks, std::uint32_t size,
+                                   std::size_t most_bytes);
+/// Returns the ranks in ascending order. Errors: `protocol` for bytes that encode_rank_set() does
+/// not return for this size.
+[[nodiscard]] result<std::vector<std::uint32_t>> decode_rank_set(std::span<const std::byte> bytes,
+                                                                 std::uint32_t size);
+/// Returns the largest part of a rank with which an agreement of a group of `size` fits in a
+/// message.
+[[nodiscard]] std::size_t most_bytes_of_part(std::uint32_t size) noexcept;
+
 /// Returns the ranks without which each of the others reaches each other one, in ascending order.
 /// Removes the rank with the most broken pairs first; of equal ones, the highest. If two halves
 /// cannot reach each other, the larger one remains.
@@ -52,7 +65,10 @@ class renewal {
  private:
   using part_view = std::span<const std::byte>;
 
-  [[nodiscard]] result<void> run(const store_agreement& first, std::vector<std::uint32_t> broken);
+  /// `reported` are those of `broken` of which the other ranks do not know.
+  [[nodiscard]] result<void> run(const store_agreement& first,
+                                 std::span<const std::uint32_t> reported,
+                                 std::vector<std::uint32_t> broken);
   [[nodiscard]] result<void> change(const store_agreed& states, std::vector<std::uint32_t> broken);
   [[nodiscard]] result<store_agreed> agree(const store_agreement& what,
                                            std::span<const part_view> parts);
@@ -60,6 +76,8 @@ class renewal {
   [[nodiscard]] result<store_agreed> take_step(std::string_view name,
                                                std::span<const part_view> parts);
   [[nodiscard]] std::vector<std::uint32_t> find_broken();
+  /// Returns those of `broken` whose processes may not know that the channel is broken.
+  [[nodiscard]] std::vector<std::uint32_t> of_members(std::span<const std::uint32_t> broken);
   [[nodiscard]] result<void> read_states(const store_agreed& states,
                                          std::span<const std::uint32_t> broken);
   void renew_queues();
@@ -73,6 +91,7 @@ class renewal {
   const char* call_;
   deadline until_;
   std::vector<std::uint32_t> members_;
+  std::uint32_t number_ = 0;  // of this renewal at the store; 0: it has not begun
   std::uint32_t epoch_ = 0;
   std::vector<std::uint32_t> renewed_;  // the ranks whose channels get new queue pairs
   std::map<std::uint32_t, prepared_reconnection> prepared_;

@@ -25,15 +25,10 @@ namespace detail {
 namespace {
 
 constexpr std::chrono::seconds time_to_send{2};
+// The time that a rank that is expelled has for the rest of a message, before it is told.
+constexpr std::chrono::seconds time_to_finish{5};
 // Accepting is resumed after this time if the process has no free descriptors.
 constexpr std::chrono::milliseconds time_to_retry{100};
-
-deadline earlier(deadline a, deadline b) noexcept { return a.when() < b.when() ? a : b; }
-
-bool is_readable(const store_session& of) {
-  pollfd event{.fd = of.stream.fd(), .events = POLLIN, .revents = 0};
-  return ::poll(&event, 1, 0) != 0;
-}
 
 // Ranks have left or returned, and the store can tell it now.
 bool has_news(const store_session& of) {
@@ -45,22 +40,6 @@ void note(const bringup::stream& client, std::string_view why) {
 }
 
 }  // namespace
-
-std::vector<std::uint32_t> store_group::not_agreeing() const {
-  std::vector<std::uint32_t> missing;
-  const auto calls = [](const auto& each) { return each.is_present() && each.agreement; };
-  const auto first = std::ranges::find_if(ranks, calls);
-  for (std::uint32_t each = 0; each < size(); ++each) {
-    const auto& place = ranks[each];
-    const bool is_awaited = std::ranges::any_of(ranks, [&](const auto& other) {
-      return calls(other) &&
-             std::ranges::find(other.agreement->awaited, each) != other.agreement->awaited.end();
-    });
-    const bool takes_part = place.agreement && place.agreement->name == first->agreement->name;
-    if (!takes_part && (is_awaited || place.is_present())) missing.push_back(each);
-  }
-  return missing;
-}
 
 short store_session::events() const noexcept {
   if (sending) return sending->events();
@@ -102,9 +81,11 @@ void store_server::run() {
   deadline last = deadline::never();
   while (true) {
     if (stopping_.load() && last.is_never()) last = deadline::after(time_to_send);
-    const bool is_sending =
-        std::ranges::any_of(sessions_, [](const auto& each) { return each.sending.has_value(); });
-    if (stopping_.load() && (!is_sending || last.expired())) return;
+    if (stopping_.load() &&
+        (last.expired() || std::ranges::none_of(sessions_, [](const auto& each) {
+           return each.sending.has_value();
+         })))
+      return;
     if (!stopping_.load()) accept();
     wait();
     for (auto next = sessions_.begin(); next != sessions_.end();) {
@@ -127,6 +108,7 @@ void store_server::accept() {
       return;
     }
     count([](auto& of) { ++of.accepted; });
+    has_new_session_ = true;
     sessions_.emplace_back(**std::move(accepted),
                            deadline::after(options_.listener.greeting_timeout));
   }
@@ -139,10 +121,14 @@ void store_server::wait() {
   events.push_back({.fd = accepting_ ? accepting_->fd() : -1, .events = POLLIN, .revents = 0});
   for (const auto& each : sessions_)
     events.push_back({.fd = each.stream.fd(), .events = each.events(), .revents = 0});
-  auto until = next_deadline();
+  // Newer connections may need the places of silent ones: drop_silent() is called at once.
+  auto until = std::exchange(has_new_session_, false) ? deadline::after(std::chrono::seconds(0))
+                                                      : next_deadline();
   if (accepting_) until = earlier(until, accepting_->next_deadline());
   if (!accepting_ || stopping_.load()) until = earlier(until, deadline::after(time_to_retry));
-  ::poll(events.data(), events.size(), until.poll_timeout_ms());
+  const int found = ::poll(events.data(), events.size(), until.poll_timeout_ms());
+  auto next = events.begin() + 2;
+  for (auto& each : sessions_) each.ready = found > 0 ? (next++)->revents : short{0};
 }
 
 deadline store_server::next_deadline() const noexcept {
@@ -152,10 +138,8 @@ deadline store_server::next_deadline() const noexcept {
     if (each.sending) until = earlier(until, each.sending->next_deadline());
     if (has_news(each)) until = deadline::after(std::chrono::nanoseconds(0));
   }
-  for (const auto& [name, group] : groups_) {
-    until = earlier(until, group.until);
-    for (const auto& each : group.ranks) until = earlier(until, each.until);
-  }
+  for (const auto& [name, group] : groups_)
+    until = earlier(until, earlier(group.until, group.first_end));
   return until;
 }
 
@@ -169,7 +153,8 @@ bool store_server::advance(store_session& of) {
   }
   if (!of.receiving) {
     if (send_next(of)) return true;
-    if (!is_readable(of)) return of.group != nullptr || !of.until.expired();
+    const bool is_readable = (std::exchange(of.ready, short{0}) & ~POLLOUT) != 0;
+    if (!is_readable) return of.group != nullptr || !of.until.expired();
     if (const auto* const place = of.group != nullptr ? &of.group->ranks[of.rank] : nullptr;
         place != nullptr && (place->parts || place->agreement)) {
       // The client waits for an answer: it closes the connection, or breaks the protocol.
@@ -178,9 +163,11 @@ bool store_server::advance(store_session& of) {
     }
     of.receiving.emplace(of.stream.receive_in_steps(of.until));
   }
+  const bool is_expelled = of.group == nullptr && of.next_answer;
   auto received = of.receiving->progress();
-  if (!received) return true;
+  if (!received) return !is_expelled || !of.until.expired();
   of.receiving.reset();
+  if (is_expelled) return *received && send_next(of);
   if (*received) return take(of, **received);
   note(of.stream, received->error().diagnosis());
   return false;
@@ -194,12 +181,8 @@ bool store_server::send_next(store_session& to) {
   if (!has_news(to)) return false;
   // The next changes of one kind. A member that returned is known from its agreement.
   const store_group& group = *to.group;
-  std::vector<std::uint32_t> changed;
-  for (std::uint32_t each = 0; each < group.size(); ++each)
-    if (group.ranks[each].change > to.informed) changed.push_back(each);
-  std::ranges::sort(changed, {}, [&](std::uint32_t each) { return group.ranks[each].change; });
+  auto changed = group.changed_since(to.informed);
   const auto has_session = [&](std::uint32_t each) { return group.ranks[each].session != nullptr; };
-  std::erase_if(changed, [&](std::uint32_t each) { return group.ranks[each].is_present(); });
   if (changed.empty()) {
     to.informed = group.changes;
     return false;
@@ -267,10 +250,10 @@ void store_server::check_proof(store_session& from, const store_proof& proof) {
 }
 
 void store_server::admit(store_session& from, const store_hello& hello) {
+  if (admitted_ >= options_.max_clients) return refuse(from, {.why = store_failure::full});
   auto found = groups_.find(hello.name);
   if (found == groups_.end()) {
-    if (groups_.size() >= options_.max_groups || sessions_.size() > options_.max_clients ||
-        hello.size == 0 || hello.size > max_ranks)
+    if (groups_.size() >= options_.max_groups || hello.rank >= hello.size || hello.size > max_ranks)
       return refuse(from, {.why = store_failure::full});
     found = groups_.try_emplace(hello.name, hello.name, hello.size).first;
   }
@@ -285,11 +268,12 @@ void store_server::admit(store_session& from, const store_hello& hello) {
     return refuse(from, {.why = store_failure::gone, .ranks = {hello.rank}});
   if (place.waits) {
     place.gone = true;
-    place.change = ++group.changes;
+    group.note_change(hello.rank);
   }
   place.session = &from;
   from.until = deadline::never();
   ++group.connected;
+  ++admitted_;
   from.group = &group;
   from.rank = hello.rank;
   answer(from, encode_done({}));
@@ -298,8 +282,10 @@ void store_server::admit(store_session& from, const store_hello& hello) {
 void store_server::contribute(store_session& from, store_exchange exchange) {
   store_group& group = *from.group;
   auto& place = group.ranks[from.rank];
-  if (const auto agreeing = group.agreeing(); !agreeing.empty() && !group.failure)
-    fail(group, {.why = store_failure::interrupted, .ranks = agreeing, .name = exchange.name});
+  if (group.agreeing != 0 && !group.failure)
+    fail(group, {.why = store_failure::interrupted,
+                 .ranks = group.agreeing_members(),
+                 .name = exchange.name});
   if (group.failure) return answer(from, encode(*group.failure));
   if (exchange.parts.size() != 1 && exchange.parts.size() != group.size()) {
     fail(group, {.why = store_failure::wrong_parts,
@@ -328,28 +314,50 @@ void store_server::contribute(store_session& from, store_exchange exchange) {
     fail(group, {.why = store_failure::gone, .ranks = std::move(gone), .name = group.exchange});
 }
 
-void store_server::complete(store_group& of) {
-  std::vector<blob> answers(of.size());
-  std::vector<std::span<const std::byte>> parts(of.size());  // empty: not a member
-  for (std::uint32_t to = 0; to < of.size(); ++to) {
-    if (!of.ranks[to].is_member) continue;
-    for (std::uint32_t each = 0; each < of.size(); ++each) {
-      if (!of.ranks[each].is_member) continue;
-      const blobs& all = *of.ranks[each].parts;
-      parts[each] = all[all.size() == 1 ? 0 : to];
+template <class PartsOf, class BytesOf, class Encode>
+std::optional<std::uint32_t> store_server::answer_all(store_group& of,
+                                                      std::span<const std::uint32_t> ranks,
+                                                      PartsOf&& parts_of, BytesOf&& bytes_of,
+                                                      Encode&& encode) {
+  part_list parts(ranks.size());
+  const auto select = [&](std::uint32_t to) {
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const blobs& all = parts_of(of.ranks[ranks[i]]);
+      parts[i] = all[all.size() == 1 ? 0 : to];
     }
-    if (done_bytes(parts) > options_.max_message_bytes)
-      return fail(of, {.why = store_failure::too_large, .ranks = {to}, .name = of.exchange});
-    answers[to] = encode_done(parts);
+  };
+  const bool is_for_all = std::ranges::all_of(
+      ranks, [&](std::uint32_t each) { return parts_of(of.ranks[each]).size() == 1; });
+  for (const std::uint32_t to : is_for_all ? ranks.first(1) : ranks) {
+    select(to);
+    if (bytes_of(parts) > options_.max_message_bytes) return to;
   }
+  blob message;
+  for (const std::uint32_t to : ranks) {
+    if (!is_for_all) select(to);
+    if (!is_for_all || message.empty()) message = encode(parts);
+    answer(*of.ranks[to].session, message);
+  }
+  return std::nullopt;
+}
+
+void store_server::complete(store_group& of) {
+  const auto members = of.ranks_that([](const auto& each) { return each.is_member; });
+  const auto with_places = [&](const part_list& parts) {
+    part_list all(of.size());  // empty: not a member
+    for (std::size_t i = 0; i < members.size(); ++i) all[members[i]] = parts[i];
+    return all;
+  };
+  const auto too_large = answer_all(
+      of, members, [](const auto& each) -> const blobs& { return *each.parts; },
+      [&](const part_list& parts) { return done_bytes(with_places(parts)); },
+      [&](const part_list& parts) { return encode_done(with_places(parts)); });
+  if (too_large)
+    return fail(of, {.why = store_failure::too_large, .ranks = {*too_large}, .name = of.exchange});
   of.arrived = 0;
   of.until = deadline::never();
   count([](auto& statistics) { ++statistics.exchanges; });
-  for (std::uint32_t to = 0; to < of.size(); ++to) {
-    if (!of.ranks[to].is_member) continue;
-    of.ranks[to].parts.reset();
-    answer(*of.ranks[to].session, std::move(answers[to]));
-  }
+  for (const std::uint32_t each : members) of.ranks[each].parts.reset();
 }
 
 void store_server::fail(store_group& of, store_failed why) {
@@ -372,7 +380,8 @@ void store_server::expire() {
           .ranks = group.ranks_that([](const auto& each) { return each.is_member && !each.parts; }),
           .name = group.exchange});
   }
-  for (auto& [name, group] : groups_) expire_agreement(group);
+  for (auto& [name, group] : groups_)
+    if (group.first_end.expired()) expire_agreements(group);
 }
 
 void store_server::drop_silent() {
@@ -390,7 +399,8 @@ void store_server::drop_silent() {
 }
 
 void store_server::answer(store_session& to, blob message) {
-  if (to.sending)
+  // Steps that ended early would end the stream.
+  if (to.sending || to.receiving)
     to.next_answer = std::move(message);
   else
     send(to, message);
@@ -411,12 +421,12 @@ void store_server::leave(store_session& client) {
   store_group& group = *std::exchange(client.group, nullptr);
   auto& place = group.ranks[client.rank];
   const bool was_present = place.is_present();
+  group.end_agreement(client.rank);
   place.session = nullptr;
   place.gone = true;
   place.waits = false;
-  place.change = ++group.changes;
-  place.agreement.reset();
-  place.until = deadline::never();
+  group.note_change(client.rank);
+  --admitted_;
   if (was_present && group.is_exchanging() && !group.failure)
     fail(group,
          {.why = store_failure::gone, .ranks = group.departed_members(), .name = group.exchange});
@@ -435,46 +445,54 @@ void store_server::agree(store_session& from, store_agreement wanted) {
   };
   if (wanted.parts.size() != 1 && wanted.parts.size() != group.size())
     return refuse_because(store_failure::wrong_parts);
+  // A late step of a renewal that has failed or was replaced.
+  if (wanted.renewal != 0 && wanted.renewal != group.renewal)
+    return refuse_because(store_failure::outdated);
   if (!place.waits) {
     if (group.is_exchanging())
       fail(group, {.why = store_failure::interrupted,
                    .ranks = {from.rank},
                    .name = std::string(group.exchange)});
-    const auto agreeing = group.agreeing();
-    if (!agreeing.empty() && group.ranks[agreeing.front()].agreement->name != wanted.name) {
+    const auto* const others = group.current();
+    if (others != nullptr && others->renewal != wanted.renewal) {
+      // Of a step and the beginning of another renewal, the beginning counts.
+      if (wanted.renewal != 0) return refuse_because(store_failure::outdated);
+      auto with = refusal;
+      with.why = store_failure::outdated;
+      with.name = others->name;
+      fail_agreement(group, with);
+    } else if (others != nullptr && others->name != wanted.name) {
       // A rank that failed in an agreement has begun again; so must the others.
       auto with = refusal;
       with.why = store_failure::other_name;
-      with.ranks = agreeing;
+      with.ranks = group.agreeing_members();
       fail_agreement(group, with);
       return answer(from, encode(with));
     }
   }
-  place.until = deadline::after(std::chrono::milliseconds(wanted.timeout_ms));
-  place.agreement = std::move(wanted);
+  group.begin_agreement(from.rank, std::move(wanted));
   try_conclude(group);
 }
 
 void store_server::try_conclude(store_group& of) {
-  if (!of.agreeing().empty() && of.not_agreeing().empty()) conclude(of);
+  if (of.is_agreed()) conclude(of);
 }
 
 void store_server::conclude(store_group& of) {
-  const std::string name = of.ranks[of.agreeing().front()].agreement->name;
-  const auto included = of.ranks_that([&](const auto& each) {
-    return each.session != nullptr && each.agreement && each.agreement->name == name;
+  const std::string name = of.current()->name;
+  const bool begins = of.current()->renewal == 0;
+  const auto included = of.ranks_that([with = of.current()](const auto& each) {
+    return each.session != nullptr && each.agreement && is_same_step(*each.agreement, *with);
   });
-  std::vector<blob> answers;
-  std::vector<std::span<const std::byte>> parts(included.size());
-  for (const std::uint32_t to : included) {
-    for (std::size_t i = 0; i < included.size(); ++i) {
-      const blobs& all = of.ranks[included[i]].agreement->parts;
-      parts[i] = all[all.size() == 1 ? 0 : to];
-    }
-    answers.push_back(encode_agreed(included, parts));
-    if (answers.back().size() > options_.max_message_bytes)
-      return fail_agreement(of, {.why = store_failure::too_large, .ranks = {to}, .name = name});
-  }
+  if (begins) of.begin_renewal();
+  const auto too_large = answer_all(
+      of, included, [](const auto& each) -> const blobs& { return each.agreement->parts; },
+      [&](const part_list& parts) { return agreed_bytes(included, parts); },
+      [&](const part_list& parts) { return encode_agreed(of.renewal, included, parts); });
+  if (too_large)
+    return fail_agreement(of,
+                          {.why = store_failure::too_large, .ranks = {*too_large}, .name = name});
+  for (const std::uint32_t each : included) of.end_agreement(each);
   for (auto& each : of.ranks) {
     each.is_member = false;
     each.gone = each.gone || each.session == nullptr;
@@ -482,54 +500,61 @@ void store_server::conclude(store_group& of) {
   of.members = static_cast<std::uint32_t>(included.size());
   of.failure.reset();
   count([](auto& statistics) { ++statistics.exchanges; });
-  for (std::size_t i = 0; i < included.size(); ++i) {
-    auto& place = of.ranks[included[i]];
+  for (const std::uint32_t each : included) {
+    auto& place = of.ranks[each];
     place.is_member = true;
     place.gone = false;
     place.waits = false;
-    place.agreement.reset();
-    place.until = deadline::never();
-    answer(*place.session, std::move(answers[i]));
   }
 }
 
 // The ranks that wait for the members go on waiting.
 void store_server::fail_agreement(store_group& of, const store_failed& why) {
-  for (const std::uint32_t each : of.agreeing()) {
-    of.ranks[each].agreement.reset();
-    of.ranks[each].until = deadline::never();
+  // Steps that are still to come belong to a renewal that has failed.
+  if (const auto* const with = of.current(); with != nullptr && with->renewal != 0)
+    of.begin_renewal();
+  for (const std::uint32_t each : of.agreeing_members()) {
+    of.end_agreement(each);
     answer(*of.ranks[each].session, encode(why));
   }
 }
 
-void store_server::expire_agreement(store_group& of) {
-  for (std::uint32_t each = 0; each < of.size(); ++each) {
-    auto& place = of.ranks[each];
-    if (!place.until.expired()) continue;
-    store_failed late{.why = store_failure::missing, .rank = each, .name = place.agreement->name};
-    if (place.waits) {
-      place.agreement.reset();
-      place.until = deadline::never();
-      late.ranks = of.ranks_that([](const auto& other) { return other.is_present(); });
-      answer(*place.session, encode(late));
-      continue;
-    }
-    late.ranks = of.not_agreeing();
-    const bool can_expel =
-        of.agreeing().size() >= late.ranks.size() &&
-        std::ranges::all_of(late.ranks, [&](auto other) { return of.ranks[other].is_present(); });
-    if (place.agreement->kind != agreement_kind::leaves_out || !can_expel)
-      return fail_agreement(of, late);
-    for (const std::uint32_t other : late.ranks) expel(of, other);
-    return;
+void store_server::expire_agreements(store_group& of) {
+  of.first_end = deadline::never();
+  for (std::uint32_t each = 0; each < of.size(); ++each)
+    if (of.ranks[each].until.expired()) expire_agreement(of, each);
+  for (const auto& each : of.ranks) of.first_end = earlier(of.first_end, each.until);
+}
+
+void store_server::expire_agreement(store_group& of, std::uint32_t rank) {
+  auto& place = of.ranks[rank];
+  store_failed late{.why = store_failure::missing, .rank = rank, .name = place.agreement->name};
+  if (place.waits) {
+    of.end_agreement(rank);
+    late.ranks = of.ranks_that([](const auto& other) { return other.is_present(); });
+    return answer(*place.session, encode(late));
   }
+  late.ranks = of.not_agreeing();
+  if (place.agreement->kind != agreement_kind::leaves_out || !can_expel(of, late.ranks))
+    return fail_agreement(of, late);
+  for (const std::uint32_t other : late.ranks) expel(of, other);
+}
+
+// More than half of the connected members can expel the others; of two halves, the one without the
+// highest rank, as in ranks_to_leave_out().
+bool store_server::can_expel(const store_group& of, std::span<const std::uint32_t> missing) {
+  const bool are_present =
+      std::ranges::all_of(missing, [&](std::uint32_t each) { return of.ranks[each].is_present(); });
+  if (!are_present || of.agreeing != missing.size())
+    return are_present && of.agreeing > missing.size();
+  return missing.empty() || of.agreeing_members().back() < missing.back();
 }
 
 // Closes the connection of a rank after a last message.
 void store_server::expel(store_group& of, std::uint32_t rank) {
   store_session& client = *of.ranks[rank].session;
-  client.receiving.reset();
   leave(client);
+  client.until = deadline::after(time_to_finish);
   answer(client, encode(store_failed{.why = store_failure::expelled, .ranks = {rank}}));
 }
 

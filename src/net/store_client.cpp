@@ -133,8 +133,8 @@ error explain(std::string_view call, const membership& who, const detail::store_
                       what, ranks));
     case store_failure::full:
       return error::unavailable(0, std::string(call), object,
-                                "the store has no room for another group; see "
-                                "store_options::max_groups");
+                                "the store has no room for another group or rank; see "
+                                "store_options::max_groups and max_clients");
     case store_failure::other_secret:
       return error::from_errno(EACCES, std::string(call), object,
                                "the store has another secret than this process");
@@ -148,6 +148,12 @@ error explain(std::string_view call, const membership& who, const detail::store_
           ECONNABORTED, std::string(call), object,
           "the other ranks continue without this one, which did not call shrink() in time; a new "
           "process of this rank can call group::rejoin()");
+    case store_failure::outdated:
+      return error::from_errno(
+          ECONNABORTED, std::string(call), object,
+          fmt::format("{} belongs to a call of shrink() or readmit() that has failed, or the other "
+                      "ranks have begun another call; call it again",
+                      what));
     case store_failure::other_version:
       break;
   }
@@ -189,7 +195,12 @@ result<detail::store_answer> receive_answer(detail::store_link& link, const memb
     VERBENA_TRY(auto news, detail::decode_answer(bytes));
     if (!link.take_news(news)) return news;  // the store closes the connection
   }
-  VERBENA_TRY_VOID(link.stream.send(message, until));
+  if (auto sent = link.stream.send(message, until); !sent) {
+    // The store may have sent why it has closed the connection.
+    receive_news(link, who);
+    if (link.last_answer) return detail::store_answer(*link.last_answer);
+    return std::move(sent).error();
+  }
   while (true) {
     VERBENA_TRY(const auto bytes, link.stream.receive(until));
     VERBENA_TRY(auto answer, detail::decode_answer(bytes));
@@ -325,12 +336,15 @@ result<detail::store_agreed> store_client::agree(std::string_view call,
                                                          encode_agreement(timed, parts), until));
   const bool is_ordered =
       std::ranges::adjacent_find(agreed.ranks, std::greater_equal<>()) == agreed.ranks.end();
-  if (!is_ordered || agreed.ranks.size() != agreed.parts.size() ||
+  if (!is_ordered || agreed.ranks.size() != agreed.parts.size() || agreed.renewal == 0 ||
+      (what.renewal != 0 && agreed.renewal != what.renewal) ||
       !std::ranges::binary_search(agreed.ranks, who_.rank) || agreed.ranks.back() >= who_.size)
     return error::protocol(
         std::string(call), link_->stream.peer(),
-        fmt::format("the store sent an agreement of {} with {} parts to rank {} of {}",
-                    detail::to_text(agreed.ranks), agreed.parts.size(), who_.rank, who_.size));
+        fmt::format("the store sent an agreement of {} with {} parts and the number {} to rank {} "
+                    "of {}",
+                    detail::to_text(agreed.ranks), agreed.parts.size(), agreed.renewal, who_.rank,
+                    who_.size));
   return agreed;
 }
 

@@ -160,6 +160,7 @@ store_agreement read_agreement(checked_reader& from) {
   store_agreement out;
   out.timeout_ms = from.take<std::uint32_t>();
   out.kind = from.take_up_to(agreement_kind::waits);
+  out.renewal = from.take<std::uint32_t>();
   out.awaited = from.take_ranks();
   out.name = from.take_name();
   out.parts = from.take_parts();
@@ -248,16 +249,23 @@ blob encode_agreement(const store_agreement& of,
   out.put(agreement_type);
   out.put(of.timeout_ms);
   out.put(static_cast<std::uint8_t>(of.kind));
+  out.put(of.renewal);
   out.put_ranks(of.awaited);
   out.put_name(of.name);
   out.put_parts(parts);
   return out.take();
 }
 
-blob encode_agreed(std::span<const std::uint32_t> ranks,
+std::size_t agreed_bytes(std::span<const std::uint32_t> ranks,
+                         std::span<const std::span<const std::byte>> parts) noexcept {
+  return 1 + (2 + ranks.size()) * sizeof(std::uint32_t) + bytes_of_parts(parts);
+}
+
+blob encode_agreed(std::uint32_t renewal, std::span<const std::uint32_t> ranks,
                    std::span<const std::span<const std::byte>> parts) {
-  writer out(8 + ranks.size() * sizeof(std::uint32_t) + bytes_of_parts(parts));
+  writer out(agreed_bytes(ranks, parts));
   out.put(agreed_type);
+  out.put(renewal);
   out.put_ranks(ranks);
   out.put_parts(parts);
   return out.take();
@@ -313,6 +321,7 @@ result<store_answer> decode_answer(std::span<const std::byte> bytes) {
   }
   if (type == agreed_type) {
     store_agreed out;
+    out.renewal = from.take<std::uint32_t>();
     out.ranks = from.take_ranks();
     out.parts = from.take_parts();
     VERBENA_TRY_VOID(from.end());
@@ -334,7 +343,7 @@ result<store_answer> decode_answer(std::span<const std::byte> bytes) {
   out.name = from.take_name();
   VERBENA_TRY_VOID(from.end());
   if (why < static_cast<std::uint8_t>(store_failure::missing) ||
-      why > static_cast<std::uint8_t>(store_failure::expelled))
+      why > static_cast<std::uint8_t>(store_failure::outdated))
     return broken(fmt::format("an answer has the unknown failure {}", why));
   return store_answer(std::move(out));
 }

@@ -5,13 +5,14 @@
 //   hello      1 u8   version u8   entry u8   rank u32   size u32   nonce (16 bytes)   name
 //   exchange   2 u8   timeout in ms u32   name   parts
 //   proof      3 u8   proof (32 bytes)
-//   agreement  4 u8   timeout in ms u32   agreement_kind u8   awaited ranks   name   parts
+//   agreement  4 u8   timeout in ms u32   agreement_kind u8   renewal u32   awaited ranks   name
+//              parts
 //
 //   done       1 u8   parts
 //   failed     2 u8   store_failure u8   rank u32   ranks   name
 //   left       3 u8   ranks
 //   challenge  4 u8   nonce (16 bytes)   proof (32 bytes)
-//   agreed     5 u8   ranks   parts
+//   agreed     5 u8   renewal u32   ranks   parts
 //   returned   6 u8   ranks
 //
 //   name       u16 length, bytes
@@ -40,7 +41,7 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-inline constexpr std::uint8_t store_version = 3;
+inline constexpr std::uint8_t store_version = 4;
 inline constexpr std::size_t max_store_name_bytes = 255;
 
 using blob = std::vector<std::byte>;
@@ -86,6 +87,7 @@ enum class agreement_kind : std::uint8_t {
 struct store_agreement {
   std::uint32_t timeout_ms = 0;
   agreement_kind kind = agreement_kind::leaves_out;
+  std::uint32_t renewal = 0;           ///< the number of store_agreed; 0: a renewal begins
   std::vector<std::uint32_t> awaited;  ///< ranks that must take part
   std::string name;
   blobs parts;
@@ -104,7 +106,8 @@ enum class store_failure : std::uint8_t {
   other_version = 9,  ///< the sender has another version of the protocol
   other_secret = 10,  ///< the sender has not proved that it has the secret of the store
   interrupted = 11,   ///< the ranks began an agreement during the exchange
-  expelled = 12       ///< the other ranks have agreed to continue without the receiver
+  expelled = 12,      ///< the other ranks have agreed to continue without the receiver
+  outdated = 13       ///< a renewal has failed, or the ranks have begun another one
 };
 
 struct store_failed {
@@ -131,6 +134,7 @@ struct store_returned {
 };
 /// The ranks that took part in an agreement, in ascending order, and the part of each.
 struct store_agreed {
+  std::uint32_t renewal = 0;  ///< for the later steps
   std::vector<std::uint32_t> ranks;
   blobs parts;
 };
@@ -153,8 +157,11 @@ using store_answer =
 [[nodiscard]] blob encode_agreement(const store_agreement& of,
                                     std::span<const std::span<const std::byte>> parts);
 /// Encodes the answer to an agreement.
-[[nodiscard]] blob encode_agreed(std::span<const std::uint32_t> ranks,
+[[nodiscard]] blob encode_agreed(std::uint32_t renewal, std::span<const std::uint32_t> ranks,
                                  std::span<const std::span<const std::byte>> parts);
+/// Returns the bytes that encode_agreed() needs.
+[[nodiscard]] std::size_t agreed_bytes(std::span<const std::uint32_t> ranks,
+                                       std::span<const std::span<const std::byte>> parts) noexcept;
 /// Encodes the answer to an exchange.
 [[nodiscard]] blob encode_done(std::span<const std::span<const std::byte>> parts);
 /// Returns the bytes that encode_done() needs.

@@ -11,10 +11,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "src/net/store_group.hpp"
 #include "src/net/store_message.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/base/steps.hpp"
@@ -22,8 +24,6 @@
 #include "verbena/net/store.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
-
-struct store_group;
 
 /// A client. While an operation of its stream is in progress, it must not be moved.
 struct store_session {
@@ -39,68 +39,13 @@ struct store_session {
   deadline until;                        // for the hello; then never
   std::optional<steps<blob>> receiving;  // a message has begun
   std::optional<steps<void>> sending;    // not at the same time
-  std::optional<blob> next_answer;       // behind the message that is being sent
+  std::optional<blob> next_answer;       // behind the message that is being sent or received
+  short ready = 0;                       // events of the last wait
   /// The hello that waits for a proof, and the nonce of the store.
   std::optional<std::pair<store_hello, nonce>> unproved;
   std::uint64_t informed = 0;  // of this number of changes of its group
   store_group* group = nullptr;
   std::uint32_t rank = 0;
-};
-
-/// The ranks of a group, and the exchange or agreement in progress. The members take part in
-/// exchanges: first all ranks, then those of the last agreement.
-struct store_group {
-  store_group(std::string called, std::uint32_t size)
-      : name(std::move(called)), ranks(size), members(size) {}
-
-  struct rank_state {
-    store_session* session = nullptr;
-    bool is_member = true;
-    bool gone = false;           // its process has left
-    bool waits = false;          // its new process, which has the session, is not a member yet
-    std::uint64_t change = 0;    // the number of the last change of its session
-    std::optional<blobs> parts;  // of the exchange
-    std::optional<store_agreement> agreement;
-    deadline until = deadline::never();  // of the agreement
-
-    [[nodiscard]] bool is_present() const noexcept {
-      return session != nullptr && is_member && !waits;
-    }
-  };
-
-  [[nodiscard]] std::uint32_t size() const noexcept {
-    return static_cast<std::uint32_t>(ranks.size());
-  }
-  [[nodiscard]] bool is_exchanging() const noexcept { return arrived != 0; }
-  /// Returns the ranks for which `holds` is true.
-  template <class Condition>
-  [[nodiscard]] std::vector<std::uint32_t> ranks_that(Condition&& holds) const {
-    std::vector<std::uint32_t> found;
-    for (std::uint32_t each = 0; each < size(); ++each)
-      if (holds(ranks[each])) found.push_back(each);
-    return found;
-  }
-  /// Returns the members that are connected and have called an agreement.
-  [[nodiscard]] std::vector<std::uint32_t> agreeing() const {
-    return ranks_that([](const auto& each) { return each.is_present() && each.agreement; });
-  }
-  /// Returns the connected members that do not take part in the agreement yet, and the ranks that
-  /// it awaits in vain. Precondition: a member takes part.
-  [[nodiscard]] std::vector<std::uint32_t> not_agreeing() const;
-  [[nodiscard]] std::vector<std::uint32_t> departed_members() const {
-    return ranks_that([](const auto& each) { return each.is_member && each.gone; });
-  }
-
-  std::string name;
-  std::vector<rank_state> ranks;
-  std::uint32_t members;
-  std::uint64_t changes = 0;  // of sessions
-  std::uint32_t connected = 0;
-  std::string exchange;
-  std::uint32_t arrived = 0;
-  deadline until = deadline::never();  // the earliest of the ranks that have arrived
-  std::uint32_t hurried = 0;           // the rank of that deadline
-  std::optional<store_failed> failure;
 };
 
 /// Threads: the functions of this class on one thread at a time; run() is on its own thread.
@@ -139,10 +84,24 @@ class store_server {
   void try_conclude(store_group& of);
   void conclude(store_group& of);
   void fail_agreement(store_group& of, const store_failed& why);
-  void expire_agreement(store_group& of);
+  /// Handles the deadlines of the agreement that have passed.
+  void expire_agreements(store_group& of);
+  void expire_agreement(store_group& of, std::uint32_t rank);
+  [[nodiscard]] static bool can_expel(const store_group& of,
+                                      std::span<const std::uint32_t> missing);
   void expel(store_group& of, std::uint32_t rank);
   void fail(store_group& of, store_failed why);
   void expire();
+  using part_list = std::vector<std::span<const std::byte>>;
+  /// Sends each of the ranks the parts of all of them for it. `parts_of` returns the parts of a
+  /// rank; `encode` makes a message, and `bytes_of` returns its length. If all parts are for all
+  /// ranks, there is one message. Returns the rank whose message would be too large; then sends
+  /// none.
+  template <class PartsOf, class BytesOf, class Encode>
+  [[nodiscard]] std::optional<std::uint32_t> answer_all(store_group& of,
+                                                        std::span<const std::uint32_t> ranks,
+                                                        PartsOf&& parts_of, BytesOf&& bytes_of,
+                                                        Encode&& encode);
   void answer(store_session& to, blob message);
   void send(store_session& to, const blob& message);
   /// Sends the next answer or report, if there is one. Returns whether it did.
@@ -162,6 +121,8 @@ class store_server {
   std::optional<steps<bringup::stream>> accepting_;
   std::list<store_session> sessions_;
   std::map<std::string, store_group> groups_;
+  std::uint32_t admitted_ = 0;    // clients that have a group
+  bool has_new_session_ = false;  // since the last wait
   std::atomic<bool> stopping_ = false;
   pthread_t thread_{};
   bool is_started_ = false;

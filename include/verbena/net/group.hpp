@@ -71,8 +71,8 @@ struct group_options {
 /// Errors of collective operations: those of barrier(); `invalid_argument` if the root is not one
 /// of the ranks, or if the length does not fit, before anything is sent; if the lengths, roots or
 /// operations of ranks differ, `invalid_argument` names one of them. After a failure, the content
-/// of the memory is unspecified. If bytes in flight do not arrive within 100 ms after it, the
-/// connection to their rank ends.
+/// of the memory is unspecified. If bytes in flight do not arrive within 100 ms after it, or if a
+/// full send queue has no room to report it within 100 ms, the connection to that rank ends.
 ///
 /// The destructor closes the connection to the store, then the channels, without waiting. If this
 /// process has the store, it also ends the store; answers that have begun are sent, for at most 2
@@ -108,20 +108,22 @@ class group {
   /// after a failure. All of them must call shrink(). Blocks and allocates.
   ///
   /// A rank is no longer a member if it has closed its connection to the store; if it does not call
-  /// shrink() in about half of the time, and at least half of the connected members do; or if it
-  /// and another member cannot reach each other, so that the group with the fewest ranks left out
-  /// remains. Such a rank gets an error, and can only end or rejoin().
+  /// shrink() in about half of the time, and more than half of the connected members do, or half of
+  /// them without the highest rank; or if it and another member cannot reach each other, so that
+  /// the group with the fewest ranks left out remains. Such a rank gets an error, and can only end
+  /// or rejoin().
   ///
   /// Channels between members stay as they are, with the operations in flight. A channel that has
-  /// failed on one side, or that does not answer a read within 2 s, is reconnected: its operations
-  /// end first. A send for which the peer has posted no receive delays this read.
+  /// failed on one side, also that of this rank to itself, or that does not answer a read within 2
+  /// s, is reconnected: its operations end first. A send for which the peer has posted no receive
+  /// delays this read.
   ///
   /// Exchanges that wait fail with ECONNABORTED. A program that keeps states of others, for example
   /// remote regions, exchanges them again.
   ///
-  /// Errors: `timed_out` with the members that have not called it, if fewer than half have;
-  /// ECONNABORTED if the others continue without this rank; `invalid_argument` if another rank
-  /// called readmit(), or began again after an error; those of bringup::stream if the store has
+  /// Errors: `timed_out` with the members that have not called it, if too few have; ECONNABORTED if
+  /// the others continue without this rank, or began again after an error; `invalid_argument` if
+  /// another rank called readmit(); those of bringup::stream if the store has
   /// ended. shrink() can be called again after an error, unless this rank was left out.
   [[nodiscard]] result<void> shrink(deadline until);
   /// Does the same as shrink(), and makes all ranks that wait in rejoin() members, at least

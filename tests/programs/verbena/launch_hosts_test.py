@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`verbena launch --hosts` starts ranks by ssh: with an SSH server on the loopback interface, and with stand-ins for ssh."""
+import array
+import fcntl
 import os
 import pathlib
 import pwd
@@ -9,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 import unittest
 
@@ -132,6 +135,31 @@ class Hosts(Launches):
             self.assertEqual(sorted(started.stdout.readline() for _ in range(2)), [b"[0] ready\n", b"[1] ready\n"])
             started.send_signal(number)
             self.assertEqual(started.wait(harness.BOUND), number)
+
+    def test_passes_signals_on_while_its_output_is_blocked(self):
+        started = self.start("node-a slots=2\n", "yes", "much output")
+        room = array.array("i", [0])
+        until = time.monotonic() + harness.BOUND
+        while room[0] < 32768 and time.monotonic() < until:  # the ranks write more than all pipes hold
+            fcntl.ioctl(started.stdout, termios.FIONREAD, room)
+            os.sched_yield()
+        self.assertGreaterEqual(room[0], 32768)
+        started.send_signal(signal.SIGTERM)
+        self.assertEqual(started.wait(harness.BOUND), 128 + signal.SIGTERM)
+
+    def test_output_to_a_pipe_that_does_not_block_is_complete(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        os.set_blocking(writer, False)
+        writes = "import os\nfor i in range(3000): os.write(1, b'%0399d\\n' % i)"
+        started = subprocess.Popen([harness.VERBENA, "launch", "--hosts", str(self.hosts("node-a\n")), "--ssh", self.ssh, "--",
+                                    sys.executable, "-c", writes], stdin=subprocess.DEVNULL, stdout=writer)
+        self.addCleanup(started.wait)
+        os.close(writer)
+        lines = b""
+        while part := os.read(reader, 4096):
+            lines += part
+        self.assertEqual(lines, b"".join(b"[0] %0399d\n" % each for each in range(3000)))
 
     def test_processes_end_with_the_launcher(self):
         # The ranks and a child of theirs that ignores SIGTERM.

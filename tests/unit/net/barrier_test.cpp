@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/channel/operation_scope.hpp"
+#include "verbena/memory/buffer_pool.hpp"
 
 namespace verbena::test {
 namespace {
@@ -212,6 +214,28 @@ TEST(barrier, invalid_ranks_are_refused_and_the_group_stays_usable) {
     const std::vector<std::uint32_t> alone{here.group.rank()};
     EXPECT_TRUE(here.group.barrier(alone, deadline::after(0s)));
     EXPECT_TRUE(here.group.barrier(test_deadline()));
+  });
+}
+
+// Sends without receives fill the queue of rank 0 to rank 1, so that its failure cannot be sent.
+TEST(failed_barrier, channel_without_room_for_the_failure_ends) {
+  const test_store store;
+  std::atomic<bool> is_done = false;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 3), {.channels = {.queues = {.max_send_wr = 2}}});
+    if (rank != 0) {
+      while (!is_done) std::this_thread::yield();
+      return;
+    }
+    auto pool = buffer_pool::create(here.pd, {}).value();
+    auto first = here.group[1].post_send(*pool.take(64));
+    auto second = here.group[1].post_send(*pool.take(64));
+    expect_error(here.group.barrier(deadline::after(300ms)), "ranks 1 and 2 had not called");
+    EXPECT_NE(here.group[1].failure(), nullptr);
+    EXPECT_EQ(here.group[2].failure(), nullptr);
+    EXPECT_FALSE(first.wait());
+    EXPECT_FALSE(second.wait());
+    is_done = true;
   });
 }
 

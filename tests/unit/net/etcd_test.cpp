@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: MIT
-// The texts of etcd. tests/programs/verbena/rendezvous_test.py tests groups with an etcd server.
+// The texts of etcd, and lost answers. tests/programs/verbena/rendezvous_test.py tests groups with
+// an etcd server.
 #include "src/net/etcd.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/base/fd.hpp"
 
 namespace verbena::test {
 namespace {
@@ -70,6 +81,147 @@ TEST(etcd, rank_without_server_reports_the_server_and_the_last_attempt) {
                            ? "the last attempt: curl_easy_perform on http://127.0.0.1:9/v3/kv/range"
                            : "was built without libcurl");
   if (has_curl) expect_error(failed, "join on http://127.0.0.1:9 failed");
+}
+
+/// An etcd of one key, whose answers can be lost.
+class false_etcd {
+ public:
+  false_etcd() : thread_([this] { serve(); }) {}
+  false_etcd(const false_etcd&) = delete;
+  false_etcd& operator=(const false_etcd&) = delete;
+  ~false_etcd() {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+
+  /// Loses the next answer to a request to `path`, after the request has taken effect.
+  void lose_answer_to(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    lost_.push_back(path);
+  }
+  /// Lets the next `count` leases end at once.
+  void end_leases(std::uint64_t count) {
+    const std::lock_guard lock(mutex_);
+    first_alive_ = next_lease_ + count;
+  }
+  /// Returns whether the key has a lease that exists, and no answer is still to be lost.
+  [[nodiscard]] bool has_key_with_lease() {
+    const std::lock_guard lock(mutex_);
+    return lost_.empty() && revision_ != 0 && lease_ >= first_alive_;
+  }
+  [[nodiscard]] net::membership rank_0() const {
+    net::membership place;
+    place.store.host = "127.0.0.1";
+    place.host = net::store_host::etcd;
+    place.etcd = "http://127.0.0.1:" + std::to_string(port_);
+    return place;
+  }
+
+ private:
+  using json = nlohmann::json;
+
+  void serve() {
+    while (true) {
+      const unique_fd client(::accept(listener_.get(), nullptr, nullptr));
+      if (!client) return;
+      std::string got;
+      std::array<char, 4096> part{};
+      while (!is_whole(got)) {
+        const auto count = ::recv(client.get(), part.data(), part.size(), 0);
+        if (count <= 0) break;
+        got.append(part.data(), static_cast<std::size_t>(count));
+      }
+      if (!is_whole(got)) continue;
+      const std::string path = got.substr(5, got.find(' ', 5) - 5);
+      const std::lock_guard lock(mutex_);
+      const std::string body =
+          answer(path, json::parse(got.substr(got.find("\r\n\r\n") + 4))).dump();
+      const auto lost = std::ranges::find(lost_, path);
+      if (lost != lost_.end()) {
+        lost_.erase(lost);
+        continue;
+      }
+      const std::string all =
+          "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
+          "\r\n\r\n" + body;
+      EXPECT_GT(::send(client.get(), all.data(), all.size(), MSG_NOSIGNAL), 0);
+    }
+  }
+  static bool is_whole(const std::string& got) {
+    const auto head = got.find("\r\n\r\n");
+    const auto length = got.find("Content-Length: ");
+    return head != std::string::npos && length != std::string::npos &&
+           got.size() - head - 4 >= std::stoul(got.substr(length + 16));
+  }
+  json answer(const std::string& path, const json& question) {
+    if (path == "/v3/lease/grant") return {{"ID", std::to_string(next_lease_++)}};
+    if (path == "/v3/lease/keepalive") {
+      const bool is_alive = std::stoull(question["ID"].get<std::string>()) >= first_alive_;
+      return {{"result", {{"TTL", is_alive ? "10" : "0"}}}};
+    }
+    if (path == "/v3/kv/range") {
+      if (revision_ == 0) return json::object();
+      return {
+          {"kvs", json::array({{{"value", value_}, {"mod_revision", std::to_string(revision_)}}})}};
+    }
+    if (path != "/v3/kv/txn") return json::object();
+    if (question["compare"][0]["mod_revision"] != std::to_string(revision_)) return json::object();
+    const auto& put = question["success"][0]["request_put"];
+    value_ = put["value"];
+    lease_ = std::stoull(put["lease"].get<std::string>());
+    ++revision_;
+    return {{"succeeded", true}};
+  }
+  static unique_fd listen(std::uint16_t& port) {
+    unique_fd made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof at;
+    auto* const generic = reinterpret_cast<sockaddr*>(&at);
+    EXPECT_EQ(::bind(made.get(), generic, bytes), 0);
+    EXPECT_EQ(::listen(made.get(), 16), 0);
+    EXPECT_EQ(::getsockname(made.get(), generic, &bytes), 0);
+    port = ntohs(at.sin_port);
+    return made;
+  }
+
+  std::uint16_t port_ = 0;
+  unique_fd listener_ = listen(port_);
+  std::mutex mutex_;
+  std::vector<std::string> lost_;
+  std::uint64_t next_lease_ = 1;
+  std::uint64_t first_alive_ = 1;
+  std::string value_;  // of the key, in base64
+  std::uint64_t lease_ = 0;
+  std::uint64_t revision_ = 0;  // 0: no key
+  std::thread thread_;
+};
+
+constexpr std::chrono::seconds bound{30};
+
+TEST(etcd, rank_0_joins_although_answers_are_lost) {
+  false_etcd etcd;
+  for (const char* const path :
+       {"/v3/lease/grant", "/v3/lease/keepalive", "/v3/kv/range", "/v3/kv/txn"})
+    etcd.lose_answer_to(path);
+  auto place = etcd.rank_0();
+  std::optional<net::store> own;
+  const auto announced = net::detail::meet_by_etcd(place, own, deadline::after(bound), {});
+  if (!announced) return expect_error(announced, "was built without libcurl");
+  EXPECT_TRUE(etcd.has_key_with_lease());
+}
+
+// The value is stored with a lease that this process does not know.
+TEST(etcd, key_whose_answer_was_lost_is_stored_with_the_next_lease) {
+  false_etcd etcd;
+  etcd.lose_answer_to("/v3/kv/txn");
+  auto place = etcd.rank_0();
+  std::optional<net::store> own;
+  etcd.end_leases(2);  // the first one, and that of the lost answer
+  const auto announced = net::detail::meet_by_etcd(place, own, deadline::after(bound), {});
+  if (!announced) return expect_error(announced, "was built without libcurl");
+  EXPECT_TRUE(etcd.has_key_with_lease());
 }
 
 }  // namespace

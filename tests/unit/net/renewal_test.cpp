@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 #include <optional>
+#include <ranges>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -55,6 +56,53 @@ TEST(renewal, ranks_with_broken_pairs_are_left_out) {
   // Two halves, and a larger half.
   EXPECT_EQ(of({{0, {2, 3}}, {1, {2, 3}}, {2, {}}, {3, {}}}), (rank_list{2, 3}));
   EXPECT_EQ(of({{0, {2, 3, 4}}, {1, {2, 3, 4}}, {2, {}}, {3, {}}, {4, {}}}), (rank_list{0, 1}));
+}
+
+TEST(renewal, sets_of_ranks_are_read_again_in_each_form) {
+  for (const std::uint32_t size : {1U, 7U, 8U, 9U, 300U, net::max_ranks})
+    for (const std::uint32_t stride : {1U, 2U, 3U, 40U, 5000U}) {
+      rank_list ranks;
+      for (std::uint32_t each = stride - 1; each < size; each += stride) ranks.push_back(each);
+      const auto bytes = net::detail::encode_rank_set(ranks, size, std::size_t{1} << 20U);
+      EXPECT_LE(bytes.size(), 1 + (size + 7) / 8);
+      EXPECT_EQ(net::detail::decode_rank_set(bytes, size).value(), ranks)
+          << size << ", each " << stride;
+    }
+}
+
+// Of arbitrary halves that do not reach each other, each rank reports the other half, or in groups
+// of more than 2,800 ranks a part of it.
+TEST(renewal, reports_of_large_groups_fit_in_a_message) {
+  const auto answer_bytes = [](std::uint32_t size, std::size_t part) {
+    return 64 + size * (sizeof(std::uint32_t) * 3 + part);
+  };
+  for (const std::uint32_t size : {1000U, 2800U, net::max_ranks}) {
+    rank_list half;
+    for (std::uint32_t each = 0; each < size; each += 2) half.push_back(each);
+    const auto encoded =
+        net::detail::encode_rank_set(half, size, net::detail::most_bytes_of_part(size));
+    EXPECT_LE(answer_bytes(size, encoded.size()), net::store_client::max_message_bytes) << size;
+    const auto decoded = net::detail::decode_rank_set(encoded, size).value();
+    EXPECT_TRUE(size > 2800 || decoded == half);
+    EXPECT_TRUE(std::ranges::equal(decoded, half | std::views::take(decoded.size())));
+    EXPECT_GT(decoded.size(), 50U);
+  }
+}
+
+TEST(renewal, bytes_that_are_no_set_of_ranks_are_refused) {
+  const auto refuses = [](std::initializer_list<int> bytes, std::uint32_t size) {
+    net::detail::blob all;
+    for (const int each : bytes) all.push_back(static_cast<std::byte>(each));
+    expect_error(net::detail::decode_rank_set(all, size), "no set of ranks of a group of ");
+  };
+  refuses({}, 8);
+  refuses({3}, 8);
+  refuses({2, 0}, 8);           // all, and more
+  refuses({1, 0, 0}, 8);        // too many bits
+  refuses({1, 0x80}, 7);        // rank 7
+  refuses({0, 0, 0, 0}, 8);     // a part of a number
+  refuses({0, 0, 0, 0, 8}, 8);  // rank 8
+  refuses({0, 0, 0, 0, 1, 0, 0, 0, 1}, 8);
 }
 
 TEST(shrink, without_a_failure_keeps_members_and_operations_in_flight) {
@@ -175,6 +223,43 @@ TEST(shrink, reconnects_channels_that_failed) {
   });
 }
 
+TEST(shrink, reconnects_the_loopback_channel) {
+  in_group(2, [](joined_rank& here) {
+    const std::uint32_t own = here.group.rank();
+    if (own == 1) here.group[own].flush();
+    here.group.shrink(test_deadline()).value();
+    EXPECT_EQ(members_of(here.group), (rank_list{0, 1}));
+    auto memory = here.pd.allocate(64, access::local_write | access::remote_write).value();
+    EXPECT_TRUE(here.group[own].write(source(memory, 0, 8), memory.remote().slice(8, 8)));
+    expect_works(here);
+  });
+}
+
+// Rank 1 calls it long before rank 0, whose half would remain after a split of the network.
+TEST(shrink, half_with_the_highest_rank_does_not_expel_the_other) {
+  const test_store store;
+  std::atomic<bool> is_late = false;
+  for_each_rank(2, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 2));
+    if (rank == 1) {
+      expect_error(here.group.shrink(deadline::after(500ms)), "rank 0 had not called shrink()");
+      is_late = true;
+    }
+    while (!is_late) std::this_thread::yield();
+    expect_works(here);
+    here.group.exchange("both are here", bytes_of("x"), test_deadline()).value();
+    if (rank == 0) {
+      here.group.shrink(deadline::after(3s)).value();
+      EXPECT_EQ(members_of(here.group), rank_list{0});
+      is_late = false;
+    }
+    while (is_late) std::this_thread::yield();
+    if (rank == 1)
+      expect_error(here.group.exchange("x", bytes_of("x"), test_deadline()),
+                   "the other ranks continue without this one");
+  });
+}
+
 // The reads of the first check succeed; those of the last one fail.
 TEST(shrink, half_that_does_not_reach_the_other_is_left_out) {
   const test_store store;
@@ -234,9 +319,9 @@ class false_store {
 
 TEST(shrink, answers_of_a_false_store_are_errors) {
   const net::detail::blob state(4);
-  const net::detail::blob odd(3);
+  const net::detail::blob odd(3);  // bytes 0
   const auto agreed = [](rank_list ranks, std::vector<std::span<const std::byte>> parts) {
-    return net::detail::encode_agreed(ranks, parts);
+    return net::detail::encode_agreed(1, ranks, parts);
   };
   const std::vector<std::pair<net::detail::blob, const char*>> cases{
       {agreed({}, {}), "the store sent an agreement"},
@@ -244,8 +329,10 @@ TEST(shrink, answers_of_a_false_store_are_errors) {
       {agreed({0, 0}, {state, state}), "the store sent an agreement"},
       {agreed({0, 9}, {state, state}), "the store sent an agreement of ranks 0 and 9"},
       {agreed({0}, {state, state}), "with 2 parts"},
-      {agreed({0}, {odd}), "3 bytes are no list of numbers"},
-      {agreed({0}, {{}}), "a state is empty"},
+      {agreed({0}, {odd}), "a state has no epoch"},
+      {agreed({0}, {state}), "0 bytes are no set of ranks of a group of 1"},
+      {net::detail::encode_agreed(0, std::array{0U}, std::array{std::span(odd)}),
+       "the number 0 to rank 0"},
       {net::detail::encode_done({}), "another answer than that of the request"},
       {odd, "unknown type 0"},
   };
@@ -371,7 +458,7 @@ TEST(readmit, rank_that_ends_after_the_first_step_is_left_out) {
     here.reset();
     const net::detail::store_hello hello{
         .entry = net::detail::store_entry::rejoins, .rank = 2, .size = 3, .name = "test"};
-    const net::detail::blob state(sizeof(std::uint32_t));  // epoch 0, no failed channels
+    const net::detail::blob state(sizeof(std::uint32_t) + 1);  // epoch 0, an empty list
     const std::span<const std::byte> part = state;
     const auto until = test_deadline();
     while (true) {  // until the store has noticed the end

@@ -53,7 +53,7 @@ void check_answer(fuzz::input bytes) {
   if (const auto* const returned = std::get_if<store_returned>(&*answer))
     return require_same(encode_returned(returned->ranks), bytes);
   if (const auto* const agreed = std::get_if<store_agreed>(&*answer))
-    return require_same(encode_agreed(agreed->ranks, views(agreed->parts)), bytes);
+    return require_same(encode_agreed(agreed->renewal, agreed->ranks, views(agreed->parts)), bytes);
   if (const auto* const challenge = std::get_if<store_challenge>(&*answer))
     return require_same(encode(*challenge), bytes);
   require_same(encode_done(views(std::get<blobs>(*answer))), bytes);
@@ -70,7 +70,7 @@ void store_message_seeds(fuzz::seed_folder& into) {
   into.add("hello", encode(store_hello{.rank = 1, .size = 2, .name = "job"}));
   into.add("exchange", encode_exchange(1000, "table", parts));
   into.add("agreement", encode_agreement({.awaited = {2}, .name = "readmit"}, parts));
-  into.add("agreed", encode_agreed(std::array<std::uint32_t, 2>{0, 2}, parts));
+  into.add("agreed", encode_agreed(7, std::array<std::uint32_t, 2>{0, 2}, parts));
   into.add("returned", encode_returned(std::array<std::uint32_t, 1>{2}));
   into.add("proof", encode(store_proof{}));
   into.add("done", encode_done(parts));

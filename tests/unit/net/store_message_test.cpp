@@ -74,13 +74,17 @@ TEST(store_message, departed_ranks_are_decoded) {
 TEST(store_message, agreements_are_decoded) {
   const blob part = bytes("state");
   const std::span<const std::byte> view = part;
-  const store_agreement sent{
-      .timeout_ms = 70, .kind = agreement_kind::waits, .awaited = {4, 2}, .name = "readmit"};
+  const store_agreement sent{.timeout_ms = 70,
+                             .kind = agreement_kind::waits,
+                             .renewal = 5,
+                             .awaited = {4, 2},
+                             .name = "readmit"};
   const auto message = encode_agreement(sent, std::span(&view, 1));
   const auto request = decode_request(message);
   const auto& agreement = std::get<store_agreement>(request.value());
   EXPECT_EQ(agreement.timeout_ms, 70U);
   EXPECT_EQ(agreement.kind, agreement_kind::waits);
+  EXPECT_EQ(agreement.renewal, 5U);
   EXPECT_EQ(agreement.awaited, sent.awaited);
   EXPECT_EQ(agreement.name, "readmit");
   EXPECT_EQ(agreement.parts, blobs{part});
@@ -90,8 +94,10 @@ TEST(store_message, agreements_are_decoded) {
   unknown[5] = std::byte{2};
   expect_error(decode_request(unknown), "unknown entry or kind of agreement");
 
-  const auto agreed = encode_agreed(std::array{3U}, std::span(&view, 1));
+  const auto agreed = encode_agreed(6, std::array{3U}, std::span(&view, 1));
   const auto answer = decode_answer(agreed);
+  EXPECT_EQ(agreed.size(), agreed_bytes(std::array{3U}, std::span(&view, 1)));
+  EXPECT_EQ(std::get<store_agreed>(answer.value()).renewal, 6U);
   EXPECT_EQ(std::get<store_agreed>(answer.value()).ranks, std::vector{3U});
   EXPECT_EQ(std::get<store_agreed>(answer.value()).parts, blobs{part});
   for (std::size_t length = 0; length < agreed.size(); ++length)

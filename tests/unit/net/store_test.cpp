@@ -2,10 +2,12 @@
 #include "verbena/net/store.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "src/net/store_message.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/base/bytes.hpp"
+#include "verbena/bringup/frame.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/net/store_client.hpp"
 
@@ -366,6 +369,143 @@ TEST(store_connect, without_a_store_fails_at_the_deadline) {
   bringup::address place{.host = "127.0.0.1"};
   place.port = net::store::open(place).value().local_address().port;
   EXPECT_FALSE(net::store_client::connect({.size = 1, .store = place}, deadline::after(300ms)));
+}
+
+TEST(store_connect, rank_beyond_the_limit_of_clients_is_refused) {
+  const test_store store({.max_clients = 2});
+  std::vector<bringup::stream> strangers;  // do not count
+  for (int i = 0; i < 3; ++i)
+    strangers.push_back(bringup::stream::connect(store.address(), test_deadline()).value());
+  const auto a = connect(store.member(0, 2, "a"));
+  std::optional<net::store_client> b = connect(store.member(0, 2, "b"));
+  expect_error(net::store_client::connect(store.member(1, 2, "a"), test_deadline()),
+               "no room for another group or rank");
+  b.reset();
+  const auto until = test_deadline();  // the store notices the end with a delay
+  while (!net::store_client::connect(store.member(1, 2, "a"), until)) ASSERT_FALSE(until.expired());
+}
+
+TEST(store_connect, refused_rank_leaves_no_group) {
+  const test_store store({.max_groups = 1});
+  auto raw = bringup::stream::connect(store.address(), test_deadline()).value();
+  raw.send(encode(net::detail::store_hello{.rank = 5, .size = 2, .name = "a"}), test_deadline())
+      .value();
+  EXPECT_TRUE(raw.receive(test_deadline()));
+  EXPECT_TRUE(net::store_client::connect(store.member(0, 1, "b"), test_deadline()));
+}
+
+/// A rank that calls the steps of agreements itself.
+class raw_rank {
+ public:
+  raw_rank(const test_store& store, std::uint32_t rank, std::uint32_t size)
+      : stream_(bringup::stream::connect(store.address(), test_deadline()).value()) {
+    send(encode(net::detail::store_hello{.rank = rank, .size = size, .name = "test"}));
+    EXPECT_TRUE(std::holds_alternative<net::detail::blobs>(receive()));
+  }
+  void send(const net::detail::blob& message) { stream_.send(message, test_deadline()).value(); }
+  /// Begins a step of a renewal; its part is empty.
+  void begin(const char* name, std::uint32_t renewal, rank_list awaited = {},
+             std::uint32_t timeout_ms = 60'000) {
+    const std::span<const std::byte> part;
+    send(net::detail::encode_agreement({.timeout_ms = timeout_ms,
+                                        .kind = net::detail::agreement_kind::waits,
+                                        .renewal = renewal,
+                                        .awaited = std::move(awaited),
+                                        .name = name},
+                                       std::span(&part, 1)));
+  }
+  /// Returns the next answer, without reports of ranks that have left.
+  [[nodiscard]] net::detail::store_answer receive() {
+    while (true) {
+      auto next = net::detail::decode_answer(stream_.receive(test_deadline()).value()).value();
+      if (!std::holds_alternative<net::detail::store_left>(next)) return next;
+    }
+  }
+  [[nodiscard]] net::detail::store_agreed agreed() {
+    return std::get<net::detail::store_agreed>(receive());
+  }
+  [[nodiscard]] net::detail::store_failed failed() {
+    return std::get<net::detail::store_failed>(receive());
+  }
+  [[nodiscard]] bringup::stream& stream() noexcept { return stream_; }
+
+ private:
+  bringup::stream stream_;
+};
+
+std::vector<std::unique_ptr<raw_rank>> connect_all(const test_store& store, std::uint32_t size) {
+  std::vector<std::unique_ptr<raw_rank>> ranks;
+  for (std::uint32_t each = 0; each < size; ++each)
+    ranks.push_back(std::make_unique<raw_rank>(store, each, size));
+  return ranks;
+}
+
+// Each message once made the store compare all ranks with all that each of them awaits.
+TEST(store_agreement, of_many_ranks_that_await_many_ends_in_time) {
+  constexpr std::uint32_t size = 250;
+  const test_store store;
+  const auto ranks = connect_all(store, size);
+  for (std::uint32_t each = 0; each < size; ++each)
+    ranks[each]->begin("readmit", 0, rank_list(each < 40 ? net::max_ranks : 0, size - 1));
+  for (const auto& each : ranks) EXPECT_EQ(each->agreed().ranks.size(), size);
+}
+
+TEST(store_agreement, late_step_does_not_disturb_the_next_renewal) {
+  const test_store store;
+  const auto ranks = connect_all(store, 3);
+  for (const auto& each : ranks) each->begin("shrink", 0);
+  std::uint32_t number = 0;
+  for (const auto& each : ranks) number = each->agreed().renewal;
+  EXPECT_NE(number, 0U);
+  // Rank 2 is late: the step fails, and ranks 0 and 1 begin again.
+  ranks[0]->begin("renewal: addresses", number, {}, 1);
+  EXPECT_EQ(ranks[0]->failed().why, net::detail::store_failure::missing);
+  ranks[0]->begin("shrink", 0);
+  ranks[1]->begin("shrink", 0);
+  ranks[2]->begin("renewal: addresses", number);
+  EXPECT_EQ(ranks[2]->failed().why, net::detail::store_failure::outdated);
+  ranks[2]->begin("shrink", 0);
+  for (const auto& each : ranks) {
+    const auto agreed = each->agreed();
+    EXPECT_EQ(agreed.ranks, (rank_list{0, 1, 2}));
+    EXPECT_NE(agreed.renewal, number);
+  }
+}
+
+TEST(store_agreement, renewal_that_begins_ends_steps_that_wait) {
+  const test_store store;
+  const auto ranks = connect_all(store, 2);
+  for (const auto& each : ranks) each->begin("shrink", 0);
+  const std::uint32_t number = ranks[0]->agreed().renewal;
+  EXPECT_EQ(ranks[1]->agreed().renewal, number);
+  ranks[0]->begin("renewal: addresses", number);
+  ranks[1]->begin("shrink", 0);
+  EXPECT_EQ(ranks[0]->failed().why, net::detail::store_failure::outdated);
+  ranks[0]->begin("shrink", 0);
+  for (const auto& each : ranks) EXPECT_EQ(each->agreed().ranks, (rank_list{0, 1}));
+}
+
+// A message that has begun is received before the answer.
+TEST(store_agreement, rank_that_is_expelled_while_it_sends_receives_the_reason) {
+  const test_store store;
+  const auto ranks = connect_all(store, 3);
+  auto& sender = ranks[1]->stream();
+  const std::span<const std::byte> none;
+  const auto frame = bringup::encode_frame(
+      bringup::frame_type::blob, net::detail::encode_exchange(1, "x", std::span(&none, 1)));
+  const std::span<const std::byte> whole = frame;
+  const auto send_part = [&](std::span<const std::byte> part) {
+    return ::send(sender.fd(), part.data(), part.size(), MSG_NOSIGNAL);
+  };
+  EXPECT_EQ(send_part(whole.first(3)), 3);
+  for (const std::uint32_t each : {0U, 2U})
+    ranks[each]->send(net::detail::encode_agreement({.timeout_ms = 300, .name = "shrink"},
+                                                    std::array{std::span<const std::byte>()}));
+  for (const std::uint32_t each : {0U, 2U})
+    EXPECT_EQ(ranks[each]->agreed().ranks, (rank_list{0, 2}));
+  EXPECT_EQ(send_part(whole.subspan(3)), static_cast<ssize_t>(whole.size() - 3));
+  EXPECT_EQ(ranks[1]->failed().why, net::detail::store_failure::expelled);
+  EXPECT_FALSE(sender.receive(test_deadline()));  // closed
 }
 
 // parity: ibverbs-rs-71

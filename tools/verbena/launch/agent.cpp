@@ -33,6 +33,7 @@ namespace verbena::tool {
 namespace {
 
 constexpr std::chrono::seconds time_to_end{5};  // from SIGTERM to SIGKILL
+constexpr std::chrono::seconds time_to_write{2};
 
 // A pipe from a rank.
 struct rank_output {
@@ -70,16 +71,15 @@ class agent {
       : signals_(&signals), arrived_(std::move(arrived)) {}
 
   int run() {
-    if (!write_all(STDOUT_FILENO, agent_greeting)) return run_status::failed;
+    output_.add(agent_greeting);
     while (is_needed()) {
       wait();
-      read_commands();
-      read_outputs();
-      take_ended();
-      if (kill_at_.expired()) {
-        kill_at_ = deadline::never();
-        send_signal(SIGKILL);
-      }
+      serve();
+    }
+    // The launcher ends the connection when it has the messages; it may read late.
+    while (!output_.is_idle() && !write_until_.expired()) {
+      wait();
+      serve();
     }
     return 0;
   }
@@ -90,12 +90,27 @@ class agent {
     return std::ranges::any_of(ranks_, [](pid_t each) { return each != 0; });
   }
 
+  void serve() {
+    output_.acknowledge();
+    if (output_.has_failed()) end_ranks();
+    read_commands();
+    read_outputs();
+    take_ended();
+    if (kill_at_.expired()) {
+      kill_at_ = deadline::never();
+      send_signal(SIGKILL);
+    }
+  }
+
   void wait() {
-    std::vector<pollfd> events{{.fd = arrived_.get(), .events = POLLIN, .revents = 0}};
+    std::vector<pollfd> events{{.fd = arrived_.get(), .events = POLLIN, .revents = 0},
+                               {.fd = output_.fd(), .events = POLLIN, .revents = 0}};
     if (!is_ending_) events.push_back({.fd = STDIN_FILENO, .events = POLLIN, .revents = 0});
+    const bool can_read = !output_.is_full();
     for (const auto& each : outputs_)
-      events.push_back({.fd = each.end.get(), .events = POLLIN, .revents = 0});
-    ::poll(events.data(), events.size(), kill_at_.poll_timeout_ms());
+      if (can_read) events.push_back({.fd = each.end.get(), .events = POLLIN, .revents = 0});
+    const auto until = kill_at_.when() < write_until_.when() ? kill_at_ : write_until_;
+    ::poll(events.data(), events.size(), until.poll_timeout_ms());
   }
 
   void send(message_kind kind, std::size_t index, std::uint32_t number, std::string text) {
@@ -104,7 +119,7 @@ class agent {
                            .rank = first_rank_ + static_cast<std::uint32_t>(index),
                            .number = number,
                            .text = std::move(text)});
-    if (!write_all(STDOUT_FILENO, bytes)) end_ranks();
+    output_.add(bytes);
   }
 
   void send_signal(int which) {
@@ -117,6 +132,7 @@ class agent {
     if (is_ending_) return;
     is_ending_ = true;
     kill_at_ = deadline::after(time_to_end);
+    write_until_ = deadline::after(time_to_end + time_to_write);
     send_signal(SIGTERM);
   }
 
@@ -211,7 +227,7 @@ class agent {
 
   void read_outputs() {
     std::erase_if(outputs_, [this](const rank_output& each) {
-      return read_output(each) == read_outcome::end;
+      return !output_.is_full() && read_output(each) == read_outcome::end;
     });
   }
   read_outcome read_output(const rank_output& from) {
@@ -265,6 +281,8 @@ class agent {
   bool is_started_ = false;
   bool is_ending_ = false;
   deadline kill_at_ = deadline::never();
+  deadline write_until_ = deadline::never();
+  output_thread output_{STDOUT_FILENO};
 };
 
 }  // namespace

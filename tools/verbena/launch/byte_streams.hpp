@@ -3,14 +3,46 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace verbena::tool {
 
-/// Writes all bytes to a blocking descriptor; false if write(2) fails.
-[[nodiscard]] bool write_all(int to, std::string_view bytes);
+struct output_state;
+
+/// Writes to a descriptor on a thread of its own, so that a reader that does not read delays
+/// nothing else in this process. The descriptor, which other processes may share, keeps its mode.
+///
+/// The destructor discards bytes that the thread has not written. Create it with signals blocked.
+/// Threads: one thread at a time.
+class output_thread {
+ public:
+  /// Starts the thread.
+  explicit output_thread(int to);
+  output_thread(const output_thread&) = delete;
+  output_thread& operator=(const output_thread&) = delete;
+  ~output_thread();
+
+  /// Adds bytes, without blocking. After a failure of write(2), bytes are discarded.
+  void add(std::string_view bytes);
+  /// Discards the bytes that wait, and all later ones.
+  void discard();
+  /// Returns whether more than 1 MiB wait: then the caller should not read more.
+  [[nodiscard]] bool is_full() const;
+  /// Returns whether no bytes wait, or they were discarded.
+  [[nodiscard]] bool is_idle() const;
+  /// Returns whether write(2) has failed, or discard() was called.
+  [[nodiscard]] bool has_failed() const;
+  /// Returns a descriptor that becomes readable after bytes were written.
+  [[nodiscard]] int fd() const noexcept;
+  /// Makes the descriptor unreadable again. Returns whether bytes were written.
+  bool acknowledge() const;
+
+ private:
+  std::shared_ptr<output_state> state_;  // the thread also has it
+};
 
 /// The result of read_some().
 enum class read_outcome : unsigned char {
@@ -22,12 +54,12 @@ enum class read_outcome : unsigned char {
 /// Appends the bytes of one read(2), at most 64 KiB.
 [[nodiscard]] read_outcome read_some(int from, std::string& to);
 
-/// Writes lines with a prefix. A line is written at once, so that lines of several writers are not
+/// Writes lines with a prefix. A line is added at once, so that lines of several writers are not
 /// mixed; lines beyond 64 KiB are divided. Threads: one thread at a time.
 class prefixed_lines {
  public:
-  /// Writes to descriptor `to`.
-  prefixed_lines(int to, std::string prefix) : prefix_(std::move(prefix)), to_(to) {}
+  /// Writes to `to`, which must outlive this object.
+  prefixed_lines(output_thread& to, std::string prefix) : prefix_(std::move(prefix)), to_(&to) {}
 
   /// Adds bytes, and writes all complete lines.
   void add(std::string_view bytes);
@@ -37,7 +69,7 @@ class prefixed_lines {
  private:
   std::string prefix_;
   std::string partial_;
-  int to_;
+  output_thread* to_;
 };
 
 }  // namespace verbena::tool

@@ -39,6 +39,7 @@ namespace {
 
 constexpr std::size_t max_noise_bytes = std::size_t{64} << 10U;  // before the greeting of an agent
 constexpr std::chrono::seconds time_to_close{10};  // from the end of the input of ssh to SIGTERM
+constexpr std::chrono::seconds time_to_write{2};   // the rest of the output, after a signal
 constexpr int ssh_failed = 255;
 
 struct rank_lines {
@@ -156,6 +157,7 @@ class remote_launch {
     while (std::ranges::any_of(all_, &connection::is_open)) {
       wait();
       take_signals();
+      check_readers();
       for (auto& each : all_) serve(each);
       if (kill_at_.expired()) {
         // A command that does not end by SIGTERM is killed.
@@ -165,11 +167,47 @@ class remote_launch {
           if (each.ssh != 0) ::kill(-each.ssh, signal);
       }
     }
+    write_rest();
     return outcome_;
   }
 
  private:
-  void say(const std::string& what) { std::cerr << "verbena launch: " + what + "\n"; }
+  void say(const std::string& what) { errors_.add("verbena launch: " + what + "\n"); }
+
+  // After a signal, output is discarded if its readers do not read for a while: the messages of the
+  // agents about the end of the ranks are behind it.
+  void check_readers() {
+    const bool is_written = static_cast<int>(output_.acknowledge()) + errors_.acknowledge() != 0;
+    if (!has_signal_ || is_written || !is_blocked())
+      discard_at_ = deadline::after(time_to_write);
+    else if (discard_at_.expired())
+      for (auto* const each : {&output_, &errors_}) each->discard();
+  }
+  [[nodiscard]] deadline next_discard() const {
+    return has_signal_ && is_blocked() ? discard_at_ : deadline::never();
+  }
+  [[nodiscard]] bool is_blocked() const { return !(output_.is_idle() && errors_.is_idle()); }
+  [[nodiscard]] bool can_write() const { return !output_.is_full() && !errors_.is_full(); }
+
+  // Waits for the readers of the output.
+  void write_rest() {
+    while (is_blocked()) {
+      std::array<pollfd, 3> events{pollfd{.fd = arrived_.get(), .events = POLLIN, .revents = 0},
+                                   pollfd{.fd = output_.fd(), .events = POLLIN, .revents = 0},
+                                   pollfd{.fd = errors_.fd(), .events = POLLIN, .revents = 0}};
+      ::poll(events.data(), events.size(), next_discard().poll_timeout_ms());
+      while (const auto got = next_signal()) has_signal_ = has_signal_ || is_passed_on(*got);
+      check_readers();
+    }
+  }
+
+  [[nodiscard]] std::optional<int> next_signal() const {
+    signalfd_siginfo got{};
+    if (::read(arrived_.get(), &got, sizeof got) != static_cast<ssize_t>(sizeof got))
+      return std::nullopt;
+    return static_cast<int>(got.ssi_signo);
+  }
+  static bool is_passed_on(int signal) { return signal == SIGINT || signal == SIGTERM; }
 
   void fail(int status, const std::string& why) {
     say(why);
@@ -205,14 +243,13 @@ class remote_launch {
                     .input = std::move(ends[1]),
                     .output = std::move(ends[2]),
                     .errors = std::move(ends[4]),
-                    .error_lines = {STDERR_FILENO, "[" + host.name + "] "},
+                    .error_lines = {errors_, "[" + host.name + "] "},
                     .ranks = {}});
     auto& added = all_.back();
     append_message(added.to_send, {.kind = message_kind::job, .text = encode_job(job)});
     for (std::uint32_t each = 0; each < job.count; ++each) {
       const std::string prefix = "[" + std::to_string(job.first_rank + each) + "] ";
-      added.ranks.emplace(job.first_rank + each,
-                          rank_lines{{STDOUT_FILENO, prefix}, {STDERR_FILENO, prefix}});
+      added.ranks.emplace(job.first_rank + each, rank_lines{{output_, prefix}, {errors_, prefix}});
     }
     return true;
   }
@@ -224,29 +261,36 @@ class remote_launch {
   }
 
   void wait() {
-    std::vector<pollfd> events{{.fd = arrived_.get(), .events = POLLIN, .revents = 0}};
+    std::vector<pollfd> events{{.fd = arrived_.get(), .events = POLLIN, .revents = 0},
+                               {.fd = output_.fd(), .events = POLLIN, .revents = 0},
+                               {.fd = errors_.fd(), .events = POLLIN, .revents = 0}};
+    const bool can_read = can_write();
     for (const auto& each : all_) {
-      if (each.output) events.push_back({.fd = each.output.get(), .events = POLLIN, .revents = 0});
-      if (each.errors) events.push_back({.fd = each.errors.get(), .events = POLLIN, .revents = 0});
+      if (each.output && can_read)
+        events.push_back({.fd = each.output.get(), .events = POLLIN, .revents = 0});
+      if (each.errors && can_read)
+        events.push_back({.fd = each.errors.get(), .events = POLLIN, .revents = 0});
       if (each.input && !each.to_send.empty())
         events.push_back({.fd = each.input.get(), .events = POLLOUT, .revents = 0});
     }
-    ::poll(events.data(), events.size(), kill_at_.poll_timeout_ms());
+    const auto discard_at = next_discard();
+    const auto until = discard_at.when() < kill_at_.when() ? discard_at : kill_at_;
+    ::poll(events.data(), events.size(), until.poll_timeout_ms());
   }
 
   void take_signals() {
-    signalfd_siginfo got{};
-    while (::read(arrived_.get(), &got, sizeof got) == static_cast<ssize_t>(sizeof got)) {
-      if (got.ssi_signo != SIGINT && got.ssi_signo != SIGTERM) continue;
+    while (const auto got = next_signal()) {
+      if (!is_passed_on(*got)) continue;
+      has_signal_ = true;
       bool has_agents = false;
       for (auto& each : all_) {
         has_agents = has_agents || each.has_agent;
-        append_message(each.to_send,
-                       {.kind = message_kind::signal, .number = got.ssi_signo, .text = {}});
+        append_message(
+            each.to_send,
+            {.kind = message_kind::signal, .number = static_cast<std::uint32_t>(*got), .text = {}});
       }
       if (has_agents) continue;
-      fail(exit_status_of_signal(static_cast<int>(got.ssi_signo)),
-           "a signal arrived before the hosts answered");
+      fail(exit_status_of_signal(*got), "a signal arrived before the hosts answered");
       end_all();
     }
   }
@@ -254,8 +298,10 @@ class remote_launch {
   void serve(connection& with) {
     if (!with.is_open()) return;
     send(with);
-    receive(with);
-    receive_errors(with);
+    if (can_write()) {
+      receive(with);
+      receive_errors(with);
+    }
     int ended = 0;
     if (with.ssh != 0 && ::waitpid(with.ssh, &ended, WNOHANG) == with.ssh) {
       with.ssh = 0;
@@ -394,11 +440,15 @@ class remote_launch {
   const launch_options* options_;
   const awaited_signals* signals_;
   unique_fd arrived_;  // a signalfd
+  output_thread output_{STDOUT_FILENO};
+  output_thread errors_{STDERR_FILENO};
   std::vector<connection> all_;
   int outcome_ = 0;
   bool is_ending_ = false;      // this launcher ends the connections
   bool is_terminated_ = false;  // by SIGTERM
+  bool has_signal_ = false;     // that the ranks received, too
   deadline kill_at_ = deadline::never();
+  deadline discard_at_ = deadline::never();
 };
 
 }  // namespace

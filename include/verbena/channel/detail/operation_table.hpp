@@ -283,6 +283,8 @@ class operation_table {
     operation_slot& slot = next_free();
     free_ = slot.next;
     slot.owner = &owner;
+    if (free_ == nullptr) [[unlikely]]
+      add_slot();
     return slot;
   }
   /// Frees the slot; late completions for it are ignored.
@@ -351,7 +353,7 @@ class operation_table {
   /// failed poll.
   void lose_all() noexcept;
 
-  /// Returns all slots.
+  /// Returns all slots that were used, and those that are next.
   [[nodiscard]] std::span<operation_slot> slots() noexcept {
     return {slots_.data(), slots_.size()};
   }
@@ -376,6 +378,8 @@ class operation_table {
     std::uint64_t key;
   };
 
+  /// Creates the next slot, if there is one.
+  [[gnu::noinline]] void add_slot();
   [[nodiscard]] bool add(queued_line& line);
   [[nodiscard]] int failed(const poll_result& polled) noexcept;
   [[gnu::noinline]] void deliver_polled(const completion& done) noexcept;
@@ -390,8 +394,11 @@ class operation_table {
 
   completion_queue cq_;
   std::optional<completion_channel> events_;
+  // Both have capacity for all slots, and grow when a slot is first used: memory of idle channels
+  // is not touched.
   std::vector<operation_slot> slots_;
   std::vector<buffer> held_;
+  std::uint32_t most_slots_;
   int last_failure_ = 0;
   std::size_t delivered_ = 0;  // since take_delivered()
   operation_slot* free_ = nullptr;

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// What a store knows about a group. Threads: that of the store.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/net/store_message.hpp"
+#include "verbena/base/deadline.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+struct store_session;
+
+[[nodiscard]] inline deadline earlier(deadline a, deadline b) noexcept {
+  return a.when() < b.when() ? a : b;
+}
+
+/// Returns whether two agreements belong to one step of one renewal.
+[[nodiscard]] inline bool is_same_step(const store_agreement& a, const store_agreement& b) {
+  return a.renewal == b.renewal && a.name == b.name;
+}
+
+/// The ranks of a group, and the exchange or agreement in progress. The members take part in
+/// exchanges: first all ranks, then those of the last agreement.
+///
+/// The work for a message of a client grows at most linearly with the number of ranks.
+struct store_group {
+  store_group(std::string called, std::uint32_t size)
+      : name(std::move(called)), ranks(size), members(size) {}
+  store_group(const store_group&) = delete;
+  store_group& operator=(const store_group&) = delete;
+
+  struct rank_state {
+    store_session* session = nullptr;
+    bool is_member = true;
+    bool gone = false;           // its process has left
+    bool waits = false;          // its new process, which has the session, is not a member yet
+    std::uint64_t change = 0;    // the number of the last change of its session
+    std::optional<blobs> parts;  // of the exchange
+    std::optional<store_agreement> agreement;
+    deadline until = deadline::never();  // of the agreement
+    bool is_counted = false;             // the agreement, in `agreeing` and `awaited`
+    std::uint32_t awaited = 0;           // by the members that have called an agreement
+
+    [[nodiscard]] bool is_present() const noexcept {
+      return session != nullptr && is_member && !waits;
+    }
+  };
+
+  struct session_change {
+    std::uint64_t number;
+    std::uint32_t rank;
+  };
+
+  /// Returns whether an agreement waits for a rank.
+  [[nodiscard]] static bool is_missing(const rank_state& each, const store_agreement& with) {
+    const bool takes_part = each.agreement && is_same_step(*each.agreement, with);
+    return !takes_part && (each.awaited != 0 || each.is_present());
+  }
+
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(ranks.size());
+  }
+  [[nodiscard]] bool is_exchanging() const noexcept { return arrived != 0; }
+  /// Returns the ranks for which `holds` is true.
+  template <class Condition>
+  [[nodiscard]] std::vector<std::uint32_t> ranks_that(Condition&& holds) const {
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t each = 0; each < size(); ++each)
+      if (holds(ranks[each])) found.push_back(each);
+    return found;
+  }
+  /// Returns the members that are connected and have called an agreement.
+  [[nodiscard]] std::vector<std::uint32_t> agreeing_members() const {
+    return ranks_that([](const auto& each) { return each.is_counted; });
+  }
+  /// Returns the agreement of the members; nullptr if no member has called one.
+  [[nodiscard]] const store_agreement* current() const;
+  /// Returns the connected members that do not take part in the agreement yet, and the ranks that
+  /// it awaits in vain. Precondition: a member takes part.
+  [[nodiscard]] std::vector<std::uint32_t> not_agreeing() const {
+    return ranks_that([with = current()](const auto& each) { return is_missing(each, *with); });
+  }
+  /// Returns whether a member takes part in an agreement, and not_agreeing() is empty.
+  [[nodiscard]] bool is_agreed() const;
+  void begin_agreement(std::uint32_t rank, store_agreement wanted);
+  void end_agreement(std::uint32_t rank);
+  [[nodiscard]] std::vector<std::uint32_t> departed_members() const {
+    return ranks_that([](const auto& each) { return each.is_member && each.gone; });
+  }
+  /// Gives the next renewal its number, which is not 0.
+  void begin_renewal() noexcept { renewal = std::max(renewal + 1, std::uint32_t{1}); }
+  /// Records that the session of a rank has changed.
+  void note_change(std::uint32_t rank);
+  /// Returns the ranks of the changes after a number of them, in their order, without members that
+  /// are connected.
+  [[nodiscard]] std::vector<std::uint32_t> changed_since(std::uint64_t informed) const;
+
+  std::string name;
+  std::vector<rank_state> ranks;
+  std::uint32_t members;
+  std::uint64_t changes = 0;        // of sessions
+  std::vector<session_change> log;  // the last change of each rank, and at most as many others
+  std::uint32_t connected = 0;
+  std::uint32_t agreeing = 0;              // members that have called an agreement
+  std::uint32_t renewal = 0;               // the number of the last renewal that has begun
+  deadline first_end = deadline::never();  // not after the deadline of any agreement
+  std::string exchange;
+  std::uint32_t arrived = 0;
+  deadline until = deadline::never();  // the earliest of the ranks that have arrived
+  std::uint32_t hurried = 0;           // the rank of that deadline
+  std::optional<store_failed> failure;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

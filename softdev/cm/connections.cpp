@@ -106,6 +106,11 @@ void connections::say_farewell(const endpoint& which) {
   static_cast<void>(say(which, kind, reason));
 }
 
+void connections::flush(const endpoint& which) {
+  if (which.route_.conversation != 0)
+    other_hosts_.flush(which.route_.conversation, std::chrono::steady_clock::now());
+}
+
 // It has no conversation any more.
 void connections::finish(endpoint& which) {
   watch_.unwatch(which.socket_.get());
@@ -139,8 +144,8 @@ void connections::set_local(endpoint& which, const side& said) noexcept {
 }
 
 int connections::send_request(const endpoint_ptr& which, time_point now) {
-  socket_or_error made = which->on_another_host_
-                             ? other_hosts_.begin()
+  socket_or_error made = which->route_.to_another_host
+                             ? other_hosts_.begin(which->route_.conversation)
                              : connect_to_port(which->place_.space, which->destination_);
   const bool refused = made.error == ECONNREFUSED || made.error == EACCES;
   // A request takes its time on a wire. Programs that agree on a port and then listen count on it.
@@ -312,6 +317,7 @@ void connections::request_arrived(unique_fd from, std::uint32_t port_key, const 
   made->place_.source = asked.destination;
   made->destination_ = asked.source;
   made->remote_ = asked.from;
+  made->route_.conversation = asked.conversation;
   made->socket_ = std::move(from);
   if (watch_.watch(made->socket_.get(), {source_kind::endpoint, made->place_.number}) != 0) return;
   endpoints_.emplace(made->place_.number, made);

@@ -43,6 +43,8 @@ class connections final : public newcomer_observer {
   [[nodiscard]] endpoint_ptr create(const channel_ptr& events, port_space space);
   /// Tells the peer that this end goes away.
   void say_farewell(const endpoint& which);
+  /// Sends to another host what the endpoint has said.
+  void flush(const endpoint& which);
   /// Forgets an endpoint.
   void remove(endpoint& which);
   [[nodiscard]] bool empty() const noexcept { return endpoints_.empty(); }

@@ -69,6 +69,10 @@ class endpoint {
     time_point give_up_at = time_point::max();
     time_point patient_until{};  ///< while nobody listens
   };
+  struct route {
+    bool to_another_host = false;    ///< active: `destination_` is on another host
+    std::uint32_t conversation = 0;  ///< of mad_gateway; 0: the peer is on this host
+  };
   struct backlog {
     unsigned limit = 0;
     unsigned waiting = 0;  ///< requests that the program has not taken
@@ -82,7 +86,7 @@ class endpoint {
   std::uint32_t events_taken_ = 0;
 
   address destination_;
-  bool on_another_host_ = false;  ///< active: `destination_` is
+  route route_;
   side local_;
   side remote_;
   unique_fd socket_;  ///< to the peer

@@ -19,12 +19,16 @@ struct mad_identity {
 class mad_carrier {
  public:
   [[nodiscard]] virtual mad_identity identity() const noexcept = 0;
-  /// Prepares for messages of other hosts. May block for 100 ms. 0 or an errno; the reason is in
-  /// the log.
+  /// Prepares for messages of other hosts. May block for two seconds. 0 or an errno; the reason
+  /// is in the log.
   [[nodiscard]] virtual int open() = 0;
-  /// Prepares to reach a host, and sets `source` to the own address for it. May block for 100 ms. 0
-  /// or an errno: EHOSTUNREACH, ENETUNREACH, EACCES if the setting does not permit the own address.
+  /// Prepares to reach a host. `source` is the own address for it, or becomes that of the route if
+  /// it has no family or is a wildcard. May block for two seconds. 0 or an errno: EHOSTUNREACH,
+  /// ENETUNREACH, EACCES if the setting does not permit the own address.
   [[nodiscard]] virtual int find_source(const address& host, address& source) = 0;
+  /// A request of another host for this user. Must not block.
+  virtual void request_arrived(const address& own, const address& peer,
+                               const mad& request) noexcept = 0;
   /// Sends a message to the connection manager of another host. It can be lost. Does not block.
   virtual void send(const address& own, const address& peer, mad_view message) noexcept = 0;
 

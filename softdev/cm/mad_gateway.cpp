@@ -16,9 +16,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr unsigned pair_bits = 8;          // of a conversation's number, below a queue pair number
-constexpr std::uint8_t working_time = 20;  // 4.3 s
-constexpr milliseconds remembered{4'000};
+constexpr unsigned pair_bits = 8;           // of a conversation's number, below a queue pair number
+constexpr std::uint8_t working_time = 20;   // 4.3 s
+constexpr milliseconds remembered{10'000};  // longer than peers wait before they repeat a message
 
 std::array<std::uint8_t, 16> gid_of(const address& of) noexcept {
   if (of.family != address_family::ipv4) return of.bytes;
@@ -137,11 +137,19 @@ void mad_gateway::close_end(dialog& which) noexcept {
   which.end.reset();
 }
 
+void mad_gateway::enter(dialog& which, stage next) {
+  const auto is_half_open = [](stage at) { return at == stage::requested || at == stage::replied; };
+  if (is_half_open(which.at)) --half_open_;
+  if (is_half_open(next)) ++half_open_;
+  if (which.at == stage::requested) which.forget_at = time_point::max();
+  which.at = next;
+}
+
 void mad_gateway::forget(dialog& which) {
   close_end(which);
+  enter(which, stage::ended);
   which.forget_at = time_point::max();
   set_deadline(which, time_point::max());
-  if (which.at == stage::requested) --half_open_;
   if (!which.active) by_peer_.erase({which.peer, which.remote_id});
   by_own_id_.erase(which.own_id);
   dialogs_.erase(which.number);
@@ -158,7 +166,13 @@ void mad_gateway::expire(time_point now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     dialog& which = dialogs_.at(deadlines_.begin()->second);
     if (which.forget_at <= now) {
-      forget(which);
+      if (which.at != stage::requested) {
+        forget(which);
+        continue;
+      }
+      // The peer does not repeat its request any more.
+      tell(which, frame_kind::rejection, reject_reason::timeout);
+      finish(which, now);
       continue;
     }
     repeat(which);
@@ -198,8 +212,7 @@ void mad_gateway::repeat(const dialog& which) noexcept {
 /// The conversation is over; repeated messages of the peer still have an answer.
 void mad_gateway::finish(dialog& which, time_point now) {
   close_end(which);
-  if (which.at == stage::requested) --half_open_;
-  which.at = stage::ended;
+  enter(which, stage::ended);
   which.interval = {};
   which.forget_at = now + remembered;
   set_deadline(which, time_point::max());
@@ -207,9 +220,10 @@ void mad_gateway::finish(dialog& which, time_point now) {
 
 // Frames of the endpoint.
 
-socket_or_error mad_gateway::begin() {
+socket_or_error mad_gateway::begin(std::uint32_t& conversation) {
   socket_or_error made;
   dialog& which = *make();
+  conversation = which.own_id;
   which.active = true;
   made.error = connect_end(which, made.socket);
   if (made.error == 0) return made;
@@ -236,6 +250,10 @@ void mad_gateway::read(std::uint64_t number, time_point now) {
   }
 }
 
+void mad_gateway::flush(std::uint32_t conversation, time_point now) {
+  if (const dialog* const which = find(conversation); which != nullptr) read(which->number, now);
+}
+
 void mad_gateway::handle(dialog& which, const frame& said, time_point now) {
   switch (said.kind) {
     case frame_kind::request:
@@ -247,15 +265,14 @@ void mad_gateway::handle(dialog& which, const frame& said, time_point now) {
       which.peer = with_port(said.destination, 0);
       which.own_pair = said.from.queue_pair;
       which.transaction = std::uint64_t{random_u32()} << 32U | which.own_id;
-      which.at = stage::requesting;
+      enter(which, stage::requesting);
       mad what = message(which, which.lookup ? mad_kind::lookup : mad_kind::request);
       what.content = said;
       return say(which, what, options_.first_repeat, now);
     }
     case frame_kind::reply: {
       if (which.at != stage::requested) return;
-      --half_open_;
-      which.at = stage::replied;
+      enter(which, stage::replied);
       which.own_pair = said.from.queue_pair;
       mad what = message(which, mad_kind::reply);
       what.content.from = said.from;
@@ -273,7 +290,7 @@ void mad_gateway::handle(dialog& which, const frame& said, time_point now) {
     }
     case frame_kind::ready:
       if (which.at != stage::answered) return;
-      which.at = stage::connected;
+      enter(which, stage::connected);
       return say(which, message(which, mad_kind::ready), {}, now);
     case frame_kind::rejection:
       return reject(which, said, now);
@@ -306,7 +323,7 @@ void mad_gateway::reject(dialog& which, const frame& said, time_point now) {
 void mad_gateway::ask_for_end(dialog& which, time_point now) {
   if (which.at != stage::answered && which.at != stage::replied && which.at != stage::connected)
     return;
-  which.at = stage::disconnecting;
+  enter(which, stage::disconnecting);
   mad what = message(which, mad_kind::disconnect);
   what.content.from.queue_pair = which.remote_pair;
   which.forget_at = now + options_.disconnect_timeout;
@@ -350,6 +367,8 @@ void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& as
   if (const auto known = by_peer_.find({peer, asked.conversation}); known != by_peer_.end()) {
     dialog& which = dialogs_.at(known->second);
     if (which.at != stage::requested) return repeat(which);
+    which.forget_at = now + options_.answer_timeout;
+    if (which.lookup) return set_deadline(which, time_point::max());
     mad what = message(which, mad_kind::working);
     what.subject = mad_subject::request;
     what.working_time = working_time;
@@ -363,14 +382,17 @@ void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& as
   which.remote_id = asked.conversation;
   which.transaction = asked.transaction;
   which.remote_pair = asked.from.queue_pair;
-  which.at = stage::requested;
-  ++half_open_;
+  enter(which, stage::requested);
+  which.forget_at = now + options_.answer_timeout;
+  set_deadline(which, time_point::max());
   by_peer_[{peer, asked.conversation}] = which.number;
   which.request = asked;
   // Its own answers go the other way; a look-up names the service that was asked for.
   if (!which.lookup) std::swap(which.request.source, which.request.destination);
   frame request = asked;
   request.kind = which.lookup ? frame_kind::lookup : frame_kind::request;
+  request.conversation = which.own_id;
+  request.from.gid = gid_of(peer);  // not one that the peer chooses
   unique_fd other;
   if (connect_end(which, other) != 0) return forget(which);  // the peer asks again
   observer_.request_arrived(std::move(other), port_key, request);
@@ -382,11 +404,7 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
   dialog* const known = find(said.receiver_id);
   if (known == nullptr || known->at == stage::begun || !same_host(known->peer, peer) ||
       !same_host(known->own, own)) {
-    const auto answer = answer_to_unknown(said);
-    if (!answer) return;
-    std::array<std::byte, mad_bytes> bytes{};
-    write_mad(*answer, bytes);
-    return carrier_->send(own, peer, bytes);
+    return answer(own, peer, said);
   }
   dialog& which = *known;
   switch (said.kind) {
@@ -396,7 +414,7 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
       return lookup_answered(which, said, now);
     case mad_kind::ready:
       if (which.at != stage::replied || said.sender_id != which.remote_id) return;
-      which.at = stage::connected;
+      enter(which, stage::connected);
       which.has_last = false;
       set_deadline(which, time_point::max());
       return tell(which, frame_kind::ready);
@@ -419,16 +437,26 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
   }
 }
 
+/// Answers a message about a conversation that is not known, if there is an answer.
+void mad_gateway::answer(const address& own, const address& peer, const mad& said) {
+  const auto what = answer_to_unknown(said);
+  if (!what) return;
+  std::array<std::byte, mad_bytes> bytes{};
+  write_mad(*what, bytes);
+  carrier_->send(own, peer, bytes);
+}
+
 void mad_gateway::reply_arrived(dialog& which, const mad& said) {
   if (!which.active || which.lookup) return;
   if (which.at != stage::requesting) {
     // The confirmation was lost, or the end of the conversation.
-    if (said.sender_id == which.remote_id) repeat(which);
+    if (said.sender_id == which.remote_id) return repeat(which);
+    if (which.at == stage::ended && which.remote_id == 0) answer(which.own, which.peer, said);
     return;
   }
   which.remote_id = said.sender_id;
   which.remote_pair = said.content.from.queue_pair;
-  which.at = stage::answered;
+  enter(which, stage::answered);
   which.has_last = false;
   set_deadline(which, time_point::max());
   frame heard = said.content;

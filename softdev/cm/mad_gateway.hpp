@@ -47,13 +47,17 @@ class mad_gateway final : public remote_request_observer {
   mad_gateway& operator=(const mad_gateway&) = delete;
 
   /// The end of an endpoint that asks another host for a connection, or looks up a service there.
-  [[nodiscard]] socket_or_error begin();
+  /// `conversation` becomes its number.
+  [[nodiscard]] socket_or_error begin(std::uint32_t& conversation);
   /// A process passes the request of another host.
   void remote_request_arrived(std::uint32_t port_key, const frame& asked) override;
   /// A message of another host that is no request.
   void message_arrived(const address& own, const address& peer, const mad& said, time_point now);
   /// Reads what the endpoint of a conversation has sent.
   void read(std::uint64_t number, time_point now);
+  /// The same for the conversation with the number: what an endpoint says before its process exits
+  /// is sent.
+  void flush(std::uint32_t conversation, time_point now);
   /// Does what is due.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept {
@@ -112,6 +116,7 @@ class mad_gateway final : public remote_request_observer {
   [[nodiscard]] std::uint32_t unused_id() const;
   [[nodiscard]] dialog* find(std::uint32_t own_id) noexcept;
   [[nodiscard]] int connect_end(dialog& which, unique_fd& other);
+  void enter(dialog& which, stage next);
   void forget(dialog& which);
   void close_end(dialog& which) noexcept;
   void set_deadline(dialog& which, time_point when);
@@ -128,6 +133,7 @@ class mad_gateway final : public remote_request_observer {
   void lookup_answered(dialog& which, const mad& said, time_point now);
   void end_arrived(dialog& which, const mad& said, time_point now);
   void delay(dialog& which, const mad& said, time_point now);
+  void answer(const address& own, const address& peer, const mad& said);
   void repeat(const dialog& which) noexcept;
   [[nodiscard]] mad message(const dialog& which, mad_kind kind) const;
   void say(dialog& which, const mad& what, std::chrono::milliseconds interval, time_point now);
@@ -137,7 +143,7 @@ class mad_gateway final : public remote_request_observer {
   mad_carrier* const carrier_;
   newcomer_observer& observer_;
   std::uint64_t next_number_ = 1;
-  std::size_t half_open_ = 0;  ///< conversations that a peer has begun and nobody has answered
+  std::size_t half_open_ = 0;  ///< passive sides in `requested` or `replied`
   std::unordered_map<std::uint64_t, dialog> dialogs_;
   std::unordered_map<std::uint32_t, std::uint64_t> by_own_id_;
   std::map<peer_id, std::uint64_t> by_peer_;  ///< of passive sides

@@ -73,8 +73,8 @@ void manager::loop() {
     const lock guard(mutex_);
     if (stop_) return;
     const time_point now = std::chrono::steady_clock::now();
-    for (const reactor::source each : ready) dispatch(each, now);
     hear_other_hosts(now);
+    for (const reactor::source each : ready) dispatch(each, now);
     connections_.expire(now);
     newcomers_.expire(now);
     other_hosts_.expire(now);
@@ -95,7 +95,7 @@ int manager::wait_milliseconds() {
 
 /// Wakes the thread if the program has set a deadline at which it would sleep.
 void manager::note_deadlines() {
-  const time_point next = connections_.next_deadline();
+  const time_point next = std::min(connections_.next_deadline(), other_hosts_.next_deadline());
   if (next >= sleeps_until_) return;
   sleeps_until_ = next;
   wake();
@@ -138,12 +138,17 @@ void manager::hear_other_hosts(time_point now) {
     const lock guard(letters_mutex_);
     heard.swap(letters_);
   }
-  for (const letter& each : heard)
-    if (const auto said = parse_mad(each.bytes))
+  for (const letter& each : heard) {
+    const auto said = parse_mad(each.bytes);
+    if (!said) continue;
+    if (said->kind == mad_kind::request || said->kind == mad_kind::lookup)
+      carrier_->request_arrived(each.own, each.peer, *said);
+    else
       other_hosts_.message_arrived(each.own, each.peer, *said, now);
+  }
 }
 
-/// 0 if the address is another host that can be reached, with the own address for it.
+/// 0 if the address is another host that can be reached; as mad_carrier::find_source.
 int manager::find_source(const address& destination, address& source) {
   if (carrier_ == nullptr) return EHOSTUNREACH;
   return carrier_->find_source(destination, source);
@@ -208,8 +213,11 @@ void manager::drop_events(const endpoint& which, std::vector<endpoint_ptr>& orph
 void manager::end(const endpoint_ptr& which, std::vector<endpoint_ptr>& orphans) {
   drop_events(*which, orphans);
   connections_.say_farewell(*which);
+  connections_.flush(*which);
   if (const auto unused = ports_.release(which->place_)) newcomers_.drop(*unused);
   connections_.remove(*which);
+  connections_.flush(*which);  // its end
+  note_deadlines();
 }
 
 std::uint32_t manager::destroy(const endpoint_ptr& which) {
@@ -275,7 +283,9 @@ int manager::resolve_address(const endpoint_ptr& which, const std::optional<addr
   // A group is reached from wherever one is; nobody connects to it.
   const bool group = is_multicast(to) && which->datagram();
   const bool here = group || is_local(to);
+  const bool binds = source && source->family != address_family::none;
   address from = group ? loopback_of(to.family) : to;
+  if (!here) from = binds ? *source : look(which).source;
   const int unreachable = here ? 0 : find_source(to, from);
   if (source && source->family != address_family::none && look(which).state == phase::idle) {
     if (source->family != to.family) return EINVAL;
@@ -289,7 +299,7 @@ int manager::resolve_address(const endpoint_ptr& which, const std::optional<addr
     connections::tell(which, event_kind::address_error, -unreachable);
     return 0;
   }
-  which->on_another_host_ = !here;
+  which->route_.to_another_host = !here;
   port_holder& place = which->place_;
   if (which->phase_ == phase::idle) {
     if (const int refused = ports_.take_number(place, from)) return refused;
@@ -314,6 +324,7 @@ int manager::resolve_route(const endpoint_ptr& which) {
 int manager::connect(const endpoint_ptr& which, const proposal& what) {
   const lock guard(mutex_);
   const int failed = connections_.connect(which, what);
+  connections_.flush(*which);
   note_deadlines();
   return failed;
 }
@@ -321,23 +332,30 @@ int manager::connect(const endpoint_ptr& which, const proposal& what) {
 int manager::accept(const endpoint_ptr& which, const proposal& what) {
   const lock guard(mutex_);
   const int failed = connections_.accept(which, what);
+  connections_.flush(*which);
   note_deadlines();
   return failed;
 }
 
 int manager::establish(const endpoint_ptr& which) {
   const lock guard(mutex_);
-  return connections_.establish(which);
+  const int failed = connections_.establish(which);
+  connections_.flush(*which);
+  return failed;
 }
 
 int manager::reject(const endpoint_ptr& which, std::uint32_t reason, const private_data& data) {
   const lock guard(mutex_);
-  return connections_.reject(which, reason, data);
+  const int failed = connections_.reject(which, reason, data);
+  connections_.flush(*which);
+  note_deadlines();
+  return failed;
 }
 
 int manager::disconnect(const endpoint_ptr& which) {
   const lock guard(mutex_);
   const int failed = connections_.disconnect(which);
+  connections_.flush(*which);
   note_deadlines();
   return failed;
 }

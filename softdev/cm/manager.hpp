@@ -52,11 +52,11 @@ class manager {
   /// EADDRINUSE if the same address is bound, and EADDRNOTAVAIL if one of both is a wildcard.
   [[nodiscard]] int bind(const endpoint_ptr& which, const address& source);
   /// EINVAL unless bound or idle; errors as `bind` if an endpoint shares the address. May block for
-  /// 100 ms if other hosts can connect.
+  /// two seconds if other hosts can connect.
   [[nodiscard]] int listen(const endpoint_ptr& which, int backlog);
   /// Tells address_resolved, or address_error when `destination` is not this host and cannot be
   /// reached. A wildcard stands for loopback. EINVAL unless idle or bound; errors of `bind` for
-  /// `source`. May block for 100 ms if `destination` is another host.
+  /// `source`. May block for two seconds if `destination` is another host.
   [[nodiscard]] int resolve_address(const endpoint_ptr& which, const std::optional<address>& source,
                                     const address& destination);
   /// Tells route_resolved. EINVAL unless the address is resolved.

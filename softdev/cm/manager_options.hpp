@@ -22,7 +22,7 @@ struct manager_options {
   unsigned max_backlog = 1024;
   std::chrono::milliseconds first_repeat{250};  ///< of a message to another host; then doubled
   std::chrono::milliseconds longest_repeat{4'000};
-  std::size_t max_half_open = 1024;  ///< requests of other hosts that nobody has answered
+  std::size_t max_half_open = 256;  ///< connections that other hosts have begun, not established
 };
 
 /// How many frames of one endpoint are read before others have their turn.

@@ -29,8 +29,8 @@ class permitted_addresses final : public wire::own_addresses {
   /// The indexes of the interfaces that the setting contains. Asks the kernel. Allocates.
   [[nodiscard]] std::vector<std::uint32_t> listed_interfaces() const;
   /// True if `own` is an IPv4 address of the GID table that the setting permits and, unless the
-  /// setting contains the address itself, the interface is one of the setting or loopback. Reads the
-  /// table when it has changed.
+  /// setting contains the address itself, the interface is one of the setting or loopback. Reads
+  /// the table when it has changed.
   [[nodiscard]] bool receives(const wire::network_address& own,
                               std::uint32_t interface) noexcept override;
 

@@ -105,20 +105,21 @@ result<void> wire_access::connect(queue_pair& which, const wire_address& address
                                                       : wire::arrival::permitted_interfaces});
 }
 
-result<gid_bytes> wire_access::reach(const gid_bytes& peer, const gid_table::entries& gids) const {
-  const std::string other = wire::to_text(peer);
-  if (!on())
-    return error::from_errno(EHOSTUNREACH, "rdma_resolve_addr", other,
-                             "it is not an address of this host; VERBENA_SOFTDEV_WIRE=on on both "
-                             "hosts permits connections to other hosts");
-  VERBENA_TRY(const wire::network_address own, wire::find_source(peer));
-  const auto known = std::ranges::find(gids, own, &gid_entry::gid);
+result<gid_bytes> wire_access::reach(const gid_bytes& peer, const std::optional<gid_bytes>& own,
+                                     const gid_table::entries& gids) const {
+  gid_bytes source{};
+  if (own) {
+    source = *own;
+  } else {
+    VERBENA_TRY(source, wire::find_source(peer));
+  }
+  const auto known = std::ranges::find(gids, source, &gid_entry::gid);
   if (known == gids.end() || !own_.permits(*known))
-    return error::from_errno(EACCES, "rdma_resolve_addr", other,
-                             "packets to it leave from " + wire::to_text(own) +
+    return error::from_errno(EACCES, "rdma_resolve_addr", wire::to_text(peer),
+                             "packets to it leave from " + wire::to_text(source) +
                                  ", which VERBENA_SOFTDEV_WIRE does not contain; add it or its "
                                  "interface");
-  return own;
+  return source;
 }
 
 result<void> wire_access::accept_datagrams(queue_pair& which) const {

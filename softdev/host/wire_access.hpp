@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,9 +51,10 @@ class wire_access {
   /// if packets are longer than the route permits; those of wire_path::connect.
   [[nodiscard]] result<void> connect(queue_pair& which, const wire_address& address,
                                      std::uint32_t payload_bytes) const;
-  /// The own address from which packets to another host leave. Errors: EHOSTUNREACH if the wire is
-  /// off; EACCES if the setting does not contain the address; those of wire::find_source.
-  [[nodiscard]] result<gid_bytes> reach(const gid_bytes& peer,
+  /// The own address from which packets to another host leave: `own`, or that of the route.
+  /// Errors: EACCES if the setting does not contain the address; those of wire::find_source.
+  /// Precondition: the wire is on.
+  [[nodiscard]] result<gid_bytes> reach(const gid_bytes& peer, const std::optional<gid_bytes>& own,
                                         const gid_table::entries& gids) const;
   // As those of wire_path. Precondition: the wire is on.
   [[nodiscard]] result<void> open() const { return path_->open(); }

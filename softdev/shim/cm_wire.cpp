@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
-#include <mutex>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
 
 #include "softdev/cm/mad_gateway.hpp"
 #include "softdev/host/warn_once.hpp"
@@ -43,8 +47,10 @@ int cm_wire::open() {
 }
 
 int cm_wire::find_source(const cm::address& to, cm::address& source) {
-  if (to.family != cm::address_family::ipv4) return EHOSTUNREACH;
-  const auto own = home_.wire().reach(cm_gid_of(to), home_.adapter().gids().all());
+  if (!is_on_another_host(home_, to)) return EHOSTUNREACH;
+  std::optional<gid_bytes> bound;
+  if (source.family == to.family && !cm::is_wildcard(source)) bound = cm_gid_of(source);
+  const auto own = home_.wire().reach(cm_gid_of(to), bound, home_.adapter().gids().all());
   if (!own) return failed(own.error());
   if (const int refused = open()) return refused;
   source = to_cm_address(*own);
@@ -65,14 +71,13 @@ void cm_wire::message_arrived(const wire::management_ends& ends,
                               wire::management_view message) noexcept {
   const cm::address own = to_cm_address(ends.own);
   const cm::address peer = to_cm_address(ends.peer);
-  if (cm::receiver_of(message)) {
-    if (const cm_process* const here = known_cm(); here != nullptr)
-      return here->manager->deliver(own, peer, message);
-  }
+  // The thread of the manager has time for it.
+  if (const cm_process* const here = known_cm(); here != nullptr)
+    return here->manager->deliver(own, peer, message);
   const auto said = cm::parse_mad(message);
   if (!said) return;
   const bool asks = said->kind == cm::mad_kind::request || said->kind == cm::mad_kind::lookup;
-  if (asks) return request_arrived(ends, *said);
+  if (asks) return request_arrived(own, peer, *said);
   const auto answer = cm::answer_to_unknown(*said);
   if (!answer) return;
   std::array<std::byte, cm::mad_bytes> bytes;
@@ -80,13 +85,14 @@ void cm_wire::message_arrived(const wire::management_ends& ends,
   home_.wire().send_message(ends, bytes);
 }
 
-void cm_wire::request_arrived(const wire::management_ends& ends, const cm::mad& request) noexcept {
-  // The addresses that the program sees are those of the packet.
+void cm_wire::request_arrived(const cm::address& own, const cm::address& peer,
+                              const cm::mad& request) noexcept {
+  // The addresses that the program sees are those of the packet. Programs of this host do not come
+  // this way; packets from its address are forged.
   const cm::frame& asked = request.content;
   const bool has_port = asked.source.family != cm::address_family::none;
-  const bool genuine = cm::same_host(asked.source, to_cm_address(ends.peer)) &&
-                       cm::same_host(asked.destination, to_cm_address(ends.own));
-  if (has_port && !genuine) return;
+  const bool genuine = cm::same_host(asked.source, peer) && cm::same_host(asked.destination, own);
+  if ((has_port && !genuine) || cm::is_local(peer)) return;
   int refused = ECONNREFUSED;
   try {
     if (has_port) refused = cm::pass_to_listener(request);
@@ -96,23 +102,18 @@ void cm_wire::request_arrived(const wire::management_ends& ends, const cm::mad& 
   if (refused != ECONNREFUSED) return;  // if it could not be passed, the peer asks again
   std::array<std::byte, cm::mad_bytes> bytes;
   cm::write_mad(cm::refusal_of(request, cm::reject_reason::no_listener), bytes);
-  home_.wire().send_message(ends, bytes);
+  send(own, peer, bytes);
 }
 
 cm_wire* cm_wire_of(host& home) {
   if (!home.wire().on()) return nullptr;
-  struct made_for {
-    host* home = nullptr;
-    cm_wire* made = nullptr;  // lives as long as the host: as the process
-  };
-  static std::mutex mutex;
-  static made_for current;
-  const std::lock_guard lock(mutex);
-  if (current.home != &home) {
-    current = {.home = &home, .made = new cm_wire(home)};
-    home.wire().set_management(current.made);
-  }
-  return current.made;
+  static std::atomic<cm_wire*> current{nullptr};
+  cm_wire* found = current.load(std::memory_order_acquire);
+  if (found != nullptr && &found->home() == &home) return found;
+  auto made = std::make_unique<cm_wire>(home);
+  if (!current.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) return found;
+  home.wire().set_management(made.get());
+  return made.release();  // lives as long as the host: as the process
 }
 
 bool is_on_another_host(host& home, const cm::address& which) noexcept {

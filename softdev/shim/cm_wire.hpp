@@ -16,6 +16,7 @@ class cm_wire final : public cm::mad_carrier, public wire::management_observer {
  public:
   /// `home` outlives it.
   explicit cm_wire(host& home) noexcept : home_(home) {}
+  [[nodiscard]] const host& home() const noexcept { return home_; }
 
   [[nodiscard]] cm::mad_identity identity() const noexcept override;
   [[nodiscard]] int open() override;
@@ -25,12 +26,12 @@ class cm_wire final : public cm::mad_carrier, public wire::management_observer {
 
   [[nodiscard]] std::optional<std::uint32_t> slot_of(
       wire::management_view message) const noexcept override;
+  void request_arrived(const cm::address& own, const cm::address& peer,
+                       const cm::mad& request) noexcept override;
   void message_arrived(const wire::management_ends& ends,
                        wire::management_view message) noexcept override;
 
  private:
-  void request_arrived(const wire::management_ends& ends, const cm::mad& request) noexcept;
-
   host& home_;
 };
 

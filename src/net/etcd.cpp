@@ -258,11 +258,17 @@ bool is_final(const error& why) {
   return why.kind() == error_kind::not_supported || why.call() == "dlopen" || why.call() == "dlsym";
 }
 
+struct key_value {
+  const std::string& key;
+  const std::string& value;
+};
+
 // One attempt to store the value. Replaces a value of a store that does not answer. Returns the
 // lease; nullopt if another store answers, which is then in `other`.
-result<std::optional<std::string>> try_put(etcd_client& with, const std::string& key,
-                                           const std::string& value, const std::string& lease,
+result<std::optional<std::string>> try_put(etcd_client& with, const key_value& what,
+                                           const std::string& lease,
                                            std::optional<announced_store>& other, deadline until) {
+  const auto& [key, value] = what;
   // The own lease must outlive the wait.
   VERBENA_TRY(const bool is_alive, with.renew(lease, until));
   if (!is_alive) return with.put_again(key, value, until);
@@ -285,7 +291,7 @@ result<std::string> put_when_free(etcd_client& with, const std::string& key,
   jittered_pauses pauses;
   std::optional<announced_store> other;
   while (true) {
-    auto stored = try_put(with, key, value, lease, other, until);
+    auto stored = try_put(with, {key, value}, lease, other, until);
     if (stored && *stored) return **std::move(stored);
     if (!stored && is_final(stored.error())) return std::move(stored).error();
     if (pauses.wait(until)) continue;

@@ -162,11 +162,12 @@ void packet_intake::take_message(const received_datagram& from, const packet& wh
   management_->message_arrived({.own = from.ends.destination, .peer = from.ends.source}, message);
 }
 
-/// The packet is from the host of the connection's peer, or for a queue pair of UD; it arrived where
-/// it may, and is undamaged.
+/// The packet is from the host of the connection's peer, or for a queue pair of UD; it arrived
+/// where it may, and is undamaged.
 bool packet_intake::is_genuine(const received_datagram& from, const wire_route& route) noexcept {
-  const bool expected = route.any ? is_permitted(from.ends)
-                                  : route.peer == from.ends.source && route.own == from.ends.destination;
+  const bool expected = route.any
+                            ? is_permitted(from.ends)
+                            : route.peer == from.ends.source && route.own == from.ends.destination;
   if (!expected) {
     ++counters_.foreign;
     return false;

@@ -22,12 +22,12 @@ namespace verbena::softdev::wire {
 
 /// What happened to received packets. Snapshot.
 struct intake_counters {
-  std::uint64_t received = 0;         ///< given to a queue pair
-  std::uint64_t received_bytes = 0;   ///< of these packets, from BTH to ICRC
-  std::uint64_t forwarded = 0;        ///< to another process of the user
-  std::uint64_t malformed = 0;        ///< dropped: see packet_fault
-  std::uint64_t unknown_pair = 0;     ///< dropped: no queue pair that is connected by packets
-  std::uint64_t foreign = 0;          ///< dropped: not from the host of the peer, or not to an own address
+  std::uint64_t received = 0;        ///< given to a queue pair
+  std::uint64_t received_bytes = 0;  ///< of these packets, from BTH to ICRC
+  std::uint64_t forwarded = 0;       ///< to another process of the user
+  std::uint64_t malformed = 0;       ///< dropped: see packet_fault
+  std::uint64_t unknown_pair = 0;    ///< dropped: no queue pair that is connected by packets
+  std::uint64_t foreign = 0;  ///< dropped: not from the host of the peer, or not to an own address
   std::uint64_t other_interface = 0;  ///< dropped: arrived at an interface that is not permitted
   std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
   std::uint64_t busy = 0;             ///< dropped: a lock was taken for long, and no room to wait

@@ -83,9 +83,10 @@ class wire_path final : public remote_path, private packet_output {
 
   /// Opens the sockets, to receive messages of the general services. Waits and errors as `connect`.
   [[nodiscard]] result<void> open();
-  /// Sends a message to queue pair 1 of another host. It can be lost. Precondition: open. Never
-  /// blocks; one system call.
+  /// Sends a message to queue pair 1 of another host. It can be lost, and is lost unless the
+  /// sockets are open. Never blocks; one system call.
   void send_message(const management_ends& ends, management_view message) noexcept {
+    if (!begun_.load(std::memory_order_acquire)) return;
     sender_->put_message(ends, message);
     if (!sender_->flush()) wake();
   }

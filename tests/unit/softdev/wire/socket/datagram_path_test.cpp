@@ -113,8 +113,10 @@ class datagram_stranger : public datagram_path {
     const std::size_t covered = encode(made, encoded);
     const datagram_ends ends{.source = loopback(with.source),
                              .destination = loopback(with.destination)};
-    const network_header around{
-        .source = ends.source, .destination = ends.destination, .source_port = socket.port()};
+    const network_header around{.source = ends.source,
+                                .destination = ends.destination,
+                                .source_port = socket.port(),
+                                .destination_port = port};
     store_icrc(icrc(around, std::span(encoded).first(covered)) ^ with.icrc_bits,
                std::span(encoded).last<icrc_bytes>());
     iovec piece{encoded.data(), encoded.size()};
@@ -152,7 +154,7 @@ class datagram_stranger : public datagram_path {
     expect(second, 64);
   }
 
-  udp_socket socket = udp_socket::open(0).value();
+  udp_socket socket = udp_socket::open(0, udp_socket::use::sending).value();
 };
 
 TEST_F(datagram_stranger, datagram_of_any_host_is_received) { expect_no_trace(); }

@@ -273,12 +273,13 @@ result<std::optional<std::string>> try_put(etcd_client& with, const key_value& w
   VERBENA_TRY(const bool is_alive, with.renew(lease, until));
   if (!is_alive) return with.put_again(key, value, until);
   VERBENA_TRY(const auto found, with.get(key, until));
-  // The answer to an earlier request was lost.
-  if (found && found->value == value) return std::optional(lease);
+  // An equal value is that of an earlier request whose answer was lost, or of a process that ended:
+  // it is stored again, with the own lease.
+  const bool is_own = found && found->value == value;
   other.reset();
   if (auto old = found ? parse_announced(found->value) : error::protocol("", "", ""))
     other = *std::move(old);
-  if (other && probe_store(other->at, until)) return std::optional<std::string>();
+  if (other && !is_own && probe_store(other->at, until)) return std::optional<std::string>();
   VERBENA_TRY(const bool is_stored,
               with.put(key, value, lease, found ? found->revision : "0", until));
   return is_stored ? std::optional(lease) : std::optional<std::string>();

@@ -358,8 +358,9 @@ result<void> rank_board::write(collective& in, std::uint32_t rank, const registe
   if (in_flight_ == posted_.size()) VERBENA_TRY_VOID(wait_for_requests(in));
   bool is_posted = false;
   const auto try_post = [&] {
+    if (is_posted) return true;
     request& next = posted_[in_flight_];
-    is_posted = is_posted || post(in.channels, operation_kind::write, rank, from, peer_offset);
+    is_posted = post(in.channels, operation_kind::write, rank, from, peer_offset);
     if (!is_posted) return next.waiter.result.refusal() != refusal::queue_full;
     next.reads_program = from.key.value() != memory_.local_key().value();
     ++in_flight_;

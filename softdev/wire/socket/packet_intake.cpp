@@ -67,6 +67,7 @@ void packet_intake::spoil(const received_datagram& from, time_ns now) noexcept {
   if (fault.lost) return;
   for (int copies = fault.duplicated ? 2 : 1; copies > 0; --copies) {
     const std::span<std::byte> bytes = injected_->late.keep(from, now + fault.delay);
+    if (bytes.empty()) ++counters_.busy;  // too many are late
     if (!fault.corrupted || bytes.empty()) continue;
     const std::uint64_t bit = fault.bit % (bytes.size() * 8);
     bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);

@@ -90,6 +90,7 @@ result<port_share::role> wire_path::open_sockets() {
   }
   if (page_ == nullptr) page_ = std::make_unique<counter_page>();
   due_.rejoin_at.store(never);
+  lost_port_ = {.warning = std::move(lost_port_.warning)};
   begun_.store(true, std::memory_order_release);
   return role;
 }
@@ -155,7 +156,9 @@ bool wire_path::progress() noexcept {
   packets_.transmit();
   if (!sender_->flush() || packets_.wants_to_transmit())
     due_.restless.store(true, std::memory_order_relaxed);
-  due_.serve_at.store(share_.serve_at(), std::memory_order_relaxed);
+  // A sleeping thread does not know of a time before its deadline.
+  const time_ns serve_at = share_.serve_at();
+  if (serve_at < due_.serve_at.exchange(serve_at, std::memory_order_relaxed)) wake();
   const std::string warning = std::exchange(lost_port_.warning, {});
   lock.unlock();  // the hook may use the device
   if (!warning.empty()) log(log_level::warning, warning);
@@ -202,8 +205,7 @@ void wire_path::rejoin() noexcept {
 
 /// Returns whether something came.
 bool wire_path::receive(bool at_any_rate) noexcept {
-  const bool awaited = !routes_.empty() || intake_.listens();
-  if (!at_any_rate && !awaited && share_.clients() == 0) return false;
+  if (!at_any_rate && !awaits_packets()) return false;
   switch (intake_.receive(home_.now())) {
     case packet_intake::outcome::idle:
       return false;
@@ -222,11 +224,17 @@ bool wire_path::receive(bool at_any_rate) noexcept {
   return true;
 }
 
+/// Precondition: the caller has the right to receive.
+bool wire_path::awaits_packets() const noexcept {
+  return !routes_.empty() || intake_.listens() || share_.clients() != 0;
+}
+
 void wire_path::set_armed(bool wanted) noexcept {
   if (!begun_.load(std::memory_order_acquire) || armed_.load(std::memory_order_relaxed) == wanted)
     return;
   const std::lock_guard lock(right_);
-  share_.arm(wanted);
+  // Packets that `progress` does not take must not end a sleep.
+  share_.arm(wanted && awaits_packets());
   armed_.store(wanted, std::memory_order_relaxed);
 }
 

@@ -91,7 +91,10 @@ class wire_path final : public remote_path, private packet_output {
     if (!sender_->flush()) wake();
   }
   /// Who learns of such messages: before the sockets are opened. Outlives the path.
-  void set_management(management_observer* observer) noexcept { intake_.set_management(observer); }
+  void set_management(management_observer* observer) noexcept {
+    const std::lock_guard lock(right_);
+    intake_.set_management(observer);
+  }
 
   /// Receives, answers, repeats what is due. True when something was done. Never blocks. Without
   /// connections and without processes to forward to, makes a few system calls each millisecond at
@@ -157,6 +160,7 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] bool serve() noexcept;
   void rejoin() noexcept;
   [[nodiscard]] bool receive(bool at_any_rate) noexcept;
+  [[nodiscard]] bool awaits_packets() const noexcept;
   void set_armed(bool wanted) noexcept;
   [[nodiscard]] wire_counters count_all() noexcept;
   void publish_counters() noexcept;

@@ -17,13 +17,14 @@ namespace {
 thread_local std::size_t failing_bytes = 0;
 }  // namespace
 
-void* operator new(std::size_t size) {
+// Not inline: g++ would see malloc() and free() behind a `new` and warn.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   if (size != failing_bytes || std::exchange(failing_bytes, 0) == 0)
     if (void* made = std::malloc(size); made != nullptr) return made;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace verbena::test {
 namespace {

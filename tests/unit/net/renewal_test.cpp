@@ -242,7 +242,7 @@ TEST(shrink, half_with_the_highest_rank_does_not_expel_the_other) {
   for_each_rank(2, [&](std::uint32_t rank) {
     joined_rank here(store.member(rank, 2));
     if (rank == 1) {
-      expect_error(here.group.shrink(deadline::after(500ms)), "rank 0 had not called shrink()");
+      expect_error(here.group.shrink(deadline::after(3s)), "rank 0 had not called shrink()");
       is_late = true;
     }
     while (!is_late) std::this_thread::yield();

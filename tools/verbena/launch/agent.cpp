@@ -109,7 +109,9 @@ class agent {
     const bool can_read = !output_.is_full();
     for (const auto& each : outputs_)
       if (can_read) events.push_back({.fd = each.end.get(), .events = POLLIN, .revents = 0});
-    const auto until = kill_at_.when() < write_until_.when() ? kill_at_ : write_until_;
+    // While ranks are awaited, the end of the time to write is no event.
+    const auto write_until = is_needed() ? deadline::never() : write_until_;
+    const auto until = kill_at_.when() < write_until.when() ? kill_at_ : write_until;
     ::poll(events.data(), events.size(), until.poll_timeout_ms());
   }
 
@@ -261,6 +263,8 @@ class agent {
     ::waitpid(process, &ended, 0);
     ranks_[rank] = 0;
     drain(rank);
+    // The launcher knows no output of a rank that has ended.
+    std::erase_if(outputs_, [rank](const auto& each) { return each.rank == rank; });
     send(message_kind::ended, rank, static_cast<std::uint32_t>(ended), std::to_string(process));
   }
   // Sends what the rank wrote before its end. Its children may keep the pipes open.

@@ -181,7 +181,8 @@ class remote_launch {
     if (!has_signal_ || is_written || !is_blocked())
       discard_at_ = deadline::after(time_to_write);
     else if (discard_at_.expired())
-      for (auto* const each : {&output_, &errors_}) each->discard();
+      for (auto* const each : {&output_, &errors_})
+        if (!each->is_idle()) each->discard();
   }
   [[nodiscard]] deadline next_discard() const {
     return has_signal_ && is_blocked() ? discard_at_ : deadline::never();

@@ -11,6 +11,10 @@
 
 #include "src/net/channel_access.hpp"
 #include "tests/unit/net/ranks.hpp"
+#include "verbena/base/sanitizers.hpp"
+
+// Sanitizers have their own operator new.
+#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
 
 namespace {
 // The next allocation of so many bytes fails.
@@ -49,3 +53,5 @@ TEST(exhausted_memory, scatter_leaves_no_operation_in_flight) {
 
 }  // namespace
 }  // namespace verbena::test
+
+#endif

@@ -361,10 +361,9 @@ result<void> rank_board::write(collective& in, std::uint32_t rank, const registe
     if (is_posted) return true;
     request& next = posted_[in_flight_];
     is_posted = post(in.channels, operation_kind::write, rank, from, peer_offset);
-    if (!is_posted) return next.waiter.result.refusal() != refusal::queue_full;
     next.reads_program = from.key.value() != memory_.local_key().value();
-    ++in_flight_;
-    return true;
+    in_flight_ += is_posted ? 1 : 0;
+    return is_posted || next.waiter.result.refusal() != refusal::queue_full;
   };
   // Operations of the program may fill the queue.
   if (!try_post()) VERBENA_TRY_VOID(wait_until(in, {.requests = std::span(&rank, 1)}, try_post));

@@ -92,7 +92,7 @@ std::optional<fault_rates> parse_faults(std::string_view text, std::string& wron
     const std::string_view name = part.substr(0, equals);
     const std::string_view value = part.substr(std::min(equals + 1, part.size()));
     if (const char* const rule = read_part(name, value, found); rule != nullptr) {
-      wrong = "'" + std::string(part.substr(0, 40)) + "' must be " + rule;
+      wrong = "'" + std::string(part.substr(0, 20)) + "' must be " + rule;
       return std::nullopt;
     }
   }

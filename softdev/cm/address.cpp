@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace verbena::softdev::cm {
@@ -48,6 +49,14 @@ bool same_host(const address& one, const address& other) noexcept {
 address with_port(address which, std::uint16_t port) noexcept {
   which.port = port;
   return which;
+}
+
+std::array<std::uint8_t, 16> gid_of(const address& which) noexcept {
+  if (which.family != address_family::ipv4) return which.bytes;
+  std::array<std::uint8_t, 16> out{};
+  out[10] = out[11] = 0xff;
+  std::copy_n(which.bytes.begin(), 4, out.begin() + 12);
+  return out;
 }
 
 address loopback_of(address_family family) noexcept {

@@ -28,6 +28,8 @@ struct address {
 /// True when both have the same family and bytes, whatever the ports.
 [[nodiscard]] bool same_host(const address& one, const address& other) noexcept;
 [[nodiscard]] address with_port(address which, std::uint16_t port) noexcept;
+/// The GID of an address: itself, or ::ffff:a.b.c.d.
+[[nodiscard]] std::array<std::uint8_t, 16> gid_of(const address& which) noexcept;
 /// The address of the loopback interface.
 [[nodiscard]] address loopback_of(address_family family) noexcept;
 

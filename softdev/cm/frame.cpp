@@ -13,7 +13,6 @@ namespace {
 constexpr std::uint32_t frame_magic = 0x314d4356;  // "VCM1"
 constexpr std::uint16_t frame_version = 2;
 constexpr std::uint32_t max_24_bits = 0xff'ffff;
-constexpr std::uint8_t largest_path_mtu = 5;  // IBV_MTU_4096
 
 struct wire_address {
   std::uint8_t bytes[16];

@@ -66,6 +66,8 @@ struct private_data {
   std::uint8_t length = 0;
 };
 
+inline constexpr std::uint8_t largest_path_mtu = 5;  ///< IBV_MTU_4096
+
 /// What one side says about its queue pair.
 struct side {
   std::uint32_t queue_pair = 0;

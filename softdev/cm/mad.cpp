@@ -80,7 +80,6 @@ constexpr std::size_t ipv4_offset = 12;
 constexpr std::uint16_t default_partition = 0xffff;
 constexpr std::uint16_t permissive_lid = 0xffff;
 constexpr std::uint32_t mask_24_bits = 0xff'ffff;
-constexpr std::uint8_t largest_mtu = 5;    // IBV_MTU_4096
 constexpr std::uint8_t manager_time = 20;  // 4.3 s for an answer
 constexpr std::uint8_t manager_tries = 15;
 constexpr std::uint8_t packet_rate = 3;  // 10 Gb/s
@@ -98,6 +97,10 @@ std::uint8_t load_byte(mad_view from, std::size_t at) noexcept {
 }
 std::uint32_t load_24(mad_view from, std::size_t at) noexcept {
   return load<std::uint32_t>(from, at) >> 8U;
+}
+
+mad_subject load_subject(mad_view from) noexcept {
+  return static_cast<mad_subject>(std::min(load_byte(from, subject_at) >> 6U, 2));
 }
 
 /// Writes fields of a message whose other bytes are zero.
@@ -141,13 +144,6 @@ std::array<std::uint8_t, ip_bytes> ip_field(const address& from) noexcept {
     std::copy_n(from.bytes.begin(), ip_bytes - ipv4_offset, out.begin() + ipv4_offset);
   else
     out = from.bytes;
-  return out;
-}
-
-/// A GID of an address: IPv4 is mapped to ::ffff:a.b.c.d.
-std::array<std::uint8_t, ip_bytes> gid_field(const address& from) noexcept {
-  auto out = ip_field(from);
-  if (from.family == address_family::ipv4) out[10] = out[11] = 0xff;
   return out;
 }
 
@@ -209,7 +205,7 @@ bool read_request(mad_view from, mad& out) noexcept {
   peer.rnr_retry_count = load_byte(from, mtu) & 7U;
   peer.shared_receives = limits >> 3U & 1U;
   for (std::size_t i = 0; i < peer.gid.size(); ++i) peer.gid[i] = load_byte(from, local_gid + i);
-  if (peer.path_mtu == 0 || peer.path_mtu > largest_mtu) return false;
+  if (peer.path_mtu == 0 || peer.path_mtu > largest_path_mtu) return false;
   read_addresses(from, load<std::uint64_t>(from, service), data, content);
   read_data(from, data + ip_header_bytes, frame_kind::request, content.data);
   return true;
@@ -232,7 +228,7 @@ void read_reply(mad_view from, mad& out) noexcept {
 }
 
 void read_rejection(mad_view from, mad& out) noexcept {
-  out.subject = static_cast<mad_subject>(std::min(load_byte(from, subject_at) >> 6U, 2));
+  out.subject = load_subject(from);
   out.content.kind = frame_kind::rejection;
   out.content.reason = load<std::uint16_t>(from, reason_at);
   read_data(from, rejection_data_at, frame_kind::rejection, out.content.data);
@@ -270,8 +266,8 @@ void write_request(const mad& what, writer& to) noexcept {
          static_cast<std::uint8_t>(manager_tries << 4U | own.shared_receives << 3U));
   to.put(lids, permissive_lid);
   to.put(lids + 2, permissive_lid);
-  to.put_bytes(local_gid, gid_field(what.content.source));
-  to.put_bytes(remote_gid, gid_field(what.content.destination));
+  to.put_bytes(local_gid, gid_of(what.content.source));
+  to.put_bytes(remote_gid, gid_of(what.content.destination));
   to.put(rate, packet_rate);
   to.put(hop_limit, hops);
   to.put(acknowledge_timeout, static_cast<std::uint8_t>(acknowledge_time << 3U));
@@ -347,7 +343,7 @@ std::optional<mad> parse_mad(mad_view bytes) noexcept {
       if (!read_request(bytes, out)) return std::nullopt;
       return out;
     case mad_kind::working:
-      out.subject = static_cast<mad_subject>(std::min(load_byte(bytes, subject_at) >> 6U, 2));
+      out.subject = load_subject(bytes);
       out.working_time = load_byte(bytes, working_time_at) >> 3U;
       return out;
     case mad_kind::rejection:

@@ -28,6 +28,11 @@ enum class mad_kind : std::uint16_t {
   lookup_reply = 0x18,  ///< SIDR_REP
 };
 
+/// True for the messages that begin a conversation.
+[[nodiscard]] constexpr bool is_request(mad_kind kind) noexcept {
+  return kind == mad_kind::request || kind == mad_kind::lookup;
+}
+
 /// The message that a rejection or a `working` is about.
 enum class mad_subject : std::uint8_t { request = 0, reply = 1, other = 2 };
 

@@ -20,19 +20,6 @@ constexpr unsigned pair_bits = 8;           // of a conversation's number, below
 constexpr std::uint8_t working_time = 20;   // 4.3 s
 constexpr milliseconds remembered{10'000};  // longer than peers wait before they repeat a message
 
-std::array<std::uint8_t, 16> gid_of(const address& of) noexcept {
-  if (of.family != address_family::ipv4) return of.bytes;
-  std::array<std::uint8_t, 16> out{};
-  out[10] = out[11] = 0xff;
-  std::copy_n(of.bytes.begin(), 4, out.begin() + 12);
-  return out;
-}
-
-mad_subject subject_of(frame_kind kind) noexcept {
-  if (kind == frame_kind::request) return mad_subject::request;
-  return kind == frame_kind::reply ? mad_subject::reply : mad_subject::other;
-}
-
 milliseconds duration_of(std::uint8_t time) noexcept {
   constexpr unsigned longest = 24;  // 69 s
   const std::uint64_t ns = std::uint64_t{4096} << std::min<unsigned>(time, longest);
@@ -312,7 +299,7 @@ void mad_gateway::reject(dialog& which, const frame& said, time_point now) {
     return ask_for_end(which, now);
   mad what = message(which, mad_kind::rejection);
   const bool about_reply = which.at == stage::answered;
-  what.subject = about_reply ? mad_subject::reply : subject_of(frame_kind::request);
+  what.subject = about_reply ? mad_subject::reply : mad_subject::request;
   if (which.at == stage::replied) what.subject = mad_subject::other;
   what.content.reason = said.reason;
   what.content.data = said.data;

@@ -32,8 +32,8 @@ namespace verbena::softdev::cm {
 
 /// The answer to a request that nobody takes; `reason` is a reject_reason.
 [[nodiscard]] mad refusal_of(const mad& request, std::uint32_t reason) noexcept;
-/// The answer to a message about a conversation that this process does not know; nullopt if there
-/// is none.
+/// The answer to a message about a conversation that this process does not know; nullopt if such a
+/// message has no answer.
 [[nodiscard]] std::optional<mad> answer_to_unknown(const mad& said) noexcept;
 
 /// Threads: thread-safe by its manager, which calls it with its lock held.
@@ -55,15 +55,13 @@ class mad_gateway final : public remote_request_observer {
   void message_arrived(const address& own, const address& peer, const mad& said, time_point now);
   /// Reads what the endpoint of a conversation has sent.
   void read(std::uint64_t number, time_point now);
-  /// The same for the conversation with the number: what an endpoint says before its process exits
-  /// is sent.
+  /// Reads what the endpoint of a conversation has sent, so that it leaves the process at once.
   void flush(std::uint32_t conversation, time_point now);
   /// Does what is due.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept {
     return deadlines_.empty() ? time_point::max() : deadlines_.begin()->first;
   }
-  [[nodiscard]] std::size_t size() const noexcept { return dialogs_.size(); }
 
   /// Closes all descriptors. For a child of fork.
   void close_all() noexcept;

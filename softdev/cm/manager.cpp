@@ -141,7 +141,7 @@ void manager::hear_other_hosts(time_point now) {
   for (const letter& each : heard) {
     const auto said = parse_mad(each.bytes);
     if (!said) continue;
-    if (said->kind == mad_kind::request || said->kind == mad_kind::lookup)
+    if (is_request(said->kind))
       carrier_->request_arrived(each.own, each.peer, *said);
     else
       other_hosts_.message_arrived(each.own, each.peer, *said, now);
@@ -213,10 +213,9 @@ void manager::drop_events(const endpoint& which, std::vector<endpoint_ptr>& orph
 void manager::end(const endpoint_ptr& which, std::vector<endpoint_ptr>& orphans) {
   drop_events(*which, orphans);
   connections_.say_farewell(*which);
-  connections_.flush(*which);
   if (const auto unused = ports_.release(which->place_)) newcomers_.drop(*unused);
   connections_.remove(*which);
-  connections_.flush(*which);  // its end
+  connections_.flush(*which);
   note_deadlines();
 }
 
@@ -287,7 +286,7 @@ int manager::resolve_address(const endpoint_ptr& which, const std::optional<addr
   address from = group ? loopback_of(to.family) : to;
   if (!here) from = binds ? *source : look(which).source;
   const int unreachable = here ? 0 : find_source(to, from);
-  if (source && source->family != address_family::none && look(which).state == phase::idle) {
+  if (binds && look(which).state == phase::idle) {
     if (source->family != to.family) return EINVAL;
     if (const int refused = bind(which, *source)) return refused;
   }

@@ -55,8 +55,7 @@ bool permitted_addresses::receives(const wire::network_address& own,
   }
   const auto known = std::span(receiving_).first(count_);
   if (std::ranges::find(known, own) == known.end()) return false;
-  constexpr std::uint32_t loopback = 1;  // in each network namespace
-  return contains(own) || interface == loopback ||
+  return contains(own) || interface == wire::loopback_interface ||
          std::ranges::find(indexes_, interface) != indexes_.end();
 }
 

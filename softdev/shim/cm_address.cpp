@@ -67,15 +67,8 @@ std::uint16_t cm_port_of(const sockaddr& from) noexcept {
   return known ? htons(known->port) : std::uint16_t{0};
 }
 
-gid_bytes cm_gid_of(const cm::address& of) noexcept {
-  if (of.family != cm::address_family::ipv4) return of.bytes;
-  gid_bytes out = mapped_prefix;
-  std::copy_n(of.bytes.begin(), 4, out.begin() + 12);
-  return out;
-}
-
 std::uint8_t cm_gid_index(host& home, const cm::address& of) {
-  const gid_bytes wanted = cm_gid_of(of);
+  const gid_bytes wanted = cm::gid_of(of);
   const bool looks_again = home.looks().kind == persona_kind::roce && !cm::is_loopback(of) &&
                            of.family == cm::address_family::ipv4 &&
                            !home.adapter().gids().contains(wanted);
@@ -91,7 +84,7 @@ std::uint8_t cm_gid_index(host& home, const cm::address& of) {
 cm_group cm_group_of(const host& home, const cm::address& address) noexcept {
   cm_group out{};
   if (home.looks().kind != persona_kind::infiniband) {
-    std::ranges::copy(cm_gid_of(address), out.gid.raw);
+    std::ranges::copy(cm::gid_of(address), out.gid.raw);
     return out;
   }
   // IPoIB's mapping (RFC 4391), with the mark of the connection manager's groups: 01 for 1b.

@@ -24,8 +24,6 @@ void to_sockaddr(const cm::address& from, sockaddr_storage& out) noexcept;
 /// In network order; 0 for a family that is not supported.
 [[nodiscard]] std::uint16_t cm_port_of(const sockaddr& from) noexcept;
 
-/// The GID of an address: itself, or ::ffff:a.b.c.d.
-[[nodiscard]] gid_bytes cm_gid_of(const cm::address& of) noexcept;
 /// The place in the GID table that stands for an address of this host: its own, else the first with
 /// an IPv4 address, else the first.
 [[nodiscard]] std::uint8_t cm_gid_index(host& home, const cm::address& of);

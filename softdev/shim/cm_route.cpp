@@ -69,7 +69,7 @@ void cm_refresh(cm_id_object& id) {
   } else if (now.destination.family != cm::address_family::none) {
     const bool other = is_on_another_host(home, now.destination);
     if (other)
-      std::ranges::copy(cm_gid_of(now.destination), gids.dgid.raw);
+      std::ranges::copy(cm::gid_of(now.destination), gids.dgid.raw);
     else
       gids.dgid = cm_gid(home, cm_gid_index(home, now.destination));
   }

@@ -49,8 +49,8 @@ int cm_wire::open() {
 int cm_wire::find_source(const cm::address& to, cm::address& source) {
   if (!is_on_another_host(home_, to)) return EHOSTUNREACH;
   std::optional<gid_bytes> bound;
-  if (source.family == to.family && !cm::is_wildcard(source)) bound = cm_gid_of(source);
-  const auto own = home_.wire().reach(cm_gid_of(to), bound, home_.adapter().gids().all());
+  if (source.family == to.family && !cm::is_wildcard(source)) bound = cm::gid_of(source);
+  const auto own = home_.wire().reach(cm::gid_of(to), bound, home_.adapter().gids().all());
   if (!own) return failed(own.error());
   if (const int refused = open()) return refused;
   source = to_cm_address(*own);
@@ -58,7 +58,7 @@ int cm_wire::find_source(const cm::address& to, cm::address& source) {
 }
 
 void cm_wire::send(const cm::address& own, const cm::address& peer, cm::mad_view message) noexcept {
-  home_.wire().send_message({.own = cm_gid_of(own), .peer = cm_gid_of(peer)}, message);
+  home_.wire().send_message({.own = cm::gid_of(own), .peer = cm::gid_of(peer)}, message);
 }
 
 std::optional<std::uint32_t> cm_wire::slot_of(wire::management_view message) const noexcept {
@@ -76,8 +76,7 @@ void cm_wire::message_arrived(const wire::management_ends& ends,
     return here->manager->deliver(own, peer, message);
   const auto said = cm::parse_mad(message);
   if (!said) return;
-  const bool asks = said->kind == cm::mad_kind::request || said->kind == cm::mad_kind::lookup;
-  if (asks) return request_arrived(own, peer, *said);
+  if (cm::is_request(said->kind)) return request_arrived(own, peer, *said);
   const auto answer = cm::answer_to_unknown(*said);
   if (!answer) return;
   std::array<std::byte, cm::mad_bytes> bytes;

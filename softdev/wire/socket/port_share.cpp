@@ -27,8 +27,8 @@ constexpr std::uint64_t source_number = 1;
 
 /// Until then, events of clients wait: programs that come and go keep no thread awake.
 constexpr time_ns rest_after_events = 1'000'000;
-/// The same if connections cannot be accepted (EMFILE), or are of other users. Other users can
-/// connect as often as they like, and take a few percent of a processor by it.
+/// The pause after connections that cannot be accepted (EMFILE), or that are of other users, who
+/// can connect without limit. It bounds the processor time that they cost to a few percent.
 constexpr time_ns rest_after_hindrance = 20'000'000;
 
 /// What a client says first, and the answer of the owner: the same.

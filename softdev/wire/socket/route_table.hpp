@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "softdev/wire/network.hpp"
+#include "softdev/wire/socket/udp_socket.hpp"
 
 namespace verbena::softdev::wire {
 
@@ -63,8 +64,7 @@ class route_table {
   /// Returns whether a packet for the route may arrive at an interface. A packet that arrives at
   /// the loopback interface is of this host.
   [[nodiscard]] bool permits(const wire_route& route, std::uint32_t interface) const noexcept {
-    constexpr std::uint32_t loopback = 1;  // in each network namespace
-    if (route.arrival == arrival::any_interface || interface == loopback) return true;
+    if (route.arrival == arrival::any_interface || interface == loopback_interface) return true;
     const std::lock_guard lock(mutex_);
     return std::ranges::find(permitted_, interface) != permitted_.end();
   }

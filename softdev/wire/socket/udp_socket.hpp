@@ -17,6 +17,9 @@
 
 namespace verbena::softdev::wire {
 
+/// The index of the loopback interface, in each network namespace.
+inline constexpr std::uint32_t loopback_interface = 1;
+
 /// The addresses of a datagram.
 struct datagram_ends {
   network_address source{};

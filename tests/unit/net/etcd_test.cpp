@@ -59,11 +59,14 @@ TEST(etcd, announced_store_is_read_again) {
 }
 
 TEST(etcd, other_values_are_refused) {
-  for (const std::string each :
-       {"", "verbena 2 node-a:1 x", "verbena 1 node-a:1", "verbena 1 node-a x", "verbena 1 :1 x",
-        "verbena 1 node-a:70000 x"})
+  std::string too_long = "verbena 1 node-a:1 ";
+  too_long.append(2000, 'x');
+  for (const std::string_view each :
+       {std::string_view(""), std::string_view("verbena 2 node-a:1 x"),
+        std::string_view("verbena 1 node-a:1"), std::string_view("verbena 1 node-a x"),
+        std::string_view("verbena 1 :1 x"), std::string_view("verbena 1 node-a:70000 x"),
+        std::string_view(too_long)})
     expect_error(parse_announced(each), "has a value that no rank of this version wrote");
-  expect_error(parse_announced("verbena 1 node-a:1 " + std::string(2000, 'x')), "no rank");
 }
 
 TEST(etcd, rank_without_server_reports_the_server_and_the_last_attempt) {

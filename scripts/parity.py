@@ -34,10 +34,10 @@ import test as stages  # noqa: E402
 import test_sources  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FEWEST_LINES = {"ibverbs": 150, "semantics": 120}
+FEWEST_LINES = {"ibverbs": 150, "semantics": 120, "rocev2": 85}
 MOST_LINES_OF_A_TEST = 3
 HOST = "host"  # the device of tests outside the conformance suite
-LINE = re.compile(r"- \[([x -])\] `([a-z][a-z-]*-\d+)` (.+)")
+LINE = re.compile(r"- \[([x -])\] `([a-z][a-z0-9-]*-\d+)` (.+)")
 NAMES = re.compile(r"`[^`]+`(?:, `[^`]+`)*")
 DIFFERS = re.compile(r"\bdiffer(?:s|ed|ing)?\b", re.IGNORECASE)
 CHECKED_BUILDS = "(checked builds)"

@@ -56,6 +56,7 @@ void set16(std::vector<std::byte>& bytes, std::size_t at, std::uint16_t value) {
   bytes[at + 1] = static_cast<std::byte>(value & 0xffU);
 }
 
+// parity: rocev2-18
 TEST(softdev_wire_network, icrc_of_packets_of_rxe_is_the_recorded_one) {
   for (const golden_packet& golden : golden_packets) {
     const auto bytes = bytes_of(golden);
@@ -69,12 +70,14 @@ TEST(softdev_wire_network, icrc_of_packets_of_rxe_is_the_recorded_one) {
 }
 
 // Values of Python's zlib.crc32 over the masked pseudo headers.
+// parity: rocev2-18
 TEST(softdev_wire_network, icrc_over_ipv6_is_that_of_another_implementation) {
   const auto bytes = packet_with(over_ipv6, 5);
   EXPECT_EQ(load_icrc(std::span(bytes).last<4>()), 0x76979a20U);
 }
 
 // Values of Python's zlib.crc32. The port is one for VERBENA_SOFTDEV_WIRE_PORT.
+// parity: rocev2-19
 TEST(softdev_wire_network, icrc_covers_the_destination_port) {
   struct example {
     network_header network;
@@ -88,6 +91,7 @@ TEST(softdev_wire_network, icrc_covers_the_destination_port) {
   }
 }
 
+// parity: rocev2-12
 TEST(softdev_wire_network, packet_to_another_port_is_not_of_roce) {
   network_header network = over_ipv4;
   network.destination_port = 14791;
@@ -106,6 +110,7 @@ TEST(softdev_wire_network, headers_survive_a_round_trip) {
   }
 }
 
+// parity: rocev2-19
 TEST(softdev_wire_network, each_changed_bit_of_a_covered_field_changes_the_icrc) {
   for (const network_header& network : {over_ipv4, over_ipv6}) {
     const auto bytes = packet_with(network, 6);
@@ -119,6 +124,7 @@ TEST(softdev_wire_network, each_changed_bit_of_a_covered_field_changes_the_icrc)
   }
 }
 
+// parity: rocev2-20
 TEST(softdev_wire_network, fields_that_routers_change_do_not_change_the_icrc) {
   for (const network_header& network : {over_ipv4, over_ipv6}) {
     const auto bytes = packet_with(network, 6);
@@ -133,6 +139,7 @@ TEST(softdev_wire_network, fields_that_routers_change_do_not_change_the_icrc) {
   }
 }
 
+// parity: rocev2-16
 TEST(softdev_wire_network, udp_checksum_over_ipv6_makes_the_sum_all_ones) {
   const auto bytes = packet_with(over_ipv6, 7);
   std::uint32_t sum = 17 + static_cast<std::uint32_t>(bytes.size() - 40);
@@ -143,6 +150,7 @@ TEST(softdev_wire_network, udp_checksum_over_ipv6_makes_the_sum_all_ones) {
   EXPECT_EQ(sum, 0xffffU);
 }
 
+// parity: rocev2-22
 TEST(softdev_wire_network, identification_of_packets_of_rxe_is_solved) {
   for (const golden_packet& golden : golden_packets) {
     const auto bytes = bytes_of(golden);
@@ -155,6 +163,7 @@ TEST(softdev_wire_network, identification_of_packets_of_rxe_is_solved) {
   }
 }
 
+// parity: rocev2-22
 TEST(softdev_wire_network, each_identification_is_solved) {
   network_header network = over_ipv4;
   const std::array<std::byte, 12 + 8> covered{};
@@ -164,6 +173,7 @@ TEST(softdev_wire_network, each_identification_is_solved) {
   }
 }
 
+// parity: rocev2-22
 TEST(softdev_wire_network, identification_of_a_damaged_packet_is_found_once_in_65536) {
   std::mt19937 random(5);
   std::array<std::byte, 12 + 64> covered{};
@@ -179,6 +189,7 @@ TEST(softdev_wire_network, identification_over_ipv6_does_not_exist) {
   EXPECT_EQ(solve_identification(over_ipv6, covered, icrc(over_ipv6, covered)), std::nullopt);
 }
 
+// parity: rocev2-15
 TEST(softdev_wire_network, truncated_packet_is_refused_at_each_length) {
   for (const network_header& network : {over_ipv4, over_ipv6}) {
     const auto bytes = packet_with(network, 8);
@@ -190,6 +201,7 @@ TEST(softdev_wire_network, truncated_packet_is_refused_at_each_length) {
   }
 }
 
+// parity: rocev2-13
 TEST(softdev_wire_network, invalid_header_of_ipv4_is_refused) {
   const auto changed = [](std::size_t at, unsigned value, bool mend_checksum) {
     auto bytes = packet_with(over_ipv4, 8);
@@ -220,6 +232,7 @@ TEST(softdev_wire_network, invalid_header_of_ipv4_is_refused) {
   EXPECT_EQ(changed(22, 0, false), packet_fault::not_roce);              // port
 }
 
+// parity: rocev2-14
 TEST(softdev_wire_network, invalid_header_of_ipv6_is_refused) {
   const auto changed = [](std::size_t at, unsigned value) {
     auto bytes = packet_with(over_ipv6, 8);

@@ -39,6 +39,7 @@ std::vector<std::byte> with_payload(std::size_t count) {
   return encoded({.opcode = rc(operation::send_only), .payload = payload});
 }
 
+// parity: rocev2-1
 TEST(softdev_wire_packet, packet_of_rxe_decodes_to_its_fields) {
   for (const golden_packet& golden : golden_packets) {
     SCOPED_TRACE(golden.origin);
@@ -74,6 +75,7 @@ TEST(softdev_wire_packet, packet_of_rxe_decodes_to_its_fields) {
   }
 }
 
+// parity: rocev2-1
 TEST(softdev_wire_packet, packet_of_rxe_encodes_to_the_same_bytes) {
   for (const golden_packet& golden : golden_packets) {
     SCOPED_TRACE(golden.origin);
@@ -101,6 +103,7 @@ TEST(softdev_wire_packet, packets_of_rxe_cover_all_operations_without_invalidati
   EXPECT_GE(operations.size(), 23U);
 }
 
+// parity: rocev2-2
 TEST(softdev_wire_packet, random_packet_of_each_opcode_survives_a_round_trip) {
   std::mt19937_64 random(20);
   for (unsigned code = 0; code < 256; ++code) {
@@ -147,6 +150,7 @@ TEST(softdev_wire_packet, random_packet_of_each_opcode_survives_a_round_trip) {
   }
 }
 
+// parity: rocev2-3
 TEST(softdev_wire_packet, each_transport_has_its_opcodes) {
   unsigned rc_codes = 0;
   unsigned uc_codes = 0;
@@ -169,6 +173,7 @@ TEST(softdev_wire_packet, each_transport_has_its_opcodes) {
   EXPECT_EQ(others, 1U + 64U);
 }
 
+// parity: rocev2-6
 TEST(softdev_wire_packet, packet_without_room_for_bth_and_icrc_is_too_short) {
   const auto bytes = with_payload(0);
   ASSERT_EQ(bytes.size(), 16U);
@@ -177,6 +182,7 @@ TEST(softdev_wire_packet, packet_without_room_for_bth_and_icrc_is_too_short) {
     EXPECT_EQ(fault_of(std::span(bytes).first(size)), packet_fault::too_short) << size;
 }
 
+// parity: rocev2-7
 TEST(softdev_wire_packet, length_that_is_no_multiple_of_four_is_refused) {
   auto bytes = with_payload(8);
   for (int i = 0; i < 3; ++i) {
@@ -185,6 +191,7 @@ TEST(softdev_wire_packet, length_that_is_no_multiple_of_four_is_refused) {
   }
 }
 
+// parity: rocev2-4
 TEST(softdev_wire_packet, version_other_than_zero_is_refused) {
   for (unsigned version = 1; version < 16; ++version) {
     auto bytes = with_payload(8);
@@ -193,6 +200,7 @@ TEST(softdev_wire_packet, version_other_than_zero_is_refused) {
   }
 }
 
+// parity: rocev2-5
 TEST(softdev_wire_packet, opcode_without_format_is_refused) {
   for (const unsigned code : {0x15U, 0x18U, 0x1cU, 0x1fU, 0x2cU, 0x37U, 0x40U, 0x60U, 0x66U, 0x7fU,
                               0x80U, 0x82U, 0xa4U, 0xbfU}) {
@@ -202,6 +210,7 @@ TEST(softdev_wire_packet, opcode_without_format_is_refused) {
   }
 }
 
+// parity: rocev2-6
 TEST(softdev_wire_packet, packet_shorter_than_its_headers_is_refused) {
   for (unsigned code = 0; code < 256; ++code) {
     const packet_format& format = format_of(static_cast<packet_opcode>(code));
@@ -215,6 +224,7 @@ TEST(softdev_wire_packet, packet_shorter_than_its_headers_is_refused) {
   }
 }
 
+// parity: rocev2-7
 TEST(softdev_wire_packet, pad_count_above_the_payload_is_refused) {
   for (unsigned pad = 1; pad < 4; ++pad) {
     auto bytes = with_payload(0);
@@ -223,6 +233,7 @@ TEST(softdev_wire_packet, pad_count_above_the_payload_is_refused) {
   }
 }
 
+// parity: rocev2-8
 TEST(softdev_wire_packet, payload_behind_an_opcode_without_payload_is_refused) {
   for (const operation what :
        {operation::read_request, operation::acknowledge, operation::atomic_acknowledge,
@@ -234,6 +245,7 @@ TEST(softdev_wire_packet, payload_behind_an_opcode_without_payload_is_refused) {
   }
 }
 
+// parity: rocev2-11
 TEST(softdev_wire_packet, congestion_notification_with_another_length_is_refused) {
   const std::array<std::byte, 20> zeros{};
   for (const std::size_t length : {0U, 12U, 15U, 17U, 20U}) {
@@ -243,11 +255,13 @@ TEST(softdev_wire_packet, congestion_notification_with_another_length_is_refused
   }
 }
 
+// parity: rocev2-9
 TEST(softdev_wire_packet, payload_above_the_mtu_is_refused) {
   EXPECT_EQ(fault_of(with_payload(mtu)), packet_fault::none);
   EXPECT_EQ(fault_of(with_payload(mtu + 1)), packet_fault::payload_exceeds_mtu);
 }
 
+// parity: rocev2-10
 TEST(softdev_wire_packet, message_above_two_gib_is_refused) {
   packet what{.opcode = rc(operation::read_request)};
   what.remote.length = max_message_bytes;

@@ -21,6 +21,7 @@ namespace verbena::softdev {
 struct wire_address {
   gid_entry own;
   gid_bytes peer{};
+  std::uint8_t traffic_class = 0;  ///< of IPv6 packets
 };
 
 /// The call and its object in errors.
@@ -39,9 +40,9 @@ class wire_access {
 
   [[nodiscard]] bool on() const noexcept { return path_ != nullptr; }
   /// How a connection reaches its peer, or a datagram its destination, whose GID is one of this
-  /// host or not. Packets go to IPv4 addresses only.
+  /// host or not.
   [[nodiscard]] path_to_peer path_to(const gid_bytes& peer, bool is_own) const noexcept {
-    const bool possible = on() && wire::is_ipv4(peer) && !is_multicast(peer);
+    const bool possible = on() && is_host_address(peer);
     if (possible && (!is_own || forced_)) return path_to_peer::wire;
     return is_own ? path_to_peer::same_host : path_to_peer::none;
   }
@@ -52,9 +53,10 @@ class wire_access {
   [[nodiscard]] result<void> connect(queue_pair& which, const wire_address& address,
                                      std::uint32_t payload_bytes) const;
   /// The own address from which packets to another host leave: `own`, or that of the route.
-  /// Errors: EACCES if the setting does not contain the address; those of wire::find_source.
-  /// Precondition: the wire is on.
-  [[nodiscard]] result<gid_bytes> reach(const gid_bytes& peer, const std::optional<gid_bytes>& own,
+  /// `interface`: that of link-local addresses. Errors: EACCES if the setting does not contain the
+  /// address; those of wire::find_source. Precondition: the wire is on.
+  [[nodiscard]] result<gid_bytes> reach(const gid_bytes& peer, std::uint32_t interface,
+                                        const std::optional<gid_bytes>& own,
                                         const gid_table::entries& gids) const;
   // As those of wire_path. Precondition: the wire is on.
   [[nodiscard]] result<void> open() const { return path_->open(); }
@@ -76,6 +78,7 @@ class wire_access {
   [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;
 
  private:
+  [[nodiscard]] static bool is_host_address(const gid_bytes& which) noexcept;
   [[nodiscard]] result<std::uint32_t> find_route(const failing_call& by,
                                                  const wire_address& address) const;
 

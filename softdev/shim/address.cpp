@@ -122,7 +122,8 @@ int connect_by_wire(host& home, queue_pair& which, const ibv_ah_attr& address,
   const auto connected =
       home.wire().connect(which,
                           {.own = home.adapter().gids().at(address.grh.sgid_index),
-                           .peer = to_gid_bytes(address.grh.dgid)},
+                           .peer = to_gid_bytes(address.grh.dgid),
+                           .traffic_class = address.grh.traffic_class},
                           bytes_of_mtu(path_mtu));
   return connected ? 0 : log_refusal(connected.error());
 }

@@ -160,7 +160,11 @@ void packet_intake::take_message(const received_datagram& from, const packet& wh
   }
   if (!is_undamaged(from)) return;
   ++counters_.messages;
-  management_->message_arrived({.own = from.ends.destination, .peer = from.ends.source}, message);
+  management_->message_arrived(
+      {.own = from.ends.destination,
+       .peer = from.ends.source,
+       .interface = scope_of(from.ends.destination, from.ends.source, from.ends.interface)},
+      message);
 }
 
 /// The packet is from the host of the connection's peer, or for a queue pair of UD; it arrived

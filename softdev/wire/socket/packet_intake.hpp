@@ -45,6 +45,9 @@ class own_addresses {
   /// of groups and broadcasts. Called for each of them: cheap as a rule. Does not allocate.
   [[nodiscard]] virtual bool receives(const network_address& own,
                                       std::uint32_t interface) noexcept = 0;
+  /// The interface of an own link-local address; 0 if the address is another one. Thread-safe. Does
+  /// not allocate.
+  [[nodiscard]] virtual std::uint32_t interface_of(const network_address& own) const noexcept = 0;
 
  protected:
   ~own_addresses() = default;

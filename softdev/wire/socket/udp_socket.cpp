@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -36,8 +37,8 @@ network_address address_of(const in6_addr& which) noexcept {
 }
 
 /// Writes the address for a socket of the family. Precondition: AF_INET sockets get IPv4 addresses.
-socklen_t store(int family, const network_address& which, std::uint16_t port,
-                sockaddr_storage& out) noexcept {
+socklen_t store(int family, const network_address& which, std::uint16_t port, sockaddr_storage& out,
+                std::uint32_t interface = 0) noexcept {
   if (family == AF_INET) {
     sockaddr_in made{};
     made.sin_family = AF_INET;
@@ -50,6 +51,7 @@ socklen_t store(int family, const network_address& which, std::uint16_t port,
   made.sin6_family = AF_INET6;
   made.sin6_port = htons(port);
   std::memcpy(&made.sin6_addr, which.data(), which.size());
+  if (is_link_local(which)) made.sin6_scope_id = interface;
   std::memcpy(&out, &made, sizeof made);
   return sizeof made;
 }
@@ -76,15 +78,21 @@ void enlarge(int socket, int forced, int ordinary) noexcept {
     static_cast<void>(set(socket, {SOL_SOCKET, ordinary, wanted}));
 }
 
+/// The longest control data: an IPv6 address with an interface, and a traffic class.
+static_assert(CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(int)) <=
+              udp_socket::control_bytes);
+
+/// Appends control data to those of `out`, whose length grows.
 template <class Value>
 void add_control(msghdr& out, int level, int type, const Value& value) noexcept {
-  static_assert(CMSG_SPACE(sizeof value) <= udp_socket::control_bytes);
-  out.msg_controllen = CMSG_SPACE(sizeof value);
-  cmsghdr* const head = CMSG_FIRSTHDR(&out);
-  head->cmsg_level = level;
-  head->cmsg_type = type;
-  head->cmsg_len = CMSG_LEN(sizeof value);
-  std::memcpy(CMSG_DATA(head), &value, sizeof value);
+  cmsghdr head{};
+  head.cmsg_level = level;
+  head.cmsg_type = type;
+  head.cmsg_len = CMSG_LEN(sizeof value);
+  std::byte* const to = static_cast<std::byte*>(out.msg_control) + out.msg_controllen;
+  std::memcpy(to, &head, sizeof head);
+  std::memcpy(to + CMSG_LEN(0), &value, sizeof value);
+  out.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
 error failure(const char* call, std::uint16_t port) {
@@ -119,6 +127,9 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
   if (!ready) return failure("setsockopt", port);
   if (what == use::receiving) {
     enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
+    // The kernel's rxe and adapters send IPv6 packets without a UDP checksum; they have an ICRC.
+    if (family == AF_INET6 && !set(fd, {IPPROTO_UDP, UDP_NO_CHECK6_RX, 1}))
+      return failure("setsockopt", port);
   } else {
     enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
     static_cast<void>(set(fd, {SOL_SOCKET, SO_RCVBUF, 0}));  // the least that the kernel permits
@@ -137,9 +148,9 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
 void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr_storage& name,
                          control& data, msghdr& out) const noexcept {
   out.msg_name = &name;
-  out.msg_namelen = store(family_, ends.destination, port, name);
+  out.msg_namelen = store(family_, ends.destination, port, name, ends.interface);
   out.msg_control = data.bytes.data();
-  out.msg_controllen = data.bytes.size();
+  out.msg_controllen = 0;
   if (family_ == AF_INET) {
     in_pktinfo from{};
     from.ipi_spec_dst = ipv4_of(ends.source);
@@ -147,7 +158,10 @@ void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr
   } else {
     in6_pktinfo from{};
     std::memcpy(&from.ipi6_addr, ends.source.data(), ends.source.size());
+    from.ipi6_ifindex = scope_of(ends.source, ends.destination, ends.interface);
     add_control(out, IPPROTO_IPV6, IPV6_PKTINFO, from);
+    if (ends.traffic_class != 0 && !is_ipv4(ends.destination))
+      add_control(out, IPPROTO_IPV6, IPV6_TCLASS, int{ends.traffic_class});
   }
 }
 
@@ -189,19 +203,20 @@ bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept 
   return false;
 }
 
-result<std::uint32_t> find_route_mtu(const network_address& own, const network_address& peer) {
+result<std::uint32_t> find_route_mtu(const datagram_ends& ends) {
   const auto failed = [&](const char* call) {
     const int code = errno;
-    return error::from_errno(code, call, "soft0",
-                             "route from " + to_text(own) + " to " + to_text(peer));
+    return error::from_errno(
+        code, call, "soft0",
+        "route from " + to_text(ends.source) + " to " + to_text(ends.destination));
   };
-  const int family = is_ipv4(peer) ? AF_INET : AF_INET6;
+  const int family = is_ipv4(ends.destination) ? AF_INET : AF_INET6;
   const unique_fd probe(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe) return failed("socket");
   sockaddr_storage name{};
-  socklen_t length = store(family, own, 0, name);
+  socklen_t length = store(family, ends.source, 0, name, ends.interface);
   if (::bind(probe.get(), generic(name), length) != 0) return failed("bind");
-  length = store(family, peer, roce_port, name);
+  length = store(family, ends.destination, roce_port, name, ends.interface);
   if (::connect(probe.get(), generic(name), length) != 0) return failed("connect");
   int mtu = 0;
   socklen_t size = sizeof mtu;
@@ -212,7 +227,7 @@ result<std::uint32_t> find_route_mtu(const network_address& own, const network_a
   return static_cast<std::uint32_t>(std::max(mtu, 0));
 }
 
-result<network_address> find_source(const network_address& peer) {
+result<network_address> find_source(const network_address& peer, std::uint32_t interface) {
   const auto failed = [&](const char* call) {
     const int code = errno;
     return error::from_errno(code, call, "soft0", "route to " + to_text(peer));
@@ -221,7 +236,7 @@ result<network_address> find_source(const network_address& peer) {
   const unique_fd probe(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe) return failed("socket");
   sockaddr_storage name{};
-  socklen_t length = store(family, peer, roce_port, name);
+  socklen_t length = store(family, peer, roce_port, name, interface);
   if (::connect(probe.get(), generic(name), length) != 0) return failed("connect");
   length = sizeof name;
   if (::getsockname(probe.get(), static_cast<sockaddr*>(static_cast<void*>(&name)), &length) != 0)

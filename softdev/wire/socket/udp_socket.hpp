@@ -25,8 +25,18 @@ struct datagram_ends {
   network_address source{};
   network_address destination{};
   std::uint16_t source_port = 0;
-  std::uint32_t interface = 0;  ///< index of the one on which a received datagram arrived
+  /// Index of the one on which a received datagram arrived, or by which one with a link-local
+  /// address is sent.
+  std::uint32_t interface = 0;
+  std::uint8_t traffic_class = 0;  ///< of an IPv6 datagram that is sent
 };
+
+/// The route of packets between two addresses. `interface`: that of link-local addresses, else 0.
+[[nodiscard]] inline std::uint32_t scope_of(const network_address& one,
+                                            const network_address& other,
+                                            std::uint32_t interface) noexcept {
+  return is_link_local(one) || is_link_local(other) ? interface : 0;
+}
 
 /// A socket that does not block. Threads: thread-safe, except for moves.
 class udp_socket {
@@ -65,15 +75,17 @@ class udp_socket {
   std::uint16_t port_ = 0;
 };
 
-/// Returns the longest IP packet on the route between two addresses: the MTU that the kernel knows.
-/// Does not send anything. Errors: EADDRNOTAVAIL if `own` is not an address of this host;
-/// ENETUNREACH or EHOSTUNREACH if there is no route.
-[[nodiscard]] result<std::uint32_t> find_route_mtu(const network_address& own,
-                                                   const network_address& peer);
+/// Returns the longest IP packet on the route between the two addresses of `ends`: the MTU that the
+/// kernel knows. Does not send anything. Errors: EADDRNOTAVAIL if the source is not an address of
+/// this host, and of the interface if one of them is link-local; ENETUNREACH or EHOSTUNREACH if
+/// there is no route.
+[[nodiscard]] result<std::uint32_t> find_route_mtu(const datagram_ends& ends);
 
 /// Returns the own address from which packets to another host leave, as the kernel routes them.
-/// Does not send anything. Errors: ENETUNREACH or EHOSTUNREACH if there is no route.
-[[nodiscard]] result<network_address> find_source(const network_address& peer);
+/// `interface`: that of a link-local address. Does not send anything. Errors: ENETUNREACH or
+/// EHOSTUNREACH if there is no route; EINVAL if the interface of a link-local address is missing.
+[[nodiscard]] result<network_address> find_source(const network_address& peer,
+                                                  std::uint32_t interface);
 
 /// The address as text.
 [[nodiscard]] std::string to_text(const network_address& which);

@@ -66,17 +66,42 @@ bool permitted_addresses::permits(const gid_entry& own) const noexcept {
          std::ranges::find(interfaces_, name.data()) != interfaces_.end();
 }
 
+/// Reads what the setting permits, if the table has changed.
+void permitted_addresses::read_table() noexcept {
+  // First the version: a change in between is read at the next call.
+  const std::uint64_t now = gids_.version();
+  if (now == version_) return;
+  version_ = now;
+  count_ = 0;
+  for (const gid_entry& each : gids_.all()) {
+    if (each.empty() || !permits(each)) continue;
+    receiving_[count_] = each.gid;
+    receiving_at_[count_++] = each.interface_index;
+  }
+  for (std::size_t i = 0; i < interfaces_.size(); ++i)
+    indexes_[i] = ::if_nametoindex(interfaces_[i].c_str());
+}
+
+bool permitted_addresses::receives_groups_at(std::uint32_t interface) noexcept {
+  read_table();
+  const auto known = std::span(receiving_at_).first(count_);
+  return std::ranges::find(known, interface) != known.end();
+}
+
+std::vector<std::uint32_t> permitted_addresses::interfaces_for_groups(bool ipv4) const {
+  std::vector<std::uint32_t> found;
+  for (const gid_entry& each : gids_.all()) {
+    const bool fits = !each.empty() && wire::is_ipv4(each.gid) == ipv4 &&
+                      each.interface_index != wire::loopback_interface && permits(each);
+    if (fits && std::ranges::find(found, each.interface_index) == found.end())
+      found.push_back(each.interface_index);
+  }
+  return found;
+}
+
 bool permitted_addresses::receives(const wire::network_address& own,
                                    std::uint32_t interface) noexcept {
-  // First the version: a change in between is read at the next call.
-  if (const std::uint64_t now = gids_.version(); now != version_) {
-    version_ = now;
-    count_ = 0;
-    for (const gid_entry& each : gids_.all())
-      if (!each.empty() && permits(each)) receiving_[count_++] = each.gid;
-    for (std::size_t i = 0; i < interfaces_.size(); ++i)
-      indexes_[i] = ::if_nametoindex(interfaces_[i].c_str());
-  }
+  read_table();
   const auto known = std::span(receiving_).first(count_);
   if (std::ranges::find(known, own) == known.end()) return false;
   return contains(own) || interface == wire::loopback_interface ||
@@ -84,7 +109,6 @@ bool permitted_addresses::receives(const wire::network_address& own,
 }
 
 std::uint32_t permitted_addresses::interface_of(const wire::network_address& own) const noexcept {
-  if (!wire::is_link_local(own)) return 0;
   const gid_table::entries all = gids_.all();
   const auto found = std::ranges::find(all, own, &gid_entry::gid);
   return found != all.end() ? found->interface_index : 0;

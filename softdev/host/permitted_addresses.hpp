@@ -46,11 +46,17 @@ class permitted_addresses final : public wire::own_addresses {
   /// the table when it has changed.
   [[nodiscard]] bool receives(const wire::network_address& own,
                               std::uint32_t interface) noexcept override;
+  [[nodiscard]] bool receives_groups_at(std::uint32_t interface) noexcept override;
+  /// The interfaces at which this host is to join groups of one version of IP: those with a
+  /// permitted address of it, except for loopback. Asks the kernel. Allocates.
+  [[nodiscard]] std::vector<std::uint32_t> interfaces_for_groups(bool ipv4) const;
   /// That of the first entry of the GID table with the address.
   [[nodiscard]] std::uint32_t interface_of(
       const wire::network_address& own) const noexcept override;
 
  private:
+  void read_table() noexcept;
+
   const gid_table& gids_;
   const bool all_;
   std::vector<address_prefix> addresses_;
@@ -58,6 +64,7 @@ class permitted_addresses final : public wire::own_addresses {
   std::uint64_t version_ = 0;  ///< of the table when it was read; 0: never
   std::size_t count_ = 0;
   std::array<wire::network_address, gid_table::length> receiving_{};
+  std::array<std::uint32_t, gid_table::length> receiving_at_{};  ///< the interfaces of these
   std::vector<std::uint32_t> indexes_;  ///< of `interfaces_`; 0: there is none with this name
 };
 

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "softdev/core/engine.hpp"
+#include "softdev/host/warn_once.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
 #include "verbena/base/fd.hpp"
 
@@ -87,19 +88,22 @@ result<std::uint32_t> wire_access::find_route(const failing_call& by,
   if (!own_.permits(address.own))
     return by.with(EACCES, "VERBENA_SOFTDEV_WIRE does not contain " + own +
                                ", the address of the source GID; add it or its interface");
-  if (wire::is_ipv4(address.own.gid) != wire::is_ipv4(address.peer))
-    return by.with(EADDRNOTAVAIL, "the source GID " + own + " and the destination GID " +
-                                      wire::to_text(address.peer) +
-                                      " are addresses of IPv4 and IPv6; choose a source GID of the "
-                                      "same kind (sgid_index)");
-  auto mtu = wire::find_route_mtu(
-      {.source = address.own.gid, .destination = address.peer, .interface = scope_of(address)});
+  const bool one_version = wire::is_ipv4(address.own.gid) == wire::is_ipv4(address.peer);
+  // With two versions only the source is of interest.
+  auto mtu = wire::find_route_mtu({.source = address.own.gid,
+                                   .destination = one_version ? address.peer : address.own.gid,
+                                   .interface = scope_of(address)});
   if (!mtu && mtu.error().code() == EADDRNOTAVAIL)
     return by.with(EADDRNOTAVAIL,
                    "the source GID " + own +
                        " is not an address of an interface, or the kernel has not confirmed it "
                        "yet; packets to other hosts need a source GID with an address of this host "
                        "(sgid_index 1 or more)");
+  if (!one_version)
+    return by.with(EADDRNOTAVAIL, "the source GID " + own + " and the destination GID " +
+                                      wire::to_text(address.peer) +
+                                      " are addresses of IPv4 and IPv6; choose a source GID of the "
+                                      "same kind (sgid_index)");
   return mtu;
 }
 
@@ -161,6 +165,41 @@ result<std::uint8_t> wire_access::find_datagram_mtu(const wire_address& address)
                              std::to_string(bytes_of_mtu(1) + all_header_bytes(address.peer)) +
                              "; use a larger MTU of the interfaces");
 }
+
+std::uint8_t wire_access::find_group_mtu(const wire_address& address) const {
+  const gid_bytes& own = address.own.gid;
+  if (!on() || wire::is_ipv4(own) != wire::is_ipv4(address.peer) || !own_.permits(address.own))
+    return 0;
+  // Datagrams to a group need no route, only an interface with the address.
+  const bool is_address =
+      wire::find_route_mtu(
+          {.source = own, .destination = own, .interface = address.own.interface_index})
+          .has_value();
+  if (!is_address || address.own.interface_index == wire::loopback_interface) return 0;
+  return largest_mtu_code(address.peer, mtu_of(interface_name(address.own.interface_index)));
+}
+
+void wire_access::join_group(const gid_bytes& group) {
+  if (!on() || groups_.contains(group)) return;
+  const auto failed = [&](const error& why) {
+    warn_once("soft0: datagrams of other hosts to a multicast group do not arrive: " +
+              why.message());
+  };
+  auto socket = wire::group_socket::open(group);
+  if (!socket) return failed(socket.error());
+  for (const std::uint32_t each : own_.interfaces_for_groups(wire::is_ipv4(group))) {
+    const int code = socket->join(each);
+    if (code != 0)
+      failed(error::from_errno(code, "setsockopt",
+                               "group " + wire::to_text(group) + " at " + interface_name(each),
+                               code == ENOBUFS ? "the limit of the kernel is reached; raise "
+                                                 "net.ipv4.igmp_max_memberships"
+                                               : ""));
+  }
+  groups_.emplace(group, *std::move(socket));
+}
+
+void wire_access::leave_group(const gid_bytes& group) { groups_.erase(group); }
 
 std::uint32_t wire_access::largest_payload(const gid_table::entries& gids) const {
   std::uint8_t code = most_mtu_code;

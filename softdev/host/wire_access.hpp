@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "softdev/host/permitted_addresses.hpp"
 #include "softdev/host/settings.hpp"
 #include "softdev/wire/network.hpp"
+#include "softdev/wire/socket/udp_socket.hpp"
 #include "softdev/wire/socket/wire_path.hpp"
 
 namespace verbena::softdev {
@@ -73,6 +75,14 @@ class wire_access {
   /// The largest path MTU (ibv_mtu) of datagrams to an address of another host. Errors: those of
   /// `connect`; EINVAL if the route has no room for a path MTU of 256 bytes.
   [[nodiscard]] result<std::uint8_t> find_datagram_mtu(const wire_address& address) const;
+  /// The largest path MTU (ibv_mtu) of datagrams from an address to a group; 0 if they reach this
+  /// host only: the wire is off, the source is not a permitted address of an interface, or the
+  /// group is one of the other version of IP.
+  [[nodiscard]] std::uint8_t find_group_mtu(const wire_address& address) const;
+  /// Has this host receive the datagrams of a group from other hosts, or ends that. Logs if that is
+  /// not possible. Does nothing if the wire is off. One thread at a time.
+  void join_group(const gid_bytes& group);
+  void leave_group(const gid_bytes& group);
   /// The largest path MTU that all interfaces with a permitted GID have room for: 256 to 4096 bytes
   /// of payload. Asks the kernel.
   [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;
@@ -84,6 +94,7 @@ class wire_access {
 
   permitted_addresses own_;
   const bool forced_;
+  std::map<gid_bytes, wire::group_socket> groups_;
   wire::wire_path* path_ = nullptr;
 };
 

@@ -49,13 +49,14 @@ int cm_wire::open() {
 }
 
 int cm_wire::find_source(const cm::address& to, cm::address& source) {
-  if (!is_on_another_host(home_, to)) return EHOSTUNREACH;
+  if (!cm::is_multicast(to) && !is_on_another_host(home_, to)) return EHOSTUNREACH;
   std::optional<gid_bytes> bound;
   if (source.family == to.family && !cm::is_wildcard(source)) bound = cm::gid_of(source);
   const std::uint32_t interface = to.scope != 0 ? to.scope : source.scope;
   const auto own =
       home_.wire().reach(cm::gid_of(to), interface, bound, home_.adapter().gids().all());
-  if (!own) return failed(own.error());
+  // Without a route to a group, its members are on this host.
+  if (!own) return cm::is_multicast(to) ? own.error().code() : failed(own.error());
   if (const int refused = open()) return refused;
   source = to_cm_address(*own, interface);
   return 0;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """soft0 and the kernel's rxe communicate by packets, in both directions. Runs in the virtual machine, which has rxe0 on
 v0 and rxe1 on v1. The former stays in the initial network namespace, where rxe works; soft0 is in another one, with v1."""
+import ipaddress
 import os
 import pathlib
 import re
@@ -12,6 +13,7 @@ import unittest
 LIBRARIES = pathlib.Path(sys.argv.pop(1)) / "lib"
 RXE, SOFT = "10.0.0.1", "10.0.0.2"
 RXE_IPV6, SOFT_IPV6 = "fd00:10::1", "fd00:10::2"
+GROUP = "239.9.9.9"  # the kernel's rdma_join_multicast does not support groups of IPv6 on RoCE
 BOUND = 60
 # `-o 1`: perftest uses as many outstanding READs as its device has, and the two devices differ.
 CASES = (
@@ -112,6 +114,12 @@ def gid_index(words, address):
     return next(int(number) for number, gid in re.findall(r"GID\[ *(\d+)\]:\s*([0-9a-f:.]+)", shown) if gid == address)
 
 
+def has_joined(pid):
+    """Returns whether a socket in the network namespace of a process is in the group."""
+    name = bytes(reversed(ipaddress.IPv4Address(GROUP).packed)).hex().upper()
+    return name in pathlib.Path(f"/proc/{pid}/net/igmp").read_text()
+
+
 class Wire(unittest.TestCase):
     def pair(self, port, server_words, client_words, listens=listens):
         """Runs a server, and a client when the server listens; both have to succeed."""
@@ -170,6 +178,14 @@ class Wire(unittest.TestCase):
                         self.pair(port, server, Other.inside(*with_soft(*client)), accepts)
                     else:
                         self.pair(port, Other.inside(*with_soft(*server)), client, accepts)
+
+    def test_datagrams_to_a_group_arrive(self):
+        words = ["mckey", "-m", GROUP, "-C", "5", "-b"]
+        rxe, soft = [*words, RXE], Other.inside(*with_soft(*words, SOFT))
+        for from_soft in (True, False):
+            with self.subTest(from_soft=from_soft):
+                receiver, sender = (rxe, soft) if from_soft else (soft, rxe)
+                self.pair("self" if from_soft else Other.process.pid, receiver, [*sender, "-s"], has_joined)
 
     def test_programs_connect_by_the_connection_manager(self):
         for number, (server_words, client_words) in enumerate(CONNECTED):

@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "softdev/core/datagram.hpp"
+
 namespace verbena::softdev::wire {
 namespace {
 
@@ -51,7 +53,7 @@ socklen_t store(int family, const network_address& which, std::uint16_t port, so
   made.sin6_family = AF_INET6;
   made.sin6_port = htons(port);
   std::memcpy(&made.sin6_addr, which.data(), which.size());
-  if (is_link_local(which)) made.sin6_scope_id = interface;
+  if (is_link_local(which) || is_multicast(which)) made.sin6_scope_id = interface;
   std::memcpy(&out, &made, sizeof made);
   return sizeof made;
 }
@@ -78,8 +80,8 @@ void enlarge(int socket, int forced, int ordinary) noexcept {
     static_cast<void>(set(socket, {SOL_SOCKET, ordinary, wanted}));
 }
 
-/// The longest control data: an IPv6 address with an interface, and a traffic class.
-static_assert(CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(int)) <=
+/// The longest control data: an IPv6 address with an interface, traffic class and hop limit.
+static_assert(CMSG_SPACE(sizeof(in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int)) <=
               udp_socket::control_bytes);
 
 /// Appends control data to those of `out`, whose length grows.
@@ -130,9 +132,15 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
     // The kernel's rxe and adapters send IPv6 packets without a UDP checksum; they have an ICRC.
     if (family == AF_INET6 && !set(fd, {IPPROTO_UDP, UDP_NO_CHECK6_RX, 1}))
       return failure("setsockopt", port);
+    // Datagrams of all groups that this host has joined; off by default in a socket of IPv6.
+    if (!set(fd, {IPPROTO_IP, IP_MULTICAST_ALL, 1})) return failure("setsockopt", port);
   } else {
     enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
     static_cast<void>(set(fd, {SOL_SOCKET, SO_RCVBUF, 0}));  // the least that the kernel permits
+    // Members on this host have the datagrams of a group by another path.
+    ready = set(fd, {IPPROTO_IP, IP_MULTICAST_LOOP, 0}) &&
+            (family == AF_INET || set(fd, {IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0}));
+    if (!ready) return failure("setsockopt", port);
   }
   sockaddr_storage name{};
   socklen_t length = store(family, {}, port, name);
@@ -151,18 +159,27 @@ void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr
   out.msg_namelen = store(family_, ends.destination, port, name, ends.interface);
   out.msg_control = data.bytes.data();
   out.msg_controllen = 0;
+  const bool to_group = is_multicast(ends.destination);
+  const bool ipv4 = is_ipv4(ends.destination);
   if (family_ == AF_INET) {
     in_pktinfo from{};
     from.ipi_spec_dst = ipv4_of(ends.source);
+    if (to_group) from.ipi_ifindex = static_cast<int>(ends.interface);
     add_control(out, IPPROTO_IP, IP_PKTINFO, from);
   } else {
     in6_pktinfo from{};
     std::memcpy(&from.ipi6_addr, ends.source.data(), ends.source.size());
-    from.ipi6_ifindex = scope_of(ends.source, ends.destination, ends.interface);
+    from.ipi6_ifindex =
+        to_group ? ends.interface : scope_of(ends.source, ends.destination, ends.interface);
     add_control(out, IPPROTO_IPV6, IPV6_PKTINFO, from);
-    if (ends.traffic_class != 0 && !is_ipv4(ends.destination))
+    if (ends.traffic_class != 0 && !ipv4)
       add_control(out, IPPROTO_IPV6, IPV6_TCLASS, int{ends.traffic_class});
   }
+  if (!to_group || ends.hop_limit == 0) return;
+  if (ipv4)
+    add_control(out, IPPROTO_IP, IP_TTL, int{ends.hop_limit});
+  else
+    add_control(out, IPPROTO_IPV6, IPV6_HOPLIMIT, int{ends.hop_limit});
 }
 
 bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept {
@@ -225,6 +242,29 @@ result<std::uint32_t> find_route_mtu(const datagram_ends& ends) {
                          : ::getsockopt(probe.get(), IPPROTO_IPV6, IPV6_MTU, &mtu, &size) == 0;
   if (!known) return failed("getsockopt");
   return static_cast<std::uint32_t>(std::max(mtu, 0));
+}
+
+result<group_socket> group_socket::open(const network_address& group) {
+  unique_fd socket(
+      ::socket(is_ipv4(group) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return error::from_errno(errno, "socket", "multicast group " + to_text(group));
+  return group_socket(std::move(socket), group);
+}
+
+int group_socket::join(std::uint32_t interface) const noexcept {
+  int done = 0;
+  if (is_ipv4(group_)) {
+    ip_mreqn wanted{};
+    wanted.imr_multiaddr = ipv4_of(group_);
+    wanted.imr_ifindex = static_cast<int>(interface);
+    done = ::setsockopt(socket_.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &wanted, sizeof wanted);
+  } else {
+    ipv6_mreq wanted{};
+    std::memcpy(&wanted.ipv6mr_multiaddr, group_.data(), group_.size());
+    wanted.ipv6mr_interface = interface;
+    done = ::setsockopt(socket_.get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &wanted, sizeof wanted);
+  }
+  return done == 0 ? 0 : errno;
 }
 
 result<network_address> find_source(const network_address& peer, std::uint32_t interface) {

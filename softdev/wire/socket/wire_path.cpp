@@ -108,10 +108,13 @@ void wire_path::put(const queue_pair& from, const packet& what) noexcept {
 }
 
 void wire_path::put_datagram(const datagram_route& by, const packet& what) noexcept {
-  datagram_ends ends{
-      .source = by.source, .destination = by.destination, .traffic_class = by.traffic_class};
+  datagram_ends ends{.source = by.source,
+                     .destination = by.destination,
+                     .traffic_class = by.traffic_class,
+                     .hop_limit = by.hop_limit};
   // An address handle has no room for the interface.
-  if (is_link_local(by.source) && options_.addresses != nullptr)
+  const bool needs_interface = is_link_local(by.source) || is_multicast(by.destination);
+  if (needs_interface && options_.addresses != nullptr)
     ends.interface = options_.addresses->interface_of(by.source);
   sender_->put(ends, what);
 }

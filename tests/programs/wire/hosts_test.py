@@ -53,6 +53,7 @@ CONNECTED_IPV6 = (
     (18741, ("ucmatose", "-c", 5, "-C", 10, "-b"), ("ucmatose", "-c", 5, "-C", 10, "-s")),
     (UDADDY_PORT, ("udaddy", "-C", 5, "-b"), ("udaddy", "-C", 5, "-s")),
 )
+GROUPS = (("239.9.9.9", SERVER, CLIENT), ("ff05::99", SERVER_IPV6, CLIENT_IPV6))
 RETRIES_EXCEEDED = re.compile(r"status 12\b|transport retry counter exceeded|Failed status.*12", re.IGNORECASE)
 
 
@@ -399,6 +400,29 @@ class Hosts(foreign.Case):
                         server.wait_for_port(port, HOSTS[0].accepts)
                         client = HOSTS[1].inside(name, *option, *options, client_address)
                         self.assert_succeeded(*foreign.both_ends(server, *client))
+
+    def test_members_of_a_group_receive_from_another_host(self):
+        for group, server_address, client_address in GROUPS:
+            with self.subTest(group=group):
+                receiver = ("mckey", "-m", group, "-b", server_address, "-C", 5)
+                with serve(*receiver) as owner, serve(*receiver) as other:
+                    foreign.wait_until(lambda: self.members(group, 0) == 2, "both processes have joined")
+                    sender = foreign.run(*HOSTS[1].inside("mckey", "-m", group, "-b", client_address, "-s", "-C", 5))
+                    self.assert_succeeded(sender, owner.end())
+                    self.assert_succeeded(sender, other.end())
+                foreign.wait_until(lambda: self.members(group, 0) == 0, "the host has left the group")
+
+    @staticmethod
+    def members(group, host):
+        """Returns how many sockets of a host have joined a group, at all interfaces except for loopback."""
+        folder = pathlib.Path(f"/proc/{HOSTS[host].pid()}/net")
+        if ":" in group:
+            wanted = f"{int(ipaddress.IPv6Address(group)):032x}"
+            lines = (line.split() for line in (folder / "igmp6").read_text().splitlines())
+            return sum(int(line[3]) for line in lines if line[2] == wanted)
+        wanted = bytes(reversed(ipaddress.IPv4Address(group).packed)).hex().upper()
+        lines = (line.split() for line in (folder / "igmp").read_text().splitlines())
+        return sum(int(line[1]) for line in lines if line[0] == wanted)
 
     def test_process_that_does_not_own_the_port_accepts(self):
         owner_port, port = 18730, 18731

@@ -86,12 +86,27 @@ TEST(permitted_addresses, prefix_has_a_length_that_the_address_has_room_for) {
   EXPECT_EQ(address_prefix::from_text("10.9.0.0/8")->bits, 104U);
 }
 
-TEST(permitted_addresses, interface_of_a_link_local_address_is_that_of_its_entry) {
+TEST(permitted_addresses, interface_of_an_address_is_that_of_its_entry) {
   gid_table table(std::vector{link_local(1, 3), link_local(2, 4), ipv6(1, 5)});
   const permitted_addresses all({}, table);
   EXPECT_EQ(all.interface_of(link_local(2, 0).gid), 4U);
   EXPECT_EQ(all.interface_of(link_local(9, 0).gid), 0U);
-  EXPECT_EQ(all.interface_of(ipv6(1).gid), 0U) << "the route decides";
+  EXPECT_EQ(all.interface_of(ipv6(1).gid), 5U);
+}
+
+TEST(permitted_addresses, groups_are_joined_at_interfaces_with_permitted_addresses) {
+  gid_table table(std::vector{ipv4(1, 3), ipv4(2, 3), ipv4(3, 4), ipv6(1, 5), link_local(1, 3),
+                              ipv4(9, wire::loopback_interface)});
+  permitted_addresses all({}, table);
+  EXPECT_EQ(all.interfaces_for_groups(true), (std::vector<std::uint32_t>{3, 4}));
+  EXPECT_EQ(all.interfaces_for_groups(false), (std::vector<std::uint32_t>{5, 3}));
+  EXPECT_TRUE(all.receives_groups_at(5));
+  EXPECT_FALSE(all.receives_groups_at(6));
+  permitted_addresses some({"10.9.0.3"}, table);
+  EXPECT_EQ(some.interfaces_for_groups(true), (std::vector<std::uint32_t>{4}));
+  EXPECT_TRUE(some.interfaces_for_groups(false).empty());
+  EXPECT_TRUE(some.receives_groups_at(4));
+  EXPECT_FALSE(some.receives_groups_at(3)) << "an interface without a permitted address";
 }
 
 TEST(permitted_addresses, changes_of_the_table_are_followed) {

@@ -27,14 +27,14 @@ class ipv6_path : public ::testing::Test {
     ASSERT_EQ(::setsockopt(socket.fd(), level, name, &one, sizeof one), 0);
   }
   /// Sends a datagram from ::1 to a port at ::1.
-  void send(std::span<const std::byte> bytes, const datagram_ends& ends, std::uint16_t to) {
+  void send(std::span<const std::byte> bytes, const datagram_ends& with, std::uint16_t to) {
     iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
     sockaddr_storage name;
     udp_socket::control control;
     msghdr message{};
     message.msg_iov = &piece;
     message.msg_iovlen = 1;
-    socket.address(ends, to, name, control, message);
+    socket.address(with, to, name, control, message);
     ASSERT_GT(::sendmsg(socket.fd(), &message, 0), 0);
   }
   static constexpr datagram_ends ends{.source = ipv6_loopback, .destination = ipv6_loopback};

@@ -43,6 +43,9 @@ class one_address final : public own_addresses {
   bool receives(const network_address& own, std::uint32_t /*interface*/) noexcept override {
     return own == which_;
   }
+  bool receives_groups_at(std::uint32_t interface) noexcept override {
+    return interface == loopback_interface;
+  }
   std::uint32_t interface_of(const network_address& /*own*/) const noexcept override { return 0; }
 
  private:

@@ -22,9 +22,9 @@ class mad_carrier {
   /// Prepares for messages of other hosts. May block for two seconds. 0 or an errno; the reason
   /// is in the log.
   [[nodiscard]] virtual int open() = 0;
-  /// Prepares to reach a host. `source` is the own address for it, or becomes that of the route if
-  /// it has no family or is a wildcard. May block for two seconds. 0 or an errno: EHOSTUNREACH,
-  /// ENETUNREACH, EACCES if the setting does not permit the own address.
+  /// Prepares to reach a host or a group. `source` is the own address for it, or becomes that of
+  /// the route if it has no family or is a wildcard. May block for two seconds. 0 or an errno:
+  /// EHOSTUNREACH, ENETUNREACH, EACCES if the setting does not permit the own address.
   [[nodiscard]] virtual int find_source(const address& host, address& source) = 0;
   /// A request of another host for this user. Must not block.
   virtual void request_arrived(const address& own, const address& peer,

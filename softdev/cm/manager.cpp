@@ -284,6 +284,7 @@ int manager::resolve_address(const endpoint_ptr& which, const std::optional<addr
   const bool here = group || is_local(to);
   const bool binds = source && source->family != address_family::none;
   address from = group ? loopback_of(to.family) : to;
+  if (address way{.family = to.family}; group && find_source(to, way) == 0) from = way;
   if (!here) from = binds ? *source : look(which).source;
   const int unreachable = here ? 0 : find_source(to, from);
   if (binds && look(which).state == phase::idle) {

@@ -10,7 +10,7 @@ namespace verbena::softdev {
 
 bool is_for_group(const message& what) noexcept {
   return what.destination_qpn == multicast_qpn && rules_of(what.transport).routed &&
-         what.by == path_to_peer::same_host;
+         what.by != path_to_peer::none;
 }
 
 route find_route(const queue_pair& sender, const message& what) noexcept {

@@ -19,7 +19,8 @@ struct route {
   return {.outcome = verdict::no_answer, .why = {.why = why, .detail = what.destination_qpn}};
 }
 
-/// True if `what` goes to a multicast group. Their members are on this host.
+/// True if `what` goes to a multicast group. Their members are on this host and, by the wire, on
+/// others.
 [[nodiscard]] bool is_for_group(const message& what) noexcept;
 
 /// Finds the way of `what`. Of a message to a multicast group, both members can be null: then the

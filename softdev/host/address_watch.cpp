@@ -15,7 +15,7 @@ address_watch address_watch::open() noexcept {
   if (!socket) return {};
   sockaddr_nl wanted{};
   wanted.nl_family = AF_NETLINK;
-  wanted.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_LINK;
+  wanted.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_LINK;
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&wanted), sizeof wanted) != 0)
     return {};
   return address_watch(std::move(socket));

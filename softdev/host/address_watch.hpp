@@ -6,7 +6,7 @@
 
 namespace verbena::softdev {
 
-/// A netlink socket (rtnetlink(7)) for changes of IPv4 addresses and of interfaces. Threads: one
+/// A netlink socket (rtnetlink(7)) for changes of IP addresses and of interfaces. Threads: one
 /// thread at a time.
 class address_watch {
  public:

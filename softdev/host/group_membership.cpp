@@ -53,6 +53,7 @@ int group_membership::attach(const queue_pair& which, const gid_bytes& group) {
     return ENOMEM;
   }
   const int failed = meet_users();
+  if (failed == 0) how_.wire.join_group(group);
   if (failed == 0 || changed == multicast_groups::change::none) return failed;
   if (known.detach(group, which.number()) == multicast_groups::change::group)
     how_.neighbours.segment().withdraw_group(group);
@@ -63,7 +64,9 @@ int group_membership::detach(const queue_pair& which, const gid_bytes& group) {
   const std::lock_guard lock(changes_);
   const auto changed = how_.core.groups().detach(group, which.number());
   if (changed == multicast_groups::change::none) return EINVAL;
-  if (changed == multicast_groups::change::group) how_.neighbours.segment().withdraw_group(group);
+  if (changed != multicast_groups::change::group) return 0;
+  how_.wire.leave_group(group);
+  how_.neighbours.segment().withdraw_group(group);
   return 0;
 }
 

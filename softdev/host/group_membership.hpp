@@ -8,6 +8,7 @@
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/host/progress_thread.hpp"
+#include "softdev/host/wire_access.hpp"
 #include "softdev/peers/link.hpp"
 
 namespace verbena::softdev {
@@ -20,6 +21,7 @@ class group_membership {
     link& neighbours;
     progress_work& work;
     progress_thread& thread;
+    wire_access& wire;
   };
   explicit group_membership(const options& how) noexcept : how_(how) {}
   group_membership(const group_membership&) = delete;

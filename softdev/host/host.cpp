@@ -138,7 +138,11 @@ host::host(parts made, persona looks)
                       .tend_fd = link_->service_fd(),
                       .run_fd = wire_ ? wire_->fd() : -1,
                       .wakes = &link_->sleeper().wakes()}),
-      groups_({.core = *engine_, .neighbours = *link_, .work = *this, .thread = thread_}) {
+      groups_({.core = *engine_,
+               .neighbours = *link_,
+               .work = *this,
+               .thread = thread_,
+               .wire = wire_access_}) {
   port_state& port = engine_->port();
   const persona& seen = adapter_.looks();
   port.set_lid(seen.lid);

@@ -4,6 +4,7 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <span>
 
@@ -11,11 +12,33 @@
 
 namespace verbena::softdev {
 
+std::optional<address_prefix> address_prefix::from_text(const std::string& text) {
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const auto address = wire::from_text(text.substr(0, slash));
+  if (!address) return std::nullopt;
+  address_prefix made{.address = *address};
+  if (slash == text.size()) return made;
+  const unsigned before = wire::is_ipv4(*address) ? 96 : 0;
+  unsigned length = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, wrong] = std::from_chars(text.data() + slash + 1, end, length);
+  if (wrong != std::errc() || stop != end || length > made.bits - before) return std::nullopt;
+  made.bits = before + length;
+  return made;
+}
+
+bool address_prefix::contains(const wire::network_address& which) const noexcept {
+  const std::size_t whole = bits / 8;
+  if (!std::equal(which.begin(), which.begin() + whole, address.begin())) return false;
+  if (bits % 8 == 0) return true;
+  return ((which[whole] ^ address[whole]) >> (8 - bits % 8)) == 0;
+}
+
 permitted_addresses::permitted_addresses(const std::vector<std::string>& only,
                                          const gid_table& gids)
     : gids_(gids), all_(only.empty()) {
   for (const std::string& each : only) {
-    if (const auto address = wire::from_text(each))
+    if (const auto address = address_prefix::from_text(each))
       addresses_.push_back(*address);
     else
       interfaces_.push_back(each);
@@ -24,7 +47,8 @@ permitted_addresses::permitted_addresses(const std::vector<std::string>& only,
 }
 
 bool permitted_addresses::contains(const wire::network_address& own) const noexcept {
-  return all_ || std::ranges::find(addresses_, own) != addresses_.end();
+  return all_ || std::ranges::any_of(
+                     addresses_, [&](const address_prefix& each) { return each.contains(own); });
 }
 
 std::vector<std::uint32_t> permitted_addresses::listed_interfaces() const {
@@ -42,21 +66,52 @@ bool permitted_addresses::permits(const gid_entry& own) const noexcept {
          std::ranges::find(interfaces_, name.data()) != interfaces_.end();
 }
 
+/// Reads what the setting permits, if the table has changed.
+void permitted_addresses::read_table() noexcept {
+  // First the version: a change in between is read at the next call.
+  const std::uint64_t now = gids_.version();
+  if (now == version_) return;
+  version_ = now;
+  count_ = 0;
+  for (const gid_entry& each : gids_.all()) {
+    if (each.empty() || !permits(each)) continue;
+    receiving_[count_] = each.gid;
+    receiving_at_[count_++] = each.interface_index;
+  }
+  for (std::size_t i = 0; i < interfaces_.size(); ++i)
+    indexes_[i] = ::if_nametoindex(interfaces_[i].c_str());
+}
+
+bool permitted_addresses::receives_groups_at(std::uint32_t interface) noexcept {
+  read_table();
+  const auto known = std::span(receiving_at_).first(count_);
+  return std::ranges::find(known, interface) != known.end();
+}
+
+std::vector<std::uint32_t> permitted_addresses::interfaces_for_groups(bool ipv4) const {
+  std::vector<std::uint32_t> found;
+  for (const gid_entry& each : gids_.all()) {
+    const bool fits = !each.empty() && wire::is_ipv4(each.gid) == ipv4 &&
+                      each.interface_index != wire::loopback_interface && permits(each);
+    if (fits && std::ranges::find(found, each.interface_index) == found.end())
+      found.push_back(each.interface_index);
+  }
+  return found;
+}
+
 bool permitted_addresses::receives(const wire::network_address& own,
                                    std::uint32_t interface) noexcept {
-  // First the version: a change in between is read at the next call.
-  if (const std::uint64_t now = gids_.version(); now != version_) {
-    version_ = now;
-    count_ = 0;
-    for (const gid_entry& each : gids_.all())
-      if (wire::is_ipv4(each.gid) && permits(each)) receiving_[count_++] = each.gid;
-    for (std::size_t i = 0; i < interfaces_.size(); ++i)
-      indexes_[i] = ::if_nametoindex(interfaces_[i].c_str());
-  }
+  read_table();
   const auto known = std::span(receiving_).first(count_);
   if (std::ranges::find(known, own) == known.end()) return false;
   return contains(own) || interface == wire::loopback_interface ||
          std::ranges::find(indexes_, interface) != indexes_.end();
+}
+
+std::uint32_t permitted_addresses::interface_of(const wire::network_address& own) const noexcept {
+  const gid_table::entries all = gids_.all();
+  const auto found = std::ranges::find(all, own, &gid_entry::gid);
+  return found != all.end() ? found->interface_index : 0;
 }
 
 }  // namespace verbena::softdev

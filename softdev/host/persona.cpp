@@ -52,28 +52,38 @@ std::array<std::uint8_t, 16> mapped(in_addr address) noexcept {
   return gid;
 }
 
-// Adds the IPv4 addresses of interfaces that are up: of the loopback one if `wanted_loopback` is
-// IFF_LOOPBACK, of the others if it is 0.
-void add_addresses(const ifaddrs* list, unsigned wanted_loopback, std::vector<gid_entry>& out) {
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
-    if ((entry->ifa_flags & IFF_UP) == 0) continue;
-    if ((entry->ifa_flags & IFF_LOOPBACK) != wanted_loopback) continue;
+// The addresses of the host's interfaces that are up.
+struct host_addresses {
+  std::vector<gid_entry> ipv4;        // those that other hosts can reach first
+  std::vector<gid_entry> ipv6;        // without ::1
+  std::vector<gid_entry> link_local;  // of IPv6
+};
+
+void add(const ifaddrs& entry, bool wanted_loopback, host_addresses& out) {
+  if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0) return;
+  if (((entry.ifa_flags & IFF_LOOPBACK) != 0) != wanted_loopback) return;
+  if (entry.ifa_addr->sa_family == AF_INET) {
     sockaddr_in address;
-    std::memcpy(&address, entry->ifa_addr, sizeof address);
-    out.push_back({mapped(address.sin_addr), if_nametoindex(entry->ifa_name)});
+    std::memcpy(&address, entry.ifa_addr, sizeof address);
+    out.ipv4.push_back({mapped(address.sin_addr), if_nametoindex(entry.ifa_name)});
+  } else if (entry.ifa_addr->sa_family == AF_INET6) {
+    sockaddr_in6 address;
+    std::memcpy(&address, entry.ifa_addr, sizeof address);
+    if (IN6_IS_ADDR_LOOPBACK(&address.sin6_addr)) return;
+    gid_entry made{.interface_index = if_nametoindex(entry.ifa_name)};
+    std::memcpy(made.gid.data(), &address.sin6_addr, made.gid.size());
+    (IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr) ? out.link_local : out.ipv6).push_back(made);
   }
 }
 
-// The host's IPv4 addresses, those that other hosts can reach first.
-std::vector<gid_entry> host_addresses() {
-  std::vector<gid_entry> found;
+host_addresses find_addresses() {
+  host_addresses found;
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) == 0) {
-    add_addresses(list, 0, found);
-    add_addresses(list, IFF_LOOPBACK, found);
-    freeifaddrs(list);
-  }
+  if (getifaddrs(&list) != 0) return found;
+  for (const bool loopback : {false, true})
+    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next)
+      add(*entry, loopback, found);
+  freeifaddrs(list);
   return found;
 }
 
@@ -125,7 +135,7 @@ persona describe_host(persona_kind kind) {
     result.gids.push_back(subnet_gid(result.node_guid));
     return result;
   }
-  auto addresses = host_addresses();
+  auto [addresses, ipv6, link_local_ipv6] = find_addresses();
   const gid_entry local{mapped({htonl(INADDR_LOOPBACK)}), if_nametoindex("lo")};
   const auto is_local = [&](const gid_entry& known) { return known.gid == local.gid; };
   if (std::none_of(addresses.begin(), addresses.end(), is_local)) addresses.push_back(local);
@@ -136,9 +146,11 @@ persona describe_host(persona_kind kind) {
   link_local.gid[8] ^= 0x02U;  // an interface identifier has this bit the other way round
   link_local.interface_index = addresses.front().interface_index;
   result.gids.push_back(link_local);
-  for (const auto& address : addresses) {
-    if (result.gids.size() == persona::gid_table_length) break;
-    result.gids.push_back(address);
+  // IPv4 first: programs that take a fixed index expect it at 1.
+  for (const auto* const each : {&addresses, &ipv6, &link_local_ipv6}) {
+    const std::size_t room = persona::gid_table_length - result.gids.size();
+    result.gids.insert(result.gids.end(), each->begin(),
+                       each->begin() + static_cast<std::ptrdiff_t>(std::min(room, each->size())));
   }
   return result;
 }

@@ -9,6 +9,7 @@
 
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/remote_path.hpp"
+#include "softdev/core/route.hpp"
 #include "softdev/core/transport/rules.hpp"
 #include "softdev/shm/segment.hpp"
 
@@ -23,6 +24,8 @@ class remote_paths final : public remote_path {
 
   response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                   bool earlier_done) noexcept override {
+    if (what.by == path_to_peer::wire && is_for_group(what))
+      return submit_to_group(sender, what, local);
     remote_path& way = what.by == path_to_peer::wire ? wire_ : same_host_;
     return way.submit(sender, what, local, earlier_done);
   }
@@ -50,6 +53,16 @@ class remote_paths final : public remote_path {
   void fence() noexcept override { same_host_.fence(); }
 
  private:
+  /// The members on this host come first: if the path to one of them has no room, the datagram
+  /// comes once more. Without room for the packet, it is lost.
+  response submit_to_group(queue_pair& sender, const message& what,
+                           std::span<const segment> local) noexcept {
+    const response here = same_host_.submit(sender, what, local, false);
+    if (here.outcome == verdict::blocked || here.outcome == verdict::local_protection_error)
+      return here;
+    const response sent = wire_.submit(sender, what, local, false);
+    return sent.outcome == verdict::blocked ? here : sent;
+  }
   [[nodiscard]] static bool is_by_wire(const queue_pair& which) noexcept {
     return which.path().packets() != nullptr;
   }

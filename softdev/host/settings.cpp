@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "softdev/host/permitted_addresses.hpp"
 #include "softdev/host/warn_once.hpp"
 
 namespace verbena::softdev {
@@ -58,12 +59,25 @@ void read_number(const char* text, Number least, const char* rule, Number& numbe
   }
 }
 
+/// Removes what can be no name of an interface and is no address, and reports it.
+void check_list(std::vector<std::string>& list) {
+  std::erase_if(list, [](const std::string& each) {
+    const bool is_name = each.find('/') == std::string::npos && std::ranges::count(each, ':') < 2;
+    if (is_name || address_prefix::from_text(each)) return false;
+    ignored(
+        "VERBENA_SOFTDEV_WIRE: an address must be like 10.9.0.1, 10.9.0.0/24, fd00::1 or fd00::/64",
+        each);
+    return true;
+  });
+}
+
 wire_setting read_wire(const char* (*lookup)(const char* name)) {
   wire_setting result;
   if (const char* text = lookup("VERBENA_SOFTDEV_WIRE"); text != nullptr) {
     const std::string_view value = text;
     result.on = value != "off" && !value.empty();
     if (result.on && value != "on") result.only = parts_of(value);
+    check_list(result.only);
     if (result.on && value != "on" && result.only.empty()) {
       ignored("VERBENA_SOFTDEV_WIRE must be off, on or a list of addresses and interfaces", value);
       result.on = false;

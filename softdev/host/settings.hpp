@@ -23,7 +23,7 @@ enum class fault_policy : std::uint8_t { failed_request, signal };
 /// hosts.
 struct wire_setting {
   bool on = false;
-  std::vector<std::string> only;  ///< addresses and interfaces that are used; empty: all
+  std::vector<std::string> only;  ///< addresses, prefixes and interfaces that are used; empty: all
   std::uint16_t port = wire::roce_port;
   wire::fault_rates faults;  ///< of received packets
   bool forced = false;       ///< also between processes of this host, and within one

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "softdev/core/engine.hpp"
+#include "softdev/host/warn_once.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
 #include "verbena/base/fd.hpp"
 
@@ -62,11 +63,23 @@ struct failing_call {
 
 namespace {
 
+/// The interface of a link-local address, or 0.
+std::uint32_t scope_of(const wire_address& which) noexcept {
+  return wire::scope_of(which.own.gid, which.peer, which.own.interface_index);
+}
+
 failing_call modification_of(const queue_pair& which) {
   return {"ibv_modify_qp", "queue pair " + std::to_string(which.number()) + " of soft0"};
 }
 
 }  // namespace
+
+/// Returns false for groups, and for the IPv6 addresses without a host: :: and ::1.
+bool wire_access::is_host_address(const gid_bytes& which) noexcept {
+  if (wire::is_ipv4(which) || is_multicast(which)) return !is_multicast(which);
+  const auto front = std::span(which).first<15>();
+  return std::ranges::any_of(front, [](std::uint8_t each) { return each != 0; });
+}
 
 /// Returns the MTU of the route.
 result<std::uint32_t> wire_access::find_route(const failing_call& by,
@@ -75,13 +88,22 @@ result<std::uint32_t> wire_access::find_route(const failing_call& by,
   if (!own_.permits(address.own))
     return by.with(EACCES, "VERBENA_SOFTDEV_WIRE does not contain " + own +
                                ", the address of the source GID; add it or its interface");
-  result<std::uint32_t> mtu = by.with(EADDRNOTAVAIL, "");
-  if (wire::is_ipv4(address.own.gid)) mtu = wire::find_route_mtu(address.own.gid, address.peer);
+  const bool one_version = wire::is_ipv4(address.own.gid) == wire::is_ipv4(address.peer);
+  // With two versions only the source is of interest.
+  auto mtu = wire::find_route_mtu({.source = address.own.gid,
+                                   .destination = one_version ? address.peer : address.own.gid,
+                                   .interface = scope_of(address)});
   if (!mtu && mtu.error().code() == EADDRNOTAVAIL)
     return by.with(EADDRNOTAVAIL,
                    "the source GID " + own +
-                       " is not an address of an interface; packets to other hosts need a source "
-                       "GID with an IPv4 address (sgid_index 1 or more)");
+                       " is not an address of an interface, or the kernel has not confirmed it "
+                       "yet; packets to other hosts need a source GID with an address of this host "
+                       "(sgid_index 1 or more)");
+  if (!one_version)
+    return by.with(EADDRNOTAVAIL, "the source GID " + own + " and the destination GID " +
+                                      wire::to_text(address.peer) +
+                                      " are addresses of IPv4 and IPv6; choose a source GID of the "
+                                      "same kind (sgid_index)");
   return mtu;
 }
 
@@ -102,18 +124,24 @@ result<void> wire_access::connect(queue_pair& which, const wire_address& address
   return path_->connect(which, {.own = address.own.gid,
                                 .peer = address.peer,
                                 .arrival = by_address ? wire::arrival::any_interface
-                                                      : wire::arrival::permitted_interfaces});
+                                                      : wire::arrival::permitted_interfaces,
+                                .traffic_class = address.traffic_class,
+                                .interface = scope_of(address)});
 }
 
-result<gid_bytes> wire_access::reach(const gid_bytes& peer, const std::optional<gid_bytes>& own,
+result<gid_bytes> wire_access::reach(const gid_bytes& peer, std::uint32_t interface,
+                                     const std::optional<gid_bytes>& own,
                                      const gid_table::entries& gids) const {
   gid_bytes source{};
   if (own) {
     source = *own;
   } else {
-    VERBENA_TRY(source, wire::find_source(peer));
+    VERBENA_TRY(source, wire::find_source(peer, interface));
   }
-  const auto known = std::ranges::find(gids, source, &gid_entry::gid);
+  const bool scoped = wire::scope_of(source, peer, interface) != 0;
+  const auto known = std::ranges::find_if(gids, [&](const gid_entry& each) {
+    return each.gid == source && (!scoped || each.interface_index == interface);
+  });
   if (known == gids.end() || !own_.permits(*known))
     return error::from_errno(EACCES, "rdma_resolve_addr", wire::to_text(peer),
                              "packets to it leave from " + wire::to_text(source) +
@@ -138,10 +166,46 @@ result<std::uint8_t> wire_access::find_datagram_mtu(const wire_address& address)
                              "; use a larger MTU of the interfaces");
 }
 
+std::uint8_t wire_access::find_group_mtu(const wire_address& address) const {
+  const gid_bytes& own = address.own.gid;
+  if (!on() || wire::is_ipv4(own) != wire::is_ipv4(address.peer) || !own_.permits(address.own))
+    return 0;
+  // Datagrams to a group need no route, only an interface with the address.
+  const bool is_address =
+      wire::find_route_mtu(
+          {.source = own, .destination = own, .interface = address.own.interface_index})
+          .has_value();
+  if (!is_address || address.own.interface_index == wire::loopback_interface) return 0;
+  return largest_mtu_code(address.peer, mtu_of(interface_name(address.own.interface_index)));
+}
+
+void wire_access::join_group(const gid_bytes& group) {
+  if (!on() || groups_.contains(group)) return;
+  const auto failed = [&](const error& why) {
+    warn_once("soft0: datagrams of other hosts to a multicast group do not arrive: " +
+              why.message());
+  };
+  auto socket = wire::group_socket::open(group);
+  if (!socket) return failed(socket.error());
+  for (const std::uint32_t each : own_.interfaces_for_groups(wire::is_ipv4(group))) {
+    const int code = socket->join(each);
+    if (code != 0)
+      failed(error::from_errno(code, "setsockopt",
+                               "group " + wire::to_text(group) + " at " + interface_name(each),
+                               code == ENOBUFS ? "the limit of the kernel is reached; raise "
+                                                 "net.ipv4.igmp_max_memberships"
+                                               : ""));
+  }
+  groups_.emplace(group, *std::move(socket));
+}
+
+void wire_access::leave_group(const gid_bytes& group) { groups_.erase(group); }
+
 std::uint32_t wire_access::largest_payload(const gid_table::entries& gids) const {
   std::uint8_t code = most_mtu_code;
+  // Every interface has a link-local address, also those that do not lead to other hosts.
   for (const gid_entry& each : gids) {
-    if (each.empty() || !wire::is_ipv4(each.gid) || !own_.permits(each)) continue;
+    if (each.empty() || wire::is_link_local(each.gid) || !own_.permits(each)) continue;
     const std::uint32_t mtu = mtu_of(interface_name(each.interface_index));
     if (mtu != 0) code = std::min(code, largest_mtu_code(each.gid, mtu));
   }

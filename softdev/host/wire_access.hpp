@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "softdev/host/permitted_addresses.hpp"
 #include "softdev/host/settings.hpp"
 #include "softdev/wire/network.hpp"
+#include "softdev/wire/socket/udp_socket.hpp"
 #include "softdev/wire/socket/wire_path.hpp"
 
 namespace verbena::softdev {
@@ -21,6 +23,7 @@ namespace verbena::softdev {
 struct wire_address {
   gid_entry own;
   gid_bytes peer{};
+  std::uint8_t traffic_class = 0;  ///< of IPv6 packets
 };
 
 /// The call and its object in errors.
@@ -39,9 +42,9 @@ class wire_access {
 
   [[nodiscard]] bool on() const noexcept { return path_ != nullptr; }
   /// How a connection reaches its peer, or a datagram its destination, whose GID is one of this
-  /// host or not. Packets go to IPv4 addresses only.
+  /// host or not.
   [[nodiscard]] path_to_peer path_to(const gid_bytes& peer, bool is_own) const noexcept {
-    const bool possible = on() && wire::is_ipv4(peer) && !is_multicast(peer);
+    const bool possible = on() && is_host_address(peer);
     if (possible && (!is_own || forced_)) return path_to_peer::wire;
     return is_own ? path_to_peer::same_host : path_to_peer::none;
   }
@@ -52,9 +55,10 @@ class wire_access {
   [[nodiscard]] result<void> connect(queue_pair& which, const wire_address& address,
                                      std::uint32_t payload_bytes) const;
   /// The own address from which packets to another host leave: `own`, or that of the route.
-  /// Errors: EACCES if the setting does not contain the address; those of wire::find_source.
-  /// Precondition: the wire is on.
-  [[nodiscard]] result<gid_bytes> reach(const gid_bytes& peer, const std::optional<gid_bytes>& own,
+  /// `interface`: that of link-local addresses. Errors: EACCES if the setting does not contain the
+  /// address; those of wire::find_source. Precondition: the wire is on.
+  [[nodiscard]] result<gid_bytes> reach(const gid_bytes& peer, std::uint32_t interface,
+                                        const std::optional<gid_bytes>& own,
                                         const gid_table::entries& gids) const;
   // As those of wire_path. Precondition: the wire is on.
   [[nodiscard]] result<void> open() const { return path_->open(); }
@@ -71,16 +75,26 @@ class wire_access {
   /// The largest path MTU (ibv_mtu) of datagrams to an address of another host. Errors: those of
   /// `connect`; EINVAL if the route has no room for a path MTU of 256 bytes.
   [[nodiscard]] result<std::uint8_t> find_datagram_mtu(const wire_address& address) const;
+  /// The largest path MTU (ibv_mtu) of datagrams from an address to a group; 0 if they reach this
+  /// host only: the wire is off, the source is not a permitted address of an interface, or the
+  /// group is one of the other version of IP.
+  [[nodiscard]] std::uint8_t find_group_mtu(const wire_address& address) const;
+  /// Has this host receive the datagrams of a group from other hosts, or ends that. Logs if that is
+  /// not possible. Does nothing if the wire is off. One thread at a time.
+  void join_group(const gid_bytes& group);
+  void leave_group(const gid_bytes& group);
   /// The largest path MTU that all interfaces with a permitted GID have room for: 256 to 4096 bytes
   /// of payload. Asks the kernel.
   [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;
 
  private:
+  [[nodiscard]] static bool is_host_address(const gid_bytes& which) noexcept;
   [[nodiscard]] result<std::uint32_t> find_route(const failing_call& by,
                                                  const wire_address& address) const;
 
   permitted_addresses own_;
   const bool forced_;
+  std::map<gid_bytes, wire::group_socket> groups_;
   wire::wire_path* path_ = nullptr;
 };
 

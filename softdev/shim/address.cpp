@@ -102,6 +102,8 @@ int check_datagram_address(host& home, const ibv_ah_attr& address, std::uint8_t&
   if (!to_group || kind == persona_kind::efa) return check_address(home, address);
   if (address.port_num != 1 || home.adapter().gids().at(address.grh.sgid_index).empty())
     return EINVAL;
+  wire_mtu = home.wire().find_group_mtu({.own = home.adapter().gids().at(address.grh.sgid_index),
+                                         .peer = to_gid_bytes(address.grh.dgid)});
   return home.groups().use();
 }
 
@@ -122,7 +124,8 @@ int connect_by_wire(host& home, queue_pair& which, const ibv_ah_attr& address,
   const auto connected =
       home.wire().connect(which,
                           {.own = home.adapter().gids().at(address.grh.sgid_index),
-                           .peer = to_gid_bytes(address.grh.dgid)},
+                           .peer = to_gid_bytes(address.grh.dgid),
+                           .traffic_class = address.grh.traffic_class},
                           bytes_of_mtu(path_mtu));
   return connected ? 0 : log_refusal(connected.error());
 }

@@ -70,11 +70,13 @@ std::uint16_t cm_port_of(const sockaddr& from) noexcept {
 std::uint8_t cm_gid_index(host& home, const cm::address& of) {
   const gid_bytes wanted = cm::gid_of(of);
   const bool looks_again = home.looks().kind == persona_kind::roce && !cm::is_loopback(of) &&
-                           of.family == cm::address_family::ipv4 &&
+                           of.family != cm::address_family::none &&
                            !home.adapter().gids().contains(wanted);
   if (looks_again) home.adapter().refresh_gids();
   const gid_table::entries all = home.adapter().gids().all();
-  auto found = std::ranges::find(all, wanted, &gid_entry::gid);
+  // Several interfaces can have one link-local address.
+  auto found = std::ranges::find(all, gid_entry{wanted, of.scope});
+  if (found == all.end()) found = std::ranges::find(all, wanted, &gid_entry::gid);
   if (found == all.end()) found = std::ranges::find_if(all, is_mapped);
   if (found == all.end())
     found = std::ranges::find_if(all, [](const gid_entry& each) { return !each.empty(); });

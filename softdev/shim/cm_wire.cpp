@@ -19,8 +19,10 @@
 namespace verbena::softdev {
 namespace {
 
-cm::address to_cm_address(const wire::network_address& from) noexcept {
+/// `interface`: the scope of a link-local address.
+cm::address to_cm_address(const wire::network_address& from, std::uint32_t interface) noexcept {
   cm::address out{.family = cm::address_family::ipv6, .bytes = from};
+  if (wire::is_link_local(from)) out.scope = interface;
   if (!wire::is_ipv4(from)) return out;
   out = {.family = cm::address_family::ipv4};
   std::copy_n(from.end() - 4, 4, out.bytes.begin());
@@ -47,18 +49,24 @@ int cm_wire::open() {
 }
 
 int cm_wire::find_source(const cm::address& to, cm::address& source) {
-  if (!is_on_another_host(home_, to)) return EHOSTUNREACH;
+  if (!cm::is_multicast(to) && !is_on_another_host(home_, to)) return EHOSTUNREACH;
   std::optional<gid_bytes> bound;
   if (source.family == to.family && !cm::is_wildcard(source)) bound = cm::gid_of(source);
-  const auto own = home_.wire().reach(cm::gid_of(to), bound, home_.adapter().gids().all());
-  if (!own) return failed(own.error());
+  const std::uint32_t interface = to.scope != 0 ? to.scope : source.scope;
+  const auto own =
+      home_.wire().reach(cm::gid_of(to), interface, bound, home_.adapter().gids().all());
+  // Without a route to a group, its members are on this host.
+  if (!own) return cm::is_multicast(to) ? own.error().code() : failed(own.error());
   if (const int refused = open()) return refused;
-  source = to_cm_address(*own);
+  source = to_cm_address(*own, interface);
   return 0;
 }
 
 void cm_wire::send(const cm::address& own, const cm::address& peer, cm::mad_view message) noexcept {
-  home_.wire().send_message({.own = cm::gid_of(own), .peer = cm::gid_of(peer)}, message);
+  home_.wire().send_message({.own = cm::gid_of(own),
+                             .peer = cm::gid_of(peer),
+                             .interface = own.scope != 0 ? own.scope : peer.scope},
+                            message);
 }
 
 std::optional<std::uint32_t> cm_wire::slot_of(wire::management_view message) const noexcept {
@@ -69,8 +77,8 @@ std::optional<std::uint32_t> cm_wire::slot_of(wire::management_view message) con
 
 void cm_wire::message_arrived(const wire::management_ends& ends,
                               wire::management_view message) noexcept {
-  const cm::address own = to_cm_address(ends.own);
-  const cm::address peer = to_cm_address(ends.peer);
+  const cm::address own = to_cm_address(ends.own, ends.interface);
+  const cm::address peer = to_cm_address(ends.peer, ends.interface);
   // The thread of the manager has time for it.
   if (const cm_process* const here = known_cm(); here != nullptr)
     return here->manager->deliver(own, peer, message);
@@ -94,7 +102,10 @@ void cm_wire::request_arrived(const cm::address& own, const cm::address& peer,
   if ((has_port && !genuine) || cm::is_local(peer)) return;
   int refused = ECONNREFUSED;
   try {
-    if (has_port) refused = cm::pass_to_listener(request);
+    cm::mad scoped = request;  // a message has no scopes
+    scoped.content.source.scope = peer.scope;
+    scoped.content.destination.scope = own.scope;
+    if (has_port) refused = cm::pass_to_listener(scoped);
   } catch (const std::bad_alloc&) {
     refused = EAGAIN;
   }
@@ -116,7 +127,7 @@ cm_wire* cm_wire_of(host& home) {
 }
 
 bool is_on_another_host(host& home, const cm::address& which) noexcept {
-  return home.wire().on() && which.family == cm::address_family::ipv4 && !cm::is_wildcard(which) &&
+  return home.wire().on() && which.family != cm::address_family::none && !cm::is_wildcard(which) &&
          !cm::is_multicast(which) && !cm::is_local(which);
 }
 

@@ -140,6 +140,10 @@ bool is_ipv4(const network_address& which) noexcept {
   return std::ranges::equal(std::span(which).first<mapped_prefix.size()>(), mapped_prefix);
 }
 
+bool is_link_local(const network_address& which) noexcept {
+  return which[0] == 0xfe && (which[1] & 0xc0U) == 0x80;
+}
+
 std::size_t network_bytes(const network_header& which) noexcept {
   return (over_ipv4(which) ? ipv4_bytes : ipv6_bytes) + udp_bytes;
 }

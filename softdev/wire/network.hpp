@@ -20,6 +20,8 @@ inline constexpr std::size_t max_network_bytes = 40 + 8;
 using network_address = std::array<std::uint8_t, 16>;
 
 [[nodiscard]] bool is_ipv4(const network_address& which) noexcept;
+/// True for an address of fe80::/10, which is valid on one link: sockets need the interface, too.
+[[nodiscard]] bool is_link_local(const network_address& which) noexcept;
 
 /// The fields of the headers. The packet is one of IPv4 if both addresses are. It has no options,
 /// no extension headers, and is not to be fragmented.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """soft0 and the kernel's rxe communicate by packets, in both directions. Runs in the virtual machine, which has rxe0 on
 v0 and rxe1 on v1. The former stays in the initial network namespace, where rxe works; soft0 is in another one, with v1."""
+import ipaddress
 import os
 import pathlib
 import re
@@ -11,6 +12,8 @@ import unittest
 
 LIBRARIES = pathlib.Path(sys.argv.pop(1)) / "lib"
 RXE, SOFT = "10.0.0.1", "10.0.0.2"
+RXE_IPV6, SOFT_IPV6 = "fd00:10::1", "fd00:10::2"
+GROUP = "239.9.9.9"  # the kernel's rdma_join_multicast does not support groups of IPv6 on RoCE
 BOUND = 60
 # `-o 1`: perftest uses as many outstanding READs as its device has, and the two devices differ.
 CASES = (
@@ -27,11 +30,21 @@ CASES = (
     ("ib_send_lat", "-c", "UD", "-n", 20, "-s", 1000),
     ("ib_send_bw", "-c", "UD", "-n", 100, "-s", 1024),
 )
+CASES_IPV6 = (
+    ("ibv_rc_pingpong", "-n", 30, "-s", 3000),
+    ("ib_write_bw", "-n", 20, "-s", 20000),
+    ("ib_read_bw", "-n", 20, "-s", 20000, "-o", 1),
+    ("ibv_ud_pingpong", "-n", 20, "-s", 777),
+)
 # By the connection manager: the server and the client without port and address.
 CONNECTED = (
     (("rping", "-s", "-C", 5, "-S", 200), ("rping", "-c", "-V", "-C", 5, "-S", 200, "-a")),
     (("ucmatose", "-c", 3, "-C", 10), ("ucmatose", "-c", 3, "-C", 10, "-s")),
     (("ib_send_bw", "-R", "-F", "-n", 20), ("ib_send_bw", "-R", "-F", "-n", 20)),
+)
+CONNECTED_IPV6 = (
+    (("rping", "-s", "-C", 5, "-S", 200, "-a"), ("rping", "-c", "-V", "-C", 5, "-S", 200, "-a")),
+    (("udaddy", "-C", 3, "-b"), ("udaddy", "-C", 3, "-s")),
 )
 
 
@@ -54,8 +67,10 @@ def setUpModule():  # noqa: N802
                                      stdout=subprocess.PIPE)
     Other.process.stdout.readline()
     run("ip", "link", "set", "v1", "netns", Other.process.pid)
-    for command in ("link set lo up", f"address add {SOFT}/24 dev v1", "link set v1 up"):
+    for command in ("link set lo up", f"address add {SOFT}/24 dev v1", f"address add {SOFT_IPV6}/64 dev v1 nodad",
+                    "link set v1 up"):
         run(*Other.inside("ip", *command.split()))
+    run("ip", "address", "add", f"{RXE_IPV6}/64", "dev", "v0", "nodad")
 
 
 def tearDownModule():  # noqa: N802
@@ -87,10 +102,22 @@ def listens(port):
 
 def accepts(port):
     """Returns whether a program listens by the connection manager: of the kernel, or of soft0."""
-    if f"@verbena-cm-port.0.106.{port}" in pathlib.Path(f"/proc/{Other.process.pid}/net/unix").read_text():
+    if re.search(f"@verbena-cm-port.0.1(06|11).{port}", pathlib.Path(f"/proc/{Other.process.pid}/net/unix").read_text()):
         return True
     ids = subprocess.run(["rdma", "resource", "show", "cm_id"], capture_output=True, text=True, check=True).stdout
     return any("state LISTEN" in line and f":{port} " in line for line in ids.splitlines())
+
+
+def gid_index(words, address):
+    """Returns the index of an address in the GID table that `ibv_devinfo` shows."""
+    shown = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
+    return next(int(number) for number, gid in re.findall(r"GID\[ *(\d+)\]:\s*([0-9a-f:.]+)", shown) if gid == address)
+
+
+def has_joined(pid):
+    """Returns whether a socket in the network namespace of a process is in the group."""
+    name = bytes(reversed(ipaddress.IPv4Address(GROUP).packed)).hex().upper()
+    return name in pathlib.Path(f"/proc/{pid}/net/igmp").read_text()
 
 
 class Wire(unittest.TestCase):
@@ -121,6 +148,44 @@ class Wire(unittest.TestCase):
                         self.pair(port, rxe, [*soft, RXE])
                     else:
                         self.pair(port, soft, [*rxe, SOFT])
+
+    def test_programs_between_soft0_and_rxe_over_ipv6(self):
+        rxe_index = gid_index(on_rxe("ibv_devinfo", "-v"), RXE_IPV6)
+        soft_index = gid_index(Other.inside(*on_soft("ibv_devinfo", "-v")), SOFT_IPV6)
+        for number, words in enumerate(CASES_IPV6):
+            index = ("-g",) if words[0].startswith("ibv_") else ("-F", "-x")
+            for from_soft in (True, False):
+                with self.subTest(words=words, from_soft=from_soft):
+                    port = 18800 + 2 * number + from_soft
+                    rxe = on_rxe(*words, "-p", port, *index, rxe_index)
+                    soft = Other.inside(*on_soft(*words, "-p", port, *index, soft_index))
+                    if from_soft:
+                        self.pair(port, rxe, [*soft, RXE])
+                    else:
+                        self.pair(port, soft, [*rxe, SOFT])
+
+    def test_programs_connect_by_the_connection_manager_over_ipv6(self):
+        for number, (server_words, client_words) in enumerate(CONNECTED_IPV6):
+            for from_soft in (True, False):
+                with self.subTest(words=client_words, from_soft=from_soft):
+                    udaddy = server_words[0] == "udaddy"  # it has no option for the port
+                    port = 7174 if udaddy else 18900 + 2 * number + from_soft
+                    option = [] if udaddy else ["-p", str(port)]
+                    address = RXE_IPV6 if from_soft else SOFT_IPV6
+                    server, client = ([words[0], *option, *map(str, words[1:]), address]
+                                      for words in (server_words, client_words))
+                    if from_soft:
+                        self.pair(port, server, Other.inside(*with_soft(*client)), accepts)
+                    else:
+                        self.pair(port, Other.inside(*with_soft(*server)), client, accepts)
+
+    def test_datagrams_to_a_group_arrive(self):
+        words = ["mckey", "-m", GROUP, "-C", "5", "-b"]
+        rxe, soft = [*words, RXE], Other.inside(*with_soft(*words, SOFT))
+        for from_soft in (True, False):
+            with self.subTest(from_soft=from_soft):
+                receiver, sender = (rxe, soft) if from_soft else (soft, rxe)
+                self.pair("self" if from_soft else Other.process.pid, receiver, [*sender, "-s"], has_joined)
 
     def test_programs_connect_by_the_connection_manager(self):
         for number, (server_words, client_words) in enumerate(CONNECTED):

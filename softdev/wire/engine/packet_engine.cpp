@@ -151,6 +151,16 @@ bool packet_engine::receive_datagram(const packet& what, const network_header& f
   return true;
 }
 
+std::size_t packet_engine::find_members(
+    const network_address& group,
+    std::span<std::uint32_t, limits::max_group_members> out) const noexcept {
+  const access_epoch::guard inside(home_.epoch());
+  const auto members = home_.groups().members(group);
+  const std::size_t count = std::min(members.size(), out.size());
+  std::copy_n(members.begin(), count, out.begin());
+  return count;
+}
+
 bool packet_engine::receive_response(queue_pair& which, const packet& what) noexcept {
   const auto lock = try_for_a_while(which.send_lock());
   if (!lock) return false;

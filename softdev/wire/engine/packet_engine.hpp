@@ -40,6 +40,11 @@ class packet_engine final : public remote_path {
   /// As `receive`, for a packet of UD, which can come from any host: `from` has its network
   /// headers. If the queue pair drops it, the queue pair counts it.
   [[nodiscard]] bool receive_datagram(const packet& what, const network_header& from) noexcept;
+  /// Copies the numbers of the queue pairs of this process that are attached to a group. Returns
+  /// how many there are.
+  [[nodiscard]] std::size_t find_members(
+      const network_address& group,
+      std::span<std::uint32_t, limits::max_group_members> out) const noexcept;
   /// Puts the answers that are due, and the packets of requests that found no room. To be called
   /// after a batch of `receive`, and when the output has room again.
   void transmit() noexcept;

@@ -21,6 +21,7 @@ using management_view = std::span<const std::byte, management_bytes>;
 struct management_ends {
   network_address own{};
   network_address peer{};
+  std::uint32_t interface = 0;  ///< that of link-local addresses
 };
 
 /// Learns of the messages of other hosts. Threads: one thread at a time, with the right to receive.

@@ -2,14 +2,26 @@
 #include "softdev/wire/socket/packet_intake.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <span>
 
+#include "softdev/core/datagram.hpp"
 #include "softdev/core/port_state.hpp"
 #include "softdev/core/process_slot.hpp"
 #include "softdev/wire/network.hpp"
 
 namespace verbena::softdev::wire {
+namespace {
+
+forwarded_header header_of(const received_datagram& from) noexcept {
+  return {.source = from.ends.source,
+          .destination = from.ends.destination,
+          .source_port = from.ends.source_port,
+          .interface = from.ends.interface};
+}
+
+}  // namespace
 
 packet_intake::outcome packet_intake::receive(time_ns now) noexcept {
   take_waiting();
@@ -49,6 +61,10 @@ void packet_intake::sort(const received_datagram& from, time_ns now) noexcept {
     take_message(from, what, now);
     return;
   }
+  if (what.destination_qpn == multicast_qpn) {
+    sort_for_group(from, what, now);
+    return;
+  }
   const std::uint32_t slot = slot_of_number(what.destination_qpn);
   if (slot != options_.process_slot) {
     forward(slot, from, now);
@@ -58,6 +74,17 @@ void packet_intake::sort(const received_datagram& from, time_ns now) noexcept {
     spoil(from, now);
   else
     take(from, what);
+}
+
+/// Each process can have members of the group.
+void packet_intake::sort_for_group(const received_datagram& from, const packet& what,
+                                   time_ns now) noexcept {
+  if (share_.now() == port_share::role::owner)
+    counters_.forwarded += share_.forward_to_all(header_of(from), from.bytes);
+  if (injected_)
+    spoil(from, now);
+  else
+    take_for_group(from, what);
 }
 
 /// Loses, repeats, damages or delays a packet.
@@ -88,6 +115,7 @@ void packet_intake::take_late(time_ns now) noexcept {
 }
 
 void packet_intake::take(const received_datagram& from, const packet& what) noexcept {
+  if (what.destination_qpn == multicast_qpn) return take_for_group(from, what);
   auto route = routes_.find(what.destination_qpn);
   if (!route) {
     ++counters_.unknown_pair;
@@ -99,16 +127,47 @@ void packet_intake::take(const received_datagram& from, const packet& what) noex
     route->own = from.ends.destination;
     route->peer = from.ends.source;
   }
-  const bool taken = !waiting_.must_wait(what) && give(what, *route);
-  if (!taken && !waiting_.keep(what, *route)) {
+  give_or_keep(what, *route);
+  const nak_kind nak = nak_of(what);
+  if (nak == nak_kind::not_ready) ++counters_.rnr_naks;
+  if (nak == nak_kind::sequence) ++counters_.sequence_naks;
+}
+
+/// Counts a packet as received, unless there is no room to wait for the lock of the queue pair.
+void packet_intake::give_or_keep(const packet& what, const wire_route& route) noexcept {
+  const bool taken = !waiting_.must_wait(what) && give(what, route);
+  if (!taken && !waiting_.keep(what, route)) {
     ++counters_.busy;
     return;
   }
   ++counters_.received;
-  counters_.received_bytes += from.bytes.size();
-  const nak_kind nak = nak_of(what);
-  if (nak == nak_kind::not_ready) ++counters_.rnr_naks;
-  if (nak == nak_kind::sequence) ++counters_.sequence_naks;
+  counters_.received_bytes += encoded_bytes(what);
+}
+
+/// Gives a datagram to the queue pairs of this process that are attached to its group.
+void packet_intake::take_for_group(const received_datagram& from, const packet& what) noexcept {
+  std::array<std::uint32_t, limits::max_group_members> members;
+  const bool to_group = is_multicast(from.ends.destination);
+  const std::size_t count = to_group ? packets_.find_members(from.ends.destination, members) : 0;
+  if (count == 0) {
+    ++counters_.unknown_pair;
+    return;
+  }
+  if (options_.addresses != nullptr &&
+      !options_.addresses->receives_groups_at(from.ends.interface)) {
+    ++counters_.foreign;
+    return;
+  }
+  if (!is_undamaged(from)) return;
+  for (const std::uint32_t member : std::span(members).first(count)) {
+    auto route = routes_.find(member);
+    if (!route || !route->any) continue;  // not ready to receive
+    route->own = from.ends.destination;
+    route->peer = from.ends.source;
+    packet copy = what;
+    copy.destination_qpn = member;
+    give_or_keep(copy, *route);
+  }
 }
 
 /// Packets of a connection that ended meanwhile are forgotten.
@@ -122,10 +181,7 @@ void packet_intake::take_waiting() noexcept {
 
 void packet_intake::forward(std::uint32_t slot, const received_datagram& from,
                             time_ns now) noexcept {
-  const forwarded_header head{.source = from.ends.source,
-                              .destination = from.ends.destination,
-                              .source_port = from.ends.source_port,
-                              .interface = from.ends.interface};
+  const forwarded_header head = header_of(from);
   bool given = share_.forward(slot, head, from.bytes);
   if (!given) {
     share_.serve(now);  // the process may just have registered
@@ -160,7 +216,11 @@ void packet_intake::take_message(const received_datagram& from, const packet& wh
   }
   if (!is_undamaged(from)) return;
   ++counters_.messages;
-  management_->message_arrived({.own = from.ends.destination, .peer = from.ends.source}, message);
+  management_->message_arrived(
+      {.own = from.ends.destination,
+       .peer = from.ends.source,
+       .interface = scope_of(from.ends.destination, from.ends.source, from.ends.interface)},
+      message);
 }
 
 /// The packet is from the host of the connection's peer, or for a queue pair of UD; it arrived

@@ -45,6 +45,11 @@ class own_addresses {
   /// of groups and broadcasts. Called for each of them: cheap as a rule. Does not allocate.
   [[nodiscard]] virtual bool receives(const network_address& own,
                                       std::uint32_t interface) noexcept = 0;
+  /// True if datagrams to groups that arrive at the interface are received. As `receives`.
+  [[nodiscard]] virtual bool receives_groups_at(std::uint32_t interface) noexcept = 0;
+  /// The interface of an own address; 0 if the address is another one. Thread-safe. Does not
+  /// allocate.
+  [[nodiscard]] virtual std::uint32_t interface_of(const network_address& own) const noexcept = 0;
 
  protected:
   ~own_addresses() = default;
@@ -95,6 +100,8 @@ class packet_intake {
   void sort(const received_datagram& from, time_ns now) noexcept;
   void spoil(const received_datagram& from, time_ns now) noexcept;
   void take(const received_datagram& from, const packet& what) noexcept;
+  void take_for_group(const received_datagram& from, const packet& what) noexcept;
+  void give_or_keep(const packet& what, const wire_route& route) noexcept;
   [[nodiscard]] bool give(const packet& what, const wire_route& route) noexcept;
   void take_waiting() noexcept;
   void take_late(time_ns now) noexcept;
@@ -106,6 +113,7 @@ class packet_intake {
   void take_message(const received_datagram& from, const packet& what, time_ns now) noexcept;
   [[nodiscard]] bool is_undamaged(const received_datagram& from) noexcept;
   void forward(std::uint32_t slot, const received_datagram& from, time_ns now) noexcept;
+  void sort_for_group(const received_datagram& from, const packet& what, time_ns now) noexcept;
 
   const intake_options options_;
   port_share& share_;

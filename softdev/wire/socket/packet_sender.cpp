@@ -24,8 +24,7 @@ bool packet_sender::has_room() noexcept {
   return count_.load(std::memory_order_relaxed) < most;
 }
 
-void packet_sender::put(const network_address& own, const network_address& peer,
-                        const packet& what) noexcept {
+void packet_sender::put(const datagram_ends& ends, const packet& what) noexcept {
   const std::lock_guard lock(mutex_);
   if (count_.load(std::memory_order_relaxed) == capacity) static_cast<void>(flush_locked());
   const std::size_t count = count_.load(std::memory_order_relaxed);
@@ -38,14 +37,16 @@ void packet_sender::put(const network_address& own, const network_address& peer,
   slot& to = slots_[index];
   const std::span<std::byte> bytes(to.bytes.data(), length);
   const std::size_t covered = encode(what, bytes);
-  const network_header around{
-      .source = own, .destination = peer, .source_port = socket_.port(), .destination_port = port_};
+  const network_header around{.source = ends.source,
+                              .destination = ends.destination,
+                              .source_port = socket_.port(),
+                              .destination_port = port_};
   store_icrc(icrc(around, bytes.first(covered)), bytes.last<icrc_bytes>());
   msghdr& message = messages_[index].msg_hdr;
   to.piece = {bytes.data(), bytes.size()};
   message.msg_iov = &to.piece;
   message.msg_iovlen = 1;
-  socket_.address({.source = own, .destination = peer}, port_, to.name, to.control, message);
+  socket_.address(ends, port_, to.name, to.control, message);
   count_.store(count + 1, std::memory_order_relaxed);
 }
 
@@ -55,7 +56,7 @@ void packet_sender::put_message(const management_ends& ends, management_view mes
               .psn = message_psn_.fetch_add(1, std::memory_order_relaxed) & max_24_bits,
               .payload = message};
   what.datagram = {.qkey = general_services_qkey, .source_qpn = general_services_qpn};
-  put(ends.own, ends.peer, what);
+  put({.source = ends.own, .destination = ends.peer, .interface = ends.interface}, what);
 }
 
 bool packet_sender::flush() noexcept {

@@ -273,6 +273,17 @@ bool port_share::forward(std::uint32_t slot, const forwarded_header& from,
   return false;
 }
 
+std::size_t port_share::forward_to_all(const forwarded_header& from,
+                                       std::span<const std::byte> datagram) noexcept {
+  std::size_t given = 0;
+  for (auto next = by_slot_.begin(); next != by_slot_.end();) {
+    const std::uint32_t slot = next->first;
+    ++next;  // `forward` may remove a client that ended
+    if (forward(slot, from, datagram)) ++given;
+  }
+  return given;
+}
+
 void port_share::close_own() noexcept {
   gate_.reset();
   events_.reset();

@@ -71,6 +71,10 @@ class port_share {
   /// has the slot, or if it receives too slowly. Does not block.
   [[nodiscard]] bool forward(std::uint32_t slot, const forwarded_header& from,
                              std::span<const std::byte> datagram) noexcept;
+  /// Passes a datagram to all other processes, from the owner. Returns how many took it. Does not
+  /// block.
+  std::size_t forward_to_all(const forwarded_header& from,
+                             std::span<const std::byte> datagram) noexcept;
   [[nodiscard]] std::size_t clients() const noexcept { return by_slot_.size(); }
 
   /// Readable when there is something to serve, or, if armed, a datagram (an epoll descriptor).

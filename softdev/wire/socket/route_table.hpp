@@ -27,8 +27,10 @@ struct wire_route {
   network_address own{};
   network_address peer{};
   wire::arrival arrival = arrival::any_interface;
-  bool any = false;              ///< of UD: then there are no addresses
-  std::uint64_t connection = 0;  ///< numbered by the route table: each connection has another one
+  bool any = false;                ///< of UD: then there are no addresses
+  std::uint8_t traffic_class = 0;  ///< of IPv6 packets
+  std::uint32_t interface = 0;     ///< that of link-local addresses; 0: the kernel's route decides
+  std::uint64_t connection = 0;    ///< numbered by the route table: each connection has another one
 
   bool operator==(const wire_route&) const = default;
 };
@@ -64,7 +66,9 @@ class route_table {
   /// Returns whether a packet for the route may arrive at an interface. A packet that arrives at
   /// the loopback interface is of this host.
   [[nodiscard]] bool permits(const wire_route& route, std::uint32_t interface) const noexcept {
-    if (route.arrival == arrival::any_interface || interface == loopback_interface) return true;
+    if (interface == loopback_interface) return true;
+    if (route.interface != 0 && route.interface != interface) return false;
+    if (route.arrival == arrival::any_interface) return true;
     const std::lock_guard lock(mutex_);
     return std::ranges::find(permitted_, interface) != permitted_.end();
   }

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +11,8 @@
 #include <span>
 #include <string>
 #include <utility>
+
+#include "softdev/core/datagram.hpp"
 
 namespace verbena::softdev::wire {
 namespace {
@@ -36,8 +39,8 @@ network_address address_of(const in6_addr& which) noexcept {
 }
 
 /// Writes the address for a socket of the family. Precondition: AF_INET sockets get IPv4 addresses.
-socklen_t store(int family, const network_address& which, std::uint16_t port,
-                sockaddr_storage& out) noexcept {
+socklen_t store(int family, const network_address& which, std::uint16_t port, sockaddr_storage& out,
+                std::uint32_t interface = 0) noexcept {
   if (family == AF_INET) {
     sockaddr_in made{};
     made.sin_family = AF_INET;
@@ -50,6 +53,7 @@ socklen_t store(int family, const network_address& which, std::uint16_t port,
   made.sin6_family = AF_INET6;
   made.sin6_port = htons(port);
   std::memcpy(&made.sin6_addr, which.data(), which.size());
+  if (is_link_local(which) || is_multicast(which)) made.sin6_scope_id = interface;
   std::memcpy(&out, &made, sizeof made);
   return sizeof made;
 }
@@ -76,15 +80,21 @@ void enlarge(int socket, int forced, int ordinary) noexcept {
     static_cast<void>(set(socket, {SOL_SOCKET, ordinary, wanted}));
 }
 
+/// The longest control data: an IPv6 address with an interface, traffic class and hop limit.
+static_assert(CMSG_SPACE(sizeof(in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int)) <=
+              udp_socket::control_bytes);
+
+/// Appends control data to those of `out`, whose length grows.
 template <class Value>
 void add_control(msghdr& out, int level, int type, const Value& value) noexcept {
-  static_assert(CMSG_SPACE(sizeof value) <= udp_socket::control_bytes);
-  out.msg_controllen = CMSG_SPACE(sizeof value);
-  cmsghdr* const head = CMSG_FIRSTHDR(&out);
-  head->cmsg_level = level;
-  head->cmsg_type = type;
-  head->cmsg_len = CMSG_LEN(sizeof value);
-  std::memcpy(CMSG_DATA(head), &value, sizeof value);
+  cmsghdr head{};
+  head.cmsg_level = level;
+  head.cmsg_type = type;
+  head.cmsg_len = CMSG_LEN(sizeof value);
+  std::byte* const to = static_cast<std::byte*>(out.msg_control) + out.msg_controllen;
+  std::memcpy(to, &head, sizeof head);
+  std::memcpy(to + CMSG_LEN(0), &value, sizeof value);
+  out.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
 error failure(const char* call, std::uint16_t port) {
@@ -119,9 +129,18 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
   if (!ready) return failure("setsockopt", port);
   if (what == use::receiving) {
     enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
+    // The kernel's rxe and adapters send IPv6 packets without a UDP checksum; they have an ICRC.
+    if (family == AF_INET6 && !set(fd, {IPPROTO_UDP, UDP_NO_CHECK6_RX, 1}))
+      return failure("setsockopt", port);
+    // Datagrams of all groups that this host has joined; off by default in a socket of IPv6.
+    if (!set(fd, {IPPROTO_IP, IP_MULTICAST_ALL, 1})) return failure("setsockopt", port);
   } else {
     enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
     static_cast<void>(set(fd, {SOL_SOCKET, SO_RCVBUF, 0}));  // the least that the kernel permits
+    // Members on this host have the datagrams of a group by another path.
+    ready = set(fd, {IPPROTO_IP, IP_MULTICAST_LOOP, 0}) &&
+            (family == AF_INET || set(fd, {IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0}));
+    if (!ready) return failure("setsockopt", port);
   }
   sockaddr_storage name{};
   socklen_t length = store(family, {}, port, name);
@@ -137,18 +156,30 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
 void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr_storage& name,
                          control& data, msghdr& out) const noexcept {
   out.msg_name = &name;
-  out.msg_namelen = store(family_, ends.destination, port, name);
+  out.msg_namelen = store(family_, ends.destination, port, name, ends.interface);
   out.msg_control = data.bytes.data();
-  out.msg_controllen = data.bytes.size();
+  out.msg_controllen = 0;
+  const bool to_group = is_multicast(ends.destination);
+  const bool ipv4 = is_ipv4(ends.destination);
   if (family_ == AF_INET) {
     in_pktinfo from{};
     from.ipi_spec_dst = ipv4_of(ends.source);
+    if (to_group) from.ipi_ifindex = static_cast<int>(ends.interface);
     add_control(out, IPPROTO_IP, IP_PKTINFO, from);
   } else {
     in6_pktinfo from{};
     std::memcpy(&from.ipi6_addr, ends.source.data(), ends.source.size());
+    from.ipi6_ifindex =
+        to_group ? ends.interface : scope_of(ends.source, ends.destination, ends.interface);
     add_control(out, IPPROTO_IPV6, IPV6_PKTINFO, from);
+    if (ends.traffic_class != 0 && !ipv4)
+      add_control(out, IPPROTO_IPV6, IPV6_TCLASS, int{ends.traffic_class});
   }
+  if (!to_group || ends.hop_limit == 0) return;
+  if (ipv4)
+    add_control(out, IPPROTO_IP, IP_TTL, int{ends.hop_limit});
+  else
+    add_control(out, IPPROTO_IPV6, IPV6_HOPLIMIT, int{ends.hop_limit});
 }
 
 bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept {
@@ -189,19 +220,20 @@ bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept 
   return false;
 }
 
-result<std::uint32_t> find_route_mtu(const network_address& own, const network_address& peer) {
+result<std::uint32_t> find_route_mtu(const datagram_ends& ends) {
   const auto failed = [&](const char* call) {
     const int code = errno;
-    return error::from_errno(code, call, "soft0",
-                             "route from " + to_text(own) + " to " + to_text(peer));
+    return error::from_errno(
+        code, call, "soft0",
+        "route from " + to_text(ends.source) + " to " + to_text(ends.destination));
   };
-  const int family = is_ipv4(peer) ? AF_INET : AF_INET6;
+  const int family = is_ipv4(ends.destination) ? AF_INET : AF_INET6;
   const unique_fd probe(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe) return failed("socket");
   sockaddr_storage name{};
-  socklen_t length = store(family, own, 0, name);
+  socklen_t length = store(family, ends.source, 0, name, ends.interface);
   if (::bind(probe.get(), generic(name), length) != 0) return failed("bind");
-  length = store(family, peer, roce_port, name);
+  length = store(family, ends.destination, roce_port, name, ends.interface);
   if (::connect(probe.get(), generic(name), length) != 0) return failed("connect");
   int mtu = 0;
   socklen_t size = sizeof mtu;
@@ -212,7 +244,30 @@ result<std::uint32_t> find_route_mtu(const network_address& own, const network_a
   return static_cast<std::uint32_t>(std::max(mtu, 0));
 }
 
-result<network_address> find_source(const network_address& peer) {
+result<group_socket> group_socket::open(const network_address& group) {
+  unique_fd socket(
+      ::socket(is_ipv4(group) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return error::from_errno(errno, "socket", "multicast group " + to_text(group));
+  return group_socket(std::move(socket), group);
+}
+
+int group_socket::join(std::uint32_t interface) const noexcept {
+  int done = 0;
+  if (is_ipv4(group_)) {
+    ip_mreqn wanted{};
+    wanted.imr_multiaddr = ipv4_of(group_);
+    wanted.imr_ifindex = static_cast<int>(interface);
+    done = ::setsockopt(socket_.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &wanted, sizeof wanted);
+  } else {
+    ipv6_mreq wanted{};
+    std::memcpy(&wanted.ipv6mr_multiaddr, group_.data(), group_.size());
+    wanted.ipv6mr_interface = interface;
+    done = ::setsockopt(socket_.get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &wanted, sizeof wanted);
+  }
+  return done == 0 ? 0 : errno;
+}
+
+result<network_address> find_source(const network_address& peer, std::uint32_t interface) {
   const auto failed = [&](const char* call) {
     const int code = errno;
     return error::from_errno(code, call, "soft0", "route to " + to_text(peer));
@@ -221,7 +276,7 @@ result<network_address> find_source(const network_address& peer) {
   const unique_fd probe(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe) return failed("socket");
   sockaddr_storage name{};
-  socklen_t length = store(family, peer, roce_port, name);
+  socklen_t length = store(family, peer, roce_port, name, interface);
   if (::connect(probe.get(), generic(name), length) != 0) return failed("connect");
   length = sizeof name;
   if (::getsockname(probe.get(), static_cast<sockaddr*>(static_cast<void*>(&name)), &length) != 0)

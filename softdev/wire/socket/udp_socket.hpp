@@ -25,8 +25,19 @@ struct datagram_ends {
   network_address source{};
   network_address destination{};
   std::uint16_t source_port = 0;
-  std::uint32_t interface = 0;  ///< index of the one on which a received datagram arrived
+  /// Index of the one on which a received datagram arrived, or by which one with a link-local
+  /// address or to a group is sent.
+  std::uint32_t interface = 0;
+  std::uint8_t traffic_class = 0;  ///< of an IPv6 datagram that is sent
+  std::uint8_t hop_limit = 0;      ///< of a datagram to a group that is sent; 0: that of the kernel
 };
+
+/// `interface` if one of the addresses is link-local, else 0: the route of the kernel decides.
+[[nodiscard]] inline std::uint32_t scope_of(const network_address& one,
+                                            const network_address& other,
+                                            std::uint32_t interface) noexcept {
+  return is_link_local(one) || is_link_local(other) ? interface : 0;
+}
 
 /// A socket that does not block. Threads: thread-safe, except for moves.
 class udp_socket {
@@ -45,7 +56,7 @@ class udp_socket {
   void close() noexcept { socket_.reset(); }
 
   /// The room that control data needs, in both directions.
-  static constexpr std::size_t control_bytes = 64;
+  static constexpr std::size_t control_bytes = 96;
   struct alignas(std::uint64_t) control {
     std::array<std::byte, control_bytes> bytes;
   };
@@ -65,15 +76,35 @@ class udp_socket {
   std::uint16_t port_ = 0;
 };
 
-/// Returns the longest IP packet on the route between two addresses: the MTU that the kernel knows.
-/// Does not send anything. Errors: EADDRNOTAVAIL if `own` is not an address of this host;
-/// ENETUNREACH or EHOSTUNREACH if there is no route.
-[[nodiscard]] result<std::uint32_t> find_route_mtu(const network_address& own,
-                                                   const network_address& peer);
+/// Returns the longest IP packet on the route between the two addresses of `ends`: the MTU that the
+/// kernel knows. Does not send anything. Errors: EADDRNOTAVAIL if the source is not an address of
+/// this host, and of the interface if one of them is link-local; ENETUNREACH or EHOSTUNREACH if
+/// there is no route.
+[[nodiscard]] result<std::uint32_t> find_route_mtu(const datagram_ends& ends);
+
+/// A membership of this host in a multicast group, at some interfaces. It ends with the object.
+/// Threads: one thread at a time.
+class group_socket {
+ public:
+  /// Errors: the errno of socket(2).
+  [[nodiscard]] static result<group_socket> open(const network_address& group);
+  /// Joins the group at an interface (IGMP, MLD). 0 or an errno: ENODEV if the interface has no
+  /// addresses of this version of IP, ENOBUFS at a limit of the kernel (igmp_max_memberships).
+  [[nodiscard]] int join(std::uint32_t interface) const noexcept;
+
+ private:
+  group_socket(unique_fd socket, const network_address& group) noexcept
+      : socket_(std::move(socket)), group_(group) {}
+
+  unique_fd socket_;
+  network_address group_;
+};
 
 /// Returns the own address from which packets to another host leave, as the kernel routes them.
-/// Does not send anything. Errors: ENETUNREACH or EHOSTUNREACH if there is no route.
-[[nodiscard]] result<network_address> find_source(const network_address& peer);
+/// `interface`: that of a link-local address. Does not send anything. Errors: ENETUNREACH or
+/// EHOSTUNREACH if there is no route; EINVAL if the interface of a link-local address is missing.
+[[nodiscard]] result<network_address> find_source(const network_address& peer,
+                                                  std::uint32_t interface);
 
 /// The address as text.
 [[nodiscard]] std::string to_text(const network_address& which);

@@ -99,11 +99,24 @@ void wire_path::put(const queue_pair& from, const packet& what) noexcept {
   const nak_kind nak = nak_of(what);
   if (nak == nak_kind::not_ready) ++events_.rnr_naks_sent;
   if (nak == nak_kind::sequence) ++events_.sequence_naks_sent;
-  if (const auto route = routes_.find(from.number())) sender_->put(route->own, route->peer, what);
+  if (const auto route = routes_.find(from.number()))
+    sender_->put({.source = route->own,
+                  .destination = route->peer,
+                  .interface = route->interface,
+                  .traffic_class = route->traffic_class},
+                 what);
 }
 
 void wire_path::put_datagram(const datagram_route& by, const packet& what) noexcept {
-  sender_->put(by.source, by.destination, what);
+  datagram_ends ends{.source = by.source,
+                     .destination = by.destination,
+                     .traffic_class = by.traffic_class,
+                     .hop_limit = by.hop_limit};
+  // An address handle has no room for the interface.
+  const bool needs_interface = is_link_local(by.source) || is_multicast(by.destination);
+  if (needs_interface && options_.addresses != nullptr)
+    ends.interface = options_.addresses->interface_of(by.source);
+  sender_->put(ends, what);
 }
 
 void wire_path::count(packet_event what) noexcept {

@@ -3,6 +3,7 @@
 a user namespace, so that an ordinary user can run this. Namespaces of the network have nothing in common: neither
 abstract sockets nor addresses."""
 import contextlib
+import ipaddress
 import pathlib
 import re
 import signal
@@ -18,6 +19,7 @@ import places  # noqa: E402
 import rows  # noqa: E402
 
 SERVER, CLIENT = "10.9.0.1", "10.9.0.2"
+SERVER_IPV6, CLIENT_IPV6 = "fd00:9::1", "fd00:9::2"
 OTHER_LINK = "10.9.1.1", "10.9.1.2"
 PERFTEST = (
     ("ib_send_bw", "-s", 5000, "-n", 100),
@@ -39,6 +41,19 @@ CONNECTED = (
     (18722, ("ib_read_bw", "-R", "-F", "-n", 50, "-q", 3), ("ib_read_bw", "-R", "-F", "-n", 50, "-q", 3)),
     (18723, ("ucmatose", "-c", 5, "-C", 10), ("ucmatose", "-c", 5, "-C", 10, "-s")),
 )
+UDADDY_PORT = 7174  # it has no option for another one
+# As PERFTEST and CONNECTED, over IPv6.
+PERFTEST_IPV6 = (
+    ("ib_write_bw", "-s", 65536, "-n", 50),
+    ("ib_read_bw", "-s", 65536, "-n", 50),
+    ("ib_send_lat", "-c", "UD", "-n", 50, "-s", 1024),
+)
+CONNECTED_IPV6 = (
+    (18740, ("rping", "-s", "-C", 5, "-S", 200, "-a"), ("rping", "-c", "-V", "-C", 5, "-S", 200, "-a")),
+    (18741, ("ucmatose", "-c", 5, "-C", 10, "-b"), ("ucmatose", "-c", 5, "-C", 10, "-s")),
+    (UDADDY_PORT, ("udaddy", "-C", 5, "-b"), ("udaddy", "-C", 5, "-s")),
+)
+GROUPS = (("239.9.9.9", SERVER, CLIENT), ("ff05::99", SERVER_IPV6, CLIENT_IPV6))
 RETRIES_EXCEEDED = re.compile(r"status 12\b|transport retry counter exceeded|Failed status.*12", re.IGNORECASE)
 
 
@@ -87,10 +102,31 @@ def setUpModule():  # noqa: N802
     second = Host(*first.inside("unshare", "--net"))
     HOSTS.append(second)
     for host, commands in ((first, ("link add v0 type veth peer name v1", f"link set v1 netns {second.pid()}",
-                                    f"address add {SERVER}/24 dev v0", "link set v0 up", "link set lo up")),
-                           (second, (f"address add {CLIENT}/24 dev v1", "link set v1 up", "link set lo up"))):
+                                    f"address add {SERVER}/24 dev v0", f"address add {SERVER_IPV6}/64 dev v0 nodad",
+                                    "link set v0 up", "link set lo up")),
+                           (second, (f"address add {CLIENT}/24 dev v1", f"address add {CLIENT_IPV6}/64 dev v1 nodad",
+                                     "link set v1 up", "link set lo up"))):
         for command in commands:
             configure(host, command)
+    for host, interface in zip(HOSTS, ("v0", "v1")):
+        foreign.wait_until(lambda: link_local(host, interface) is not None,
+                           "the kernel has checked the link-local address for duplicates")
+
+
+def link_local(host, interface):
+    """Returns the link-local address of an interface, or None."""
+    tentative = 0x40
+    for line in pathlib.Path(f"/proc/{host.pid()}/net/if_inet6").read_text().splitlines():
+        address, *_, flags, name = line.split()
+        if address.startswith("fe80") and name == interface and not int(flags, 16) & tentative:
+            return str(ipaddress.IPv6Address(int(address, 16)))
+    return None
+
+
+def gid_index(host, address):
+    """Returns the index of an address in the GID table of soft0."""
+    shown = foreign.run(*host.inside("ibv_devinfo", "-v"))
+    return next(number for number, gid in re.findall(r"GID\[ *(\d+)\]:\s*([0-9a-f:.]+)", shown.output) if gid == address)
 
 
 def configure(host, command):
@@ -132,9 +168,14 @@ def ask(*words):
 
 
 def pair(port, *words):
-    with serve(*words) as server:
+    return ends(port, words, words)
+
+
+def ends(port, server_words, client_words):
+    """Runs a server and a client with different words."""
+    with serve(*server_words) as server:
         server.wait_for_port(port, HOSTS[0].listens)
-        client = ask(*words)
+        client = ask(*client_words)
         if client.status != 0:
             server.process.kill()
         return server.end(), client
@@ -300,6 +341,88 @@ class Hosts(foreign.Case):
                     server.wait_for_port(port, HOSTS[0].accepts)
                     client = HOSTS[1].inside(name, "-p", port, *options, SERVER)
                     self.assert_succeeded(*foreign.both_ends(server, *client))
+
+    def by_ipv6(self, port, *words, link=False):
+        """Runs a server and a client that use the GIDs of IPv6 addresses: of the global or the link-local ones."""
+        addresses = [link_local(HOSTS[0], "v0"), link_local(HOSTS[1], "v1")] if link else [SERVER_IPV6, CLIENT_IPV6]
+        option = "-g" if words[0].startswith("ibv_") else "-x"
+        server, client = ((*words, "-p", port, option, gid_index(host, address)) for host, address in zip(HOSTS, addresses))
+        return ends(port, server, client)
+
+    def test_programs_communicate_over_ipv6(self):
+        for number, (words, link) in enumerate(((("ibv_rc_pingpong", "-n", 100, "-s", 20000), False),
+                                                (("ibv_rc_pingpong", "-n", 20, "-e"), True),
+                                                (("ibv_ud_pingpong", "-n", 50), False),
+                                                (("ibv_ud_pingpong", "-n", 20, "-e"), True))):
+            with self.subTest(words=words, link_local=link):
+                self.assert_succeeded(*self.by_ipv6(18750 + number, *words, link=link))
+
+    def test_perftest_measures_over_ipv6(self):
+        for number, words in enumerate(PERFTEST_IPV6):
+            if not foreign.Setting.runs(number):
+                continue
+            with self.subTest(words=words):
+                server, client = self.by_ipv6(18760 + number, *words, "-F")
+                self.assert_succeeded(server, client)
+                self.assertEqual(len(rows.rows(client.output)), 1, client)
+
+    def test_list_with_prefixes_and_addresses_of_ipv6_is_used(self):
+        cases = (("fd00:9::/64", True), (f"{SERVER_IPV6},{CLIENT_IPV6}", True), ("v0,v1", True),
+                 ("fd00:8::/64,10.9.0.0/16", False))
+        for number, (listed, succeeds) in enumerate(cases):
+            with self.subTest(listed=listed), foreign.Setting.also(VERBENA_SOFTDEV_WIRE=listed):
+                server, client = self.by_ipv6(18770 + number, "ibv_rc_pingpong", "-n", 10)
+                if succeeds:
+                    self.assert_succeeded(server, client)
+                else:
+                    self.assertRegex(server.output + client.output, "VERBENA_SOFTDEV_WIRE does not contain fd00:9::")
+
+    def test_source_gid_of_another_family_is_refused(self):
+        port = 18775
+        server, client = ends(port, ("ibv_rc_pingpong", "-g", gid_index(HOSTS[0], SERVER_IPV6), "-n", 1, "-p", port),
+                              ("ibv_rc_pingpong", "-g", 1, "-n", 1, "-p", port))
+        self.assertNotEqual(client.status, 0, client)
+        self.assertRegex(server.output + client.output, "are addresses of IPv4 and IPv6; choose a source GID of the same kind")
+
+    def test_connection_manager_connects_hosts_over_ipv6(self):
+        for number, (port, server_words, client_words) in enumerate(CONNECTED_IPV6):
+            if not foreign.Setting.runs(number):
+                continue
+            for link in (False, True):
+                server_address, client_address = SERVER_IPV6, SERVER_IPV6
+                if link:
+                    address = link_local(HOSTS[0], "v0")
+                    server_address, client_address = f"{address}%v0", f"{address}%v1"
+                with self.subTest(words=client_words, link_local=link):
+                    option = () if port == UDADDY_PORT else ("-p", port)
+                    name, *options = client_words
+                    with serve(server_words[0], *option, *server_words[1:], server_address) as server:
+                        server.wait_for_port(port, HOSTS[0].accepts)
+                        client = HOSTS[1].inside(name, *option, *options, client_address)
+                        self.assert_succeeded(*foreign.both_ends(server, *client))
+
+    def test_members_of_a_group_receive_from_another_host(self):
+        for group, server_address, client_address in GROUPS:
+            with self.subTest(group=group):
+                receiver = ("mckey", "-m", group, "-b", server_address, "-C", 5)
+                with serve(*receiver) as owner, serve(*receiver) as other:
+                    foreign.wait_until(lambda: self.members(group, 0) == 2, "both processes have joined")
+                    sender = foreign.run(*HOSTS[1].inside("mckey", "-m", group, "-b", client_address, "-s", "-C", 5))
+                    self.assert_succeeded(sender, owner.end())
+                    self.assert_succeeded(sender, other.end())
+                foreign.wait_until(lambda: self.members(group, 0) == 0, "the host has left the group")
+
+    @staticmethod
+    def members(group, host):
+        """Returns how many sockets of a host have joined a group, at all interfaces except for loopback."""
+        folder = pathlib.Path(f"/proc/{HOSTS[host].pid()}/net")
+        if ":" in group:
+            wanted = f"{int(ipaddress.IPv6Address(group)):032x}"
+            lines = (line.split() for line in (folder / "igmp6").read_text().splitlines())
+            return sum(int(line[3]) for line in lines if line[2] == wanted)
+        wanted = bytes(reversed(ipaddress.IPv4Address(group).packed)).hex().upper()
+        lines = (line.split() for line in (folder / "igmp").read_text().splitlines())
+        return sum(int(line[1]) for line in lines if line[0] == wanted)
 
     def test_process_that_does_not_own_the_port_accepts(self):
         owner_port, port = 18730, 18731

@@ -40,6 +40,21 @@ TEST(persona, description_of_the_host_is_deterministic) {
                          first.gids[0].gid.begin() + 9));
 }
 
+TEST(persona, addresses_of_ipv4_precede_those_of_ipv6_and_link_local_ones_are_last) {
+  const persona made = describe_host();
+  const auto rank = [](const gid_entry& each) {
+    if (wire::is_ipv4(each.gid)) return 0;
+    return wire::is_link_local(each.gid) ? 2 : 1;
+  };
+  EXPECT_TRUE(
+      std::is_sorted(made.gids.begin() + 1, made.gids.end(),
+                     [&](const auto& one, const auto& other) { return rank(one) < rank(other); }));
+  for (const gid_entry& each : made.gids)
+    EXPECT_FALSE(each.gid ==
+                 (std::array<std::uint8_t, 16>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}))
+        << "::1 is no address of a host";
+}
+
 TEST(persona, infiniband_port_has_a_lid_and_a_gid_from_its_guid) {
   const persona first = describe_host(persona_kind::infiniband);
   EXPECT_EQ(first.node_guid, describe_host().node_guid);
@@ -145,9 +160,13 @@ TEST(settings, invalid_values_of_the_wire_are_ignored_and_logged) {
   EXPECT_FALSE(wire_of("off", nullptr, "wire").forced);
   EXPECT_FALSE(wire_of("on", nullptr, "pigeon").forced);
   EXPECT_FALSE(wire_of("on", nullptr, nullptr, "loss=1%,delay=fast").faults.any());
+  EXPECT_EQ(wire_of("10.9.0.0/33,fd00::/129,fd00::1::2,eth0,fd00::/64").only,
+            (std::vector<std::string>{"eth0", "fd00::/64"}));
+  EXPECT_FALSE(wire_of("fe80::1%eth0").on) << "an empty list is not everything";
   set_log_hook(nullptr);
   for (const char* const what :
-       {"','", "'0'", "'65536'", "'1x'", "'wire'", "'pigeon'", "'delay=fast' must be a time"})
+       {"','", "'0'", "'10.9.0.0/33'", "'fd00::/129'", "'fd00::1::2'", "'fe80::1%eth0'", "'65536'",
+        "'1x'", "'wire'", "'pigeon'", "'delay=fast' must be a time"})
     EXPECT_THAT(logged, ::testing::HasSubstr(what));
 }
 

@@ -38,6 +38,7 @@ void setting_seeds(fuzz::seed_folder& into) {
     into.add(value, value);
   into.add("empty", "");
   into.add("other", "Off ");
+  into.add("prefixes", "10.9.0.0/33,fd00:9::/64,::/0,eth0,fe80::1%eth0,/8");
 }
 
 const fuzz::target all_settings("settings", run_settings, setting_seeds);

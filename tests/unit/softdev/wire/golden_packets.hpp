@@ -44,6 +44,11 @@ inline constexpr golden_packet golden_packets[] = {
 #include "tests/unit/softdev/wire/golden_packets.inc"
 };
 
+/// Over IPv6; they have no identification.
+inline constexpr golden_packet golden_ipv6_packets[] = {
+#include "tests/unit/softdev/wire/golden_ipv6_packets.inc"
+};
+
 /// The bytes of the IP packet.
 [[nodiscard]] inline std::vector<std::byte> bytes_of(const golden_packet& which) {
   const auto digit = [](char c) {

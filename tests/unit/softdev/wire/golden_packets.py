@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes golden_packets.inc from captures of the kernel's rxe: golden_packets.py CAPTURE.pcap... > golden_packets.inc
+"""Makes golden_packets.inc and golden_ipv6_packets.inc from captures of the kernel's rxe over IPv4 and over IPv6:
+golden_packets.py CAPTURE.pcap... > golden_packets.inc
 
 Of each capture it takes the first packet of each kind: opcode, pad count, kind of answer. The fields next to the bytes are
 decoded here, independently of the codec. The captures were made in the virtual machine (./dev vm) with rxe, perftest and
@@ -23,14 +24,34 @@ def packets_of(capture):
         length = struct.unpack_from(order + "I", data, at + 8)[0]
         frame = data[at + 16:at + 16 + length]
         at += 16 + length
-        if frame[12:14] == b"\x08\0" and frame[23] == 17:
-            ip = frame[14:]
+        ip = frame[14:]
+        if frame[12:14] == b"\x08\0" and ip[9] == 17:
             yield ip[:struct.unpack_from(">H", ip, 2)[0]]
+        if frame[12:14] == b"\x86\xdd" and ip[6] == 17:
+            yield ip[:40 + struct.unpack_from(">H", ip, 4)[0]]
+
+
+def masked(ip):
+    """Returns the bytes that the ICRC covers, with ones for the fields that routers change."""
+    out = bytearray(ip[:-4])
+    if ip[0] >> 4 == 4:
+        at = 20
+        for each in (1, 8, 10, 11):
+            out[each] = 0xff
+    else:
+        at = 40
+        out[0] |= 0x0f
+        for each in (1, 2, 3, 7):
+            out[each] = 0xff
+    for each in (6, 7, 8 + 4):  # the UDP checksum, FECN and BECN
+        out[at + each] = 0xff
+    return out
 
 
 def fields_of(ip):
     """Returns the fields of a packet: what golden_packet has, in its order."""
-    udp = ip[20:]
+    ipv4 = ip[0] >> 4 == 4
+    udp = ip[20 if ipv4 else 40:]
     if struct.unpack_from(">H", udp, 2)[0] != ROCE_PORT:
         return None
     bth = udp[8:]
@@ -58,15 +79,13 @@ def fields_of(ip):
     if operation in (0x03, 0x05, 0x09, 0x0b):
         fields["immediate"] = struct.unpack_from(">I", bth, at)[0]
         at += 4
-    masked = bytearray(ip[:-4])
-    masked[1] = masked[8] = masked[10] = masked[11] = masked[26] = masked[27] = masked[32] = 0xff
-    icrc = zlib.crc32(b"\xff" * 8 + masked)
+    icrc = zlib.crc32(b"\xff" * 8 + masked(ip))
     assert struct.unpack("<I", ip[-4:])[0] == icrc, "a packet of the capture has a wrong ICRC"
     return {"opcode": opcode, "solicited": bth[1] >> 7, "migrated": bth[1] >> 6 & 1,
             "partition": struct.unpack_from(">H", bth, 2)[0],
             "destination_qpn": int.from_bytes(bth[5:8], "big"), "ack_requested": bth[8] >> 7,
             "psn": int.from_bytes(bth[9:12], "big"), **fields, "payload_bytes": len(bth) - at - pad - 4, "icrc": icrc,
-            "identification": struct.unpack_from(">H", ip, 4)[0], "source_port": struct.unpack_from(">H", udp)[0]}
+            "identification": struct.unpack_from(">H", ip, 4)[0] if ipv4 else 0, "source_port": struct.unpack_from(">H", udp)[0]}
 
 
 def main(captures):

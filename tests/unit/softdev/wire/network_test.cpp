@@ -69,6 +69,32 @@ TEST(softdev_wire_network, icrc_of_packets_of_rxe_is_the_recorded_one) {
   }
 }
 
+TEST(softdev_wire_network, icrc_of_ipv6_packets_of_rxe_is_the_recorded_one) {
+  for (const golden_packet& golden : golden_ipv6_packets) {
+    const auto bytes = bytes_of(golden);
+    network_header network;
+    std::span<const std::byte> transport;
+    ASSERT_EQ(parse_network(bytes, network, transport), packet_fault::none);
+    EXPECT_FALSE(is_ipv4(network.source));
+    EXPECT_EQ(network.source_port, golden.source_port);
+    const auto covered = transport.first(transport.size() - icrc_bytes);
+    EXPECT_EQ(icrc(network, covered), golden.icrc) << golden.origin;
+    EXPECT_EQ(load_icrc(transport.last<icrc_bytes>()), golden.icrc);
+    EXPECT_EQ(solve_identification(network, covered, golden.icrc), std::nullopt);
+  }
+}
+
+TEST(softdev_wire_network, link_local_addresses_have_ten_bits) {
+  const auto begins = [](std::uint8_t first, std::uint8_t second) {
+    return is_link_local({first, second, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+  };
+  EXPECT_TRUE(begins(0xfe, 0x80));
+  EXPECT_TRUE(begins(0xfe, 0xbf));
+  EXPECT_FALSE(begins(0xfe, 0xc0));
+  EXPECT_FALSE(begins(0xfe, 0x7f));
+  EXPECT_FALSE(is_link_local(ipv4(1)));
+}
+
 // Values of Python's zlib.crc32 over the masked pseudo headers.
 // parity: rocev2-18
 TEST(softdev_wire_network, icrc_over_ipv6_is_that_of_another_implementation) {

@@ -77,11 +77,14 @@ void run_wire_packet(fuzz::input input) {
 }
 
 void packet_seeds(fuzz::seed_folder& into) {
-  std::size_t number = 0;
-  for (const golden_packet& golden : golden_packets) {
-    const auto bytes = bytes_of(golden);
-    const std::string name = std::string(golden.origin) + "_" + std::to_string(++number);
-    into.add(name.c_str(), fuzz::writer().put(std::uint8_t{2}).put(fuzz::input(bytes)).bytes());
+  for (const std::span<const golden_packet> all :
+       {std::span<const golden_packet>(golden_packets), {golden_ipv6_packets}}) {
+    std::size_t number = 0;
+    for (const golden_packet& golden : all) {
+      const auto bytes = bytes_of(golden);
+      const std::string name = std::string(golden.origin) + "_" + std::to_string(++number);
+      into.add(name.c_str(), fuzz::writer().put(std::uint8_t{2}).put(fuzz::input(bytes)).bytes());
+    }
   }
   packet notification{.opcode = packet_opcode::congestion_notification};
   const std::vector<std::byte> zeros(congestion_payload_bytes);

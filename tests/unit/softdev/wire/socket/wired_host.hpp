@@ -22,6 +22,12 @@ inline network_address loopback(std::uint8_t last) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last};
 }
 
+/// ::1, which all hosts over IPv6 have.
+inline constexpr network_address ipv6_loopback = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+
+/// Whether this network namespace has IPv6.
+inline bool has_ipv6() { return find_source(ipv6_loopback, 0).has_value(); }
+
 /// 0.5 s: threads that do not run for a while fail no request.
 inline constexpr std::uint8_t long_timeout = 17;
 
@@ -37,6 +43,10 @@ class one_address final : public own_addresses {
   bool receives(const network_address& own, std::uint32_t /*interface*/) noexcept override {
     return own == which_;
   }
+  bool receives_groups_at(std::uint32_t interface) noexcept override {
+    return interface == loopback_interface;
+  }
+  std::uint32_t interface_of(const network_address& /*own*/) const noexcept override { return 0; }
 
  private:
   network_address which_;
@@ -50,8 +60,12 @@ class wired_host {
   /// `number` is the process slot and the last part of the address.
   wired_host(std::uint8_t number, std::uint16_t port, wire_path_options options = {},
              transport kind = transport::rc)
+      : wired_host(number, loopback(number), port, options, kind) {}
+  wired_host(std::uint8_t number, const network_address& own, std::uint16_t port,
+             wire_path_options options, transport kind)
       : number_(number),
-        own_(loopback(number)),
+        address_(own),
+        own_(own),
         path(home, port_share::open(port, number).value(),
              [&] {
                options.process_slot = number;
@@ -66,7 +80,7 @@ class wired_host {
   wired_host(const wired_host&) = delete;
   wired_host& operator=(const wired_host&) = delete;
 
-  [[nodiscard]] network_address address() const { return loopback(number_); }
+  [[nodiscard]] network_address address() const { return address_; }
   [[nodiscard]] wire_route route_to(const wired_host& peer) const {
     return {.own = address(), .peer = peer.address()};
   }
@@ -106,6 +120,7 @@ class wired_host {
 
  private:
   std::uint8_t number_;
+  network_address address_;
   inline static std::vector<wired_host*> all_;
   one_address own_;
 

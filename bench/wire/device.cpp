@@ -96,7 +96,8 @@ double write_bandwidth(const hosts& between) {
     between.pair().meet();
     receive_until_end(side);
     for (std::size_t slot = 0; slot < messages_in_flight; ++slot)
-      if (side.inbox()[(slot + 1) * message - 1] != pattern) fail("what was written did not arrive");
+      if (side.inbox()[(slot + 1) * message - 1] != pattern)
+        fail("what was written did not arrive");
     between.pair().meet();
     return 0;
   }

@@ -25,7 +25,8 @@ class hosts {
 
   [[nodiscard]] const process_pair& pair() const noexcept { return pair_; }
   [[nodiscard]] bool is_child() const noexcept { return pair_.is_child(); }
-  /// Returns a UDP socket that is connected to that of the other process. Blocks until both have one.
+  /// Returns a UDP socket that is connected to that of the other process. Blocks until both have
+  /// one.
   [[nodiscard]] verbena::unique_fd connect_over_udp() const;
   /// Returns a TCP connection between the processes, without delay of small segments. Blocks.
   [[nodiscard]] verbena::unique_fd connect_over_tcp() const;

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 #include <span>
+#include <utility>
 
 #include "bench/local/measure.hpp"
 #include "bench/local/process_pair.hpp"
@@ -37,7 +37,8 @@ class endpoint {
     hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = ::strdup("udp;ofi_rxd");
     fi_info* found = nullptr;
-    check(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints, &found), "fi_getinfo");
+    check(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints, &found),
+          "fi_getinfo");
     fid_fabric* fabric = nullptr;
     fid_domain* domain = nullptr;
     fid_av* addresses = nullptr;
@@ -59,14 +60,17 @@ class endpoint {
     check(fi_getname(&self_->fid, name.data(), &size), "fi_getname");
     pair.send(name);
     pair.receive(name);
-    if (fi_av_insert(addresses, name.data(), 1, &peer_, 0, nullptr) != 1) bench::fail("fi_av_insert");
+    if (fi_av_insert(addresses, name.data(), 1, &peer_, 0, nullptr) != 1)
+      bench::fail("fi_av_insert");
   }
 
   void send() {
     retry([&] { return fi_tsend(self_, bytes_.data(), bytes_.size(), nullptr, peer_, 0, next()); });
   }
   void receive() {
-    retry([&] { return fi_trecv(self_, bytes_.data(), bytes_.size(), nullptr, FI_ADDR_UNSPEC, 0, 0, next()); });
+    retry([&] {
+      return fi_trecv(self_, bytes_.data(), bytes_.size(), nullptr, FI_ADDR_UNSPEC, 0, 0, next());
+    });
   }
   std::size_t poll() {
     std::array<fi_cq_entry, 64> done;

@@ -69,7 +69,8 @@ double stream_udp(const hosts& between, std::size_t train) {
   std::uint64_t sent = 0;
   const auto start = now();
   while (seconds_since(start) < run_seconds) {
-    while (sent - answered + train > packets_in_flight * packet) receive_some(fd, bytes_of(answered));
+    while (sent - answered + train > packets_in_flight * packet)
+      receive_some(fd, bytes_of(answered));
     send_all(fd, room.first(train));
     sent += train;
   }

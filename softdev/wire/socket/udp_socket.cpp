@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -76,11 +77,14 @@ void enlarge(int socket, int forced, int ordinary) noexcept {
     static_cast<void>(set(socket, {SOL_SOCKET, ordinary, wanted}));
 }
 
+/// Adds an entry behind those that the message has.
 template <class Value>
 void add_control(msghdr& out, int level, int type, const Value& value) noexcept {
   static_assert(CMSG_SPACE(sizeof value) <= udp_socket::control_bytes);
-  out.msg_controllen = CMSG_SPACE(sizeof value);
-  cmsghdr* const head = CMSG_FIRSTHDR(&out);
+  const std::size_t before = out.msg_controllen;
+  out.msg_controllen = before + CMSG_SPACE(sizeof value);
+  auto* const head =
+      static_cast<cmsghdr*>(static_cast<void*>(static_cast<std::byte*>(out.msg_control) + before));
   head->cmsg_level = level;
   head->cmsg_type = type;
   head->cmsg_len = CMSG_LEN(sizeof value);
@@ -139,7 +143,7 @@ void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr
   out.msg_name = &name;
   out.msg_namelen = store(family_, ends.destination, port, name);
   out.msg_control = data.bytes.data();
-  out.msg_controllen = data.bytes.size();
+  out.msg_controllen = 0;
   if (family_ == AF_INET) {
     in_pktinfo from{};
     from.ipi_spec_dst = ipv4_of(ends.source);
@@ -149,6 +153,29 @@ void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr
     std::memcpy(&from.ipi6_addr, ends.source.data(), ends.source.size());
     add_control(out, IPPROTO_IPV6, IPV6_PKTINFO, from);
   }
+}
+
+void udp_socket::divide(std::uint16_t bytes, msghdr& out) noexcept {
+  static_assert(CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof bytes) <= control_bytes);
+  add_control(out, SOL_UDP, UDP_SEGMENT, bytes);
+}
+
+void udp_socket::join_received() const noexcept {
+  static_cast<void>(set(fd(), {SOL_UDP, UDP_GRO, 1}));  // Linux 5.0
+}
+
+std::size_t udp_socket::datagram_bytes(const msghdr& received) noexcept {
+  msghdr reading = received;
+  for (cmsghdr* each = CMSG_FIRSTHDR(&reading); each != nullptr;
+       each = CMSG_NXTHDR(&reading, each)) {
+    int bytes = 0;
+    if (each->cmsg_level != SOL_UDP || each->cmsg_type != UDP_GRO ||
+        each->cmsg_len < CMSG_LEN(sizeof bytes))
+      continue;
+    std::memcpy(&bytes, CMSG_DATA(each), sizeof bytes);
+    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+  }
+  return 0;
 }
 
 bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept {

@@ -17,6 +17,10 @@ namespace {
 
 /// Within a message, each packet of this number asks for an acknowledgement.
 constexpr std::uint32_t acknowledgement_interval = 16;
+/// How often packets are sent again before the ACK timeout, and the least time until then. Each
+/// time waits twice as long as the one before.
+constexpr std::uint8_t most_early = 4;
+constexpr time_ns least_early_timeout = 200'000;
 constexpr std::uint8_t syndrome_kind_mask = 0xe0;
 constexpr std::uint8_t rnr_timer_mask = 0x1f;
 
@@ -84,14 +88,49 @@ void request_stream::pop() noexcept {
 }
 
 void request_stream::note_sent(std::uint32_t end_psn) noexcept {
-  if (psn_distance(sent_end_, end_psn) > 0) sent_end_ = end_psn;
+  if (psn_distance(sent_end_, end_psn) > 0) {
+    sent_end_ = end_psn;
+    if (acknowledged_ && round_trip_.started == never) {
+      round_trip_.started = self_.home().now();
+      round_trip_.end_psn = end_psn;
+    }
+  }
   start_timer();
+}
+
+/// As TCP does (RFC 6298).
+void request_stream::round_trip::add(time_ns sample) noexcept {
+  if (smoothed == 0) {
+    smoothed = sample;
+    deviation = sample / 2;
+    return;
+  }
+  const time_ns apart = sample > smoothed ? sample - smoothed : smoothed - sample;
+  deviation = (3 * deviation + apart) / 4;
+  smoothed = (7 * smoothed + sample) / 8;
+}
+
+void request_stream::measure_answer() noexcept {
+  if (round_trip_.started == never || psn_distance(round_trip_.end_psn, oldest_psn()) < 0) return;
+  round_trip_.add(std::max<time_ns>(self_.home().now() - round_trip_.started, 1));
+  round_trip_.started = never;
+}
+
+/// When a packet or its answer is taken as lost although the program's timeout is longer: the last
+/// packet of a message can be lost, or a NAK. `never` if that is not known, or was tried enough.
+time_ns request_stream::early_timeout() const noexcept {
+  if (round_trip_.smoothed == 0 || since_progress_.early >= most_early) return never;
+  const time_ns usual = round_trip_.smoothed + 4 * round_trip_.deviation;
+  return std::max(usual, least_early_timeout) << since_progress_.early;
 }
 
 void request_stream::start_timer() noexcept {
   const std::uint8_t code = acknowledged_ ? self_.attributes().timeout : std::uint8_t{0};
-  if (deadline_ == never && code != 0)
-    deadline_ = self_.home().now() + acknowledgement_timeout(code);
+  if (deadline_ != never || code == 0) return;
+  const time_ns timeout = acknowledgement_timeout(code);
+  const time_ns early = early_timeout();
+  deadline_is_early_ = early < timeout;
+  deadline_ = self_.home().now() + std::min(early, timeout);
 }
 
 response request_stream::submit(const message& what, std::span<const segment> local) noexcept {
@@ -228,6 +267,7 @@ void request_stream::receive(const packet& what) noexcept {
 void request_stream::note_progress() noexcept {
   since_progress_ = {};
   deadline_ = never;
+  measure_answer();
   // If packets of a request wait for room, it is the last one in flight.
   if (live_ > 0 && at(0).sent > at(0).acknowledged) start_timer();
 }
@@ -380,7 +420,12 @@ void request_stream::repair() noexcept {
 void request_stream::expire() noexcept {
   if (deadline_ == never || self_.home().now() < deadline_) return;
   deadline_ = never;
-  if (has_outstanding()) out_.count(packet_event::timed_out);
+  if (!has_outstanding()) return;
+  if (deadline_is_early_) {
+    ++since_progress_.early;
+    return send_again();
+  }
+  out_.count(packet_event::timed_out);
   go_back();
 }
 
@@ -389,7 +434,13 @@ void request_stream::go_back() noexcept {
   if (!has_outstanding()) return;
   if (since_progress_.retries >= self_.attributes().retry_count) return give_up();
   ++since_progress_.retries;
+  send_again();
+}
+
+/// Precondition: has_outstanding().
+void request_stream::send_again() noexcept {
   since_progress_.repairing = true;
+  round_trip_.started = never;
   end_oldest({.outcome = verdict::unread});
 }
 

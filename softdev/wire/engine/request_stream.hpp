@@ -55,7 +55,18 @@ class request_stream {
   /// What was done since something was acknowledged.
   struct recovery {
     std::uint8_t retries = 0;
+    std::uint8_t early = 0;  ///< repetitions before the timeout, which are no retries
     bool repairing = false;  ///< packets were sent again
+  };
+  /// How long answers take. A packet that was sent again is not measured: the answer can be to
+  /// each.
+  struct round_trip {
+    time_ns smoothed = 0;  ///< 0: not known
+    time_ns deviation = 0;
+    time_ns started = never;  ///< a measurement is running
+    std::uint32_t end_psn = 0;
+
+    void add(time_ns sample) noexcept;
   };
   /// The packet for which the responder sent a NAK, and failed.
   struct refused_packet {
@@ -96,9 +107,12 @@ class request_stream {
   void end_oldest(const response& what) noexcept;
   void repair() noexcept;
   void go_back() noexcept;
+  void send_again() noexcept;
   void give_up() noexcept;
   void note_progress() noexcept;
   void start_timer() noexcept;
+  [[nodiscard]] time_ns early_timeout() const noexcept;
+  void measure_answer() noexcept;
 
   queue_pair& self_;
   packet_output& out_;
@@ -110,10 +124,12 @@ class request_stream {
   std::uint32_t count_ = 0;     ///< requests in the ring
   std::uint32_t live_ = 0;      ///< the first of them, which the requester has in flight
   recovery since_progress_;
+  round_trip round_trip_;
   refused_packet refused_;
   bool begun_ = false;
   bool waits_for_room_ = false;
   time_ns deadline_ = never;
+  bool deadline_is_early_ = false;
   std::array<sent_request, window> requests_;
 };
 

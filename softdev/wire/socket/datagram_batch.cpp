@@ -9,26 +9,33 @@ namespace verbena::softdev::wire {
 
 datagram_batch::datagram_batch() : slots_(new slot[capacity]) {}
 
+/// The kernel changes the messages that it returns; the others are ready.
+void datagram_batch::prepare() noexcept {
+  for (; used_ > 0; --used_) {
+    slot& to = slots_[used_ - 1];
+    to.piece = {to.bytes.data(), to.bytes.size()};
+    messages_[used_ - 1].msg_hdr = {.msg_name = &to.name,
+                                    .msg_namelen = sizeof to.name,
+                                    .msg_iov = &to.piece,
+                                    .msg_iovlen = 1,
+                                    .msg_control = to.control.bytes.data(),
+                                    .msg_controllen = to.control.bytes.size(),
+                                    .msg_flags = 0};
+  }
+}
+
 std::size_t datagram_batch::receive(const port_share& from, bool& ended) noexcept {
   ended = false;
   if (from.source() < 0) return 0;
   forwarded_ = from.now() == port_share::role::client;
-  for (std::size_t i = 0; i < capacity; ++i) {
-    slot& to = slots_[i];
-    to.piece = {to.bytes.data(), to.bytes.size()};
-    messages_[i].msg_hdr = {.msg_name = &to.name,
-                            .msg_namelen = sizeof to.name,
-                            .msg_iov = &to.piece,
-                            .msg_iovlen = 1,
-                            .msg_control = to.control.bytes.data(),
-                            .msg_controllen = to.control.bytes.size(),
-                            .msg_flags = 0};
-  }
+  prepare();
   const int count = ::recvmmsg(from.source(), messages_.data(), capacity, MSG_DONTWAIT, nullptr);
   if (count < 0) {
     ended = forwarded_ && errno != EAGAIN && errno != EINTR;
+    used_ = 1;  // it may have begun
     return 0;
   }
+  used_ = std::min(static_cast<std::size_t>(count) + 1, capacity);
   // The owner sends no empty message: this is the end of the connection.
   const auto is_empty = [](const mmsghdr& each) { return each.msg_len == 0; };
   const auto all = std::span(messages_).first(static_cast<std::size_t>(count));
@@ -37,20 +44,23 @@ std::size_t datagram_batch::receive(const port_share& from, bool& ended) noexcep
   return static_cast<std::size_t>(end - all.begin());
 }
 
-bool datagram_batch::read(std::size_t index, received_datagram& out) const noexcept {
+bool datagram_batch::read(std::size_t index, received_train& out) const noexcept {
   const mmsghdr& from = messages_[index];
   const std::span<const std::byte> bytes(slots_[index].bytes.data(), from.msg_len);
-  if ((from.msg_hdr.msg_flags & MSG_TRUNC) != 0) return false;
-  if (!forwarded_) {
-    out.bytes = bytes;
-    return udp_socket::read_ends(from.msg_hdr, out.ends);
-  }
+  if ((from.msg_hdr.msg_flags & MSG_TRUNC) != 0 || bytes.empty()) return false;
+  const auto set = [&out](std::span<const std::byte> datagrams, std::size_t size) {
+    out.bytes = datagrams;
+    out.size = size != 0 ? size : datagrams.size();
+    return !datagrams.empty();
+  };
+  if (!forwarded_)
+    return set(bytes, udp_socket::datagram_bytes(from.msg_hdr)) &&
+           udp_socket::read_ends(from.msg_hdr, out.ends);
   forwarded_header head;
   if (bytes.size() < sizeof head) return false;
   std::memcpy(&head, bytes.data(), sizeof head);
   out.ends = {head.source, head.destination, head.source_port, head.interface};
-  out.bytes = bytes.subspan(sizeof head);
-  return true;
+  return set(bytes.subspan(sizeof head), head.datagram_bytes);
 }
 
 }  // namespace verbena::softdev::wire

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Received datagrams, several for each system call.
+// Received datagrams, several for each system call. The kernel and the owner of the port join
+// consecutive datagrams of one size.
 #pragma once
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +24,24 @@ struct received_datagram {
   std::span<const std::byte> bytes;
 };
 
+/// Datagrams that were received as one message.
+struct received_train {
+  datagram_ends ends;
+  std::span<const std::byte> bytes;
+  std::size_t size = 0;  ///< of each datagram; the last one may be shorter
+
+  /// Returns the first `count` datagrams, and removes them. Precondition: there are as many.
+  [[nodiscard]] received_train take(std::size_t count) noexcept {
+    const std::size_t taken = std::min(count * size, bytes.size());
+    const received_train front{ends, bytes.first(taken), size};
+    bytes = bytes.subspan(taken);
+    return front;
+  }
+  [[nodiscard]] std::span<const std::byte> first() const noexcept {
+    return bytes.first(std::min(size, bytes.size()));
+  }
+};
+
 /// Threads: one thread at a time. Allocates when it is made only.
 class datagram_batch {
  public:
@@ -29,15 +49,15 @@ class datagram_batch {
 
   datagram_batch();
 
-  /// Receives from the source of `from`. Does not block. Returns how many datagrams there are; sets
+  /// Receives from the source of `from`. Does not block. Returns how many messages there are; sets
   /// `ended` if the owner of the port ended.
   std::size_t receive(const port_share& from, bool& ended) noexcept;
-  /// Reads a datagram of the last batch. Returns false if it has no addresses, or is too long for a
-  /// packet. Precondition: `index` is less than the number of datagrams.
-  [[nodiscard]] bool read(std::size_t index, received_datagram& out) const noexcept;
+  /// Reads a message of the last batch, which has at least one datagram. Returns false if it has no
+  /// addresses. Precondition: `index` is less than the number of messages.
+  [[nodiscard]] bool read(std::size_t index, received_train& out) const noexcept;
 
  private:
-  static constexpr std::size_t room = max_packet_bytes + sizeof(forwarded_header);
+  static constexpr std::size_t room = udp_socket::most_divided_bytes + sizeof(forwarded_header);
   struct slot {
     iovec piece;
     sockaddr_storage name;
@@ -45,7 +65,10 @@ class datagram_batch {
     std::array<std::byte, room> bytes;
   };
 
+  void prepare() noexcept;
+
   const std::unique_ptr<slot[]> slots_;
+  std::size_t used_ = capacity;  ///< messages that the kernel may have changed
   std::array<mmsghdr, capacity> messages_{};
   bool forwarded_ = false;
 };

@@ -14,11 +14,12 @@
 namespace verbena::softdev::wire {
 namespace {
 
-forwarded_header header_of(const received_datagram& from) noexcept {
-  return {.source = from.ends.source,
-          .destination = from.ends.destination,
-          .source_port = from.ends.source_port,
-          .interface = from.ends.interface};
+forwarded_header header_of(const datagram_ends& ends, std::size_t datagram_bytes) noexcept {
+  return {.source = ends.source,
+          .destination = ends.destination,
+          .source_port = ends.source_port,
+          .datagram_bytes = static_cast<std::uint16_t>(datagram_bytes),
+          .interface = ends.interface};
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
     bool ended = false;
     const std::size_t count = batch_.receive(share_, ended);
     for (std::size_t k = 0; k < count; ++k) {
-      received_datagram next;
+      received_train next;
       if (batch_.read(k, next))
         sort(next, now);
       else
@@ -50,28 +51,53 @@ packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
   return outcome::go_on;
 }
 
-/// Finds the process that a packet is for.
-void packet_intake::sort(const received_datagram& from, time_ns now) noexcept {
-  packet what;
-  if (parse(from.bytes, largest_mtu, what) != packet_fault::none) {
-    ++counters_.malformed;
-    return;
+/// Finds the processes that packets are for. Consecutive ones for another process go together.
+void packet_intake::sort(received_train from, time_ns now) noexcept {
+  identification_ = 0;
+  while (!from.bytes.empty()) {
+    packet what;
+    if (parse(from.first(), largest_mtu, what) != packet_fault::none) {
+      ++counters_.malformed;
+      static_cast<void>(from.take(1));
+      ++identification_;
+      continue;
+    }
+    if (is_own(what)) {
+      take_own({from.ends, from.take(1).bytes}, what, now);
+      ++identification_;
+      continue;
+    }
+    const std::uint32_t slot = slot_of_number(what.destination_qpn);
+    const std::size_t count = count_for(slot, from);
+    forward(slot, from.take(count), now);
+    identification_ = static_cast<std::uint16_t>(identification_ + count);
   }
-  if (what.destination_qpn == general_services_qpn) {
+}
+
+/// Returns how many packets at the beginning are for the process with the slot.
+std::size_t packet_intake::count_for(std::uint32_t slot, received_train from) const noexcept {
+  std::size_t count = 0;
+  for (packet what; !from.bytes.empty(); ++count, static_cast<void>(from.take(1)))
+    if (parse(from.first(), largest_mtu, what) != packet_fault::none || is_own(what) ||
+        slot_of_number(what.destination_qpn) != slot)
+      break;
+  return count;
+}
+
+/// Returns whether the packet is for this process, for the general services or for a group.
+bool packet_intake::is_own(const packet& what) const noexcept {
+  return what.destination_qpn == general_services_qpn || what.destination_qpn == multicast_qpn ||
+         slot_of_number(what.destination_qpn) == options_.process_slot;
+}
+
+void packet_intake::take_own(const received_datagram& from, const packet& what,
+                             time_ns now) noexcept {
+  if (what.destination_qpn == general_services_qpn)
     take_message(from, what, now);
-    return;
-  }
-  if (what.destination_qpn == multicast_qpn) {
+  else if (what.destination_qpn == multicast_qpn)
     sort_for_group(from, what, now);
-    return;
-  }
-  const std::uint32_t slot = slot_of_number(what.destination_qpn);
-  if (slot != options_.process_slot) {
-    forward(slot, from, now);
-    return;
-  }
-  if (injected_)
-    spoil(from, now);
+  else if (injected_)
+    spoil(from, what, now);
   else
     take(from, what);
 }
@@ -80,18 +106,23 @@ void packet_intake::sort(const received_datagram& from, time_ns now) noexcept {
 void packet_intake::sort_for_group(const received_datagram& from, const packet& what,
                                    time_ns now) noexcept {
   if (share_.now() == port_share::role::owner)
-    counters_.forwarded += share_.forward_to_all(header_of(from), from.bytes);
+    counters_.forwarded += share_.forward_to_all(header_of(from.ends, from.bytes.size()), from.bytes);
   if (injected_)
-    spoil(from, now);
+    spoil(from, what, now);
   else
     take_for_group(from, what);
 }
 
 /// Loses, repeats, damages or delays a packet.
-void packet_intake::spoil(const received_datagram& from, time_ns now) noexcept {
+void packet_intake::spoil(const received_datagram& from, const packet& what, time_ns now) noexcept {
   const packet_faults::decision fault = injected_->faults.next();
   if (fault != packet_faults::decision{}) ++counters_.injected;
   if (fault.lost) return;
+  if (fault == packet_faults::decision{}) {
+    take_late(now);
+    take(from, what);
+    return;
+  }
   for (int copies = fault.duplicated ? 2 : 1; copies > 0; --copies) {
     const std::span<std::byte> bytes = injected_->late.keep(from, now + fault.delay);
     if (bytes.empty()) ++counters_.busy;  // too many are late
@@ -179,15 +210,15 @@ void packet_intake::take_waiting() noexcept {
   });
 }
 
-void packet_intake::forward(std::uint32_t slot, const received_datagram& from,
-                            time_ns now) noexcept {
-  const forwarded_header head = header_of(from);
+void packet_intake::forward(std::uint32_t slot, const received_train& from, time_ns now) noexcept {
+  const forwarded_header head = header_of(from.ends, from.size);
   bool given = share_.forward(slot, head, from.bytes);
   if (!given) {
     share_.serve(now);  // the process may just have registered
     given = share_.forward(slot, head, from.bytes);
   }
-  ++(given ? counters_.forwarded : counters_.unknown_pair);
+  const std::size_t count = (from.bytes.size() + from.size - 1) / from.size;
+  (given ? counters_.forwarded : counters_.unknown_pair) += count;
 }
 
 bool packet_intake::give(const packet& what, const wire_route& route) noexcept {
@@ -209,7 +240,8 @@ void packet_intake::take_message(const received_datagram& from, const packet& wh
   }
   const management_view message = what.payload.first<management_bytes>();
   const std::uint32_t slot = management_->slot_of(message).value_or(options_.process_slot);
-  if (slot != options_.process_slot) return forward(slot, from, now);
+  if (slot != options_.process_slot)
+    return forward(slot, {from.ends, from.bytes, from.bytes.size()}, now);
   if (!is_permitted(from.ends)) {
     ++counters_.foreign;
     return;
@@ -240,20 +272,31 @@ bool packet_intake::is_genuine(const received_datagram& from, const wire_route& 
   return is_undamaged(from);
 }
 
+/// The kernel counts the IPv4 identifications of packets that it made of one message, and some
+/// receivers see those of joined packets in one message. Others are deduced.
 bool packet_intake::is_undamaged(const received_datagram& from) noexcept {
-  const network_header around{.source = from.ends.source,
-                              .destination = from.ends.destination,
-                              .source_port = from.ends.source_port,
-                              .destination_port = share_.port()};
+  network_header around{.source = from.ends.source,
+                        .destination = from.ends.destination,
+                        .identification = identification_,
+                        .source_port = from.ends.source_port,
+                        .destination_port = share_.port()};
   const auto covered = from.bytes.first(from.bytes.size() - icrc_bytes);
   const std::uint32_t received = load_icrc(from.bytes.last<icrc_bytes>());
-  const bool zero = icrc(around, covered) == received;
-  const bool solved = !zero && solve_identification(around, covered, received).has_value();
-  if (!zero && !solved) {
-    ++counters_.damaged;
-    return false;
+  bool undamaged = icrc(around, covered) == received;
+  if (!undamaged && identification_ != 0) {
+    around.identification = 0;
+    undamaged = icrc(around, covered) == received;
   }
-  if (solved) ++counters_.solved;
+  if (!undamaged) {
+    const auto solved = solve_identification(around, covered, received);
+    if (!solved) {
+      ++counters_.damaged;
+      return false;
+    }
+    around.identification = *solved;
+    ++counters_.solved;
+  }
+  identification_ = around.identification;
   return true;
 }
 

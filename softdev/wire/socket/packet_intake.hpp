@@ -97,8 +97,11 @@ class packet_intake {
     late_packets late;
   };
 
-  void sort(const received_datagram& from, time_ns now) noexcept;
-  void spoil(const received_datagram& from, time_ns now) noexcept;
+  void sort(received_train from, time_ns now) noexcept;
+  [[nodiscard]] std::size_t count_for(std::uint32_t slot, received_train from) const noexcept;
+  [[nodiscard]] bool is_own(const packet& what) const noexcept;
+  void take_own(const received_datagram& from, const packet& what, time_ns now) noexcept;
+  void spoil(const received_datagram& from, const packet& what, time_ns now) noexcept;
   void take(const received_datagram& from, const packet& what) noexcept;
   void take_for_group(const received_datagram& from, const packet& what) noexcept;
   void give_or_keep(const packet& what, const wire_route& route) noexcept;
@@ -112,7 +115,7 @@ class packet_intake {
   [[nodiscard]] bool is_genuine(const received_datagram& from, const wire_route& route) noexcept;
   void take_message(const received_datagram& from, const packet& what, time_ns now) noexcept;
   [[nodiscard]] bool is_undamaged(const received_datagram& from) noexcept;
-  void forward(std::uint32_t slot, const received_datagram& from, time_ns now) noexcept;
+  void forward(std::uint32_t slot, const received_train& from, time_ns now) noexcept;
   void sort_for_group(const received_datagram& from, const packet& what, time_ns now) noexcept;
 
   const intake_options options_;
@@ -121,6 +124,7 @@ class packet_intake {
   packet_engine& packets_;
   management_observer* management_ = nullptr;
   bool listens_ = false;
+  std::uint16_t identification_ = 0;  ///< of the packet that is taken, as its place suggests
   datagram_batch batch_;
   waiting_packets waiting_;
   std::optional<injection> injected_;

@@ -24,6 +24,23 @@ bool packet_sender::has_room() noexcept {
   return count_.load(std::memory_order_relaxed) < most;
 }
 
+/// Returns whether a packet in the slot can be the next one of the train. Its slots are
+/// consecutive.
+bool packet_sender::joins(std::size_t index, const datagram_ends& ends,
+                          std::size_t length) const noexcept {
+  return open_.exists && divides_ && index != 0 && length <= open_.length &&
+         open_.bytes + length <= udp_socket::most_divided_bytes && slots_[open_.first].ends == ends;
+}
+
+/// The headers of a packet at this place of a train, as the kernel makes them.
+network_header packet_sender::around(const slot& first, std::size_t place) const noexcept {
+  return {.source = first.ends.source,
+          .destination = first.ends.destination,
+          .identification = static_cast<std::uint16_t>(place),
+          .source_port = socket_.port(),
+          .destination_port = port_};
+}
+
 void packet_sender::put(const datagram_ends& ends, const packet& what) noexcept {
   const std::lock_guard lock(mutex_);
   if (count_.load(std::memory_order_relaxed) == capacity) static_cast<void>(flush_locked());
@@ -35,18 +52,28 @@ void packet_sender::put(const datagram_ends& ends, const packet& what) noexcept 
   }
   const std::size_t index = (first_ + count) % capacity;
   slot& to = slots_[index];
+  const bool joined = joins(index, ends, length);
+  if (!joined) {
+    ++trains_;
+    open_ = {.exists = true, .first = index, .length = length, .bytes = 0};
+    to.ends = ends;
+  }
+  msghdr& message = messages_[(first_train_ + trains_ - 1) % capacity].msg_hdr;
+  if (!joined) {
+    socket_.address(ends, port_, to.name, to.control, message);
+    message.msg_iov = &pieces_[index];
+    message.msg_iovlen = 0;
+  } else if (message.msg_iovlen == 1) {
+    udp_socket::divide(static_cast<std::uint16_t>(open_.length), message);
+  }
   const std::span<std::byte> bytes(to.bytes.data(), length);
   const std::size_t covered = encode(what, bytes);
-  const network_header around{.source = ends.source,
-                              .destination = ends.destination,
-                              .source_port = socket_.port(),
-                              .destination_port = port_};
-  store_icrc(icrc(around, bytes.first(covered)), bytes.last<icrc_bytes>());
-  msghdr& message = messages_[index].msg_hdr;
-  to.piece = {bytes.data(), bytes.size()};
-  message.msg_iov = &to.piece;
-  message.msg_iovlen = 1;
-  socket_.address(ends, port_, to.name, to.control, message);
+  store_icrc(icrc(around(slots_[open_.first], message.msg_iovlen), bytes.first(covered)),
+             bytes.last<icrc_bytes>());
+  pieces_[index] = {bytes.data(), length};
+  ++message.msg_iovlen;
+  open_.bytes += length;
+  if (length < open_.length) open_.exists = false;  // it is the last one
   count_.store(count + 1, std::memory_order_relaxed);
 }
 
@@ -66,29 +93,71 @@ bool packet_sender::flush() noexcept {
 }
 
 bool packet_sender::flush_locked() noexcept {
-  std::size_t count = count_.load(std::memory_order_relaxed);
   bool room = true;
-  while (count > 0) {
-    const std::size_t run = std::min(count, capacity - first_);
-    const int sent = ::sendmmsg(socket_.fd(), &messages_[first_], static_cast<unsigned>(run),
+  open_.exists = false;
+  while (trains_ > 0) {
+    const std::size_t run = std::min(trains_, capacity - first_train_);
+    const int sent = ::sendmmsg(socket_.fd(), &messages_[first_train_], static_cast<unsigned>(run),
                                 MSG_DONTWAIT | MSG_NOSIGNAL);
-    std::size_t done = static_cast<std::size_t>(std::max(sent, 0));
-    counters_.sent += done;
-    for (std::size_t i = 0; i < done; ++i) counters_.sent_bytes += slots_[first_ + i].piece.iov_len;
+    auto done = static_cast<std::size_t>(std::max(sent, 0));
+    std::size_t packets = 0;
+    for (std::size_t i = 0; i < done; ++i) {
+      const msghdr& each = messages_[first_train_ + i].msg_hdr;
+      for (const iovec& piece : std::span(each.msg_iov, each.msg_iovlen))
+        counters_.sent_bytes += piece.iov_len;
+      packets += each.msg_iovlen;
+    }
+    counters_.sent += packets;
     if (sent < 0) {
       if (errno == EINTR) continue;
       room = errno != EAGAIN && errno != ENOBUFS;
       if (!room) break;
-      // The first one: no route, a filter, an address that is gone. As if the network lost it.
-      counters_.last_error = errno;
-      ++counters_.refused;
+      msghdr& refused = messages_[first_train_].msg_hdr;
+      packets = refused.msg_iovlen;
       done = 1;
+      int code = errno;
+      const std::size_t singly = packets > 1 ? send_singly(refused, code) : 0;
+      if (singly < packets) {
+        // No route, a filter, an address that is gone. As if the network lost them.
+        counters_.last_error = code;
+        counters_.refused += packets - singly;
+      }
     }
-    first_ = (first_ + done) % capacity;
-    count -= done;
+    first_ = (first_ + packets) % capacity;
+    first_train_ = (first_train_ + done) % capacity;
+    trains_ -= done;
+    count_.store(count_.load(std::memory_order_relaxed) - packets, std::memory_order_relaxed);
   }
-  count_.store(count, std::memory_order_relaxed);
   return room;
+}
+
+/// The kernel refused a train. If it takes its packets, it cannot divide messages, or not those of
+/// this route: later trains have one packet. Returns how many packets were sent; `code` is the
+/// errno of the next one.
+std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept {
+  const std::span<iovec> pieces(train.msg_iov, train.msg_iovlen);
+  std::size_t sent = 0;
+  const slot& first = slots_[static_cast<std::size_t>(&pieces.front() - pieces_.data())];
+  msghdr single = train;
+  sockaddr_storage name;
+  udp_socket::control control;
+  socket_.address(first.ends, port_, name, control, single);
+  single.msg_iovlen = 1;
+  for (iovec& piece : pieces) {
+    const std::span<std::byte> bytes(static_cast<std::byte*>(piece.iov_base), piece.iov_len);
+    store_icrc(icrc(around(first, 0), bytes.first(bytes.size() - icrc_bytes)),
+               bytes.last<icrc_bytes>());
+    single.msg_iov = &piece;
+    if (::sendmsg(socket_.fd(), &single, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+      code = errno;
+      break;
+    }
+    divides_ = false;
+    ++sent;
+    counters_.sent_bytes += piece.iov_len;
+  }
+  counters_.sent += sent;
+  return sent;
 }
 
 packet_sender_counters packet_sender::counters() noexcept {

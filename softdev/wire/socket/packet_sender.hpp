@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Packets on their way to a UDP socket: they are encoded when they are put, and leave in batches.
+// Consecutive packets of one size to one host are a train: one message, which the kernel divides
+// (UDP_SEGMENT), and whose way through the kernel is that of one packet.
 #pragma once
 
 #include <sys/socket.h>
@@ -56,25 +58,43 @@ class packet_sender {
 
  private:
   static constexpr std::size_t capacity = 64;
+  static_assert(capacity <= udp_socket::most_divided);
+  /// A packet. The first one of a train has its addresses.
   struct slot {
-    iovec piece;
+    datagram_ends ends;
     sockaddr_storage name;
     udp_socket::control control;
     std::array<std::byte, max_packet_bytes> bytes;
   };
+  /// The train that the next packet can join.
+  struct open_train {
+    bool exists = false;
+    std::size_t first = 0;   ///< its slot
+    std::size_t length = 0;  ///< of each packet
+    std::size_t bytes = 0;
+  };
 
   packet_sender(udp_socket socket, std::uint16_t port);
   [[nodiscard]] bool flush_locked() noexcept;
+  [[nodiscard]] bool joins(std::size_t index, const datagram_ends& ends,
+                           std::size_t length) const noexcept;
+  [[nodiscard]] network_header around(const slot& first, std::size_t place) const noexcept;
+  [[nodiscard]] std::size_t send_singly(const msghdr& train, int& code) noexcept;
 
   udp_socket socket_;
   const std::uint16_t port_;
   const std::unique_ptr<slot[]> slots_;
-  std::mutex mutex_;  ///< guards all that follows; no other lock is taken while it is held
-  std::size_t first_ = 0;
+  std::mutex mutex_;       ///< guards all that follows; no other lock is taken while it is held
+  std::size_t first_ = 0;  ///< slot
   std::atomic<std::size_t> count_{0};
+  std::size_t first_train_ = 0;
+  std::size_t trains_ = 0;
+  open_train open_;
+  bool divides_ = true;  ///< the kernel can divide messages
   std::atomic<std::uint32_t> message_psn_{0};
   packet_sender_counters counters_;
-  std::array<mmsghdr, capacity> messages_{};  ///< of the slots with the same indexes
+  std::array<iovec, capacity> pieces_{};      ///< of the slots with the same indexes
+  std::array<mmsghdr, capacity> messages_{};  ///< one for each train
 };
 
 }  // namespace verbena::softdev::wire

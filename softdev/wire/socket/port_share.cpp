@@ -119,6 +119,7 @@ result<port_share::role> port_share::become_owner(unique_fd listener) {
   if (!watch(events_.get(), listener.get(), listener_number, EPOLLIN))
     return failure(errno, "epoll_ctl", port_);
   socket_ = *std::move(socket);
+  socket_.join_received();
   listener_ = std::move(listener);
   role_ = role::owner;
   watch_source();
@@ -257,13 +258,13 @@ void port_share::forget(std::uint64_t which) noexcept {
 }
 
 bool port_share::forward(std::uint32_t slot, const forwarded_header& from,
-                         std::span<const std::byte> datagram) noexcept {
+                         std::span<const std::byte> datagrams) noexcept {
   const auto known = by_slot_.find(slot);
   if (known == by_slot_.end()) return false;
   const std::uint64_t which = known->second;
   // sendmsg(2) does not write to the pieces.
   std::array<iovec, 2> pieces = {{{const_cast<forwarded_header*>(&from), sizeof from},
-                                  {const_cast<std::byte*>(datagram.data()), datagram.size()}}};
+                                  {const_cast<std::byte*>(datagrams.data()), datagrams.size()}}};
   msghdr message{};
   message.msg_iov = pieces.data();
   message.msg_iovlen = pieces.size();

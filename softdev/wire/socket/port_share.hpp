@@ -20,12 +20,13 @@
 
 namespace verbena::softdev::wire {
 
-/// The first bytes of a forwarded datagram. Both processes are of one build or of compatible ones.
+/// The first bytes of forwarded datagrams of one sender. Both processes are of one build or of
+/// compatible ones.
 struct forwarded_header {
   network_address source{};
   network_address destination{};
   std::uint16_t source_port = 0;
-  std::uint16_t reserved = 0;
+  std::uint16_t datagram_bytes = 0;  ///< of each of several ones, except for the last; 0: it is one
   std::uint32_t interface = 0;
 };
 static_assert(sizeof(forwarded_header) == 40);
@@ -67,10 +68,10 @@ class port_share {
   /// events, and while processes cannot be admitted, `fd` does not report more of them: a process
   /// that waits for it would not sleep.
   [[nodiscard]] time_ns serve_at() const noexcept { return serve_at_; }
-  /// Passes a datagram to the process with the slot, from the owner. Returns false if no process
+  /// Passes datagrams to the process with the slot, from the owner. Returns false if no process
   /// has the slot, or if it receives too slowly. Does not block.
   [[nodiscard]] bool forward(std::uint32_t slot, const forwarded_header& from,
-                             std::span<const std::byte> datagram) noexcept;
+                             std::span<const std::byte> datagrams) noexcept;
   /// Passes a datagram to all other processes, from the owner. Returns how many took it. Does not
   /// block.
   std::size_t forward_to_all(const forwarded_header& from,

@@ -80,8 +80,9 @@ void enlarge(int socket, int forced, int ordinary) noexcept {
     static_cast<void>(set(socket, {SOL_SOCKET, ordinary, wanted}));
 }
 
-/// The longest control data: an IPv6 address with an interface, traffic class and hop limit.
-static_assert(CMSG_SPACE(sizeof(in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int)) <=
+/// The longest control data: an IPv6 address with an interface, traffic class, hop limit, and the
+/// size of the datagrams.
+static_assert(CMSG_SPACE(sizeof(in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int)) <=
               udp_socket::control_bytes);
 
 /// Appends control data to those of `out`, whose length grows.
@@ -180,6 +181,28 @@ void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr
     add_control(out, IPPROTO_IP, IP_TTL, int{ends.hop_limit});
   else
     add_control(out, IPPROTO_IPV6, IPV6_HOPLIMIT, int{ends.hop_limit});
+}
+
+void udp_socket::divide(std::uint16_t bytes, msghdr& out) noexcept {
+  add_control(out, SOL_UDP, UDP_SEGMENT, bytes);
+}
+
+void udp_socket::join_received() const noexcept {
+  static_cast<void>(set(fd(), {SOL_UDP, UDP_GRO, 1}));  // Linux 5.0
+}
+
+std::size_t udp_socket::datagram_bytes(const msghdr& received) noexcept {
+  msghdr reading = received;
+  for (cmsghdr* each = CMSG_FIRSTHDR(&reading); each != nullptr;
+       each = CMSG_NXTHDR(&reading, each)) {
+    int bytes = 0;
+    if (each->cmsg_level != SOL_UDP || each->cmsg_type != UDP_GRO ||
+        each->cmsg_len < CMSG_LEN(sizeof bytes))
+      continue;
+    std::memcpy(&bytes, CMSG_DATA(each), sizeof bytes);
+    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+  }
+  return 0;
 }
 
 bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept {

@@ -30,6 +30,8 @@ struct datagram_ends {
   std::uint32_t interface = 0;
   std::uint8_t traffic_class = 0;  ///< of an IPv6 datagram that is sent
   std::uint8_t hop_limit = 0;      ///< of a datagram to a group that is sent; 0: that of the kernel
+
+  [[nodiscard]] bool operator==(const datagram_ends&) const noexcept = default;
 };
 
 /// `interface` if one of the addresses is link-local, else 0: the route of the kernel decides.
@@ -56,7 +58,7 @@ class udp_socket {
   void close() noexcept { socket_.reset(); }
 
   /// The room that control data needs, in both directions.
-  static constexpr std::size_t control_bytes = 96;
+  static constexpr std::size_t control_bytes = 128;
   struct alignas(std::uint64_t) control {
     std::array<std::byte, control_bytes> bytes;
   };
@@ -64,8 +66,21 @@ class udp_socket {
   /// `data` are those of `out`, whose payload is the caller's.
   void address(const datagram_ends& ends, std::uint16_t port, sockaddr_storage& name, control& data,
                msghdr& out) const noexcept;
+  /// Makes the payload of an addressed message several datagrams of `bytes` each; the last one may
+  /// be shorter (UDP_SEGMENT). The kernel numbers their IPv4 identifications from 0. Precondition:
+  /// `out` was not divided before.
+  static void divide(std::uint16_t bytes, msghdr& out) noexcept;
+  /// The most datagrams, and the most bytes of their payload, that `divide` makes of a message.
+  static constexpr std::size_t most_divided = 64;
+  static constexpr std::size_t most_divided_bytes = 65'535 - max_network_bytes;
+  /// Has the socket receive consecutive datagrams of one size and sender as one message, as far as
+  /// the kernel can (UDP_GRO).
+  void join_received() const noexcept;
   /// Reads the addresses of a received datagram. Returns false if one is missing.
   [[nodiscard]] static bool read_ends(const msghdr& received, datagram_ends& out) noexcept;
+  /// Returns the size of the datagrams in a received message, whose last one may be shorter; 0 if
+  /// it is one datagram.
+  [[nodiscard]] static std::size_t datagram_bytes(const msghdr& received) noexcept;
 
  private:
   udp_socket(unique_fd socket, int family, std::uint16_t port) noexcept

@@ -99,7 +99,11 @@ class wire_path final : public remote_path, private packet_output {
   /// Receives, answers, repeats what is due. True when something was done. Never blocks. Without
   /// connections and without processes to forward to, makes a few system calls each millisecond at
   /// most. Not from inside an access epoch.
-  bool progress() noexcept;
+  bool progress() noexcept { return progress(turn::once); }
+  /// As `progress`, by a program that calls it again soon. The answers to packets that have just
+  /// come leave with the next call: the program first gets the completions, and what it posts then
+  /// leaves earlier.
+  bool progress_in_poll() noexcept { return progress(turn::of_many); }
   /// True when `progress` should run again soon although nothing arrives.
   [[nodiscard]] bool restless() const noexcept {
     return due_.restless.load(std::memory_order_relaxed);
@@ -147,6 +151,9 @@ class wire_path final : public remote_path, private packet_output {
     std::string warning;    ///< to be logged without the lock
   };
 
+  enum class turn : std::uint8_t { once, of_many };
+
+  bool progress(turn which) noexcept;
   bool has_room() noexcept override { return sender_->has_room(); }
   void put(const queue_pair& from, const packet& what) noexcept override;
   void put_datagram(const datagram_route& by, const packet& what) noexcept override;
@@ -194,6 +201,7 @@ class wire_path final : public remote_path, private packet_output {
   port_share share_;
   lost_port lost_port_;
   time_ns serve_at_ = 0;
+  bool answers_wait_ = false;  ///< for the next call of progress_in_poll
   packet_intake intake_;
   std::unique_ptr<counter_page> page_;
 };

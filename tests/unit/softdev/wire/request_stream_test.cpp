@@ -141,6 +141,51 @@ TEST_F(RequestStream, progress_starts_retries_and_timeout_anew) {
   EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
 }
 
+TEST_F(RequestStream, late_answer_sends_again_before_the_timeout_and_is_no_retry) {
+  post(opcode::send, 8);
+  simulation::now += 10'000;
+  exchange({ack(0)});
+  post(opcode::send, 8);
+  for (const time_ns early : {200'000U, 400'000U, 800'000U, 1'600'000U}) {
+    const time_ns start = simulation::now;
+    expect_packets(wait(), sent_psn(1), {operation::send_only});
+    EXPECT_EQ(simulation::now - start, early);
+  }
+  for (std::uint8_t i = 0; i <= attributes.retry_count; ++i) {
+    const time_ns start = simulation::now;
+    EXPECT_EQ(wait().size(), i < attributes.retry_count ? 1U : 0U);
+    EXPECT_EQ(simulation::now - start, acknowledgement_timeout(attributes.timeout));
+  }
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::error);
+}
+
+TEST_F(RequestStream, answer_is_late_after_the_usual_time_and_four_deviations) {
+  // The deadline of a request that was answered passes without effect.
+  const auto wait_for_packets = [&] {
+    std::vector<sent_packet> some;
+    while (some.empty()) some = wait();
+    return some;
+  };
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    post(opcode::send, 8);
+    simulation::now += 500'000;
+    exchange({ack(i)});
+    static_cast<void>(drain(mine.sent()));
+  }
+  post(opcode::send, 8);
+  time_ns start = simulation::now;
+  expect_packets(wait_for_packets(), sent_psn(40), {operation::send_only});
+  EXPECT_GE(simulation::now - start, 500'000U);
+  EXPECT_LE(simulation::now - start, 501'000U);
+  // This answer can be to both packets, and changes nothing.
+  simulation::now += 700'000;
+  exchange({ack(40)});
+  post(opcode::send, 8);
+  start = simulation::now;
+  expect_packets(wait_for_packets(), sent_psn(41), {operation::send_only});
+  EXPECT_LE(simulation::now - start, 501'000U);
+}
+
 // parity: rocev2-60
 TEST_F(RequestStream, rnr_nak_waits_for_its_timer) {
   post(opcode::send, mtu + 1);

@@ -101,9 +101,12 @@ std::size_t engine_state::poll() {
 std::size_t engine_state::take_signals() noexcept {
   const std::uint32_t before = signals_.exchange(0, std::memory_order_seq_cst);
   if ((before & sleeping) != 0) {
+    if ((before & woken) != 0 && !woken_before_arming_) ++unread_wakes_;
+    woken_before_arming_ = false;
     std::uint64_t count = 0;
-    // Empties the eventfd; there is nothing to read if another event ended the sleep.
-    static_cast<void>(::read(wakes_.get(), &count, sizeof count));
+    // Empties the eventfd. The thread that signaled may write to it later; it is read again then.
+    if (unread_wakes_ != 0 && ::read(wakes_.get(), &count, sizeof count) == sizeof count)
+      unread_wakes_ -= std::min(count, unread_wakes_);
     if (!descriptors_.empty()) poll_descriptors();
   }
   return resume_entered();
@@ -153,9 +156,10 @@ void engine_state::leave(const entry& which) noexcept {
 }
 
 bool engine_state::arm() {
-  // A thread that sends a signal after this writes to the eventfd; a signal sent before is seen.
-  const bool has_signal = signals_.fetch_or(sleeping, std::memory_order_seq_cst) > sleeping;
-  if (has_signal || table_.has_completed() || next_deadline().expired()) return false;
+  // The first signal after this is written to the eventfd; a signal sent before is seen.
+  const std::uint32_t before = signals_.fetch_or(sleeping, std::memory_order_seq_cst);
+  if (before == woken) woken_before_arming_ = true;
+  if ((before & woken) != 0 || table_.has_completed() || next_deadline().expired()) return false;
   auto armed = hub_.arm();
   if (!armed) [[unlikely]] {
     fail(std::move(armed).error());
@@ -210,7 +214,7 @@ void engine_state::enter(entry& which) noexcept {
 }
 
 void engine_state::wake() noexcept {
-  if ((signals_.fetch_or(woken, std::memory_order_seq_cst) & sleeping) == 0) return;
+  if (signals_.fetch_or(woken, std::memory_order_seq_cst) != sleeping) return;
   constexpr std::uint64_t one = 1;
   // It fails only if the eventfd is readable already.
   static_cast<void>(::write(wakes_.get(), &one, sizeof one));

@@ -70,14 +70,22 @@ bool completion_hub::has_something_to_return() const noexcept {
 int completion_hub::fd() const { return events_of(*table_).fd(); }
 
 // Events that were received before the request would end the next wait at once. Completions that
-// arrived before the request may cause no event.
+// arrived before the request may cause no event. A request causes at most one event, so the channel
+// is not asked for more: that would be a system call, or three on soft0, for each sleep.
 result<std::size_t> completion_hub::arm_and_progress() const {
   const completion_channel& events = events_of(*table_);
-  for (bool has_event = true; has_event;) {
+  std::uint32_t& due = table_->due_events();
+  while (due > 0) {
     VERBENA_TRY(const auto event, events.poll_event());
-    has_event = event.has_value();
+    if (event) {
+      --due;
+      continue;
+    }
+    due = 1;  // of the last request; earlier ones caused none
+    break;
   }
   VERBENA_TRY_VOID(cq().request_notification(notify::any_completion));
+  ++due;
   return progress();
 }
 
@@ -97,7 +105,8 @@ result<std::size_t> completion_hub::wait(deadline until) const {
     VERBENA_TRY(delivered, arm_and_progress());
     if (delivered != 0) return delivered;
     const deadline next = next_deadline();
-    VERBENA_TRY_VOID(events.wait(next.when() < until.when() ? next : until));
+    VERBENA_TRY(const auto event, events.wait(next.when() < until.when() ? next : until));
+    if (event) --table_->due_events();
   }
 }
 

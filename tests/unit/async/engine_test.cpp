@@ -130,6 +130,13 @@ TEST_F(async_engine, coroutine_of_another_thread_continues_on_the_thread_of_the_
     ASSERT_EQ(::poll(&readable, 1, 20'000), 1) << "a wake-up was lost";
   }
   for (auto& each : threads) each.join();
+  // The first poll after arming reads what the threads wrote last.
+  const auto sleeps = [&] {
+    engine.poll();
+    pollfd readable{.fd = engine.fd(), .events = POLLIN, .revents = 0};
+    return engine.arm() && ::poll(&readable, 1, 0) == 0;
+  };
+  EXPECT_TRUE(sleeps() || sleeps()) << "the descriptor stays readable";
 }
 
 class sleeping_engine : public async_pair {

@@ -76,6 +76,8 @@ class engine_state {
   std::atomic<entry*> entered_{nullptr};   // the last one first
   entry* taken_ = nullptr;                 // removed from entered_, in the order of the calls
   std::atomic<std::uint32_t> signals_{0};  // since the last poll: `sleeping` and `woken`
+  bool woken_before_arming_ = false;       // such a signal is not written to wakes_
+  std::uint64_t unread_wakes_ = 0;         // writes to wakes_, some of which may come yet
 #ifdef VERBENA_CHECKED
   std::atomic<const void*> polling_{nullptr};  // an object of the thread that polls
 #endif

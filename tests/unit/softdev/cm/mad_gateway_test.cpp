@@ -164,7 +164,7 @@ class two_hosts : public ::testing::Test {
 
 using cm_other_hosts = two_hosts;
 
-// parity: rocev2-86
+// parity: rocev2-91
 TEST_F(cm_other_hosts, connection_is_made_and_ended) {
   start();
   private_data data;
@@ -211,7 +211,7 @@ TEST_F(cm_other_hosts, connection_is_made_and_ended) {
                                mad_kind::disconnect, mad_kind::disconnected}));
 }
 
-// parity: rocev2-87
+// parity: rocev2-92
 TEST_F(cm_other_hosts, request_without_a_listener_is_rejected) {
   start();
   const endpoint_ptr which = resolve(port_space::tcp, static_cast<std::uint16_t>(port + 1));
@@ -219,7 +219,7 @@ TEST_F(cm_other_hosts, request_without_a_listener_is_rejected) {
   a->expect(event_kind::rejected, reject_reason::no_listener);
 }
 
-// parity: rocev2-88
+// parity: rocev2-93
 TEST_F(cm_other_hosts, rejection_reaches_the_peer_with_its_data) {
   start();
   const endpoint_ptr active = connect();
@@ -232,7 +232,7 @@ TEST_F(cm_other_hosts, rejection_reaches_the_peer_with_its_data) {
   EXPECT_EQ(told.data.bytes, why.bytes);
 }
 
-// parity: rocev2-88
+// parity: rocev2-93
 TEST_F(cm_other_hosts, active_side_rejects_a_reply) {
   start();
   const endpoint_ptr active = connect();
@@ -254,7 +254,7 @@ TEST_F(cm_other_hosts, endpoint_that_is_destroyed_tells_the_peer) {
   a->expect(event_kind::rejected, reject_reason::consumer);
 }
 
-// parity: rocev2-92
+// parity: rocev2-97
 TEST_F(cm_other_hosts, service_is_looked_up) {
   start();
   const endpoint_ptr service = b->all.create(b->events, port_space::udp);
@@ -286,7 +286,7 @@ TEST_F(cm_other_hosts, service_is_looked_up) {
   a->expect(event_kind::unreachable, lookup_status::rejected);
 }
 
-// parity: rocev2-89
+// parity: rocev2-94
 TEST_F(cm_other_hosts, each_lost_message_is_sent_again) {
   // The first of each kind is lost.
   std::vector<mad_kind> lost;
@@ -307,7 +307,7 @@ TEST_F(cm_other_hosts, each_lost_message_is_sent_again) {
   EXPECT_GE(count_of(mad_kind::disconnected), 2U);
 }
 
-// parity: rocev2-89
+// parity: rocev2-94
 TEST_F(cm_other_hosts, repeated_messages_have_no_effect) {
   copies = [](const mad&) { return 3; };
   start({.timewait = std::chrono::minutes(1)});
@@ -320,7 +320,7 @@ TEST_F(cm_other_hosts, repeated_messages_have_no_effect) {
   EXPECT_NE(next_passive, passive);
 }
 
-// parity: rocev2-90
+// parity: rocev2-95
 TEST_F(cm_other_hosts, answer_that_takes_time_is_awaited_with_few_messages) {
   start({.first_repeat = milliseconds(1), .longest_repeat = milliseconds(1)});
   const endpoint_ptr active = connect();
@@ -340,7 +340,7 @@ TEST_F(cm_other_hosts, answer_that_takes_time_is_awaited_with_few_messages) {
   a->expect(event_kind::connect_response);
 }
 
-// parity: rocev2-91
+// parity: rocev2-96
 TEST_F(cm_other_hosts, request_without_an_answer_ends_at_its_deadline) {
   copies = [](const mad&) { return 0; };
   start({.answer_timeout = milliseconds(500), .first_repeat = milliseconds(5)});
@@ -350,7 +350,7 @@ TEST_F(cm_other_hosts, request_without_an_answer_ends_at_its_deadline) {
   while (count_of(mad_kind::rejection) == 0) std::this_thread::yield();
 }
 
-// parity: rocev2-81
+// parity: rocev2-86
 TEST_F(cm_other_hosts, message_of_another_host_has_no_effect) {
   start();
   const auto [active, passive] = established();
@@ -381,7 +381,7 @@ TEST_F(cm_other_hosts, message_of_another_host_has_no_effect) {
   b->expect(event_kind::disconnected);
 }
 
-// parity: rocev2-94
+// parity: rocev2-99
 TEST_F(cm_other_hosts, open_requests_of_peers_are_bounded) {
   start({.max_half_open = 2});
   const endpoint_ptr first = connect();
@@ -399,7 +399,7 @@ TEST_F(cm_other_hosts, open_requests_of_peers_are_bounded) {
   b->expect(event_kind::connect_request);
 }
 
-// parity: rocev2-94
+// parity: rocev2-99
 TEST_F(cm_other_hosts, request_that_is_not_repeated_is_forgotten) {
   copies = [first = true](const mad& said) mutable {
     return said.kind == mad_kind::request && std::exchange(first, false) ? 1 : 0;
@@ -433,7 +433,7 @@ TEST_F(cm_other_hosts, host_without_a_route_is_an_address_error) {
   a->expect(event_kind::address_error, -ENETUNREACH);
 }
 
-// parity: rocev2-101
+// parity: rocev2-106
 TEST_F(cm_other_hosts, many_connections_over_a_bad_network_come_to_an_end) {
   std::mt19937 random(7);
   std::uniform_int_distribution<int> chance(0, 9);

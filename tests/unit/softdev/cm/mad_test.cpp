@@ -16,7 +16,7 @@ constexpr std::size_t header = 24;
 
 class golden : public ::testing::TestWithParam<golden_mad> {};
 
-// parity: rocev2-85
+// parity: rocev2-90
 TEST_P(golden, message_of_the_kernel_is_decoded) {
   const golden_mad& wanted = GetParam();
   const auto said = parse_mad(bytes_of(wanted));
@@ -45,7 +45,7 @@ TEST_P(golden, message_of_the_kernel_is_decoded) {
   }
 }
 
-// parity: rocev2-85
+// parity: rocev2-90
 TEST_P(golden, message_of_the_kernel_is_encoded_with_the_same_bytes) {
   auto wanted = bytes_of(GetParam());
   const auto said = parse_mad(wanted);
@@ -83,7 +83,7 @@ std::array<std::byte, mad_bytes> a_request() {
   return bytes;
 }
 
-// parity: rocev2-93
+// parity: rocev2-98
 TEST(cm_mad, message_with_another_header_is_refused) {
   const auto sound = a_request();
   ASSERT_TRUE(parse_mad(sound).has_value());
@@ -95,7 +95,7 @@ TEST(cm_mad, message_with_another_header_is_refused) {
   }
 }
 
-// parity: rocev2-93
+// parity: rocev2-98
 TEST(cm_mad, request_with_values_out_of_range_is_refused) {
   const auto refused = [](std::size_t at, unsigned value) {
     auto bytes = a_request();

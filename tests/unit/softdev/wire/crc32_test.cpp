@@ -33,7 +33,7 @@ std::vector<std::byte> random_bytes(std::size_t count) {
   return bytes;
 }
 
-// parity: rocev2-17
+// parity: rocev2-20
 TEST(softdev_wire_crc32, value_of_the_check_string_is_the_published_one) {
   for (const crc32_method method : methods) {
     if (!is_available(method)) continue;
@@ -41,7 +41,7 @@ TEST(softdev_wire_crc32, value_of_the_check_string_is_the_published_one) {
   }
 }
 
-// parity: rocev2-17
+// parity: rocev2-20
 TEST(softdev_wire_crc32, each_method_agrees_with_the_definition_at_each_length) {
   const auto bytes = random_bytes(1200);
   for (const crc32_method method : methods) {

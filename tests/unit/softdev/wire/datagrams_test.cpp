@@ -76,7 +76,7 @@ class DatagramEngine : public lone_host {
   }
 };
 
-// parity: rocev2-72
+// parity: rocev2-76
 TEST_F(DatagramEngine, send_is_one_packet_and_completes_without_an_answer) {
   const auto sent = send(to(2, 0x55), 100);
   ASSERT_EQ(sent.size(), 1U);
@@ -96,7 +96,7 @@ TEST_F(DatagramEngine, send_is_one_packet_and_completes_without_an_answer) {
   EXPECT_EQ(send(to(2, 0x55), 0).at(0).what.psn, (own_psn + 1) & psn_mask);
 }
 
-// parity: rocev2-72
+// parity: rocev2-76
 TEST_F(DatagramEngine, packet_has_immediate_data_and_the_solicited_event) {
   const auto sent = send(to(2, 0x55), 3, opcode::send_with_imm, send_flag::solicited);
   ASSERT_EQ(sent.size(), 1U);
@@ -105,7 +105,7 @@ TEST_F(DatagramEngine, packet_has_immediate_data_and_the_solicited_event) {
   EXPECT_TRUE(sent[0].what.solicited);
 }
 
-// parity: rocev2-73
+// parity: rocev2-77
 TEST_F(DatagramEngine, qkey_with_the_high_bit_is_replaced_by_that_of_the_sender) {
   EXPECT_EQ(send(to(2, 0x8000'0055), 8).at(0).what.datagram.qkey, simulation::qkey);
 }
@@ -115,7 +115,7 @@ TEST_F(DatagramEngine, datagrams_of_one_queue_pair_have_many_destinations) {
     EXPECT_EQ(send(to(last, 1), 8).at(0).by.destination, address(last));
 }
 
-// parity: rocev2-74
+// parity: rocev2-78
 TEST_F(DatagramEngine, datagram_beyond_the_path_mtu_of_its_destination_is_not_sent) {
   EXPECT_TRUE(send(to(2, 1), 257).empty());
   expect_completion(completion_status::success);  // IBTA C10-93.1.1
@@ -139,7 +139,7 @@ TEST_F(DatagramEngine, datagrams_wait_while_the_output_has_no_room) {
   EXPECT_EQ(drain(mine.sent()).size(), 2U);
 }
 
-// parity: rocev2-75
+// parity: rocev2-79
 TEST_F(DatagramEngine, receive_has_the_network_header_the_payload_and_the_sender) {
   post_receive(header + 100);
   receive(datagram(100, operation::send_only_with_imm));
@@ -176,7 +176,7 @@ TEST_F(DatagramEngine, datagrams_of_any_sender_are_received) {
   EXPECT_EQ(got[1].source_qp, 0x30'0001U);
 }
 
-// parity: rocev2-76
+// parity: rocev2-80
 TEST_F(DatagramEngine, datagram_that_fails_a_check_is_counted_and_leaves_no_trace) {
   expect_drop(datagram(8), reason::receiver_not_ready);
   post_receive(header + 20);

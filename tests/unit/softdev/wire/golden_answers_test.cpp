@@ -165,31 +165,31 @@ class GoldenAnswers : public lone_host {
   std::uint32_t expected_ = 0;
 };
 
-// parity: rocev2-34
+// parity: rocev2-37
 TEST_F(GoldenAnswers, send) { expect_same("rc_send"); }
-// parity: rocev2-34
+// parity: rocev2-37
 TEST_F(GoldenAnswers, write) { expect_same("rc_write"); }
 TEST_F(GoldenAnswers, short_write) { expect_same("rc_write_lat"); }
-// parity: rocev2-35
+// parity: rocev2-38
 TEST_F(GoldenAnswers, write_with_pad) { expect_same("rc_pad"); }
-// parity: rocev2-35
+// parity: rocev2-38
 TEST_F(GoldenAnswers, write_with_immediate) {
   attributes.path_mtu = mtu_4096;
   expect_same("rstream_write_imm");
 }
-// parity: rocev2-34
+// parity: rocev2-37
 TEST_F(GoldenAnswers, read) { expect_same("rc_read"); }
-// parity: rocev2-35
+// parity: rocev2-38
 TEST_F(GoldenAnswers, compare_swap) { expect_same("rc_cswap"); }
 TEST_F(GoldenAnswers, fetch_add) { expect_same("rc_fadd"); }
 TEST_F(GoldenAnswers, rping) { expect_same("cm_rping"); }
-// parity: rocev2-40
+// parity: rocev2-43
 TEST_F(GoldenAnswers, receiver_not_ready) { expect_all_recorded("rc_rnr"); }
-// parity: rocev2-27
+// parity: rocev2-30
 TEST_F(GoldenAnswers, lost_sends) { expect_all_recorded("loss_rc_send"); }
-// parity: rocev2-27
+// parity: rocev2-30
 TEST_F(GoldenAnswers, lost_writes) { expect_all_recorded("loss_rc_write"); }
-// parity: rocev2-28
+// parity: rocev2-31
 TEST_F(GoldenAnswers, lost_reads) {
   constexpr std::size_t rows = 32;  // then come answers to a request that the capture lacks
   expect_all_recorded("loss_rc_read", rows);

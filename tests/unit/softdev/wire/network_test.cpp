@@ -56,7 +56,7 @@ void set16(std::vector<std::byte>& bytes, std::size_t at, std::uint16_t value) {
   bytes[at + 1] = static_cast<std::byte>(value & 0xffU);
 }
 
-// parity: rocev2-18
+// parity: rocev2-21
 TEST(softdev_wire_network, icrc_of_packets_of_rxe_is_the_recorded_one) {
   for (const golden_packet& golden : golden_packets) {
     const auto bytes = bytes_of(golden);
@@ -69,6 +69,7 @@ TEST(softdev_wire_network, icrc_of_packets_of_rxe_is_the_recorded_one) {
   }
 }
 
+// parity: rocev2-21
 TEST(softdev_wire_network, icrc_of_ipv6_packets_of_rxe_is_the_recorded_one) {
   for (const golden_packet& golden : golden_ipv6_packets) {
     const auto bytes = bytes_of(golden);
@@ -84,6 +85,7 @@ TEST(softdev_wire_network, icrc_of_ipv6_packets_of_rxe_is_the_recorded_one) {
   }
 }
 
+// parity: rocev2-18
 TEST(softdev_wire_network, link_local_addresses_have_ten_bits) {
   const auto begins = [](std::uint8_t first, std::uint8_t second) {
     return is_link_local({first, second, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
@@ -96,14 +98,14 @@ TEST(softdev_wire_network, link_local_addresses_have_ten_bits) {
 }
 
 // Values of Python's zlib.crc32 over the masked pseudo headers.
-// parity: rocev2-18
+// parity: rocev2-21
 TEST(softdev_wire_network, icrc_over_ipv6_is_that_of_another_implementation) {
   const auto bytes = packet_with(over_ipv6, 5);
   EXPECT_EQ(load_icrc(std::span(bytes).last<4>()), 0x76979a20U);
 }
 
 // Values of Python's zlib.crc32. The port is one for VERBENA_SOFTDEV_WIRE_PORT.
-// parity: rocev2-19
+// parity: rocev2-22
 TEST(softdev_wire_network, icrc_covers_the_destination_port) {
   struct example {
     network_header network;
@@ -136,7 +138,7 @@ TEST(softdev_wire_network, headers_survive_a_round_trip) {
   }
 }
 
-// parity: rocev2-19
+// parity: rocev2-22
 TEST(softdev_wire_network, each_changed_bit_of_a_covered_field_changes_the_icrc) {
   for (const network_header& network : {over_ipv4, over_ipv6}) {
     const auto bytes = packet_with(network, 6);
@@ -150,7 +152,7 @@ TEST(softdev_wire_network, each_changed_bit_of_a_covered_field_changes_the_icrc)
   }
 }
 
-// parity: rocev2-20
+// parity: rocev2-23
 TEST(softdev_wire_network, fields_that_routers_change_do_not_change_the_icrc) {
   for (const network_header& network : {over_ipv4, over_ipv6}) {
     const auto bytes = packet_with(network, 6);
@@ -176,7 +178,7 @@ TEST(softdev_wire_network, udp_checksum_over_ipv6_makes_the_sum_all_ones) {
   EXPECT_EQ(sum, 0xffffU);
 }
 
-// parity: rocev2-22
+// parity: rocev2-25
 TEST(softdev_wire_network, identification_of_packets_of_rxe_is_solved) {
   for (const golden_packet& golden : golden_packets) {
     const auto bytes = bytes_of(golden);
@@ -189,7 +191,7 @@ TEST(softdev_wire_network, identification_of_packets_of_rxe_is_solved) {
   }
 }
 
-// parity: rocev2-22
+// parity: rocev2-25
 TEST(softdev_wire_network, each_identification_is_solved) {
   network_header network = over_ipv4;
   const std::array<std::byte, 12 + 8> covered{};
@@ -199,7 +201,7 @@ TEST(softdev_wire_network, each_identification_is_solved) {
   }
 }
 
-// parity: rocev2-22
+// parity: rocev2-25
 TEST(softdev_wire_network, identification_of_a_damaged_packet_is_found_once_in_65536) {
   std::mt19937 random(5);
   std::array<std::byte, 12 + 64> covered{};

@@ -26,7 +26,7 @@ TEST_F(PacketEngine, packet_of_another_partition_within_a_message_is_dropped) {
   expect_answer(exchange({request(operation::send_last, 1, 8)}), 1, syndrome_ack, 1);
 }
 
-// parity: rocev2-82
+// parity: rocev2-87
 TEST_F(PacketEngine, answer_of_another_partition_is_dropped) {
   post(opcode::send, 8);
   exchange({foreign(reply(operation::acknowledge, 0))});

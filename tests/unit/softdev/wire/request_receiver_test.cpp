@@ -38,7 +38,7 @@ class RequestReceiver : public lone_host {
   }
 };
 
-// parity: rocev2-33
+// parity: rocev2-36
 TEST_F(RequestReceiver, send_is_placed_and_acknowledged) {
   post_receives(1);
   const auto answers = exchange({request(operation::send_first, 0, mtu),
@@ -77,7 +77,7 @@ TEST_F(RequestReceiver, length_of_a_send_without_an_end_does_not_wrap) {
   EXPECT_EQ(mine.pair().state(), queue_pair_state::error);
 }
 
-// parity: rocev2-38
+// parity: rocev2-41
 TEST_F(RequestReceiver, read_returns_the_bytes_before_those_of_later_requests) {
   target.fill(0, mtu, 5);
   std::vector<std::byte> before(target.data(), target.data() + mtu);
@@ -92,7 +92,7 @@ TEST_F(RequestReceiver, read_returns_the_bytes_before_those_of_later_requests) {
   EXPECT_NE(std::memcmp(target.data(), before.data(), mtu), 0);
 }
 
-// parity: rocev2-36
+// parity: rocev2-39
 TEST_F(RequestReceiver, send_without_ack_request_is_not_acknowledged) {
   post_receives(1);
   packet quiet = request(operation::send_only, 0, 8);
@@ -115,7 +115,7 @@ TEST_F(RequestReceiver, immediate_data_and_solicited_of_the_last_packet_count) {
   EXPECT_EQ(done[0].byte_count, mtu + 1);
 }
 
-// parity: rocev2-25
+// parity: rocev2-28
 TEST_F(RequestReceiver, gap_is_reported_once_with_the_expected_psn) {
   post_receives(3);
   expect_answer(exchange({request(operation::send_only, 1, 8)}), 0, syndrome_sequence_error, 0);
@@ -126,7 +126,7 @@ TEST_F(RequestReceiver, gap_is_reported_once_with_the_expected_psn) {
   expect_answer(exchange({request(operation::send_only, 5, 8)}), 3, syndrome_sequence_error, 3);
 }
 
-// parity: rocev2-26
+// parity: rocev2-29
 TEST_F(RequestReceiver, gap_that_closes_within_a_batch_is_not_reported) {
   post_receives(2);
   const auto answers =
@@ -134,7 +134,7 @@ TEST_F(RequestReceiver, gap_that_closes_within_a_batch_is_not_reported) {
   expect_answer(answers, 0, syndrome_ack, 1);
 }
 
-// parity: rocev2-27
+// parity: rocev2-30
 TEST_F(RequestReceiver, duplicate_send_is_acknowledged_and_not_executed) {
   post_receives(3);
   exchange({request(operation::send_only, 0, 8), request(operation::send_only, 1, 8)});
@@ -143,7 +143,7 @@ TEST_F(RequestReceiver, duplicate_send_is_acknowledged_and_not_executed) {
   EXPECT_TRUE(drain(mine.received()).empty());
 }
 
-// parity: rocev2-40
+// parity: rocev2-43
 TEST_F(RequestReceiver, send_without_receive_gets_rnr_nak_and_later_packets_no_answer) {
   expect_answer(exchange({request(operation::send_first, 0, mtu)}), 0, rnr_nak, 0);
   EXPECT_TRUE(exchange({request(operation::send_last, 1, 1)}).empty());
@@ -153,7 +153,7 @@ TEST_F(RequestReceiver, send_without_receive_gets_rnr_nak_and_later_packets_no_a
       syndrome_ack, 1);
 }
 
-// parity: rocev2-41
+// parity: rocev2-44
 TEST_F(RequestReceiver, write_takes_a_receive_for_the_immediate_data_of_its_last_packet) {
   exchange({remote(operation::write_first, 0, mtu + 4, mtu)});
   packet last = request(operation::write_last_with_imm, 1, 4, mtu);
@@ -168,7 +168,7 @@ TEST_F(RequestReceiver, write_takes_a_receive_for_the_immediate_data_of_its_last
   EXPECT_EQ(done[0].byte_count, mtu + 4);
 }
 
-// parity: rocev2-42
+// parity: rocev2-45
 TEST_F(RequestReceiver, send_that_exceeds_the_receive_request_is_refused) {
   post_receives(1, mtu + 1);
   const auto answers =
@@ -180,7 +180,7 @@ TEST_F(RequestReceiver, send_that_exceeds_the_receive_request_is_refused) {
   expect_error_state();
 }
 
-// parity: rocev2-43
+// parity: rocev2-46
 TEST_F(RequestReceiver, packet_that_does_not_continue_the_message_is_refused) {
   post_receives(2);
   const auto answers =
@@ -189,13 +189,13 @@ TEST_F(RequestReceiver, packet_that_does_not_continue_the_message_is_refused) {
   expect_error_state();
 }
 
-// parity: rocev2-43
+// parity: rocev2-46
 TEST_F(RequestReceiver, message_without_first_packet_is_refused) {
   expect_answer(exchange({request(operation::send_last, 0, 1)}), 0, syndrome_invalid_request, 0);
   expect_error_state();
 }
 
-// parity: rocev2-43
+// parity: rocev2-46
 TEST_F(RequestReceiver, read_within_a_message_is_refused) {
   post_receives(1);
   const auto answers =
@@ -203,48 +203,48 @@ TEST_F(RequestReceiver, read_within_a_message_is_refused) {
   expect_answer(answers, 1, syndrome_invalid_request, 0);
 }
 
-// parity: rocev2-52
+// parity: rocev2-55
 TEST_F(RequestReceiver, send_with_invalidate_is_refused) {
   post_receives(1);
   expect_answer(exchange({request(operation::send_only_with_invalidate, 0, 8)}), 0,
                 syndrome_invalid_request, 0);
 }
 
-// parity: rocev2-44
+// parity: rocev2-47
 TEST_F(RequestReceiver, first_packet_shorter_than_the_mtu_is_refused) {
   post_receives(1);
   expect_answer(exchange({request(operation::send_first, 0, mtu - 4)}), 0, syndrome_invalid_request,
                 0);
 }
 
-// parity: rocev2-44
+// parity: rocev2-47
 TEST_F(RequestReceiver, packet_longer_than_the_mtu_is_refused) {
   post_receives(1);
   expect_answer(exchange({request(operation::send_only, 0, mtu + 4)}), 0, syndrome_invalid_request,
                 0);
 }
 
-// parity: rocev2-45
+// parity: rocev2-48
 TEST_F(RequestReceiver, write_that_ends_before_its_length_is_refused) {
   const auto answers = exchange(
       {remote(operation::write_first, 0, 3 * mtu, mtu), request(operation::write_last, 1, 8)});
   expect_answer(answers, 1, syndrome_invalid_request, 0);
 }
 
-// parity: rocev2-45
+// parity: rocev2-48
 TEST_F(RequestReceiver, write_with_payload_beyond_its_length_is_refused) {
   const auto answers = exchange(
       {remote(operation::write_first, 0, mtu + 4, mtu), request(operation::write_last, 1, 8)});
   expect_answer(answers, 1, syndrome_invalid_request, 0);
 }
 
-// parity: rocev2-45
+// parity: rocev2-48
 TEST_F(RequestReceiver, only_packet_of_a_write_with_another_length_is_refused) {
   expect_answer(exchange({remote(operation::write_only, 0, 16, 8)}), 0, syndrome_invalid_request,
                 0);
 }
 
-// parity: rocev2-46
+// parity: rocev2-49
 TEST_F(RequestReceiver, unknown_key_is_an_access_error) {
   packet foreign = remote(operation::write_only, 0, 8, 8);
   foreign.remote.key ^= 1U;
@@ -252,7 +252,7 @@ TEST_F(RequestReceiver, unknown_key_is_an_access_error) {
   expect_error_state();
 }
 
-// parity: rocev2-51
+// parity: rocev2-54
 TEST_F(RequestReceiver, nothing_is_answered_after_a_failure) {
   packet foreign = remote(operation::write_only, 0, 8, 8);
   foreign.remote.key ^= 1U;
@@ -260,7 +260,7 @@ TEST_F(RequestReceiver, nothing_is_answered_after_a_failure) {
   EXPECT_TRUE(exchange({remote(operation::write_only, 0, 8, 8)}).empty());
 }
 
-// parity: rocev2-24, rocev2-33, rocev2-37
+// parity: rocev2-27, rocev2-36, rocev2-40
 TEST_F(RequestReceiver, read_is_answered_in_packets_before_later_requests) {
   post_receives(1);
   const auto answers = exchange(
@@ -274,14 +274,14 @@ TEST_F(RequestReceiver, read_is_answered_in_packets_before_later_requests) {
   EXPECT_EQ(std::memcmp(answers[1].payload.data(), target.data() + mtu, mtu), 0);
 }
 
-// parity: rocev2-47
+// parity: rocev2-50
 TEST_F(RequestReceiver, empty_read_is_answered_without_its_key) {
   packet empty = remote(operation::read_request, 0, 0);
   empty.remote.key ^= 1U;
   expect_packets(exchange({empty}), psn(0), {operation::read_response_only});
 }
 
-// parity: rocev2-28
+// parity: rocev2-31
 TEST_F(RequestReceiver, repeated_read_reads_memory_again_from_where_it_begins) {
   exchange({remote(operation::read_request, 0, 3 * mtu)});
   target.data()[mtu] = std::byte{0x42};
@@ -290,7 +290,7 @@ TEST_F(RequestReceiver, repeated_read_reads_memory_again_from_where_it_begins) {
   EXPECT_EQ(answers[0].payload[0], std::byte{0x42});
 }
 
-// parity: rocev2-29
+// parity: rocev2-32
 TEST_F(RequestReceiver, repeated_read_of_other_memory_is_dropped) {
   exchange({remote(operation::read_request, 0, 2 * mtu)});
   EXPECT_TRUE(exchange({remote(operation::read_request, 0, 2 * mtu, 0, 8)}).empty());
@@ -300,7 +300,7 @@ TEST_F(RequestReceiver, repeated_read_of_other_memory_is_dropped) {
   EXPECT_TRUE(exchange({foreign}).empty());
 }
 
-// parity: rocev2-48
+// parity: rocev2-51
 TEST_F(RequestReceiver, read_of_memory_that_is_deregistered_meanwhile_is_refused) {
   out.room = 1;
   EXPECT_EQ(exchange({remote(operation::read_request, 0, 3 * mtu)}).size(), 1U);
@@ -310,7 +310,7 @@ TEST_F(RequestReceiver, read_of_memory_that_is_deregistered_meanwhile_is_refused
   expect_error_state();
 }
 
-// parity: rocev2-48
+// parity: rocev2-51
 TEST_F(RequestReceiver, repeated_read_of_memory_that_is_deregistered_since_fails_only_at_the_peer) {
   post_receives(1);
   exchange({remote(operation::read_request, 0, 2 * mtu)});
@@ -321,7 +321,7 @@ TEST_F(RequestReceiver, repeated_read_of_memory_that_is_deregistered_since_fails
   expect_answer(exchange({request(operation::send_only, 2, 8)}), 2, syndrome_ack, 2);
 }
 
-// parity: rocev2-39
+// parity: rocev2-42
 TEST_F(RequestReceiver, answers_before_a_refused_request_are_sent) {
   const auto answers = exchange({remote(operation::read_request, 0, 2 * mtu),
                                  atomic(operation::fetch_add, 2, 5), refused_write(3)});
@@ -341,7 +341,7 @@ TEST_F(RequestReceiver, read_that_is_refused_replaces_the_refusal_of_a_later_req
   expect_answer(transmit(), 1, syndrome_access_error, 1);
 }
 
-// parity: rocev2-51
+// parity: rocev2-54
 TEST_F(RequestReceiver, nothing_is_answered_after_the_program_ended_the_queue_pair) {
   out.room = 0;
   exchange({remote(operation::read_request, 0, 8), request(operation::send_only, 1, 8)});
@@ -350,7 +350,7 @@ TEST_F(RequestReceiver, nothing_is_answered_after_the_program_ended_the_queue_pa
   EXPECT_TRUE(transmit().empty());
 }
 
-// parity: rocev2-37
+// parity: rocev2-40
 TEST_F(RequestReceiver, answers_wait_for_room_in_their_order) {
   post_receives(1);
   out.room = 1;
@@ -365,7 +365,7 @@ TEST_F(RequestReceiver, answers_wait_for_room_in_their_order) {
   EXPECT_FALSE(engine_of_packets.wants_to_transmit());
 }
 
-// parity: rocev2-30
+// parity: rocev2-33
 TEST_F(RequestReceiver, repeated_atomic_operation_gets_the_stored_value) {
   const auto word = [&] {
     std::uint64_t value = 0;
@@ -384,7 +384,7 @@ TEST_F(RequestReceiver, repeated_atomic_operation_gets_the_stored_value) {
   EXPECT_EQ(word(), 9U);
 }
 
-// parity: rocev2-31
+// parity: rocev2-34
 TEST_F(RequestReceiver, atomic_operation_that_is_no_longer_kept_is_dropped) {
   for (std::uint32_t i = 0; i < 5; ++i) exchange({atomic(operation::fetch_add, i, 1)});
   EXPECT_TRUE(exchange({atomic(operation::fetch_add, 0, 1)}).empty());
@@ -392,7 +392,7 @@ TEST_F(RequestReceiver, atomic_operation_that_is_no_longer_kept_is_dropped) {
 }
 
 /// The READs take all sequence numbers once; of each response, only the end is asked for.
-// parity: rocev2-32
+// parity: rocev2-35
 TEST_F(RequestReceiver, repetition_gets_the_newest_answer_with_its_psn) {
   move_to(queue_pair_state::reset);
   attributes.max_dest_rd_atomic = 8;
@@ -424,14 +424,14 @@ TEST_F(RequestReceiver, repetition_gets_the_newest_answer_with_its_psn) {
   EXPECT_EQ(munmap(zeros, bytes), 0);
 }
 
-// parity: rocev2-49
+// parity: rocev2-52
 TEST_F(RequestReceiver, misaligned_atomic_operation_is_refused) {
   packet odd = atomic(operation::fetch_add, 0, 1);
   odd.atomic.address += 4;
   expect_answer(exchange({odd}), 0, syndrome_invalid_request, 0);
 }
 
-// parity: rocev2-50
+// parity: rocev2-53
 TEST_F(RequestReceiver, more_reads_than_max_dest_rd_atomic_are_refused) {
   out.room = 0;
   for (std::uint32_t i = 0; i < 4; ++i)
@@ -447,14 +447,14 @@ TEST_F(RequestReceiver, more_reads_than_max_dest_rd_atomic_are_refused) {
   expect_packets(answers, psn(0), std::vector<operation>(4, operation::read_response_only));
 }
 
-// parity: rocev2-83
+// parity: rocev2-88
 TEST_F(RequestReceiver, packet_for_an_unknown_queue_pair_is_dropped) {
   packet lost = request(operation::send_only, 0, 8);
   lost.destination_qpn ^= 0x10'0000U;
   EXPECT_TRUE(exchange({lost}).empty());
 }
 
-// parity: rocev2-82
+// parity: rocev2-87
 TEST_F(RequestReceiver, packet_of_another_partition_is_dropped) {
   post_receives(1);
   packet foreign = request(operation::send_only, 0, 8);
@@ -490,7 +490,7 @@ class UnreliableReceiver : public lone_host {
   std::uint64_t next_receive_ = 0;
 };
 
-// parity: rocev2-67
+// parity: rocev2-71
 TEST_F(UnreliableReceiver, message_is_received_in_packets_with_any_first_psn) {
   post_receives(2);
   receive({request(operation::send_first, 70, mtu), request(operation::send_last, 71, 4, mtu)});
@@ -500,7 +500,7 @@ TEST_F(UnreliableReceiver, message_is_received_in_packets_with_any_first_psn) {
   expect_received({8});
 }
 
-// parity: rocev2-68
+// parity: rocev2-72
 TEST_F(UnreliableReceiver, message_with_a_lost_packet_is_dropped_and_its_receive_taken_later) {
   post_receives(1);
   receive({request(operation::send_first, 0, mtu), request(operation::send_last, 2, 4),
@@ -508,7 +508,7 @@ TEST_F(UnreliableReceiver, message_with_a_lost_packet_is_dropped_and_its_receive
   expect_received({12});
 }
 
-// parity: rocev2-69
+// parity: rocev2-73
 TEST_F(UnreliableReceiver, message_that_begins_within_another_replaces_it) {
   post_receives(2);
   receive({request(operation::send_first, 0, mtu), request(operation::send_first, 1, mtu),
@@ -516,7 +516,7 @@ TEST_F(UnreliableReceiver, message_that_begins_within_another_replaces_it) {
   expect_received({mtu + 1});
 }
 
-// parity: rocev2-68
+// parity: rocev2-72
 TEST_F(UnreliableReceiver, repeated_packet_of_a_message_drops_the_rest) {
   post_receives(1);
   receive({request(operation::send_first, 0, mtu), request(operation::send_middle, 1, mtu),
@@ -531,7 +531,7 @@ TEST_F(UnreliableReceiver, packet_of_another_transport_or_operation_is_dropped) 
   expect_received({});
 }
 
-// parity: rocev2-70
+// parity: rocev2-74
 TEST_F(UnreliableReceiver, write_with_immediate_data_without_receive_is_dropped) {
   receive({remote(operation::write_first, 0, mtu + 1, mtu),
            request(operation::write_last_with_imm, 1, 1)});
@@ -542,7 +542,7 @@ TEST_F(UnreliableReceiver, write_with_immediate_data_without_receive_is_dropped)
   expect_received({mtu + 1});
 }
 
-// parity: rocev2-70
+// parity: rocev2-74
 TEST_F(UnreliableReceiver, refused_request_leaves_the_queue_pair_as_it_is) {
   packet foreign = remote(operation::write_only, 0, 8, 8);
   foreign.remote.key ^= 1U;

@@ -42,7 +42,7 @@ class StreamWithoutRetries : public RequestStream {
   StreamWithoutRetries() : RequestStream(0) {}
 };
 
-// parity: rocev2-23
+// parity: rocev2-26
 TEST_F(RequestStream, send_is_divided_by_the_path_mtu) {
   const auto packets = post(opcode::send_with_imm, 2 * mtu + 5, send_flag::solicited);
   expect_packets(packets, own_psn,
@@ -59,7 +59,7 @@ TEST_F(RequestStream, send_is_divided_by_the_path_mtu) {
   expect_completion(completion_status::success);
 }
 
-// parity: rocev2-53
+// parity: rocev2-56
 TEST_F(RequestStream, one_acknowledgement_completes_all_requests_before_it) {
   for (int i = 0; i < 3; ++i) post(opcode::send, 8);
   exchange({ack(1)});
@@ -70,14 +70,14 @@ TEST_F(RequestStream, one_acknowledgement_completes_all_requests_before_it) {
   EXPECT_EQ(drain(mine.sent()).size(), 1U);
 }
 
-// parity: rocev2-54
+// parity: rocev2-57
 TEST_F(RequestStream, acknowledgement_of_what_was_not_sent_is_ignored) {
   post(opcode::send, 8);
   exchange({ack(1), ack(100)});
   EXPECT_TRUE(drain(mine.sent()).empty());
 }
 
-// parity: rocev2-55
+// parity: rocev2-58
 TEST_F(RequestStream, no_more_packets_than_the_window_are_sent) {
   auto packets = post(opcode::send, 200 * mtu);
   EXPECT_EQ(packets.size(), request_stream::window);
@@ -94,7 +94,7 @@ TEST_F(RequestStream, no_more_packets_than_the_window_are_sent) {
   }
 }
 
-// parity: rocev2-55
+// parity: rocev2-58
 TEST_F(RequestStream, each_sixteenth_packet_asks_for_an_acknowledgement) {
   const auto packets = post(opcode::rdma_write, 40 * mtu);
   ASSERT_EQ(packets.size(), 40U);
@@ -102,7 +102,7 @@ TEST_F(RequestStream, each_sixteenth_packet_asks_for_an_acknowledgement) {
     EXPECT_EQ(packets[i].what.ack_requested, i % 16 == 15 || i == 39) << i;
 }
 
-// parity: rocev2-56
+// parity: rocev2-59
 TEST_F(RequestStream, sequence_nak_sends_again_from_the_lost_packet) {
   post(opcode::rdma_write, 4 * mtu);
   const auto packets = exchange({nak(2, syndrome_sequence_error)});
@@ -113,7 +113,7 @@ TEST_F(RequestStream, sequence_nak_sends_again_from_the_lost_packet) {
   expect_completion(completion_status::success);
 }
 
-// parity: rocev2-57
+// parity: rocev2-60
 TEST_F(RequestStream, timeout_sends_again_and_ends_after_retry_cnt) {
   post(opcode::send, 8);
   const time_ns start = simulation::now;
@@ -128,7 +128,7 @@ TEST_F(RequestStream, timeout_sends_again_and_ends_after_retry_cnt) {
   EXPECT_EQ(mine.pair().state(), queue_pair_state::error);
 }
 
-// parity: rocev2-58
+// parity: rocev2-62
 TEST_F(RequestStream, progress_starts_retries_and_timeout_anew) {
   post(opcode::send, 8 * mtu);
   wait();
@@ -141,6 +141,7 @@ TEST_F(RequestStream, progress_starts_retries_and_timeout_anew) {
   EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
 }
 
+// parity: rocev2-61
 TEST_F(RequestStream, late_answer_sends_again_before_the_timeout_and_is_no_retry) {
   post(opcode::send, 8);
   simulation::now += 10'000;
@@ -159,6 +160,7 @@ TEST_F(RequestStream, late_answer_sends_again_before_the_timeout_and_is_no_retry
   EXPECT_EQ(mine.pair().state(), queue_pair_state::error);
 }
 
+// parity: rocev2-61
 TEST_F(RequestStream, answer_is_late_after_the_usual_time_and_four_deviations) {
   // The deadline of a request that was answered passes without effect.
   const auto wait_for_packets = [&] {
@@ -186,7 +188,7 @@ TEST_F(RequestStream, answer_is_late_after_the_usual_time_and_four_deviations) {
   EXPECT_LE(simulation::now - start, 501'000U);
 }
 
-// parity: rocev2-60
+// parity: rocev2-64
 TEST_F(RequestStream, rnr_nak_waits_for_its_timer) {
   post(opcode::send, mtu + 1);
   constexpr std::uint8_t timer = 10;
@@ -197,7 +199,7 @@ TEST_F(RequestStream, rnr_nak_waits_for_its_timer) {
   EXPECT_EQ(simulation::now - before, rnr_time(timer));
 }
 
-// parity: rocev2-60
+// parity: rocev2-64
 TEST_F(RequestStream, acknowledgement_during_an_rnr_wait_completes_the_request) {
   post(opcode::send, 8);
   exchange({nak(0, syndrome_rnr_nak | 10U)});
@@ -206,7 +208,7 @@ TEST_F(RequestStream, acknowledgement_during_an_rnr_wait_completes_the_request) 
   expect_completion(completion_status::success);
 }
 
-// parity: rocev2-61
+// parity: rocev2-65
 TEST_F(RequestStream, naks_end_a_request_by_their_syndrome) {
   const struct {
     std::uint8_t syndrome;
@@ -249,7 +251,7 @@ TEST_F(RequestStream, read_is_placed_packet_by_packet) {
   EXPECT_EQ(std::memcmp(sink.data(), peer_memory.data(), 2 * mtu + 1), 0);
 }
 
-// parity: rocev2-63
+// parity: rocev2-67
 TEST_F(RequestStream, lost_part_of_a_read_is_asked_for_again) {
   post(opcode::rdma_read, 4 * mtu);
   exchange({reply(operation::read_response_first, 0, syndrome_ack, mtu)});
@@ -276,7 +278,7 @@ TEST_F(RequestStream, nak_within_a_read_ends_it_although_a_response_was_lost) {
   expect_completions({completion_status::remote_access_error});
 }
 
-// parity: rocev2-62
+// parity: rocev2-66
 TEST_F(RequestStream, nak_behind_an_atomic_operation_without_answer_waits_for_it) {
   post(opcode::fetch_add, 8);
   post(opcode::rdma_write, 8);
@@ -294,7 +296,7 @@ TEST_F(RequestStream, nak_does_not_end_an_acknowledged_request_that_is_being_sen
   expect_completions({completion_status::success, completion_status::remote_access_error});
 }
 
-// parity: rocev2-62
+// parity: rocev2-66
 TEST_F(RequestStream, nak_during_an_rnr_wait_ends_its_request_after_it) {
   post(opcode::send, 8);
   post(opcode::rdma_write, 8);
@@ -328,7 +330,7 @@ TEST_F(StreamWithoutRetries, wait_for_room_is_not_a_lost_packet) {
   expect_completions({completion_status::success});
 }
 
-// parity: rocev2-63
+// parity: rocev2-67
 TEST_F(RequestStream, acknowledgement_of_a_later_request_repeats_a_read_without_response) {
   post(opcode::rdma_read, 8);
   post(opcode::send, 8);
@@ -338,14 +340,14 @@ TEST_F(RequestStream, acknowledgement_of_a_later_request_repeats_a_read_without_
   EXPECT_EQ(drain(mine.sent()).size(), 2U);
 }
 
-// parity: rocev2-64
+// parity: rocev2-68
 TEST_F(RequestStream, response_with_another_length_ends_the_read) {
   post(opcode::rdma_read, 2 * mtu);
   exchange({reply(operation::read_response_first, 0, syndrome_ack, mtu - 4)});
   expect_completion(completion_status::bad_response_error);
 }
 
-// parity: rocev2-64
+// parity: rocev2-68
 TEST_F(RequestStream, response_that_ends_too_early_ends_the_read) {
   post(opcode::rdma_read, 2 * mtu);
   exchange({reply(operation::read_response_only, 0, syndrome_ack, mtu)});
@@ -361,7 +363,7 @@ TEST_F(RequestStream, response_to_a_send_is_ignored) {
   expect_completion(completion_status::success);
 }
 
-// parity: rocev2-65
+// parity: rocev2-69
 TEST_F(RequestStream, atomic_operation_stores_the_original_value) {
   const auto packets = post(opcode::compare_swap, 8);
   expect_packets(packets, own_psn, {operation::compare_swap});
@@ -390,7 +392,7 @@ TEST_F(RequestStream, request_that_finds_no_room_goes_on_when_there_is_room) {
   EXPECT_FALSE(engine_of_packets.wants_to_transmit());
 }
 
-// parity: rocev2-59
+// parity: rocev2-63
 TEST_F(RequestStream, timeout_zero_waits_without_a_deadline) {
   simulation::end patient(home);
   attributes.timeout = 0;
@@ -399,7 +401,7 @@ TEST_F(RequestStream, timeout_zero_waits_without_a_deadline) {
   EXPECT_EQ(engine_of_packets.next_deadline(), never);
 }
 
-// parity: rocev2-66
+// parity: rocev2-70
 TEST_F(RequestStream, reset_forgets_packets_and_deadlines) {
   post(opcode::send, 8);
   mine.pair().modify({.state = queue_pair_state::reset}, attribute::state).value();
@@ -429,7 +431,7 @@ class UnreliableStream : public lone_host {
   }
 };
 
-// parity: rocev2-71
+// parity: rocev2-75
 TEST_F(UnreliableStream, message_completes_when_its_packets_are_sent) {
   expect_unreliable(post(opcode::send, mtu + 1), own_psn,
                     {operation::send_first, operation::send_last});

@@ -75,7 +75,7 @@ TEST_F(datagram_path, datagrams_reach_owner_and_client_and_are_answered_by_their
   }
 }
 
-// parity: rocev2-77
+// parity: rocev2-81
 TEST_F(datagram_path, flood_without_receives_is_dropped_and_the_next_datagram_arrives) {
   const datagram_destination to = first.destination(second);
   for (int i = 0; i < 200; ++i) send(first, to, 512);
@@ -166,7 +166,7 @@ TEST_F(datagram_stranger, datagram_to_an_address_that_does_not_receive_is_droppe
   expect_no_trace();
 }
 
-// parity: rocev2-76
+// parity: rocev2-80
 TEST_F(datagram_stranger, datagram_with_wrong_qkey_is_dropped) {
   send_packet({.qkey = simulation::qkey ^ 0x100});
   EXPECT_TRUE(dropped(reason::qkey_mismatch));
@@ -174,7 +174,7 @@ TEST_F(datagram_stranger, datagram_with_wrong_qkey_is_dropped) {
   expect_no_trace();
 }
 
-// parity: rocev2-76
+// parity: rocev2-80
 TEST_F(datagram_stranger, datagram_that_is_longer_than_the_receive_is_dropped) {
   send_packet({.bytes = 65});
   EXPECT_TRUE(dropped(reason::receive_too_short));
@@ -187,7 +187,7 @@ TEST_F(datagram_stranger, datagram_beyond_the_largest_mtu_is_dropped) {
   expect_no_trace();
 }
 
-// parity: rocev2-21
+// parity: rocev2-24
 TEST_F(datagram_stranger, damaged_datagram_is_dropped) {
   send_packet({.icrc_bits = 0x8000'0001});
   EXPECT_TRUE(counted(&intake_counters::damaged));

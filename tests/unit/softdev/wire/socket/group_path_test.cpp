@@ -89,6 +89,7 @@ class group_path : public ::testing::Test {
   std::optional<group_socket> joined;
 };
 
+// parity: rocev2-82
 TEST_F(group_path, members_of_all_processes_that_share_the_port_receive) {
   for (wired_host* each : {&first, &second}) {
     attach(*each);
@@ -108,6 +109,7 @@ TEST_F(group_path, members_of_all_processes_that_share_the_port_receive) {
   }
 }
 
+// parity: rocev2-82
 TEST_F(group_path, process_without_members_drops_the_datagram) {
   attach(second);
   expect(first);
@@ -128,6 +130,7 @@ TEST_F(group_path, damaged_datagram_is_dropped) {
   EXPECT_TRUE(counted(&intake_counters::damaged, 1));
 }
 
+// parity: rocev2-83
 TEST_F(group_path, number_of_groups_with_the_address_of_a_host_is_dropped) {
   attach(first);
   send(group, {.to_host = true});

@@ -43,6 +43,7 @@ class ipv6_path : public ::testing::Test {
   udp_socket socket = udp_socket::open(0, udp_socket::use::receiving).value();
 };
 
+// parity: rocev2-17
 TEST_F(ipv6_path, requests_of_owner_and_client_complete) {
   wired_host first(1, ipv6_loopback, port, {}, transport::rc);
   wired_host second(2, ipv6_loopback, port, {}, transport::rc);
@@ -69,6 +70,7 @@ TEST_F(ipv6_path, requests_of_owner_and_client_complete) {
   EXPECT_TRUE(second.memory.holds(bytes, bytes, 3));
 }
 
+// parity: rocev2-79
 TEST_F(ipv6_path, route_header_of_a_datagram_is_an_ipv6_header) {
   wired_host first(1, ipv6_loopback, port, {}, transport::ud);
   wired_host second(2, ipv6_loopback, port, {}, transport::ud);
@@ -112,6 +114,7 @@ std::vector<std::byte> write_to(wired_host& to, std::uint16_t from, std::uint16_
 }
 
 // Those of the kernel's rxe.
+// parity: rocev2-16
 TEST_F(ipv6_path, packet_without_a_udp_checksum_is_executed_and_a_damaged_one_is_dropped) {
   set(IPPROTO_UDP, UDP_NO_CHECK6_TX);
   wired_host first(1, ipv6_loopback, port, {}, transport::rc);
@@ -128,6 +131,7 @@ TEST_F(ipv6_path, packet_without_a_udp_checksum_is_executed_and_a_damaged_one_is
   EXPECT_TRUE(run_until({&first, &second}, [&] { return !second.memory.holds(0, 64, 9); }));
 }
 
+// parity: rocev2-19
 TEST_F(ipv6_path, traffic_class_of_a_datagram_is_sent) {
   set(IPPROTO_IPV6, IPV6_RECVTCLASS);
   const std::array<std::byte, 4> bytes{};
@@ -153,6 +157,7 @@ TEST_F(ipv6_path, traffic_class_of_a_datagram_is_sent) {
   }
 }
 
+// parity: rocev2-18
 TEST_F(ipv6_path, source_of_a_link_local_address_needs_an_interface) {
   const auto missing = find_source({0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7}, 0);
   ASSERT_FALSE(missing);

@@ -84,7 +84,7 @@ TEST(waiting_packets, payload_is_copied) {
   EXPECT_FALSE(all.keep(what, {}));
 }
 
-// parity: rocev2-80
+// parity: rocev2-85
 TEST(route_table, packets_arrive_at_permitted_interfaces_and_at_loopback) {
   route_table routes;
   constexpr wire_route everywhere{};

@@ -147,7 +147,7 @@ TEST_F(wire_path_pair, client_becomes_owner_when_the_owner_ends) {
   }));
 }
 
-// parity: rocev2-57
+// parity: rocev2-60
 TEST_F(wire_path_pair, request_to_a_process_that_ended_exceeds_its_retries) {
   auto peer = std::make_unique<wired_host>(std::uint8_t{3}, port);
   first.connect(*peer);
@@ -526,27 +526,27 @@ TEST_F(wire_path_stranger, right_packet_is_executed) {
   EXPECT_TRUE(run_until({&first, &second}, [&] { return !memory_is_unchanged(); }));
 }
 
-// parity: rocev2-81
+// parity: rocev2-86
 TEST_F(wire_path_stranger, packet_from_another_address_is_dropped) {
   send({.source = 77});
   EXPECT_TRUE(counted(&intake_counters::foreign));
   EXPECT_TRUE(memory_is_unchanged());
 }
 
-// parity: rocev2-82
+// parity: rocev2-87
 TEST_F(wire_path_stranger, packet_of_another_partition_is_dropped) {
   send({.partition = 0x8123});
   EXPECT_TRUE(counted(&intake_counters::received));  // and dropped by the engine
   EXPECT_TRUE(memory_is_unchanged());
 }
 
-// parity: rocev2-83
+// parity: rocev2-88
 TEST_F(wire_path_stranger, packet_for_a_queue_pair_without_connection_is_dropped) {
   send({.qpn_offset = 1});
   EXPECT_TRUE(counted(&intake_counters::unknown_pair));
 }
 
-// parity: rocev2-79
+// parity: rocev2-84
 TEST_F(wire_path_stranger, packet_for_a_process_without_the_wire_is_dropped) {
   send({.qpn_offset = 3 * limits::queue_pair_indices});
   EXPECT_TRUE(counted(&intake_counters::unknown_pair));
@@ -560,7 +560,7 @@ TEST_F(wire_path_stranger, packet_that_was_cut_is_dropped) {
   EXPECT_TRUE(memory_is_unchanged());
 }
 
-// parity: rocev2-21
+// parity: rocev2-24
 TEST_F(wire_path_stranger, damaged_packet_is_dropped) {
   send({.damage = true});
   EXPECT_TRUE(counted(&intake_counters::damaged));
@@ -573,7 +573,7 @@ TEST_F(wire_path_stranger, packet_with_the_icrc_of_another_port_is_dropped) {
   EXPECT_TRUE(memory_is_unchanged());
 }
 
-// parity: rocev2-84
+// parity: rocev2-89
 TEST_F(wire_path_stranger, garbage_is_counted_and_changes_nothing) {
   std::array<std::byte, 200> garbage{};
   for (std::size_t i = 0; i < garbage.size(); ++i) garbage[i] = static_cast<std::byte>(i * 37 + 1);

@@ -38,6 +38,8 @@ struct reject_reason {
   static constexpr std::uint32_t timeout = 4;
   static constexpr std::uint32_t unknown_conversation = 6;
   static constexpr std::uint32_t no_listener = 8;
+  static constexpr std::uint32_t other_transport = 9;
+  static constexpr std::uint32_t path_mtu = 26;
   static constexpr std::uint32_t consumer = 28;
   static constexpr std::uint32_t other_version = 31;
   static constexpr std::uint32_t vendor_option = 35;

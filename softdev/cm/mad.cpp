@@ -182,7 +182,7 @@ void read_data(mad_view from, std::size_t at, frame_kind kind, private_data& out
   for (std::size_t i = 0; i < out.length; ++i) out.bytes[i] = load_byte(from, at + i);
 }
 
-bool read_request(mad_view from, mad& out) noexcept {
+void read_request(mad_view from, mad& out) noexcept {
   using namespace request_at;
   constexpr unsigned transport_mask = 6;
   constexpr unsigned extended_mask = 7;
@@ -191,7 +191,7 @@ bool read_request(mad_view from, mad& out) noexcept {
   const unsigned limits = load_byte(from, manager_retries);
   // RC only: what programs of the connection manager connect.
   if ((load_byte(from, remote_timeout) & transport_mask) != 0 || (limits & extended_mask) != 0)
-    return false;
+    out.refusal = reject_reason::other_transport;
   out.guid = load<std::uint64_t>(from, guid);
   content.kind = frame_kind::request;
   peer.queue_key = load<std::uint32_t>(from, queue_key);
@@ -205,10 +205,12 @@ bool read_request(mad_view from, mad& out) noexcept {
   peer.rnr_retry_count = load_byte(from, mtu) & 7U;
   peer.shared_receives = limits >> 3U & 1U;
   for (std::size_t i = 0; i < peer.gid.size(); ++i) peer.gid[i] = load_byte(from, local_gid + i);
-  if (peer.path_mtu == 0 || peer.path_mtu > largest_path_mtu) return false;
+  if (peer.path_mtu == 0 || peer.path_mtu > largest_path_mtu) {
+    out.refusal = reject_reason::path_mtu;
+    peer.path_mtu = 0;
+  }
   read_addresses(from, load<std::uint64_t>(from, service), data, content);
   read_data(from, data + ip_header_bytes, frame_kind::request, content.data);
-  return true;
 }
 
 void read_reply(mad_view from, mad& out) noexcept {
@@ -340,7 +342,7 @@ std::optional<mad> parse_mad(mad_view bytes) noexcept {
   switch (out.kind) {
     case mad_kind::request:
       out.receiver_id = 0;
-      if (!read_request(bytes, out)) return std::nullopt;
+      read_request(bytes, out);
       return out;
     case mad_kind::working:
       out.subject = load_subject(bytes);

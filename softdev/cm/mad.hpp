@@ -46,15 +46,16 @@ struct mad {
   std::uint64_t guid = 0;         ///< of the sender's device: REQ, REP
   mad_subject subject = mad_subject::other;
   std::uint8_t working_time = 0;  ///< 4.096 us * 2^n until the answer
+  std::uint32_t refusal = 0;      ///< of a request that cannot be accepted: the reject_reason
   /// The rest, as between processes: addresses and port space of requests, `from`, `reason`, and
   /// private data. Private data of received messages has all bytes that the message has room for.
   /// In a DREQ, from.queue_pair is the receiver's.
   frame content;
 };
 
-/// Reads a message. nullopt: another class, version or method, an unknown kind, or a value out of
-/// range. Addresses of requests come from their private data; without that header, or for a service
-/// that is no port of the connection manager, content.source.family is `none`.
+/// Reads a message. nullopt: another class, version or method, or an unknown kind. Addresses of
+/// requests come from their private data; without that header, or for a service that is no port of
+/// the connection manager, content.source.family is `none`.
 [[nodiscard]] std::optional<mad> parse_mad(mad_view bytes) noexcept;
 
 /// Writes a message. Precondition: the private data is within private_limit(), addresses are of one

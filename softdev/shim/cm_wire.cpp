@@ -105,13 +105,14 @@ void cm_wire::request_arrived(const cm::address& own, const cm::address& peer,
     cm::mad scoped = request;  // a message has no scopes
     scoped.content.source.scope = peer.scope;
     scoped.content.destination.scope = own.scope;
-    if (has_port) refused = cm::pass_to_listener(scoped);
+    if (has_port && request.refusal == 0) refused = cm::pass_to_listener(scoped);
   } catch (const std::bad_alloc&) {
     refused = EAGAIN;
   }
   if (refused != ECONNREFUSED) return;  // if it could not be passed, the peer asks again
   std::array<std::byte, cm::mad_bytes> bytes;
-  cm::write_mad(cm::refusal_of(request, cm::reject_reason::no_listener), bytes);
+  const std::uint32_t why = request.refusal != 0 ? request.refusal : cm::reject_reason::no_listener;
+  cm::write_mad(cm::refusal_of(request, why), bytes);
   send(own, peer, bytes);
 }
 

@@ -106,7 +106,8 @@ void packet_intake::take_own(const received_datagram& from, const packet& what,
 void packet_intake::sort_for_group(const received_datagram& from, const packet& what,
                                    time_ns now) noexcept {
   if (share_.now() == port_share::role::owner)
-    counters_.forwarded += share_.forward_to_all(header_of(from.ends, from.bytes.size()), from.bytes);
+    counters_.forwarded +=
+        share_.forward_to_all(header_of(from.ends, from.bytes.size()), from.bytes);
   if (injected_)
     spoil(from, what, now);
   else

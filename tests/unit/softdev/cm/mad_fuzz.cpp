@@ -29,7 +29,8 @@ void run_mad(fuzz::input input) {
   require(content.from.retry_count <= 7 && content.from.rnr_retry_count <= 7);
   require(content.from.path_mtu <= 5 && content.from.shared_receives <= 1);
   require(said->kind == mad_kind::working || content.data.length == private_limit(content.kind));
-  if (is_request && content.source.family == address_family::none) return;  // nobody writes such
+  const bool can_be_written = content.source.family != address_family::none && said->refusal == 0;
+  if (is_request && !can_be_written) return;
   std::array<std::byte, mad_bytes> written{};
   write_mad(*said, written);
   const auto again = parse_mad(written);

@@ -95,18 +95,18 @@ TEST(cm_mad, message_with_another_header_is_refused) {
   }
 }
 
-// parity: rocev2-98
-TEST(cm_mad, request_with_values_out_of_range_is_refused) {
-  const auto refused = [](std::size_t at, unsigned value) {
+// parity: rocev2-101
+TEST(cm_mad, request_that_cannot_be_accepted_has_the_reason) {
+  const auto refusal = [](std::size_t at, unsigned value) {
     auto bytes = a_request();
     bytes[header + at] = static_cast<std::byte>(value);
-    return !parse_mad(bytes).has_value();
+    return parse_mad(bytes).value().refusal;
   };
-  EXPECT_TRUE(refused(43, 20U << 3U | 1U << 1U));  // UC
-  EXPECT_TRUE(refused(51, 1));                     // XRC
-  EXPECT_TRUE(refused(50, 0x00));                  // no path MTU
-  EXPECT_TRUE(refused(50, 0x60));                  // none that exists
-  EXPECT_FALSE(refused(50, 0x57));
+  EXPECT_EQ(refusal(43, 20U << 3U | 1U << 1U), reject_reason::other_transport);  // UC
+  EXPECT_EQ(refusal(51, 1), reject_reason::other_transport);                     // XRC
+  EXPECT_EQ(refusal(50, 0x00), reject_reason::path_mtu);                         // none
+  EXPECT_EQ(refusal(50, 0x60), reject_reason::path_mtu);                         // of 8192 bytes
+  EXPECT_EQ(refusal(50, 0x57), 0U);
 }
 
 TEST(cm_mad, request_for_a_service_without_a_port_has_no_addresses) {

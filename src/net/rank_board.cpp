@@ -298,9 +298,7 @@ result<void> rank_board::send(collective& in, std::uint32_t to, const registered
     VERBENA_TRY_VOID(wait_until(in, {.room = std::span(&to, 1)}, [&] { return has_room(to); }));
   const std::uint32_t number = ++pairs_[to].sent;
   if (bytes != nullptr) VERBENA_TRY_VOID(write(in, to, *bytes, payload_at(rank_, number, size_)));
-  const std::size_t from = outgoing_at(to, size_) + number % slots * word;
-  store(from, word_of(in.tag, number));
-  return write(in, to, own(from, word), arrival_at(rank_, number));
+  return write_word(in, to, number % slots, word_of(in.tag, number), arrival_at(rank_, number));
 }
 
 // Precondition: has_arrived(from).
@@ -320,9 +318,26 @@ result<void> rank_board::acknowledge(collective& in, std::uint32_t from) {
   pair_state& with = pairs_[from];
   if (with.received - with.acknowledged < slots / 2) return {};
   with.acknowledged = with.received;
-  const std::size_t at = outgoing_at(from, size_) + slots * word;
-  store(at, with.received);
-  return write(in, from, own(at, word), acknowledged_at(rank_));
+  // Two words in turn, so that the write of the earlier one has usually completed.
+  const std::size_t place = slots + with.received / (slots / 2) % 2;
+  return write_word(in, from, place, with.received, acknowledged_at(rank_));
+}
+
+// An acknowledgment of the other rank does not show that the write has completed here: until the
+// completion is polled, the word belongs to the adapter.
+result<void> rank_board::write_word(collective& in, std::uint32_t to, std::size_t place,
+                                    std::uint64_t value, std::size_t peer_offset) {
+  const std::size_t at = outgoing_at(to, size_) + place * word;
+  std::uint32_t& reader = pairs_[to].readers[place];
+  // Another request may have its place now.
+  if (reader < in_flight_ && posted_[reader].reads == at && !posted_[reader].waiter.ended)
+    VERBENA_TRY_VOID(wait_until(in, {.requests = std::span(&to, 1)},
+                                [&] { return posted_[reader].waiter.ended; }));
+  store(at, value);
+  VERBENA_TRY_VOID(write(in, to, own(at, word), peer_offset));
+  reader = static_cast<std::uint32_t>(in_flight_ - 1);
+  posted_[reader].reads = at;
+  return {};
 }
 
 result<void> rank_board::wait_for_requests(collective& in) {
@@ -342,6 +357,7 @@ bool rank_board::post(multi_channel& channels, operation_kind kind, std::uint32_
   request& next = posted_[in_flight_];
   next.rank = rank;
   next.reads_program = false;
+  next.reads = 0;
   next.waiter.ended = false;
   const verbena::detail::memory_piece piece(
       local_slice(reinterpret_cast<std::uintptr_t>(own.data), own.length, own.key), own.domain);

@@ -7,7 +7,9 @@
 //              7 subsets with a tag of the ranks; others read it after a failure
 //   arrivals   a line for each rank, which only this rank writes: a word for each of its last 4
 //              messages, and the number of messages that it has received
-//   outgoing   a line for each rank: the words to write to its board; and one for failures
+//   outgoing   a line for each rank: the words to write to its board, of messages and of
+//              acknowledgments; and one for failures. A word is stored again only after the write
+//              that reads it has completed
 //   seen       a line for each rank: a copy of its `entered`
 //   payload    4 slots for each rank: the bytes of its last 4 messages
 //
@@ -19,6 +21,7 @@
 // failures depend on it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -140,11 +143,14 @@ class rank_board {
   void end_barrier();
 
  private:
+  // Of the outgoing line of a rank: 4 for messages, 2 for acknowledgments.
+  static constexpr std::size_t outgoing_words = 6;
   struct request {
     verbena::detail::operation_waiter waiter;
     verbena::detail::operation_slot* slot = nullptr;
     std::uint32_t rank = 0;
     bool reads_program = false;  // memory of the program
+    std::size_t reads = 0;       // the offset of the word of the board; 0: other memory
   };
   /// Why an operation waits.
   struct awaited_ranks {
@@ -160,6 +166,8 @@ class rank_board {
     std::uint32_t known = 0;  // of sent: received by the other rank
     std::uint32_t received = 0;
     std::uint32_t acknowledged = 0;  // of received
+    /// The place in posted_ of the last write of each word of the outgoing line.
+    std::array<std::uint32_t, outgoing_words> readers = {};
   };
 
   rank_board(memory_region memory, std::uint32_t rank, std::uint32_t size);
@@ -173,6 +181,10 @@ class rank_board {
   [[nodiscard]] result<void> send(collective& in, std::uint32_t to, const registered_bytes* bytes);
   [[nodiscard]] result<void> check_arrived(collective& in, std::uint32_t from);
   [[nodiscard]] result<void> acknowledge(collective& in, std::uint32_t from);
+  /// Stores a word of the outgoing line of a rank and writes it to the board of that rank. Waits
+  /// until the earlier write of this word has completed.
+  [[nodiscard]] result<void> write_word(collective& in, std::uint32_t to, std::size_t place,
+                                        std::uint64_t value, std::size_t peer_offset);
   [[nodiscard]] result<void> wait_for_requests(collective& in);
   [[nodiscard]] result<void> look(collective& in);
   [[nodiscard]] result<void> check_failure_of_others(collective& in);

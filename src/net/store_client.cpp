@@ -195,12 +195,9 @@ result<detail::store_answer> receive_answer(detail::store_link& link, const memb
     VERBENA_TRY(auto news, detail::decode_answer(bytes));
     if (!link.take_news(news)) return news;  // the store closes the connection
   }
-  if (auto sent = link.stream.send(message, until); !sent) {
-    // The store may have sent why it has closed the connection.
-    receive_news(link, who);
-    if (link.last_answer) return detail::store_answer(*link.last_answer);
-    return std::move(sent).error();
-  }
+  // What the store sent before it closed the connection was received above; after a failed send, the
+  // stream receives nothing.
+  VERBENA_TRY_VOID(link.stream.send(message, until));
   while (true) {
     VERBENA_TRY(const auto bytes, link.stream.receive(until));
     VERBENA_TRY(auto answer, detail::decode_answer(bytes));

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -50,14 +51,21 @@ struct registered_bytes {
   local_key key = {};
   const ibv_pd* domain = nullptr;
 
-  explicit registered_bytes(const source& of);
-  explicit registered_bytes(const sink& of);
+  explicit registered_bytes(const source& of) : registered_bytes(of.slice(), of.domain()) {}
+  explicit registered_bytes(const sink& of) : registered_bytes(of.slice(), of.domain()) {}
   [[nodiscard]] registered_bytes part(std::size_t offset, std::size_t bytes) const {
     auto made = *this;
     made.data += offset;
     made.length = bytes;
     return made;
   }
+
+ private:
+  registered_bytes(const local_slice& of, const ibv_pd* in)
+      : data(reinterpret_cast<std::byte*>(of.address())),
+        length(of.length()),
+        key(of.key()),
+        domain(in) {}
 };
 
 /// Bytes for a rank. No bytes: no message.
@@ -152,6 +160,13 @@ class rank_board {
     bool reads_program = false;  // memory of the program
     std::size_t reads = 0;       // the offset of the word of the board; 0: other memory
   };
+  /// A write or read of the board of a rank.
+  struct access_to_board {
+    verbena::detail::operation_kind kind;
+    std::uint32_t rank;
+    registered_bytes own;
+    std::size_t peer_offset;
+  };
   /// Why an operation waits.
   struct awaited_ranks {
     std::span<const std::uint32_t> messages = {};  ///< of these ranks
@@ -203,15 +218,26 @@ class rank_board {
   [[nodiscard]] bool requests_ended() const;
   void release_memory(collective& in);
   void abandon() noexcept;
+  /// Reports a failure to a rank. Returns false if its queue is full.
+  [[nodiscard]] bool report_to(collective& in, std::uint32_t rank, std::uint32_t culprit,
+                               deadline time_to_connect);
   /// Posts a request for the board of a rank; waits for room in the queue.
   [[nodiscard]] result<void> write(collective& in, std::uint32_t rank, const registered_bytes& from,
                                    std::size_t peer_offset);
-  [[nodiscard]] bool post(multi_channel& channels, verbena::detail::operation_kind kind,
-                          std::uint32_t rank, const registered_bytes& own, std::size_t peer_offset);
+  [[nodiscard]] bool post(multi_channel& channels, const access_to_board& what, deadline until);
+  /// Returns the read of the line `entered` of a rank.
+  [[nodiscard]] access_to_board read_of_entered(std::uint32_t rank) const;
 
   [[nodiscard]] registered_bytes own(std::size_t offset, std::size_t bytes) const;
-  [[nodiscard]] std::uint64_t load(std::size_t offset) const;
-  void store(std::size_t offset, std::uint64_t value);
+  [[nodiscard]] std::uint64_t load(std::size_t offset) const {
+    // C++20 has no atomic_ref of a const type; load() does not write.
+    auto* const at = reinterpret_cast<std::uint64_t*>(memory_.bytes().data() + offset);
+    return std::atomic_ref<std::uint64_t>(*at).load(std::memory_order_acquire);
+  }
+  void store(std::size_t offset, std::uint64_t value) {
+    auto* const at = reinterpret_cast<std::uint64_t*>(memory_.bytes().data() + offset);
+    std::atomic_ref<std::uint64_t>(*at).store(value, std::memory_order_release);
+  }
   void set_members(std::span<const std::uint32_t> members);
   [[nodiscard]] std::uint64_t failure_word(std::uint32_t culprit) const;
 

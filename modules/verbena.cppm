@@ -94,6 +94,7 @@ module;
 #include <verbena/memory/registered_arena.hpp>
 #include <verbena/memory/remote_view.hpp>
 #include <verbena/net/barrier_algorithm.hpp>
+#include <verbena/net/connect_mode.hpp>
 #include <verbena/net/group.hpp>
 #include <verbena/net/membership.hpp>
 #include <verbena/net/multi_channel.hpp>
@@ -101,6 +102,7 @@ module;
 #include <verbena/net/network.hpp>
 #include <verbena/net/peer_operations.hpp>
 #include <verbena/net/pending_operations.hpp>
+#include <verbena/net/queue_pair_budget.hpp>
 #include <verbena/net/reduction.hpp>
 #include <verbena/net/store.hpp>
 #include <verbena/net/store_client.hpp>
@@ -637,7 +639,10 @@ using verbena::cm::to_string;
 
 export namespace verbena::net {
 using verbena::net::barrier_algorithm;
+using verbena::net::connect_mode;
 using verbena::net::exchanged_bytes;
+using verbena::net::first_use_options;
+using verbena::net::first_use_statistics;
 using verbena::net::group;
 using verbena::net::group_options;
 using verbena::net::max_element_bytes;
@@ -663,6 +668,7 @@ using verbena::net::peer_write;
 using verbena::net::pending_multicast;
 using verbena::net::pending_operations;
 using verbena::net::prepared_multi_channel;
+using verbena::net::queue_pair_budget;
 using verbena::net::random_secret;
 using verbena::net::reduces;
 using verbena::net::store;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "verbena/net/barrier_algorithm.hpp"
+#include "verbena/net/connect_mode.hpp"
 #include "verbena/net/group.hpp"
 #include "verbena/net/membership.hpp"
 #include "verbena/net/multi_channel.hpp"
@@ -10,6 +11,7 @@
 #include "verbena/net/network.hpp"
 #include "verbena/net/peer_operations.hpp"
 #include "verbena/net/pending_operations.hpp"
+#include "verbena/net/queue_pair_budget.hpp"
 #include "verbena/net/reduction.hpp"
 #include "verbena/net/store.hpp"
 #include "verbena/net/store_client.hpp"

@@ -44,7 +44,7 @@ template <operation_kind Kind, class Piece>
 operation_result channel::run(const detail::operation_description& what, abort_at limit,
                               std::source_location posted) {
   detail::operation_waiter waiter;
-  if (core().post(what, {.waiter = &waiter, .posted = posted}) != nullptr)
+  if (core().post(what, {.waiter = &waiter, .posted = posted, .until = limit.when()}) != nullptr)
     core().await(waiter, limit.when());
   return waiter.result;
 }

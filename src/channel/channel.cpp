@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <string>
 
+#include "src/channel/connection_record.hpp"
 #include "src/verbs/queue_pair_report.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/channel/completion_hub.hpp"
@@ -16,8 +17,11 @@ result<channel_options> channel::query() const {
   const auto& queue = core().qp();
   if (!queue)
     return error::from_errno(ENOTCONN, "channel::query", {},
-                             "the channel has no queue pair since an earlier failure: call "
-                             "reconnect()");
+                             core().awaits_first_use()
+                                 ? "the channel has no queue pair yet: its first operation "
+                                   "connects it"
+                                 : "the channel has no queue pair since an earlier failure: call "
+                                   "reconnect()");
   using attribute = queue_pair_attribute;
   VERBENA_TRY(const auto now,
               queue->query(attribute::access | attribute::pkey_index | attribute::port |
@@ -63,6 +67,9 @@ std::string to_string(const channel& of) {
 }
 
 error channel::describe(const operation_result& failed) const {
+  if (const auto& why = core().record().first_use_failure;
+      failed.refusal() == refusal::connect_failed && why)
+    return *why;
   const auto& queue = core().qp();
   if (!queue || failed.end() == operation_end::aborted) return failed.error();
   if (const completion* done = failed.completion()) return queue->describe(*done);

@@ -41,6 +41,7 @@ channel_core::channel_core(parts of)
       free_{options_.queues.max_send_wr, options_.queues.max_recv_wr},
       lines_{queued_line(this, free_[0]), queued_line(this, free_[1])} {
   pieces_.reserve(std::max(options_.queues.max_send_sge, options_.queues.max_recv_sge));
+  if (!queue_) free_ = {};
 }
 
 channel_core::~channel_core() {
@@ -137,6 +138,7 @@ void channel_core::connect_again(queue_pair<rc> queue) {
   free_ = {options_.queues.max_send_wr, options_.queues.max_recv_wr};
   posted_ = {};
   record_->failure.reset();
+  record_->connector.reset();
 }
 
 void channel_core::stay_apart(int code, const std::optional<channel_failure>& before) noexcept {

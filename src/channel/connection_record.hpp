@@ -6,6 +6,7 @@
 
 #include "src/channel/connection_book.hpp"
 #include "verbena/channel/channel_failure.hpp"
+#include "verbena/channel/detail/first_use.hpp"
 #include "verbena/verbs/gid_table.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
@@ -22,6 +23,9 @@ struct connection_record {
   /// The entry of the GID table that the options chose by index, if they did.
   std::optional<gid_entry> chosen_gid = {};
   std::optional<channel_failure> failure = {};  ///< why the connection ended, if it is known
+  std::shared_ptr<first_use> connector = {};    ///< connects at the first operation, or nullptr
+  std::uint32_t peer = 0;                       ///< the number of the peer for `connector`
+  std::optional<error> first_use_failure = {};  ///< of the last attempt of `connector`
 };
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -41,6 +41,11 @@ error refused(refusal why, int code) {
       return error::from_errno(code, call, {},
                                "the channel has no connection since an earlier failure: see "
                                "failure(), then call reconnect()");
+    case refusal::connect_failed:
+      return error::from_errno(code, call, {},
+                               "the channel could not be connected at its first use; "
+                               "channel::describe() has the cause, and the next operation tries "
+                               "again");
     case refusal::none:
       break;
   }

@@ -126,6 +126,10 @@ bool channel_core::post(const operation_description& what, queued_waiter& waiter
     waiter.result = operation_result::refuse(why, code, waiter.result.posted());
     return false;
   };
+  if (!queue_) [[unlikely]] {
+    if (const int code = try_first_use(deadline::never()); code != 0)
+      return refuse(refusal::connect_failed, code);
+  }
   if (const refusal why = check(what); why != refusal::none) [[unlikely]]
     return refuse(why, code_of(why));
   queued_line& line = lines_[what.kind == operation_kind::receive];
@@ -144,6 +148,11 @@ operation_slot* channel_core::post(const operation_description& what, const oper
     who.waiter->ended = true;
     return nullptr;
   };
+  if (!queue_) [[unlikely]] {
+    const deadline until = who.scope != nullptr ? who.scope->limit().when() : who.until;
+    if (const int code = try_first_use(until); code != 0)
+      return refuse(refusal::connect_failed, code);
+  }
   if (const refusal why = check(what); why != refusal::none) [[unlikely]]
     return refuse(why, code_of(why));
   operation_table& table = slots_.table();

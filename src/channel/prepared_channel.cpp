@@ -7,6 +7,7 @@
 #include "src/channel/connect.hpp"
 #include "src/channel/connection_options.hpp"
 #include "src/channel/connection_record.hpp"
+#include "src/channel/unconnected_channel.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -24,20 +25,6 @@ steps<detail::connected_over> detail::connect_over(prepared_queue_pair<rc> prepa
   co_return std::move(out);
 }
 
-namespace {
-
-// Returns the maximum of operations in flight. Neither term exceeds half of the range.
-result<std::uint32_t> places(const channel_options& options) {
-  constexpr std::uint32_t most = 0x7fff'ffff;
-  if (options.queues.max_send_wr == 0 || options.queues.max_recv_wr == 0 ||
-      options.queues.max_send_wr > most || options.queues.max_recv_wr > most)
-    return error::invalid_argument("create_channel", {},
-                                   "max_send_wr and max_recv_wr must be between 1 and 2^31 - 1");
-  return options.queues.max_send_wr + options.queues.max_recv_wr;
-}
-
-}  // namespace
-
 prepared_channel::prepared_channel(prepared_queue_pair<rc> queue, detail::slot_reservation slots,
                                    protection_domain domain, const channel_options& options)
     : queue_(std::move(queue)),
@@ -52,20 +39,15 @@ prepared_channel::prepared_channel(prepared_queue_pair<rc> queue, detail::slot_r
 result<prepared_channel> prepared_channel::create(
     const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
     const channel_options& options) {
-  VERBENA_TRY(const auto wanted, places(options));
-  if (!table->reserve(wanted))
-    return error::invalid_argument(
-        "create_channel", domain.name(),
-        "the completion hub has room for " + std::to_string(table->unreserved()) +
-            " more operations in flight, and the channel needs " + std::to_string(wanted));
+  VERBENA_TRY(const auto wanted, detail::places_of(options));
+  if (!table->reserve(wanted)) return detail::no_room(domain, *table, wanted);
   detail::slot_reservation slots(table, wanted);
   VERBENA_TRY(const auto limits, domain.context().query());
   VERBENA_TRY(auto queue,
               domain.create_qp<rc>(table->cq(), table->cq(),
                                    detail::queue_pair_options_of(options, domain.context())));
   prepared_channel made(std::move(queue), std::move(slots), domain, options);
-  made.max_read_sge_ = std::min(options.queues.max_send_sge,
-                                static_cast<std::uint32_t>(std::max(limits.max_read_slices(), 1)));
+  made.max_read_sge_ = detail::most_read_slices(options, limits);
   if (options.route.gid_index) {
     VERBENA_TRY(made.record_->chosen_gid,
                 domain.context().query_gid(options.route.port, *options.route.gid_index));
@@ -76,7 +58,7 @@ result<prepared_channel> prepared_channel::create(
 result<prepared_channel> protection_domain::create_channel() const { return create_channel({}); }
 
 result<prepared_channel> protection_domain::create_channel(const channel_options& options) const {
-  VERBENA_TRY(const auto wanted, places(options));
+  VERBENA_TRY(const auto wanted, detail::places_of(options));
   completion_queue_options queue;
   if (options.events) {
     VERBENA_TRY(queue.channel, context().create_completion_channel());

@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "src/channel/unconnected_channel.hpp"
 #include "verbena/channel/channel.hpp"
+#include "verbena/channel/completion_hub.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// Gives this module the core of a channel, for operations of several channels at once.
+/// Gives this module the core of a channel, for operations of several channels at once, and for
+/// channels that are connected by their first operations.
 struct channel_access {
   [[nodiscard]] static verbena::detail::channel_core& core_of(channel& of) { return of.core(); }
+  /// Creates a channel without a queue pair; see create_unconnected_core().
+  [[nodiscard]] static result<channel> create_unconnected(const protection_domain& domain,
+                                                          const completion_hub& hub,
+                                                          const channel_options& options) {
+    VERBENA_TRY(auto* const core,
+                verbena::detail::create_unconnected_core(domain, hub.table_, options));
+    return channel(core);
+  }
+  /// Returns the failure of an operation, with the cause if the channel could not be connected.
+  [[nodiscard]] static error reason(const channel& of, const operation_result& failed) {
+    return failed.refusal() == refusal::connect_failed ? of.describe(failed) : failed.error();
+  }
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -14,9 +15,11 @@
 #include "src/net/collectives.hpp"
 #include "src/net/etcd.hpp"
 #include "src/net/group_state.hpp"
+#include "src/net/peer_connector.hpp"
 #include "src/net/pmix.hpp"
 #include "src/net/rendezvous.hpp"
 #include "src/net/renewal.hpp"
+#include "src/net/unconnected_channels.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
@@ -24,7 +27,10 @@ namespace verbena::inline VERBENA_ABI::net {
 namespace detail {
 
 // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
-void destroy(group_state& state) noexcept { delete &state; }
+void destroy(group_state& state) noexcept {
+  if (state.connector) state.connector->end();
+  delete &state;
+}
 
 namespace {
 
@@ -131,12 +137,75 @@ result<own_store> find_store(membership& place, deadline until, store_options wi
 
 }  // namespace detail
 
+namespace detail {
+
+/// The parts of a group that depend on connect_mode::on_first_use.
+struct first_use_group {
+  multi_channel channels;
+  std::shared_ptr<peer_connector> connector;
+
+  [[nodiscard]] static result<first_use_group> create(const protection_domain& domain,
+                                                      const store_client& client,
+                                                      const group_options& options) {
+    const auto with = with_boards(options.channels);
+    VERBENA_TRY(auto channels, create_unconnected(domain, client.size(), with, options.hub));
+    VERBENA_TRY(auto host, client.local_host());
+    VERBENA_TRY(auto connector,
+                peer_connector::start(
+                    {.rank = client.rank(), .size = client.size(), .host = std::move(host)},
+                    {.domain = domain,
+                     .cq = channels.hub().cq(),
+                     .options = with,
+                     .budget = options.first_use.budget},
+                    options.first_use));
+    return first_use_group{.channels = std::move(channels), .connector = std::move(connector)};
+  }
+  /// Exchanges the contacts of all ranks.
+  [[nodiscard]] result<void> meet(store_client& client, rank_board& board,
+                                  std::span<const std::uint32_t> members, deadline until) {
+    // Peers can connect as soon as they have the contact.
+    connector->open(0, members);
+    VERBENA_TRY(const auto theirs,
+                client.exchange(
+                    "verbena: contacts",
+                    std::span<const std::byte>(encode(connector->contact(board.remote()))), until));
+    std::vector<remote_region> boards;
+    std::vector<rank_contact> contacts;
+    for (std::size_t each = 0; each < theirs.size(); ++each) {
+      auto contact = decode_contact(theirs[each]);
+      if (!contact) return about_rank(std::move(contact).error(), each);
+      boards.push_back(contact->board);
+      contacts.push_back(*std::move(contact));
+    }
+    connector->set_contacts(std::move(contacts));
+    for (std::uint32_t each = 0; each < channels.size(); ++each)
+      channel_access::core_of(channels[each]).connect_on_first_use(connector, each);
+    return board.connect(std::move(boards), members);
+  }
+};
+
+}  // namespace detail
+
 result<group> group::join(const protection_domain& domain, const membership& who, deadline until,
                           const group_options& options) {
   VERBENA_TRY_VOID(who.check());
   auto place = who;
   VERBENA_TRY(auto own, detail::find_store(place, until, options.store));
   VERBENA_TRY(auto client, store_client::connect(place, until));
+  if (options.connect == connect_mode::on_first_use) {
+    VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
+    VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, options));
+    std::vector<std::uint32_t> members(who.size);
+    std::iota(members.begin(), members.end(), 0U);
+    VERBENA_TRY_VOID(parts.meet(client, board, members, until));
+    return group(new detail::group_state{.own_store = std::move(own.opened),
+                                         .announced = std::move(own.announced),
+                                         .board = std::move(board),
+                                         .connector = std::move(parts.connector),
+                                         .channels = std::move(parts.channels),
+                                         .members = std::move(members),
+                                         .client = std::move(client)});
+  }
   VERBENA_TRY(auto prepared,
               prepared_multi_channel::create(domain, who.size,
                                              detail::with_boards(options.channels), options.hub));
@@ -153,6 +222,7 @@ result<group> group::join(const protection_domain& domain, const membership& who
   return group(new detail::group_state{.own_store = std::move(own.opened),
                                        .announced = std::move(own.announced),
                                        .board = std::move(board),
+                                       .connector = nullptr,
                                        .channels = std::move(channels),
                                        .members = std::move(members),
                                        .client = std::move(client)});
@@ -175,21 +245,25 @@ result<group> group::rejoin(const protection_domain& domain, const membership& w
   auto place = who;
   VERBENA_TRY_VOID(detail::find_store(place, until, options.store));
   VERBENA_TRY(auto client, detail::renewal::connect_again(place, until));
-  VERBENA_TRY(auto prepared,
-              prepared_multi_channel::create(domain, who.size,
-                                             detail::with_boards(options.channels), options.hub));
   VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
-  // The peers are not known yet. A channel needs a connection to exist, so each begins with itself.
-  std::vector<endpoint> own;
-  own.reserve(who.size);
-  for (std::uint32_t each = 0; each < who.size; ++each) own.push_back(prepared.endpoint(each));
-  VERBENA_TRY(auto channels, std::move(prepared).handshake(own));
-  for (std::uint32_t each = 0; each < who.size; ++each)
-    if (each != who.rank) detail::channel_access::core_of(channels[each]).disconnect();
+  // The peers are not known yet.
+  std::shared_ptr<detail::peer_connector> connector;
+  std::optional<multi_channel> channels;
+  if (options.connect == connect_mode::on_first_use) {
+    VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, options));
+    connector = std::move(parts.connector);
+    channels.emplace(std::move(parts.channels));
+  } else {
+    VERBENA_TRY(auto made,
+                detail::create_unconnected(domain, who.size, detail::with_boards(options.channels),
+                                           options.hub));
+    channels.emplace(std::move(made));
+  }
   group made(new detail::group_state{.own_store = std::nullopt,
                                      .announced = {},
                                      .board = std::move(board),
-                                     .channels = std::move(channels),
+                                     .connector = std::move(connector),
+                                     .channels = *std::move(channels),
                                      .members = {who.rank},
                                      .client = std::move(client)});
   VERBENA_TRY_VOID(detail::renewal(made.state(), "rejoin", until).rejoin());
@@ -225,6 +299,10 @@ std::uint32_t group::size() const noexcept { return state().client.size(); }
 std::span<const std::uint32_t> group::departed() { return state().client.departed(); }
 
 multi_channel& group::channels() noexcept { return state().channels; }
+
+first_use_statistics group::connections() const {
+  return state().connector ? state().connector->statistics() : first_use_statistics();
+}
 
 result<std::vector<exchanged_bytes>> group::exchange(std::string_view name,
                                                      std::span<const std::byte> for_all,

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "src/net/etcd.hpp"
+#include "src/net/peer_connector.hpp"
 #include "src/net/rank_board.hpp"
 #include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/net/group.hpp"
@@ -17,6 +19,7 @@ struct group_state {
   std::optional<store> own_store;
   verbena::detail::sole_owner<announcement> announced;  // of own_store
   rank_board board;  // before the channels, which may still access it when they are destroyed
+  std::shared_ptr<peer_connector> connector;  // nullptr: the channels were connected by join()
   multi_channel channels;
   std::vector<std::uint32_t> members;
   store_client client;

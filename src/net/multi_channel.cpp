@@ -12,6 +12,7 @@
 
 #include "src/net/channel_access.hpp"
 #include "src/net/rank_list.hpp"
+#include "src/net/unconnected_channels.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
 namespace {
@@ -82,8 +83,9 @@ class several {
   [[nodiscard]] result<void> finish() {
     wait();
     if (!first_) return {};
-    return first_->error().with_diagnosis("operations failed with " +
-                                          detail::to_text(detail::each_once(std::move(failed_))));
+    return detail::channel_access::reason(channels_[failed_.front()], *first_)
+        .with_diagnosis("operations failed with " +
+                        detail::to_text(detail::each_once(std::move(failed_))));
   }
 
  private:
@@ -176,10 +178,11 @@ void multi_channel::open_scopes(multi_scope& opened, std::uint32_t rank, abort_a
     failures.push_back({.rank = rank, .result = each});
 }
 
-result<prepared_multi_channel> prepared_multi_channel::create(const protection_domain& domain,
-                                                              std::uint32_t count,
-                                                              const channel_options& options,
-                                                              const completion_hub_options& hub) {
+namespace {
+
+result<completion_hub> create_hub(const protection_domain& domain, std::uint32_t count,
+                                  const channel_options& options,
+                                  const completion_hub_options& hub) {
   const auto operations = std::uint64_t{count} *
                           (std::uint64_t{options.queues.max_send_wr} + options.queues.max_recv_wr);
   if (operations > std::numeric_limits<std::int32_t>::max())
@@ -188,8 +191,30 @@ result<prepared_multi_channel> prepared_multi_channel::create(const protection_d
         fmt::format("{} channels can have {} operations in flight, more than a completion queue "
                     "has entries; reduce max_send_wr and max_recv_wr",
                     count, operations));
-  VERBENA_TRY(auto shared, completion_hub::create(domain.context(),
-                                                  static_cast<std::uint32_t>(operations), hub));
+  return completion_hub::create(domain.context(), static_cast<std::uint32_t>(operations), hub);
+}
+
+}  // namespace
+
+result<multi_channel> detail::create_unconnected(const protection_domain& domain,
+                                                 std::uint32_t count,
+                                                 const channel_options& options,
+                                                 const completion_hub_options& hub) {
+  VERBENA_TRY(auto shared, create_hub(domain, count, options, hub));
+  std::vector<channel> channels;
+  channels.reserve(count);
+  for (std::uint32_t each = 0; each < count; ++each) {
+    VERBENA_TRY(auto made, channel_access::create_unconnected(domain, shared, options));
+    channels.push_back(std::move(made));
+  }
+  return multi_channel(std::move(shared), std::move(channels));
+}
+
+result<prepared_multi_channel> prepared_multi_channel::create(const protection_domain& domain,
+                                                              std::uint32_t count,
+                                                              const channel_options& options,
+                                                              const completion_hub_options& hub) {
+  VERBENA_TRY(auto shared, create_hub(domain, count, options, hub));
   std::vector<prepared_channel> prepared;
   prepared.reserve(count);
   for (std::uint32_t each = 0; each < count; ++each) {

@@ -12,7 +12,9 @@
 
 #include "src/base/relax.hpp"
 #include "src/net/channel_access.hpp"
+#include "src/net/message_word.hpp"
 #include "src/net/rank_list.hpp"
+#include "src/net/rendezvous.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
@@ -49,6 +51,9 @@ std::size_t board_bytes(std::uint32_t size) { return payload_at(size, 0, size); 
 // The time for writes in flight after a failure, and for room to report it to a rank.
 constexpr std::chrono::milliseconds time_to_release{100};
 
+// The time in which a failed operation connects to ranks to report the failure.
+constexpr std::chrono::milliseconds time_to_report{1000};
+
 // A rank that waits asks for the ranks that have left after each such time.
 constexpr std::chrono::milliseconds time_to_check{2};
 
@@ -60,41 +65,7 @@ deadline time_to_give_up(deadline until) {
   return deadline::at(until.when() - std::min(left / 8, most));
 }
 
-std::uint64_t word_of(std::uint32_t tag, std::uint32_t number) {
-  return std::uint64_t{tag} << 32U | number;
-}
-std::uint32_t number_of(std::uint64_t of) { return static_cast<std::uint32_t>(of); }
-std::uint32_t tag_of(std::uint64_t of) { return static_cast<std::uint32_t>(of >> 32U); }
-// Numbers of messages and operations wrap.
-bool is_before(std::uint32_t number, std::uint32_t other) {
-  return static_cast<std::int32_t>(number - other) < 0;
-}
-
-// FNV-1a. Equal tags of different operations only mean that a confusion is not detected.
-class tag {
- public:
-  void mix(std::uint64_t value) {
-    for (const auto half : {number_of(value), tag_of(value)}) hash_ = (hash_ ^ half) * 16777619U;
-  }
-  [[nodiscard]] std::uint32_t value() const { return hash_ == 0 ? 1 : hash_; }
-
- private:
-  std::uint32_t hash_ = 2166136261U;
-};
-
 }  // namespace
-
-registered_bytes::registered_bytes(const source& of)
-    : data(reinterpret_cast<std::byte*>(of.slice().address())),
-      length(of.length()),
-      key(of.slice().key()),
-      domain(of.domain()) {}
-
-registered_bytes::registered_bytes(const sink& of)
-    : data(reinterpret_cast<std::byte*>(of.slice().address())),
-      length(of.length()),
-      key(of.slice().key()),
-      domain(of.domain()) {}
 
 rank_board::rank_board(memory_region memory, std::uint32_t rank, std::uint32_t size)
     : memory_(std::move(memory)),
@@ -132,17 +103,6 @@ registered_bytes rank_board::own(std::size_t offset, std::size_t bytes) const {
   return registered_bytes(source(memory_, offset, bytes));
 }
 
-std::uint64_t rank_board::load(std::size_t offset) const {
-  // C++20 has no atomic_ref of a const type; load() does not write.
-  auto* const at = reinterpret_cast<std::uint64_t*>(memory_.bytes().data() + offset);
-  return std::atomic_ref<std::uint64_t>(*at).load(std::memory_order_acquire);
-}
-
-void rank_board::store(std::size_t offset, std::uint64_t value) {
-  auto* const at = reinterpret_cast<std::uint64_t*>(memory_.bytes().data() + offset);
-  std::atomic_ref<std::uint64_t>(*at).store(value, std::memory_order_release);
-}
-
 result<void> rank_board::check(operation_name name, std::span<const std::uint32_t> ranks) const {
   const auto refuse = [&](const std::string& why) {
     return error::invalid_argument(name.function, fmt::format("rank {}", rank_), why);
@@ -169,7 +129,7 @@ result<collective> rank_board::enter(const participants& of, operation_name name
   const auto ranks = of.ranks;
   if (failure_) return *failure_;
   VERBENA_TRY_VOID(check(name, ranks));
-  tag hash;
+  operation_tag hash;
   hash.mix(epoch_);
   for (const std::uint32_t each : ranks) hash.mix(each);
   const std::uint32_t set = hash.value();
@@ -298,9 +258,7 @@ result<void> rank_board::send(collective& in, std::uint32_t to, const registered
     VERBENA_TRY_VOID(wait_until(in, {.room = std::span(&to, 1)}, [&] { return has_room(to); }));
   const std::uint32_t number = ++pairs_[to].sent;
   if (bytes != nullptr) VERBENA_TRY_VOID(write(in, to, *bytes, payload_at(rank_, number, size_)));
-  const std::size_t from = outgoing_at(to, size_) + number % slots * word;
-  store(from, word_of(in.tag, number));
-  return write(in, to, own(from, word), arrival_at(rank_, number));
+  return write_word(in, to, number % slots, word_of(in.tag, number), arrival_at(rank_, number));
 }
 
 // Precondition: has_arrived(from).
@@ -320,9 +278,26 @@ result<void> rank_board::acknowledge(collective& in, std::uint32_t from) {
   pair_state& with = pairs_[from];
   if (with.received - with.acknowledged < slots / 2) return {};
   with.acknowledged = with.received;
-  const std::size_t at = outgoing_at(from, size_) + slots * word;
-  store(at, with.received);
-  return write(in, from, own(at, word), acknowledged_at(rank_));
+  // Two words in turn, so that the write of the earlier one has usually completed.
+  const std::size_t place = slots + with.received / (slots / 2) % 2;
+  return write_word(in, from, place, with.received, acknowledged_at(rank_));
+}
+
+// An acknowledgment of the other rank does not show that the write has completed here: until the
+// completion is polled, the word belongs to the adapter.
+result<void> rank_board::write_word(collective& in, std::uint32_t to, std::size_t place,
+                                    std::uint64_t value, std::size_t peer_offset) {
+  const std::size_t at = outgoing_at(to, size_) + place * word;
+  std::uint32_t& reader = pairs_[to].readers[place];
+  // Another request may have its place now.
+  if (reader < in_flight_ && posted_[reader].reads == at && !posted_[reader].waiter.ended)
+    VERBENA_TRY_VOID(wait_until(in, {.requests = std::span(&to, 1)},
+                                [&] { return posted_[reader].waiter.ended; }));
+  store(at, value);
+  VERBENA_TRY_VOID(write(in, to, own(at, word), peer_offset));
+  reader = static_cast<std::uint32_t>(in_flight_ - 1);
+  posted_[reader].reads = at;
+  return {};
 }
 
 result<void> rank_board::wait_for_requests(collective& in) {
@@ -337,20 +312,26 @@ result<void> rank_board::wait_for_requests(collective& in) {
   return {};
 }
 
-bool rank_board::post(multi_channel& channels, operation_kind kind, std::uint32_t rank,
-                      const registered_bytes& own, std::size_t peer_offset) {
+bool rank_board::post(multi_channel& channels, const access_to_board& what, deadline until) {
+  const registered_bytes& own = what.own;
   request& next = posted_[in_flight_];
-  next.rank = rank;
+  next.rank = what.rank;
   next.reads_program = false;
+  next.reads = 0;
   next.waiter.ended = false;
   const verbena::detail::memory_piece piece(
       local_slice(reinterpret_cast<std::uintptr_t>(own.data), own.length, own.key), own.domain);
-  next.slot = channel_access::core_of(channels[rank])
-                  .post({.kind = kind,
-                         .piece = &piece,
-                         .remote = boards_[rank].slice(peer_offset, own.length)},
-                        {.waiter = &next.waiter, .posted = std::source_location::current()});
+  const auto remote = boards_[what.rank].slice(what.peer_offset, own.length);
+  next.slot =
+      channel_access::core_of(channels[what.rank])
+          .post(
+              {.kind = what.kind, .piece = &piece, .remote = remote},
+              {.waiter = &next.waiter, .posted = std::source_location::current(), .until = until});
   return next.slot != nullptr;
+}
+
+rank_board::access_to_board rank_board::read_of_entered(std::uint32_t rank) const {
+  return {operation_kind::read, rank, own(seen_at(rank, size_), line), entered_at};
 }
 
 result<void> rank_board::write(collective& in, std::uint32_t rank, const registered_bytes& from,
@@ -360,15 +341,18 @@ result<void> rank_board::write(collective& in, std::uint32_t rank, const registe
   const auto try_post = [&] {
     if (is_posted) return true;
     request& next = posted_[in_flight_];
-    is_posted = post(in.channels, operation_kind::write, rank, from, peer_offset);
+    is_posted = post(in.channels, {operation_kind::write, rank, from, peer_offset}, in.give_up);
     next.reads_program = from.key.value() != memory_.local_key().value();
     in_flight_ += is_posted ? 1 : 0;
     return is_posted || next.waiter.result.refusal() != refusal::queue_full;
   };
   // Operations of the program may fill the queue.
   if (!try_post()) VERBENA_TRY_VOID(wait_until(in, {.requests = std::span(&rank, 1)}, try_post));
-  if (!is_posted) return fail_broken(in, posted_[in_flight_]);
-  return {};
+  if (is_posted) return {};
+  const request& refused = posted_[in_flight_];
+  if (refused.waiter.result.refusal() == refusal::connect_failed && in.give_up.expired())
+    return fail_late(in, rank);
+  return fail_broken(in, refused);
 }
 
 template <class Ended>
@@ -437,7 +421,7 @@ result<void> rank_board::check_failure_of_others(collective& in) {
 
 error rank_board::fail_broken(collective& in, const request& of) {
   const std::uint32_t rank = of.rank;
-  const error why = of.waiter.result.error();
+  const error why = channel_access::reason(in.channels[rank], of.waiter.result);
   return fail(in, rank,
               error(why.kind(), why.code(), in.name.function, fmt::format("rank {}", rank_),
                     fmt::format("rank {} is not reachable: {}", rank, why.message())));
@@ -473,23 +457,32 @@ error rank_board::fail(collective& in, std::uint32_t culprit, error why) {
   abandon();
   const std::size_t from = outgoing_failure_at(size_);
   store(from, failure_word(culprit));
-  // Returns false if operations of the program fill the queue.
-  const auto tell = [&](std::uint32_t rank) {
-    const auto told = own(from, word);
-    if (!post(in.channels, operation_kind::write, rank, told, failure_at))
-      return posted_[in_flight_].waiter.result.refusal() != refusal::queue_full;
-    return ++in_flight_ != 0;
+  const auto time_to_connect = earliest(in.until, time_to_report);
+  const auto try_to_report = [&](std::uint32_t rank) {
+    return report_to(in, rank, culprit, time_to_connect);
   };
   std::vector<std::uint32_t> untold(in.ranks.begin(), in.ranks.end());
   std::erase(untold, rank_);
+  std::erase_if(untold, try_to_report);
   const auto limit = deadline::after(time_to_release);
-  while (std::erase_if(untold, tell), !untold.empty() && !limit.expired())
+  while (std::erase_if(untold, try_to_report), !untold.empty() && !limit.expired())
     if (channel_access::core_of(in.channels[rank_]).progress() <= 0) ::sched_yield();
   for (const std::uint32_t each : untold) channel_access::core_of(in.channels[each]).flush();
   for (std::size_t polls = 0; polls < in_flight_; ++polls)
     channel_access::core_of(in.channels[rank_]).progress();
   abandon();
   return why;
+}
+
+bool rank_board::report_to(collective& in, std::uint32_t rank, std::uint32_t culprit,
+                           deadline time_to_connect) {
+  auto& to = channel_access::core_of(in.channels[rank]);
+  if (to.awaits_first_use() && (rank == culprit || time_to_connect.expired())) return true;
+  const auto report = own(outgoing_failure_at(size_), word);
+  if (post(in.channels, {operation_kind::write, rank, report, failure_at},
+           earliest(time_to_connect, time_to_report / 4)))
+    return ++in_flight_ != 0;
+  return posted_[in_flight_].waiter.result.refusal() != refusal::queue_full;
 }
 
 std::uint64_t rank_board::failure_word(std::uint32_t culprit) const {
@@ -503,7 +496,7 @@ std::vector<std::uint32_t> rank_board::probe(multi_channel& channels,
   std::vector<std::uint32_t> silent;
   std::vector<std::uint32_t> without_room;  // operations of the program fill the queue
   const auto try_post = [&](std::uint32_t rank) {
-    if (post(channels, operation_kind::read, rank, own(seen_at(rank, size_), line), entered_at)) {
+    if (post(channels, read_of_entered(rank), until)) {
       ++in_flight_;
       return true;
     }
@@ -574,7 +567,11 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
   std::vector<std::uint32_t> missing;
   for (const std::uint32_t each : in.ranks) {
     if (each == rank_) continue;
-    if (post(in.channels, operation_kind::read, each, own(seen_at(each, size_), line), entered_at))
+    // A rank that cannot be connected takes only its share of the time.
+    const auto left =
+        std::max(in.until.when() - deadline::clock::now(), deadline::clock::duration());
+    const auto share = deadline::after(left / static_cast<std::int64_t>(in.count()));
+    if (post(in.channels, read_of_entered(each), share))
       ++in_flight_;
     else
       missing.push_back(each);

@@ -7,7 +7,9 @@
 //              7 subsets with a tag of the ranks; others read it after a failure
 //   arrivals   a line for each rank, which only this rank writes: a word for each of its last 4
 //              messages, and the number of messages that it has received
-//   outgoing   a line for each rank: the words to write to its board; and one for failures
+//   outgoing   a line for each rank: the words to write to its board, of messages and of
+//              acknowledgments; and one for failures. A word is stored again only after the write
+//              that reads it has completed
 //   seen       a line for each rank: a copy of its `entered`
 //   payload    4 slots for each rank: the bytes of its last 4 messages
 //
@@ -19,6 +21,8 @@
 // failures depend on it.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -47,14 +51,21 @@ struct registered_bytes {
   local_key key = {};
   const ibv_pd* domain = nullptr;
 
-  explicit registered_bytes(const source& of);
-  explicit registered_bytes(const sink& of);
+  explicit registered_bytes(const source& of) : registered_bytes(of.slice(), of.domain()) {}
+  explicit registered_bytes(const sink& of) : registered_bytes(of.slice(), of.domain()) {}
   [[nodiscard]] registered_bytes part(std::size_t offset, std::size_t bytes) const {
     auto made = *this;
     made.data += offset;
     made.length = bytes;
     return made;
   }
+
+ private:
+  registered_bytes(const local_slice& of, const ibv_pd* in)
+      : data(reinterpret_cast<std::byte*>(of.address())),
+        length(of.length()),
+        key(of.key()),
+        domain(in) {}
 };
 
 /// Bytes for a rank. No bytes: no message.
@@ -140,11 +151,21 @@ class rank_board {
   void end_barrier();
 
  private:
+  // Of the outgoing line of a rank: 4 for messages, 2 for acknowledgments.
+  static constexpr std::size_t outgoing_words = 6;
   struct request {
     verbena::detail::operation_waiter waiter;
     verbena::detail::operation_slot* slot = nullptr;
     std::uint32_t rank = 0;
     bool reads_program = false;  // memory of the program
+    std::size_t reads = 0;       // the offset of the word of the board; 0: other memory
+  };
+  /// A write or read of the board of a rank.
+  struct access_to_board {
+    verbena::detail::operation_kind kind;
+    std::uint32_t rank;
+    registered_bytes own;
+    std::size_t peer_offset;
   };
   /// Why an operation waits.
   struct awaited_ranks {
@@ -160,6 +181,8 @@ class rank_board {
     std::uint32_t known = 0;  // of sent: received by the other rank
     std::uint32_t received = 0;
     std::uint32_t acknowledged = 0;  // of received
+    /// The place in posted_ of the last write of each word of the outgoing line.
+    std::array<std::uint32_t, outgoing_words> readers = {};
   };
 
   rank_board(memory_region memory, std::uint32_t rank, std::uint32_t size);
@@ -173,6 +196,10 @@ class rank_board {
   [[nodiscard]] result<void> send(collective& in, std::uint32_t to, const registered_bytes* bytes);
   [[nodiscard]] result<void> check_arrived(collective& in, std::uint32_t from);
   [[nodiscard]] result<void> acknowledge(collective& in, std::uint32_t from);
+  /// Stores a word of the outgoing line of a rank and writes it to the board of that rank. Waits
+  /// until the earlier write of this word has completed.
+  [[nodiscard]] result<void> write_word(collective& in, std::uint32_t to, std::size_t place,
+                                        std::uint64_t value, std::size_t peer_offset);
   [[nodiscard]] result<void> wait_for_requests(collective& in);
   [[nodiscard]] result<void> look(collective& in);
   [[nodiscard]] result<void> check_failure_of_others(collective& in);
@@ -191,15 +218,26 @@ class rank_board {
   [[nodiscard]] bool requests_ended() const;
   void release_memory(collective& in);
   void abandon() noexcept;
+  /// Reports a failure to a rank. Returns false if its queue is full.
+  [[nodiscard]] bool report_to(collective& in, std::uint32_t rank, std::uint32_t culprit,
+                               deadline time_to_connect);
   /// Posts a request for the board of a rank; waits for room in the queue.
   [[nodiscard]] result<void> write(collective& in, std::uint32_t rank, const registered_bytes& from,
                                    std::size_t peer_offset);
-  [[nodiscard]] bool post(multi_channel& channels, verbena::detail::operation_kind kind,
-                          std::uint32_t rank, const registered_bytes& own, std::size_t peer_offset);
+  [[nodiscard]] bool post(multi_channel& channels, const access_to_board& what, deadline until);
+  /// Returns the read of the line `entered` of a rank.
+  [[nodiscard]] access_to_board read_of_entered(std::uint32_t rank) const;
 
   [[nodiscard]] registered_bytes own(std::size_t offset, std::size_t bytes) const;
-  [[nodiscard]] std::uint64_t load(std::size_t offset) const;
-  void store(std::size_t offset, std::uint64_t value);
+  [[nodiscard]] std::uint64_t load(std::size_t offset) const {
+    // C++20 has no atomic_ref of a const type; load() does not write.
+    auto* const at = reinterpret_cast<std::uint64_t*>(memory_.bytes().data() + offset);
+    return std::atomic_ref<std::uint64_t>(*at).load(std::memory_order_acquire);
+  }
+  void store(std::size_t offset, std::uint64_t value) {
+    auto* const at = reinterpret_cast<std::uint64_t*>(memory_.bytes().data() + offset);
+    std::atomic_ref<std::uint64_t>(*at).store(value, std::memory_order_release);
+  }
   void set_members(std::span<const std::uint32_t> members);
   [[nodiscard]] std::uint64_t failure_word(std::uint32_t culprit) const;
 

@@ -187,10 +187,11 @@ std::vector<std::uint32_t> renewal::find_broken() {
   std::vector<std::uint32_t> good;
   for (std::uint32_t each = 0; each < group_.client.size(); ++each) {
     channel& to = group_.channels[each];
+    const bool is_unused = channel_access::core_of(to).awaits_first_use();
     if (!contains(group_.members, each) || contains(departed, each) || to.failure() != nullptr ||
-        to.qp() == nullptr)
+        (to.qp() == nullptr && !is_unused))
       broken.push_back(each);
-    else
+    else if (!is_unused)
       good.push_back(each);
   }
   const auto silent = group_.board.probe(group_.channels, good, time_of_probe(until_));
@@ -214,13 +215,15 @@ result<void> renewal::run(const store_agreement& first, std::span<const std::uin
 }
 
 result<void> renewal::change(const store_agreed& states, std::vector<std::uint32_t> broken) {
+  if (group_.connector) group_.connector->close();
   VERBENA_TRY_VOID(read_states(states, broken));
   renew_queues();
   // The queue pairs of the other epoch are destroyed, or have no request in flight.
   group_.board.clear(epoch_, members_);
   VERBENA_TRY_VOID(connect());
   VERBENA_TRY_VOID(take_step("renewal: connections", std::array{part_view()}));
-  const auto silent = group_.board.probe(group_.channels, members_, time_of_probe(until_));
+  const auto silent =
+      group_.board.probe(group_.channels, connected_members(), time_of_probe(until_));
   unreachable_.insert(unreachable_.end(), silent.begin(), silent.end());
   VERBENA_TRY_VOID(settle());
   group_.epoch = epoch_;
@@ -270,13 +273,32 @@ result<void> renewal::read_states(const store_agreed& states,
 
 void renewal::drop(std::uint32_t rank) {
   prepared_.erase(rank);
-  channel_access::core_of(group_.channels[rank]).disconnect();
+  auto& to = channel_access::core_of(group_.channels[rank]);
+  to.disconnect();
+  if (!group_.connector) return;
+  to.connect_on_first_use(nullptr, rank);
+  group_.connector->remove(rank);
+}
+
+std::vector<std::uint32_t> renewal::connected_members() {
+  std::vector<std::uint32_t> connected;
+  for (const std::uint32_t each : members_)
+    if (!channel_access::core_of(group_.channels[each]).awaits_first_use())
+      connected.push_back(each);
+  return connected;
 }
 
 void renewal::renew_queues() {
   for (std::uint32_t each = 0; each < group_.client.size(); ++each)
     if (!contains(members_, each)) drop(each);
   for (const std::uint32_t each : renewed_) {
+    if (group_.connector) {
+      auto& to = channel_access::core_of(group_.channels[each]);
+      to.disconnect();
+      group_.connector->forget(each);
+      to.connect_on_first_use(group_.connector, each);
+      continue;
+    }
     auto again = group_.channels[each].prepare_reconnect();
     // Without an endpoint of this rank, the other one regards it as not reachable, too.
     if (again) prepared_.emplace(each, *std::move(again));
@@ -284,6 +306,12 @@ void renewal::renew_queues() {
 }
 
 result<void> renewal::connect() {
+  if (group_.connector) {
+    const auto mine = encode(group_.connector->contact(group_.board.remote()));
+    const part_view part = mine;
+    VERBENA_TRY(const auto contacts, take_step("renewal: contacts", std::span(&part, 1)));
+    return take_contacts(contacts);
+  }
   std::vector<blob> bytes(group_.client.size());
   const auto board = group_.board.remote().encode();
   for (const std::uint32_t each : members_) {
@@ -325,6 +353,21 @@ result<void> renewal::connect() {
     unreachable_.push_back(rank);
   }
   // A rank that ended after the first step has sent no board.
+  return group_.board.connect(std::move(boards), members_);
+}
+
+result<void> renewal::take_contacts(const store_agreed& addresses) {
+  std::vector<remote_region> boards(group_.client.size());
+  std::vector<rank_contact> contacts(group_.client.size());
+  for (std::size_t i = 0; i < addresses.ranks.size(); ++i) {
+    const std::uint32_t rank = addresses.ranks[i];
+    auto contact = decode_contact(addresses.parts[i]);
+    if (!contact) return about(rank, std::move(contact).error());
+    boards[rank] = contact->board;
+    contacts[rank] = *std::move(contact);
+  }
+  group_.connector->set_contacts(std::move(contacts));
+  group_.connector->open(epoch_, members_);
   return group_.board.connect(std::move(boards), members_);
 }
 

@@ -84,6 +84,10 @@ class renewal {
   [[nodiscard]] result<void> connect();
   [[nodiscard]] result<void> settle();
   void drop(std::uint32_t rank);
+  /// Returns the members whose channels do not wait for their first use.
+  [[nodiscard]] std::vector<std::uint32_t> connected_members();
+  /// Sets the boards, and on first use the contacts, that the members sent in `addresses`.
+  [[nodiscard]] result<void> take_contacts(const store_agreed& addresses);
   [[nodiscard]] error about(std::uint32_t rank, error why) const;
   [[nodiscard]] error fail(int code, const std::string& why) const;
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/bringup/socket.hpp"
 #include "src/net/rank_list.hpp"
 #include "src/net/store_message.hpp"
 #include "verbena/base/random.hpp"
@@ -195,12 +196,9 @@ result<detail::store_answer> receive_answer(detail::store_link& link, const memb
     VERBENA_TRY(auto news, detail::decode_answer(bytes));
     if (!link.take_news(news)) return news;  // the store closes the connection
   }
-  if (auto sent = link.stream.send(message, until); !sent) {
-    // The store may have sent why it has closed the connection.
-    receive_news(link, who);
-    if (link.last_answer) return detail::store_answer(*link.last_answer);
-    return std::move(sent).error();
-  }
+  // The reason of the store to close the connection was received above: after a failed send, the
+  // stream receives nothing.
+  VERBENA_TRY_VOID(link.stream.send(message, until));
   while (true) {
     VERBENA_TRY(const auto bytes, link.stream.receive(until));
     VERBENA_TRY(auto answer, detail::decode_answer(bytes));
@@ -354,6 +352,11 @@ void store_client::set_members(std::span<const std::uint32_t> ranks) {
   std::erase_if(link_->returning, is_member);
   for (std::uint32_t each = 0; each < who_.size; ++each)
     if (!is_member(each)) link_->add(each, link_->departed);
+}
+
+result<std::string> store_client::local_host() const {
+  VERBENA_TRY(auto local, bringup::detail::local_address_of(link_->stream.fd()));
+  return std::move(local.host);
 }
 
 void store_client::leave() {

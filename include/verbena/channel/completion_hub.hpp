@@ -22,6 +22,9 @@ namespace detail {
 class engine_state;
 }
 }  // namespace async
+namespace net::detail {
+struct channel_access;
+}
 
 /// Options of completion_hub::create(). Threads: immutable value.
 struct completion_hub_options {
@@ -120,6 +123,7 @@ class completion_hub {
   friend class message_channel;
   friend class async::engine;
   friend class async::detail::engine_state;
+  friend struct net::detail::channel_access;
   explicit completion_hub(std::shared_ptr<detail::operation_table> table) noexcept
       : table_(std::move(table)) {}
   [[nodiscard]] result<std::size_t> arm_and_progress() const;

@@ -47,6 +47,9 @@ enum class refusal : std::uint8_t {
   remote_bounds,  ///< the operation exceeds the remote region: EINVAL
   atomic_shape,   ///< an atomic operation on anything but 8 aligned bytes: EINVAL
   not_connected,  ///< the channel has no connection: ENOTCONN
+  /// The channel is connected by its first operation (net::connect_mode::on_first_use), and this
+  /// failed with code(). The next operation tries again. channel::describe() returns the cause.
+  connect_failed,
 };
 
 /// The source location of a post; by default that of the call. Threads: immutable value.

@@ -23,6 +23,7 @@
 #include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
 #include "verbena/net/barrier_algorithm.hpp"
+#include "verbena/net/connect_mode.hpp"
 #include "verbena/net/membership.hpp"
 #include "verbena/net/multi_channel.hpp"
 #include "verbena/net/reduction.hpp"
@@ -45,6 +46,9 @@ struct group_options {
   channel_options channels = {};
   completion_hub_options hub = {};  ///< of the completion queue of all channels
   net::store_options store = {};    ///< of the store, if this process opens it
+  /// When the channels are connected. All ranks select the same.
+  connect_mode connect = connect_mode::at_join;
+  first_use_options first_use = {};  ///< for connect_mode::on_first_use
 };
 
 /// The ranks of a group, connected to each other.
@@ -74,6 +78,16 @@ struct group_options {
 /// of the memory is unspecified. If bytes in flight do not arrive within 100 ms after it, or if a
 /// full send queue has no room to report it within 100 ms, the connection to that rank ends.
 ///
+/// With connect_mode::on_first_use, join() connects no channel. The first operation on a channel of
+/// either side connects it: also of those that do not block otherwise. It waits for the connection
+/// until its own deadline, or without a deadline until first_use_options::timeout; allocates; and
+/// makes system calls. The peer needs no call: a thread of its group connects its side. If the
+/// channel cannot be connected, the operation is refused as refusal::connect_failed, and
+/// channel::describe() returns the cause: ECONNREFUSED if the process of the peer has ended,
+/// ENOBUFS if the queue_pair_budget of one side is in use, otherwise `timed_out`. The next
+/// operation tries again. The peer must be able to connect to this process by TCP, at the local
+/// address of the connection to the store.
+///
 /// The destructor closes the connection to the store, then the channels, without waiting. If this
 /// process has the store, it also ends the store; answers that have begun are sent, for at most 2
 /// s. Ranks that still exchange then fail, so end a program with a barrier.
@@ -86,7 +100,9 @@ class group {
   /// `who.host` is store_host::rank_0, rank 0 opens the store first. Blocks and allocates.
   ///
   /// Errors: those of membership::check(), store::open(), store_client::connect(),
-  /// store_client::exchange() and prepared_multi_channel::create(). If a rank does not join before
+  /// store_client::exchange() and prepared_multi_channel::create(); with
+  /// connect_mode::on_first_use, also those of bringup::listener::open(). If a rank does not join
+  /// before
   /// `until`, or ends while others join, the error names it. If `until` is not the same for all
   /// ranks, the earliest counts.
   [[nodiscard]] static result<group> join(const protection_domain& domain, const membership& who,
@@ -150,6 +166,8 @@ class group {
   [[nodiscard]] channel& operator[](std::uint32_t rank) { return channels()[rank]; }
   /// Returns the channels to all ranks.
   [[nodiscard]] multi_channel& channels() noexcept;
+  /// Returns counters of connections on first use; all are 0 with connect_mode::at_join.
+  [[nodiscard]] first_use_statistics connections() const;
 
   /// Contributes bytes, and returns those of all ranks, in the order of the ranks; see
   /// store_client::exchange().

@@ -22,6 +22,7 @@ struct store_link;
 struct store_agreed;
 struct store_agreement;
 class renewal;
+struct first_use_group;
 void destroy(store_link& link) noexcept;
 }  // namespace detail
 
@@ -84,6 +85,9 @@ class store_client {
 
  private:
   friend class detail::renewal;
+  friend struct detail::first_use_group;
+  // Returns the address of this host that the connection to the store uses.
+  [[nodiscard]] result<std::string> local_host() const;
   // Connects as the new process of a rank that has left; waits while the old process is connected.
   [[nodiscard]] static result<store_client> connect_again(const membership& who, deadline until);
   // Exchanges parts with the ranks that are connected; see store_message.hpp.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A rank that the test kills: `net_killed_rank exchange|connect|barrier PORT RANK SIZE`. It joins
 // the group of the store at PORT up to the named step, prints a line, and waits. `net_killed_rank
-// work PORT RANK SIZE joins|rejoins STEPS` works with the other ranks, at most so many times.
+// first_use PORT RANK SIZE` joins with connection on first use, prints a line, and stops itself.
+// `net_killed_rank work PORT RANK SIZE joins|rejoins STEPS at_join|on_first_use` works with the
+// other ranks, at most so many times.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 #include <csignal>
 #include <cstdint>
 #include <iostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,10 +50,14 @@ void connect_half(const protection_domain& pd, const net::membership& who) {
 
 // Prints a letter when it is a member, and one before it leaves. Returns the exit status.
 int work_until_the_end(const protection_domain& pd, const net::membership& who,
-                       std::string_view entry, int steps) {
+                       std::span<char* const> how) {
   const auto until = test::test_deadline();
-  auto entered =
-      entry == "joins" ? net::group::join(pd, who, until) : net::group::rejoin(pd, who, until);
+  const std::string_view entry = how[0];
+  const int steps = std::stoi(how[1]);
+  net::group_options options;
+  if (std::string_view(how[2]) == "on_first_use") options.connect = net::connect_mode::on_first_use;
+  auto entered = entry == "joins" ? net::group::join(pd, who, until, options)
+                                  : net::group::rejoin(pd, who, until, options);
   auto group = std::move(entered).value();
   auto memory = pd.allocate(test::work_bytes, access::local_write).value();
   std::cout << 'm' << std::flush;
@@ -68,7 +75,7 @@ int work_until_the_end(const protection_domain& pd, const net::membership& who,
 int main(int argc, char** argv) {
   // The process is killed when the test process exits.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (argc != 5 && argc != 7) return 2;
+  if (argc != 5 && argc != 8) return 2;
   const std::string_view step = argv[1];
   const net::membership who{
       .rank = static_cast<std::uint32_t>(std::stoi(argv[3])),
@@ -78,12 +85,19 @@ int main(int argc, char** argv) {
       .name = "test"};
   const auto device = testing_support::open_soft();
   const auto pd = device.allocate_pd().value();
-  if (argc == 7) return work_until_the_end(pd, who, argv[5], std::stoi(argv[6]));
+  if (argc == 8) return work_until_the_end(pd, who, std::span(argv + 5, 3));
   if (step == "exchange") {
     const auto client = net::store_client::connect(who, test::test_deadline()).value();
     wait_for_the_end(client.size());
   }
   if (step == "connect") connect_half(pd, who);
+  if (step == "first_use") {
+    const auto group = net::group::join(pd, who, test::test_deadline(),
+                                        {.connect = net::connect_mode::on_first_use});
+    std::cout << "rank " << group->rank() << " stops\n" << std::flush;
+    ::raise(SIGSTOP);
+    return 1;
+  }
   const auto group = net::group::join(pd, who, test::test_deadline()).value();
   wait_for_the_end(group.size());
 }

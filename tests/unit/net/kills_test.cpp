@@ -132,6 +132,32 @@ TEST(killed_rank, ends_joining_while_channels_connect_and_is_named) {
       });
 }
 
+// The rank is stopped, so that it does not answer, and killed while the others wait for its answer.
+TEST(killed_rank, ends_first_connections_to_it_and_is_named) {
+  const test_store store;
+  killed_rank victim("first_use", store.address().port);
+  std::atomic<std::uint32_t> joined = 0;
+  survive(
+      [&] {
+        EXPECT_TRUE(victim.is_ready());
+        while (joined != ranks - 1) std::this_thread::yield();
+        victim.kill();
+      },
+      [&](std::uint32_t rank) {
+        joined_rank here(store.member(rank, ranks),
+                         net::group_options{.connect = net::connect_mode::on_first_use});
+        auto memory = here.pd.allocate(64, access::local_write).value();
+        const auto late = here.group[killed].send(source(memory), abort_at(deadline::after(1ms)));
+        ++joined;
+        EXPECT_EQ(late.refusal(), refusal::connect_failed);
+        const auto began = deadline::clock::now();
+        const auto failed = here.group[killed].send(source(memory), abort_at(test_deadline()));
+        EXPECT_EQ(failed.code(), ECONNREFUSED);
+        expect_error(here.group.barrier(test_deadline()), "rank 1");
+        EXPECT_LT(deadline::clock::now() - began, 20s);
+      });
+}
+
 /// Kills a rank while the others are in `call`, which must fail long before its deadline.
 template <class Call>
 void kill_during(Call&& call) {

@@ -26,19 +26,24 @@ namespace {
 constexpr std::uint32_t size = 4;
 constexpr int kills = 20;
 
+const char* name_of(net::connect_mode mode) {
+  return mode == net::connect_mode::at_join ? "at_join" : "on_first_use";
+}
+
 /// A process of killed_rank.cpp that works.
 class worker {
  public:
   /// `steps`: it leaves the group after so many calls of work().
-  worker(std::uint16_t port, std::uint32_t rank, const char* entry, unsigned steps) {
+  worker(std::uint16_t port, std::uint32_t rank, const char* entry, unsigned steps,
+         net::connect_mode mode) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
     output_.reset(ends[0]);
     const unique_fd theirs(ends[1]);
-    const std::array<std::string, 6> words{
-        "work", std::to_string(port), std::to_string(rank), std::to_string(size),
-        entry,  std::to_string(steps)};
-    std::array<const char*, 8> arguments{VERBENA_NET_KILLED_RANK};
+    const std::array<std::string, 7> words{
+        "work", std::to_string(port),  std::to_string(rank), std::to_string(size),
+        entry,  std::to_string(steps), name_of(mode)};
+    std::array<const char*, 9> arguments{VERBENA_NET_KILLED_RANK};
     for (std::size_t i = 0; i < words.size(); ++i) arguments[i + 1] = words[i].c_str();
     pid_ = ::fork();
     if (pid_ != 0) return;
@@ -113,7 +118,14 @@ void wait_for(std::chrono::microseconds time) {
   while (!until.expired()) std::this_thread::yield();
 }
 
-TEST(random_kills, survivors_continue_and_take_the_rank_back) {
+class random_kills : public ::testing::TestWithParam<net::connect_mode> {};
+INSTANTIATE_TEST_SUITE_P(all, random_kills,
+                         ::testing::Values(net::connect_mode::at_join,
+                                           net::connect_mode::on_first_use),
+                         [](const auto& of) { return std::string(name_of(of.param)); });
+
+TEST_P(random_kills, survivors_continue_and_take_the_rank_back) {
+  const net::connect_mode mode = GetParam();
   std::mt19937 random(static_cast<unsigned>(::testing::UnitTest::GetInstance()->random_seed()) + 1);
   const auto below = [&](unsigned limit) {
     return std::uniform_int_distribution<unsigned>(0, limit - 1)(random);
@@ -123,11 +135,11 @@ TEST(random_kills, survivors_continue_and_take_the_rank_back) {
   const std::uint16_t port = store.address().port;
   std::atomic<bool> is_over = false;
   std::array<int, 3> count{};  // by moment
-  std::optional<worker> process(std::in_place, port, killed, "joins", 1'000'000);
+  std::optional<worker> process(std::in_place, port, killed, "joins", 1'000'000, mode);
   std::thread survivors([&] {
     for_each_rank(size, [&](std::uint32_t rank) {
       if (rank == killed) return;
-      joined_rank here(store.member(rank, size));
+      joined_rank here(store.member(rank, size), net::group_options{.connect = mode});
       survive(here, killed, is_over);
     });
   });
@@ -145,8 +157,8 @@ TEST(random_kills, survivors_continue_and_take_the_rank_back) {
     }
     ++count[moment];
     process->kill();
-    process.emplace(port, killed, "rejoins", 1 + below(12));
-    if (i + 1 == kills) process.emplace(port, killed, "rejoins", 1'000'000);
+    process.emplace(port, killed, "rejoins", 1 + below(12), mode);
+    if (i + 1 == kills) process.emplace(port, killed, "rejoins", 1'000'000, mode);
   }
   EXPECT_EQ(process->next(), 'm');
   is_over = true;

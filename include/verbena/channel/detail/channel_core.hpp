@@ -16,6 +16,7 @@
 #include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/channel/channel_failure.hpp"
 #include "verbena/channel/channel_options.hpp"
+#include "verbena/channel/detail/first_use.hpp"
 #include "verbena/channel/detail/operation_kind.hpp"
 #include "verbena/channel/detail/operation_table.hpp"
 #include "verbena/channel/operation_result.hpp"
@@ -102,6 +103,7 @@ struct operation_interest {
   operation_waiter* waiter;
   operation_scope* scope = nullptr;
   std::source_location posted;
+  deadline until = deadline::never();  ///< for the connection, if it is the first operation
 };
 
 /// Records that an operation of `scope` has completed; nullptr if its handle is destroyed.
@@ -112,8 +114,8 @@ class channel_core {
  public:
   /// The parts of a core.
   struct parts {
-    queue_pair<rc> queue;
-    slot_reservation slots;  ///< one per operation that can be in flight
+    std::optional<queue_pair<rc>> queue;  ///< nullopt: connect_on_first_use() follows
+    slot_reservation slots;               ///< one per operation that can be in flight
     protection_domain domain;
     channel_options options;
     std::uint32_t max_read_sge;  ///< slices that one read fills
@@ -220,6 +222,12 @@ class channel_core {
   [[nodiscard]] cm::connection* connection() const noexcept;
   /// Flushes, destroys the queue pair, and records the end of the connection in the book.
   void disconnect();
+  /// Lets the first operation connect the channel to `peer`. Precondition: it has no queue pair.
+  void connect_on_first_use(std::shared_ptr<first_use> by, std::uint32_t peer) noexcept;
+  /// Installs the queue pair of the first operation. Precondition: connect_on_first_use().
+  void connect_first(queue_pair<rc> queue);
+  /// Returns whether the next operation connects the channel.
+  [[nodiscard]] bool awaits_first_use() const noexcept;
   /// Installs a new queue pair. Precondition: disconnect() was called.
   void connect_again(queue_pair<rc> queue);
   /// Reverts connect_again() after a failed reconnection. Operations posted since are lost with
@@ -262,6 +270,8 @@ class channel_core {
 
  private:
   [[nodiscard]] refusal check(const operation_description& what) noexcept;
+  /// Connects a channel without a queue pair if it awaits its first use. Returns an errno, or 0.
+  [[nodiscard]] int try_first_use(deadline until);
   [[nodiscard]] std::size_t most_pieces(operation_kind kind) const noexcept;
   template <class Piece>
   [[nodiscard]] refusal gather(std::span<const Piece> pieces, std::size_t most) noexcept;

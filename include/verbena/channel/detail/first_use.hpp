@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/result.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+class channel_core;
+
+/// Connects channels at their first operations. Threads: one thread at a time, with the channels.
+class first_use {
+ public:
+  /// Connects a channel by channel_core::connect_first(), or returns why it cannot. Blocks until
+  /// `until`; if it is never, for a time of its own.
+  [[nodiscard]] virtual result<void> connect(channel_core& which, std::uint32_t peer,
+                                             deadline until) = 0;
+
+ protected:
+  first_use() = default;
+  first_use(const first_use&) = default;
+  first_use& operator=(const first_use&) = default;
+  ~first_use() = default;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "verbena/base/config.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+namespace detail {
+class queue_pair_share;
+struct budget_state;
+}  // namespace detail
+
+/// A limit of the queue pairs that groups create for connections on first use. Copies share it, so
+/// the groups of a process can have one budget. Threads: thread-safe.
+class queue_pair_budget {
+ public:
+  /// Permits `limit` queue pairs at the same time.
+  explicit queue_pair_budget(std::uint32_t limit);
+
+  /// Returns the largest number of queue pairs.
+  [[nodiscard]] std::uint32_t limit() const noexcept;
+  /// Returns the number of queue pairs that exist.
+  [[nodiscard]] std::uint32_t in_use() const noexcept;
+
+ private:
+  friend class detail::queue_pair_share;
+  std::shared_ptr<detail::budget_state> state_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net

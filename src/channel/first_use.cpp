@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// Channels that are connected by their first operations.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "src/channel/connection_options.hpp"
+#include "src/channel/connection_record.hpp"
+#include "src/channel/unconnected_channel.hpp"
+#include "verbena/base/assert.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+void channel_core::connect_on_first_use(std::shared_ptr<first_use> by,
+                                        std::uint32_t peer) noexcept {
+  VERBENA_ASSERT(!queue_, "connect_on_first_use() of a channel that has a queue pair");
+  record_->connector = std::move(by);
+  record_->peer = peer;
+  record_->failure.reset();
+}
+
+bool channel_core::awaits_first_use() const noexcept { return record_->connector != nullptr; }
+
+void channel_core::connect_first(queue_pair<rc> queue) {
+  record_->book.begin(record_->book.next().self.connection);
+  record_->book.meet(std::nullopt);
+  connect_again(std::move(queue));
+}
+
+int channel_core::try_first_use(deadline until) {
+  if (!awaits_first_use()) return 0;
+  // connect_first() releases the record's reference.
+  const std::shared_ptr<first_use> by = record_->connector;
+  auto connected = by->connect(*this, record_->peer, until);
+  if (connected) return 0;
+  record_->first_use_failure = std::move(connected).error();
+  const int code = record_->first_use_failure->code();
+  return code != 0 ? code : ENOTCONN;
+}
+
+result<channel_core*> create_unconnected_core(const protection_domain& domain,
+                                              const std::shared_ptr<operation_table>& table,
+                                              const channel_options& options) {
+  VERBENA_TRY(const auto wanted, places_of(options));
+  if (!table->reserve(wanted)) return no_room(domain, *table, wanted);
+  slot_reservation slots(table, wanted);
+  VERBENA_TRY(const auto limits, domain.context().query());
+  sole_owner<connection_record> record(new connection_record{
+      .book = connection_book(options.counts_messages ? counting::yes : counting::no)});
+  if (options.route.gid_index) {
+    VERBENA_TRY(record->chosen_gid,
+                domain.context().query_gid(options.route.port, *options.route.gid_index));
+  }
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the core counts its references itself
+  return new channel_core({.queue = std::nullopt,
+                           .slots = std::move(slots),
+                           .domain = domain,
+                           .options = options,
+                           .max_read_sge = most_read_slices(options, limits),
+                           .record = std::move(record)});
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/connection_acceptor.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/quiet_thread.hpp"
+#include "verbena/base/log.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+// The time that a peer has for its request and its confirmation.
+constexpr std::chrono::seconds time_for_request{5};
+// Accepting is resumed after this time if the process has no free descriptors.
+constexpr std::chrono::milliseconds time_to_accept_again{100};
+
+}  // namespace
+
+connection_acceptor::connection_acceptor(parts of)
+    : listener_(std::move(of.listener)),
+      stop_(std::move(of.stop)),
+      maker_(std::move(of.maker)),
+      pairs_(of.pairs),
+      token_(of.token),
+      // Those beyond the limit are asked to try again; the rest waits in the backlog.
+      most_sessions_(std::size_t{of.max_accepting} * 2) {}
+
+result<void> connection_acceptor::start() {
+  const auto body = [](void* self) -> void* {
+    static_cast<connection_acceptor*>(self)->run();
+    return nullptr;
+  };
+  if (const int code = verbena::detail::start_quiet_thread(thread_, body, this, "verbena-accept");
+      code != 0)
+    return error::from_errno(code, "pthread_create", to_string(local_address()));
+  is_started_ = true;
+  return {};
+}
+
+connection_acceptor::~connection_acceptor() {
+  if (!is_started_) return;
+  stopping_.store(true);
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(stop_.get(), &one, sizeof one));
+  ::pthread_join(thread_, nullptr);
+}
+
+void connection_acceptor::run() {
+  while (!stopping_.load()) {
+    accept();
+    wait();
+    advance();
+  }
+}
+
+void connection_acceptor::accept() {
+  while (sessions_.size() < most_sessions_) {
+    if (!accepting_) accepting_.emplace(listener_.accept_in_steps(deadline::never()));
+    auto accepted = accepting_->progress();
+    if (!accepted) return;
+    accepting_.reset();
+    if (!*accepted) {
+      log(log_level::warning, accepted->error().message());
+      return;
+    }
+    sessions_.push_back(serve(**std::move(accepted)));
+  }
+}
+
+void connection_acceptor::wait() {
+  std::vector<pollfd> events;
+  events.reserve(sessions_.size() + 2);
+  events.push_back({.fd = stop_.get(), .events = POLLIN, .revents = 0});
+  const bool has_room = sessions_.size() < most_sessions_;
+  auto until = deadline::never();
+  if (has_room && accepting_) {
+    events.push_back({.fd = accepting_->fd(), .events = POLLIN, .revents = 0});
+    until = accepting_->next_deadline();
+  } else if (has_room) {
+    until = deadline::after(time_to_accept_again);
+  }
+  for (const auto& each : sessions_) {
+    events.push_back({.fd = each.fd(), .events = each.events(), .revents = 0});
+    if (each.next_deadline().when() < until.when()) until = each.next_deadline();
+  }
+  static_cast<void>(::poll(events.data(), events.size(), until.poll_timeout_ms()));
+}
+
+void connection_acceptor::advance() {
+  for (auto next = sessions_.begin(); next != sessions_.end();) {
+    const auto session = next++;
+    const auto ended = session->progress();
+    if (!ended) continue;
+    if (!*ended)
+      log(log_level::info, "a request to connect on first use failed: " + ended->error().message());
+    sessions_.erase(session);
+  }
+}
+
+steps<void> connection_acceptor::serve(bringup::stream peer) {
+  const auto until = deadline::after(time_for_request);
+  VERBENA_CO_TRY(const auto request, co_await peer.receive_in_steps(until));
+  auto taken = take(request);
+  if (!taken) {
+    pairs_.count_garbage();
+    co_return std::move(taken).error().with_diagnosis("sent by " + peer.peer());
+  }
+  const auto answer = encode(taken->answer);
+  VERBENA_CO_TRY_VOID(co_await peer.send_in_steps(answer, until));
+  if (!taken->claim) co_return {};
+  VERBENA_CO_TRY(const auto confirmation, co_await peer.receive_in_steps(until));
+  VERBENA_CO_TRY_VOID(check_confirmation(confirmation));
+  // The peer uses its queue pair only after the second confirmation.
+  if (!taken->claim->publish(*std::exchange(taken->made, std::nullopt))) co_return {};
+  auto sent = co_await peer.send_in_steps(confirmation, until);
+  if (!sent) taken->claim->withdraw();
+  co_return sent;
+}
+
+result<connection_acceptor::accepted_request> connection_acceptor::take(
+    std::span<const std::byte> request) {
+  VERBENA_TRY(const auto wanted, decode_connect_request(request));
+  if (!are_equal(wanted.token, token_) || wanted.rank >= pairs_.size())
+    return error::protocol("connect", {}, "the peer has not received the address from the store");
+  accepted_request out;
+  auto claimed = pairs_.claim(wanted.rank, wanted.epoch);
+  out.answer.what = claimed.why_not;
+  if (!claimed.claim) return out;
+  auto made = maker_.make();
+  if (made && !*made) {
+    out.answer = {.what = connection_answer::no_room, .limit = maker_.budget->limit()};
+    return out;
+  }
+  if (made) {
+    const auto local = (*made)->queue.endpoint();
+    auto connected = unmade_pair::connect(**std::move(made), wanted.local);
+    if (connected) {
+      out.answer = {.what = connection_answer::accepted, .local = local};
+      out.made = *std::move(connected);
+      out.claim.emplace(*std::move(claimed.claim));
+      return out;
+    }
+    log(log_level::warning, connected.error().message());
+  } else {
+    log(log_level::warning, made.error().message());
+  }
+  out.answer.what = connection_answer::failed;
+  return out;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// The thread of a rank that connects queue pairs at the request of peers. It uses no channel, and
+// sleeps in poll(2).
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <optional>
+
+#include "src/net/pair_maker.hpp"
+#include "src/net/pair_table.hpp"
+#include "verbena/base/fd.hpp"
+#include "verbena/base/steps.hpp"
+#include "verbena/bringup/listener.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+/// Threads: the functions of this class on one thread at a time; run() is on its own thread.
+class connection_acceptor {
+ public:
+  /// The parts of an acceptor.
+  struct parts {
+    bringup::listener listener;
+    unique_fd stop;
+    pair_maker maker;
+    pair_table& pairs;
+    connection_token token;
+    std::uint32_t max_accepting;
+  };
+  explicit connection_acceptor(parts of);
+  connection_acceptor(const connection_acceptor&) = delete;
+  connection_acceptor& operator=(const connection_acceptor&) = delete;
+  /// Ends the thread, and the connections that are being made.
+  ~connection_acceptor();
+
+  [[nodiscard]] result<void> start();
+  [[nodiscard]] const bringup::address& local_address() const noexcept {
+    return listener_.local_address();
+  }
+
+ private:
+  void run();
+  void accept();
+  void wait();
+  void advance();
+  [[nodiscard]] steps<void> serve(bringup::stream peer);
+  /// Answers a request; the claim and the queue pair are set if it is accepted.
+  struct accepted_request {
+    connect_answer answer = {};
+    std::optional<pair_claim> claim = {};
+    std::optional<made_pair> made = {};
+  };
+  [[nodiscard]] result<accepted_request> take(std::span<const std::byte> request);
+
+  bringup::listener listener_;
+  unique_fd stop_;
+  pair_maker maker_;
+  pair_table& pairs_;
+  connection_token token_;
+  std::size_t most_sessions_;
+  std::optional<steps<bringup::stream>> accepting_;
+  std::list<steps<void>> sessions_;
+  std::atomic<bool> stopping_ = false;
+  pthread_t thread_{};
+  bool is_started_ = false;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

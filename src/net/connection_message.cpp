@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/connection_message.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+using bytes_out = std::vector<std::byte>;
+
+constexpr std::uint8_t request_type = 1;
+constexpr std::uint8_t answer_type = 2;
+constexpr std::uint8_t confirmation_type = 3;
+constexpr std::uint8_t version = 1;
+
+template <std::unsigned_integral T>
+void put(bytes_out& to, T value) {
+  std::array<std::byte, sizeof value> bytes;
+  store_network_order(bytes.data(), value);
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+void put_bytes(bytes_out& to, std::span<const std::byte> bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+error broken(const char* what, std::span<const std::byte> bytes) {
+  return error::protocol("connect", {}, fmt::format("{} bytes are no {}", bytes.size(), what));
+}
+
+std::optional<connection_token> take_token(byte_reader& from) {
+  const auto bytes = from.take_bytes(std::tuple_size_v<connection_token>);
+  if (!bytes) return std::nullopt;
+  connection_token token{};
+  std::ranges::copy(*bytes, token.begin());
+  return token;
+}
+
+}  // namespace
+
+bytes_out encode(const rank_contact& of) {
+  const auto board = of.board.encode();
+  bytes_out out(board.begin(), board.end());
+  put_bytes(out, of.token);
+  const std::string where = to_string(of.acceptor);
+  put_bytes(out, bytes_of(where));
+  return out;
+}
+
+result<rank_contact> decode_contact(std::span<const std::byte> bytes) {
+  byte_reader from(bytes);
+  const auto board = from.take_bytes(remote_region::encoded_size);
+  const auto token = take_token(from);
+  if (!board || !token) return broken("address of an acceptor", bytes);
+  VERBENA_TRY(const auto region, remote_region::decode(*board));
+  const auto text = from.rest();
+  VERBENA_TRY(auto where, bringup::parse_address(std::string_view(
+                              reinterpret_cast<const char*>(text.data()), text.size())));
+  if (where.port == 0) return broken("address of an acceptor with a port", bytes);
+  return rank_contact{.board = region, .token = *token, .acceptor = std::move(where)};
+}
+
+bytes_out encode(const connect_request& of) {
+  bytes_out out;
+  put(out, request_type);
+  put(out, version);
+  put_bytes(out, of.token);
+  put(out, of.rank);
+  put(out, of.epoch);
+  put_bytes(out, of.local.encode());
+  return out;
+}
+
+result<connect_request> decode_connect_request(std::span<const std::byte> bytes) {
+  byte_reader from(bytes);
+  const auto type = from.take<std::uint8_t>();
+  const auto spoken = from.take<std::uint8_t>();
+  const auto token = take_token(from);
+  const auto rank = from.take<std::uint32_t>();
+  const auto epoch = from.take<std::uint32_t>();
+  if (type != request_type || !epoch) return broken("connection request", bytes);
+  if (spoken != version)
+    return error::protocol("connect", {},
+                           fmt::format("a connection request has version {}, not {}; use one "
+                                       "version of the library in all processes",
+                                       *spoken, version));
+  VERBENA_TRY(const auto local, verbena::endpoint::decode(from.rest()));
+  return connect_request{.token = *token, .rank = *rank, .epoch = *epoch, .local = local};
+}
+
+bytes_out encode(const connect_answer& of) {
+  bytes_out out;
+  put(out, answer_type);
+  put(out, static_cast<std::uint8_t>(of.what));
+  put(out, of.limit);
+  if (of.local) put_bytes(out, of.local->encode());
+  return out;
+}
+
+result<connect_answer> decode_connect_answer(std::span<const std::byte> bytes) {
+  byte_reader from(bytes);
+  const auto type = from.take<std::uint8_t>();
+  const auto what = from.take<std::uint8_t>();
+  const auto limit = from.take<std::uint32_t>();
+  constexpr auto first = static_cast<std::uint8_t>(connection_answer::accepted);
+  constexpr auto last = static_cast<std::uint8_t>(connection_answer::failed);
+  if (type != answer_type || !limit || *what < first || *what > last)
+    return broken("answer to a connection request", bytes);
+  connect_answer out{.what = static_cast<connection_answer>(*what), .limit = *limit};
+  if (out.what != connection_answer::accepted)
+    return from.rest().empty() ? result<connect_answer>(out)
+                               : broken("answer to a connection request", bytes);
+  VERBENA_TRY(out.local, verbena::endpoint::decode(from.rest()));
+  return out;
+}
+
+bytes_out encode_confirmation() { return {std::byte{confirmation_type}}; }
+
+result<void> check_confirmation(std::span<const std::byte> bytes) {
+  if (bytes.size() == 1 && bytes.front() == std::byte{confirmation_type}) return {};
+  return broken("confirmation of a connection", bytes);
+}
+
+bool are_equal(const connection_token& a, const connection_token& b) noexcept {
+  std::byte differences{};
+  for (std::size_t i = 0; i < a.size(); ++i) differences |= a[i] ^ b[i];
+  return differences == std::byte{};
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <optional>
+
+#include "src/channel/connection_options.hpp"
+#include "src/net/pair_table.hpp"
+#include "verbena/channel/channel_options.hpp"
+#include "verbena/verbs/completion_queue.hpp"
+#include "verbena/verbs/context.hpp"
+#include "verbena/verbs/prepared_queue_pair.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+/// A queue pair without a peer. Threads: one thread at a time.
+struct unmade_pair {
+  queue_pair_share share;  // ends after the queue pair
+  prepared_queue_pair<rc> queue;
+
+  [[nodiscard]] static result<made_pair> connect(unmade_pair self, const endpoint& to) {
+    VERBENA_TRY(auto connected, std::move(self.queue).handshake(to));
+    return made_pair{.share = std::move(self.share), .queue = std::move(connected)};
+  }
+};
+
+/// Creates the queue pairs of channels. Threads: one thread at a time; copies are independent.
+struct pair_maker {
+  protection_domain domain;
+  completion_queue cq;
+  channel_options options;
+  std::optional<queue_pair_budget> budget;
+
+  /// Returns nullopt if the budget is in use. Errors: those of protection_domain::create_qp().
+  [[nodiscard]] result<std::optional<unmade_pair>> make() const {
+    auto share = queue_pair_share::take(budget);
+    if (!share) return std::optional<unmade_pair>();
+    VERBENA_TRY(auto queue,
+                domain.create_qp<rc>(
+                    cq, cq, verbena::detail::queue_pair_options_of(options, domain.context())));
+    return std::optional(unmade_pair{.share = *std::move(share), .queue = std::move(queue)});
+  }
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/pair_table.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+pair_claim::~pair_claim() {
+  if (of_ == nullptr) return;
+  const std::lock_guard lock(of_->mutex_);
+  of_->pairs_[peer_].is_accepting = false;
+  --of_->accepting_;
+  of_->changed_.notify_all();
+}
+
+bool pair_claim::publish(made_pair made) {
+  std::optional<made_pair> replaced;  // is destroyed without the lock
+  const std::lock_guard lock(of_->mutex_);
+  auto& with = of_->pairs_[peer_];
+  if (!of_->is_open_ || of_->epoch_ != epoch_ || !with.is_member || with.is_used) {
+    replaced.emplace(std::move(made));
+    return false;
+  }
+  replaced = std::exchange(with.made, std::move(made));
+  ++of_->counts_.accepted;
+  of_->changed_.notify_all();
+  return true;
+}
+
+void pair_claim::withdraw() {
+  std::optional<made_pair> withdrawn;
+  const std::lock_guard lock(of_->mutex_);
+  withdrawn = std::exchange(of_->pairs_[peer_].made, std::nullopt);
+}
+
+void pair_table::open(std::uint32_t epoch, std::span<const std::uint32_t> members) {
+  const std::lock_guard lock(mutex_);
+  for (pair& each : pairs_) each.is_member = false;
+  for (const std::uint32_t each : members) pairs_[each].is_member = true;
+  epoch_ = epoch;
+  is_open_ = true;
+}
+
+void pair_table::close() {
+  const std::lock_guard lock(mutex_);
+  is_open_ = false;
+}
+
+void pair_table::forget(std::uint32_t peer) {
+  std::optional<made_pair> forgotten;
+  const std::lock_guard lock(mutex_);
+  pairs_[peer].is_used = false;
+  forgotten = std::exchange(pairs_[peer].made, std::nullopt);
+}
+
+void pair_table::remove(std::uint32_t peer) {
+  forget(peer);
+  const std::lock_guard lock(mutex_);
+  pairs_[peer].is_member = false;
+}
+
+pair_table::turn pair_table::wait_for_turn(std::uint32_t peer, deadline until) {
+  std::unique_lock lock(mutex_);
+  pair& with = pairs_[peer];
+  changed_.wait_until(lock, until.when(), [&] { return !with.is_accepting || with.made; });
+  if (!with.is_member) return {.is_member = false};
+  if (with.made) {
+    with.is_used = true;
+    return {.made = std::exchange(with.made, std::nullopt)};
+  }
+  if (with.is_accepting) return {};
+  with.asks = true;
+  ++counts_.asked;
+  return {.may_ask = true};
+}
+
+void pair_table::end_asking(std::uint32_t peer, bool has_connected) {
+  std::optional<made_pair> replaced;
+  const std::lock_guard lock(mutex_);
+  pair& with = pairs_[peer];
+  with.asks = false;
+  if (!has_connected) return;
+  with.is_used = true;
+  replaced = std::exchange(with.made, std::nullopt);
+}
+
+void pair_table::pause(std::uint32_t peer, deadline until) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, until.when(), [&] { return pairs_[peer].made.has_value(); });
+}
+
+claim_or_answer pair_table::claim(std::uint32_t peer, std::uint32_t epoch) {
+  const std::lock_guard lock(mutex_);
+  const auto refuse = [&](connection_answer why) {
+    ++counts_.refused;
+    return claim_or_answer{.claim = std::nullopt, .why_not = why};
+  };
+  pair& with = pairs_[peer];
+  if (!is_open_ || epoch_ != epoch || !with.is_member)
+    return refuse(connection_answer::other_epoch);
+  if (with.is_used) return refuse(connection_answer::connected);
+  if (with.asks && rank_ < peer) return refuse(connection_answer::crossed);
+  // The peer has given up an earlier request, which has not ended here yet.
+  if (with.is_accepting || accepting_ >= max_accepting_) return refuse(connection_answer::busy);
+  with.is_accepting = true;
+  ++accepting_;
+  return {.claim = pair_claim(*this, peer, epoch)};
+}
+
+void pair_table::count_garbage() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.garbage;
+}
+
+first_use_statistics pair_table::statistics() const {
+  const std::lock_guard lock(mutex_);
+  auto out = counts_;
+  for (const pair& each : pairs_) {
+    out.connected += each.is_used || each.made ? 1 : 0;
+    out.waiting += each.made ? 1 : 0;
+  }
+  return out;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

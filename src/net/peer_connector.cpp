@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/peer_connector.hpp"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "src/net/rendezvous.hpp"
+#include "verbena/base/random.hpp"
+#include "verbena/bringup/stream.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+// The time of one attempt. A new attempt finds out that the process of the peer has ended.
+constexpr std::chrono::seconds time_of_attempt{2};
+
+constexpr bringup::stream_options small_messages{.max_blob_bytes = max_connection_message_bytes};
+
+}  // namespace
+
+peer_connector::peer_connector(const place& at, pair_maker maker, const first_use_options& options)
+    : rank_(at.rank),
+      timeout_(options.timeout),
+      maker_(std::move(maker)),
+      seed_(options.seed.value_or(random_u64())),
+      shares_(at.size),
+      pairs_(at.rank, at.size, options.max_accepting) {
+  fill_random(token_);
+}
+
+result<std::shared_ptr<peer_connector>> peer_connector::start(const place& at, pair_maker maker,
+                                                              const first_use_options& options) {
+  const auto refuse = [&](const char* why) {
+    return error::invalid_argument("join", fmt::format("rank {}", at.rank), why);
+  };
+  if (options.max_accepting == 0)
+    return refuse("first_use_options::max_accepting is 0: no peer could connect; set at least 1");
+  if (options.timeout <= std::chrono::nanoseconds(0))
+    return refuse("first_use_options::timeout is not positive: no operation could connect");
+  VERBENA_TRY(auto listener,
+              bringup::listener::open({.host = at.host}, {.streams = small_messages}));
+  unique_fd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop) return error::from_errno(errno, "eventfd", fmt::format("rank {}", at.rank));
+  auto made = std::make_shared<peer_connector>(at, std::move(maker), options);
+  made->acceptor_.emplace(connection_acceptor::parts{.listener = std::move(listener),
+                                                     .stop = std::move(stop),
+                                                     .maker = made->maker_,
+                                                     .pairs = made->pairs_,
+                                                     .token = made->token_,
+                                                     .max_accepting = options.max_accepting});
+  made->local_ = made->acceptor_->local_address();
+  VERBENA_TRY_VOID(made->acceptor_->start());
+  return made;
+}
+
+rank_contact peer_connector::contact(const remote_region& board) const {
+  return {.board = board, .token = token_, .acceptor = local_};
+}
+
+void peer_connector::open(std::uint32_t epoch, std::span<const std::uint32_t> members) {
+  epoch_ = epoch;
+  pairs_.open(epoch, members);
+}
+
+void peer_connector::end() {
+  acceptor_.reset();
+  for (std::uint32_t each = 0; each < shares_.size(); ++each) pairs_.remove(each);
+}
+
+void peer_connector::forget(std::uint32_t peer) {
+  pairs_.forget(peer);
+  shares_[peer] = {};
+}
+
+void peer_connector::remove(std::uint32_t peer) {
+  pairs_.remove(peer);
+  shares_[peer] = {};
+}
+
+error peer_connector::fail(std::uint32_t peer, int code, const std::string& why) const {
+  return error::from_errno(code, "connect on first use", fmt::format("rank {}", rank_),
+                           fmt::format("rank {} {}", peer, why));
+}
+
+error peer_connector::no_room_here(std::uint32_t peer) const {
+  return fail(peer, ENOBUFS,
+              fmt::format("cannot be connected: the budget of this process, {} queue pairs, is in "
+                          "use; raise the limit of the queue_pair_budget",
+                          maker_.budget->limit()));
+}
+
+result<void> peer_connector::connect(verbena::detail::channel_core& which, std::uint32_t peer,
+                                     deadline until) {
+  if (peer == rank_) return connect_to_self(which);
+  const auto limit = until.is_never() ? deadline::after(timeout_) : until;
+  retry_pauses pauses(seed_ + peer);
+  std::optional<error> last;
+  while (true) {
+    auto turn = pairs_.wait_for_turn(peer, limit);
+    if (!turn.is_member) return fail(peer, ENOTCONN, "is not a member of the group");
+    if (turn.made) {
+      install(which, peer, *std::move(turn.made));
+      return {};
+    }
+    if (turn.may_ask) {
+      auto asked = ask(peer, earliest(limit, time_of_attempt));
+      auto* const made = std::get_if<made_pair>(&asked);
+      pairs_.end_asking(peer, made != nullptr);
+      if (made != nullptr) {
+        install(which, peer, std::move(*made));
+        return {};
+      }
+      auto& failed = std::get<failed_attempt>(asked);
+      if (failed.is_final) return std::move(failed.why);
+      last = std::move(failed.why);
+    }
+    if (limit.expired()) {
+      auto late = error::timed_out("connect on first use", fmt::format("rank {}", rank_),
+                                   fmt::format("rank {} was not connected in time", peer));
+      return last ? std::move(late).with_diagnosis("the last attempt: " + last->message()) : late;
+    }
+    pairs_.pause(peer, earliest(limit, pauses.next()));
+  }
+}
+
+result<void> peer_connector::connect_to_self(verbena::detail::channel_core& which) {
+  if (!acceptor_) return fail(rank_, ENOTCONN, "has left its group");
+  VERBENA_TRY(auto mine, maker_.make());
+  if (!mine) return no_room_here(rank_);
+  const auto self = mine->queue.endpoint();
+  VERBENA_TRY(auto made, unmade_pair::connect(*std::move(mine), self));
+  pairs_.end_asking(rank_, true);
+  install(which, rank_, std::move(made));
+  return {};
+}
+
+void peer_connector::install(verbena::detail::channel_core& which, std::uint32_t peer,
+                             made_pair made) {
+  which.connect_first(std::move(made.queue));
+  shares_[peer] = std::move(made.share);
+}
+
+peer_connector::attempt peer_connector::ask(std::uint32_t peer, deadline until) {
+  auto mine = maker_.make();
+  if (!mine) return failed_attempt{.why = std::move(mine).error(), .is_final = true};
+  if (!*mine) return failed_attempt{.why = no_room_here(peer), .is_final = true};
+  return ask(peer, **std::move(mine), until);
+}
+
+peer_connector::attempt peer_connector::ask(std::uint32_t peer, unmade_pair mine, deadline until) {
+  const auto try_again = [](error why) {
+    return failed_attempt{.why = std::move(why), .is_final = false};
+  };
+  const rank_contact& to = contacts_[peer];
+  auto with = bringup::stream::connect(to.acceptor, until, {.stream = small_messages});
+  if (!with && with.error().is(std::errc::connection_refused))
+    return failed_attempt{
+        .why = fail(peer, ECONNREFUSED,
+                    fmt::format("has ended or left the group: no process listens at {}",
+                                to_string(to.acceptor))),
+        .is_final = true};
+  if (!with) return try_again(std::move(with).error());
+  const auto request = encode(connect_request{
+      .token = to.token, .rank = rank_, .epoch = epoch_, .local = mine.queue.endpoint()});
+  if (auto sent = with->send(request, until); !sent) return try_again(std::move(sent).error());
+  const auto bytes = with->receive(until);
+  if (!bytes) return try_again(bytes.error());
+  const auto answer = decode_connect_answer(*bytes);
+  if (!answer) return try_again(answer.error());
+  if (!answer->local) return explain(peer, *answer);
+  auto made = unmade_pair::connect(std::move(mine), *answer->local);
+  if (!made) return failed_attempt{.why = std::move(made).error(), .is_final = true};
+  auto confirmed = with->send(encode_confirmation(), until);
+  if (!confirmed) return try_again(std::move(confirmed).error());
+  const auto last = with->receive(until);
+  if (!last) return try_again(last.error());
+  if (auto checked = check_confirmation(*last); !checked)
+    return try_again(std::move(checked).error());
+  return *std::move(made);
+}
+
+peer_connector::failed_attempt peer_connector::explain(std::uint32_t peer,
+                                                       const connect_answer& why) const {
+  using enum connection_answer;
+  const auto again = [&](const char* text) {
+    return failed_attempt{.why = fail(peer, EAGAIN, text), .is_final = false};
+  };
+  switch (why.what) {
+    case busy:
+      return again("makes as many connections as its first_use_options::max_accepting permits");
+    case crossed:
+      return again("asks this rank at the same time, and has not connected the channel yet");
+    case connected:
+      return again(
+          "has a connection to this rank, which this rank does not have; if it stays so, "
+          "call shrink()");
+    case other_epoch:
+      return again("changes its members, or does not regard this rank as a member");
+    case no_room:
+      return {.why = fail(peer, ENOBUFS,
+                          fmt::format("cannot connect: its budget, {} queue pairs, is in use; "
+                                      "raise the limit of its queue_pair_budget",
+                                      why.limit)),
+              .is_final = true};
+    case failed:
+      return again("could not create or connect a queue pair; its log has the reason");
+    case accepted:
+      break;
+  }
+  return again("accepted without an endpoint");
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// Connects the channels of a group at their first operations. The active side asks the acceptor of
+// the peer; the queue pairs that peers have asked for are taken from the table of the own acceptor.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/net/connection_acceptor.hpp"
+#include "src/net/connection_message.hpp"
+#include "src/net/pair_maker.hpp"
+#include "src/net/pair_table.hpp"
+#include "src/net/retry_pauses.hpp"
+#include "verbena/channel/detail/channel_core.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+/// Threads: one thread at a time, with the channels.
+class peer_connector final : public verbena::detail::first_use {
+ public:
+  /// The place of a connector.
+  struct place {
+    std::uint32_t rank;
+    std::uint32_t size;
+    std::string host;  ///< the address of this host for peers
+  };
+  /// Starts the acceptor, which refuses requests until open(). Errors: `invalid_argument` for
+  /// options out of range; those of bringup::listener::open(); the errno of eventfd(2) or
+  /// pthread_create(3).
+  [[nodiscard]] static result<std::shared_ptr<peer_connector>> start(
+      const place& at, pair_maker maker, const first_use_options& options);
+  peer_connector(const place& at, pair_maker maker, const first_use_options& options);
+  peer_connector(const peer_connector&) = delete;
+  peer_connector& operator=(const peer_connector&) = delete;
+  ~peer_connector() = default;
+
+  /// Returns the contact of this rank.
+  [[nodiscard]] rank_contact contact(const remote_region& board) const;
+  /// Sets the contacts of all ranks.
+  void set_contacts(std::vector<rank_contact> contacts) { contacts_ = std::move(contacts); }
+  /// Accepts requests of the members.
+  void open(std::uint32_t epoch, std::span<const std::uint32_t> members);
+  /// Refuses requests until the next open(), because the members change.
+  void close() { pairs_.close(); }
+  /// Ends the acceptor. Afterwards no channel can be connected.
+  void end();
+  /// Forgets the connection to a peer. Precondition: its channel has no queue pair.
+  void forget(std::uint32_t peer);
+  /// Forgets the connection to a rank that is no longer a member.
+  void remove(std::uint32_t peer);
+  [[nodiscard]] first_use_statistics statistics() const { return pairs_.statistics(); }
+
+  [[nodiscard]] result<void> connect(verbena::detail::channel_core& which, std::uint32_t peer,
+                                     deadline until) override;
+
+ private:
+  struct failed_attempt {
+    error why;
+    bool is_final;
+  };
+  using attempt = std::variant<made_pair, failed_attempt>;
+
+  [[nodiscard]] attempt ask(std::uint32_t peer, deadline until);
+  [[nodiscard]] attempt ask(std::uint32_t peer, unmade_pair mine, deadline until);
+  [[nodiscard]] failed_attempt explain(std::uint32_t peer, const connect_answer& why) const;
+  [[nodiscard]] result<void> connect_to_self(verbena::detail::channel_core& which);
+  void install(verbena::detail::channel_core& which, std::uint32_t peer, made_pair made);
+  [[nodiscard]] error fail(std::uint32_t peer, int code, const std::string& why) const;
+  [[nodiscard]] error no_room_here(std::uint32_t peer) const;
+
+  std::uint32_t rank_;
+  std::uint32_t epoch_ = 0;
+  std::chrono::nanoseconds timeout_;
+  pair_maker maker_;
+  connection_token token_ = {};
+  std::uint64_t seed_;
+  std::vector<rank_contact> contacts_;
+  std::vector<queue_pair_share> shares_;  // of the channels
+  pair_table pairs_;
+  std::optional<connection_acceptor> acceptor_;
+  bringup::address local_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

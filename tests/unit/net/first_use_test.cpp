@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: MIT
+// Channels that are connected by their first operations.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <cerrno>
+#include <cstdint>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/net/connection_message.hpp"
+#include "src/net/peer_connector.hpp"
+#include "src/net/retry_pauses.hpp"
+#include "tests/unit/net/ranks.hpp"
+#include "verbena/bringup/stream.hpp"
+
+namespace verbena::test {
+namespace {
+
+using net::connect_mode;
+using testing_support::expect_error;
+
+constexpr std::uint32_t many = 8;
+
+net::group_options on_first_use(const net::first_use_options& with = {}) {
+  return {.connect = connect_mode::on_first_use, .first_use = with};
+}
+
+/// A word of each rank, which the others read and write.
+struct shared_word {
+  explicit shared_word(joined_rank& here)
+      : memory(
+            here.pd.allocate(64, access::local_write | access::remote_read | access::remote_write)
+                .value()) {
+    value() = 1000 + here.group.rank();
+    peers = here.group.exchange("words", memory.remote(), test_deadline()).value();
+  }
+  [[nodiscard]] std::uint64_t& value() const {
+    return *reinterpret_cast<std::uint64_t*>(memory.bytes().data());
+  }
+  /// Reads the word of a rank into the second word.
+  [[nodiscard]] operation_result read(joined_rank& here, std::uint32_t rank,
+                                      abort_at limit = {}) const {
+    return here.group[rank].read(sink(memory, 8, 8), peers[rank].region.slice(0, 8), limit);
+  }
+  [[nodiscard]] std::uint64_t result() const {
+    return *reinterpret_cast<std::uint64_t*>(memory.bytes().data() + 8);
+  }
+
+  memory_region memory;
+  std::vector<net::peer_region> peers;
+};
+
+TEST(first_use, join_connects_nothing_and_the_peer_needs_no_call) {
+  std::latch read_by_0(1);
+  in_group(
+      many,
+      [&](joined_rank& here) {
+        const shared_word word(here);
+        for (std::uint32_t each = 0; each < many; ++each) EXPECT_EQ(here.group[each].qp(), nullptr);
+        EXPECT_EQ(here.group.connections().connected, 0U);
+        if (here.group.rank() != 0) {
+          read_by_0.wait();  // calls nothing of the group
+          EXPECT_EQ(here.group.connections().connected, here.group.rank() == 5 ? 1U : 0U);
+          EXPECT_EQ(here.group.connections().waiting, here.group.rank() == 5 ? 1U : 0U);
+          return;
+        }
+        ASSERT_TRUE(word.read(here, 5));
+        EXPECT_EQ(word.result(), 1005U);
+        EXPECT_NE(here.group[5].qp(), nullptr);
+        EXPECT_EQ(here.group.connections().connected, 1U);
+        read_by_0.count_down();
+      },
+      on_first_use());
+}
+
+// Both ranks of each pair ask at the same time, in all orders.
+TEST(first_use, simultaneous_requests_end_with_one_connection) {
+  std::barrier together(many);
+  std::array<std::array<std::uint32_t, many>, many> own{};
+  std::array<std::array<std::uint32_t, many>, many> remote{};
+  in_group(
+      many,
+      [&](joined_rank& here) {
+        const shared_word word(here);
+        const std::uint32_t rank = here.group.rank();
+        for (std::uint32_t distance = 0; distance < many; ++distance) {
+          const std::uint32_t peer = distance ^ rank;  // the pairs meet
+          together.arrive_and_wait();
+          const auto done = word.read(here, peer);
+          ASSERT_TRUE(done) << here.group[peer].describe(done).message();
+          EXPECT_EQ(word.result(), 1000 + peer);
+        }
+        EXPECT_EQ(here.group.connections().connected, many);
+        EXPECT_EQ(here.group.connections().waiting, 0U);
+        for (std::uint32_t peer = 0; peer < many; ++peer) {
+          const auto& queue = *here.group[peer].qp();
+          own[rank][peer] = queue.native()->qp_num;
+          const auto now = queue.query(queue_pair_attribute::destination).value();
+          remote[rank][peer] = now.destination().value().value();
+        }
+        together.arrive_and_wait();  // the others have read the word
+      },
+      on_first_use());
+  for (std::uint32_t a = 0; a < many; ++a)
+    for (std::uint32_t b = 0; b < many; ++b) EXPECT_EQ(own[a][b], remote[b][a]);
+}
+
+TEST(first_use, messages_and_collective_operations_connect) {
+  in_group(
+      many,
+      [&](joined_rank& here) {
+        const shared_word word(here);
+        const std::uint32_t rank = here.group.rank();
+        for (int round = 0; round < 3; ++round) {
+          word.value() = rank + 1;
+          ASSERT_TRUE(here.group.all_reduce<std::uint64_t>(sink(word.memory, 0, 8), std::plus<>(),
+                                                           test_deadline()));
+          EXPECT_EQ(word.value(), 36U);
+          ASSERT_TRUE(here.group.barrier(test_deadline()));
+        }
+        // Recursive doubling and dissemination use few pairs.
+        EXPECT_LT(here.group.connections().connected, many);
+        const std::uint32_t other = rank ^ 7U;
+        const auto outcome = here.group[other].scope([&](operation_scope& scope) -> result<void> {
+          auto received = scope.receive(sink(word.memory, 16, 8));
+          if (const auto sent = here.group[other].send(source(word.memory, 0, 8)); !sent)
+            return sent.error();
+          EXPECT_EQ(received.wait().value(), 8U);
+          return {};
+        });
+        EXPECT_TRUE(outcome);
+      },
+      on_first_use());
+}
+
+TEST(first_use, operations_of_several_ranks_connect) {
+  std::barrier together(4);
+  in_group(
+      4,
+      [&](joined_rank& here) {
+        const shared_word word(here);
+        std::vector<net::peer_read> parts;
+        for (std::uint32_t each = 0; each < 4; ++each)
+          parts.push_back({.from = {.rank = each, .region = word.peers[each].region.slice(0, 8)},
+                           .into = sink(word.memory, 8 + 8 * each, 8)});
+        ASSERT_TRUE(here.group.channels().gather(parts));
+        for (std::uint32_t each = 0; each < 4; ++each)
+          EXPECT_EQ((&word.value())[1 + each], 1000 + each);
+        together.arrive_and_wait();
+      },
+      on_first_use());
+}
+
+// Seven ranks ask rank 0 at once, which connects one of them at a time.
+TEST(first_use, requests_beyond_the_limit_are_repeated) {
+  std::barrier together(many);
+  in_group(
+      many,
+      [&](joined_rank& here) {
+        const shared_word word(here);
+        together.arrive_and_wait();
+        if (here.group.rank() != 0) {
+          const auto done = word.read(here, 0);
+          EXPECT_TRUE(done) << here.group[0].describe(done).message();
+        }
+        together.arrive_and_wait();
+        if (here.group.rank() != 0) return;
+        EXPECT_EQ(here.group.connections().connected, many - 1);
+        EXPECT_EQ(here.group.connections().accepted, many - 1);
+      },
+      on_first_use({.max_accepting = 1, .seed = 7}));
+}
+
+TEST(first_use, budget_refuses_and_names_its_side) {
+  std::barrier together(4);
+  const net::queue_pair_budget budget(2);
+  const test_store store;
+  for_each_rank(4, [&](std::uint32_t rank) {
+    net::first_use_options limits;
+    if (rank == 0) limits.budget = budget;
+    joined_rank here(store.member(rank, 4), on_first_use(limits));
+    const shared_word word(here);
+    together.arrive_and_wait();
+    if (rank == 0) {
+      EXPECT_TRUE(word.read(here, 1));
+      EXPECT_TRUE(word.read(here, 2));
+      EXPECT_EQ(budget.in_use(), 2U);
+      const auto refused = word.read(here, 3);
+      EXPECT_EQ(refused.refusal(), refusal::connect_failed);
+      EXPECT_EQ(refused.code(), ENOBUFS);
+      EXPECT_EQ(refused.delivery(), delivery::not_done);
+      const auto why = here.group[3].describe(refused).message();
+      EXPECT_NE(why.find("rank 3 cannot be connected: the budget of this process, 2 queue pairs"),
+                std::string::npos)
+          << why;
+      EXPECT_TRUE(word.read(here, 1));  // connected pairs work
+    }
+    together.arrive_and_wait();
+    if (rank == 3) {
+      const auto refused = word.read(here, 0);
+      EXPECT_EQ(refused.code(), ENOBUFS);
+      const auto why = here.group[0].describe(refused).message();
+      EXPECT_NE(why.find("rank 0 cannot connect: its budget, 2 queue pairs, is in use"),
+                std::string::npos)
+          << why;
+      EXPECT_TRUE(word.read(here, 2));
+    }
+    together.arrive_and_wait();
+  });
+  EXPECT_EQ(budget.in_use(), 0U);
+}
+
+TEST(first_use, operation_for_a_rank_that_has_left_fails_at_once) {
+  std::barrier left(3);
+  const test_store store;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    std::optional<joined_rank> here(std::in_place, store.member(rank, 3), on_first_use());
+    const shared_word word(*here);
+    if (rank == 2) {
+      here.reset();
+      return left.arrive_and_drop();
+    }
+    left.arrive_and_wait();
+    const auto refused = word.read(*here, 2, abort_at(test_deadline()));
+    EXPECT_EQ(refused.refusal(), refusal::connect_failed);
+    EXPECT_EQ(refused.code(), ECONNREFUSED);
+    EXPECT_NE(here->group[2].describe(refused).message().find("rank 2 has ended or left"),
+              std::string::npos);
+    // Other pairs still connect, and a barrier names the rank.
+    EXPECT_TRUE(word.read(*here, 1 - rank));
+    const auto failed = here->group.barrier(test_deadline());
+    ASSERT_FALSE(failed);
+    EXPECT_NE(failed.error().message().find("rank 2"), std::string::npos)
+        << failed.error().message();
+    left.arrive_and_wait();
+  });
+}
+
+TEST(first_use, survivors_shrink_and_connect_a_rank_that_rejoins) {
+  std::barrier together(4);
+  std::barrier step(3);
+  const test_store store;
+  for_each_rank(4, [&](std::uint32_t rank) {
+    std::optional<joined_rank> here(std::in_place, store.member(rank, 4), on_first_use());
+    {
+      const shared_word word(*here);
+      EXPECT_TRUE(word.read(*here, (rank + 1) % 4));
+      together.arrive_and_wait();
+    }
+    if (rank == 3) {
+      here.reset();
+      const context device = testing_support::open_soft();
+      const auto pd = device.allocate_pd().value();
+      auto back = net::group::rejoin(pd, store.member(3, 4), test_deadline(), on_first_use());
+      ASSERT_TRUE(back) << back.error().message();
+      EXPECT_EQ(back->connections().connected, 0U);
+      EXPECT_TRUE(back->barrier(test_deadline()));
+      EXPECT_TRUE(back->barrier(test_deadline()));
+      return;
+    }
+    EXPECT_FALSE(here->group.barrier(test_deadline()));
+    ASSERT_TRUE(here->group.shrink(test_deadline()));
+    EXPECT_EQ(members_of(here->group), (rank_list{0, 1, 2}));
+    EXPECT_TRUE(here->group.barrier(test_deadline()));
+    step.arrive_and_wait();
+    const rank_list back{3};
+    const auto readmitted = here->group.readmit(back, test_deadline());
+    ASSERT_TRUE(readmitted) << readmitted.error().message();
+    const auto met = here->group.barrier(test_deadline());
+    EXPECT_TRUE(met) << met.error().message();
+    EXPECT_TRUE(here->group.barrier(test_deadline()));
+  });
+}
+
+TEST(first_use, invalid_limits_are_refused) {
+  const test_store store;
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  expect_error(
+      net::group::join(pd, store.member(0, 1), test_deadline(), on_first_use({.max_accepting = 0})),
+      "max_accepting is 0");
+}
+
+TEST(first_use, a_pause_doubles_and_is_random) {
+  using net::detail::retry_pauses;
+  retry_pauses a(1);
+  retry_pauses equal(1);
+  retry_pauses other(2);
+  auto most = retry_pauses::first;
+  int different = 0;
+  for (int i = 0; i < 40; ++i) {
+    const auto pause = a.next();
+    EXPECT_GE(pause, most / 2);
+    EXPECT_LE(pause, most);
+    EXPECT_EQ(pause, equal.next());
+    different += pause != other.next() ? 1 : 0;
+    most = std::min(most * 2, retry_pauses::longest);
+  }
+  EXPECT_GT(different, 30);
+}
+
+/// The acceptor of rank 0 of 3, which makes one connection at a time.
+class connection_acceptor : public ::testing::Test {
+ protected:
+  using token = net::detail::connection_token;
+
+  void SetUp() override {
+    connector_ = net::detail::peer_connector::start(
+                     {.rank = 0, .size = 3, .host = "127.0.0.1"},
+                     {.domain = pd_, .cq = cq_, .options = {}, .budget = {}}, {.max_accepting = 1})
+                     .value();
+    connector_->open(4, rank_list{0, 1, 2});
+  }
+  [[nodiscard]] bringup::stream connect() const {
+    return bringup::stream::connect(contact().acceptor, test_deadline()).value();
+  }
+  [[nodiscard]] net::detail::rank_contact contact() const { return connector_->contact({}); }
+  [[nodiscard]] prepared_queue_pair<rc> make_queue() const {
+    return pd_.create_qp<rc>(cq_, cq_, {}).value();
+  }
+  /// Sends a request and returns the answer.
+  static net::detail::connect_answer ask(bringup::stream& with,
+                                         const net::detail::connect_request& request) {
+    with.send(net::detail::encode(request), test_deadline()).value();
+    return net::detail::decode_connect_answer(with.receive(test_deadline()).value()).value();
+  }
+  [[nodiscard]] net::detail::connect_request request(std::uint32_t rank,
+                                                     const prepared_queue_pair<rc>& queue) const {
+    return {.token = contact().token, .rank = rank, .epoch = 4, .local = queue.endpoint()};
+  }
+  /// Waits until a connection of the acceptor has ended, because the acceptor closes it.
+  static bool is_closed(bringup::stream& with) {
+    const auto received = with.receive(test_deadline());
+    return !received && !received.error().is(std::errc::timed_out);
+  }
+
+  context device_ = testing_support::open_soft();
+  protection_domain pd_ = device_.allocate_pd().value();
+  completion_queue cq_ = device_.create_cq(64).value();
+  std::shared_ptr<net::detail::peer_connector> connector_;
+};
+
+TEST_F(connection_acceptor, closes_connections_with_garbage_or_without_the_token) {
+  const auto queue = make_queue();
+  auto forged = request(1, queue);
+  forged.token[15] ^= std::byte{1};
+  auto no_rank = request(3, queue);
+  const auto good = net::detail::encode(request(1, queue));
+  const std::vector<std::vector<std::byte>> messages{{},
+                                                     {std::byte{1}},
+                                                     {good.begin(), good.end() - 1},
+                                                     net::detail::encode(forged),
+                                                     net::detail::encode(no_rank)};
+  for (const auto& each : messages) {
+    auto with = connect();
+    ASSERT_TRUE(with.send(each, test_deadline()));
+    EXPECT_TRUE(is_closed(with));
+  }
+  EXPECT_EQ(connector_->statistics().garbage, messages.size());
+  EXPECT_EQ(connector_->statistics().accepted, 0U);
+}
+
+TEST_F(connection_acceptor, refuses_other_epochs_and_ranks_that_are_not_members) {
+  const auto queue = make_queue();
+  auto late = request(1, queue);
+  late.epoch = 3;
+  auto first = connect();
+  EXPECT_EQ(ask(first, late).what, net::detail::connection_answer::other_epoch);
+  connector_->remove(2);
+  auto second = connect();
+  EXPECT_EQ(ask(second, request(2, queue)).what, net::detail::connection_answer::other_epoch);
+  connector_->close();
+  auto third = connect();
+  EXPECT_EQ(ask(third, request(1, queue)).what, net::detail::connection_answer::other_epoch);
+}
+
+// The queue pair of a peer that ends before its confirmation is destroyed, and makes room.
+TEST_F(connection_acceptor, abandoned_request_makes_room_for_the_next_one) {
+  using enum net::detail::connection_answer;
+  const auto queue = make_queue();
+  {
+    auto abandoned = connect();
+    EXPECT_EQ(ask(abandoned, request(1, queue)).what, accepted);
+    auto other = connect();
+    EXPECT_EQ(ask(other, request(2, queue)).what, busy);
+    EXPECT_EQ(connector_->statistics().connected, 0U);
+  }
+  auto answer = busy;
+  std::optional<bringup::stream> with;
+  while (answer == busy) answer = ask(with.emplace(connect()), request(2, queue)).what;
+  EXPECT_EQ(answer, accepted);
+  EXPECT_EQ(connector_->statistics().connected, 0U);
+  ASSERT_TRUE(with->send(net::detail::encode_confirmation(), test_deadline()));
+  EXPECT_TRUE(net::detail::check_confirmation(with->receive(test_deadline()).value()));
+  EXPECT_EQ(connector_->statistics().waiting, 1U);
+  EXPECT_EQ(connector_->statistics().accepted, 1U);
+}
+
+TEST_F(connection_acceptor, wrong_confirmation_connects_nothing) {
+  const auto queue = make_queue();
+  auto with = connect();
+  EXPECT_EQ(ask(with, request(1, queue)).what, net::detail::connection_answer::accepted);
+  ASSERT_TRUE(with.send(net::detail::encode(request(1, queue)), test_deadline()));
+  EXPECT_TRUE(is_closed(with));
+  EXPECT_EQ(connector_->statistics().connected, 0U);
+}
+
+TEST(connection_message, is_refused_if_it_is_cut_or_too_long) {
+  using namespace net::detail;
+  connection_token token{};
+  token.fill(std::byte{0x5a});
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  const auto memory = pd.allocate(64, access::local_write | access::remote_write).value();
+  const auto cq = device.create_cq(4).value();
+  const auto qp = pd.create_qp<rc>(cq, cq, {}).value();
+  const rank_contact contact{
+      .board = memory.remote(), .token = token, .acceptor = {.host = "::1", .port = 4711}};
+  const auto again = decode_contact(encode(contact)).value();
+  EXPECT_EQ(again.acceptor, contact.acceptor);
+  EXPECT_EQ(again.token, token);
+  EXPECT_EQ(again.board.address(), contact.board.address());
+  const connect_request request{.token = token, .rank = 3, .epoch = 9, .local = qp.endpoint()};
+  const connect_answer answer{.what = connection_answer::accepted, .local = qp.endpoint()};
+  const auto asked = decode_connect_request(encode(request)).value();
+  EXPECT_EQ(asked.rank, 3U);
+  EXPECT_EQ(asked.epoch, 9U);
+  EXPECT_EQ(decode_connect_answer(encode(answer)).value().local, qp.endpoint());
+  const auto limit =
+      decode_connect_answer(encode(connect_answer{.what = connection_answer::no_room, .limit = 7}));
+  EXPECT_EQ(limit.value().limit, 7U);
+  const auto refuses_other_lengths = [](std::vector<std::byte> bytes, auto&& decode) {
+    for (std::size_t length = 0; length < bytes.size(); ++length)
+      EXPECT_FALSE(decode(std::span<const std::byte>(bytes).first(length))) << length;
+    bytes.push_back(std::byte{0});
+    EXPECT_FALSE(decode(std::span<const std::byte>(bytes)));
+  };
+  refuses_other_lengths(encode(request), decode_connect_request);
+  refuses_other_lengths(encode(answer), decode_connect_answer);
+  refuses_other_lengths(encode_confirmation(), check_confirmation);
+  for (const std::byte what : {std::byte{0}, std::byte{8}, std::byte{255}}) {
+    auto bytes = encode(connect_answer{.what = connection_answer::busy});
+    bytes[1] = what;
+    EXPECT_FALSE(decode_connect_answer(bytes));
+  }
+  for (std::size_t length = 0; length < remote_region::encoded_size + token.size(); ++length)
+    EXPECT_FALSE(decode_contact(std::span<const std::byte>(encode(contact)).first(length)));
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -45,7 +45,9 @@ double stream_udp(const hosts& between, std::size_t train) {
   const int fd = socket.get();
   const int on = 1;
   const int segment = packet;
-  if (::setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on) != 0) fail("UDP_GRO");
+  // Only there: joined answers would be cut.
+  if (between.is_child() && ::setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on) != 0)
+    fail("UDP_GRO");
   if (train > packet && !between.is_child() &&
       ::setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, sizeof segment) != 0)
     fail("UDP_SEGMENT");

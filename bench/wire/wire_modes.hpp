@@ -14,7 +14,7 @@ double udp_latency(const hosts& between);
 /// Bytes per second in packets of 4096 bytes over UDP, with UDP_SEGMENT and UDP_GRO. As soft0, it
 /// has at most 128 packets without an answer.
 double udp_bandwidth(const hosts& between);
-/// The same with one system call per packet.
+/// As udp_bandwidth, with one system call per packet.
 double udp_single_bandwidth(const hosts& between);
 /// Bytes per second in writes of 64 KiB over TCP.
 double tcp_bandwidth(const hosts& between);

@@ -90,9 +90,9 @@ void request_stream::pop() noexcept {
 void request_stream::note_sent(std::uint32_t end_psn) noexcept {
   if (psn_distance(sent_end_, end_psn) > 0) {
     sent_end_ = end_psn;
-    if (acknowledged_ && round_trip_.started == never) {
-      round_trip_.started = self_.home().now();
-      round_trip_.end_psn = end_psn;
+    if (acknowledged_ && timer_.usual.started == never) {
+      timer_.usual.started = self_.home().now();
+      timer_.usual.end_psn = end_psn;
     }
   }
   start_timer();
@@ -111,26 +111,26 @@ void request_stream::round_trip::add(time_ns sample) noexcept {
 }
 
 void request_stream::measure_answer() noexcept {
-  if (round_trip_.started == never || psn_distance(round_trip_.end_psn, oldest_psn()) < 0) return;
-  round_trip_.add(std::max<time_ns>(self_.home().now() - round_trip_.started, 1));
-  round_trip_.started = never;
+  if (timer_.usual.started == never || psn_distance(timer_.usual.end_psn, oldest_psn()) < 0) return;
+  timer_.usual.add(std::max<time_ns>(self_.home().now() - timer_.usual.started, 1));
+  timer_.usual.started = never;
 }
 
 /// When a packet or its answer is taken as lost although the program's timeout is longer: the last
 /// packet of a message can be lost, or a NAK. `never` if that is not known, or was tried enough.
 time_ns request_stream::early_timeout() const noexcept {
-  if (round_trip_.smoothed == 0 || since_progress_.early >= most_early) return never;
-  const time_ns usual = round_trip_.smoothed + 4 * round_trip_.deviation;
+  if (timer_.usual.smoothed == 0 || since_progress_.early >= most_early) return never;
+  const time_ns usual = timer_.usual.smoothed + 4 * timer_.usual.deviation;
   return std::max(usual, least_early_timeout) << since_progress_.early;
 }
 
 void request_stream::start_timer() noexcept {
   const std::uint8_t code = acknowledged_ ? self_.attributes().timeout : std::uint8_t{0};
-  if (deadline_ != never || code == 0) return;
+  if (timer_.deadline != never || code == 0) return;
   const time_ns timeout = acknowledgement_timeout(code);
   const time_ns early = early_timeout();
-  deadline_is_early_ = early < timeout;
-  deadline_ = self_.home().now() + std::min(early, timeout);
+  timer_.is_early = early < timeout;
+  timer_.deadline = self_.home().now() + std::min(early, timeout);
 }
 
 response request_stream::submit(const message& what, std::span<const segment> local) noexcept {
@@ -266,7 +266,7 @@ void request_stream::receive(const packet& what) noexcept {
 /// Something was acknowledged that was not.
 void request_stream::note_progress() noexcept {
   since_progress_ = {};
-  deadline_ = never;
+  timer_.deadline = never;
   measure_answer();
   // If packets of a request wait for room, it is the last one in flight.
   if (live_ > 0 && at(0).sent > at(0).acknowledged) start_timer();
@@ -353,7 +353,7 @@ response request_stream::refusal() const noexcept {
 /// Tells the requester what became of the oldest request; if it goes on, it submits all again.
 void request_stream::end_oldest(const response& what) noexcept {
   live_ = 0;
-  deadline_ = never;
+  timer_.deadline = never;
   answer(at(0), what);
 }
 
@@ -418,10 +418,10 @@ void request_stream::repair() noexcept {
 }
 
 void request_stream::expire() noexcept {
-  if (deadline_ == never || self_.home().now() < deadline_) return;
-  deadline_ = never;
+  if (timer_.deadline == never || self_.home().now() < timer_.deadline) return;
+  timer_.deadline = never;
   if (!has_outstanding()) return;
-  if (deadline_is_early_) {
+  if (timer_.is_early) {
     ++since_progress_.early;
     return send_again();
   }
@@ -440,7 +440,7 @@ void request_stream::go_back() noexcept {
 /// Precondition: has_outstanding().
 void request_stream::send_again() noexcept {
   since_progress_.repairing = true;
-  round_trip_.started = never;
+  timer_.usual.started = never;
   end_oldest({.outcome = verdict::unread});
 }
 

@@ -33,7 +33,7 @@ class request_stream {
   void expire() noexcept;
 
   /// When `expire` is due; `never` if no packet waits for an answer.
-  [[nodiscard]] time_ns deadline() const noexcept { return deadline_; }
+  [[nodiscard]] time_ns deadline() const noexcept { return timer_.deadline; }
   /// True if the last `submit` found no room in the output.
   [[nodiscard]] bool waits_for_room() const noexcept { return waits_for_room_; }
 
@@ -67,6 +67,12 @@ class request_stream {
     std::uint32_t end_psn = 0;
 
     void add(time_ns sample) noexcept;
+  };
+  /// When the next answer is late.
+  struct answer_timer {
+    time_ns deadline = never;
+    bool is_early = false;  ///< before the ACK timeout
+    round_trip usual;
   };
   /// The packet for which the responder sent a NAK, and failed.
   struct refused_packet {
@@ -124,12 +130,10 @@ class request_stream {
   std::uint32_t count_ = 0;     ///< requests in the ring
   std::uint32_t live_ = 0;      ///< the first of them, which the requester has in flight
   recovery since_progress_;
-  round_trip round_trip_;
   refused_packet refused_;
   bool begun_ = false;
   bool waits_for_room_ = false;
-  time_ns deadline_ = never;
-  bool deadline_is_early_ = false;
+  answer_timer timer_;
   std::array<sent_request, window> requests_;
 };
 

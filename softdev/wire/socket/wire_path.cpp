@@ -166,8 +166,8 @@ bool wire_path::progress(turn which) noexcept {
   const bool served = serve();
   const bool worked = receive(served);
   packets_.expire();  // afterwards: the acknowledgement may have been there
-  answers_wait_ = worked && which == turn::of_many && !answers_wait_;
-  if (!answers_wait_) packets_.transmit();
+  due_.answers = worked && which == turn::of_many && !due_.answers;
+  if (!due_.answers) packets_.transmit();
   if (!sender_->flush() || packets_.wants_to_transmit())
     due_.restless.store(true, std::memory_order_relaxed);
   // A sleeping thread does not know of a time before its deadline.

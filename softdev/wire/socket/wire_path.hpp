@@ -177,6 +177,7 @@ class wire_path final : public remote_path, private packet_output {
     std::atomic<bool> restless{false};      ///< something waits for a lock or for room
     std::atomic<time_ns> rejoin_at{never};  ///< when to look for the port again
     std::atomic<time_ns> serve_at{never};   ///< port_share::serve_at
+    bool answers = false;                   ///< at the next call of progress_in_poll
   };
   /// The counters of event_counters.
   struct live_events {
@@ -201,7 +202,6 @@ class wire_path final : public remote_path, private packet_output {
   port_share share_;
   lost_port lost_port_;
   time_ns serve_at_ = 0;
-  bool answers_wait_ = false;  ///< for the next call of progress_in_poll
   packet_intake intake_;
   std::unique_ptr<counter_page> page_;
 };

@@ -34,7 +34,7 @@ class packet_sender_to_port : public ::testing::Test {
                 .destination_qpn = qpn,
                 .psn = psn,
                 .payload = std::span<const std::byte>(payload_).first(bytes)};
-    sender->put(loopback(1), loopback(host), what);
+    sender->put({.source = loopback(1), .destination = loopback(host)}, what);
   }
 
   /// A received packet, and the identification with which its ICRC is correct.
@@ -192,7 +192,8 @@ TEST_F(packet_sender_to_port, packets_leave_singly_if_the_kernel_divides_no_mess
 
 TEST_F(packet_sender_to_port, train_to_an_unreachable_address_is_lost_and_counted) {
   for (std::uint32_t psn = 0; psn < 3; ++psn)
-    sender->put(loopback(1), {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 240, 0, 0, 1},
+    sender->put({.source = loopback(1),
+                 .destination = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 240, 0, 0, 1}},
                 {.opcode = make_opcode(packet_transport::rc, operation::send_only),
                  .destination_qpn = qpn,
                  .psn = psn});

@@ -179,11 +179,6 @@ void host::tend() noexcept {
 void host::run() noexcept {
   path_.progress();
   if (wire_) wire_->progress();
-  run_rest();
-}
-
-/// What is due in the device itself.
-void host::run_rest() noexcept {
   engine_->progress();
   if (delays_.earliest() != never) delays_.raise_due(monotonic_now());
 }
@@ -202,9 +197,7 @@ void host::progress() noexcept {
   thread_.note_polling();
   const bool tended = link_->service_due();
   if (tended) tend();
-  path_.progress();
-  if (wire_) wire_->progress_in_poll();
-  run_rest();
+  run();
   // The thread may have to tend at an earlier time now. And what was in use just now is left to it:
   // the caller need not come again.
   if (tended || path_.restless() || (wire_ && wire_->restless())) thread_.wake();

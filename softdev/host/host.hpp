@@ -123,7 +123,6 @@ class host final : private engine_observer, private progress_work {
   void wake() override { thread_.wake(); }
   void tend() noexcept override;
   void run() noexcept override;
-  void run_rest() noexcept;
   [[nodiscard]] time_ns next_deadline() const noexcept override;
   [[nodiscard]] bool fall_asleep() noexcept override {
     if (wire_) wire_->arm();

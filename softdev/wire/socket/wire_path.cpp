@@ -154,7 +154,7 @@ time_ns wire_path::next_deadline() const noexcept {
                    due_.serve_at.load(std::memory_order_relaxed), soon});
 }
 
-bool wire_path::progress(turn which) noexcept {
+bool wire_path::progress() noexcept {
   if (!begun_.load(std::memory_order_acquire)) return false;
   std::unique_lock lock(right_, std::try_to_lock);
   if (!lock) {
@@ -166,8 +166,7 @@ bool wire_path::progress(turn which) noexcept {
   const bool served = serve();
   const bool worked = receive(served);
   packets_.expire();  // afterwards: the acknowledgement may have been there
-  due_.answers = worked && which == turn::of_many && !due_.answers;
-  if (!due_.answers) packets_.transmit();
+  packets_.transmit();
   if (!sender_->flush() || packets_.wants_to_transmit())
     due_.restless.store(true, std::memory_order_relaxed);
   // A sleeping thread does not know of a time before its deadline.

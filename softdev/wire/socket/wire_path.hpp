@@ -99,11 +99,7 @@ class wire_path final : public remote_path, private packet_output {
   /// Receives, answers, repeats what is due. True when something was done. Never blocks. Without
   /// connections and without processes to forward to, makes a few system calls each millisecond at
   /// most. Not from inside an access epoch.
-  bool progress() noexcept { return progress(turn::once); }
-  /// As `progress`, by a program that calls it again soon. The answers to packets that have just
-  /// come leave with the next call: the program first gets the completions, and what it posts then
-  /// leaves earlier.
-  bool progress_in_poll() noexcept { return progress(turn::of_many); }
+  bool progress() noexcept;
   /// True when `progress` should run again soon although nothing arrives.
   [[nodiscard]] bool restless() const noexcept {
     return due_.restless.load(std::memory_order_relaxed);
@@ -151,9 +147,6 @@ class wire_path final : public remote_path, private packet_output {
     std::string warning;    ///< to be logged without the lock
   };
 
-  enum class turn : std::uint8_t { once, of_many };
-
-  bool progress(turn which) noexcept;
   bool has_room() noexcept override { return sender_->has_room(); }
   void put(const queue_pair& from, const packet& what) noexcept override;
   void put_datagram(const datagram_route& by, const packet& what) noexcept override;
@@ -177,7 +170,6 @@ class wire_path final : public remote_path, private packet_output {
     std::atomic<bool> restless{false};      ///< something waits for a lock or for room
     std::atomic<time_ns> rejoin_at{never};  ///< when to look for the port again
     std::atomic<time_ns> serve_at{never};   ///< port_share::serve_at
-    bool answers = false;                   ///< at the next call of progress_in_poll
   };
   /// The counters of event_counters.
   struct live_events {

@@ -52,9 +52,11 @@ void pair_table::forget(std::uint32_t peer) {
 }
 
 void pair_table::remove(std::uint32_t peer) {
-  forget(peer);
+  std::optional<made_pair> removed;
   const std::lock_guard lock(mutex_);
+  pairs_[peer].is_used = false;
   pairs_[peer].is_member = false;
+  removed = std::exchange(pairs_[peer].made, std::nullopt);
 }
 
 pair_table::turn pair_table::wait_for_turn(std::uint32_t peer, deadline until) {

@@ -107,7 +107,8 @@ result<void> peer_connector::connect(verbena::detail::channel_core& which, std::
       install(which, peer, *std::move(turn.made));
       return {};
     }
-    if (turn.may_ask) {
+    if (turn.may_ask && limit.expired()) pairs_.end_asking(peer, false);
+    if (turn.may_ask && !limit.expired()) {
       auto asked = ask(peer, earliest(limit, time_of_attempt));
       auto* const made = std::get_if<made_pair>(&asked);
       pairs_.end_asking(peer, made != nullptr);

@@ -20,6 +20,7 @@ constexpr std::uint32_t acknowledgement_interval = 16;
 /// How often packets are sent again before the ACK timeout, and the least time until then. Each
 /// time waits twice as long as the one before.
 constexpr std::uint8_t most_early = 4;
+constexpr std::uint8_t most_backoff = 10;
 constexpr time_ns least_early_timeout = 200'000;
 constexpr std::uint8_t syndrome_kind_mask = 0xe0;
 constexpr std::uint8_t rnr_timer_mask = 0x1f;
@@ -98,8 +99,10 @@ void request_stream::note_sent(std::uint32_t end_psn) noexcept {
   start_timer();
 }
 
-/// As TCP does (RFC 6298).
+/// As TCP does (RFC 6298): a repeated packet gives no measurement, and until there is one, each
+/// wait is twice as long as the one before.
 void request_stream::round_trip::add(time_ns sample) noexcept {
+  backoff = 0;
   if (smoothed == 0) {
     smoothed = sample;
     deviation = sample / 2;
@@ -121,7 +124,7 @@ void request_stream::measure_answer() noexcept {
 time_ns request_stream::early_timeout() const noexcept {
   if (timer_.usual.smoothed == 0 || since_progress_.early >= most_early) return never;
   const time_ns usual = timer_.usual.smoothed + 4 * timer_.usual.deviation;
-  return std::max(usual, least_early_timeout) << since_progress_.early;
+  return std::max(usual, least_early_timeout) << timer_.usual.backoff;
 }
 
 void request_stream::start_timer() noexcept {
@@ -354,6 +357,7 @@ response request_stream::refusal() const noexcept {
 void request_stream::end_oldest(const response& what) noexcept {
   live_ = 0;
   timer_.deadline = never;
+  timer_.usual.started = never;  // the answer to a repetition is no measurement
   answer(at(0), what);
 }
 
@@ -423,6 +427,7 @@ void request_stream::expire() noexcept {
   if (!has_outstanding()) return;
   if (timer_.is_early) {
     ++since_progress_.early;
+    if (timer_.usual.backoff < most_backoff) ++timer_.usual.backoff;
     return send_again();
   }
   out_.count(packet_event::timed_out);
@@ -440,7 +445,6 @@ void request_stream::go_back() noexcept {
 /// Precondition: has_outstanding().
 void request_stream::send_again() noexcept {
   since_progress_.repairing = true;
-  timer_.usual.started = never;
   end_oldest({.outcome = verdict::unread});
 }
 

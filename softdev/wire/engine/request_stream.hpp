@@ -63,7 +63,8 @@ class request_stream {
   struct round_trip {
     time_ns smoothed = 0;  ///< 0: not known
     time_ns deviation = 0;
-    time_ns started = never;  ///< a measurement is running
+    time_ns started = never;   ///< a measurement is running
+    std::uint8_t backoff = 0;  ///< doublings since the last measurement: it may be too short now
     std::uint32_t end_psn = 0;
 
     void add(time_ns sample) noexcept;

@@ -57,7 +57,7 @@ class datagram_batch {
   [[nodiscard]] bool read(std::size_t index, received_train& out) const noexcept;
 
  private:
-  static constexpr std::size_t room = udp_socket::most_divided_bytes + sizeof(forwarded_header);
+  static constexpr std::size_t room = 65'535 + sizeof(forwarded_header);  ///< the longest of UDP
   struct slot {
     iovec piece;
     sockaddr_storage name;

@@ -34,14 +34,17 @@ packet_intake::outcome packet_intake::receive(time_ns now) noexcept {
 
 packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
   constexpr int most_batches = 4;
-  for (int i = 0; i < most_batches; ++i) {
+  constexpr std::size_t most_packets = 256;  // a message can have many
+  std::size_t packets = 0;
+  for (int i = 0; i < most_batches && packets < most_packets; ++i) {
     bool ended = false;
     const std::size_t count = batch_.receive(share_, ended);
     for (std::size_t k = 0; k < count; ++k) {
       received_train next;
-      if (batch_.read(k, next))
+      if (batch_.read(k, next)) {
+        packets += (next.bytes.size() + next.size - 1) / next.size;
         sort(next, now);
-      else
+      } else
         ++counters_.malformed;
     }
     if (count == 0 && ended) return outcome::ended;
@@ -105,6 +108,12 @@ void packet_intake::take_own(const received_datagram& from, const packet& what,
 /// Each process can have members of the group.
 void packet_intake::sort_for_group(const received_datagram& from, const packet& what,
                                    time_ns now) noexcept {
+  // Before it costs a system call for each process.
+  if (transport_of(what.opcode) != packet_transport::ud || !is_multicast(from.ends.destination)) {
+    ++counters_.unknown_pair;
+    return;
+  }
+  if (!is_undamaged(from)) return;
   if (share_.now() == port_share::role::owner)
     counters_.forwarded +=
         share_.forward_to_all(header_of(from.ends, from.bytes.size()), from.bytes);

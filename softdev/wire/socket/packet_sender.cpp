@@ -116,6 +116,8 @@ bool packet_sender::flush_locked() noexcept {
       packets = refused.msg_iovlen;
       done = 1;
       int code = errno;
+      // Other refusals are of the route or the moment.
+      if (code == EIO || code == EINVAL || code == EMSGSIZE || code == EOPNOTSUPP) divides_ = false;
       const std::size_t singly = packets > 1 ? send_singly(refused, code) : 0;
       if (singly < packets) {
         // No route, a filter, an address that is gone. As if the network lost them.
@@ -131,9 +133,8 @@ bool packet_sender::flush_locked() noexcept {
   return room;
 }
 
-/// The kernel refused a train. If it takes its packets, it cannot divide messages, or not those of
-/// this route: later trains have one packet. Returns how many packets were sent; `code` is the
-/// errno of the next one.
+/// Sends the packets of a train that the kernel refused. Returns how many packets were sent; `code`
+/// is the errno of the next one.
 std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept {
   const std::span<iovec> pieces(train.msg_iov, train.msg_iovlen);
   std::size_t sent = 0;
@@ -152,7 +153,6 @@ std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept 
       code = errno;
       break;
     }
-    divides_ = false;
     ++sent;
     counters_.sent_bytes += piece.iov_len;
   }

@@ -270,7 +270,7 @@ bool port_share::forward(std::uint32_t slot, const forwarded_header& from,
   message.msg_iovlen = pieces.size();
   const int socket = clients_.at(which).socket.get();
   if (::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
-  if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS) forget(which);
+  if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) forget(which);
   return false;
 }
 

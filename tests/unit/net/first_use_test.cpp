@@ -261,6 +261,7 @@ TEST(first_use, survivors_shrink_and_connect_a_rank_that_rejoins) {
       auto back = net::group::rejoin(pd, store.member(3, 4), test_deadline(), on_first_use());
       ASSERT_TRUE(back) << back.error().message();
       EXPECT_EQ(back->connections().connected, 0U);
+      together.arrive_and_wait();
       EXPECT_TRUE(back->barrier(test_deadline()));
       EXPECT_TRUE(back->barrier(test_deadline()));
       return;
@@ -273,6 +274,7 @@ TEST(first_use, survivors_shrink_and_connect_a_rank_that_rejoins) {
     const rank_list back{3};
     const auto readmitted = here->group.readmit(back, test_deadline());
     ASSERT_TRUE(readmitted) << readmitted.error().message();
+    together.arrive_and_wait();
     const auto met = here->group.barrier(test_deadline());
     EXPECT_TRUE(met) << met.error().message();
     EXPECT_TRUE(here->group.barrier(test_deadline()));

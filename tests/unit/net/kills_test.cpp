@@ -54,6 +54,11 @@ class killed_rank {
     char each = 0;
     return ::read(output_.get(), &each, 1) == 1;
   }
+  /// Waits until it has stopped itself. Returns false if it has exited.
+  [[nodiscard]] bool stops() const {
+    int status = 0;
+    return ::waitpid(pid_, &status, WUNTRACED) == pid_ && WIFSTOPPED(status);
+  }
   void kill() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -137,9 +142,12 @@ TEST(killed_rank, ends_first_connections_to_it_and_is_named) {
   const test_store store;
   killed_rank victim("first_use", store.address().port);
   std::atomic<std::uint32_t> joined = 0;
+  std::atomic<bool> is_stopped = false;
   survive(
       [&] {
         EXPECT_TRUE(victim.is_ready());
+        EXPECT_TRUE(victim.stops());
+        is_stopped = true;
         while (joined != ranks - 1) std::this_thread::yield();
         victim.kill();
       },
@@ -147,6 +155,7 @@ TEST(killed_rank, ends_first_connections_to_it_and_is_named) {
         joined_rank here(store.member(rank, ranks),
                          net::group_options{.connect = net::connect_mode::on_first_use});
         auto memory = here.pd.allocate(64, access::local_write).value();
+        while (!is_stopped) std::this_thread::yield();
         const auto late = here.group[killed].send(source(memory), abort_at(deadline::after(1ms)));
         ++joined;
         EXPECT_EQ(late.refusal(), refusal::connect_failed);

@@ -45,7 +45,9 @@ class wire_access {
   /// host or not.
   [[nodiscard]] path_to_peer path_to(const gid_bytes& peer, bool is_own) const noexcept {
     const bool possible = on() && is_host_address(peer);
-    if (possible && (!is_own || forced_)) return path_to_peer::wire;
+    // The generated GID of index 0 is link-local, and no address of an interface.
+    const bool by_force = forced_ && !wire::is_link_local(peer);
+    if (possible && (!is_own || by_force)) return path_to_peer::wire;
     return is_own ? path_to_peer::same_host : path_to_peer::none;
   }
   /// Prepares a connection that is about to become ready to receive with a path MTU of

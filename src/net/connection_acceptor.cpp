@@ -135,7 +135,10 @@ result<connection_acceptor::accepted_request> connection_acceptor::take(
   if (!claimed.claim) return out;
   auto made = maker_.make();
   if (made && !*made) {
-    out.answer = {.what = connection_answer::no_room, .limit = maker_.budget->limit()};
+    // The queue pair of another request can be the one that is too many.
+    out.answer = {.what = pairs_.has_other_requests(wanted.rank) ? connection_answer::busy
+                                                                 : connection_answer::no_room,
+                  .limit = maker_.budget->limit()};
     return out;
   }
   if (made) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "verbena/base/bytes.hpp"
 
@@ -21,10 +22,11 @@ template <std::unsigned_integral T>
 void put(bytes_out& to, T value) {
   std::array<std::byte, sizeof value> bytes;
   store_network_order(bytes.data(), value);
-  to.insert(to.end(), bytes.begin(), bytes.end());
+  std::ranges::copy(bytes, std::back_inserter(to));
 }
 void put_bytes(bytes_out& to, std::span<const std::byte> bytes) {
-  to.insert(to.end(), bytes.begin(), bytes.end());
+  // Not insert(): g++ 12 takes its copy for one beyond the bounds (-Warray-bounds).
+  std::ranges::copy(bytes, std::back_inserter(to));
 }
 
 error broken(const char* what, std::span<const std::byte> bytes) {
@@ -122,6 +124,22 @@ bytes_out encode_confirmation() { return {std::byte{confirmation_type}}; }
 result<void> check_confirmation(std::span<const std::byte> bytes) {
   if (bytes.size() == 1 && bytes.front() == std::byte{confirmation_type}) return {};
   return broken("confirmation of a connection", bytes);
+}
+
+result<void> check_contacts(std::span<const rank_contact> of) {
+  const auto is_loopback = [](const rank_contact& each) {
+    const std::string& host = each.acceptor.host;
+    return host.starts_with("127.") || host == "::1";
+  };
+  const auto inside = std::ranges::find_if(of, is_loopback);
+  const auto outside = std::ranges::find_if_not(of, is_loopback);
+  if (inside == of.end() || outside == of.end()) return {};
+  return error::protocol(
+      "join", fmt::format("rank {}", inside - of.begin()),
+      fmt::format("peers on other hosts cannot reach it at {}, the address of its connection to "
+                  "the store, and rank {} is at {}; set first_use_options::host to an address of "
+                  "its host",
+                  inside->acceptor.host, outside - of.begin(), outside->acceptor.host));
 }
 
 bool are_equal(const connection_token& a, const connection_token& b) noexcept {

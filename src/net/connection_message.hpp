@@ -77,6 +77,10 @@ inline constexpr std::size_t max_connection_message_bytes = 64;
 [[nodiscard]] result<connect_answer> decode_connect_answer(std::span<const std::byte> bytes);
 [[nodiscard]] result<void> check_confirmation(std::span<const std::byte> bytes);
 
+/// Errors: `protocol` if only some of the ranks are at a loopback address, because the others
+/// cannot reach them.
+[[nodiscard]] result<void> check_contacts(std::span<const rank_contact> of);
+
 /// Compares in constant time.
 [[nodiscard]] bool are_equal(const connection_token& a, const connection_token& b) noexcept;
 

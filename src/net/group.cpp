@@ -149,7 +149,10 @@ struct first_use_group {
                                                       const group_options& options) {
     const auto with = with_boards(options.channels);
     VERBENA_TRY(auto channels, create_unconnected(domain, client.size(), with, options.hub));
-    VERBENA_TRY(auto host, client.local_host());
+    auto host = options.first_use.host;
+    if (host.empty()) {
+      VERBENA_TRY(host, client.local_host());
+    }
     VERBENA_TRY(auto connector,
                 peer_connector::start(
                     {.rank = client.rank(), .size = client.size(), .host = std::move(host)},
@@ -177,6 +180,7 @@ struct first_use_group {
       boards.push_back(contact->board);
       contacts.push_back(*std::move(contact));
     }
+    VERBENA_TRY_VOID(check_contacts(contacts));
     connector->set_contacts(std::move(contacts));
     for (std::uint32_t each = 0; each < channels.size(); ++each)
       channel_access::core_of(channels[each]).connect_on_first_use(connector, each);

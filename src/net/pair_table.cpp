@@ -84,6 +84,15 @@ void pair_table::end_asking(std::uint32_t peer, bool has_connected) {
   replaced = std::exchange(with.made, std::nullopt);
 }
 
+bool pair_table::has_other_requests(std::uint32_t peer) const {
+  const std::lock_guard lock(mutex_);
+  for (std::uint32_t each = 0; each < pairs_.size(); ++each) {
+    const pair& with = pairs_[each];
+    if (each == peer ? with.asks && with.is_accepting : with.asks || with.is_accepting) return true;
+  }
+  return false;
+}
+
 void pair_table::pause(std::uint32_t peer, deadline until) {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, until.when(), [&] { return pairs_[peer].made.has_value(); });

@@ -82,6 +82,9 @@ class pair_table {
   [[nodiscard]] turn wait_for_turn(std::uint32_t peer, deadline until);
   /// Ends a request of this rank, which has connected the pair or not.
   void end_asking(std::uint32_t peer, bool has_connected);
+  /// Returns whether a request is in progress in addition to one with `peer`: it can end without a
+  /// connection, and return its share of the budget.
+  [[nodiscard]] bool has_other_requests(std::uint32_t peer) const;
   /// Waits until the peer has connected the pair, or `until` passes.
   void pause(std::uint32_t peer, deadline until);
 

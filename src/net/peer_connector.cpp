@@ -19,6 +19,9 @@ namespace {
 // The time of one attempt. A new attempt finds out that the process of the peer has ended.
 constexpr std::chrono::seconds time_of_attempt{2};
 
+// The least time for the answer to a confirmation, even if the operation has less.
+constexpr std::chrono::milliseconds time_to_confirm{200};
+
 constexpr bringup::stream_options small_messages{.max_blob_bytes = max_connection_message_bytes};
 
 }  // namespace
@@ -149,7 +152,8 @@ void peer_connector::install(verbena::detail::channel_core& which, std::uint32_t
 peer_connector::attempt peer_connector::ask(std::uint32_t peer, deadline until) {
   auto mine = maker_.make();
   if (!mine) return failed_attempt{.why = std::move(mine).error(), .is_final = true};
-  if (!*mine) return failed_attempt{.why = no_room_here(peer), .is_final = true};
+  if (!*mine)
+    return failed_attempt{.why = no_room_here(peer), .is_final = !pairs_.has_other_requests(peer)};
   return ask(peer, **std::move(mine), until);
 }
 
@@ -178,7 +182,9 @@ peer_connector::attempt peer_connector::ask(std::uint32_t peer, unmade_pair mine
   if (!made) return failed_attempt{.why = std::move(made).error(), .is_final = true};
   auto confirmed = with->send(encode_confirmation(), until);
   if (!confirmed) return try_again(std::move(confirmed).error());
-  const auto last = with->receive(until);
+  // The peer may have made its side available: giving up now would leave it half connected.
+  const auto patience = std::max(until.when(), deadline::after(time_to_confirm).when());
+  const auto last = with->receive(deadline::at(patience));
   if (!last) return try_again(last.error());
   if (auto checked = check_confirmation(*last); !checked)
     return try_again(std::move(checked).error());

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "verbena/base/config.hpp"
 #include "verbena/net/queue_pair_budget.hpp"
@@ -27,6 +28,9 @@ struct first_use_options {
   /// The most queue pairs, of this and of other groups with a copy of the budget. Without a budget,
   /// there is no limit.
   std::optional<queue_pair_budget> budget = {};
+  /// The address of this host at which peers reach it: numeric, or a name. If empty, the local
+  /// address of the connection to the store.
+  std::string host = {};
   /// Determines the pauses between attempts to connect. If not set: random.
   std::optional<std::uint64_t> seed = {};
 };

@@ -22,7 +22,8 @@ class queue_pair_budget {
 
   /// Returns the largest number of queue pairs.
   [[nodiscard]] std::uint32_t limit() const noexcept;
-  /// Returns the number of queue pairs that exist.
+  /// Returns the number of queue pairs that exist. Those of a failed channel count until shrink()
+  /// or the end of the group.
   [[nodiscard]] std::uint32_t in_use() const noexcept;
 
  private:

@@ -14,7 +14,10 @@ result<std::unique_ptr<packet_sender>> packet_sender::open(std::uint16_t port) {
 }
 
 packet_sender::packet_sender(udp_socket socket, std::uint16_t port)
-    : socket_(std::move(socket)), port_(port), slots_(new slot[capacity]) {}
+    : socket_(std::move(socket)),
+      port_(port),
+      slots_(new slot[capacity]),
+      divides_(socket_.can_divide()) {}
 
 bool packet_sender::has_room() noexcept {
   // Some slots are kept for threads that ask at the same time.

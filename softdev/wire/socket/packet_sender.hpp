@@ -90,7 +90,7 @@ class packet_sender {
   std::size_t first_train_ = 0;
   std::size_t trains_ = 0;
   open_train open_;
-  bool divides_ = true;  ///< the kernel can divide messages
+  bool divides_;  ///< the kernel can divide messages
   std::atomic<std::uint32_t> message_psn_{0};
   packet_sender_counters counters_;
   std::array<iovec, capacity> pieces_{};      ///< of the slots with the same indexes

@@ -187,6 +187,12 @@ void udp_socket::divide(std::uint16_t bytes, msghdr& out) noexcept {
   add_control(out, SOL_UDP, UDP_SEGMENT, bytes);
 }
 
+bool udp_socket::can_divide() const noexcept {
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  return ::getsockopt(fd(), SOL_UDP, UDP_SEGMENT, &bytes, &length) == 0;
+}
+
 void udp_socket::join_received() const noexcept {
   static_cast<void>(set(fd(), {SOL_UDP, UDP_GRO, 1}));  // Linux 5.0
 }

@@ -414,6 +414,41 @@ TEST_F(connection_acceptor, wrong_confirmation_connects_nothing) {
   EXPECT_EQ(connector_->statistics().connected, 0U);
 }
 
+TEST(connection_message, loopback_addresses_are_refused_if_other_ranks_are_elsewhere) {
+  const auto contacts = [](std::initializer_list<const char*> hosts) {
+    std::vector<net::detail::rank_contact> out;
+    for (const char* host : hosts)
+      out.push_back({.board = {}, .token = {}, .acceptor = {.host = host, .port = 4711}});
+    return net::detail::check_contacts(out);
+  };
+  EXPECT_TRUE(contacts({"127.0.0.1", "127.0.0.2", "::1"}));
+  EXPECT_TRUE(contacts({"10.0.0.1", "fd00::1"}));
+  const auto failed = contacts({"10.0.0.1", "10.0.0.2", "127.0.0.1"});
+  expect_error(failed, "rank 2");
+  expect_error(failed, "rank 0 is at 10.0.0.1; set first_use_options::host");
+  expect_error(contacts({"::1", "fd00::1"}), "cannot reach it at ::1");
+}
+
+TEST(first_use, budget_of_a_request_that_may_fail_is_no_final_limit) {
+  using net::detail::pair_table;
+  pair_table pairs(1, 3, 4);
+  const std::vector<std::uint32_t> all{0, 1, 2};
+  pairs.open(0, all);
+  EXPECT_FALSE(pairs.has_other_requests(0));
+  ASSERT_TRUE(pairs.wait_for_turn(0, test_deadline()).may_ask);
+  EXPECT_FALSE(pairs.has_other_requests(0));
+  EXPECT_TRUE(pairs.has_other_requests(2));
+  {
+    const auto crossing = pairs.claim(0, 0);
+    ASSERT_TRUE(crossing.claim) << "the request of the lower rank counts";
+    EXPECT_TRUE(pairs.has_other_requests(0)) << "one of both requests ends without a connection";
+  }
+  pairs.end_asking(0, false);
+  const auto accepting = pairs.claim(2, 0);
+  EXPECT_TRUE(pairs.has_other_requests(0));
+  EXPECT_FALSE(pairs.has_other_requests(2));
+}
+
 TEST(connection_message, is_refused_if_it_is_cut_or_too_long) {
   using namespace net::detail;
   connection_token token{};

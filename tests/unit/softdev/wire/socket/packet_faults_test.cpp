@@ -43,7 +43,7 @@ TEST(packet_faults, wrong_part_is_named_with_what_it_must_be) {
   const std::string rate = " must be a percentage from 0% to 100%, as 0.5%";
   for (const char* text : {"loss=1", "loss=", "loss", "loss=%", "loss=101%", "loss=-1%", "loss=1.%",
                            "loss=.5%", "loss=0.00001%", "loss=1e1%", "loss=99999999999%"})
-    EXPECT_EQ(fault_of(text), "'" + std::string(text) + "'" + rate);
+    EXPECT_EQ(fault_of(text), std::string("'").append(text).append("'").append(rate));
   EXPECT_EQ(fault_of("seed=1,delay=3"),
             "'delay=3' must be a time with unit up to 10s, as 200us or 2ms");
   EXPECT_EQ(fault_of("delay=11s"),

@@ -376,6 +376,7 @@ TEST(store_connect, without_a_store_fails_at_the_deadline) {
 TEST(store_connect, rank_beyond_the_limit_of_clients_is_refused) {
   const test_store store({.max_clients = 2});
   std::vector<bringup::stream> strangers;  // do not count
+  strangers.reserve(3);
   for (int i = 0; i < 3; ++i)
     strangers.push_back(bringup::stream::connect(store.address(), test_deadline()).value());
   const auto a = connect(store.member(0, 2, "a"));
@@ -437,6 +438,7 @@ class raw_rank {
 
 std::vector<std::unique_ptr<raw_rank>> connect_all(const test_store& store, std::uint32_t size) {
   std::vector<std::unique_ptr<raw_rank>> ranks;
+  ranks.reserve(size);
   for (std::uint32_t each = 0; each < size; ++each)
     ranks.push_back(std::make_unique<raw_rank>(store, each, size));
   return ranks;

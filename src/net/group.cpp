@@ -135,10 +135,6 @@ result<own_store> find_store(membership& place, deadline until, store_options wi
 
 }  // namespace
 
-}  // namespace detail
-
-namespace detail {
-
 /// The parts of a group that depend on connect_mode::on_first_use.
 struct first_use_group {
   multi_channel channels;

@@ -109,7 +109,7 @@ claim_or_answer pair_table::claim(std::uint32_t peer, std::uint32_t epoch) {
     return refuse(connection_answer::other_epoch);
   if (with.is_used) return refuse(connection_answer::connected);
   if (with.asks && rank_ < peer) return refuse(connection_answer::crossed);
-  // The peer has given up an earlier request, which has not ended here yet.
+  // An earlier request, which the peer has abandoned, is still in progress here.
   if (with.is_accepting || accepting_ >= max_accepting_) return refuse(connection_answer::busy);
   with.is_accepting = true;
   ++accepting_;

@@ -42,7 +42,7 @@ class pair_claim {
   /// Makes the queue pair available to the thread of the group. Returns false if the members of the
   /// group have changed.
   [[nodiscard]] bool publish(made_pair made);
-  /// Destroys the queue pair if it has not been taken.
+  /// Destroys the queue pair unless a channel already owns it.
   void withdraw();
 
  private:
@@ -67,7 +67,7 @@ class pair_table {
   void open(std::uint32_t epoch, std::span<const std::uint32_t> members);
   /// Refuses requests until the next open().
   void close();
-  /// Destroys the queue pair to a peer if it has not been taken. The pair is not connected then.
+  /// Marks the pair as not connected, and destroys its queue pair unless a channel already owns it.
   void forget(std::uint32_t peer);
   /// Calls forget(), and refuses the peer until the next open().
   void remove(std::uint32_t peer);

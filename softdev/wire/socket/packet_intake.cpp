@@ -113,10 +113,12 @@ void packet_intake::sort_for_group(const received_datagram& from, const packet& 
     ++counters_.unknown_pair;
     return;
   }
-  if (!is_undamaged(from)) return;
-  if (share_.now() == port_share::role::owner)
+  // A process that forwards nothing checks the packet once, when it gives it to its members.
+  if (share_.clients() > 0) {
+    if (!is_undamaged(from)) return;
     counters_.forwarded +=
         share_.forward_to_all(header_of(from.ends, from.bytes.size()), from.bytes);
+  }
   if (injected_)
     spoil(from, what, now);
   else

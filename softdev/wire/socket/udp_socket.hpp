@@ -66,10 +66,10 @@ class udp_socket {
   /// `data` are those of `out`, whose payload is the caller's.
   void address(const datagram_ends& ends, std::uint16_t port, sockaddr_storage& name, control& data,
                msghdr& out) const noexcept;
+  /// Whether the kernel knows UDP_SEGMENT (Linux 4.18).
+  [[nodiscard]] bool can_divide() const noexcept;
   /// Makes the payload of an addressed message several datagrams of `bytes` each; the last one may
   /// be shorter (UDP_SEGMENT). The kernel numbers their IPv4 identifications from 0. Precondition:
-  /// Whether the kernel knows `divide` (Linux 4.18).
-  [[nodiscard]] bool can_divide() const noexcept;
   /// `out` was not divided before.
   static void divide(std::uint16_t bytes, msghdr& out) noexcept;
   /// The most datagrams, and the most bytes of their payload, that `divide` makes of a message.

@@ -21,6 +21,7 @@ SPELLING = {
     "compiletime": "a class name",
     "crate": "a Rust package",
     "crates": "Rust packages",
+    "ect": "ECT, ECN-capable transport (RFC 3168)",
     "iif": "the input interface of ip-rule",
     "ndoes": "the end of a fragment of text",
 }

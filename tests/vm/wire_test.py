@@ -2,6 +2,7 @@
 """soft0 and the kernel's rxe communicate by packets, in both directions. Runs in the virtual machine, which has rxe0 on
 v0 and rxe1 on v1. The former stays in the initial network namespace, where rxe works; soft0 is in another one, with v1."""
 import ipaddress
+import json
 import os
 import pathlib
 import re
@@ -10,7 +11,8 @@ import sys
 import time
 import unittest
 
-LIBRARIES = pathlib.Path(sys.argv.pop(1)) / "lib"
+BUILD = pathlib.Path(sys.argv.pop(1))
+LIBRARIES = BUILD / "lib"
 RXE, SOFT = "10.0.0.1", "10.0.0.2"
 RXE_IPV6, SOFT_IPV6 = "fd00:10::1", "fd00:10::2"
 GROUP = "239.9.9.9"  # the kernel's rdma_join_multicast does not support groups of IPv6 on RoCE
@@ -120,6 +122,19 @@ def has_joined(pid):
     return name in pathlib.Path(f"/proc/{pid}/net/igmp").read_text()
 
 
+def counters_of(pid):
+    """Returns the counters of a process that uses soft0."""
+    shown = subprocess.run([BUILD / "bin/verbena", "devinfo", "soft0", "--counters", "--json"], capture_output=True,
+                           text=True, check=True, env=dict(os.environ, VERBENA_SOFTDEV="only"))
+    processes = json.loads(shown.stdout)["devices"][0].get("processes", [])
+    return next((each["counters"] for each in processes if each["pid"] == pid), {})
+
+
+def queue_in(line):
+    """Returns the entry of fq_codel in a line of `tc -s -j qdisc show`."""
+    return next(each for each in json.loads(line) if each["kind"] == "fq_codel")
+
+
 class Wire(unittest.TestCase):
     def pair(self, port, server_words, client_words, listens=listens):
         """Runs a server, and a client when the server listens; both have to succeed."""
@@ -195,6 +210,51 @@ class Wire(unittest.TestCase):
                         self.pair(port, server, [*Other.inside(*with_soft(*client)), RXE], accepts)
                     else:
                         self.pair(port, Other.inside(*with_soft(*server)), [*client, SOFT], accepts)
+
+    def test_marks_of_a_congested_queue_keep_it_short(self):
+        # A link that is slower than the emulated processors; its queue marks packets that wait for more than 20 ms.
+        near, far = "10.0.1.1", "10.0.1.2"
+        run("modprobe", "-a", "sch_tbf", "sch_fq_codel")
+        beyond = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo ready; read _"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE)
+        self.addCleanup(beyond.communicate, b"\n")
+        beyond.stdout.readline()
+        there = ["nsenter", f"--target={beyond.pid}", "--net"]
+        for command in ("ip link add w0 type veth peer name w1", f"ip link set w1 netns {beyond.pid}",
+                        f"ip address add {near}/24 dev w0", "ip link set w0 up",
+                        "tc qdisc add dev w0 root handle 1: tbf rate 2mbit burst 4k latency 5s",
+                        "tc qdisc add dev w0 parent 1: handle 2: fq_codel ecn target 20ms interval 100ms limit 1000"):
+            run(*Other.inside(*command.split()))
+        self.addCleanup(run, *Other.inside("ip", "link", "delete", "w0"))
+        for command in ("link set lo up", f"address add {far}/24 dev w1", "link set w1 up"):
+            run(*there, "ip", *command.split())
+        words = ["ib_write_bw", "-F", "-D", "8", "-s", "16384", "-t", "16", "-u", "20", "-p", "18960", "-d", "soft0"]
+        index = gid_index(Other.inside(*on_soft("ibv_devinfo", "-v")), f"::ffff:{near}")
+        options = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        with subprocess.Popen([*there, *with_soft(*words, "-x", 1)], **options) as server:
+            self.addCleanup(server.kill)
+            end = time.monotonic() + BOUND
+            while "18960" not in subprocess.run([*there, "ss", "-ltn"], capture_output=True, text=True, check=True).stdout:
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.02)
+            with subprocess.Popen(Other.inside(*with_soft(*words, "-x", index, far)), **options) as client:
+                self.addCleanup(client.kill)
+                watch = Other.inside("sh", "-c", "while sleep 0.2; do tc -s -j qdisc show dev w0; done")
+                with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as watcher:
+                    sender, receiver = {}, {}
+                    while client.poll() is None and time.monotonic() < end:
+                        sender, receiver = counters_of(client.pid) or sender, counters_of(server.pid) or receiver
+                    watcher.terminate()
+                    queued = [queue_in(line) for line in watcher.stdout if line.endswith("\n")]
+                text = client.communicate(timeout=BOUND)[0] + server.communicate(timeout=BOUND)[0]
+        self.assertEqual((server.returncode, client.returncode), (0, 0), text)
+        self.assertGreaterEqual(sender["rp_cnp_handled"], 5)
+        self.assertGreaterEqual(receiver["np_ecn_marked_roce_packets"], receiver["np_cnp_sent"])
+        self.assertGreaterEqual(queued[-1]["ecn_mark"], 5)
+        # The largest window is 128 packets of 1 KiB.
+        reduced = [each["backlog"] for each in queued if each["ecn_mark"] >= 20]
+        self.assertGreater(len(reduced), 0, queued)
+        self.assertLess(max(reduced), 64 * 1024, queued)
 
     def test_port_that_rxe_has_is_refused_with_the_setting(self):
         # In the namespace of rxe.

@@ -21,9 +21,13 @@ namespace verbena::softdev::wire {
 struct packet_connection {
   request_stream requests;
   request_receiver answers;
+  time_ns told_at = 0;  ///< when the last CNP was sent; guarded by the receive lock
 };
 
 namespace {
+
+/// The least time between two CNPs of a queue pair.
+constexpr time_ns notification_interval = 50'000;
 
 bool is_of(transport expected, packet_opcode code) noexcept {
   switch (transport_of(code)) {
@@ -123,7 +127,12 @@ void packet_engine::after_requests(queue_pair& which, packet_connection& by) noe
 bool packet_engine::receive(const packet& what) noexcept {
   const access_epoch::guard inside(home_.epoch());
   queue_pair* const which = home_.find(what.destination_qpn);
-  if (which == nullptr || !is_of(which->transport(), what.opcode)) return true;
+  if (which == nullptr) return true;
+  if (what.opcode == packet_opcode::congestion_notification) {
+    receive_notification(*which);
+    return true;
+  }
+  if (!is_of(which->transport(), what.opcode)) return true;
   const bool acknowledged = rules_of(which->transport()).acknowledged;
   if (acknowledged && is_response(what.opcode)) return receive_response(*which, what);
   const auto lock = try_for_a_while(which->receive_lock());
@@ -138,6 +147,41 @@ bool packet_engine::receive(const packet& what) noexcept {
   by->answers.receive(what);
   answering_.insert(index_of_number(which->number()));
   return true;
+}
+
+/// Another CNP follows if the lock is taken and the congestion stays.
+void packet_engine::receive_notification(queue_pair& which) noexcept {
+  if (!rules_of(which.transport()).acknowledged)
+    return out_.count(packet_event::congestion_ignored);
+  const auto lock = try_for_a_while(which.send_lock());
+  packet_connection* const by = lock ? connection_of(which) : nullptr;
+  if (by == nullptr) return;
+  by->requests.notify_congestion();
+  out_.count(packet_event::congestion_heard);
+}
+
+void packet_engine::receive_mark(const packet& what) noexcept {
+  const access_epoch::guard inside(home_.epoch());
+  queue_pair* const which = home_.find(what.destination_qpn);
+  if (which == nullptr || !is_of(which->transport(), what.opcode)) return;
+  if (is_response(what.opcode)) {
+    if (const auto lock = try_for_a_while(which->send_lock()))
+      if (packet_connection* const by = connection_of(*which)) by->requests.notify_congestion();
+  }
+  const auto lock = try_for_a_while(which->receive_lock());
+  packet_connection* const by = lock ? connection_of(*which) : nullptr;
+  if (by == nullptr || !out_.has_room()) return;
+  const time_ns now = home_.now();
+  if (by->told_at != 0 && now - by->told_at < notification_interval) return;
+  by->told_at = now;
+  static constexpr std::array<std::byte, congestion_payload_bytes> zeros{};
+  packet made{.opcode = packet_opcode::congestion_notification};
+  made.becn = true;
+  made.partition = home_.port().partition(which->attributes().pkey_index);
+  made.destination_qpn = which->attributes().destination_qpn;
+  made.payload = zeros;
+  out_.put(*which, made);
+  out_.count(packet_event::congestion_told);
 }
 
 bool packet_engine::receive_datagram(const packet& what, const network_header& from) noexcept {

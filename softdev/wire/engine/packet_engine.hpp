@@ -40,6 +40,11 @@ class packet_engine final : public remote_path {
   /// As `receive`, for a packet of UD, which can come from any host: `from` has its network
   /// headers. If the queue pair drops it, the queue pair counts it.
   [[nodiscard]] bool receive_datagram(const packet& what, const network_header& from) noexcept;
+  /// A packet that `receive` got was marked by a congested switch or host (CE in its IP header).
+  /// Has its sender learn it by a CNP, one in 50 us for a queue pair at most. A marked response to
+  /// a READ has the queue pair request less at once, too. Does nothing for UD, and if another
+  /// thread holds a lock of the queue pair.
+  void receive_mark(const packet& what) noexcept;
   /// Copies the numbers of the queue pairs of this process that are attached to a group. Returns
   /// how many there are.
   [[nodiscard]] std::size_t find_members(
@@ -69,6 +74,7 @@ class packet_engine final : public remote_path {
   [[nodiscard]] response submit_datagram(queue_pair& sender, const message& what,
                                          std::span<const segment> local) noexcept;
   [[nodiscard]] bool receive_response(queue_pair& which, const packet& what) noexcept;
+  void receive_notification(queue_pair& which) noexcept;
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
   void put_answers(std::uint32_t index) noexcept;
   void run_waiting(std::uint32_t index) noexcept;

@@ -73,13 +73,17 @@ std::uint32_t request_stream::oldest_psn() noexcept {
   return next_psn_;
 }
 
-bool request_stream::in_window(std::uint32_t psn) noexcept {
-  return !acknowledged_ || psn_distance(oldest_psn(), psn) < static_cast<std::int32_t>(window);
+/// Returns how many packets from `psn` on may be sent before something is acknowledged.
+std::uint32_t request_stream::room_from(std::uint32_t psn) noexcept {
+  if (!acknowledged_) return psn_mask;
+  const auto room =
+      static_cast<std::int32_t>(flow_.congestion.packets()) - psn_distance(oldest_psn(), psn);
+  return static_cast<std::uint32_t>(std::max(room, 0));
 }
 
 bool request_stream::may_put() noexcept {
-  waits_for_room_ = !out_.has_room();
-  return !waits_for_room_;
+  flow_.waits_for_room = !out_.has_room();
+  return !flow_.waits_for_room;
 }
 
 void request_stream::pop() noexcept {
@@ -137,7 +141,7 @@ void request_stream::start_timer() noexcept {
 }
 
 response request_stream::submit(const message& what, std::span<const segment> local) noexcept {
-  waits_for_room_ = false;
+  flow_.waits_for_room = false;
   if (!begun_) {
     begun_ = true;
     next_psn_ = sent_end_ = what.psn;
@@ -146,7 +150,7 @@ response request_stream::submit(const message& what, std::span<const segment> lo
   const std::uint32_t index = count_ == 0 ? 0 : (what.psn - at(0).number) & psn_mask;
   VERBENA_ASSERT(index <= count_, "requests are submitted in the order of their numbers");
   if (index == count_) {
-    if (count_ == window || !in_window(next_psn_) || !may_put())
+    if (count_ == window || room_from(next_psn_) == 0 || !may_put())
       return {.outcome = verdict::blocked};
     const std::uint32_t packets = packets_of(what, mtu_);
     at(count_++) = {.number = what.psn,
@@ -169,7 +173,7 @@ response request_stream::submit(const message& what, std::span<const segment> lo
   }
   if (is_refused(which)) return refusal();
   if (!is_read_or_atomic(what.opcode)) return put_packets(which, what, local);
-  if (!in_window(psn_plus(which.first_psn, which.acknowledged)) || !may_put())
+  if (room_from(psn_plus(which.first_psn, which.acknowledged)) == 0 || !may_put())
     return {.outcome = verdict::partial};
   put_read_or_atomic(which, what);
   return {.outcome = verdict::pending};
@@ -208,9 +212,13 @@ response request_stream::put_packets(sent_request& which, const message& what,
   packet made = packet_of(what);
   made.remote = {what.remote_address, what.remote_key, what.length};
   made.immediate = network_order(what.immediate);  // the core keeps it in network order
+  std::uint32_t room = room_from(psn_plus(which.first_psn, which.sent));
+  // The window has become smaller, and no acknowledgement may come for what is in flight.
+  if (room == 0 && flow_.unasked) room = 1;
   while (which.sent < which.packets) {
+    if (room == 0 || !may_put()) return {.outcome = verdict::partial};
+    --room;
     const std::uint32_t psn = psn_plus(which.first_psn, which.sent);
-    if (!in_window(psn) || !may_put()) return {.outcome = verdict::partial};
     const bool last = which.sent + 1 == which.packets;
     const std::uint32_t bytes = last ? what.length - which.sent * mtu_ : mtu_;
     made.opcode = make_opcode(acknowledged_ ? packet_transport::rc : packet_transport::uc,
@@ -218,7 +226,8 @@ response request_stream::put_packets(sent_request& which, const message& what,
     made.psn = psn;
     made.solicited = last && what.solicited;
     made.ack_requested =
-        acknowledged_ && (last || (which.sent + 1) % acknowledgement_interval == 0);
+        acknowledged_ && (last || room == 0 || (which.sent + 1) % acknowledgement_interval == 0);
+    flow_.unasked = !made.ack_requested;
     made.payload = payload.take(bytes);
     if (made.payload.size() != bytes) return local_fault(payload.piece());
     put(made);
@@ -271,6 +280,7 @@ void request_stream::note_progress() noexcept {
   since_progress_ = {};
   timer_.deadline = never;
   measure_answer();
+  flow_.congestion.acknowledge(oldest_psn(), sent_end_);
   // If packets of a request wait for room, it is the last one in flight.
   if (live_ > 0 && at(0).sent > at(0).acknowledged) start_timer();
 }

@@ -10,6 +10,7 @@
 
 #include "softdev/core/message.hpp"
 #include "softdev/core/types.hpp"
+#include "softdev/wire/engine/congestion_window.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
 #include "softdev/wire/packet.hpp"
 
@@ -28,6 +29,8 @@ class request_stream {
   /// Takes an acknowledgement, or a response to a READ or an atomic operation. The caller runs the
   /// requester afterwards.
   void receive(const packet& what) noexcept;
+  /// The peer, or a switch on the way to it, is congested: fewer packets are in flight from now on.
+  void notify_congestion() noexcept { flow_.congestion.notify(oldest_psn(), sent_end_); }
   /// Sends again what is not acknowledged if the deadline is reached. The caller runs the requester
   /// afterwards.
   void expire() noexcept;
@@ -35,7 +38,7 @@ class request_stream {
   /// When `expire` is due; `never` if no packet waits for an answer.
   [[nodiscard]] time_ns deadline() const noexcept { return timer_.deadline; }
   /// True if the last `submit` found no room in the output.
-  [[nodiscard]] bool waits_for_room() const noexcept { return waits_for_room_; }
+  [[nodiscard]] bool waits_for_room() const noexcept { return flow_.waits_for_room; }
 
  private:
   /// A request whose packets were sent.
@@ -75,6 +78,13 @@ class request_stream {
     bool is_early = false;  ///< before the ACK timeout
     round_trip usual;
   };
+  /// What keeps packets from being sent.
+  struct flow {
+    congestion_window congestion{window};
+    bool waits_for_room = false;  ///< in the output
+    bool unasked =
+        false;  ///< the last packet of a message that was sent asks for no acknowledgement
+  };
   /// The packet for which the responder sent a NAK, and failed.
   struct refused_packet {
     std::uint8_t syndrome = 0;  ///< 0: none
@@ -90,7 +100,7 @@ class request_stream {
   [[nodiscard]] bool has_outstanding() noexcept { return live_ > 0 && !at(0).complete(); }
   [[nodiscard]] response submit_unreliable(const message& what,
                                            std::span<const segment> local) noexcept;
-  [[nodiscard]] bool in_window(std::uint32_t psn) noexcept;
+  [[nodiscard]] std::uint32_t room_from(std::uint32_t psn) noexcept;
   [[nodiscard]] bool may_put() noexcept;
   [[nodiscard]] response put_packets(sent_request& which, const message& what,
                                      std::span<const segment> local) noexcept;
@@ -133,7 +143,7 @@ class request_stream {
   recovery since_progress_;
   refused_packet refused_;
   bool begun_ = false;
-  bool waits_for_room_ = false;
+  flow flow_;
   answer_timer timer_;
   std::array<sent_request, window> requests_;
 };

@@ -59,7 +59,7 @@ bool datagram_batch::read(std::size_t index, received_train& out) const noexcept
   forwarded_header head;
   if (bytes.size() < sizeof head) return false;
   std::memcpy(&head, bytes.data(), sizeof head);
-  out.ends = {head.source, head.destination, head.source_port, head.interface};
+  out.ends = {head.source, head.destination, head.source_port, head.interface, head.traffic_class};
   return set(bytes.subspan(sizeof head), head.datagram_bytes);
 }
 

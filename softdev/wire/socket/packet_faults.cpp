@@ -70,14 +70,15 @@ const char* read_part(std::string_view name, std::string_view value, fault_rates
     std::string_view name;
     std::uint32_t& value;
   };
-  for (const rate& each : {rate{"loss", out.loss}, rate{"duplicate", out.duplicate},
-                           rate{"reorder", out.reorder}, rate{"corrupt", out.corrupt}})
+  for (const rate& each :
+       {rate{"loss", out.loss}, rate{"duplicate", out.duplicate}, rate{"reorder", out.reorder},
+        rate{"corrupt", out.corrupt}, rate{"mark", out.mark}})
     if (name == each.name)
       return read_rate(value, each.value) ? nullptr : "a percentage from 0% to 100%, as 0.5%";
   if (name == "delay")
     return read_delay(value, out.delay) ? nullptr : "a time with unit up to 10s, as 200us or 2ms";
   if (name == "seed") return read_seed(value, out.seed) ? nullptr : "a number of up to 64 bits";
-  return "one of loss, duplicate, reorder, corrupt, delay and seed, with a value";
+  return "one of loss, duplicate, reorder, corrupt, mark, delay and seed, with a value";
 }
 
 }  // namespace
@@ -119,6 +120,7 @@ packet_faults::decision packet_faults::next() noexcept {
   made.corrupted = happens(rates_.corrupt);
   const bool overtaken = happens(rates_.reorder);
   const std::uint64_t bit = draw();
+  made.marked = happens(rates_.mark);
   if (made.lost) return {.lost = true};
   if (made.corrupted) made.bit = bit;
   made.delay = rates_.delay + (overtaken ? overtaken_by : 0);

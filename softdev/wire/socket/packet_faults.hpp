@@ -20,18 +20,19 @@ struct fault_rates {
   std::uint32_t duplicate = 0;
   std::uint32_t reorder = 0;  ///< packets that come later than those behind them
   std::uint32_t corrupt = 0;  ///< packets with one wrong bit
+  std::uint32_t mark = 0;     ///< packets with the mark of congestion (CE)
   time_ns delay = 0;          ///< of each packet
   std::uint64_t seed = 1;
 
   /// Returns whether a packet can be changed or delayed.
   [[nodiscard]] bool any() const noexcept {
-    return loss != 0 || duplicate != 0 || reorder != 0 || corrupt != 0 || delay != 0;
+    return loss != 0 || duplicate != 0 || reorder != 0 || corrupt != 0 || mark != 0 || delay != 0;
   }
   bool operator==(const fault_rates&) const = default;
 };
 
-/// Reads `loss=1%,duplicate=0.1%,reorder=2%,corrupt=0.5%,delay=2ms,seed=7`; each part may be
-/// missing. If a part is wrong, returns nullopt, and `wrong` says which and what it must be.
+/// Reads `loss=1%,duplicate=0.1%,reorder=2%,corrupt=0.5%,mark=1%,delay=2ms,seed=7`; each part may
+/// be missing. If a part is wrong, returns nullopt, and `wrong` says which and what it must be.
 [[nodiscard]] std::optional<fault_rates> parse_faults(std::string_view text, std::string& wrong);
 
 /// Chooses the faults of packets. Threads: one thread at a time.
@@ -44,6 +45,7 @@ class packet_faults {
     bool lost = false;
     bool duplicated = false;
     bool corrupted = false;
+    bool marked = false;
     std::uint64_t bit = 0;  ///< of a corrupted packet: its wrong bit, modulo the number of its bits
     time_ns delay = 0;
 

@@ -19,7 +19,8 @@ forwarded_header header_of(const datagram_ends& ends, std::size_t datagram_bytes
           .destination = ends.destination,
           .source_port = ends.source_port,
           .datagram_bytes = static_cast<std::uint16_t>(datagram_bytes),
-          .interface = ends.interface};
+          .interface = ends.interface,
+          .traffic_class = ends.traffic_class};
 }
 
 }  // namespace
@@ -130,13 +131,20 @@ void packet_intake::spoil(const received_datagram& from, const packet& what, tim
   const packet_faults::decision fault = injected_->faults.next();
   if (fault != packet_faults::decision{}) ++counters_.injected;
   if (fault.lost) return;
+  received_datagram marked = from;
+  if (fault.marked) marked.ends.traffic_class |= ecn_congested;
   if (fault == packet_faults::decision{}) {
     take_late(now);
     take(from, what);
     return;
   }
+  if (fault == packet_faults::decision{.marked = true}) {
+    take_late(now);
+    take(marked, what);
+    return;
+  }
   for (int copies = fault.duplicated ? 2 : 1; copies > 0; --copies) {
-    const std::span<std::byte> bytes = injected_->late.keep(from, now + fault.delay);
+    const std::span<std::byte> bytes = injected_->late.keep(marked, now + fault.delay);
     if (bytes.empty()) ++counters_.busy;  // too many are late
     if (!fault.corrupted || bytes.empty()) continue;
     const std::uint64_t bit = fault.bit % (bytes.size() * 8);
@@ -171,6 +179,11 @@ void packet_intake::take(const received_datagram& from, const packet& what) noex
     route->peer = from.ends.source;
   }
   give_or_keep(what, *route);
+  if (is_marked(from.ends) && !route->any && !what.payload.empty() &&
+      what.opcode != packet_opcode::congestion_notification) {
+    ++counters_.marked;
+    packets_.receive_mark(what);
+  }
   const nak_kind nak = nak_of(what);
   if (nak == nak_kind::not_ready) ++counters_.rnr_naks;
   if (nak == nak_kind::sequence) ++counters_.sequence_naks;

@@ -34,6 +34,7 @@ struct intake_counters {
   std::uint64_t messages = 0;         ///< received: to queue pair 1
   std::uint64_t rnr_naks = 0;         ///< received RNR NAKs
   std::uint64_t sequence_naks = 0;    ///< received NAKs for a PSN sequence error
+  std::uint64_t marked = 0;           ///< received packets with data that congestion marked
   std::uint64_t injected = 0;         ///< faults that the setting asked for
   std::uint64_t solved = 0;           ///< received, with an IPv4 identification that was deduced
 };

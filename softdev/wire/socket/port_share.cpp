@@ -33,7 +33,7 @@ constexpr time_ns rest_after_hindrance = 20'000'000;
 
 /// What a client says first, and the answer of the owner: the same.
 struct registration {
-  static constexpr std::uint32_t expected = 0x56'57'50'32;
+  static constexpr std::uint32_t expected = 0x56'57'50'33;
   std::uint32_t magic = expected;
   std::uint32_t slot = 0;
 };

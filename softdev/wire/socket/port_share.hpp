@@ -28,8 +28,10 @@ struct forwarded_header {
   std::uint16_t source_port = 0;
   std::uint16_t datagram_bytes = 0;  ///< of each of several ones, except for the last; 0: it is one
   std::uint32_t interface = 0;
+  std::uint8_t traffic_class = 0;
+  std::array<std::uint8_t, 7> unused{};
 };
-static_assert(sizeof(forwarded_header) == 40);
+static_assert(sizeof(forwarded_header) == 48);
 
 /// A process's part in the port. Threads: one thread at a time.
 class port_share {

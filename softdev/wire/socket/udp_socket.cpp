@@ -98,6 +98,15 @@ void add_control(msghdr& out, int level, int type, const Value& value) noexcept 
   out.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
+/// Reads control data if it is of this type.
+template <class Value>
+bool read_control(cmsghdr& from, int level, int type, Value& out) noexcept {
+  if (from.cmsg_level != level || from.cmsg_type != type || from.cmsg_len < CMSG_LEN(sizeof out))
+    return false;
+  std::memcpy(&out, CMSG_DATA(&from), sizeof out);
+  return true;
+}
+
 error failure(const char* call, std::uint16_t port) {
   const int code = errno;
   return error::from_errno(code, call, "UDP port " + std::to_string(port) + " of soft0");
@@ -129,6 +138,9 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
   }
   if (!ready) return failure("setsockopt", port);
   if (what == use::receiving) {
+    ready = set(fd, {IPPROTO_IP, IP_RECVTOS, 1}) &&
+            (family == AF_INET || set(fd, {IPPROTO_IPV6, IPV6_RECVTCLASS, 1}));
+    if (!ready) return failure("setsockopt", port);
     enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
     // The kernel's rxe and adapters send IPv6 packets without a UDP checksum; they have an ICRC.
     if (family == AF_INET6 && !set(fd, {IPPROTO_UDP, UDP_NO_CHECK6_RX, 1}))
@@ -141,6 +153,9 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
     // Members on this host have the datagrams of a group by another path.
     ready = set(fd, {IPPROTO_IP, IP_MULTICAST_LOOP, 0}) &&
             (family == AF_INET || set(fd, {IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0}));
+    // Most datagrams are of connections, which react to congestion; `address` sets those of others.
+    ready = ready && set(fd, {IPPROTO_IP, IP_TOS, ecn_capable}) &&
+            (family == AF_INET || set(fd, {IPPROTO_IPV6, IPV6_TCLASS, ecn_capable}));
     if (!ready) return failure("setsockopt", port);
   }
   sockaddr_storage name{};
@@ -173,8 +188,14 @@ void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr
     from.ipi6_ifindex =
         to_group ? ends.interface : scope_of(ends.source, ends.destination, ends.interface);
     add_control(out, IPPROTO_IPV6, IPV6_PKTINFO, from);
-    if (ends.traffic_class != 0 && !ipv4)
-      add_control(out, IPPROTO_IPV6, IPV6_TCLASS, int{ends.traffic_class});
+  }
+  const std::uint8_t ecn = ends.reacts_to_congestion ? ecn_capable : std::uint8_t{0};
+  const int traffic_class = (ipv4 ? 0 : ends.traffic_class & ~ecn_mask) | ecn;
+  if (traffic_class != ecn_capable) {
+    if (ipv4)
+      add_control(out, IPPROTO_IP, IP_TOS, traffic_class);
+    else
+      add_control(out, IPPROTO_IPV6, IPV6_TCLASS, traffic_class);
   }
   if (!to_group || ends.hop_limit == 0) return;
   if (ipv4)
@@ -202,11 +223,8 @@ std::size_t udp_socket::datagram_bytes(const msghdr& received) noexcept {
   for (cmsghdr* each = CMSG_FIRSTHDR(&reading); each != nullptr;
        each = CMSG_NXTHDR(&reading, each)) {
     int bytes = 0;
-    if (each->cmsg_level != SOL_UDP || each->cmsg_type != UDP_GRO ||
-        each->cmsg_len < CMSG_LEN(sizeof bytes))
-      continue;
-    std::memcpy(&bytes, CMSG_DATA(each), sizeof bytes);
-    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+    if (read_control(*each, SOL_UDP, UDP_GRO, bytes))
+      return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
   }
   return 0;
 }
@@ -226,27 +244,28 @@ bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept 
   } else {
     return false;
   }
+  bool found = false;
   msghdr reading = received;
   for (cmsghdr* each = CMSG_FIRSTHDR(&reading); each != nullptr;
        each = CMSG_NXTHDR(&reading, each)) {
-    if (each->cmsg_level == IPPROTO_IPV6 && each->cmsg_type == IPV6_PKTINFO &&
-        each->cmsg_len >= CMSG_LEN(sizeof(in6_pktinfo))) {
-      in6_pktinfo to;
-      std::memcpy(&to, CMSG_DATA(each), sizeof to);
-      out.destination = address_of(to.ipi6_addr);
-      out.interface = to.ipi6_ifindex;
-      return true;
-    }
-    if (each->cmsg_level == IPPROTO_IP && each->cmsg_type == IP_PKTINFO &&
-        each->cmsg_len >= CMSG_LEN(sizeof(in_pktinfo))) {
-      in_pktinfo to;
-      std::memcpy(&to, CMSG_DATA(each), sizeof to);
-      out.destination = mapped(to.ipi_addr);
-      out.interface = static_cast<std::uint32_t>(to.ipi_ifindex);
-      return true;
+    in6_pktinfo to6;
+    in_pktinfo to4;
+    int traffic_class = 0;
+    if (read_control(*each, IPPROTO_IPV6, IPV6_PKTINFO, to6)) {
+      out.destination = address_of(to6.ipi6_addr);
+      out.interface = to6.ipi6_ifindex;
+      found = true;
+    } else if (read_control(*each, IPPROTO_IP, IP_PKTINFO, to4)) {
+      out.destination = mapped(to4.ipi_addr);
+      out.interface = static_cast<std::uint32_t>(to4.ipi_ifindex);
+      found = true;
+    } else if (read_control(*each, IPPROTO_IPV6, IPV6_TCLASS, traffic_class)) {
+      out.traffic_class = static_cast<std::uint8_t>(traffic_class);
+    } else {
+      static_cast<void>(read_control(*each, IPPROTO_IP, IP_TOS, out.traffic_class));
     }
   }
-  return false;
+  return found;
 }
 
 result<std::uint32_t> find_route_mtu(const datagram_ends& ends) {

@@ -20,6 +20,11 @@ namespace verbena::softdev::wire {
 /// The index of the loopback interface, in each network namespace.
 inline constexpr std::uint32_t loopback_interface = 1;
 
+/// The ECN bits of a traffic class or type of service (RFC 3168).
+inline constexpr std::uint8_t ecn_mask = 3;
+inline constexpr std::uint8_t ecn_capable = 2;    ///< ECT(0)
+inline constexpr std::uint8_t ecn_congested = 3;  ///< CE
+
 /// The addresses of a datagram.
 struct datagram_ends {
   network_address source{};
@@ -28,8 +33,11 @@ struct datagram_ends {
   /// Index of the one on which a received datagram arrived, or by which one with a link-local
   /// address or to a group is sent.
   std::uint32_t interface = 0;
-  std::uint8_t traffic_class = 0;  ///< of an IPv6 datagram that is sent
-  std::uint8_t hop_limit = 0;      ///< of a datagram to a group that is sent; 0: that of the kernel
+  /// Of an IPv6 datagram that is sent, without the ECN bits; of a received one, with them.
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;  ///< of a datagram to a group that is sent; 0: that of the kernel
+  /// The sender of the datagram sends less when it is marked as congested (ECT): sent datagrams.
+  bool reacts_to_congestion = false;
 
   [[nodiscard]] bool operator==(const datagram_ends&) const noexcept = default;
 };
@@ -39,6 +47,11 @@ struct datagram_ends {
                                             const network_address& other,
                                             std::uint32_t interface) noexcept {
   return is_link_local(one) || is_link_local(other) ? interface : 0;
+}
+
+/// Whether a received datagram was marked as one that a congested queue held (CE, RFC 3168).
+[[nodiscard]] inline bool is_marked(const datagram_ends& ends) noexcept {
+  return (ends.traffic_class & ecn_mask) == ecn_congested;
 }
 
 /// A socket that does not block. Threads: thread-safe, except for moves.

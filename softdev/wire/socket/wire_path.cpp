@@ -103,7 +103,8 @@ void wire_path::put(const queue_pair& from, const packet& what) noexcept {
     sender_->put({.source = route->own,
                   .destination = route->peer,
                   .interface = route->interface,
-                  .traffic_class = route->traffic_class},
+                  .traffic_class = route->traffic_class,
+                  .reacts_to_congestion = true},
                  what);
 }
 
@@ -129,6 +130,15 @@ void wire_path::count(packet_event what) noexcept {
       return;
     case packet_event::retries_exceeded:
       ++events_.retries_exceeded;
+      return;
+    case packet_event::congestion_told:
+      ++events_.notifications_sent;
+      return;
+    case packet_event::congestion_heard:
+      ++events_.notifications_heard;
+      return;
+    case packet_event::congestion_ignored:
+      ++events_.notifications_ignored;
       return;
   }
 }
@@ -264,7 +274,10 @@ wire_counters wire_path::count_all() noexcept {
                                .timed_out = events_.timed_out.load(),
                                .retries_exceeded = events_.retries_exceeded.load(),
                                .rnr_naks_sent = events_.rnr_naks_sent.load(),
-                               .sequence_naks_sent = events_.sequence_naks_sent.load()},
+                               .sequence_naks_sent = events_.sequence_naks_sent.load(),
+                               .notifications_sent = events_.notifications_sent.load(),
+                               .notifications_heard = events_.notifications_heard.load(),
+                               .notifications_ignored = events_.notifications_ignored.load()},
                     .bad_partitions = home_.port().bad_partitions(),
                     .bad_qkeys = home_.port().bad_qkeys()};
   if (sender_ != nullptr) out.output = sender_->counters();

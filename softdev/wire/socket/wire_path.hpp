@@ -37,6 +37,9 @@ struct event_counters {
   std::uint64_t retries_exceeded = 0;  ///< requests that failed after the last retry
   std::uint64_t rnr_naks_sent = 0;
   std::uint64_t sequence_naks_sent = 0;
+  std::uint64_t notifications_sent = 0;     ///< CNPs
+  std::uint64_t notifications_heard = 0;    ///< CNPs for queue pairs that then had less in flight
+  std::uint64_t notifications_ignored = 0;  ///< CNPs for queue pairs of UC
 };
 
 /// What happened to packets. Snapshot; approximate while packets come.
@@ -178,6 +181,9 @@ class wire_path final : public remote_path, private packet_output {
     std::atomic<std::uint64_t> retries_exceeded{0};
     std::atomic<std::uint64_t> rnr_naks_sent{0};
     std::atomic<std::uint64_t> sequence_naks_sent{0};
+    std::atomic<std::uint64_t> notifications_sent{0};
+    std::atomic<std::uint64_t> notifications_heard{0};
+    std::atomic<std::uint64_t> notifications_ignored{0};
   };
 
   engine& home_;

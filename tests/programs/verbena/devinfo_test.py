@@ -221,19 +221,20 @@ class Counters(harness.Case):
         self.assert_ended(done)
         self.assertEqual([each["name"] for each in json.loads(done.stdout)["devices"]], ["soft0"])
 
-    def test_counters_of_a_running_pair_show_the_injected_loss(self):
+    def test_counters_of_a_running_pair_show_the_injected_faults(self):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         env = harness.environment(VERBENA_SOFTDEV_WIRE="on", VERBENA_SOFTDEV_PATH="wire", VERBENA_SOFTDEV_WIRE_PORT=str(port),
-                                  VERBENA_SOFTDEV_WIRE_FAULTS="loss=2%,seed=7")
+                                  VERBENA_SOFTDEV_WIRE_FAULTS="loss=2%,mark=5%,seed=7")
         words = [harness.VERBENA, "run", "--", "ib_write_bw", "-x", "1", "-F", "-p", str(port), "-n", "50000000"]
         with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
             try:
                 self.wait_until(lambda: self.listens(port))
                 with subprocess.Popen([*words, "localhost"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
                     try:
-                        self.wait_until(lambda: self.counters(client.pid).get("retransmitted_pkts", 0) > 10)
+                        self.wait_until(lambda: self.counters(client.pid).get("retransmitted_pkts", 0) > 10
+                                        and self.counters(client.pid).get("rp_cnp_handled", 0) > 10)
                         found, at_server = self.counters(client.pid), self.counters(server.pid)
                         table = harness.verbena("devinfo", "soft0", "--counters")
                     finally:
@@ -242,6 +243,8 @@ class Counters(harness.Case):
                 server.kill()
         self.assertGreater(found["sent_pkts"], found["retransmitted_pkts"])
         self.assertGreater(at_server["injected_faults"], 0)
+        self.assertGreaterEqual(at_server["np_ecn_marked_roce_packets"], at_server["np_cnp_sent"])
+        self.assertGreater(at_server["np_cnp_sent"], 0)
         self.assertEqual(at_server["dropped_malformed"], 0)
         self.assert_ended(table)
         self.assertRegex(harness.text(table.stdout), rf"(?m)^  pid {client.pid}\n    program +ib_write_bw\n    counters:\n      sent_pkts +\d+$")

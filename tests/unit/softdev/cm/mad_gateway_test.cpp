@@ -433,7 +433,7 @@ TEST_F(cm_other_hosts, host_without_a_route_is_an_address_error) {
   a->expect(event_kind::address_error, -ENETUNREACH);
 }
 
-// parity: rocev2-106
+// parity: rocev2-107
 TEST_F(cm_other_hosts, many_connections_over_a_bad_network_come_to_an_end) {
   std::mt19937 random(7);
   std::uniform_int_distribution<int> chance(0, 9);

@@ -149,7 +149,7 @@ TEST(datagram_network, datagrams_arrive_once_over_a_network_without_faults) {
   for (const auto& [number, times] : what.arrived) EXPECT_EQ(times, 1U) << number;
 }
 
-// parity: rocev2-105
+// parity: rocev2-106
 TEST(datagram_network, what_arrives_over_a_network_with_faults_is_what_was_sent) {
   const network_faults faults{.loss = 50,
                               .duplication = 50,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <utility>
@@ -41,12 +42,14 @@ class kept_output final : public packet_output {
     --room;
     packets.push_back({what, {what.payload.begin(), what.payload.end()}, by});
   }
+  void count(packet_event what) noexcept override { ++counts[what]; }
   /// The packets since the last call.
   [[nodiscard]] std::vector<sent_packet> take() { return std::exchange(packets, {}); }
 
   static constexpr int plenty = 1'000'000;
   int room = plenty;
   std::vector<sent_packet> packets;
+  std::map<packet_event, int> counts;
 };
 
 class lone_host : public ::testing::Test {

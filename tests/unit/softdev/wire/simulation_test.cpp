@@ -6,7 +6,7 @@
 namespace verbena::softdev::wire::simulation {
 namespace {
 
-// parity: rocev2-104
+// parity: rocev2-105
 TEST(simulated_network, first_seeds_pass) {
   constexpr std::uint64_t seeds = 300;
   std::uint64_t faults = 0;
@@ -22,7 +22,7 @@ TEST(simulated_network, first_seeds_pass) {
 }
 
 /// Seeds that failed once, with the cause.
-// parity: rocev2-104
+// parity: rocev2-105
 TEST(simulated_network, kept_seeds_pass) {
   constexpr std::uint64_t kept[] = {
       195,   // a repeated answer that was due was taken for a request too many

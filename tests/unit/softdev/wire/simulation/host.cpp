@@ -59,7 +59,7 @@ void host::put_between(const network_header& around, const packet& what) noexcep
                 std::move(bytes));
 }
 
-void host::receive(std::span<const std::byte> bytes) {
+void host::receive(std::span<const std::byte> bytes, bool marked) {
   network_header around;
   std::span<const std::byte> transport;
   packet what;
@@ -76,6 +76,7 @@ void host::receive(std::span<const std::byte> bytes) {
                          : packets_.receive(what);
   // One thread: no lock is held.
   VERBENA_ASSERT(taken, "a lock of a queue pair was left locked");
+  if (marked && !what.payload.empty()) packets_.receive_mark(what);
 }
 
 void host::run() {

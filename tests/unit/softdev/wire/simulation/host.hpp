@@ -33,7 +33,7 @@ class host final : private packet_output {
   [[nodiscard]] engine& device() noexcept { return device_; }
   [[nodiscard]] static network_address address_of(std::size_t number);
   /// Takes the bytes of a packet from the network.
-  void receive(std::span<const std::byte> bytes);
+  void receive(std::span<const std::byte> bytes, bool marked = false);
   /// Does what is due now.
   void run();
   /// When `run` is due.

@@ -55,7 +55,8 @@ bool network::may_lose(const packet_identity& which, bool wanted) {
 }
 
 void network::deliver(time_ns arrival, std::size_t host, std::vector<std::byte> bytes) {
-  packets_.push({arrival, sent_++, host, std::move(bytes)});
+  const bool marked = faults_.marking != 0 && marks_.chance(faults_.marking);
+  packets_.push({arrival, sent_++, host, std::move(bytes), marked});
 }
 
 travelling_packet network::take() {

@@ -24,6 +24,8 @@ struct network_faults {
   time_ns jitter = 0;              ///< does not change the order
   time_ns longest_detour = 0;      ///< of a packet that others overtake
   time_ns partitioned_at = never;  ///< nothing arrives that is sent from then on
+  std::uint32_t marking = 0;       ///< packets that congestion marks
+  std::uint64_t marking_seed = 0;  ///< a source of its own: marks change no other fault
 };
 
 /// A packet on its way.
@@ -32,6 +34,7 @@ struct travelling_packet {
   std::uint64_t number = 0;  ///< decides between equal times
   std::size_t host = 0;
   std::vector<std::byte> bytes;
+  bool marked = false;
 };
 
 /// The identity of a packet and its repetitions: host, queue pair, PSN, opcode.
@@ -40,7 +43,8 @@ using packet_identity = std::tuple<std::size_t, std::uint32_t, std::uint32_t, st
 /// Threads: one thread at a time.
 class network {
  public:
-  network(const network_faults& faults, random_source& random) : faults_(faults), random_(random) {}
+  network(const network_faults& faults, random_source& random)
+      : faults_(faults), random_(random), marks_(faults.marking_seed) {}
 
   /// A packet leaves at `departure` for `host`. So that retries do not run out, the network loses
   /// or damages the packets of one identity twice at most, and two acknowledgements of a queue pair
@@ -65,6 +69,7 @@ class network {
 
   network_faults faults_;
   random_source& random_;
+  random_source marks_;
   std::priority_queue<travelling_packet, std::vector<travelling_packet>, is_later> packets_;
   std::map<packet_identity, unsigned> lost_;
   std::map<std::size_t, time_ns> last_arrival_;

@@ -34,6 +34,12 @@ setting choose(std::uint64_t seed, random_source& random) {
   if (own.chance(100)) made.kind = transport::uc;
   constexpr std::array rates{0U, 0U, 2U, 10U, 50U, 150U};
   const auto rate = [&] { return rates[random.below(rates.size())]; };
+  // As before: kept seeds have no marks.
+  if (seed % 4 == 2) {
+    random_source marks(seed ^ 0x6d61'726bU);
+    made.faults.marking = 1 + marks.below(500);
+    made.faults.marking_seed = marks.next();
+  }
   made.faults.loss = rate();
   made.faults.duplication = rate();
   made.faults.corruption = rate();
@@ -71,6 +77,7 @@ std::string describe(const setting& what) {
          number(", max_rd_atomic", what.attributes.max_rd_atomic) +
          number("; of 1000 packets: lost", faults.loss) + number(", doubled", faults.duplication) +
          number(", corrupt", faults.corruption) + number(", reordered", faults.reordering) +
+         number(", marked", faults.marking) +
          (faults.partitioned_at == never ? "" : "; partitioned") +
          (what.refusal_seed == 0 ? "" : "; requests refused");
 }
@@ -171,7 +178,7 @@ class world {
     for (const auto& each : traffic_) next = std::min(next, each->post());
     while (network_.next_arrival() <= now) {
       const travelling_packet packet = network_.take();
-      hosts_[packet.host]->receive(packet.bytes);
+      hosts_[packet.host]->receive(packet.bytes, packet.marked);
       if (network_.next_arrival() <= now + setting_.batching)
         now = std::max(now, network_.next_arrival());
     }

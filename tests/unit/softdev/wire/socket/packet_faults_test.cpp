@@ -25,13 +25,15 @@ std::optional<fault_rates> rates_of(std::string_view text) {
 }
 
 TEST(packet_faults, setting_has_rates_a_delay_and_a_seed) {
-  EXPECT_EQ(rates_of("loss=1%,duplicate=0.1%,reorder=2.5%,corrupt=0.0001%,delay=1.5ms,seed=7"),
-            (fault_rates{.loss = 10'000,
-                         .duplicate = 1'000,
-                         .reorder = 25'000,
-                         .corrupt = 1,
-                         .delay = 1'500'000,
-                         .seed = 7}));
+  EXPECT_EQ(
+      rates_of("loss=1%,duplicate=0.1%,reorder=2.5%,corrupt=0.0001%,mark=3%,delay=1.5ms,seed=7"),
+      (fault_rates{.loss = 10'000,
+                   .duplicate = 1'000,
+                   .reorder = 25'000,
+                   .corrupt = 1,
+                   .mark = 30'000,
+                   .delay = 1'500'000,
+                   .seed = 7}));
   EXPECT_EQ(rates_of(""), fault_rates{});
   EXPECT_EQ(rates_of("loss=100%"), (fault_rates{.loss = 1'000'000}));
   EXPECT_EQ(rates_of("delay=200us"), (fault_rates{.delay = 200'000}));
@@ -49,9 +51,9 @@ TEST(packet_faults, wrong_part_is_named_with_what_it_must_be) {
   EXPECT_EQ(fault_of("delay=11s"),
             "'delay=11s' must be a time with unit up to 10s, as 200us or 2ms");
   EXPECT_EQ(fault_of("seed=x"), "'seed=x' must be a number of up to 64 bits");
-  EXPECT_EQ(
-      fault_of("los=1%"),
-      "'los=1%' must be one of loss, duplicate, reorder, corrupt, delay and seed, with a value");
+  EXPECT_EQ(fault_of("los=1%"),
+            "'los=1%' must be one of loss, duplicate, reorder, corrupt, mark, delay and seed, with "
+            "a value");
 }
 
 std::vector<packet_faults::decision> first_decisions(const fault_rates& rates, int count) {
@@ -72,17 +74,22 @@ TEST(packet_faults, seed_determines_the_faults) {
 
 TEST(packet_faults, faults_are_as_frequent_as_their_rates) {
   constexpr int count = 100'000;
-  std::array<int, 4> seen{};
-  for (const auto& each : first_decisions(
-           {.loss = 10'000, .duplicate = 20'000, .reorder = 30'000, .corrupt = 40'000, .delay = 7},
-           count)) {
+  std::array<int, 5> seen{};
+  for (const auto& each : first_decisions({.loss = 10'000,
+                                           .duplicate = 20'000,
+                                           .reorder = 30'000,
+                                           .corrupt = 40'000,
+                                           .mark = 50'000,
+                                           .delay = 7},
+                                          count)) {
     seen[0] += each.lost ? 1 : 0;
     seen[1] += each.duplicated ? 1 : 0;
     seen[2] += each.delay > 7 ? 1 : 0;
     seen[3] += each.corrupted ? 1 : 0;
+    seen[4] += each.marked ? 1 : 0;
     EXPECT_TRUE(each.lost || each.delay >= 7);
   }
-  for (int i = 0; i < 4; ++i)
+  for (int i = 0; i < 5; ++i)
     EXPECT_NEAR(seen[static_cast<std::size_t>(i)], (i + 1) * 1000, 300) << i;
 }
 

@@ -134,6 +134,33 @@ TEST_F(packet_sender_to_port, packets_of_one_size_are_one_message_to_a_socket_th
   EXPECT_EQ(sender->counters().sent, 12U);
 }
 
+// parity: rocev2-103
+TEST_F(packet_sender_to_port, packets_of_connections_are_ect_and_datagrams_are_not) {
+  port_share share = port_share::open(port, 1).value();
+  ASSERT_EQ(share.join().value(), port_share::role::owner);
+  std::vector<network_address> hosts{loopback(1)};
+  if (has_ipv6()) hosts.push_back(ipv6_loopback);
+  const packet what{.opcode = make_opcode(packet_transport::rc, operation::send_only)};
+  for (const network_address& each : hosts)
+    for (const std::uint8_t traffic_class : {0, 0x80})
+      for (const bool reacts : {true, false}) {
+        sender->put({.source = each,
+                     .destination = each,
+                     .traffic_class = traffic_class,
+                     .reacts_to_congestion = reacts},
+                    what);
+        EXPECT_TRUE(sender->flush());
+        wait_for(share.source());
+        bool ended = false;
+        ASSERT_EQ(batch.receive(share, ended), 1U);
+        received_train train;
+        ASSERT_TRUE(batch.read(0, train));
+        const bool is_ipv6 = each == ipv6_loopback;
+        EXPECT_EQ(train.ends.traffic_class, (is_ipv6 ? traffic_class : 0) | (reacts ? 2 : 0))
+            << is_ipv6;
+      }
+}
+
 TEST_F(packet_sender_to_port, train_ends_with_size_host_and_largest_message) {
   port_share share = port_share::open(port, 1).value();
   ASSERT_EQ(share.join().value(), port_share::role::owner);

@@ -2,6 +2,8 @@
 #include "softdev/wire/socket/wire_path.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,9 +60,12 @@ class wire_path_pair : public ::testing::Test {
             .swap = 6};
   }
 
+  explicit wire_path_pair(const wire_path_options& options = {})
+      : first(1, port, options), second(2, port, options) {}
+
   const std::uint16_t port = free_port();
-  wired_host first{1, port};
-  wired_host second{2, port};
+  wired_host first;
+  wired_host second;
 };
 
 TEST_F(wire_path_pair, first_process_owns_the_port_and_the_second_is_its_client) {
@@ -112,6 +117,30 @@ TEST_F(wire_path_pair, each_operation_completes_between_owner_and_client) {
   }
   EXPECT_GT(first.path.counters().intake.forwarded, 0U);
   EXPECT_EQ(first.path.counters().output.refused, 0U);
+}
+
+class marked_path_pair : public wire_path_pair {
+ protected:
+  marked_path_pair() : wire_path_pair({.faults = {.mark = 1'000'000}}) {}
+};
+
+// parity: rocev2-103
+TEST_F(marked_path_pair, marked_packets_are_answered_with_notifications) {
+  connect();
+  constexpr std::uint32_t long_bytes = 200 * 1024;
+  first.memory.fill(0, long_bytes, 3);
+  const auto heard = [&] { return first.path.counters().events.notifications_heard > 0; };
+  for (int i = 0; i < 100 && !heard(); ++i) {
+    ASSERT_TRUE(
+        first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, long_bytes)}));
+    EXPECT_EQ(sent(first).status, completion_status::success);
+  }
+  EXPECT_TRUE(heard());
+  EXPECT_TRUE(second.memory.holds(0, long_bytes, 3));
+  const wire_counters counted = second.path.counters();
+  EXPECT_GE(counted.intake.marked, 200U);
+  EXPECT_GT(counted.events.notifications_sent, 0U);
+  EXPECT_LE(counted.events.notifications_sent, counted.intake.marked);
 }
 
 TEST_F(wire_path_pair, message_longer_than_window_and_queue_arrives) {
@@ -474,6 +503,7 @@ class wire_path_stranger : public wire_path_pair {
     std::uint16_t partition = 0xffff;
     std::uint32_t qpn_offset = 0;
     std::uint16_t icrc_port = 0;  ///< 0: that of the packet
+    bool marked = false;          ///< CE
   };
 
   void SetUp() override {
@@ -493,7 +523,13 @@ class wire_path_stranger : public wire_path_pair {
     made.payload = std::as_bytes(std::span(payload));
     std::vector<std::byte> encoded(encoded_bytes(made));
     const std::size_t covered = encode(made, encoded);
-    const datagram_ends ends{.source = loopback(with.source), .destination = second.address()};
+    // `reacts_to_congestion`: the type of service is that of the socket.
+    const datagram_ends ends{.source = loopback(with.source),
+                             .destination = second.address(),
+                             .reacts_to_congestion = with.marked};
+    const int type_of_service = ecn_congested;
+    ASSERT_EQ(
+        ::setsockopt(socket.fd(), IPPROTO_IP, IP_TOS, &type_of_service, sizeof type_of_service), 0);
     const network_header around{.source = ends.source,
                                 .destination = ends.destination,
                                 .source_port = socket.port(),
@@ -524,6 +560,16 @@ class wire_path_stranger : public wire_path_pair {
 TEST_F(wire_path_stranger, right_packet_is_executed) {
   send({});
   EXPECT_TRUE(run_until({&first, &second}, [&] { return !memory_is_unchanged(); }));
+}
+
+// parity: rocev2-103
+TEST_F(wire_path_stranger, mark_of_congestion_reaches_the_client_of_the_port) {
+  ASSERT_EQ(second.path.role(), port_share::role::client);
+  send({});
+  EXPECT_TRUE(run_until({&first, &second}, [&] { return !memory_is_unchanged(); }));
+  EXPECT_EQ(second.path.counters().intake.marked, 0U);
+  send({.marked = true});
+  EXPECT_TRUE(counted(&intake_counters::marked));
 }
 
 // parity: rocev2-86

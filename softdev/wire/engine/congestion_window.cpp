@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/engine/congestion_window.hpp"
+
+#include <algorithm>
+
+#include "softdev/wire/engine/sequence.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+/// Rounds in which the window halves its distance to the target before the target grows.
+constexpr std::uint8_t fast_rounds = 5;
+/// Each round moves the share by 1/16 of its distance to 0 or 1.
+constexpr std::uint32_t share_weight = 16;
+/// A smaller share, of 256, is none.
+constexpr std::uint32_t least_share = share_weight;
+
+}  // namespace
+
+void congestion_window::notify(std::uint32_t oldest_psn, std::uint32_t next_psn) noexcept {
+  acknowledge(oldest_psn, next_psn);
+  if (notified_) return;
+  if (!is_active_) share_ = unit;
+  is_active_ = true;
+  notified_ = true;
+  quiet_rounds_ = 0;
+  round_end_ = next_psn;
+  target_ = packets_;
+  packets_ = std::max(packets_ - packets_ * share_ / unit / 2, unit);
+  share_ += (unit - share_) / share_weight;
+}
+
+void congestion_window::end_round(std::uint32_t oldest_psn, std::uint32_t next_psn) noexcept {
+  if (psn_distance(round_end_, oldest_psn) <= 0) return;
+  round_end_ = next_psn;
+  if (notified_) {
+    notified_ = false;
+    return;
+  }
+  share_ -= share_ / share_weight;
+  if (quiet_rounds_ < fast_rounds)
+    ++quiet_rounds_;
+  else
+    target_ = std::min(target_ + unit, most_);
+  // Rounded up, so that it gets there.
+  packets_ = (packets_ + target_ + 1) / 2;
+  is_active_ = packets_ < most_ || share_ >= least_share;
+}
+
+}  // namespace verbena::softdev::wire

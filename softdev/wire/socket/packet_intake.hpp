@@ -74,6 +74,7 @@ class packet_intake {
   void inject(const fault_rates& rates) { injected_.emplace(rates); }
   /// Shows the packets for this process. Before the first packet. `by` outlives the intake.
   void watch(packet_watcher& by) noexcept { watcher_ = &by; }
+  [[nodiscard]] packet_watcher* watcher() const noexcept { return watcher_; }
   packet_intake(const packet_intake&) = delete;
   packet_intake& operator=(const packet_intake&) = delete;
 

@@ -44,8 +44,8 @@ class packet_sender {
   packet_sender& operator=(const packet_sender&) = delete;
 
   /// Shows the packets that the kernel takes. Before the first packet. `by` outlives the sender,
-  /// and is called with the lock of the sender.
-  void watch(packet_watcher& by) noexcept { watcher_ = &by; }
+  /// and is called with the lock of the sender; nullptr: nobody.
+  void watch(packet_watcher* by) noexcept { watcher_ = by; }
   /// True if a packet can be put; may send others for that.
   [[nodiscard]] bool has_room() noexcept;
   /// Encodes a packet, with its ICRC, into the queue. If the queue is full, the packet is lost.

@@ -71,10 +71,7 @@ class wire_path final : public remote_path, private packet_output {
 
   /// Shows the packets of this process. Before the sockets are opened. `by` outlives the path, and
   /// must not call it.
-  void watch(packet_watcher& by) noexcept {
-    watcher_ = &by;
-    intake_.watch(by);
-  }
+  void watch(packet_watcher& by) noexcept { intake_.watch(by); }
   /// Opens the sockets, or continues to open them. Does not block. Returns `none` if the owner of
   /// the port has not answered: try again soon. Errors: those of port_share::join.
   [[nodiscard]] result<port_share::role> open_sockets();
@@ -191,7 +188,6 @@ class wire_path final : public remote_path, private packet_output {
   const wire_path_options options_;
   packet_engine packets_;
   route_table routes_;
-  packet_watcher* watcher_ = nullptr;
   std::unique_ptr<packet_sender> sender_;
   std::atomic<bool> begun_{false};  ///< the sockets are open
   due_times due_;

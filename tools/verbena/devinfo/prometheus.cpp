@@ -143,8 +143,8 @@ std::string to_prometheus(const std::vector<section>& devices) {
   for (const std::string& counter : all.names) {
     const std::string name = "rdma_" + counter + "_total";
     text += "# HELP " + name + ' ' + help_of(counter) + "\n# TYPE " + name + " counter\n";
-    for (const auto& [labels, value] : all.by_name.at(counter).samples)
-      text += name + '{' + labels + "} " + std::to_string(value) + '\n';
+    for (const auto& [labels, number] : all.by_name.at(counter).samples)
+      text += name + '{' + labels + "} " + std::to_string(number) + '\n';
   }
   return text;
 }

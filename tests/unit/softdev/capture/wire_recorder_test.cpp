@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,9 +55,13 @@ class softdev_wire_recorder : public testing::Test {
       std::memcpy(&value, text.data() + offset, sizeof value);
     return value;
   }
+  [[nodiscard]] std::string content() const {
+    std::ostringstream all;
+    all << std::ifstream(file_, std::ios::binary).rdbuf();
+    return all.str();
+  }
   [[nodiscard]] std::vector<stored_packet> stored() const {
-    std::ifstream from(file_, std::ios::binary);
-    const std::string all{std::istreambuf_iterator<char>(from), {}};
+    const std::string all = content();
     std::vector<stored_packet> found;
     for (std::size_t block = file_header_bytes; block < all.size();) {
       const auto length = at<std::uint32_t>(all, block + 4);
@@ -127,8 +132,7 @@ TEST_F(softdev_wire_recorder, datagram_that_is_too_long_is_cut) {
   recorder_.arrived({}, longest);
   recorder_.settled("dropped_malformed");
   recorder_.settled_all();
-  std::ifstream from(file_, std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(from), {}};
+  const std::string all = content();
   EXPECT_EQ(at<std::uint32_t>(all, file_header_bytes + 20), capture_file::max_captured_bytes);
   EXPECT_EQ(at<std::uint32_t>(all, file_header_bytes + 24), 14 + 48 + longest.size());
 }

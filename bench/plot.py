@@ -39,6 +39,7 @@ TITLES = {
     "channel": "Operations of a channel, compared with raw post and poll",
     "connect": "Connecting by librdmacm on soft0, compared with TCP",
     "compile": "Compile time of the public headers",
+    "loss": "Goodput of soft0 over UDP if packets are lost",
 }
 
 
@@ -192,8 +193,46 @@ def counted_text(rows, missing):
     return "\n".join(textwrap.wrap(" ".join(parts), CAPTION_COLUMNS))
 
 
+def save(figure, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+    pyplot.close(figure)
+
+
+def draw_loss(document, target):
+    """Draws the goodput over the loss rate, with the rates at equal distances: a line for each network, whose points have numbers."""
+    figure, axis = pyplot.subplots(figsize=(WIDTH, 4.4))
+    figure.subplots_adjust(left=0.09, right=0.97, top=0.85, bottom=0.24)
+    measured = [one for one in document["figures"] if one["numbers"]]
+    labels = list(dict.fromkeys(one["figure"].rpartition(" lost, ")[0] for one in measured))
+    networks = list(dict.fromkeys(one["network"] for one in measured))
+    for network, (mark, colour), above in zip(networks, COMPILER_MARKS.values(), (1, -1)):
+        line = [one for one in measured if one["network"] == network]
+        places = [labels.index(one["figure"].rpartition(" lost, ")[0]) for one in line]
+        ratios = [100 * one["numbers"]["ratio"] for one in line]
+        axis.plot(places, ratios, marker=mark, color=colour, linewidth=2, markersize=6, zorder=3,
+                  label=f"{network}, {line[0]['numbers']['ours'] / 1e9:.2f} GB/s without loss")
+        for place, ratio in zip(places[1:], ratios[1:]):
+            axis.annotate(f"{ratio:.0f} %", (place, ratio), xytext=(0, 10 * above), textcoords="offset points", ha="center", va="center",
+                          color=colour, fontsize=8.5)
+    axis.set_xticks(range(len(labels)), labels)
+    axis.set_xlabel("packets that are lost")
+    axis.set_ylabel("goodput, % of that without loss")
+    axis.set_ylim(0, max([100] + [100 * one["numbers"]["ratio"] for one in measured]) * 1.12)
+    axis.grid(axis="y", color=GRID, linewidth=0.6)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+    axis.legend(loc="lower left", frameon=False, fontsize=8.5)
+    figure.text(0.012, 0.965, TITLES["loss"], fontsize=12, fontweight="bold", color=INK, va="top")
+    figure.text(0.012, 0.02, wrapped_caption(document), fontsize=7.8, color="#444444", va="bottom", linespacing=1.35)
+    save(figure, target)
+
+
 def draw(path, target):
     document = json.loads(path.read_text())
+    if document["bench"] == "loss":
+        draw_loss(document, target)
+        return
     rows, missing = rows_of(document)
     if any(row.compiler for row in rows):  # place the results of all compilers for a case next to each other
         names = list(dict.fromkeys(row.label for row in rows))
@@ -225,9 +264,7 @@ def draw(path, target):
                 color=INK, va="top")
     text = (notes + "\n\n" if notes else "") + caption
     figure.text(0.012, 0.1 / total, text, fontsize=7.8, color="#444444", va="bottom", linespacing=1.35)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
-    pyplot.close(figure)
+    save(figure, target)
 
 
 def draw_all(results, folder):

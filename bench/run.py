@@ -13,13 +13,13 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from bench.harness import (  # noqa: E402
-    async_operations, build, channel, compile_time, connect, local, net, overhead, profile, report, scale, wire,
+    async_operations, build, channel, compile_time, connect, local, loss, net, overhead, profile, report, scale, wire,
 )  # fmt: skip
 from bench.harness.figure import Figure, gate  # noqa: E402
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (overhead, local, scale, connect, channel, async_operations, net, wire, profile, compile_time)
+    for bench in (overhead, local, scale, connect, channel, async_operations, net, wire, loss, profile, compile_time)
 }
 
 

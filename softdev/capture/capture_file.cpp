@@ -22,10 +22,53 @@ namespace verbena::softdev::capture {
 namespace {
 
 constexpr std::uint32_t packet_block_type = 6;
+constexpr std::uint16_t end_option = 0;
+constexpr std::uint16_t comment_option = 1;
+constexpr std::uint16_t flags_option = 2;    ///< epb_flags
 constexpr std::uint16_t dropped_option = 4;  ///< epb_dropcount
-constexpr std::size_t block_fields = 28;     ///< of a packet block, before the packet
-constexpr std::size_t dropped_fields = 4 + 8 + 4;
+constexpr std::uint32_t inbound_flag = 1;
+constexpr std::uint32_t outbound_flag = 2;
+constexpr std::size_t block_fields = 28;  ///< of a packet block, before the packet
+constexpr std::size_t option_head = 4;
 constexpr std::size_t trailer = 4;
+
+constexpr std::size_t padded(std::size_t bytes) noexcept { return (bytes + 3) / 4 * 4; }
+
+/// The bytes of the options of a packet.
+std::size_t option_bytes(const packet_notes& notes, bool says_lost) noexcept {
+  std::size_t bytes = says_lost ? option_head + sizeof(std::uint64_t) : 0;
+  if (notes.direction != packet_notes::way::unknown) bytes += option_head + sizeof(std::uint32_t);
+  if (!notes.comment.empty()) bytes += option_head + padded(notes.comment.size());
+  return bytes != 0 ? bytes + option_head : 0;
+}
+
+/// Writes values one behind the other. Threads: one thread at a time.
+class block_writer {
+ public:
+  explicit block_writer(std::byte* to) noexcept : at_(to) {}
+  template <class Value>
+  void put(const Value& value) noexcept {
+    std::memcpy(at_, &value, sizeof value);
+    at_ += sizeof value;
+  }
+  /// Puts bytes, and zeros up to a multiple of four.
+  void put_padded(std::span<const std::byte> bytes) noexcept {
+    at_ = std::ranges::copy(bytes, at_).out;
+    at_ = std::fill_n(at_, padded(bytes.size()) - bytes.size(), std::byte{0});
+  }
+  void put_option(std::uint16_t kind, std::span<const std::byte> value) noexcept {
+    put(kind);
+    put(static_cast<std::uint16_t>(value.size()));
+    put_padded(value);
+  }
+  template <class Value>
+  void put_option(std::uint16_t kind, const Value& value) noexcept {
+    put_option(kind, std::as_bytes(std::span(&value, 1)));
+  }
+
+ private:
+  std::byte* at_;
+};
 
 /// The section header and the one interface: Ethernet, times in nanoseconds. All processes append
 /// packets of this interface.
@@ -116,33 +159,30 @@ result<capture_file> capture_file::open(const std::string& path) {
 }
 
 void capture_file::add(std::uint64_t time_ns, std::span<const std::byte> captured,
-                       std::size_t original_bytes) noexcept {
-  const std::size_t padded = (captured.size() + 3) / 4 * 4;
-  const std::size_t most = block_fields + padded + dropped_fields + trailer;
-  if (buffer_.size() - filled_ < most) flush();
-  std::byte* at = buffer_.data() + filled_;
-  const auto put = [&at](const auto& value) {
-    std::memcpy(at, &value, sizeof value);
-    at += sizeof value;
-  };
+                       std::size_t original_bytes, const packet_notes& notes) noexcept {
+  const std::size_t fixed = block_fields + padded(captured.size()) + trailer;
+  if (buffer_.size() - filled_ < fixed + option_bytes(notes, true)) flush();
   const bool says_lost = lost_ > 0 && packets_ == 0;
-  const auto bytes = static_cast<std::uint32_t>(says_lost ? most : most - dropped_fields);
-  put(packet_block_type);
-  put(bytes);
-  put(std::uint32_t{0});
-  put(static_cast<std::uint32_t>(time_ns >> 32U));
-  put(static_cast<std::uint32_t>(time_ns));
-  put(static_cast<std::uint32_t>(captured.size()));
-  put(static_cast<std::uint32_t>(original_bytes));
-  at = std::ranges::copy(captured, at).out;
-  at = std::fill_n(at, padded - captured.size(), std::byte{0});
-  if (says_lost) {
-    put(dropped_option);
-    put(std::uint16_t{8});
-    put(lost_);
-    put(std::uint32_t{0});
-  }
-  put(bytes);
+  const std::size_t options = option_bytes(notes, says_lost);
+  const auto bytes = static_cast<std::uint32_t>(fixed + options);
+  block_writer to(buffer_.data() + filled_);
+  to.put(packet_block_type);
+  to.put(bytes);
+  to.put(std::uint32_t{0});
+  to.put(static_cast<std::uint32_t>(time_ns >> 32U));
+  to.put(static_cast<std::uint32_t>(time_ns));
+  to.put(static_cast<std::uint32_t>(captured.size()));
+  to.put(static_cast<std::uint32_t>(original_bytes));
+  to.put_padded(captured);
+  // First, where `verbena capture` looks for it.
+  if (says_lost) to.put_option(dropped_option, lost_);
+  if (notes.direction != packet_notes::way::unknown)
+    to.put_option(flags_option,
+                  notes.direction == packet_notes::way::inbound ? inbound_flag : outbound_flag);
+  if (!notes.comment.empty())
+    to.put_option(comment_option, std::as_bytes(std::span(notes.comment)));
+  if (options != 0) to.put_option(end_option, std::span<const std::byte>());
+  to.put(bytes);
   filled_ += bytes;
   ++packets_;
 }

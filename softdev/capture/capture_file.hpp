@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,13 @@
 #include "verbena/base/result.hpp"
 
 namespace verbena::softdev::capture {
+
+/// What is stored with a packet besides its bytes.
+struct packet_notes {
+  enum class way : std::uint8_t { unknown, inbound, outbound };
+  way direction = way::unknown;
+  std::string_view comment;  ///< at most capture_file::max_comment_bytes; empty: none
+};
 
 /// Blocks of packets, which are written together. A packet that cannot be written is counted, and
 /// the next one that can says how many are missing before it. Threads: one thread at a time.
@@ -25,10 +33,10 @@ class capture_file {
   [[nodiscard]] static result<capture_file> open(const std::string& path);
 
   /// Adds a packet of `original_bytes`, of which `captured` are stored; writes what was added
-  /// before if there is no room. Time: nanoseconds since 1970. Precondition: `captured` has at most
-  /// max_captured_bytes. Does not allocate.
-  void add(std::uint64_t time_ns, std::span<const std::byte> captured,
-           std::size_t original_bytes) noexcept;
+  /// before if there is no room. Time: nanoseconds since 1970. Preconditions: `captured` has at
+  /// most max_captured_bytes, and the comment max_comment_bytes. Does not allocate.
+  void add(std::uint64_t time_ns, std::span<const std::byte> captured, std::size_t original_bytes,
+           const packet_notes& notes = {}) noexcept;
   /// Counts a packet that could not be made.
   void note_lost() noexcept { ++lost_; }
   /// Writes what was added. A socket whose reader does not read is waited for, at most
@@ -36,6 +44,7 @@ class capture_file {
   void flush() noexcept;
 
   static constexpr std::size_t max_captured_bytes = 5000;
+  static constexpr std::size_t max_comment_bytes = 64;
   static constexpr int longest_wait_ms = 200;
 
  private:

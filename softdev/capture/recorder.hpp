@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Records the requests of this process, and the answers to them, as packets of RoCE v2. It is the
 // path of an engine in front of the path to other processes (request_routes::observe): an engine
-// that is not recorded does not know of it.
+// that is not recorded does not know of it. Requests to other hosts are packets, which
+// wire_recorder records.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,6 +13,8 @@
 
 #include "softdev/capture/capture_file.hpp"
 #include "softdev/capture/conversation.hpp"
+#include "softdev/capture/frame_writer.hpp"
+#include "softdev/capture/wire_recorder.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/core/remote_path.hpp"
 #include "softdev/core/traffic_observer.hpp"
@@ -32,6 +34,8 @@ class recorder final : public remote_path, public traffic_observer, private pack
 
   /// Sets the addresses of a queue pair that is connected.
   void set_route(std::uint32_t qp_num, const conversation_route& route);
+  /// Records the packets of the path to other hosts into the same file.
+  [[nodiscard]] wire::packet_watcher& wire() noexcept { return wire_; }
 
   response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                   bool earlier_done) noexcept override;
@@ -55,14 +59,13 @@ class recorder final : public remote_path, public traffic_observer, private pack
 
   engine& home_;
   remote_path& next_;
-  const std::size_t packet_bytes_;
-  std::mutex mutex_;  ///< guards all that follows; no other lock is taken while it is held
-  capture_file file_;
+  frame_writer frames_;
+  wire_recorder wire_;
+  std::mutex mutex_;  ///< guards all that follows; only the lock of `frames_` is taken with it
   std::map<std::uint32_t, conversation_route> routes_;
   std::map<std::uint32_t, conversation> conversations_;
   bool told_missing_ = false;
   std::uint64_t now_ = 0;  ///< of the packets that are being put
-  std::array<std::byte, capture_file::max_captured_bytes> frame_;
 };
 
 }  // namespace verbena::softdev::capture

@@ -150,9 +150,10 @@ host::host(parts made, persona looks)
     port.set_partition(i, seen.partitions[i]);
   if (wire_) wire_access_.begin(*wire_);
   engine_->routes().set_remote(&outward());
-  if (made.packets)
-    recorder_ = std::make_unique<capture::recorder>(*engine_, outward(), std::move(*made.packets),
-                                                    made.captured_bytes);
+  if (!made.packets) return;
+  recorder_ = std::make_unique<capture::recorder>(*engine_, outward(), std::move(*made.packets),
+                                                  made.captured_bytes);
+  if (wire_) wire_->watch(recorder_->wire());
 }
 
 /// The path to other processes, and to other hosts if the wire is on.

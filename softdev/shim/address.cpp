@@ -107,7 +107,7 @@ int check_datagram_address(host& home, const ibv_ah_attr& address, std::uint8_t&
   return home.groups().use();
 }
 
-void route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out) {
+void set_route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out) {
   if (home.looks().kind != persona_kind::infiniband) {
     const bool own = address.is_global != 0 && is_own_gid(home, address.grh.dgid);
     out.path_to_peer = home.wire().path_to(to_gid_bytes(address.grh.dgid), own);

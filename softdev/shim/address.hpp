@@ -34,7 +34,7 @@ namespace verbena::softdev {
 [[nodiscard]] int accept_datagrams(host& home, queue_pair& which);
 
 /// Sets where the requests of a connection go. Asks the kernel for an address that the table lacks.
-void route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out);
+void set_route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out);
 
 /// Prepares a connection by the wire that is about to become ready to receive with a path MTU of
 /// that code (ibv_mtu). 0, or the errno of wire_access::connect; then the log says why.

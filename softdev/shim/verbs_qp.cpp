@@ -276,7 +276,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   const bool has_address = (attr_mask & IBV_QP_AV) != 0;
   const auto mask = attribute_mask::from_mask(static_cast<std::uint32_t>(attr_mask));
   queue_pair_attributes wanted = to_attributes(*attr, attr_mask);
-  if (has_address) route(*object.context_of->host, attr->ah_attr, wanted);
+  if (has_address) set_route(*object.context_of->host, attr->ah_attr, wanted);
   const auto possible =
       check_modification(object.core->state(), wanted, mask, object.core->transport());
   if (possible && has_address) {

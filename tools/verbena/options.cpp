@@ -21,8 +21,13 @@ void add_devinfo(CLI::App& app, devinfo_options& devinfo) {
   app.add_option("--port", devinfo.port, "Show only this port; ports are numbered from 1")
       ->check(CLI::Range(1U, 255U).description(""))
       ->type_name("N");
-  app.add_flag("--counters", devinfo.counters, "Show counters instead of attributes");
-  app.add_flag("--json", devinfo.json, "Print one JSON object for programs");
+  auto* const counters =
+      app.add_flag("--counters", devinfo.counters, "Show counters instead of attributes");
+  auto* const json = app.add_flag("--json", devinfo.json, "Print one JSON object for programs");
+  app.add_flag("--prometheus", devinfo.prometheus,
+               "With --counters: print them in the text format of\nPrometheus")
+      ->needs(counters)
+      ->excludes(json);
   app.footer(
       "Shows the attributes of devices and of their ports, and the GID tables.\n"
       "Exit status: 0 success, 1 failure or no device, 2 invalid arguments.");

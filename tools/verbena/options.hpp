@@ -10,11 +10,12 @@
 
 namespace verbena::tool {
 
-/// `verbena devinfo [DEVICE] [--port N] [--counters] [--json]`.
+/// `verbena devinfo [DEVICE] [--port N] [--counters [--prometheus]] [--json]`.
 struct devinfo_options {
   std::string device;                 ///< empty: all devices
   std::optional<std::uint32_t> port;  ///< nullopt: all ports
   bool counters = false;              ///< instead of the attributes
+  bool prometheus = false;            ///< counters in the text format of Prometheus
   bool json = false;
 };
 

@@ -14,6 +14,8 @@
 namespace verbena::softdev::wire {
 namespace {
 
+constexpr std::size_t least_bth_bytes = 12;
+
 forwarded_header header_of(const datagram_ends& ends, std::size_t datagram_bytes) noexcept {
   return {.source = ends.source,
           .destination = ends.destination,
@@ -28,12 +30,17 @@ forwarded_header header_of(const datagram_ends& ends, std::size_t datagram_bytes
 packet_intake::outcome packet_intake::receive(time_ns now) noexcept {
   take_waiting();
   take_late(now);
-  const outcome result = receive_batches(now);
+  const outcome result =
+      watcher_ == nullptr
+          ? receive_batches([this, now](const received_train& from) { sort(from, now); })
+          : receive_watched(now);
   const bool settled = waiting_.empty() && !some_are_late();
   return result == outcome::ended || settled ? result : outcome::go_on;
 }
 
-packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
+/// Passes what has come to `sort(const received_train&)`.
+template <class Sort>
+packet_intake::outcome packet_intake::receive_batches(Sort sort) noexcept {
   constexpr int most_batches = 4;
   constexpr std::size_t most_packets = 256;  // a message can have many
   std::size_t packets = 0;
@@ -44,7 +51,7 @@ packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
       received_train next;
       if (batch_.read(k, next)) {
         packets += (next.bytes.size() + next.size - 1) / next.size;
-        sort(next, now);
+        sort(next);
       } else
         ++counters_.malformed;
     }
@@ -58,6 +65,10 @@ packet_intake::outcome packet_intake::receive_batches(time_ns now) noexcept {
 /// Finds the processes that packets are for. Consecutive ones for another process go together.
 void packet_intake::sort(received_train from, time_ns now) noexcept {
   identification_ = 0;
+  sort_rest(from, now);
+}
+
+void packet_intake::sort_rest(received_train from, time_ns now) noexcept {
   while (!from.bytes.empty()) {
     packet what;
     if (parse(from.first(), largest_mtu, what) != packet_fault::none) {
@@ -76,6 +87,64 @@ void packet_intake::sort(received_train from, time_ns now) noexcept {
     forward(slot, from.take(count), now);
     identification_ = static_cast<std::uint16_t>(identification_ + count);
   }
+}
+
+/// As receive_batches, for a process whose packets are watched: one by one.
+packet_intake::outcome packet_intake::receive_watched(time_ns now) noexcept {
+  const outcome result =
+      receive_batches([this, now](const received_train& from) { sort_watched(from, now); });
+  watcher_->settled_all();
+  return result;
+}
+
+void packet_intake::sort_watched(received_train from, time_ns now) noexcept {
+  identification_ = 0;
+  while (!from.bytes.empty()) {
+    const received_train next = from.take(1);
+    watch_next({next.ends, next.bytes}, now);
+  }
+}
+
+/// Examines a packet, and shows it if it is for this process or dropped.
+void packet_intake::watch_next(const received_datagram& from, time_ns now) noexcept {
+  take_late(now);  // now, because its counters are not those of this packet
+  const intake_counters before = counters_;
+  network_header headers = headers_of(from.ends);
+  headers.identification = find_identification(from).value_or(identification_);
+  packet what;
+  const bool valid = parse(from.bytes, largest_mtu, what) == packet_fault::none;
+  const bool for_others = valid && !is_own(what);
+  if (!for_others) watcher_->arrived(headers, from.bytes);
+  sort_rest({from.ends, from.bytes, from.bytes.size()}, now);
+  const std::string_view fate = fate_since(before);
+  if (for_others) {
+    if (fate.empty()) return;
+    watcher_->arrived(headers, from.bytes);
+  }
+  const bool may_be_late = injected_ && what.destination_qpn != general_services_qpn;
+  const bool taken = may_be_late || !fate.empty() || counters_.received != before.received ||
+                     counters_.messages != before.messages;
+  if (taken || counters_.forwarded == before.forwarded)
+    watcher_->settled(fate);
+  else
+    watcher_->dismissed();
+}
+
+/// Returns what became of a packet that was not taken: the name of its counter.
+std::string_view packet_intake::fate_since(const intake_counters& before) const noexcept {
+  if (counters_.injected != before.injected) {
+    const packet_faults::decision& last = injected_->last;
+    if (last.lost) return "injected_faults: lost";
+    if (last.corrupted) return "injected_faults: damaged";
+    if (last.duplicated) return "injected_faults: duplicated";
+    if (last.marked) return "injected_faults: marked";
+  }
+  if (counters_.malformed != before.malformed) return "dropped_malformed";
+  if (counters_.unknown_pair != before.unknown_pair) return "dropped_unknown_qp";
+  if (counters_.foreign != before.foreign) return "dropped_wrong_source";
+  if (counters_.other_interface != before.other_interface) return "dropped_wrong_interface";
+  if (counters_.damaged != before.damaged) return "dropped_icrc";
+  return counters_.busy != before.busy ? "dropped_busy" : std::string_view();
 }
 
 /// Returns how many packets at the beginning are for the process with the slot.
@@ -129,6 +198,7 @@ void packet_intake::sort_for_group(const received_datagram& from, const packet& 
 /// Loses, repeats, damages or delays a packet.
 void packet_intake::spoil(const received_datagram& from, const packet& what, time_ns now) noexcept {
   const packet_faults::decision fault = injected_->faults.next();
+  injected_->last = fault;
   if (fault != packet_faults::decision{}) ++counters_.injected;
   if (fault.lost) return;
   received_datagram marked = from;
@@ -297,31 +367,42 @@ bool packet_intake::is_genuine(const received_datagram& from, const wire_route& 
   return is_undamaged(from);
 }
 
-/// The kernel counts the IPv4 identifications of packets that it made of one message, and some
-/// receivers see those of joined packets in one message. Others are deduced.
-bool packet_intake::is_undamaged(const received_datagram& from) noexcept {
-  network_header around{.source = from.ends.source,
-                        .destination = from.ends.destination,
-                        .identification = identification_,
-                        .source_port = from.ends.source_port,
-                        .destination_port = share_.port()};
+/// The headers of a packet as far as a socket sees them.
+network_header packet_intake::headers_of(const datagram_ends& ends) const noexcept {
+  return {.source = ends.source,
+          .destination = ends.destination,
+          .traffic_class = ends.traffic_class,
+          .identification = identification_,
+          .source_port = ends.source_port,
+          .destination_port = share_.port()};
+}
+
+/// Returns the IPv4 identification of a packet, or nullopt if it is damaged. The kernel counts
+/// those of packets that it made of one message, and some receivers see those of joined packets in
+/// one message. Others are deduced.
+std::optional<std::uint16_t> packet_intake::find_identification(
+    const received_datagram& from) const noexcept {
+  if (from.bytes.size() < icrc_bytes + least_bth_bytes) return std::nullopt;
+  network_header around = headers_of(from.ends);
   const auto covered = from.bytes.first(from.bytes.size() - icrc_bytes);
   const std::uint32_t received = load_icrc(from.bytes.last<icrc_bytes>());
-  bool undamaged = icrc(around, covered) == received;
-  if (!undamaged && identification_ != 0) {
+  if (icrc(around, covered) == received) return identification_;
+  if (identification_ != 0) {
     around.identification = 0;
-    undamaged = icrc(around, covered) == received;
+    if (icrc(around, covered) == received) return std::uint16_t{0};
   }
-  if (!undamaged) {
-    const auto solved = solve_identification(around, covered, received);
-    if (!solved) {
-      ++counters_.damaged;
-      return false;
-    }
-    around.identification = *solved;
-    ++counters_.solved;
+  return solve_identification(around, covered, received);
+}
+
+bool packet_intake::is_undamaged(const received_datagram& from) noexcept {
+  const std::uint16_t expected = identification_;
+  const auto found = find_identification(from);
+  if (!found) {
+    ++counters_.damaged;
+    return false;
   }
-  identification_ = around.identification;
+  if (*found != expected && *found != 0) ++counters_.solved;
+  identification_ = *found;
   return true;
 }
 

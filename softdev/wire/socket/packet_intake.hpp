@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "softdev/core/types.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/network.hpp"
 #include "softdev/wire/packet.hpp"
+#include "softdev/wire/packet_watcher.hpp"
 #include "softdev/wire/socket/datagram_batch.hpp"
 #include "softdev/wire/socket/late_packets.hpp"
 #include "softdev/wire/socket/management.hpp"
@@ -71,6 +73,9 @@ class packet_intake {
       : options_(options), share_(share), routes_(routes), packets_(packets) {}
   /// Has packets for this process suffer faults. Before the first packet. Allocates.
   void inject(const fault_rates& rates) { injected_.emplace(rates); }
+  /// Shows the packets for this process. Before the first packet. `by` outlives the intake.
+  void watch(packet_watcher& by) noexcept { watcher_ = &by; }
+  [[nodiscard]] packet_watcher* watcher() const noexcept { return watcher_; }
   packet_intake(const packet_intake&) = delete;
   packet_intake& operator=(const packet_intake&) = delete;
 
@@ -90,15 +95,22 @@ class packet_intake {
   [[nodiscard]] const intake_counters& counters() const noexcept { return counters_; }
 
  private:
-  [[nodiscard]] outcome receive_batches(time_ns now) noexcept;
+  template <class Sort>
+  [[nodiscard]] outcome receive_batches(Sort sort) noexcept;
   /// Faults, and the packets that they delay.
   struct injection {
     explicit injection(const fault_rates& rates) : faults(rates) {}
     packet_faults faults;
     late_packets late;
+    packet_faults::decision last;  ///< of the last packet
   };
 
   void sort(received_train from, time_ns now) noexcept;
+  void sort_rest(received_train from, time_ns now) noexcept;
+  [[nodiscard]] outcome receive_watched(time_ns now) noexcept;
+  void sort_watched(received_train from, time_ns now) noexcept;
+  void watch_next(const received_datagram& from, time_ns now) noexcept;
+  [[nodiscard]] std::string_view fate_since(const intake_counters& before) const noexcept;
   [[nodiscard]] std::size_t count_for(std::uint32_t slot, received_train from) const noexcept;
   [[nodiscard]] bool is_own(const packet& what) const noexcept;
   void take_own(const received_datagram& from, const packet& what, time_ns now) noexcept;
@@ -115,6 +127,9 @@ class packet_intake {
   [[nodiscard]] bool is_permitted(const datagram_ends& ends) const noexcept;
   [[nodiscard]] bool is_genuine(const received_datagram& from, const wire_route& route) noexcept;
   void take_message(const received_datagram& from, const packet& what, time_ns now) noexcept;
+  [[nodiscard]] network_header headers_of(const datagram_ends& ends) const noexcept;
+  [[nodiscard]] std::optional<std::uint16_t> find_identification(
+      const received_datagram& from) const noexcept;
   [[nodiscard]] bool is_undamaged(const received_datagram& from) noexcept;
   void forward(std::uint32_t slot, const received_train& from, time_ns now) noexcept;
   void sort_for_group(const received_datagram& from, const packet& what, time_ns now) noexcept;
@@ -124,6 +139,7 @@ class packet_intake {
   route_table& routes_;
   packet_engine& packets_;
   management_observer* management_ = nullptr;
+  packet_watcher* watcher_ = nullptr;
   bool listens_ = false;
   std::uint16_t identification_ = 0;  ///< of the packet that is taken, as its place suggests
   datagram_batch batch_;

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "softdev/core/datagram.hpp"
+
 namespace verbena::softdev::wire {
 
 result<std::unique_ptr<packet_sender>> packet_sender::open(std::uint16_t port) {
@@ -95,13 +97,46 @@ bool packet_sender::flush() noexcept {
   return flush_locked();
 }
 
+/// Shows a packet that the kernel took, as it makes the headers.
+void packet_sender::show(const datagram_ends& ends, std::size_t place,
+                         const iovec& piece) const noexcept {
+  network_header headers{.source = ends.source,
+                         .destination = ends.destination,
+                         .traffic_class = sent_traffic_class(ends),
+                         .identification = static_cast<std::uint16_t>(place),
+                         .source_port = socket_.port(),
+                         .destination_port = port_};
+  // The kernel's default: packets to a group do not leave the network.
+  if (is_multicast(ends.destination)) headers.hop_limit = std::max<std::uint8_t>(ends.hop_limit, 1);
+  watcher_->sent(headers, {static_cast<const std::byte*>(piece.iov_base), piece.iov_len});
+}
+
+/// Gives the kernel trains, and returns how many it took, or -1 and errno.
+int packet_sender::send_trains(std::size_t most) noexcept {
+  const auto send = [&] {
+    return ::sendmmsg(socket_.fd(), &messages_[first_train_], static_cast<unsigned>(most),
+                      MSG_DONTWAIT | MSG_NOSIGNAL);
+  };
+  if (watcher_ == nullptr) return send();
+  watcher_->sending();
+  const int sent = send();
+  if (sent < 0) return sent;
+  for (const mmsghdr& train :
+       std::span(messages_).subspan(first_train_, static_cast<std::size_t>(sent))) {
+    const std::span<const iovec> pieces(train.msg_hdr.msg_iov, train.msg_hdr.msg_iovlen);
+    for (std::size_t i = 0; i < pieces.size(); ++i)
+      show(slot_of(pieces.front()).ends, i, pieces[i]);
+  }
+  watcher_->sent_all();
+  return sent;
+}
+
 bool packet_sender::flush_locked() noexcept {
   bool room = true;
   open_.exists = false;
   while (trains_ > 0) {
     const std::size_t run = std::min(trains_, capacity - first_train_);
-    const int sent = ::sendmmsg(socket_.fd(), &messages_[first_train_], static_cast<unsigned>(run),
-                                MSG_DONTWAIT | MSG_NOSIGNAL);
+    const int sent = send_trains(run);
     auto done = static_cast<std::size_t>(std::max(sent, 0));
     std::size_t packets = 0;
     for (std::size_t i = 0; i < done; ++i) {
@@ -141,7 +176,7 @@ bool packet_sender::flush_locked() noexcept {
 std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept {
   const std::span<iovec> pieces(train.msg_iov, train.msg_iovlen);
   std::size_t sent = 0;
-  const slot& first = slots_[static_cast<std::size_t>(&pieces.front() - pieces_.data())];
+  const slot& first = slot_of(pieces.front());
   msghdr single = train;
   sockaddr_storage name;
   udp_socket::control control;
@@ -152,13 +187,16 @@ std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept 
     store_icrc(icrc(around(first, 0), bytes.first(bytes.size() - icrc_bytes)),
                bytes.last<icrc_bytes>());
     single.msg_iov = &piece;
+    if (watcher_ != nullptr) watcher_->sending();
     if (::sendmsg(socket_.fd(), &single, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
       code = errno;
       break;
     }
     ++sent;
+    if (watcher_ != nullptr) show(first.ends, 0, piece);
     counters_.sent_bytes += piece.iov_len;
   }
+  if (watcher_ != nullptr) watcher_->sent_all();
   counters_.sent += sent;
   return sent;
 }

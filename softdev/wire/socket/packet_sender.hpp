@@ -16,6 +16,7 @@
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/network.hpp"
 #include "softdev/wire/packet.hpp"
+#include "softdev/wire/packet_watcher.hpp"
 #include "softdev/wire/socket/management.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
 
@@ -42,6 +43,9 @@ class packet_sender {
   packet_sender(const packet_sender&) = delete;
   packet_sender& operator=(const packet_sender&) = delete;
 
+  /// Shows the packets that the kernel takes. Before the first packet. `by` outlives the sender,
+  /// and is called with the lock of the sender; nullptr: nobody.
+  void watch(packet_watcher* by) noexcept { watcher_ = by; }
   /// True if a packet can be put; may send others for that.
   [[nodiscard]] bool has_room() noexcept;
   /// Encodes a packet, with its ICRC, into the queue. If the queue is full, the packet is lost.
@@ -79,11 +83,17 @@ class packet_sender {
   [[nodiscard]] bool joins(std::size_t index, const datagram_ends& ends,
                            std::size_t length) const noexcept;
   [[nodiscard]] network_header around(const slot& first, std::size_t place) const noexcept;
+  [[nodiscard]] int send_trains(std::size_t most) noexcept;
+  void show(const datagram_ends& ends, std::size_t place, const iovec& piece) const noexcept;
+  [[nodiscard]] const slot& slot_of(const iovec& piece) const noexcept {
+    return slots_[static_cast<std::size_t>(&piece - pieces_.data())];
+  }
   [[nodiscard]] std::size_t send_singly(const msghdr& train, int& code) noexcept;
 
   udp_socket socket_;
   const std::uint16_t port_;
   const std::unique_ptr<slot[]> slots_;
+  packet_watcher* watcher_ = nullptr;
   std::mutex mutex_;       ///< guards all that follows; no other lock is taken while it is held
   std::size_t first_ = 0;  ///< slot
   std::atomic<std::size_t> count_{0};

@@ -169,6 +169,11 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
   return udp_socket(std::move(socket), family, ntohs(head.sin_port));
 }
 
+std::uint8_t sent_traffic_class(const datagram_ends& ends) noexcept {
+  const unsigned given = is_ipv4(ends.destination) ? 0 : ends.traffic_class & ~unsigned{ecn_mask};
+  return static_cast<std::uint8_t>(given | (ends.reacts_to_congestion ? ecn_capable : 0U));
+}
+
 void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr_storage& name,
                          control& data, msghdr& out) const noexcept {
   out.msg_name = &name;
@@ -189,8 +194,7 @@ void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr
         to_group ? ends.interface : scope_of(ends.source, ends.destination, ends.interface);
     add_control(out, IPPROTO_IPV6, IPV6_PKTINFO, from);
   }
-  const std::uint8_t ecn = ends.reacts_to_congestion ? ecn_capable : std::uint8_t{0};
-  const int traffic_class = (ipv4 ? 0 : ends.traffic_class & ~ecn_mask) | ecn;
+  const int traffic_class = sent_traffic_class(ends);
   if (traffic_class != ecn_capable) {
     if (ipv4)
       add_control(out, IPPROTO_IP, IP_TOS, traffic_class);

@@ -54,6 +54,9 @@ struct datagram_ends {
   return (ends.traffic_class & ecn_mask) == ecn_congested;
 }
 
+/// The traffic class, or type of service, of a datagram that is sent.
+[[nodiscard]] std::uint8_t sent_traffic_class(const datagram_ends& ends) noexcept;
+
 /// A socket that does not block. Threads: thread-safe, except for moves.
 class udp_socket {
  public:

@@ -87,6 +87,7 @@ result<port_share::role> wire_path::open_sockets() {
   if (role == port_share::role::none) return role;
   if (sender_ == nullptr) {
     VERBENA_TRY(sender_, packet_sender::open(share_.port()));
+    sender_->watch(intake_.watcher());
   }
   if (page_ == nullptr) page_ = std::make_unique<counter_page>();
   due_.rejoin_at.store(never);

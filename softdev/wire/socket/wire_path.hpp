@@ -19,6 +19,7 @@
 #include "softdev/core/remote_path.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/packet_watcher.hpp"
 #include "softdev/wire/socket/counter_page.hpp"
 #include "softdev/wire/socket/management.hpp"
 #include "softdev/wire/socket/packet_faults.hpp"
@@ -71,6 +72,9 @@ class wire_path final : public remote_path, private packet_output {
   wire_path(const wire_path&) = delete;
   wire_path& operator=(const wire_path&) = delete;
 
+  /// Shows the packets of this process. Before the sockets are opened. `by` outlives the path, and
+  /// must not call it.
+  void watch(packet_watcher& by) noexcept { intake_.watch(by); }
   /// Opens the sockets, or continues to open them. Does not block. Returns `none` if the owner of
   /// the port has not answered: try again soon. Errors: those of port_share::join.
   [[nodiscard]] result<port_share::role> open_sockets();

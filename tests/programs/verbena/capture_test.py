@@ -78,7 +78,8 @@ class Capture(harness.Case):
         self.assertEqual(self.tshark("-Y", "_ws.malformed || !infiniband.bth"), [])
         said = set(self.tshark("-Y", "_ws.expert", "-T", "fields", "-e", "_ws.expert.message"))
         # The programs of ibverbs-utils and perftest ask for a hop limit of 1.
-        self.assertLessEqual(said, {'"Time To Live" only 1'})
+        comments = {each.comment for each in found if each.comment}
+        self.assertLessEqual(said, {'"Time To Live" only 1', *comments})
         rows = self.tshark("-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn")
         self.assertEqual(len(rows), len(found))
         family = {"rc": 0x00, "uc": 0x20, "ud": 0x60}
@@ -214,6 +215,86 @@ class Operations(Capture):
         self.assertTrue(any(each.operation in packets.SEND for each in found))
 
 
+class Wire(Capture):
+    """Packets between processes of one host that use the wire."""
+
+    SETTINGS = {"VERBENA_SOFTDEV_WIRE": "on", "VERBENA_SOFTDEV_PATH": "wire"}
+
+    def setUp(self):
+        super().setUp()
+        for name, value in self.SETTINGS.items():
+            os.environ[name] = value
+            self.addCleanup(os.environ.pop, name)
+
+    def counters_of(self, pid):
+        """Returns the counters of a process when they no longer change."""
+        counters = None
+        while True:
+            device, = json.loads(harness.verbena("devinfo", "soft0", "--counters", "--json").stdout)["devices"]
+            now, = (each["counters"] for each in device["processes"] if each["pid"] == pid)
+            if now == counters:
+                return now
+            counters = now
+            time.sleep(0.05)
+
+    def test_captured_packets_are_those_that_the_process_counts(self):
+        """A server that stays, with a loss of 10 %: its capture and its counters have the same packets of each kind."""
+        port = free_port()
+        words = ["-a", "127.0.0.1", "-p", str(port), "-S", "30000"]
+        server = subprocess.Popen([harness.VERBENA, "run", "--", "rping", "-s", "-P", *words], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+                                  env=harness.environment(VERBENA_SOFTDEV_CAPTURE=str(self.file),
+                                                          VERBENA_SOFTDEV_WIRE_FAULTS="loss=10%,seed=3"))
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        while not accepts_connections(port) and server.poll() is None:
+            time.sleep(0.02)
+        self.assert_ended(harness.verbena("run", "--", "rping", "-c", "-C", "20", *words))
+        counters = self.counters_of(server.pid)
+        found = packets.read(self.file)
+        self.assert_wireshark_agrees(found)
+        self.assertEqual(len(self.tshark("-Y", "frame.comment")), counters["injected_faults"])
+
+        def count(direction, which=lambda packet: True):
+            return sum(each.direction == direction and not each.comment and which(each) for each in found)
+
+        def is_nak(syndrome):
+            return lambda packet: packet.operation == packets.ACKNOWLEDGE and packet.fields["syndrome"] == syndrome
+
+        self.assertEqual({each.comment for each in found}, {"", "injected_faults: lost"})
+        self.assertEqual(counters["injected_faults"], sum(bool(each.comment) for each in found))
+        self.assertEqual(counters["sent_pkts"], count(packets.OUTBOUND))
+        self.assertEqual(counters["sent_bytes"], sum(len(each.raw) for each in found if each.direction == packets.OUTBOUND))
+        self.assertEqual(counters["rcvd_pkts"], count(packets.INBOUND))
+        self.assertEqual(counters["out_of_seq_request"], count(packets.OUTBOUND, is_nak(0x60)))
+        self.assertEqual(counters["rcvd_seq_err"], count(packets.INBOUND, is_nak(0x60)))
+        # A packet that was lost comes again.
+        arrived = {(each.to_qp, each.psn) for each in found if each.direction == packets.INBOUND and not each.comment}
+        lost = {(each.to_qp, each.psn) for each in found if each.comment and packets.is_request(each)}
+        self.assertTrue(lost)
+        self.assertLessEqual(lost, arrived)
+        # Requests of the server whose acknowledgement was lost leave again.
+        left = [(each.to_qp, each.psn) for each in found if each.direction == packets.OUTBOUND
+                and each.operation in {**packets.SEND, **packets.WRITE}]
+        self.assertGreaterEqual(counters["retransmitted_pkts"], len(left) - len(set(left)))
+        self.assertGreater(counters["retransmitted_pkts"], 0)
+
+    def test_packets_of_another_port_are_shown_with_the_option_of_the_guide(self):
+        port = free_port()
+        os.environ["VERBENA_SOFTDEV_WIRE_PORT"] = "14791"
+        self.addCleanup(os.environ.pop, "VERBENA_SOFTDEV_WIRE_PORT")
+        words = ["ibv_rc_pingpong", "-g", "1", "-n", "5", "-p", str(port)]
+        with subprocess.Popen([harness.VERBENA, "run", "--", *words], stdout=subprocess.DEVNULL) as server:
+            while not listens(port) and server.poll() is None:
+                time.sleep(0.02)
+            self.assert_ended(harness.verbena("capture", "-w", self.file, "--", *words, "localhost"))
+            self.assertEqual(server.wait(harness.BOUND), 0)
+        option = re.search(r"`(-d udp\.port==14791,\w+)`", (harness.ROOT / "docs/guide/capture.md").read_text()).group(1)
+        shown = self.tshark(*option.split(), "-Y", "infiniband.bth")
+        self.assertGreaterEqual(len(shown), 20)
+        self.assertEqual(len(shown), len(list(packets.frames(self.file))))
+
+
 class Files(Capture):
     def test_file_is_for_its_user_only(self):
         self.pingpong("rc", "-n", 2, gid=0)
@@ -222,8 +303,8 @@ class Files(Capture):
     def test_snap_length_cuts_packets_and_keeps_their_length(self):
         self.assert_ended(harness.verbena("capture", "-w", self.file, "--snap-length", "70", "--", harness.VERBENA, "doctor"))
         found = list(packets.frames(self.file))
-        self.assertTrue(all(len(frame) == min(70, original) for _, frame, original, _ in found))
-        self.assertTrue(any(original > 70 for _, _, original, _ in found))
+        self.assertTrue(all(len(each.data) == min(70, each.original) for each in found))
+        self.assertTrue(any(each.original > 70 for each in found))
         self.assertEqual(len(self.tshark("-Y", "infiniband.bth")), len(found))
 
     def test_new_capture_replaces_an_old_one(self):
@@ -336,8 +417,9 @@ class Guide(Capture):
     @classmethod
     def setUpClass(cls):
         text = (harness.ROOT / "docs/guide/capture.md").read_text()
-        cls.commands = [line.split(" # ")[0].strip() for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-                        for line in block.splitlines()]
+        parts = text.partition("## Packets to and from other hosts")
+        cls.commands, cls.wire_commands = ([line.split(" # ")[0].strip() for block in re.findall(r"```sh\n(.*?)```", part, re.DOTALL)
+                                            for line in block.splitlines()] for part in (parts[0], parts[2]))
 
     def runs(self, command):
         path = f"{pathlib.Path(harness.VERBENA).parent}:{os.environ['PATH']}"
@@ -361,6 +443,22 @@ class Guide(Capture):
             done = self.runs(command)
             self.assert_ended(done)
             self.assertEqual(bool(done.stdout), "!=" not in command, command)
+
+    def test_commands_show_packets_of_other_hosts(self):
+        """All but the last one, for which there is no packet within one host: tests/programs/wire has it."""
+        settings = {"VERBENA_SOFTDEV_WIRE": "on", "VERBENA_SOFTDEV_PATH": "wire", "VERBENA_SOFTDEV_WIRE_FAULTS": "loss=5%"}
+        for name, value in settings.items():
+            os.environ[name] = value
+            self.addCleanup(os.environ.pop, name)
+        self.pingpong("rc", "-n", 100, gid=1)
+        *shown, last = self.wire_commands
+        self.assertEqual((len(shown), last), (3, "tshark -r soft0.pcapng -Y infiniband.mad"))
+        for command in shown:
+            done = self.runs(command)
+            self.assert_ended(done)
+            self.assertTrue(done.stdout, command)
+            if "frame.comment" in command:
+                self.assertRegex(harness.text(done.stdout), r"\A(\d+\tinjected_faults: lost\n)+\Z")
 
 
 if __name__ == "__main__":

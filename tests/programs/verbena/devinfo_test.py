@@ -4,6 +4,8 @@ import copy
 import ipaddress
 import json
 import pathlib
+import re
+import shutil
 import socket
 import subprocess
 import time
@@ -13,8 +15,10 @@ import jsonschema
 
 import compare_devinfo
 import harness
+import prometheus
 
 SCHEMA = json.loads((harness.ROOT / "docs/guide/devinfo.schema.json").read_text())
+COUNTERS_SCHEMA = json.loads((harness.ROOT / "docs/guide/counters.schema.json").read_text())
 # Output of ibv_devinfo -v for a device with all features, on the lines that it does not print for soft0.
 RICH = """\tboard_id:\t\t\tMT_0000000008
 \t\t\t\t\tUnknown flags: 0x8000
@@ -221,13 +225,35 @@ class Counters(harness.Case):
         self.assert_ended(done)
         self.assertEqual([each["name"] for each in json.loads(done.stdout)["devices"]], ["soft0"])
 
+    def test_of_a_device_without_processes_are_an_empty_text_for_prometheus(self):
+        done = harness.verbena("devinfo", "soft0", "--counters", "--prometheus")
+        self.assert_ended(done)
+        for line in harness.text(done.stdout).splitlines():  # of other programs on this machine
+            self.assertRegex(line, "^(# HELP|# TYPE|rdma_)")
+
+    def test_prometheus_needs_counters_and_is_not_json(self):
+        for words in (("--prometheus",), ("--prometheus", "--counters", "--json")):
+            self.assert_refused(harness.verbena("devinfo", *words), 2, "--prometheus", "verbena")
+
+    def test_schema_has_the_counters_of_the_guide(self):
+        jsonschema.Draft202012Validator.check_schema(COUNTERS_SCHEMA)
+        soft = COUNTERS_SCHEMA["properties"]["devices"]["items"]["oneOf"][1]
+        counters = soft["properties"]["processes"]["items"]["properties"]["counters"]
+        self.assertEqual(counters["required"], list(counters["properties"]))
+        table = (harness.ROOT / "docs/guide/other-hosts.md").read_text().partition("## Counters")[2].partition("## Faults")[0]
+        explained = [name for row in re.findall(r"(?m)^\| (`.*?) \|", table) for name in re.findall(r"`(\w+)`", row)]
+        self.assertEqual(sorted(explained), sorted(counters["required"]))
+
     def test_counters_of_a_running_pair_show_the_injected_faults(self):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         env = harness.environment(VERBENA_SOFTDEV_WIRE="on", VERBENA_SOFTDEV_PATH="wire", VERBENA_SOFTDEV_WIRE_PORT=str(port),
                                   VERBENA_SOFTDEV_WIRE_FAULTS="loss=2%,mark=5%,seed=7")
-        words = [harness.VERBENA, "run", "--", "ib_write_bw", "-x", "1", "-F", "-p", str(port), "-n", "50000000"]
+        # A name with all characters that the text format escapes, except for a line feed, which is no part of the name here.
+        program = self.work / 'a "b\\c'
+        shutil.copy(shutil.which("ib_write_bw"), program)
+        words = [harness.VERBENA, "run", "--", str(program), "-x", "1", "-F", "-p", str(port), "-n", "50000000"]
         with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
             try:
                 self.wait_until(lambda: self.listens(port))
@@ -237,6 +263,9 @@ class Counters(harness.Case):
                                         and self.counters(client.pid).get("rp_cnp_handled", 0) > 10)
                         found, at_server = self.counters(client.pid), self.counters(server.pid)
                         table = harness.verbena("devinfo", "soft0", "--counters")
+                        metrics = harness.verbena("devinfo", "soft0", "--counters", "--prometheus")
+                        later = self.counters(client.pid)
+                        everything = harness.verbena("devinfo", "--counters", "--json")
                     finally:
                         client.kill()
             finally:
@@ -247,8 +276,30 @@ class Counters(harness.Case):
         self.assertGreater(at_server["np_cnp_sent"], 0)
         self.assertEqual(at_server["dropped_malformed"], 0)
         self.assert_ended(table)
-        self.assertRegex(harness.text(table.stdout), rf"(?m)^  pid {client.pid}\n    program +ib_write_bw\n    counters:\n      sent_pkts +\d+$")
+        self.assertRegex(harness.text(table.stdout),
+                         rf"(?m)^  pid {client.pid}\n    program +{re.escape(program.name)}\n    counters:\n      sent_pkts +\d+$")
         self.assertEqual(self.counters(client.pid), {})
+        validator = jsonschema.Draft202012Validator(COUNTERS_SCHEMA)
+        validator.validate(json.loads(everything.stdout))
+        self.assert_ended(metrics)
+        parsed = prometheus.parse(harness.text(metrics.stdout))
+        self.assertEqual({name for name, _ in parsed}, {f"rdma_{name}_total" for name in found})
+        labels = {"device": "soft0", "port": "1", "process": str(client.pid), "program": program.name}
+        for name, value in found.items():
+            now = parsed[f"rdma_{name}_total", tuple(labels.items())]
+            self.assertLessEqual(value, now)
+            self.assertLessEqual(now, later[name])
+
+    def test_schema_refuses_a_missing_counter_and_a_wrong_one(self):
+        names = COUNTERS_SCHEMA["properties"]["devices"]["items"]["oneOf"][1]["properties"]["processes"]["items"]["properties"]["counters"]["required"]
+        good = {"devices": [{"name": "soft0", "processes": [{"pid": 1, "program": "a", "counters": dict.fromkeys(names, 0)}]}]}
+        validator = jsonschema.Draft202012Validator(COUNTERS_SCHEMA)
+        validator.validate(good)
+        for damage in (lambda counters: counters.pop("sent_pkts"), lambda counters: counters.update(more=1),
+                       lambda counters: counters.update(sent_pkts=-1)):
+            damaged = copy.deepcopy(good)
+            damage(damaged["devices"][0]["processes"][0]["counters"])
+            self.assertFalse(validator.is_valid(damaged))
 
     @staticmethod
     def counters(pid):

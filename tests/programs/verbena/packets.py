@@ -9,6 +9,7 @@ SEND = {0x00: "first", 0x01: "middle", 0x02: "last", 0x03: "last", 0x04: "only",
 WRITE = {0x06: "first", 0x07: "middle", 0x08: "last", 0x09: "last", 0x0a: "only", 0x0b: "only"}
 RESPONSE = {0x0d: "first", 0x0e: "middle", 0x0f: "last", 0x10: "only"}
 WITH_IMMEDIATE = (0x03, 0x05, 0x09, 0x0b)
+UNKNOWN, INBOUND, OUTBOUND = range(3)  # the direction in epb_flags
 READ, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, COMPARE_SWAP, FETCH_ADD = 0x0c, 0x11, 0x12, 0x13, 0x14
 
 
@@ -35,6 +36,21 @@ class Packet:
     solicited: bool
     payload: bytes
     fields: dict
+    source_port: int = 0
+    raw: bytes = b""  # from BTH to ICRC
+    direction: int = UNKNOWN
+    comment: str = ""
+
+
+@dataclasses.dataclass
+class Frame:
+    """A packet block: time, captured bytes, original length, options."""
+    time: int
+    data: bytes
+    original: int
+    lost: int = 0
+    direction: int = UNKNOWN
+    comment: str = ""
 
 
 def blocks(data):
@@ -48,8 +64,22 @@ def blocks(data):
         at += length
 
 
+def options(body):
+    """Yields the kind and the value of each option."""
+    at = 0
+    while at < len(body):
+        kind, length = struct.unpack_from("<HH", body, at)
+        require(at + 4 + length <= len(body), "option")
+        if kind == 0:
+            require(length == 0 and at + 4 == len(body), "end of options")
+            return
+        yield kind, body[at + 4:at + 4 + length]
+        at += 4 + (length + 3) // 4 * 4
+    require(not body, "options without an end")
+
+
 def frames(file):
-    """Yields time, captured bytes, original length and the number of lost packets before."""
+    """Yields the frames of a capture."""
     data = pathlib.Path(file).read_bytes()
     kinds = 0
     for number, (kind, body) in enumerate(blocks(data)):
@@ -61,9 +91,16 @@ def frames(file):
             require(kind == 6, "a block of another kind:", kind)
             interface, high, low, captured, original = struct.unpack_from("<IIIII", body)
             require(interface == 0 and captured <= original, "packet block")
-            options = body[20 + (captured + 3) // 4 * 4:]
-            lost = struct.unpack_from("<Q", options, 4)[0] if options[:2] == b"\4\0" else 0
-            yield high << 32 | low, body[20:20 + captured], original, lost
+            found = Frame(high << 32 | low, body[20:20 + captured], original)
+            for option, value in options(body[20 + (captured + 3) // 4 * 4:]):
+                if option == 1:
+                    found.comment = value.decode("ascii")
+                elif option == 2:
+                    found.direction = struct.unpack("<I", value)[0]
+                else:
+                    require(option == 4, "option of another kind:", option)
+                    found.lost = struct.unpack("<Q", value)[0]
+            yield found
             kinds += 1
 
 
@@ -104,13 +141,13 @@ def network(frame):
         pseudo = ip[8:40] + struct.pack(">II", len(ip) - 40, 17)
         require(checksum(pseudo + ip[40:]) == 0xffff, "UDP checksum over IPv6")
     source, port, length = struct.unpack_from(">HHH", ip, header)
-    require(source >= 0xc000 and port == 4791 and length == len(ip) - header, "UDP")
-    return ends, ip, header
+    require(port == 4791 and length == len(ip) - header, "UDP")
+    return ends, source, ip, header
 
 
 def decode(time, frame):
     """Checks a packet and returns it decoded."""
-    ends, ip, header = network(frame)
+    ends, source_port, ip, header = network(frame)
     require(struct.unpack("<I", ip[-4:])[0] == icrc(ip, header), "ICRC")
     bth = ip[header + 8:-4]
     code, flags, partition = struct.unpack_from(">BBH", bth)
@@ -142,15 +179,18 @@ def decode(time, frame):
     require(pad == -len(payload) % 4 and bth[len(bth) - pad:] == b"\0" * pad, "pad")
     return Packet(time=time, source=ends[0], destination=ends[1], transport=transport, operation=operation,
                   to_qp=int.from_bytes(bth[5:8], "big"), psn=int.from_bytes(bth[9:12], "big"),
-                  ack_requested=bool(bth[8] >> 7), solicited=bool(flags >> 7), payload=payload, fields=fields)
+                  ack_requested=bool(bth[8] >> 7), solicited=bool(flags >> 7), payload=payload, fields=fields,
+                  source_port=source_port, raw=ip[header + 8:])
 
 
 def read(file):
     """Returns the packets of a capture in which none is lost or cut."""
     found = []
-    for time, frame, original, lost in frames(file):
-        require(len(frame) == original and lost == 0, "a packet is cut or lost")
-        found.append(decode(time, frame))
+    for frame in frames(file):
+        require(len(frame.data) == frame.original and frame.lost == 0, "a packet is cut or lost")
+        packet = decode(frame.time, frame.data)
+        require(frame.direction != UNKNOWN or packet.source_port >= 0xc000, "source port of a packet that soft0 made")
+        found.append(dataclasses.replace(packet, direction=frame.direction, comment=frame.comment))
     return found
 
 

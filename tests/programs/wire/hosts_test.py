@@ -7,14 +7,17 @@ import ipaddress
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
+import tempfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(FOLDER.parent), str(FOLDER.parent / "perftest"), str(FOLDER.parent / "rdmacm"),
+sys.path[:0] = [str(FOLDER.parent), str(FOLDER.parent / "perftest"), str(FOLDER.parent / "rdmacm"), str(FOLDER.parent / "verbena"),
                 str(FOLDER.parent.parent.parent / "scripts")]
 import connections  # noqa: E402
 import foreign  # noqa: E402
+import packets  # noqa: E402
 import places  # noqa: E402
 import rows  # noqa: E402
 
@@ -179,6 +182,158 @@ def ends(port, server_words, client_words):
         if client.status != 0:
             server.process.kill()
         return server.end(), client
+
+
+# Prints "ready", then each frame of an interface behind its length, until its standard input ends.
+TAP = """
+import os, select, socket, struct, sys
+tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+tap.bind((sys.argv[1], 0))
+print("ready", flush=True)
+while True:
+    ready, _, _ = select.select([tap, 0], [], [])
+    if tap in ready:
+        frame = tap.recv(100000)
+        sys.stdout.buffer.write(struct.pack("<I", len(frame)) + frame)
+    elif not os.read(0, 1):
+        break
+"""
+
+
+class Tap:
+    """Keeps the frames that a raw socket receives at an interface."""
+
+    def __init__(self, host, interface):
+        words = foreign.command(*host.inside("/usr/bin/python3", "-c", TAP, interface))
+        self.process = subprocess.Popen([each for each in words if not each.startswith("LD_PRELOAD=")],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdout.readline() == b"ready\n"
+
+    def flows(self):
+        """Ends the tap. Returns the UDP payload to port 4791 of each sender, with all packets put together: the raw socket sees
+        those that the kernel has not divided yet, or has joined."""
+        seen, _ = self.process.communicate(timeout=foreign.BOUND)
+        flows = {}
+        while seen:
+            length, = struct.unpack_from("<I", seen)
+            frame, seen = seen[4:4 + length], seen[4 + length:]
+            kind, = struct.unpack_from(">H", frame, 12)
+            if kind == 0x0800 and frame[23] == 17:
+                ends, udp = (frame[26:30], frame[30:34]), frame[14 + 4 * (frame[14] & 15):]
+            elif kind == 0x86dd and frame[20] == 17:
+                ends, udp = (frame[22:38], frame[38:54]), frame[54:]
+            else:
+                continue
+            source_port, port, bytes_of_udp = struct.unpack_from(">HHH", udp)
+            if port == 4791:
+                flow = (*ends, source_port)
+                flows[flow] = flows.get(flow, b"") + udp[8:bytes_of_udp]
+        return flows
+
+
+def flows_of(found):
+    """As Tap.flows, of captured packets."""
+    flows = {}
+    for each in found:
+        flow = (each.source, each.destination, each.source_port)
+        flows[flow] = flows.get(flow, b"") + each.raw
+    return flows
+
+
+class Captures(foreign.Case):
+    """The packets in captures of both sides, compared with those that a raw socket sees between them."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="verbena-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.folder.chmod(0o777)
+
+    @contextlib.contextmanager
+    def captured(self, name, **variables):
+        with foreign.Setting.also(VERBENA_SOFTDEV_WIRE="on", VERBENA_SOFTDEV_CAPTURE=str(self.folder / name), **variables):
+            yield
+
+    def pair(self, number, words, **variables):
+        """Runs a server and a client, both captured. Returns the packets in both captures, and what the raw socket saw."""
+        tap = Tap(HOSTS[0], "v0")
+        server_words, client_words, port, is_open = words
+        with self.captured(f"server{number}"):
+            server = serve(*server_words)
+        with server, self.captured(f"client{number}", **variables):
+            server.wait_for_port(port, is_open)
+            client = foreign.run(*HOSTS[1].inside(*client_words))
+            self.assert_succeeded(client, server.end())
+        return [packets.read(self.folder / f"{side}{number}") for side in ("server", "client")], tap.flows()
+
+    def assert_captured(self, number, found, flows):
+        for side in found:
+            left = flows_of(each for each in side if each.direction == packets.OUTBOUND)
+            came = flows_of(each for each in side if each.direction == packets.INBOUND)
+            self.assertTrue(all(data == flows[flow] for flow, data in left.items()), "what left")
+            # The last packets can arrive when the process has ended.
+            self.assertTrue(all(flows[flow].startswith(data) for flow, data in came.items()), "what arrived")
+            self.assertEqual({*left, *came}, {*flows})
+        for side in ("server", "client"):
+            done = subprocess.run(["tshark", "-r", str(self.folder / f"{side}{number}"), "--disable-protocol", "rpcordma",
+                                   "--disable-protocol", "infiniband.eoib", "-Y", "_ws.malformed || !infiniband.bth"],
+                                  capture_output=True, timeout=foreign.BOUND, check=True)
+            self.assertEqual(done.stdout, b"")
+
+    def test_captures_have_the_packets_of_the_network(self):
+        gids = [gid_index(host, address) for host, address in zip(HOSTS, (SERVER_IPV6, CLIENT_IPV6))]
+        pingpong = ("ibv_rc_pingpong", "-n", 10, "-s", 10000)
+        cases = (
+            (("rping", "-s", "-C", 3, "-S", 9000, "-p", 18800), ("rping", "-c", "-C", 3, "-S", 9000, "-p", 18800, "-a", SERVER), 18800,
+             HOSTS[0].accepts),
+            ((*pingpong, "-p", 18801, "-g", gids[0]), (*pingpong, "-p", 18801, "-g", gids[1], SERVER), 18801, HOSTS[0].listens),
+            (("ibv_ud_pingpong", "-n", 10, "-p", 18802, "-g", 1), ("ibv_ud_pingpong", "-n", 10, "-p", 18802, "-g", 1, SERVER), 18802,
+             HOSTS[0].listens),
+        )
+        for number, words in enumerate(cases):
+            if not foreign.Setting.runs(number):
+                continue
+            with self.subTest(words=words[0]):
+                found, flows = self.pair(number, words)
+                self.assertGreaterEqual(len(found[0]), 20)
+                self.assert_captured(number, found, flows)
+                if words[0][0] == "rping":
+                    messages = [each for each in found[0] if each.to_qp == 1]
+                    self.assertTrue({each.direction for each in messages} == {packets.INBOUND, packets.OUTBOUND}, messages)
+                    shown = subprocess.run(["tshark", "-r", str(self.folder / f"server{number}"), "-Y", "infiniband.mad"],
+                                           capture_output=True, timeout=foreign.BOUND, check=True).stdout.decode()
+                    self.assertEqual(len(shown.splitlines()), len(messages))
+                    self.assertIn("ConnectRequest", shown)
+
+    def test_lost_packet_is_in_both_captures_and_comes_again(self):
+        words = ("ib_send_lat", "-x", 1, "-F", "-n", 50, "-s", 100, "-p", 18805)
+        found, flows = self.pair("lossy", (words, (*words, SERVER), 18805, HOSTS[0].listens), VERBENA_SOFTDEV_WIRE_FAULTS="loss=20%")
+        self.assert_captured("lossy", found, flows)
+        lost = [each for each in found[1] if each.comment == "injected_faults: lost"]
+        self.assertTrue(lost)
+        sent = [each for each in found[0] if each.direction == packets.OUTBOUND]
+        self.assertLessEqual({each.raw for each in lost}, {each.raw for each in sent})
+        numbers = [each.psn for each in sent if packets.is_request(each)]
+        repeated = {psn for psn in numbers if numbers.count(psn) > 1}
+        self.assertLessEqual({each.psn for each in lost if packets.is_request(each)}, repeated)
+        self.assertTrue(repeated)
+
+    def test_datagrams_to_a_group_are_captured_at_both_ends(self):
+        if not foreign.Setting.runs(3):
+            return
+        group = "239.9.9.10"
+        tap = Tap(HOSTS[0], "v0")
+        with self.captured("receiver"):
+            receiver = serve("mckey", "-m", group, "-b", SERVER, "-C", 5)
+        with receiver, self.captured("sender"):
+            foreign.wait_until(lambda: Hosts.members(group, 0) == 1, "the receiver has joined")
+            sender = foreign.run(*HOSTS[1].inside("mckey", "-m", group, "-b", CLIENT, "-s", "-C", 5))
+            self.assert_succeeded(sender, receiver.end())
+        flows = tap.flows()
+        for side, direction in (("receiver", packets.INBOUND), ("sender", packets.OUTBOUND)):
+            found = packets.read(self.folder / side)
+            self.assertTrue(flows_of(found) == flows, side)
+            self.assertEqual([(each.direction, each.to_qp) for each in found], [(direction, 0xffffff)] * 5)
 
 
 class Hosts(foreign.Case):

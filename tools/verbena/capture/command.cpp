@@ -70,6 +70,24 @@ void let_program_decide() {
   for (const int signal : {SIGTERM, SIGHUP}) ::sigaction(signal, &forwarded, nullptr);
 }
 
+/// Starts `run` in a child, to which a signal goes from its beginning. Returns -1 if fork fails.
+template <class Run>
+pid_t start(Run run) {
+  sigset_t forwarded;
+  sigset_t before;
+  ::sigemptyset(&forwarded);
+  for (const int signal : {SIGTERM, SIGHUP}) ::sigaddset(&forwarded, signal);
+  ::sigprocmask(SIG_BLOCK, &forwarded, &before);
+  const pid_t child = ::fork();
+  if (child > 0) {
+    child_to_end = child;
+    let_program_decide();
+  }
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (child == 0) ::_exit(run());
+  return child;
+}
+
 /// Waits for the program, and meanwhile for packets. Returns the status as a shell does.
 int wait_for(pid_t child, receiver* packets) {
   int status = 0;
@@ -113,15 +131,12 @@ int execute(const capture_options& options) {
   if (options.packet_bytes)
     set("VERBENA_SOFTDEV_CAPTURE_BYTES", std::to_string(*options.packet_bytes));
   std::cerr.flush();
-  const pid_t child = ::fork();
-  if (child < 0) return refuse("fork: " + std::generic_category().message(errno));
-  if (child == 0) {
+  const pid_t child = start([&]() -> int {
     // The stream is for packets only.
-    if (streamed && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) ::_exit(run_status::failed);
-    ::_exit(execute(options.run));
-  }
-  child_to_end = child;
-  let_program_decide();
+    if (streamed && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return run_status::failed;
+    return execute(options.run);
+  });
+  if (child < 0) return refuse("fork: " + std::generic_category().message(errno));
   const int status = wait_for(child, packets.get());
   report(streamed ? std::optional(packets->count()) : count_packets_of(target),
          streamed ? "the stream" : options.file);

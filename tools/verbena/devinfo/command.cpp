@@ -10,6 +10,7 @@
 #include "tools/verbena/devinfo/counters.hpp"
 #include "tools/verbena/devinfo/describe.hpp"
 #include "tools/verbena/devinfo/json.hpp"
+#include "tools/verbena/devinfo/prometheus.hpp"
 #include "tools/verbena/devinfo/table.hpp"
 #include "verbena/verbs/device_list.hpp"
 
@@ -78,6 +79,8 @@ int execute(const devinfo_options& options) {
   std::string text;
   if (options.json) {
     text = to_json(described) + '\n';
+  } else if (options.prometheus) {
+    text = to_prometheus(described);
   } else {
     for (const auto& each : described) text += (text.empty() ? "" : "\n") + to_table(each);
   }

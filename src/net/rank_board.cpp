@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 
@@ -53,6 +54,12 @@ constexpr std::chrono::milliseconds time_to_release{100};
 
 // The time in which a failed operation connects to ranks to report the failure.
 constexpr std::chrono::milliseconds time_to_report{1000};
+
+// The first time in which an operation connects a channel before it looks at failures of others.
+// Each further attempt has twice as much, so that slow connections succeed.
+constexpr std::chrono::milliseconds first_time_to_connect{100};
+// An operation without a deadline leaves the time of longer attempts to the connector.
+constexpr std::chrono::milliseconds longest_time_to_connect{3000};
 
 // A rank that waits asks for the ranks that have left after each such time.
 constexpr std::chrono::milliseconds time_to_check{2};
@@ -334,20 +341,37 @@ rank_board::access_to_board rank_board::read_of_entered(std::uint32_t rank) cons
   return {operation_kind::read, rank, own(seen_at(rank, size_), line), entered_at};
 }
 
+bool rank_board::is_late(const request& refused) noexcept {
+  const auto& why = refused.waiter.result;
+  return why.refusal() == refusal::connect_failed && why.code() == ETIMEDOUT;
+}
+
 result<void> rank_board::write(collective& in, std::uint32_t rank, const registered_bytes& from,
                                std::size_t peer_offset) {
   if (in_flight_ == posted_.size()) VERBENA_TRY_VOID(wait_for_requests(in));
   bool is_posted = false;
+  auto time_to_connect = first_time_to_connect;
+  const auto is_last_attempt = [&] {
+    return in.give_up.is_never() ? time_to_connect > longest_time_to_connect : in.give_up.expired();
+  };
   const auto try_post = [&] {
     if (is_posted) return true;
     request& next = posted_[in_flight_];
-    is_posted = post(in.channels, {operation_kind::write, rank, from, peer_offset}, in.give_up);
+    is_posted = post(in.channels, {operation_kind::write, rank, from, peer_offset},
+                     is_last_attempt() ? in.give_up : earliest(in.give_up, time_to_connect));
     next.reads_program = from.key.value() != memory_.local_key().value();
     in_flight_ += is_posted ? 1 : 0;
     return is_posted || next.waiter.result.refusal() != refusal::queue_full;
   };
   // Operations of the program may fill the queue.
   if (!try_post()) VERBENA_TRY_VOID(wait_until(in, {.requests = std::span(&rank, 1)}, try_post));
+  // A first connection may take long; the failure of another rank makes it pointless.
+  while (!is_posted && is_late(posted_[in_flight_]) && !is_last_attempt()) {
+    VERBENA_TRY_VOID(look(in));
+    VERBENA_TRY_VOID(check_departed(in, {.room = std::span(&rank, 1)}, [&] { return is_posted; }));
+    time_to_connect *= 2;
+    if (!try_post()) VERBENA_TRY_VOID(wait_until(in, {.requests = std::span(&rank, 1)}, try_post));
+  }
   if (is_posted) return {};
   const request& refused = posted_[in_flight_];
   if (refused.waiter.result.refusal() == refusal::connect_failed && in.give_up.expired())

@@ -225,6 +225,8 @@ class rank_board {
   [[nodiscard]] result<void> write(collective& in, std::uint32_t rank, const registered_bytes& from,
                                    std::size_t peer_offset);
   [[nodiscard]] bool post(multi_channel& channels, const access_to_board& what, deadline until);
+  /// Returns whether a request was refused because a channel was not connected in its time.
+  [[nodiscard]] static bool is_late(const request& refused) noexcept;
   /// Returns the read of the line `entered` of a rank.
   [[nodiscard]] access_to_board read_of_entered(std::uint32_t rank) const;
 

@@ -275,7 +275,15 @@ result<group> group::rejoin(const protection_domain& domain, const membership& w
   return made;
 }
 
+result<void> group::check_idle(const char* call) const {
+  if (!state().board.is_in_progress()) return {};
+  return error::invalid_argument(
+      call, fmt::format("rank {}", rank()),
+      "a barrier or collective operation in steps has not ended; wait for its end first");
+}
+
 result<void> group::shrink(deadline until) {
+  VERBENA_TRY_VOID(check_idle("shrink"));
   return detail::renewal(state(), "shrink", until).shrink();
 }
 
@@ -285,6 +293,7 @@ result<void> group::readmit(std::span<const std::uint32_t> ranks, deadline until
       return error::invalid_argument(
           "readmit", fmt::format("rank {}", rank()),
           fmt::format("rank {} is not less than the size of the group, {}", each, size()));
+  VERBENA_TRY_VOID(check_idle("readmit"));
   return detail::renewal(state(), "readmit", until).readmit(ranks);
 }
 

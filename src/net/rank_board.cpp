@@ -132,14 +132,9 @@ board_turn::board_turn(rank_board& of) noexcept : board_(of) {
 }
 
 board_turn::~board_turn() {
-  if (running_ != nullptr) board_.cancel(*running_);
   board_turn** link = &board_.first_turn_;
   while (*link != this) link = &(*link)->next_;
   *link = next_;
-}
-
-bool rank_board::is_in_progress() const noexcept {
-  return first_turn_ != nullptr && first_turn_->running_ != nullptr;
 }
 
 // Stores the number of operations of these ranks where the other ranks can read it.

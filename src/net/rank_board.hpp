@@ -221,10 +221,11 @@ class rank_board {
   /// Lets an operation fail that is in progress, because the program gives it up.
   void cancel(collective& in);
   /// Returns whether an operation in steps is in progress.
-  [[nodiscard]] bool is_in_progress() const noexcept;
+  [[nodiscard]] bool is_in_progress() const noexcept { return is_running_; }
 
  private:
   friend class board_turn;
+  friend class running_operation;
   // Of the outgoing line of a rank: 4 for messages, 2 for acknowledgments.
   static constexpr std::size_t outgoing_words = 6;
   struct request {
@@ -322,6 +323,7 @@ class rank_board {
   std::vector<std::uint32_t> received_from_;  // in this barrier
   std::optional<error> failure_;
   board_turn* first_turn_ = nullptr;  // of the operations in steps
+  bool is_running_ = false;           // the first of them
 };
 
 /// The turn of an operation in steps: the operations of a board take place one after the other, in
@@ -331,19 +333,35 @@ class board_turn {
   explicit board_turn(rank_board& of) noexcept;
   board_turn(const board_turn&) = delete;
   board_turn& operator=(const board_turn&) = delete;
-  /// Ends the turn of the operation, and cancels the operation if it is in progress.
   ~board_turn();
 
   [[nodiscard]] bool has_come() const noexcept { return board_.first_turn_ == this; }
-  /// Marks an operation as in progress until end().
-  void begin(collective& what) noexcept { running_ = &what; }
-  void end() noexcept { running_ = nullptr; }
 
  private:
-  friend class rank_board;
   rank_board& board_;
-  collective* running_ = nullptr;
   board_turn* next_ = nullptr;
+};
+
+/// Marks an operation in steps as in progress, and cancels it if the steps are destroyed.
+/// Threads: that of its board.
+class running_operation {
+ public:
+  running_operation(rank_board& on, collective& what) noexcept : board_(on), what_(what) {
+    board_.is_running_ = true;
+  }
+  running_operation(const running_operation&) = delete;
+  running_operation& operator=(const running_operation&) = delete;
+  ~running_operation() {
+    if (!has_ended_) board_.cancel(what_);
+    board_.is_running_ = false;
+  }
+  /// Records that the operation has succeeded or failed.
+  void end() noexcept { has_ended_ = true; }
+
+ private:
+  rank_board& board_;
+  collective& what_;
+  bool has_ended_ = false;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -58,7 +58,7 @@ class batch_in_steps : public operation_batch {
   }
   [[nodiscard]] bool has_passed_limit() const noexcept { return limit_.expired(); }
 
-  /// What to wait for before the next poll().
+  /// Returns the event to wait for before the next poll().
   [[nodiscard]] result<verbena::detail::step_awaiter> next_event() {
     const auto pause = pauses_.next();
     if (!hub_.has_events() || !pauses_.may_sleep()) return verbena::detail::expiry(pause);

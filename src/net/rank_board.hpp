@@ -114,7 +114,7 @@ struct board_write {
   std::optional<board_word> word = {};
   std::size_t peer_offset = 0;
 };
-/// The writes of one send or receive, oldest first.
+/// The writes of one send or receive, oldest first. Threads: one thread at a time.
 class pending_writes {
  public:
   [[nodiscard]] bool empty() const noexcept { return next_ == end_; }
@@ -327,7 +327,7 @@ class rank_board {
 };
 
 /// The turn of an operation in steps: the operations of a board take place one after the other, in
-/// the order in which they were called. Threads: that of its board.
+/// the order in which they were called. Threads: one thread at a time, with the board.
 class board_turn {
  public:
   explicit board_turn(rank_board& of) noexcept;
@@ -343,7 +343,7 @@ class board_turn {
 };
 
 /// Marks an operation in steps as in progress, and cancels it if the steps are destroyed.
-/// Threads: that of its board.
+/// Threads: one thread at a time, with the board.
 class running_operation {
  public:
   running_operation(rank_board& on, collective& what) noexcept : board_(on), what_(what) {

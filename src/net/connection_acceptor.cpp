@@ -126,12 +126,12 @@ void connection_acceptor::wait() {
 
 void connection_acceptor::advance() {
   for (auto next = sessions_.begin(); next != sessions_.end();) {
-    const auto session = next++;
-    const auto ended = session->serving->progress();
+    const auto current = next++;
+    const auto ended = current->serving->progress();
     if (!ended) continue;
     if (!*ended)
       log(log_level::info, "a request to connect on first use failed: " + ended->error().message());
-    sessions_.erase(session);
+    sessions_.erase(current);
   }
 }
 

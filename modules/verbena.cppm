@@ -96,8 +96,10 @@ module;
 #include <verbena/net/barrier_algorithm.hpp>
 #include <verbena/net/connect_mode.hpp>
 #include <verbena/net/group.hpp>
+#include <verbena/net/group_steps.hpp>
 #include <verbena/net/membership.hpp>
 #include <verbena/net/multi_channel.hpp>
+#include <verbena/net/multi_channel_steps.hpp>
 #include <verbena/net/multi_scope.hpp>
 #include <verbena/net/network.hpp>
 #include <verbena/net/peer_operations.hpp>
@@ -645,12 +647,14 @@ using verbena::net::first_use_options;
 using verbena::net::first_use_statistics;
 using verbena::net::group;
 using verbena::net::group_options;
+using verbena::net::group_steps;
 using verbena::net::max_element_bytes;
 using verbena::net::max_ranks;
 using verbena::net::maximum;
 using verbena::net::membership;
 using verbena::net::minimum;
 using verbena::net::multi_channel;
+using verbena::net::multi_channel_steps;
 using verbena::net::multi_scope;
 using verbena::net::multi_scope_result;
 using verbena::net::network;

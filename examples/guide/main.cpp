@@ -28,6 +28,7 @@ int main() {
       {"operations with tags", guide::operations_with_tags},
       {"coroutines in a loop of the program", guide::coroutines_in_a_loop_of_the_program},
       {"connections in steps", guide::connections_in_steps},
+      {"groups in steps", guide::groups_in_steps},
   };
   for (const auto& [name, run] : pages) {
     std::cout << "== " << name << '\n' << std::flush;

@@ -26,6 +26,7 @@ void one_thread_for_many_channels();
 void operations_with_tags();
 void coroutines_in_a_loop_of_the_program();
 void connections_in_steps();
+void groups_in_steps();
 
 /// Throws if `holds` is false.
 inline void require(bool holds) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Connecting without blocking: in an epoll loop, and in coroutines.
+// Connecting, and operations of groups, without blocking: in an epoll loop, and in coroutines.
 #include <sys/epoll.h>
 
 #include <verbena/async.hpp>
+#include <verbena/net.hpp>
 #include <verbena/verbena.hpp>
 
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -122,7 +125,43 @@ void connect_by_manager() {
   require(is_accepted && is_connected);
 }
 
+// [group]
+// Adds up the gradients of all ranks, then waits for all ranks.
+async::task<verbena::result<void>> add_up(async::engine& engine, const verbena::net::group& group,
+                                          const verbena::memory_region& gradients,
+                                          verbena::deadline until) {
+  const auto steps = group.in_steps();
+  const auto added = co_await engine.complete(
+      steps.all_reduce<double>(verbena::sink(gradients), std::plus<>(), until));
+  if (!added) co_return added.error();
+  co_return co_await engine.complete(steps.barrier(until));
+}
+// [/group]
+
+// Adds up numbers of a rank of two.
+void add_up_as(std::uint32_t rank, const verbena::bringup::address& store) {
+  const auto context = verbena::open_device().value();
+  const auto pd = context.allocate_pd().value();
+  const auto until = verbena::deadline::after(30s);
+  const verbena::net::membership who{
+      .rank = rank, .size = 2, .store = store, .host = verbena::net::store_host::separate};
+  auto group = verbena::net::group::join(pd, who, until).value();
+  const auto gradients = pd.allocate(sizeof(double), verbena::access::local_write).value();
+  auto& value = *reinterpret_cast<double*>(gradients.bytes().data());
+  value = 1.0 + rank;
+  auto engine = async::engine::create(context).value();
+  engine.run(add_up(engine, group, gradients, until)).value();
+  require(value == 3.0);
+}
+
 }  // namespace
+
+void groups_in_steps() {
+  const auto store = verbena::net::store::open({.host = "127.0.0.1"}).value();
+  std::thread other(add_up_as, 1U, store.local_address());
+  add_up_as(0, store.local_address());
+  other.join();
+}
 
 void connections_in_steps() {
   connect_by_manager();

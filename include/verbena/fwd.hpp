@@ -370,7 +370,9 @@ using address_handle_number = strong_id<struct address_handle_number_tag, std::u
 namespace verbena::inline VERBENA_ABI::net {
 
 class group;
+class group_steps;
 class multi_channel;
+class multi_channel_steps;
 class multi_scope;
 class network;
 class pending_multicast;

@@ -94,11 +94,12 @@ result<std::uint32_t> wire_access::find_route(const failing_call& by,
                                    .destination = one_version ? address.peer : address.own.gid,
                                    .interface = scope_of(address)});
   if (!mtu && mtu.error().code() == EADDRNOTAVAIL)
-    return by.with(EADDRNOTAVAIL,
-                   "the source GID " + own +
-                       " is not an address of an interface, or the kernel has not confirmed it "
-                       "yet; packets to other hosts need a source GID with an address of this host "
-                       "(sgid_index 1 or more)");
+    return by.with(
+        EADDRNOTAVAIL,
+        "no interface of this host has the address of the source GID " + own +
+            ", or its duplicate address detection is still in progress (\"tentative\" in "
+            "the output of \"ip address\"); wait until it ends, or choose the sgid_index "
+            "of an assigned address (1 or more)");
   if (!one_version)
     return by.with(EADDRNOTAVAIL, "the source GID " + own + " and the destination GID " +
                                       wire::to_text(address.peer) +

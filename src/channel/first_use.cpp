@@ -38,6 +38,14 @@ int channel_core::try_first_use(deadline until) {
   return code != 0 ? code : ENOTCONN;
 }
 
+result<void> check_reconnectable(const channel_core& core) {
+  if (!core.awaits_first_use()) return {};
+  return error::invalid_argument("channel::reconnect", core.domain().name(),
+                                 "the channel belongs to a group with connect_mode::on_first_use "
+                                 "and is not connected yet; its "
+                                 "first operation connects it, so post an operation instead");
+}
+
 result<channel_core*> create_unconnected_core(const protection_domain& domain,
                                               const std::shared_ptr<operation_table>& table,
                                               const channel_options& options) {

@@ -9,6 +9,7 @@
 
 #include "src/channel/connect.hpp"
 #include "src/channel/connection_record.hpp"
+#include "src/channel/unconnected_channel.hpp"
 #include "verbena/channel/prepared_channel.hpp"
 #include "verbena/channel/reconnection.hpp"
 #include "verbena/cm/connector.hpp"
@@ -141,6 +142,7 @@ steps<channel> prepared_channel::manage(prepared_channel self, cm::connection_op
 template <class Bring>
 result<reconnection> channel::reconnect_managed(const cm::connection_options& options,
                                                 channel_preparation prepare, Bring&& bring_up) {
+  VERBENA_TRY_VOID(detail::check_reconnectable(core()));
   core().disconnect();
   const auto before = failure() != nullptr ? std::optional(*failure()) : std::nullopt;
   // The connection manager chooses the path.

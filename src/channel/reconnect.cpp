@@ -10,6 +10,7 @@
 #include "src/channel/connect.hpp"
 #include "src/channel/connection_options.hpp"
 #include "src/channel/connection_record.hpp"
+#include "src/channel/unconnected_channel.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/reconnection.hpp"
@@ -139,6 +140,7 @@ reconnection prepared_reconnection::with(
 }
 
 result<prepared_reconnection> channel::prepare_reconnect() {
+  VERBENA_TRY_VOID(detail::check_reconnectable(core()));
   core().disconnect();
   VERBENA_TRY(auto queue, prepare_queue(core()));
   return prepared_reconnection(core(), std::move(queue));
@@ -146,6 +148,8 @@ result<prepared_reconnection> channel::prepare_reconnect() {
 
 result<reconnection> channel::reconnect(bringup::stream& peer, deadline until,
                                         const bringup::negotiation_options& options) {
+  if (auto checked = detail::check_reconnectable(core()); !checked)
+    return bringup::detail::give_up(std::move(checked).error(), peer);
   core().disconnect();
   auto end_of_wait = deadline::after(options.port_timeout);
   if (until.when() < end_of_wait.when()) end_of_wait = until;

@@ -49,4 +49,8 @@ namespace verbena::inline VERBENA_ABI::detail {
     const protection_domain& domain, const std::shared_ptr<operation_table>& table,
     const channel_options& options);
 
+/// Returns `invalid_argument` if the first operation of the channel connects it: a group would not
+/// know the queue pair of a reconnection, and could connect another one.
+[[nodiscard]] result<void> check_reconnectable(const channel_core& core);
+
 }  // namespace verbena::inline VERBENA_ABI::detail

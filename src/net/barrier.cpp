@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The algorithms of barriers.
-#include <vector>
+#include <algorithm>
 
 #include "src/net/collectives.hpp"
 
@@ -21,52 +21,70 @@ std::string to_string(barrier_algorithm of) {
 namespace detail {
 namespace {
 
-result<void> disseminate(rank_board& board, collective& in) {
-  for (std::size_t distance = 1; distance < in.count(); distance *= 2) {
-    const std::uint32_t to = in.at(in.index + distance);
-    const std::uint32_t from = in.at(in.index + in.count() - distance);
-    VERBENA_TRY_VOID(board.step(in, std::span(&to, 1), std::span(&from, 1)));
-  }
-  return {};
+bool disseminate(const collective& in, std::size_t number, board_step& out) {
+  const std::size_t distance = std::size_t{1} << number;
+  if (distance >= in.count()) return false;
+  out.to = in.at(in.index + distance);
+  out.from = in.at(in.index + in.count() - distance);
+  return true;
 }
 
-result<void> climb(rank_board& board, collective& in) {
+bool climb(const collective& in, std::size_t number, board_step& out) {
   const std::size_t first = std::min(2 * in.index + 1, in.count());
   const auto children = in.ranks.subspan(first, std::min<std::size_t>(2, in.count() - first));
-  VERBENA_TRY_VOID(board.step(in, {}, children));
-  if (in.index != 0) {
-    const std::uint32_t parent = in.ranks[(in.index - 1) / 2];
-    VERBENA_TRY_VOID(board.step(in, std::span(&parent, 1), std::span(&parent, 1)));
+  if (number < children.size()) {
+    out.from = children[number];
+    out.later = children.subspan(number + 1);
+    return true;
   }
-  return board.step(in, children, {});
+  number -= children.size();
+  if (in.index != 0 && number == 0) {
+    out.to = out.from = in.ranks[(in.index - 1) / 2];
+    return true;
+  }
+  number -= in.index != 0 ? 1 : 0;
+  if (number >= children.size()) return false;
+  out.to = children[number];
+  return true;
 }
 
-result<void> meet_at_first(rank_board& board, collective& in) {
-  if (in.index != 0) return board.step(in, in.ranks.first(1), in.ranks.first(1));
-  VERBENA_TRY_VOID(board.step(in, {}, in.ranks.subspan(1)));
-  return board.step(in, in.ranks.subspan(1), {});
+bool meet_at_first(const collective& in, std::size_t number, board_step& out) {
+  if (in.index != 0) {
+    out.to = out.from = in.ranks.front();
+    return number == 0;
+  }
+  const auto others = in.ranks.subspan(1);
+  if (number < others.size()) {
+    out.from = others[number];
+    out.later = others.subspan(number + 1);
+    return true;
+  }
+  number -= others.size();
+  if (number >= others.size()) return false;
+  out.to = others[number];
+  return true;
 }
 
-result<void> run(rank_board& board, collective& in, barrier_algorithm algorithm) {
+step_function steps_of(barrier_algorithm algorithm) {
   switch (algorithm) {
     case barrier_algorithm::binary_tree:
-      return climb(board, in);
+      return climb;
     case barrier_algorithm::central:
-      return meet_at_first(board, in);
+      return meet_at_first;
     case barrier_algorithm::dissemination:
       break;
   }
-  return disseminate(board, in);
+  return disseminate;
 }
 
 }  // namespace
 
-result<void> barrier(const participants& of, barrier_algorithm algorithm) {
+result<collective> begin_barrier(const participants& of, barrier_algorithm algorithm) {
   VERBENA_TRY(auto in, of.board.enter(of, {"barrier", "a barrier"},
                                       {static_cast<std::uint64_t>(algorithm)}));
-  VERBENA_TRY_VOID(run(of.board, in, algorithm));
-  of.board.end_barrier();
-  return {};
+  in.is_barrier = true;
+  in.next = steps_of(algorithm);
+  return in;
 }
 
 }  // namespace detail

@@ -93,179 +93,230 @@ class parts {
   std::size_t element_;
 };
 
-result<void> send(rank_board& board, collective& in, std::size_t to,
-                  const registered_bytes& bytes) {
-  const outgoing_part out{.to = in.at(to), .bytes = bytes};
-  return board.transfer(in, &out, nullptr);
+parts parts_of(const collective& in) { return {in.data, in.count(), in.element_bytes}; }
+
+void set_send(const collective& in, board_step& out, std::size_t to,
+              const registered_bytes& bytes) {
+  out.to = in.at(to);
+  out.out = bytes;
 }
 
-result<void> receive(rank_board& board, collective& in, std::size_t from,
-                     const registered_bytes& bytes, const combination* with = nullptr) {
-  const incoming_part into{.from = in.at(from), .bytes = bytes, .with = with};
-  return board.transfer(in, nullptr, &into);
+void set_receive(const collective& in, board_step& out, std::size_t from,
+                 const registered_bytes& bytes, const combination* with = nullptr) {
+  out.from = in.at(from);
+  out.into = bytes;
+  out.with = with;
 }
+
+// The steps of all algorithms are functions of their number; see step_function.
 
 // Each rank sends a part to the next one, and receives a part of the one before, except for the
 // last part: it has received all. The rank has part `own` first.
-result<void> pass_on(rank_board& board, collective& in, const parts& of, std::size_t own,
-                     const combination* with = nullptr) {
+bool pass_on(const collective& in, std::size_t number, board_step& out, std::size_t own,
+             const combination* with = nullptr) {
   const std::size_t count = in.count();
-  for (std::size_t round = 0; round + 1 < count; ++round) {
-    const outgoing_part out{.to = in.at(in.index + 1), .bytes = of.at(own + count - round)};
-    const incoming_part into{.from = in.at(in.index + count - 1),
-                             .bytes = of.at(own + 2 * count - round - 1),
-                             .with = with};
-    VERBENA_TRY_VOID(board.transfer(in, &out, &into));
-  }
-  return {};
+  if (number + 1 >= count) return false;
+  const parts of = parts_of(in);
+  set_send(in, out, in.index + 1, of.at(own + count - number));
+  set_receive(in, out, in.index + count - 1, of.at(own + 2 * count - number - 1), with);
+  return true;
 }
 
-// Afterwards each rank has the combined part behind that of its index.
-result<void> reduce_scatter(rank_board& board, collective& in, const parts& of,
-                            const combination& with) {
-  return pass_on(board, in, of, in.index, &with);
-}
-
-// The first parts of all ranks, which each has at its index, by sending all that a rank has.
-result<void> gather_doubling(rank_board& board, collective& in, const registered_bytes& data) {
+// The first parts of all ranks, which each has at its index, by sending all that a rank has. Parts
+// that are not contiguous are two steps.
+bool gather_doubling(const collective& in, std::size_t number, board_step& out) {
   const std::size_t count = in.count();
-  const std::size_t each = data.length / count;
-  for (std::size_t distance = 1; distance < count; distance *= 2) {
-    const std::size_t blocks = std::min(distance, count - distance);
-    // The last `blocks` parts up to the own one, and the same ones of the sender, possibly cyclic.
-    const std::size_t out_first = (in.index + count + 1 - blocks) % count;
-    const std::size_t in_first = (in.index + 2 * count + 1 - distance - blocks) % count;
-    const std::size_t out_head = std::min(blocks, count - out_first);
-    const std::size_t in_head = std::min(blocks, count - in_first);
-    outgoing_part out{.to = in.at(in.index + distance),
-                      .bytes = data.part(out_first * each, out_head * each)};
-    incoming_part into{.from = in.at(in.index + count - distance),
-                       .bytes = data.part(in_first * each, in_head * each)};
-    VERBENA_TRY_VOID(board.transfer(in, &out, &into));
-    out.bytes = data.part(0, (blocks - out_head) * each);
-    into.bytes = data.part(0, (blocks - in_head) * each);
-    VERBENA_TRY_VOID(board.transfer(in, &out, &into));
-  }
-  return {};
+  const std::size_t distance = std::size_t{1} << number / 2;
+  if (distance >= count) return false;
+  const std::size_t each = in.data.length / count;
+  const std::size_t blocks = std::min(distance, count - distance);
+  // The last `blocks` parts up to the own one, and the same ones of the sender, possibly cyclic.
+  const std::size_t out_first = (in.index + count + 1 - blocks) % count;
+  const std::size_t in_first = (in.index + 2 * count + 1 - distance - blocks) % count;
+  const std::size_t out_head = std::min(blocks, count - out_first);
+  const std::size_t in_head = std::min(blocks, count - in_first);
+  const bool is_head = number % 2 == 0;
+  set_send(in, out, in.index + distance,
+           is_head ? in.data.part(out_first * each, out_head * each)
+                   : in.data.part(0, (blocks - out_head) * each));
+  set_receive(in, out, in.index + count - distance,
+              is_head ? in.data.part(in_first * each, in_head * each)
+                      : in.data.part(0, (blocks - in_head) * each));
+  return true;
 }
 
 // Along a tree in which the parent of a place has its lowest bit cleared. Places begin at the root.
-result<void> broadcast_tree(rank_board& board, collective& in, const registered_bytes& data,
-                            std::size_t root) {
+bool broadcast_tree(const collective& in, std::size_t number, board_step& out) {
   const std::size_t count = in.count();
-  const std::size_t place = (in.index + count - root) % count;
-  std::size_t bit = place == 0 ? std::bit_ceil(count) : place & (~place + 1);
-  if (place != 0) VERBENA_TRY_VOID(receive(board, in, root + place - bit, data));
-  for (bit /= 2; bit != 0; bit /= 2)
-    if (place + bit < count) VERBENA_TRY_VOID(send(board, in, root + place + bit, data));
-  return {};
+  const std::size_t place = (in.index + count - in.root) % count;
+  const std::size_t lowest = place == 0 ? std::bit_ceil(count) : place & (~place + 1);
+  if (place != 0 && number == 0) {
+    set_receive(in, out, in.root + place - lowest, in.data);
+    return true;
+  }
+  const std::size_t bit = lowest / 2 >> (place == 0 ? number : number - 1);
+  if (bit == 0) return false;
+  if (place + bit < count) set_send(in, out, in.root + place + bit, in.data);
+  return true;
 }
 
-result<void> reduce_tree(rank_board& board, collective& in, const registered_bytes& data,
-                         std::size_t root, const combination& with) {
+bool reduce_tree(const collective& in, std::size_t number, board_step& out) {
   const std::size_t count = in.count();
-  const std::size_t place = (in.index + count - root) % count;
-  for (std::size_t bit = 1; bit < count; bit *= 2) {
-    if ((place & bit) != 0) return send(board, in, root + place - bit, data);
-    if (place + bit < count) VERBENA_TRY_VOID(receive(board, in, root + place + bit, data, &with));
-  }
-  return {};
+  const std::size_t place = (in.index + count - in.root) % count;
+  const std::size_t bit = std::size_t{1} << number;
+  const bool has_sent = (place & (bit - 1)) != 0;
+  if (bit >= count || has_sent) return false;
+  if ((place & bit) != 0)
+    set_send(in, out, in.root + place - bit, in.data);
+  else if (place + bit < count)
+    set_receive(in, out, in.root + place + bit, in.data, in.with);
+  return true;
 }
 
 // Recursive doubling. If the number of ranks is not a power of 2, each of the first ranks with an
 // even index contributes through the rank after it.
-result<void> reduce_doubling(rank_board& board, collective& in, const registered_bytes& data,
-                             const combination& with) {
+bool reduce_doubling(const collective& in, std::size_t number, board_step& out) {
   const std::size_t power = std::bit_floor(in.count());
   const std::size_t pairs = in.count() - power;
   const bool is_paired = in.index < 2 * pairs;
   if (is_paired && in.index % 2 == 0) {
-    VERBENA_TRY_VOID(send(board, in, in.index + 1, data));
-    return receive(board, in, in.index + 1, data);
+    if (number == 0) set_send(in, out, in.index + 1, in.data);
+    if (number == 1) set_receive(in, out, in.index + 1, in.data);
+    return number < 2;
   }
-  if (is_paired) VERBENA_TRY_VOID(receive(board, in, in.index - 1, data, &with));
+  if (is_paired && number == 0) {
+    set_receive(in, out, in.index - 1, in.data, in.with);
+    return true;
+  }
+  const std::size_t round = is_paired ? number - 1 : number;
+  const auto rounds = static_cast<std::size_t>(std::countr_zero(power));
+  if (round >= rounds) {
+    if (!is_paired || round > rounds) return false;
+    set_send(in, out, in.index - 1, in.data);
+    return true;
+  }
   const std::size_t place = is_paired ? in.index / 2 : in.index - pairs;
-  for (std::size_t bit = 1; bit < power; bit *= 2) {
-    const std::size_t other = place ^ bit;
-    const std::uint32_t with_rank = in.at(other < pairs ? 2 * other + 1 : other + pairs);
-    const outgoing_part out{.to = with_rank, .bytes = data};
-    const incoming_part into{.from = with_rank, .bytes = data, .with = &with};
-    VERBENA_TRY_VOID(board.transfer(in, &out, &into));
+  const std::size_t other = place ^ std::size_t{1} << round;
+  const std::size_t partner = other < pairs ? 2 * other + 1 : other + pairs;
+  set_send(in, out, partner, in.data);
+  set_receive(in, out, partner, in.data, in.with);
+  return true;
+}
+
+// Returns a place in the list without the root.
+std::size_t place_beside_root(const collective& in, std::size_t number) {
+  return number < in.root ? number : number + 1;
+}
+
+bool broadcast_parts(const collective& in, std::size_t number, board_step& out) {
+  const std::size_t scattered = in.index == in.root ? in.count() - 1 : 1;
+  if (number >= scattered) return pass_on(in, number - scattered, out, in.index);
+  if (in.index == in.root) {
+    const std::size_t to = place_beside_root(in, number);
+    set_send(in, out, to, parts_of(in).at(to));
+  } else {
+    set_receive(in, out, in.root, parts_of(in).at(in.index));
   }
-  return is_paired ? send(board, in, in.index - 1, data) : result<void>();
+  return true;
+}
+
+bool gather_parts(const collective& in, std::size_t number, board_step& out) {
+  return pass_on(in, number, out, in.index);
+}
+
+// After count - 1 steps, each rank has the combined part behind that of its index.
+bool reduce_parts(const collective& in, std::size_t number, board_step& out) {
+  if (pass_on(in, number, out, in.index, in.with)) return true;
+  const std::size_t gathered = number - (in.count() - 1);
+  if (in.index != in.root) {
+    if (gathered == 0) set_send(in, out, in.root, parts_of(in).at(in.index + 1));
+    return gathered == 0;
+  }
+  if (gathered + 1 >= in.count()) return false;
+  const std::size_t from = place_beside_root(in, gathered);
+  set_receive(in, out, from, parts_of(in).at(from + 1));
+  return true;
+}
+
+bool all_reduce_parts(const collective& in, std::size_t number, board_step& out) {
+  return pass_on(in, number, out, in.index, in.with) ||
+         pass_on(in, number - (in.count() - 1), out, in.index + 1);
+}
+
+bool exchange_parts(const collective& in, std::size_t number, board_step& out) {
+  const std::size_t count = in.count();
+  const std::size_t distance = number + 1;
+  if (distance >= count) return false;
+  const std::size_t each = in.data.length / count;
+  const std::size_t to = (in.index + distance) % count;
+  const std::size_t from = (in.index + count - distance) % count;
+  set_send(in, out, to, in.out.part(to * each, each));
+  set_receive(in, out, from, in.data.part(from * each, each));
+  return true;
+}
+
+bool fits_at_once(const collective& in) {
+  return in.data.length <= most_at_once || in.count() <= 2;
 }
 
 }  // namespace
 
-result<void> broadcast(const participants& of, const registered_bytes& data, std::uint32_t root) {
+result<collective> begin_broadcast(const participants& of, const registered_bytes& data,
+                                   std::uint32_t root) {
   VERBENA_TRY(const std::size_t first, index_of_root(broadcast_name, of.ranks, root));
   VERBENA_TRY(auto in, enter(of, broadcast_name, {code::broadcast, data.length, root}));
-  if (data.length <= most_at_once || in.count() <= 2)
-    return broadcast_tree(of.board, in, data, first);
-  const parts divided(data, in.count(), 1);
-  if (in.index == first) {
-    for (std::size_t to = 0; to < in.count(); ++to)
-      if (to != first) VERBENA_TRY_VOID(send(of.board, in, to, divided.at(to)));
-  } else {
-    VERBENA_TRY_VOID(receive(of.board, in, first, divided.at(in.index)));
-  }
-  return pass_on(of.board, in, divided, in.index);
+  in.data = data;
+  in.root = first;
+  in.next = fits_at_once(in) ? broadcast_tree : broadcast_parts;
+  return in;
 }
 
-result<void> all_gather(const participants& of, const registered_bytes& data) {
+result<collective> begin_all_gather(const participants& of, const registered_bytes& data) {
   VERBENA_TRY_VOID(check_divisible(all_gather_name, data.length, of.ranks.size()));
   VERBENA_TRY(auto in, enter(of, all_gather_name, {code::all_gather, data.length}));
-  if (data.length <= most_at_once) return gather_doubling(of.board, in, data);
-  return pass_on(of.board, in, parts(data, in.count(), 1), in.index);
+  in.data = data;
+  in.next = data.length <= most_at_once ? gather_doubling : gather_parts;
+  return in;
 }
 
-result<void> reduce(const participants& of, const registered_bytes& data, std::uint32_t root,
-                    const combination& with) {
+result<collective> begin_reduce(const participants& of, const registered_bytes& data,
+                                std::uint32_t root, const combination& with) {
   VERBENA_TRY_VOID(check_elements(reduce_name, data, with));
   VERBENA_TRY(const std::size_t first, index_of_root(reduce_name, of.ranks, root));
   VERBENA_TRY(auto in,
               enter(of, reduce_name, {code::reduce, data.length, root, with.element_bytes}));
-  if (data.length <= most_at_once || in.count() <= 2)
-    return reduce_tree(of.board, in, data, first, with);
-  const parts divided(data, in.count(), with.element_bytes);
-  VERBENA_TRY_VOID(reduce_scatter(of.board, in, divided, with));
-  if (in.index != first) return send(of.board, in, first, divided.at(in.index + 1));
-  for (std::size_t from = 0; from < in.count(); ++from)
-    if (from != first) VERBENA_TRY_VOID(receive(of.board, in, from, divided.at(from + 1)));
-  return {};
+  in.data = data;
+  in.root = first;
+  in.with = &with;
+  in.next = fits_at_once(in) ? reduce_tree : reduce_parts;
+  return in;
 }
 
-result<void> all_reduce(const participants& of, const registered_bytes& data,
-                        const combination& with) {
+result<collective> begin_all_reduce(const participants& of, const registered_bytes& data,
+                                    const combination& with) {
   VERBENA_TRY_VOID(check_elements(all_reduce_name, data, with));
   VERBENA_TRY(auto in,
               enter(of, all_reduce_name, {code::all_reduce, data.length, 0, with.element_bytes}));
-  if (data.length <= most_at_once || in.count() <= 2)
-    return reduce_doubling(of.board, in, data, with);
-  const parts divided(data, in.count(), with.element_bytes);
-  VERBENA_TRY_VOID(reduce_scatter(of.board, in, divided, with));
-  return pass_on(of.board, in, divided, in.index + 1);
+  in.data = data;
+  in.with = &with;
+  in.next = fits_at_once(in) ? reduce_doubling : all_reduce_parts;
+  return in;
 }
 
-result<void> all_to_all(const participants& of, const registered_bytes& out,
-                        const registered_bytes& in_bytes) {
+result<collective> begin_all_to_all(const participants& of, const registered_bytes& out,
+                                    const registered_bytes& into) {
   const std::size_t count = of.ranks.size();
   VERBENA_TRY_VOID(check_divisible(all_to_all_name, out.length, count));
-  if (out.length != in_bytes.length)
+  if (out.length != into.length)
     return refuse(all_to_all_name, fmt::format("{} bytes are sent, but there is memory for {}",
-                                               out.length, in_bytes.length));
+                                               out.length, into.length));
   VERBENA_TRY(auto in, enter(of, all_to_all_name, {code::all_to_all, out.length}));
   const std::size_t each = out.length / count;
-  std::memcpy(in_bytes.part(in.index * each, each).data, out.part(in.index * each, each).data,
-              each);
-  for (std::size_t distance = 1; distance < count; ++distance) {
-    const std::size_t to = (in.index + distance) % count;
-    const std::size_t from = (in.index + count - distance) % count;
-    const outgoing_part sent{.to = in.at(to), .bytes = out.part(to * each, each)};
-    const incoming_part into{.from = in.at(from), .bytes = in_bytes.part(from * each, each)};
-    VERBENA_TRY_VOID(of.board.transfer(in, &sent, &into));
-  }
-  return {};
+  std::memcpy(into.part(in.index * each, each).data, out.part(in.index * each, each).data, each);
+  in.data = into;
+  in.out = out;
+  in.next = exchange_parts;
+  return in;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -10,16 +10,20 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-// See the functions of group.
-[[nodiscard]] result<void> barrier(const participants& of, barrier_algorithm algorithm);
-[[nodiscard]] result<void> broadcast(const participants& of, const registered_bytes& data,
-                                     std::uint32_t root);
-[[nodiscard]] result<void> all_gather(const participants& of, const registered_bytes& data);
-[[nodiscard]] result<void> reduce(const participants& of, const registered_bytes& data,
-                                  std::uint32_t root, const combination& with);
-[[nodiscard]] result<void> all_reduce(const participants& of, const registered_bytes& data,
-                                      const combination& with);
-[[nodiscard]] result<void> all_to_all(const participants& of, const registered_bytes& out,
-                                      const registered_bytes& in);
+// Each function begins an operation, which rank_board::run() or poll() ends. `with` and the ranks
+// must exist until then. See the functions of group.
+[[nodiscard]] result<collective> begin_barrier(const participants& of, barrier_algorithm algorithm);
+[[nodiscard]] result<collective> begin_broadcast(const participants& of,
+                                                 const registered_bytes& data, std::uint32_t root);
+[[nodiscard]] result<collective> begin_all_gather(const participants& of,
+                                                  const registered_bytes& data);
+[[nodiscard]] result<collective> begin_reduce(const participants& of, const registered_bytes& data,
+                                              std::uint32_t root, const combination& with);
+[[nodiscard]] result<collective> begin_all_reduce(const participants& of,
+                                                  const registered_bytes& data,
+                                                  const combination& with);
+[[nodiscard]] result<collective> begin_all_to_all(const participants& of,
+                                                  const registered_bytes& out,
+                                                  const registered_bytes& into);
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <span>
 #include <string>
@@ -16,10 +17,8 @@
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
-// The time that a peer has for its request and its confirmation.
-constexpr std::chrono::seconds time_for_request{5};
-// Accepting is resumed after this time if the process has no free descriptors.
-constexpr std::chrono::milliseconds time_to_accept_again{100};
+// A connection that has sent no request for this time makes room for a newer one.
+constexpr std::chrono::milliseconds time_to_speak{250};
 
 }  // namespace
 
@@ -30,7 +29,8 @@ connection_acceptor::connection_acceptor(parts of)
       pairs_(of.pairs),
       token_(of.token),
       // Those beyond the limit are asked to try again; the rest waits in the backlog.
-      most_sessions_(std::size_t{of.max_accepting} * 2) {}
+      most_sessions_(std::size_t{of.max_accepting} * 2),
+      time_for_request_(of.time_for_request) {}
 
 result<void> connection_acceptor::start() {
   const auto body = [](void* self) -> void* {
@@ -60,53 +60,85 @@ void connection_acceptor::run() {
   }
 }
 
+std::list<connection_acceptor::session>::iterator connection_acceptor::oldest_silent() {
+  return std::ranges::find_if(sessions_, &session::is_silent);
+}
+
+bool connection_acceptor::has_place() {
+  if (sessions_.size() < most_sessions_) return true;
+  const auto oldest = oldest_silent();
+  return oldest != sessions_.end() && oldest->replaceable_from.expired();
+}
+
 void connection_acceptor::accept() {
-  while (sessions_.size() < most_sessions_) {
+  while (pauses_.end().expired() && has_place()) {
     if (!accepting_) accepting_.emplace(listener_.accept_in_steps(deadline::never()));
     auto accepted = accepting_->progress();
     if (!accepted) return;
     accepting_.reset();
-    if (!*accepted) {
-      log(log_level::warning, accepted->error().message());
-      return;
+    if (*accepted) {
+      pauses_.succeed();
+      add(**std::move(accepted));
+    } else if (const error& why = accepted->error();
+               pauses_.fail(why.code(), deadline::clock::now())) {
+      log(log_level::warning, why.message());
     }
-    sessions_.push_back(serve(**std::move(accepted)));
   }
+}
+
+void connection_acceptor::add(bringup::stream peer) {
+  if (sessions_.size() >= most_sessions_) {
+    const auto oldest = oldest_silent();
+    log(log_level::info, "closed the connection of " + oldest->peer +
+                             ": it sent no request to connect, and a newer connection needs its "
+                             "place");
+    sessions_.erase(oldest);
+  }
+  session& made = sessions_.emplace_back(
+      session{.peer = peer.peer(), .replaceable_from = deadline::after(time_to_speak)});
+  made.serving.emplace(serve(std::move(peer), made));
 }
 
 void connection_acceptor::wait() {
   std::vector<pollfd> events;
   events.reserve(sessions_.size() + 2);
   events.push_back({.fd = stop_.get(), .events = POLLIN, .revents = 0});
-  const bool has_room = sessions_.size() < most_sessions_;
   auto until = deadline::never();
-  if (has_room && accepting_) {
+  const auto wait_at_most_until = [&](deadline when) {
+    if (when.when() < until.when()) until = when;
+  };
+  if (!pauses_.end().expired()) {
+    wait_at_most_until(pauses_.end());
+  } else if (has_place() && accepting_) {
     events.push_back({.fd = accepting_->fd(), .events = POLLIN, .revents = 0});
-    until = accepting_->next_deadline();
-  } else if (has_room) {
-    until = deadline::after(time_to_accept_again);
+    wait_at_most_until(accepting_->next_deadline());
+  } else if (has_place()) {
+    wait_at_most_until(deadline::after(std::chrono::nanoseconds(0)));
+  } else if (const auto oldest = oldest_silent(); oldest != sessions_.end()) {
+    wait_at_most_until(oldest->replaceable_from);
   }
   for (const auto& each : sessions_) {
-    events.push_back({.fd = each.fd(), .events = each.events(), .revents = 0});
-    if (each.next_deadline().when() < until.when()) until = each.next_deadline();
+    events.push_back({.fd = each.serving->fd(), .events = each.serving->events(), .revents = 0});
+    wait_at_most_until(each.serving->next_deadline());
   }
   static_cast<void>(::poll(events.data(), events.size(), until.poll_timeout_ms()));
 }
 
 void connection_acceptor::advance() {
   for (auto next = sessions_.begin(); next != sessions_.end();) {
-    const auto session = next++;
-    const auto ended = session->progress();
+    const auto current = next++;
+    const auto ended = current->serving->progress();
     if (!ended) continue;
     if (!*ended)
       log(log_level::info, "a request to connect on first use failed: " + ended->error().message());
-    sessions_.erase(session);
+    sessions_.erase(current);
   }
 }
 
-steps<void> connection_acceptor::serve(bringup::stream peer) {
-  const auto until = deadline::after(time_for_request);
+steps<void> connection_acceptor::serve(bringup::stream peer, session& as) {
+  const auto until = deadline::after(time_for_request_);
   VERBENA_CO_TRY(const auto request, co_await peer.receive_in_steps(until));
+  as.is_silent = false;
   auto taken = take(request);
   if (!taken) {
     pairs_.count_garbage();
@@ -128,7 +160,9 @@ result<connection_acceptor::accepted_request> connection_acceptor::take(
     std::span<const std::byte> request) {
   VERBENA_TRY(const auto wanted, decode_connect_request(request));
   if (!are_equal(wanted.token, token_) || wanted.rank >= pairs_.size())
-    return error::protocol("connect", {}, "the peer has not received the address from the store");
+    return error::protocol("connect", {},
+                           "the token or the rank of the request is wrong: the sender is not a "
+                           "rank of this group; check that no other program uses this port");
   accepted_request out;
   auto claimed = pairs_.claim(wanted.rank, wanted.epoch);
   out.answer.what = claimed.why_not;

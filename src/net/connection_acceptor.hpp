@@ -6,10 +6,14 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <span>
+#include <string>
 
+#include "src/net/accept_pauses.hpp"
 #include "src/net/pair_maker.hpp"
 #include "src/net/pair_table.hpp"
 #include "verbena/base/fd.hpp"
@@ -29,6 +33,8 @@ class connection_acceptor {
     pair_table& pairs;
     connection_token token;
     std::uint32_t max_accepting;
+    /// The time that a peer has for its request and its confirmation.
+    std::chrono::nanoseconds time_for_request = std::chrono::seconds(5);
   };
   explicit connection_acceptor(parts of);
   connection_acceptor(const connection_acceptor&) = delete;
@@ -46,7 +52,18 @@ class connection_acceptor {
   void accept();
   void wait();
   void advance();
-  [[nodiscard]] steps<void> serve(bringup::stream peer);
+  /// A connection of a peer.
+  struct session {
+    std::string peer;
+    deadline replaceable_from;  ///< by a newer one, unless its request has arrived
+    bool is_silent = true;      ///< its request has not arrived
+    std::optional<steps<void>> serving = {};
+  };
+  [[nodiscard]] std::list<session>::iterator oldest_silent();
+  /// Returns whether a connection can be accepted, possibly instead of the oldest silent one.
+  [[nodiscard]] bool has_place();
+  void add(bringup::stream peer);
+  [[nodiscard]] steps<void> serve(bringup::stream peer, session& as);
   /// Answers a request; the claim and the queue pair are set if it is accepted.
   struct accepted_request {
     connect_answer answer = {};
@@ -61,8 +78,10 @@ class connection_acceptor {
   pair_table& pairs_;
   connection_token token_;
   std::size_t most_sessions_;
+  std::chrono::nanoseconds time_for_request_;
   std::optional<steps<bringup::stream>> accepting_;
-  std::list<steps<void>> sessions_;
+  accept_pauses pauses_;
+  std::list<session> sessions_;  // oldest first
   std::atomic<bool> stopping_ = false;
   pthread_t thread_{};
   bool is_started_ = false;

@@ -43,6 +43,11 @@ struct peer_addresses {
   std::vector<remote_region> boards;
 };
 
+result<void> run(rank_board& on, result<collective> begun) {
+  if (!begun) return std::move(begun).error();
+  return on.run(*begun);
+}
+
 participants these_or_all(group_state& in, std::span<const std::uint32_t> ranks, deadline until) {
   return {in.board, in.channels, in.client, ranks.empty() ? in.members : ranks, until};
 }
@@ -270,7 +275,15 @@ result<group> group::rejoin(const protection_domain& domain, const membership& w
   return made;
 }
 
+result<void> group::check_idle(const char* call) const {
+  if (!state().board.is_in_progress()) return {};
+  return error::invalid_argument(
+      call, fmt::format("rank {}", rank()),
+      "a barrier or collective operation in steps has not ended; wait for its end first");
+}
+
 result<void> group::shrink(deadline until) {
+  VERBENA_TRY_VOID(check_idle("shrink"));
   return detail::renewal(state(), "shrink", until).shrink();
 }
 
@@ -280,6 +293,7 @@ result<void> group::readmit(std::span<const std::uint32_t> ranks, deadline until
       return error::invalid_argument(
           "readmit", fmt::format("rank {}", rank()),
           fmt::format("rank {} is not less than the size of the group, {}", each, size()));
+  VERBENA_TRY_VOID(check_idle("readmit"));
   return detail::renewal(state(), "readmit", until).readmit(ranks);
 }
 
@@ -333,38 +347,45 @@ result<void> group::barrier(deadline until, barrier_algorithm algorithm) {
 
 result<void> group::barrier(std::span<const std::uint32_t> ranks, deadline until,
                             barrier_algorithm algorithm) {
-  return detail::barrier({state().board, state().channels, state().client, ranks, until},
-                         algorithm);
+  return detail::run(state().board, detail::begin_barrier({state().board, state().channels,
+                                                           state().client, ranks, until},
+                                                          algorithm));
 }
 
 result<void> group::broadcast(const sink& data, std::uint32_t root, deadline until,
                               std::span<const std::uint32_t> ranks) {
-  return detail::broadcast(detail::these_or_all(state(), ranks, until),
-                           detail::registered_bytes(data), root);
+  return detail::run(state().board,
+                     detail::begin_broadcast(detail::these_or_all(state(), ranks, until),
+                                             detail::registered_bytes(data), root));
 }
 
 result<void> group::all_gather(const sink& data, deadline until,
                                std::span<const std::uint32_t> ranks) {
-  return detail::all_gather(detail::these_or_all(state(), ranks, until),
-                            detail::registered_bytes(data));
+  return detail::run(state().board,
+                     detail::begin_all_gather(detail::these_or_all(state(), ranks, until),
+                                              detail::registered_bytes(data)));
 }
 
 result<void> group::all_to_all(const source& out, const sink& in, deadline until,
                                std::span<const std::uint32_t> ranks) {
-  return detail::all_to_all(detail::these_or_all(state(), ranks, until),
-                            detail::registered_bytes(out), detail::registered_bytes(in));
+  return detail::run(
+      state().board,
+      detail::begin_all_to_all(detail::these_or_all(state(), ranks, until),
+                               detail::registered_bytes(out), detail::registered_bytes(in)));
 }
 
 result<void> group::all_reduce_by(const sink& data, const detail::combination& with, deadline until,
                                   std::span<const std::uint32_t> ranks) {
-  return detail::all_reduce(detail::these_or_all(state(), ranks, until),
-                            detail::registered_bytes(data), with);
+  return detail::run(state().board,
+                     detail::begin_all_reduce(detail::these_or_all(state(), ranks, until),
+                                              detail::registered_bytes(data), with));
 }
 
 result<void> group::reduce_by(const sink& data, const detail::combination& with, std::uint32_t root,
                               deadline until, std::span<const std::uint32_t> ranks) {
-  return detail::reduce(detail::these_or_all(state(), ranks, until), detail::registered_bytes(data),
-                        root, with);
+  return detail::run(state().board,
+                     detail::begin_reduce(detail::these_or_all(state(), ranks, until),
+                                          detail::registered_bytes(data), root, with));
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net

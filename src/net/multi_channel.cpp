@@ -4,130 +4,66 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <limits>
-#include <optional>
 #include <span>
 
 #include "src/net/channel_access.hpp"
-#include "src/net/rank_list.hpp"
+#include "src/net/operation_batch.hpp"
 #include "src/net/unconnected_channels.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
 namespace {
 
-using verbena::detail::operation_description;
-using verbena::detail::operation_kind;
-using verbena::detail::operation_waiter;
+using detail::describe;
+using detail::operation_batch;
+using detail::rank_of;
 
-// Operations that are in flight at the same time.
-constexpr std::size_t batch = 64;
-
-std::uint32_t rank_of(const peer_send& of) { return of.rank; }
-std::uint32_t rank_of(const peer_receive& of) { return of.rank; }
-std::uint32_t rank_of(const peer_write& of) { return of.to.rank; }
-std::uint32_t rank_of(const peer_read& of) { return of.from.rank; }
-
-operation_description describe(const peer_send& of) {
-  return {.kind = operation_kind::send, .out = of.data, .options = of.options};
-}
-operation_description describe(const peer_receive& of) {
-  return {.kind = operation_kind::receive, .in = std::span(&of.into, 1)};
-}
-operation_description describe(const peer_write& of) {
-  return {
-      .kind = operation_kind::write, .out = of.data, .remote = of.to.region, .options = of.options};
-}
-operation_description describe(const peer_read& of) {
-  return {.kind = operation_kind::read, .in = std::span(&of.into, 1), .remote = of.from.region};
-}
-
-error bad_rank(const char* call, std::uint32_t rank, std::uint32_t size) {
-  return error::invalid_argument(
-      call, {}, fmt::format("rank {} is not less than the number of channels, {}", rank, size));
-}
-
-// Posts operations of one call, at most `batch` at once, and collects their failures.
+/// Posts the operations of one call, a batch at a time, and waits for them.
 class several {
  public:
   several(multi_channel& channels, abort_at limit, std::source_location posted) noexcept
-      : channels_(channels), limit_(limit), posted_(posted) {}
+      : batch_(channels, posted), limit_(limit) {}
   several(const several&) = delete;
   several& operator=(const several&) = delete;
-  // An exception, for example of an allocation in fail(), leaves operations in flight.
-  ~several() {
-    for (const entry& each : std::span(entries_).first(count_)) await(each);
-  }
+  // An exception, for example of an allocation in collect(), leaves operations in flight.
+  ~several() { await_all(); }
 
   // Posts an operation; its result is stored in `out` by wait().
-  void post(std::uint32_t rank, const operation_description& what, operation_result& out) {
-    if (count_ == batch) wait();
-    if (!try_post(rank, what, out)) {
+  void post(std::uint32_t rank, const verbena::detail::operation_description& what,
+            operation_result& out) {
+    if (batch_.is_full()) wait();
+    if (batch_.try_post(rank, what, out)) return;
+    // The queue may be full because of operations of this call.
+    if (!batch_.empty()) {
       wait();
-      static_cast<void>(try_post(rank, what, out));
+      if (batch_.try_post(rank, what, out)) return;
     }
-    ++count_;
+    batch_.refuse();
   }
-  // Waits until all operations have completed.
-  void wait() {
-    for (std::size_t i = 0; i < count_; ++i) {
-      entry& each = entries_[i];
-      await(each);
-      *each.out = each.waiter.result;
-      if (!*each.out) fail(each.rank, *each.out);
-    }
-    count_ = 0;
-  }
-  // Returns the failures. `failed` enumerates the ranks of the parts that failed.
   [[nodiscard]] result<void> finish() {
     wait();
-    if (!first_) return {};
-    return detail::channel_access::reason(channels_[failed_.front()], *first_)
-        .with_diagnosis("operations failed with " +
-                        detail::to_text(detail::each_once(std::move(failed_))));
+    return batch_.outcome();
   }
 
  private:
-  struct entry {
-    operation_waiter waiter;
-    operation_result* out = nullptr;
-    std::uint32_t rank = 0;
-  };
-
-  // Returns false if the queue is full and other operations of this call are in flight.
-  bool try_post(std::uint32_t rank, const operation_description& what, operation_result& out) {
-    entry& next = entries_[count_];
-    next.waiter.ended = false;
-    next.out = &out;
-    next.rank = rank;
-    const auto* const slot = detail::channel_access::core_of(channels_[rank])
-                                 .post(what, {.waiter = &next.waiter, .posted = posted_});
-    return slot != nullptr || count_ == 0 || next.waiter.result.refusal() != refusal::queue_full;
+  void await_all() {
+    batch_.for_each_in_flight([this](verbena::detail::channel_core& on, const auto& waiter) {
+      on.await(waiter, limit_.when());
+    });
   }
-  void await(const entry& each) {
-    if (!each.waiter.ended)
-      detail::channel_access::core_of(channels_[each.rank]).await(each.waiter, limit_.when());
-  }
-  void fail(std::uint32_t rank, const operation_result& why) {
-    if (!first_) first_ = why;
-    failed_.push_back(rank);
+  void wait() {
+    await_all();
+    batch_.collect();
   }
 
-  multi_channel& channels_;
+  operation_batch batch_;
   abort_at limit_;
-  std::source_location posted_;
-  std::array<entry, batch> entries_;
-  std::size_t count_ = 0;
-  std::optional<operation_result> first_;
-  std::vector<std::uint32_t> failed_;  // allocates if an operation fails
 };
 
 template <class Part>
 result<void> run(const char* call, multi_channel& channels, std::span<Part> parts, abort_at limit,
                  std::source_location posted) {
-  for (const Part& each : parts)
-    if (rank_of(each) >= channels.size()) return bad_rank(call, rank_of(each), channels.size());
+  VERBENA_TRY_VOID(detail::check_ranks(call, channels, parts));
   several all(channels, limit, posted);
   for (Part& each : parts) all.post(rank_of(each), describe(each), each.result);
   return all.finish();
@@ -158,10 +94,10 @@ result<void> multi_channel::gather(std::span<peer_read> parts, abort_at limit,
 result<void> multi_channel::multicast(std::span<const std::uint32_t> ranks, const source& data,
                                       abort_at limit, const operation_options& options,
                                       std::source_location posted) {
-  for (const std::uint32_t each : ranks)
-    if (each >= size()) return bad_rank("multicast", each, size());
+  VERBENA_TRY_VOID(detail::check_ranks("multicast", *this, ranks));
   several all(*this, limit, posted);
-  const operation_description what{.kind = operation_kind::send, .out = data, .options = options};
+  const verbena::detail::operation_description what{
+      .kind = verbena::detail::operation_kind::send, .out = data, .options = options};
   operation_result unused;
   for (const std::uint32_t each : ranks) all.post(each, what, unused);
   return all.finish();

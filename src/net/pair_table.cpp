@@ -20,7 +20,8 @@ bool pair_claim::publish(made_pair made) {
     return false;
   }
   replaced = std::exchange(with.made, std::move(made));
-  ++of_->counts_.accepted;
+  // The peer has given up the connection that is replaced.
+  of_->counts_.accepted += replaced ? 0U : 1U;
   of_->changed_.notify_all();
   return true;
 }
@@ -29,6 +30,7 @@ void pair_claim::withdraw() {
   std::optional<made_pair> withdrawn;
   const std::lock_guard lock(of_->mutex_);
   withdrawn = std::exchange(of_->pairs_[peer_].made, std::nullopt);
+  of_->counts_.accepted -= withdrawn ? 1U : 0U;
 }
 
 void pair_table::open(std::uint32_t epoch, std::span<const std::uint32_t> members) {

@@ -199,9 +199,13 @@ peer_connector::failed_attempt peer_connector::explain(std::uint32_t peer,
   };
   switch (why.what) {
     case busy:
-      return again("makes as many connections as its first_use_options::max_accepting permits");
+      return again(
+          "is busy: it is making as many connections as its first_use_options::max_accepting "
+          "permits; raise the limit if many ranks connect at once");
     case crossed:
-      return again("asks this rank at the same time, and has not connected the channel yet");
+      return again(
+          "is connecting to this rank at the same time; its request takes precedence, and did not "
+          "complete before the deadline; allow more time");
     case connected:
       return again(
           "has a connection to this rank, which this rank does not have; if it stays so, "

@@ -23,6 +23,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -51,6 +52,7 @@ struct registered_bytes {
   local_key key = {};
   const ibv_pd* domain = nullptr;
 
+  registered_bytes() noexcept = default;
   explicit registered_bytes(const source& of) : registered_bytes(of.slice(), of.domain()) {}
   explicit registered_bytes(const sink& of) : registered_bytes(of.slice(), of.domain()) {}
   [[nodiscard]] registered_bytes part(std::size_t offset, std::size_t bytes) const {
@@ -68,19 +70,12 @@ struct registered_bytes {
         domain(in) {}
 };
 
-/// Bytes for a rank. No bytes: no message.
-struct outgoing_part {
-  std::uint32_t to;
-  registered_bytes bytes;
-};
-/// Bytes of a rank, which are copied to `bytes`, or combined with them. No bytes: no message.
-struct incoming_part {
-  std::uint32_t from;
-  registered_bytes bytes;
-  const combination* with = nullptr;
-};
-
 class rank_board;
+class board_turn;
+struct collective;
+
+/// A rank that waits asks for the ranks that have left after each such time.
+inline constexpr std::chrono::milliseconds time_to_check_departed{2};
 
 /// The ranks of an operation, and its deadline.
 struct participants {
@@ -89,10 +84,59 @@ struct participants {
   store_client& client;  // is informed of the ranks that have left
   std::span<const std::uint32_t> ranks;
   deadline until;
+  const board_turn* turn = nullptr;  // of an operation in steps
+};
+
+/// A step of an operation: a message to a rank and one of a rank, at the same time. Without bytes,
+/// there is no message, except in barriers.
+struct board_step {
+  std::optional<std::uint32_t> to = {};    ///< the receiver of `out`
+  std::optional<std::uint32_t> from = {};  ///< the sender of `into`
+  registered_bytes out = {};
+  /// If it is the memory of `out`, each byte is stored after it was sent.
+  registered_bytes into = {};
+  const combination* with = nullptr;  ///< combines the bytes; nullptr: copies them
+  /// Ranks of which later steps receive messages.
+  std::span<const std::uint32_t> later = {};
+};
+/// Sets a step of an algorithm by its number; returns false after the last one.
+using step_function = bool (*)(const collective& in, std::size_t number, board_step& out);
+
+/// A word of the outgoing line of a rank.
+struct board_word {
+  std::size_t place;
+  std::uint64_t value;
+};
+/// A write to the board of a rank: of a word, or of bytes.
+struct board_write {
+  std::uint32_t rank = 0;
+  registered_bytes from = {};
+  std::optional<board_word> word = {};
+  std::size_t peer_offset = 0;
+};
+/// The writes of one send or receive, oldest first. Threads: one thread at a time.
+class pending_writes {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return next_ == end_; }
+  [[nodiscard]] const board_write& front() const { return writes_.at(next_); }
+  void pop() noexcept {
+    if (++next_ == end_) next_ = end_ = 0;
+  }
+  /// Precondition: at most two pushes without a pop that makes it empty.
+  void push(const board_write& what) { writes_.at(end_++) = what; }
+
+ private:
+  std::array<board_write, 2> writes_;
+  std::size_t next_ = 0;
+  std::size_t end_ = 0;
 };
 
 /// An operation in progress. Threads: that of its board.
 struct collective {
+  /// The first time in which an operation connects a channel before it looks at failures of others.
+  /// Each further attempt has twice as much, so that slow connections succeed.
+  static constexpr std::chrono::milliseconds first_time_to_connect{100};
+
   multi_channel& channels;
   store_client& client;
   operation_name name;
@@ -102,12 +146,42 @@ struct collective {
   std::uint32_t tag;
   std::uint64_t entered;  // its word in `entered`
   std::size_t index;      // of this rank in `ranks`
+
+  // The algorithm and its arguments:
+  step_function next = nullptr;
+  bool is_barrier = false;
+  registered_bytes data = {};
+  registered_bytes out = {};  // of all_to_all
+  std::size_t root = 0;       // its index in `ranks`
+  const combination* with = nullptr;
   /// Bytes of an element, which is not divided between messages: the same on all ranks.
   std::size_t element_bytes = 1;
+
+  // Its progress:
+  std::size_t step_number = 0;  // of the next step
+  bool has_step = false;
+  board_step step = {};
+  std::size_t sent = 0;  // of the step: bytes, or 1 in a barrier
+  std::size_t received = 0;
+  bool receives_next = false;  // sends and receives alternate
+  pending_writes pending = {};
+  std::chrono::milliseconds time_to_connect = first_time_to_connect;
+  std::uint64_t moves = 0;                         // grows with each message and write
+  std::uint64_t moves_at_end = ~std::uint64_t{0};  // when the deadline was found to have passed
+  bool has_watched = false;
+  deadline next_check;  // of the ranks that have left
 
   /// Returns the rank at a place, counted cyclically.
   [[nodiscard]] std::uint32_t at(std::size_t place) const { return ranks[place % ranks.size()]; }
   [[nodiscard]] std::size_t count() const noexcept { return ranks.size(); }
+  [[nodiscard]] bool must_send() const noexcept {
+    return step.to && sent < (is_barrier ? 1 : step.out.length);
+  }
+  [[nodiscard]] bool must_receive() const noexcept {
+    return step.from && received < (is_barrier ? 1 : step.into.length);
+  }
+  /// Returns the length of a message, except for the last one of a step.
+  [[nodiscard]] std::size_t most_bytes() const noexcept;
 };
 
 /// Threads: one thread at a time, with the channels.
@@ -140,17 +214,18 @@ class rank_board {
   /// members, or lack this one.
   [[nodiscard]] result<collective> enter(const participants& of, operation_name name,
                                          std::initializer_list<std::uint64_t> what);
-  /// Sends messages without bytes, and waits for those of others.
-  [[nodiscard]] result<void> step(collective& in, std::span<const std::uint32_t> to,
-                                  std::span<const std::uint32_t> from);
-  /// Sends bytes, and receives others at the same time. If both have the same memory, each byte is
-  /// combined after it has been sent.
-  [[nodiscard]] result<void> transfer(collective& in, const outgoing_part* out,
-                                      const incoming_part* into);
-  /// Ends a barrier: the other ranks have received all messages before it.
-  void end_barrier();
+  /// Ends an operation; polls meanwhile.
+  [[nodiscard]] result<void> run(collective& in);
+  /// Continues an operation without waiting, and polls once. Returns true when it has ended.
+  [[nodiscard]] result<bool> poll(collective& in);
+  /// Lets an operation fail that is in progress, because the program gives it up.
+  void cancel(collective& in);
+  /// Returns whether an operation in steps is in progress.
+  [[nodiscard]] bool is_in_progress() const noexcept { return is_running_; }
 
  private:
+  friend class board_turn;
+  friend class running_operation;
   // Of the outgoing line of a rank: 4 for messages, 2 for acknowledgments.
   static constexpr std::size_t outgoing_words = 6;
   struct request {
@@ -167,15 +242,6 @@ class rank_board {
     registered_bytes own;
     std::size_t peer_offset;
   };
-  /// Why an operation waits.
-  struct awaited_ranks {
-    std::span<const std::uint32_t> messages = {};  ///< of these ranks
-    std::span<const std::uint32_t> room = {};      ///< for messages to this rank
-    std::span<const std::uint32_t> requests = {};  ///< to this rank: how they end is known
-    [[nodiscard]] std::uint32_t first() const {
-      return messages.empty() ? (room.empty() ? requests : room).front() : messages.front();
-    }
-  };
   struct pair_state {
     std::uint32_t sent = 0;
     std::uint32_t known = 0;  // of sent: received by the other rank
@@ -191,25 +257,27 @@ class rank_board {
   [[nodiscard]] std::uint64_t publish(std::span<const std::uint32_t> ranks, std::uint32_t set);
   [[nodiscard]] bool has_entered(const collective& in, std::uint32_t rank) const;
 
+  [[nodiscard]] result<bool> advance(collective& in);
+  [[nodiscard]] result<bool> take_step(collective& in);
+  void send(collective& in);
+  void receive(collective& in);
+  void acknowledge(collective& in, std::uint32_t from);
+  void end_barrier();
   [[nodiscard]] bool has_room(std::uint32_t to);
   [[nodiscard]] bool has_arrived(std::uint32_t from) const;
-  [[nodiscard]] result<void> send(collective& in, std::uint32_t to, const registered_bytes* bytes);
   [[nodiscard]] result<void> check_arrived(collective& in, std::uint32_t from);
-  [[nodiscard]] result<void> acknowledge(collective& in, std::uint32_t from);
-  /// Stores a word of the outgoing line of a rank and writes it to the board of that rank. Waits
-  /// until the earlier write of this word has completed.
-  [[nodiscard]] result<void> write_word(collective& in, std::uint32_t to, std::size_t place,
-                                        std::uint64_t value, std::size_t peer_offset);
-  [[nodiscard]] result<void> wait_for_requests(collective& in);
+  [[nodiscard]] result<bool> write_pending(collective& in);
+  /// Returns whether a write that has not completed reads a word of the outgoing line of a rank.
+  [[nodiscard]] bool is_read(std::uint32_t rank, std::size_t place) const;
+  /// Posts a write; returns false if there is no room in the queue, or no connection yet.
+  [[nodiscard]] result<bool> write(collective& in, const board_write& what,
+                                   const registered_bytes& from);
+  [[nodiscard]] result<bool> complete_requests(collective& in);
+  [[nodiscard]] result<void> watch(collective& in);
+  [[nodiscard]] std::uint32_t awaited_rank(const collective& in) const;
   [[nodiscard]] result<void> look(collective& in);
   [[nodiscard]] result<void> check_failure_of_others(collective& in);
-  /// Fails if an awaited rank has left without its message.
-  template <class Ended>
-  [[nodiscard]] result<void> check_departed(collective& in, const awaited_ranks& awaited,
-                                            Ended&& ended);
-  template <class Ended>
-  [[nodiscard]] result<void> wait_until(collective& in, const awaited_ranks& awaited,
-                                        Ended&& ended);
+  [[nodiscard]] result<void> check_departed(collective& in);
   [[nodiscard]] error fail_late(collective& in, std::uint32_t awaited);
   [[nodiscard]] error fail_broken(collective& in, const request& of);
   [[nodiscard]] error fail_unpolled(collective& in);
@@ -221,9 +289,7 @@ class rank_board {
   /// Reports a failure to a rank. Returns false if its queue is full.
   [[nodiscard]] bool report_to(collective& in, std::uint32_t rank, std::uint32_t culprit,
                                deadline time_to_connect);
-  /// Posts a request for the board of a rank; waits for room in the queue.
-  [[nodiscard]] result<void> write(collective& in, std::uint32_t rank, const registered_bytes& from,
-                                   std::size_t peer_offset);
+  /// Posts a request for the board of a rank.
   [[nodiscard]] bool post(multi_channel& channels, const access_to_board& what, deadline until);
   /// Returns the read of the line `entered` of a rank.
   [[nodiscard]] access_to_board read_of_entered(std::uint32_t rank) const;
@@ -256,6 +322,46 @@ class rank_board {
   std::vector<std::uint32_t> sent_to_;        // in this barrier
   std::vector<std::uint32_t> received_from_;  // in this barrier
   std::optional<error> failure_;
+  board_turn* first_turn_ = nullptr;  // of the operations in steps
+  bool is_running_ = false;           // the first of them
+};
+
+/// The turn of an operation in steps: the operations of a board take place one after the other, in
+/// the order in which they were called. Threads: one thread at a time, with the board.
+class board_turn {
+ public:
+  explicit board_turn(rank_board& of) noexcept;
+  board_turn(const board_turn&) = delete;
+  board_turn& operator=(const board_turn&) = delete;
+  ~board_turn();
+
+  [[nodiscard]] bool has_come() const noexcept { return board_.first_turn_ == this; }
+
+ private:
+  rank_board& board_;
+  board_turn* next_ = nullptr;
+};
+
+/// Marks an operation in steps as in progress, and cancels it if the steps are destroyed.
+/// Threads: one thread at a time, with the board.
+class running_operation {
+ public:
+  running_operation(rank_board& on, collective& what) noexcept : board_(on), what_(what) {
+    board_.is_running_ = true;
+  }
+  running_operation(const running_operation&) = delete;
+  running_operation& operator=(const running_operation&) = delete;
+  ~running_operation() {
+    if (!has_ended_) board_.cancel(what_);
+    board_.is_running_ = false;
+  }
+  /// Records that the operation has succeeded or failed.
+  void end() noexcept { has_ended_ = true; }
+
+ private:
+  rank_board& board_;
+  collective& what_;
+  bool has_ended_ = false;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

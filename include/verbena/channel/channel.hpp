@@ -378,7 +378,9 @@ class [[nodiscard]] channel {
   /// handshake() of the returned object connects it. Blocks for at most 5 s, and allocates.
   ///
   /// Errors: those of protection_domain::create_qp(), as `unavailable` while the port is down;
-  /// `unavailable` also if the port no longer has the GID that the options chose.
+  /// `unavailable` also if the port no longer has the GID that the options chose;
+  /// `invalid_argument` if the first operation of the channel connects it
+  /// (net::connect_mode::on_first_use).
   [[nodiscard]] result<prepared_reconnection> prepare_reconnect();
 
   /// Returns the descriptor for poll(2) and epoll(7), like completion_hub::fd().

@@ -24,6 +24,7 @@
 #include "verbena/channel/source.hpp"
 #include "verbena/net/barrier_algorithm.hpp"
 #include "verbena/net/connect_mode.hpp"
+#include "verbena/net/group_steps.hpp"
 #include "verbena/net/membership.hpp"
 #include "verbena/net/multi_channel.hpp"
 #include "verbena/net/reduction.hpp"
@@ -182,6 +183,9 @@ class group {
                                                           const remote_region& mine,
                                                           deadline until);
 
+  /// Returns the barriers and collective operations in steps, for coroutines and event loops.
+  [[nodiscard]] group_steps in_steps() const { return group_steps(state()); }
+
   /// Waits until all ranks have called barrier(). Writes that have completed on any rank before its
   /// call are then visible on all ranks. Polls without sleeping; delivers completions of other
   /// operations, so that it can be called while operations are in flight, and in a scope.
@@ -227,21 +231,22 @@ class group {
   template <class T, reduces<T> Operation>
   [[nodiscard]] result<void> all_reduce(const sink& data, const Operation& with, deadline until,
                                         std::span<const std::uint32_t> ranks = {}) {
-    return detail::with_combination<T>(
-        with, [&](const detail::combination& by) { return all_reduce_by(data, by, until, ranks); });
+    const detail::combiner<T, Operation> by(with);
+    return all_reduce_by(data, by.combination(), until, ranks);
   }
   /// Combines the elements of all ranks into the memory of rank `root`. Afterwards the content of
   /// the memory of the other ranks is unspecified.
   template <class T, reduces<T> Operation>
   [[nodiscard]] result<void> reduce(const sink& data, const Operation& with, std::uint32_t root,
                                     deadline until, std::span<const std::uint32_t> ranks = {}) {
-    return detail::with_combination<T>(with, [&](const detail::combination& by) {
-      return reduce_by(data, by, root, until, ranks);
-    });
+    const detail::combiner<T, Operation> by(with);
+    return reduce_by(data, by.combination(), root, until, ranks);
   }
 
  private:
   explicit group(detail::group_state* state) noexcept : state_(state) {}
+  // Returns an error while an operation in steps is in progress.
+  [[nodiscard]] result<void> check_idle(const char* call) const;
   [[nodiscard]] result<void> all_reduce_by(const sink& data, const detail::combination& with,
                                            deadline until, std::span<const std::uint32_t> ranks);
   [[nodiscard]] result<void> reduce_by(const sink& data, const detail::combination& with,

@@ -20,6 +20,7 @@
 #include "verbena/channel/completion_hub.hpp"
 #include "verbena/channel/prepared_channel.hpp"
 #include "verbena/channel/source.hpp"
+#include "verbena/net/multi_channel_steps.hpp"
 #include "verbena/net/multi_scope.hpp"
 #include "verbena/net/peer_operations.hpp"
 #include "verbena/net/pending_operations.hpp"
@@ -78,6 +79,9 @@ class multi_channel {
       std::span<const std::uint32_t> ranks, const source& data, abort_at limit = {},
       const operation_options& options = {},
       std::source_location posted = std::source_location::current());
+
+  /// Returns these operations in steps, for coroutines and event loops.
+  [[nodiscard]] multi_channel_steps in_steps() noexcept { return multi_channel_steps(*this); }
 
   /// Posts a send of each part, and takes its buffer. A post that is refused, for example because a
   /// queue is full, is the result of its operation. Never blocks. Precondition: the ranks exist.

@@ -51,23 +51,31 @@ struct combination {
   function_ref<void(std::byte* into, const std::byte* from, std::size_t count, bool is_second)> run;
 };
 
-/// Calls `use` with a combination by `with`.
-template <class T, class Operation, class Use>
-auto with_combination(const Operation& with, Use&& use) {
-  const auto run = [&with](std::byte* into, const std::byte* from, std::size_t count,
-                           bool is_second) {
+/// Combines arrays of T. Refers to the operation. Threads: immutable value.
+template <class T, class Operation>
+class combiner {
+ public:
+  explicit combiner(const Operation& with) noexcept : with_(&with) {}
+
+  void operator()(std::byte* into, const std::byte* from, std::size_t count, bool is_second) const {
     auto* const mine = reinterpret_cast<T*>(into);
     const auto* const theirs = reinterpret_cast<const T*>(from);
     if (is_second) {
       for (std::size_t each = 0; each < count; ++each)
-        mine[each] = static_cast<T>(with(theirs[each], mine[each]));
+        mine[each] = static_cast<T>((*with_)(theirs[each], mine[each]));
     } else {
       for (std::size_t each = 0; each < count; ++each)
-        mine[each] = static_cast<T>(with(mine[each], theirs[each]));
+        mine[each] = static_cast<T>((*with_)(mine[each], theirs[each]));
     }
-  };
-  return use(combination{.element_bytes = sizeof(T), .alignment = alignof(T), .run = run});
-}
+  }
+  /// Returns a combination that refers to this object.
+  [[nodiscard]] detail::combination combination() const noexcept {
+    return {.element_bytes = sizeof(T), .alignment = alignof(T), .run = *this};
+  }
+
+ private:
+  const Operation* with_;
+};
 
 }  // namespace detail
 

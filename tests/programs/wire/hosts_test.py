@@ -427,7 +427,7 @@ class Hosts(foreign.Case):
             server.wait_for_port(port, HOSTS[0].listens)
             ask("ibv_rc_pingpong", "-g", 1, "-n", 1, "-p", port)
             server.process.kill()
-            self.assertRegex(server.end().output, "is not an address of an interface")
+            self.assertRegex(server.end().output, "no interface of this host has the address of the source GID")
 
     def test_datagrams_to_another_host_are_refused_with_the_reason(self):
         # The settings of the client, and its explanation.

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Channels that are connected by their first operations.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <cerrno>
 #include <cstdint>
@@ -11,13 +18,20 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "src/net/accept_pauses.hpp"
+#include "src/net/channel_access.hpp"
+#include "src/net/collectives.hpp"
+#include "src/net/connection_acceptor.hpp"
 #include "src/net/connection_message.hpp"
 #include "src/net/peer_connector.hpp"
 #include "src/net/retry_pauses.hpp"
+#include "src/net/unconnected_channels.hpp"
 #include "tests/unit/net/ranks.hpp"
+#include "verbena/base/log.hpp"
 #include "verbena/bringup/stream.hpp"
 
 namespace verbena::test {
@@ -405,6 +419,114 @@ TEST_F(connection_acceptor, abandoned_request_makes_room_for_the_next_one) {
   EXPECT_EQ(connector_->statistics().accepted, 1U);
 }
 
+// Connections of peers that send nothing would otherwise be served until their time has passed.
+TEST_F(connection_acceptor, silent_connections_make_room_for_newer_ones) {
+  net::detail::pair_table pairs(0, 3, 1);
+  pairs.open(4, rank_list{0, 1, 2});
+  auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
+  net::detail::connection_acceptor acceptor(
+      {.listener = std::move(listener),
+       .stop = unique_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+       .maker = {.domain = pd_, .cq = cq_, .options = {}, .budget = {}},
+       .pairs = pairs,
+       .token = contact().token,
+       .max_accepting = 1,
+       .time_for_request = std::chrono::hours(1)});
+  ASSERT_TRUE(acceptor.start());
+  const auto to_acceptor = [&] {
+    return bringup::stream::connect(acceptor.local_address(), test_deadline()).value();
+  };
+  const auto queue = make_queue();
+  auto first = to_acceptor();
+  auto second = to_acceptor();
+  const auto third = to_acceptor();
+  auto last = to_acceptor();
+  EXPECT_EQ(ask(last, request(1, queue)).what, net::detail::connection_answer::accepted);
+  EXPECT_TRUE(is_closed(first));
+  EXPECT_TRUE(is_closed(second));
+  // The request that was accepted keeps its place.
+  auto other = to_acceptor();
+  EXPECT_EQ(ask(other, request(2, queue)).what, net::detail::connection_answer::busy);
+  ASSERT_TRUE(last.send(net::detail::encode_confirmation(), test_deadline()));
+  EXPECT_TRUE(net::detail::check_confirmation(last.receive(test_deadline()).value()));
+}
+
+/// Counts the warnings that contain a text.
+class counted_warnings {
+ public:
+  explicit counted_warnings(std::string_view text) : text_(text) {
+    set_log_hook(
+        [](log_level /*level*/, std::string_view line, void* user) {
+          auto& self = *static_cast<counted_warnings*>(user);
+          if (line.find(self.text_) != std::string_view::npos) ++self.count_;
+        },
+        this, log_level::warning);
+  }
+  counted_warnings(const counted_warnings&) = delete;
+  counted_warnings& operator=(const counted_warnings&) = delete;
+  ~counted_warnings() { set_log_hook(nullptr); }
+  [[nodiscard]] int count() const { return count_.load(); }
+
+ private:
+  std::string text_;
+  std::atomic<int> count_ = 0;
+};
+
+TEST_F(connection_acceptor, without_free_descriptors_logs_once_and_serves_later) {
+  const counted_warnings warnings("accept4");
+  const auto where = contact().acceptor;
+  const auto queue = make_queue();
+  const unique_fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  // All descriptors below the limit are open.
+  std::vector<unique_fd> fillers;
+  int next = ::fcntl(client.get(), F_DUPFD_CLOEXEC, 0);
+  for (int previous = -1; next == previous + 1 || previous == -1;) {
+    fillers.emplace_back(next);
+    previous = next;
+    next = ::fcntl(client.get(), F_DUPFD_CLOEXEC, 0);
+  }
+  fillers.emplace_back(next);
+  auto limited = before;
+  limited.rlim_cur = static_cast<rlim_t>(next) + 1;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limited), 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(where.port);
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  void* const to = &at;
+  EXPECT_EQ(::connect(client.get(), static_cast<sockaddr*>(to), sizeof at), 0);
+  const auto until = test_deadline();
+  while (warnings.count() == 0 && !until.expired()) ::poll(nullptr, 0, 1);
+  // The acceptor tries again several times in this time.
+  ::poll(nullptr, 0, 400);
+  EXPECT_EQ(warnings.count(), 1);
+  fillers.clear();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  auto with = connect();
+  EXPECT_EQ(ask(with, request(1, queue)).what, net::detail::connection_answer::accepted);
+}
+
+TEST(accept_pauses, grow_to_their_maximum_and_log_each_cause_once) {
+  using net::detail::accept_pauses;
+  accept_pauses pauses;
+  EXPECT_TRUE(pauses.end().expired());
+  const auto begin = deadline::clock::now();
+  auto expected = accept_pauses::first;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(pauses.fail(EMFILE, begin), i == 0);
+    EXPECT_EQ(pauses.end().when(), begin + expected);
+    expected = std::min(expected * 2, accept_pauses::longest);
+  }
+  EXPECT_EQ(expected, accept_pauses::longest);
+  EXPECT_TRUE(pauses.fail(ENFILE, begin));
+  pauses.succeed();
+  EXPECT_FALSE(pauses.fail(EMFILE, begin)) << "it can fail again and again after a success";
+  EXPECT_EQ(pauses.end().when(), begin + accept_pauses::first);
+  EXPECT_TRUE(pauses.fail(EMFILE, begin + accept_pauses::silence));
+}
+
 TEST_F(connection_acceptor, wrong_confirmation_connects_nothing) {
   const auto queue = make_queue();
   auto with = connect();
@@ -412,6 +534,79 @@ TEST_F(connection_acceptor, wrong_confirmation_connects_nothing) {
   ASSERT_TRUE(with.send(net::detail::encode(request(1, queue)), test_deadline()));
   EXPECT_TRUE(is_closed(with));
   EXPECT_EQ(connector_->statistics().connected, 0U);
+}
+
+// The peer gives up a connection whose confirmation comes too late, and asks again.
+TEST_F(connection_acceptor, connections_that_the_peer_gave_up_are_not_counted) {
+  net::detail::pair_table pairs(0, 3, 1);
+  pairs.open(4, rank_list{0, 1, 2});
+  const auto make = [&] {
+    auto queue = make_queue();
+    const auto self = queue.endpoint();
+    return net::detail::unmade_pair::connect({.share = {}, .queue = std::move(queue)}, self)
+        .value();
+  };
+  for (int i = 0; i < 2; ++i) {
+    auto claim = *std::move(pairs.claim(1, 4).claim);
+    EXPECT_TRUE(claim.publish(make()));
+    EXPECT_EQ(pairs.statistics().accepted, 1U);
+  }
+  auto claim = *std::move(pairs.claim(2, 4).claim);
+  EXPECT_TRUE(claim.publish(make()));
+  claim.withdraw();
+  EXPECT_EQ(pairs.statistics().accepted, 1U);
+  EXPECT_EQ(pairs.statistics().waiting, 1U);
+}
+
+TEST(first_use, reconnect_before_the_first_use_is_refused) {
+  in_group(
+      2,
+      [&](joined_rank& here) {
+        const shared_word word(here);
+        const std::uint32_t other = 1 - here.group.rank();
+        expect_error(here.group[other].prepare_reconnect(), "post an operation instead");
+        EXPECT_TRUE(word.read(here, other));
+        EXPECT_TRUE(here.group.barrier(test_deadline()));  // the other rank has read the word
+      },
+      on_first_use());
+}
+
+/// Connects no channel in time. A rank reports a failure during the second attempt.
+class late_connections final : public verbena::detail::first_use {
+ public:
+  explicit late_connections(std::uint64_t& failure) : failure_(failure) {}
+  [[nodiscard]] result<void> connect(verbena::detail::channel_core& /*which*/,
+                                     std::uint32_t /*peer*/, deadline until) override {
+    EXPECT_LT(until.when(), deadline::after(20s).when()) << "the operation would look too late";
+    if (++attempts_ == 2)
+      std::atomic_ref(failure_).store(std::uint64_t{2 + 1} << 32U | 3U);  // rank 2, because of 3
+    return error::timed_out("connect", {}, {});
+  }
+  [[nodiscard]] int attempts() const { return attempts_; }
+
+ private:
+  std::uint64_t& failure_;
+  int attempts_ = 0;
+};
+
+TEST(first_use, collective_operation_that_connects_ends_when_another_rank_reports_a_failure) {
+  const test_store store;
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  auto client = net::store_client::connect(store.member(0, 4), test_deadline()).value();
+  auto board = net::detail::rank_board::create(pd, 0, 4).value();
+  auto channels = net::detail::create_unconnected(pd, 4, {}, {}).value();
+  const auto late = std::make_shared<late_connections>(
+      *reinterpret_cast<std::uint64_t*>(board.remote().address()));
+  const rank_list all{0, 1, 2, 3};
+  for (const std::uint32_t each : all)
+    net::detail::channel_access::core_of(channels[each]).connect_on_first_use(late, each);
+  ASSERT_TRUE(board.connect(std::vector<remote_region>(4, board.remote()), all));
+  auto begun = net::detail::begin_barrier({board, channels, client, all, test_deadline()},
+                                          net::barrier_algorithm::dissemination);
+  ASSERT_TRUE(begun);
+  expect_error(board.run(*begun), "rank 2 failed in a barrier because of rank 3");
+  EXPECT_GE(late->attempts(), 2);
 }
 
 TEST(connection_message, loopback_addresses_are_refused_if_other_ranks_are_elsewhere) {

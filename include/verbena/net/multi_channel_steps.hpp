@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+#include <span>
+
+#include "verbena/base/steps.hpp"
+#include "verbena/channel/abort_at.hpp"
+#include "verbena/channel/source.hpp"
+#include "verbena/net/peer_operations.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+
+class multi_channel;
+
+/// The operations of a multi_channel for several ranks, in steps, none of which blocks.
+///
+///   co_await engine.complete(channels.in_steps().gather(parts));
+///
+/// Each function posts operations, and returns steps that end when all have completed, with the
+/// errors of the function of multi_channel with this name. Several of them may be in progress. If a
+/// send queue or receive queue is full, they wait for room, in no particular order. The steps poll
+/// the hub of the channels: at first each time they are continued; after 50 us they wait for an
+/// event of the hub. Without completion_hub_options::events, they wait for an eighth of the time
+/// that they have waited, at most 1 ms. A call allocates the frame of a coroutine, of 8 KiB, and
+/// otherwise only the text of an error.
+///
+/// *Contract*: until the steps have ended, the program neither writes memory of sources, nor reads
+/// or writes memory of sinks, and keeps both registered. The channels and the elements of lists
+/// must exist as long, and the channels must not be moved. Steps that are destroyed before their
+/// end flush the channels of operations in flight, which ends these connections and blocks for at
+/// most 5 s for each.
+///
+/// With connect_mode::on_first_use, a post that connects a channel blocks until it is connected.
+///
+/// Threads: one thread at a time, with the channels.
+class multi_channel_steps {
+ public:
+  /// Made by multi_channel::in_steps().
+  explicit multi_channel_steps(multi_channel& of) noexcept : of_(&of) {}
+
+  /// Sends each part to its rank; see multi_channel::scatter(). If `limit` passes, ends the
+  /// connections of the operations in flight.
+  [[nodiscard]] steps<void> scatter(
+      std::span<peer_send> parts, abort_at limit = {},
+      std::source_location posted = std::source_location::current()) const;
+  /// Writes each part to the memory of its rank.
+  [[nodiscard]] steps<void> scatter(
+      std::span<peer_write> parts, abort_at limit = {},
+      std::source_location posted = std::source_location::current()) const;
+  /// Receives one message for each part from its rank.
+  [[nodiscard]] steps<void> gather(
+      std::span<peer_receive> parts, abort_at limit = {},
+      std::source_location posted = std::source_location::current()) const;
+  /// Reads each part from the memory of its rank.
+  [[nodiscard]] steps<void> gather(
+      std::span<peer_read> parts, abort_at limit = {},
+      std::source_location posted = std::source_location::current()) const;
+  /// Sends the same bytes to each of `ranks`, as one message per rank.
+  [[nodiscard]] steps<void> multicast(
+      std::span<const std::uint32_t> ranks, const source& data, abort_at limit = {},
+      const operation_options& options = {},
+      std::source_location posted = std::source_location::current()) const;
+
+ private:
+  multi_channel* of_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// Failures of operations of a board: finding the ranks that are missing, and informing the others.
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "src/net/board_layout.hpp"
+#include "src/net/channel_access.hpp"
+#include "src/net/message_word.hpp"
+#include "src/net/rank_board.hpp"
+#include "src/net/rank_list.hpp"
+#include "src/net/rendezvous.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+using board_layout::failure_at;
+using board_layout::outgoing_failure_at;
+using board_layout::seen_at;
+using verbena::detail::operation_kind;
+
+// The time for writes in flight after a failure, and for room to report it to a rank.
+constexpr std::chrono::milliseconds time_to_release{100};
+
+// The time in which a failed operation connects to ranks to report the failure.
+constexpr std::chrono::milliseconds time_to_report{1000};
+
+}  // namespace
+
+error rank_board::fail_broken(collective& in, const request& of) {
+  const std::uint32_t rank = of.rank;
+  const error why = channel_access::reason(in.channels[rank], of.waiter.result);
+  return fail(in, rank,
+              error(why.kind(), why.code(), in.name.function, fmt::format("rank {}", rank_),
+                    fmt::format("rank {} is not reachable: {}", rank, why.message())));
+}
+
+error rank_board::fail_unpolled(collective& in) {
+  return fail(in, rank_,
+              error::from_errno(channel_access::core_of(in.channels[rank_]).table().last_failure(),
+                                in.name.function, fmt::format("rank {}", rank_),
+                                "polling the completion queue of the group failed"));
+}
+
+error rank_board::fail_late(collective& in, std::uint32_t awaited) {
+  const auto missing = find_missing(in);
+  // A rank that failed because of another one may have ended, so that it cannot be reached.
+  if (auto told = check_failure_of_others(in); !told) return std::move(told).error();
+  const std::string call = fmt::format("{}()", in.name.function);
+  if (missing.empty())
+    return fail(in, awaited,
+                error::timed_out(
+                    in.name.function, fmt::format("rank {}", rank_),
+                    fmt::format("all ranks have called {}, but the last ones too late", call)));
+  return fail(in, missing.front(),
+              error::timed_out(in.name.function, fmt::format("rank {}", rank_),
+                               fmt::format("{} had not called {} when the deadline passed, "
+                                           "or cannot be reached",
+                                           to_text(missing), call)));
+}
+
+error rank_board::fail(collective& in, std::uint32_t culprit, error why) {
+  failure_ = why;
+  release_memory(in);
+  abandon();
+  const std::size_t from = outgoing_failure_at(size_);
+  store(from, failure_word(culprit));
+  const auto time_to_connect = earliest(in.until, time_to_report);
+  const auto try_to_report = [&](std::uint32_t rank) {
+    return report_to(in, rank, culprit, time_to_connect);
+  };
+  std::vector<std::uint32_t> untold(in.ranks.begin(), in.ranks.end());
+  std::erase(untold, rank_);
+  std::erase_if(untold, try_to_report);
+  const auto limit = deadline::after(time_to_release);
+  while (std::erase_if(untold, try_to_report), !untold.empty() && !limit.expired())
+    if (channel_access::core_of(in.channels[rank_]).progress() <= 0) ::sched_yield();
+  for (const std::uint32_t each : untold) channel_access::core_of(in.channels[each]).flush();
+  for (std::size_t polls = 0; polls < in_flight_; ++polls)
+    channel_access::core_of(in.channels[rank_]).progress();
+  abandon();
+  return why;
+}
+
+bool rank_board::report_to(collective& in, std::uint32_t rank, std::uint32_t culprit,
+                           deadline time_to_connect) {
+  auto& to = channel_access::core_of(in.channels[rank]);
+  if (to.awaits_first_use() && (rank == culprit || time_to_connect.expired())) return true;
+  const auto report = own(outgoing_failure_at(size_), board_layout::word);
+  if (post(in.channels, {operation_kind::write, rank, report, failure_at},
+           earliest(time_to_connect, time_to_report / 4)))
+    return ++in_flight_ != 0;
+  return posted_[in_flight_].waiter.result.refusal() != refusal::queue_full;
+}
+
+std::uint64_t rank_board::failure_word(std::uint32_t culprit) const {
+  static_assert(max_ranks < 0xffff);
+  return word_of(epoch_ << 16U | (rank_ + 1), culprit);
+}
+
+rank_board::access_to_board rank_board::read_of_entered(std::uint32_t rank) const {
+  return {operation_kind::read, rank, own(seen_at(rank, size_), board_layout::line),
+          board_layout::entered_at};
+}
+
+void rank_board::cancel(collective& in) {
+  static_cast<void>(
+      fail(in, rank_,
+           error::from_errno(ECANCELED, in.name.function, fmt::format("rank {}", rank_),
+                             fmt::format("the program destroyed the steps of {} before "
+                                         "its end",
+                                         in.name.noun))));
+}
+
+std::vector<std::uint32_t> rank_board::probe(multi_channel& channels,
+                                             std::span<const std::uint32_t> ranks, deadline until) {
+  abandon();
+  std::vector<std::uint32_t> silent;
+  std::vector<std::uint32_t> without_room;  // operations of the program fill the queue
+  const auto try_post = [&](std::uint32_t rank) {
+    if (post(channels, read_of_entered(rank), until)) {
+      ++in_flight_;
+      return true;
+    }
+    if (posted_[in_flight_].waiter.result.refusal() == refusal::queue_full) return false;
+    silent.push_back(rank);
+    return true;
+  };
+  for (const std::uint32_t each : ranks)
+    if (each != rank_ && !try_post(each)) without_room.push_back(each);
+  // Polls a few times even if this thread had no processor until the deadline.
+  for (std::size_t polls = 0;
+       (!without_room.empty() || !requests_ended()) && (polls <= ranks.size() || !until.expired());
+       ++polls) {
+    if (channel_access::core_of(channels[rank_]).progress() <= 0) ::sched_yield();
+    std::erase_if(without_room, try_post);
+  }
+  silent.insert(silent.end(), without_room.begin(), without_room.end());
+  for (const request& each : std::span(posted_).first(in_flight_))
+    if (!each.waiter.ended || !each.waiter.result) silent.push_back(each.rank);
+  abandon();
+  std::ranges::sort(silent);
+  return silent;
+}
+
+bool rank_board::requests_ended() const {
+  return std::ranges::all_of(std::span(posted_).first(in_flight_),
+                             [](const request& each) { return each.waiter.ended; });
+}
+
+// Afterwards no write reads memory of the program.
+void rank_board::release_memory(collective& in) {
+  const auto limit = deadline::after(time_to_release);
+  for (const request& each : std::span(posted_).first(in_flight_))
+    if (each.reads_program && !each.waiter.ended)
+      channel_access::core_of(in.channels[each.rank]).await(each.waiter, limit);
+}
+
+std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
+  release_memory(in);
+  abandon();
+  std::vector<std::uint32_t> missing;
+  for (const std::uint32_t each : in.ranks) {
+    if (each == rank_) continue;
+    // A rank that cannot be connected takes only its share of the time.
+    const auto left =
+        std::max(in.until.when() - deadline::clock::now(), deadline::clock::duration());
+    const auto share = deadline::after(left / static_cast<std::int64_t>(in.count()));
+    if (post(in.channels, read_of_entered(each), share))
+      ++in_flight_;
+    else
+      missing.push_back(each);
+  }
+  // Polls a few times even if this thread had no processor until the deadline.
+  for (std::size_t polls = 0; !requests_ended() && (polls <= in.count() || !in.until.expired());
+       ++polls)
+    channel_access::core_of(in.channels[rank_]).progress();
+  for (const request& each : std::span(posted_).first(in_flight_))
+    if (!each.waiter.ended || !each.waiter.result || !has_entered(in, each.rank))
+      missing.push_back(each.rank);
+  std::ranges::sort(missing);
+  return missing;
+}
+
+void rank_board::abandon() noexcept {
+  // The memory of the board stays registered, so that the requests can complete later.
+  for (const request& each : std::span(posted_).first(in_flight_))
+    if (!each.waiter.ended) verbena::detail::channel_core::redirect(*each.slot, nullptr);
+  in_flight_ = 0;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

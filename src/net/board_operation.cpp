@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT
+// Operations of a board: they advance without waiting, and all that they wait for is in the
+// `collective`. run() waits by polling.
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "src/base/relax.hpp"
+#include "src/net/board_layout.hpp"
+#include "src/net/channel_access.hpp"
+#include "src/net/message_word.hpp"
+#include "src/net/rank_board.hpp"
+#include "src/net/rendezvous.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+using verbena::detail::operation_kind;
+
+// An operation without a deadline leaves the time of longer attempts to the connector.
+constexpr std::chrono::milliseconds longest_time_to_connect{3000};
+
+}  // namespace
+
+void rank_board::end_barrier() {
+  // Each rank has entered the barrier behind its receives; possibly not yet received the last
+  // message.
+  for (const std::uint32_t each : sent_to_) pairs_[each].known = pairs_[each].sent - 1;
+  for (const std::uint32_t each : received_from_)
+    pairs_[each].acknowledged = pairs_[each].received - 1;
+}
+
+result<void> rank_board::run(collective& in) {
+  // Few, because the peer may need this processor: with 8 ranks on 2 processors, a barrier takes a
+  // third of the time of one with 64 polls.
+  constexpr std::uint32_t polls_per_look = 4;
+  for (std::uint32_t idle = 0;;) {
+    VERBENA_TRY(const bool has_ended, advance(in));
+    if (has_ended) return {};
+    const int polled = channel_access::core_of(in.channels[rank_]).progress();
+    if (polled > 0) continue;
+    if (polled < 0) return fail_unpolled(in);
+    if (++idle % polls_per_look != 0) {
+      verbena::detail::relax();
+      continue;
+    }
+    VERBENA_TRY_VOID(watch(in));
+    ::sched_yield();
+  }
+}
+
+result<bool> rank_board::poll(collective& in) {
+  if (channel_access::core_of(in.channels[rank_]).progress() < 0) return fail_unpolled(in);
+  VERBENA_TRY(const bool has_ended, advance(in));
+  if (!has_ended) VERBENA_TRY_VOID(watch(in));
+  return has_ended;
+}
+
+result<bool> rank_board::advance(collective& in) {
+  while (true) {
+    VERBENA_TRY(const bool has_written, write_pending(in));
+    if (!has_written) return false;
+    if (!in.has_step) {
+      in.step = {};
+      in.sent = in.received = 0;
+      in.receives_next = false;
+      in.has_step = in.next(in, in.step_number, in.step);
+      if (!in.has_step) break;
+      ++in.step_number;
+    }
+    VERBENA_TRY(const bool has_moved, take_step(in));
+    if (has_moved) {
+      ++in.moves;
+    } else if (in.must_send() || in.must_receive()) {
+      return false;
+    } else {
+      // The next step may store to memory that a write reads. Words of the board are guarded by
+      // store_word().
+      if (!in.is_barrier) {
+        VERBENA_TRY(const bool has_completed, complete_requests(in));
+        if (!has_completed) return false;
+      }
+      in.has_step = false;
+    }
+  }
+  VERBENA_TRY(const bool has_completed, complete_requests(in));
+  if (!has_completed) return false;
+  if (in.has_watched) VERBENA_TRY_VOID(look(in));
+  if (in.is_barrier) end_barrier();
+  return true;
+}
+
+/// Sends or receives one message of a step. Returns false if neither is possible now.
+result<bool> rank_board::take_step(collective& in) {
+  const board_step& step = in.step;
+  const bool is_shared =
+      step.out.length != 0 && step.into.length != 0 && step.out.data == step.into.data;
+  const bool can_receive =
+      in.must_receive() && (!is_shared || in.received < in.sent) && has_arrived(*step.from);
+  if (in.must_send() && !(can_receive && in.receives_next) && has_room(*step.to)) {
+    in.receives_next = true;
+    send(in);
+    return true;
+  }
+  if (!can_receive) return false;
+  VERBENA_TRY_VOID(check_arrived(in, *step.from));
+  // A write reads the bytes until it has completed.
+  if (is_shared) {
+    VERBENA_TRY(const bool has_completed, complete_requests(in));
+    if (!has_completed) {
+      in.receives_next = true;
+      return false;
+    }
+  }
+  in.receives_next = false;
+  receive(in);
+  return true;
+}
+
+// Precondition: must_send(), and there is room.
+void rank_board::send(collective& in) {
+  const std::uint32_t to = *in.step.to;
+  const std::uint32_t number = ++pairs_[to].sent;
+  if (in.is_barrier) {
+    sent_to_.push_back(to);
+    in.sent = 1;
+  } else {
+    const auto part =
+        in.step.out.part(in.sent, std::min(in.most_bytes(), in.step.out.length - in.sent));
+    in.sent += part.length;
+    in.pending.push(
+        {.rank = to, .from = part, .peer_offset = board_layout::payload_at(rank_, number, size_)});
+  }
+  in.pending.push(
+      {.rank = to,
+       .word = board_word{.place = number % board_layout::slots, .value = word_of(in.tag, number)},
+       .peer_offset = board_layout::arrival_at(rank_, number)});
+}
+
+// Precondition: must_receive(), and the message has arrived.
+void rank_board::receive(collective& in) {
+  const std::uint32_t from = *in.step.from;
+  if (in.is_barrier) {
+    // Not acknowledged: the rank may leave the group when it has sent its last message.
+    received_from_.push_back(from);
+    in.received = 1;
+    ++pairs_[from].received;
+    return;
+  }
+  const auto& step = in.step;
+  const auto part =
+      step.into.part(in.received, std::min(in.most_bytes(), step.into.length - in.received));
+  const std::byte* const theirs =
+      memory_.bytes().data() + board_layout::payload_at(from, pairs_[from].received + 1, size_);
+  if (step.with != nullptr)
+    step.with->run(part.data, theirs, part.length / in.element_bytes, from < rank_);
+  else
+    std::memcpy(part.data, theirs, part.length);
+  ++pairs_[from].received;
+  in.received += part.length;
+  acknowledge(in, from);
+}
+
+void rank_board::acknowledge(collective& in, std::uint32_t from) {
+  constexpr std::uint32_t slots = board_layout::slots;
+  pair_state& with = pairs_[from];
+  if (with.received - with.acknowledged < slots / 2) return;
+  with.acknowledged = with.received;
+  // Two words in turn, so that the write of the earlier one has usually completed.
+  in.pending.push(
+      {.rank = from,
+       .word = board_word{.place = slots + with.received / (slots / 2) % 2, .value = with.received},
+       .peer_offset = board_layout::acknowledged_at(rank_)});
+}
+
+bool rank_board::has_room(std::uint32_t to) {
+  pair_state& with = pairs_[to];
+  if (with.sent - with.known < board_layout::slots) return true;
+  const auto told = number_of(load(board_layout::acknowledged_at(to)));
+  if (is_before(with.known, told)) with.known = told;
+  return with.sent - with.known < board_layout::slots;
+}
+
+bool rank_board::has_arrived(std::uint32_t from) const {
+  const std::uint32_t number = pairs_[from].received + 1;
+  return number_of(load(board_layout::arrival_at(from, number))) == number;
+}
+
+// Precondition: has_arrived(from).
+result<void> rank_board::check_arrived(collective& in, std::uint32_t from) {
+  const std::uint32_t number = pairs_[from].received + 1;
+  if (load(board_layout::arrival_at(from, number)) == word_of(in.tag, number)) return {};
+  return fail(in, from,
+              error::invalid_argument(
+                  in.name.function, fmt::format("rank {}", rank_),
+                  fmt::format("rank {} is in another operation; all ranks must call the same "
+                              "barriers and collective operations in the same order, with equal "
+                              "ranks, algorithms, lengths and roots",
+                              from)));
+}
+
+/// Posts the writes that a send or receive has left. Returns false if one of them has to wait.
+result<bool> rank_board::write_pending(collective& in) {
+  for (; !in.pending.empty(); in.pending.pop()) {
+    const board_write& next = in.pending.front();
+    const auto place = next.word ? next.word->place : 0;
+    const std::size_t at = board_layout::outgoing_at(next.rank, size_) + place * board_layout::word;
+    if (next.word) {
+      if (is_read(next.rank, place)) return false;
+      store(at, next.word->value);
+    }
+    VERBENA_TRY(const bool is_posted,
+                write(in, next, next.word ? own(at, board_layout::word) : next.from));
+    if (!is_posted) return false;
+    if (next.word) {
+      pairs_[next.rank].readers.at(place) = static_cast<std::uint32_t>(in_flight_ - 1);
+      posted_[in_flight_ - 1].reads = at;
+    }
+    ++in.moves;
+  }
+  return true;
+}
+
+// An acknowledgment of the other rank does not show that the write has completed here: until the
+// completion is polled, the word belongs to the adapter.
+bool rank_board::is_read(std::uint32_t rank, std::size_t place) const {
+  const std::size_t at = board_layout::outgoing_at(rank, size_) + place * board_layout::word;
+  const std::uint32_t reader = pairs_[rank].readers.at(place);
+  // Another request may have its place now.
+  return reader < in_flight_ && posted_[reader].reads == at && !posted_[reader].waiter.ended;
+}
+
+result<bool> rank_board::write(collective& in, const board_write& what,
+                               const registered_bytes& from) {
+  if (in_flight_ == posted_.size()) {
+    VERBENA_TRY(const bool has_completed, complete_requests(in));
+    if (!has_completed) return false;
+  }
+  const bool is_last_attempt =
+      in.give_up.is_never() ? in.time_to_connect > longest_time_to_connect : in.give_up.expired();
+  if (post(in.channels, {operation_kind::write, what.rank, from, what.peer_offset},
+           is_last_attempt ? in.give_up : earliest(in.give_up, in.time_to_connect))) {
+    posted_[in_flight_].reads_program = !what.word;
+    in.time_to_connect = collective::first_time_to_connect;
+    ++in_flight_;
+    return true;
+  }
+  const request& refused = posted_[in_flight_];
+  const auto& why = refused.waiter.result;
+  // Operations of the program may fill the queue.
+  if (why.refusal() == refusal::queue_full) return false;
+  // A first connection may take long. The failure of another rank makes it pointless.
+  if (why.refusal() == refusal::connect_failed && why.code() == ETIMEDOUT) {
+    if (in.give_up.expired()) return fail_late(in, what.rank);
+    in.time_to_connect *= 2;
+    if (!is_last_attempt) {
+      VERBENA_TRY_VOID(watch(in));
+      return false;
+    }
+  }
+  return fail_broken(in, refused);
+}
+
+/// Returns whether all requests have completed.
+result<bool> rank_board::complete_requests(collective& in) {
+  for (; in_flight_ != 0; --in_flight_) {
+    const request& last = posted_[in_flight_ - 1];
+    if (!last.waiter.ended) return false;
+    if (!last.waiter.result) return fail_broken(in, last);
+  }
+  return true;
+}
+
+bool rank_board::post(multi_channel& channels, const access_to_board& what, deadline until) {
+  const registered_bytes& own = what.own;
+  request& next = posted_[in_flight_];
+  next.rank = what.rank;
+  next.reads_program = false;
+  next.reads = 0;
+  next.waiter.ended = false;
+  const verbena::detail::memory_piece piece(
+      local_slice(reinterpret_cast<std::uintptr_t>(own.data), own.length, own.key), own.domain);
+  const auto remote = boards_[what.rank].slice(what.peer_offset, own.length);
+  next.slot =
+      channel_access::core_of(channels[what.rank])
+          .post(
+              {.kind = what.kind, .piece = &piece, .remote = remote},
+              {.waiter = &next.waiter, .posted = std::source_location::current(), .until = until});
+  return next.slot != nullptr;
+}
+
+/// Looks for failures while an operation waits: of its requests, of other ranks, and the deadline.
+result<void> rank_board::watch(collective& in) {
+  in.has_watched = true;
+  VERBENA_TRY_VOID(look(in));
+  if (in.give_up.expired()) {
+    // The last messages may have arrived in the meantime.
+    if (in.moves != in.moves_at_end) {
+      in.moves_at_end = in.moves;
+      return {};
+    }
+    return fail_late(in, awaited_rank(in));
+  }
+  if (!in.next_check.expired()) return {};
+  in.next_check = deadline::after(time_to_check_departed);
+  return check_departed(in);
+}
+
+/// Returns a rank that the operation waits for.
+std::uint32_t rank_board::awaited_rank(const collective& in) const {
+  if (in.has_step && in.must_receive() && !has_arrived(*in.step.from)) return *in.step.from;
+  if (!in.pending.empty()) return in.pending.front().rank;
+  if (in.has_step && in.must_send()) return *in.step.to;
+  return in_flight_ != 0 ? posted_[in_flight_ - 1].rank : rank_;
+}
+
+/// Fails if an awaited rank has left without its message.
+result<void> rank_board::check_departed(collective& in) {
+  // The messages of a rank precede the report of the store.
+  const auto departed = in.client.departed();
+  for (const std::uint32_t each : departed) {
+    const bool owes_message =
+        (in.has_step && in.must_receive() && *in.step.from == each) ||
+        (in.has_step && std::ranges::find(in.step.later, each) != in.step.later.end());
+    const bool owes_room = in.has_step && in.must_send() && *in.step.to == each && !has_room(each);
+    const bool is_unreached = !in.pending.empty() && in.pending.front().rank == each &&
+                              channel_access::core_of(in.channels[each]).awaits_first_use();
+    if (!(owes_message && !has_arrived(each)) && !owes_room && !is_unreached) continue;
+    VERBENA_TRY_VOID(check_failure_of_others(in));
+    return fail(in, each,
+                error::from_errno(ECONNABORTED, in.name.function, fmt::format("rank {}", rank_),
+                                  fmt::format("rank {} left the group before the end of {}", each,
+                                              in.name.noun)));
+  }
+  return {};
+}
+
+result<void> rank_board::look(collective& in) {
+  for (std::size_t each = 0; each < in_flight_; ++each)
+    if (const request& of = posted_[each]; of.waiter.ended && !of.waiter.result)
+      return fail_broken(in, of);
+  return check_failure_of_others(in);
+}
+
+result<void> rank_board::check_failure_of_others(collective& in) {
+  const std::uint64_t told = load(board_layout::failure_at);
+  if (told == 0) return {};
+  if (told >> 48U != epoch_ % 0x1'0000) return {};  // of an earlier epoch
+  const std::uint32_t by = (tag_of(told) & 0xffffU) - 1;
+  const auto culprit = number_of(told);
+  return fail(in, culprit,
+              error::from_errno(ECONNABORTED, in.name.function, fmt::format("rank {}", rank_),
+                                fmt::format("rank {} failed in {} because of rank {}", by,
+                                            in.name.noun, culprit)));
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/net/group_steps.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "src/net/collectives.hpp"
+#include "src/net/group_state.hpp"
+#include "src/net/step_pauses.hpp"
+
+namespace verbena::inline VERBENA_ABI::net {
+// Types in frames of coroutines are not in an unnamed namespace: g++ 12 warns of them in unity
+// builds (-Wsubobject-linkage).
+namespace detail {
+
+/// The arguments of an operation in steps. Threads: immutable value.
+struct collective_call {
+  enum class kind : std::uint8_t {
+    barrier,
+    broadcast,
+    all_gather,
+    all_to_all,
+    all_reduce,
+    reduce,
+  };
+
+  kind what;
+  const char* name;
+  std::span<const std::uint32_t> ranks;
+  deadline until;
+  registered_bytes bytes = {};
+  registered_bytes out = {};  // of all_to_all
+  std::uint32_t root = 0;
+  const combination* with = nullptr;
+  barrier_algorithm algorithm = barrier_algorithm::dissemination;
+
+  [[nodiscard]] result<collective> begin(const participants& of) const {
+    switch (what) {
+      case kind::broadcast:
+        return begin_broadcast(of, bytes, root);
+      case kind::all_gather:
+        return begin_all_gather(of, bytes);
+      case kind::all_to_all:
+        return begin_all_to_all(of, out, bytes);
+      case kind::all_reduce:
+        return begin_all_reduce(of, bytes, *with);
+      case kind::reduce:
+        return begin_reduce(of, bytes, root, *with);
+      case kind::barrier:
+        break;
+    }
+    return begin_barrier(of, algorithm);
+  }
+};
+
+namespace {
+
+// Waits for the earlier operations of this rank, begins one, and ends it.
+steps<void> run_in_steps(group_state& in, collective_call of) {
+  const board_turn turn(in.board);
+  step_pauses pauses;
+  while (!turn.has_come()) {
+    if (of.until.expired())
+      co_return error::timed_out(of.name, fmt::format("rank {}", in.client.rank()),
+                                 "earlier barriers and collective operations of this rank had not "
+                                 "ended when the deadline passed");
+    VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(pauses.next()));
+  }
+  const participants who{.board = in.board,
+                         .channels = in.channels,
+                         .client = in.client,
+                         .ranks = of.ranks.empty() ? in.members : of.ranks,
+                         .until = of.until,
+                         .turn = &turn};
+  result<collective> begun = of.begin(who);
+  if (!begun) co_return std::move(begun).error();
+  running_operation running(in.board, *begun);
+  pauses.restart();
+  while (true) {
+    const std::uint64_t moves = begun->moves;
+    const result<bool> has_ended = in.board.poll(*begun);
+    if (!has_ended || *has_ended) {
+      running.end();
+      if (!has_ended) co_return has_ended.error();
+      co_return {};
+    }
+    if (begun->moves != moves) pauses.restart();
+    VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(pauses.next()));
+  }
+}
+
+}  // namespace
+
+}  // namespace detail
+
+using detail::collective_call;
+using detail::registered_bytes;
+using detail::run_in_steps;
+using kind = collective_call::kind;
+
+steps<void> group_steps::barrier(deadline until, barrier_algorithm algorithm,
+                                 std::span<const std::uint32_t> ranks) const {
+  return run_in_steps(*of_, {.what = kind::barrier,
+                             .name = "barrier",
+                             .ranks = ranks,
+                             .until = until,
+                             .algorithm = algorithm});
+}
+
+steps<void> group_steps::broadcast(const sink& data, std::uint32_t root, deadline until,
+                                   std::span<const std::uint32_t> ranks) const {
+  return run_in_steps(*of_, {.what = kind::broadcast,
+                             .name = "broadcast",
+                             .ranks = ranks,
+                             .until = until,
+                             .bytes = registered_bytes(data),
+                             .root = root});
+}
+
+steps<void> group_steps::all_gather(const sink& data, deadline until,
+                                    std::span<const std::uint32_t> ranks) const {
+  return run_in_steps(*of_, {.what = kind::all_gather,
+                             .name = "all_gather",
+                             .ranks = ranks,
+                             .until = until,
+                             .bytes = registered_bytes(data)});
+}
+
+steps<void> group_steps::all_to_all(const source& out, const sink& in, deadline until,
+                                    std::span<const std::uint32_t> ranks) const {
+  return run_in_steps(*of_, {.what = kind::all_to_all,
+                             .name = "all_to_all",
+                             .ranks = ranks,
+                             .until = until,
+                             .bytes = registered_bytes(in),
+                             .out = registered_bytes(out)});
+}
+
+steps<void> group_steps::all_reduce_by(const sink& data, const detail::combination& with,
+                                       deadline until, std::span<const std::uint32_t> ranks) const {
+  return run_in_steps(*of_, {.what = kind::all_reduce,
+                             .name = "all_reduce",
+                             .ranks = ranks,
+                             .until = until,
+                             .bytes = registered_bytes(data),
+                             .with = &with});
+}
+
+steps<void> group_steps::reduce_by(const sink& data, const detail::combination& with,
+                                   std::uint32_t root, deadline until,
+                                   std::span<const std::uint32_t> ranks) const {
+  return run_in_steps(*of_, {.what = kind::reduce,
+                             .name = "reduce",
+                             .ranks = ranks,
+                             .until = until,
+                             .bytes = registered_bytes(data),
+                             .root = root,
+                             .with = &with});
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: MIT
+// Operations of groups in steps: all ranks of a test are coroutines on one thread, so that a step
+// that blocks for another rank hangs the test.
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <array>
+#include <cerrno>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/net/step_pauses.hpp"
+#include "tests/unit/net/ranks.hpp"
+#include "verbena/async/engine.hpp"
+#include "verbena/async/scope.hpp"
+#include "verbena/async/task.hpp"
+
+// Types in frames of coroutines are not in an unnamed namespace: g++ 12 warns of them in unity
+// builds (-Wsubobject-linkage).
+namespace verbena::test::group_in_steps {
+
+using async::task;
+using testing_support::expect_error;
+
+constexpr std::size_t words = 16 * 1024;
+
+/// A rank with memory for `words` words twice.
+struct rank_with_memory : joined_rank {
+  explicit rank_with_memory(const net::membership& who, const net::group_options& options)
+      : joined_rank(who, options),
+        memory(pd.allocate(2 * words * sizeof(std::uint64_t),
+                           access::local_write | access::remote_read | access::remote_write)
+                   .value()) {}
+
+  [[nodiscard]] std::span<std::uint64_t> values(std::size_t first, std::size_t count) const {
+    return {reinterpret_cast<std::uint64_t*>(memory.bytes().data()) + first, count};
+  }
+  [[nodiscard]] sink into(std::size_t first, std::size_t count) const {
+    return {memory, first * 8, count * 8};
+  }
+  [[nodiscard]] source from(std::size_t first, std::size_t count) const {
+    return {memory, first * 8, count * 8};
+  }
+
+  memory_region memory;
+};
+
+/// The ranks of a group, which join on a thread each and then belong to the thread of the test.
+class ranks_on_one_thread {
+ public:
+  explicit ranks_on_one_thread(std::uint32_t size, const net::group_options& options = {})
+      : ranks_(size) {
+    for_each_rank(size, [&](std::uint32_t rank) {
+      ranks_[rank] = std::make_unique<rank_with_memory>(store_.member(rank, size), options);
+    });
+  }
+  [[nodiscard]] rank_with_memory& operator[](std::uint32_t rank) const { return *ranks_[rank]; }
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ranks_.size()); }
+  /// Ends a rank, as the end of its process does.
+  void leave(std::uint32_t rank) { ranks_[rank].reset(); }
+
+ private:
+  test_store store_;
+  std::vector<std::unique_ptr<rank_with_memory>> ranks_;
+};
+
+/// Runs a task for each rank on one engine.
+template <class... Arguments>
+task<void> spawn_all(const ranks_on_one_thread& ranks, std::span<const std::uint32_t> which,
+                     task<void> (*body)(async::engine&, rank_with_memory&, Arguments...),
+                     async::engine& engine, Arguments... arguments) {
+  async::scope running;
+  for (const std::uint32_t each : which) running.spawn(body(engine, ranks[each], arguments...));
+  co_await running.join();
+}
+
+rank_list all_of(const ranks_on_one_thread& of) {
+  rank_list out(of.size());
+  std::iota(out.begin(), out.end(), 0U);
+  return out;
+}
+
+class group_steps : public ::testing::Test {
+ protected:
+  context device = testing_support::open_soft();
+  async::engine engine = async::engine::create(device).value();
+};
+
+task<void> run_all_operations(async::engine& engine, rank_with_memory& here, std::size_t each) {
+  const std::uint32_t size = here.group.size();
+  const std::uint32_t rank = here.group.rank();
+  const auto until = test_deadline();
+  const auto steps = here.group.in_steps();
+  const auto first = here.values(0, each * size);
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    for (auto& value : first) value = rank + round;
+    EXPECT_TRUE(co_await engine.complete(
+        steps.all_reduce<std::uint64_t>(here.into(0, each * size), std::plus<>(), until)));
+    const std::uint64_t sum = std::uint64_t{size} * (size - 1) / 2 + size * round;
+    for (const auto value : first) EXPECT_EQ(value, sum);
+
+    for (auto& value : first) value = rank;
+    EXPECT_TRUE(co_await engine.complete(steps.broadcast(
+        here.into(0, each * size), static_cast<std::uint32_t>(round % size), until)));
+    for (const auto value : first) EXPECT_EQ(value, round % size);
+
+    for (auto& value : here.values(each * rank, each)) value = 100 + rank;
+    EXPECT_TRUE(co_await engine.complete(steps.all_gather(here.into(0, each * size), until)));
+    for (std::size_t i = 0; i < each * size; ++i) EXPECT_EQ(first[i], 100 + i / each);
+
+    for (std::size_t i = 0; i < each * size; ++i) first[i] = 1000 * rank + i / each;
+    EXPECT_TRUE(co_await engine.complete(
+        steps.all_to_all(here.from(0, each * size), here.into(words, each * size), until)));
+    for (std::size_t i = 0; i < each * size; ++i)
+      EXPECT_EQ(here.values(words, each * size)[i], 1000 * (i / each) + rank);
+
+    for (auto& value : first) value = rank;
+    EXPECT_TRUE(co_await engine.complete(
+        steps.reduce<std::uint64_t>(here.into(0, each * size), net::maximum(), size - 1, until)));
+    if (rank == size - 1) {
+      for (const auto value : first) EXPECT_EQ(value, size - 1);
+    }
+    for (const auto how : {net::barrier_algorithm::dissemination,
+                           net::barrier_algorithm::binary_tree, net::barrier_algorithm::central})
+      EXPECT_TRUE(co_await engine.complete(steps.barrier(until, how)));
+  }
+}
+
+// 1 word: trees and doubling; 1024 words for each of 8 ranks: parts in a ring.
+TEST_F(group_steps, all_operations_of_ranks_on_one_thread_have_their_results) {
+  for (const std::uint32_t size : {1U, 5U, 8U}) {
+    const ranks_on_one_thread ranks(size);
+    for (const std::size_t each : {std::size_t{1}, std::size_t{1024}})
+      engine.run(spawn_all(ranks, all_of(ranks), run_all_operations, engine, each));
+  }
+}
+
+task<void> count_and_meet(async::engine& engine, rank_with_memory& here, std::uint32_t* entered) {
+  const auto steps = here.group.in_steps();
+  for (std::uint32_t round = 1; round <= 20; ++round) {
+    ++*entered;
+    EXPECT_TRUE(co_await engine.complete(steps.barrier(test_deadline())));
+    EXPECT_GE(*entered, round * here.group.size());
+    EXPECT_TRUE(co_await engine.complete(steps.barrier(test_deadline())));
+    EXPECT_EQ(*entered, round * here.group.size());
+    EXPECT_TRUE(co_await engine.complete(steps.barrier(test_deadline())));
+  }
+}
+
+TEST_F(group_steps, two_groups_share_an_engine) {
+  const ranks_on_one_thread first(4);
+  const ranks_on_one_thread second(3);
+  std::uint32_t entered_first = 0;
+  std::uint32_t entered_second = 0;
+  engine.run([](auto& on, auto& a, auto& b, auto* count_a, auto* count_b) -> task<void> {
+    async::scope running;
+    running.spawn(spawn_all(a, all_of(a), count_and_meet, on, count_a));
+    running.spawn(spawn_all(b, all_of(b), count_and_meet, on, count_b));
+    co_await running.join();
+  }(engine, first, second, &entered_first, &entered_second));
+  EXPECT_EQ(entered_first, 80U);
+  EXPECT_EQ(entered_second, 60U);
+}
+
+task<void> meet(async::engine& engine, rank_with_memory& here, deadline until,
+                std::vector<std::optional<error>>* errors) {
+  auto met = co_await engine.complete(here.group.in_steps().barrier(until));
+  if (!met) (*errors)[here.group.rank()] = std::move(met).error();
+}
+
+TEST_F(group_steps, deadline_names_the_rank_that_did_not_call) {
+  const ranks_on_one_thread ranks(4);
+  std::vector<std::optional<error>> errors(4);
+  engine.run(spawn_all(ranks, rank_list{0, 1, 2}, meet, engine, deadline::after(200ms), &errors));
+  for (std::uint32_t each = 0; each < 3; ++each) {
+    ASSERT_TRUE(errors[each]);
+    EXPECT_NE(errors[each]->message().find("rank 3"), std::string::npos) << errors[each]->message();
+    // The group stays failed, for blocking operations, too.
+    expect_error(ranks[each].group.barrier(test_deadline()), errors[each]->message());
+  }
+}
+
+TEST_F(group_steps, end_of_a_rank_ends_the_operation_and_survivors_shrink) {
+  ranks_on_one_thread ranks(4);
+  std::vector<std::optional<error>> errors(4);
+  const rank_list survivors{0, 1, 3};
+  engine.run([](auto& on, auto& of, auto& which, auto* failures) -> task<void> {
+    async::scope running;
+    running.spawn(spawn_all(of, which, meet, on, test_deadline(), failures));
+    co_await on.wait_until(deadline::after(20ms));
+    of.leave(2);
+    co_await running.join();
+  }(engine, ranks, survivors, &errors));
+  for (const std::uint32_t each : survivors) {
+    ASSERT_TRUE(errors[each]);
+    EXPECT_NE(errors[each]->message().find("rank 2"), std::string::npos) << errors[each]->message();
+  }
+  for_each_rank(3, [&](std::uint32_t index) {
+    const auto shrunk = ranks[survivors[index]].group.shrink(test_deadline());
+    EXPECT_TRUE(shrunk) << shrunk.error().message();
+  });
+  errors.assign(4, std::nullopt);
+  engine.run(spawn_all(ranks, survivors, meet, engine, test_deadline(), &errors));
+  for (const auto& each : errors) EXPECT_FALSE(each) << each->message();
+}
+
+TEST_F(group_steps, destroyed_steps_let_the_operation_fail_on_all_ranks) {
+  const ranks_on_one_thread ranks(3);
+  std::optional<steps<void>> abandoned(ranks[0].group.in_steps().barrier(test_deadline()));
+  auto waiting = ranks[1].group.in_steps().barrier(test_deadline());
+  EXPECT_FALSE(abandoned->progress());
+  EXPECT_FALSE(waiting.progress());
+  abandoned.reset();
+  expect_error(std::move(waiting).wait(), "rank 0 failed in a barrier because of rank 0");
+  const auto later = ranks[0].group.in_steps().barrier(test_deadline()).wait();
+  expect_error(later, "the program destroyed the steps of a barrier");
+  EXPECT_EQ(later.error().code(), ECANCELED);
+}
+
+TEST_F(group_steps, operations_of_a_rank_take_place_one_after_the_other) {
+  const ranks_on_one_thread ranks(2);
+  auto first = ranks[0].group.in_steps().barrier(test_deadline());
+  auto second = ranks[0].group.in_steps().broadcast(ranks[0].into(0, 1), 1, test_deadline());
+  std::optional<steps<void>> given_up(ranks[0].group.in_steps().barrier(test_deadline()));
+  auto late = ranks[0].group.in_steps().barrier(deadline::after(0ns));
+  expect_error(ranks[0].group.barrier(test_deadline()), "an operation in steps");
+  expect_error(ranks[0].group.shrink(test_deadline()), "in steps has not ended");
+  expect_error(std::move(late).wait(), "earlier barriers and collective operations");
+  given_up.reset();  // it has not begun, so the group works
+  ranks[1].values(0, 1)[0] = 42;
+  auto of_1 = ranks[1].group.in_steps().barrier(test_deadline());
+  auto next_of_1 = ranks[1].group.in_steps().broadcast(ranks[1].into(0, 1), 1, test_deadline());
+  engine.run([](auto& on, auto&... each) -> task<void> {
+    async::scope running;
+    const auto succeed = [&on](steps<void>& of) -> task<void> {
+      const auto ended = co_await on.complete(std::move(of));
+      EXPECT_TRUE(ended);
+    };
+    (running.spawn(succeed(each)), ...);
+    co_await running.join();
+  }(engine, first, second, of_1, next_of_1));
+  EXPECT_EQ(ranks[0].values(0, 1)[0], 42U);
+}
+
+// Rank 1 enters the barrier only after messages in both directions.
+TEST_F(group_steps, messages_pass_while_a_barrier_waits) {
+  const ranks_on_one_thread ranks(2);
+  engine.run([](auto& on, auto& of) -> task<void> {
+    auto barrier = of[0].group.in_steps().barrier(test_deadline());
+    for (std::uint64_t round = 1; round < 20; ++round) {
+      for (const std::uint32_t sender : {0U, 1U}) {
+        const std::uint32_t receiver = 1 - sender;
+        std::array<net::peer_receive, 1> wanted{
+            {{.rank = sender, .into = of[receiver].into(8, 1)}}};
+        auto received = of[receiver].group.channels().in_steps().gather(wanted);
+        of[sender].values(0, 1)[0] = round;
+        std::array<net::peer_send, 1> sent{{{.rank = receiver, .data = of[sender].from(0, 1)}}};
+        const auto is_sent =
+            co_await on.complete(of[sender].group.channels().in_steps().scatter(sent));
+        EXPECT_TRUE(is_sent);
+        const auto is_received = co_await on.complete(std::move(received));
+        EXPECT_TRUE(is_received);
+        EXPECT_EQ(of[receiver].values(8, 1)[0], round);
+        EXPECT_EQ(wanted[0].result.value(), 8U);
+      }
+      EXPECT_FALSE(barrier.progress());
+    }
+    auto last = of[1].group.in_steps().barrier(test_deadline());
+    const auto met = co_await on.complete(std::move(barrier));
+    EXPECT_TRUE(met);
+    const auto ended = co_await on.complete(std::move(last));
+    EXPECT_TRUE(ended);
+  }(engine, ranks));
+}
+
+/// Each rank sends a word to each other one and to itself, writes to and reads from all of them.
+task<void> exchange_with_all(async::engine& engine, rank_with_memory& here,
+                             const std::vector<std::vector<net::peer_region>>* tables) {
+  const std::uint32_t size = here.group.size();
+  const std::uint32_t rank = here.group.rank();
+  const auto channels = here.group.channels().in_steps();
+  std::vector<net::peer_receive> receives;
+  std::vector<net::peer_send> sends;
+  std::vector<net::peer_write> writes;
+  for (std::uint32_t each = 0; each < size; ++each) {
+    here.values(each, 1)[0] = 100 * rank + each;
+    receives.push_back({.rank = each, .into = here.into(100 + each, 1)});
+    sends.push_back({.rank = each, .data = here.from(each, 1)});
+    writes.push_back(
+        {.to = {.rank = each, .region = (*tables)[rank][each].region.slice((200 + rank) * 8, 8)},
+         .data = here.from(each, 1)});
+  }
+  auto gathered = channels.gather(receives);
+  const auto scattered = co_await engine.complete(channels.scatter(sends));
+  EXPECT_TRUE(scattered);
+  const auto received = co_await engine.complete(std::move(gathered));
+  EXPECT_TRUE(received);
+  const auto written = co_await engine.complete(channels.scatter(writes));
+  EXPECT_TRUE(written);
+  const auto met = co_await engine.complete(here.group.in_steps().barrier(test_deadline()));
+  EXPECT_TRUE(met);
+  for (std::uint32_t each = 0; each < size; ++each) {
+    EXPECT_EQ(here.values(100 + each, 1)[0], 100 * each + rank);
+    EXPECT_EQ(here.values(200 + each, 1)[0], 100 * each + rank);
+  }
+  // More than are in flight at once, and more than a send queue holds.
+  std::vector<net::peer_read> reads;
+  for (std::uint32_t i = 0; i < 200; ++i)
+    reads.push_back({.from = {.rank = i % 2, .region = (*tables)[rank][i % 2].region.slice(0, 8)},
+                     .into = here.into(1000 + i, 1)});
+  const auto read = co_await engine.complete(channels.gather(reads));
+  EXPECT_TRUE(read);
+  for (std::uint32_t i = 0; i < 200; ++i) EXPECT_EQ(here.values(1000 + i, 1)[0], 100 * (i % 2));
+  std::array<net::peer_receive, 1> last{{{.rank = 0, .into = here.into(300, 1)}}};
+  auto hearing = channels.gather(last);
+  if (rank == 0) {
+    const auto all = here.group.members();
+    const auto sent = co_await engine.complete(channels.multicast(all, here.from(1, 1)));
+    EXPECT_TRUE(sent);
+  }
+  const auto heard = co_await engine.complete(std::move(hearing));
+  EXPECT_TRUE(heard);
+  EXPECT_EQ(here.values(300, 1)[0], 1U);
+  const auto ended = co_await engine.complete(here.group.in_steps().barrier(test_deadline()));
+  EXPECT_TRUE(ended);
+}
+
+TEST_F(group_steps, operations_of_several_ranks_transfer_bytes_with_and_without_events) {
+  for (const bool has_events : {true, false}) {
+    net::group_options options{.hub = {.events = has_events}};
+    options.channels.queues.max_send_wr = 24;
+    const ranks_on_one_thread ranks(4, options);
+    std::vector<std::vector<net::peer_region>> tables(4);
+    for_each_rank(4, [&](std::uint32_t rank) {
+      tables[rank] = ranks[rank]
+                         .group.exchange("tables", ranks[rank].memory.remote(), test_deadline())
+                         .value();
+    });
+    engine.run(spawn_all(ranks, all_of(ranks), exchange_with_all, engine,
+                         static_cast<const std::vector<std::vector<net::peer_region>>*>(&tables)));
+  }
+}
+
+TEST_F(group_steps, limit_ends_the_operation_and_its_error_names_the_rank) {
+  const ranks_on_one_thread ranks(3, {.hub = {.events = true}});
+  std::array<net::peer_receive, 1> wanted{{{.rank = 1, .into = ranks[0].into(0, 1)}}};
+  const auto channels = ranks[0].group.channels().in_steps();
+  const auto ended = engine.run([](auto& on, auto of, auto& parts) -> task<result<void>> {
+    auto received = of.gather(parts, abort_after(50ms));
+    co_return co_await on.complete(std::move(received));
+  }(engine, channels, wanted));
+  expect_error(ended, "operations failed with rank 1");
+  EXPECT_FALSE(wanted[0].result);
+  EXPECT_NE(ranks[0].group[1].failure(), nullptr);
+  std::array<net::peer_receive, 1> nobody{{{.rank = 3, .into = ranks[0].into(0, 1)}}};
+  expect_error(channels.gather(nobody).wait(), "rank 3 is not less than");
+  // The memory is free when the steps are destroyed.
+  std::array<net::peer_receive, 1> abandoned{{{.rank = 2, .into = ranks[0].into(0, 1)}}};
+  {
+    const auto given_up = channels.gather(abandoned);
+  }
+  EXPECT_EQ(ranks[0].group[2].in_flight(), 0U);
+}
+
+/// Returns the processor time of this thread.
+std::chrono::nanoseconds processor_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+TEST_F(group_steps, thread_sleeps_while_operations_wait) {
+  const ranks_on_one_thread ranks(2, {.hub = {.events = true}});
+  const auto begin = processor_time();
+  engine.run([](auto& on, auto& of) -> task<void> {
+    auto barrier = of[0].group.in_steps().barrier(test_deadline());
+    std::array<net::peer_receive, 1> wanted{{{.rank = 1, .into = of[0].into(0, 1)}}};
+    auto received = of[0].group.channels().in_steps().gather(wanted);
+    const auto finish = [](auto& with, auto& all) -> task<void> {
+      co_await with.wait_until(deadline::after(500ms));
+      std::array<net::peer_send, 1> parts{{{.rank = 0, .data = all[1].from(0, 1)}}};
+      const auto sent = co_await with.complete(all[1].group.channels().in_steps().scatter(parts));
+      EXPECT_TRUE(sent);
+      const auto met = co_await with.complete(all[1].group.in_steps().barrier(test_deadline()));
+      EXPECT_TRUE(met);
+    };
+    async::scope running;
+    running.spawn(finish(on, of));
+    const auto heard = co_await on.complete(std::move(received));
+    EXPECT_TRUE(heard);
+    const auto met = co_await on.complete(std::move(barrier));
+    EXPECT_TRUE(met);
+    co_await running.join();
+  }(engine, ranks));
+  EXPECT_LT(processor_time() - begin, 250ms);
+}
+
+TEST(step_pauses, grow_with_the_time_that_the_operation_has_waited) {
+  using net::detail::step_pauses;
+  const step_pauses::time_point begin{1h};
+  step_pauses pauses(begin);
+  EXPECT_EQ(pauses.next(begin + 49us).when(), begin + 49us);
+  EXPECT_EQ(pauses.next(begin + 50us).when(), begin + 50us + step_pauses::shortest);
+  EXPECT_EQ(pauses.next(begin + 800us).when(), begin + 900us);
+  EXPECT_EQ(pauses.next(begin + 1s).when(), begin + 1s + step_pauses::longest);
+  pauses.restart(begin + 2s);
+  EXPECT_EQ(pauses.next(begin + 2s).when(), begin + 2s);
+}
+
+}  // namespace verbena::test::group_in_steps

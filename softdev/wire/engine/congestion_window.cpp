@@ -12,14 +12,14 @@ namespace {
 constexpr std::uint8_t fast_rounds = 5;
 /// Each round moves the share by 1/16 of its distance to 0 or 1.
 constexpr std::uint32_t share_weight = 16;
-/// A smaller share, of 256, is none.
+/// A smaller share (in 1/256) counts as 0.
 constexpr std::uint32_t least_share = share_weight;
 
 }  // namespace
 
-void congestion_window::notify(std::uint32_t oldest_psn, std::uint32_t next_psn) noexcept {
+bool congestion_window::notify(std::uint32_t oldest_psn, std::uint32_t next_psn) noexcept {
   acknowledge(oldest_psn, next_psn);
-  if (notified_) return;
+  if (notified_) return false;
   if (!is_active_) share_ = unit;
   is_active_ = true;
   notified_ = true;
@@ -28,6 +28,7 @@ void congestion_window::notify(std::uint32_t oldest_psn, std::uint32_t next_psn)
   target_ = packets_;
   packets_ = std::max(packets_ - packets_ * share_ / unit / 2, unit);
   share_ += (unit - share_) / share_weight;
+  return packets_ < target_;
 }
 
 void congestion_window::end_round(std::uint32_t oldest_psn, std::uint32_t next_psn) noexcept {
@@ -42,7 +43,7 @@ void congestion_window::end_round(std::uint32_t oldest_psn, std::uint32_t next_p
     ++quiet_rounds_;
   else
     target_ = std::min(target_ + unit, most_);
-  // Rounded up, so that it gets there.
+  // Rounded up, so that the window reaches the target.
   packets_ = (packets_ + target_ + 1) / 2;
   is_active_ = packets_ < most_ || share_ >= least_share;
 }

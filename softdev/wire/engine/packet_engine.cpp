@@ -2,6 +2,7 @@
 #include "softdev/wire/engine/packet_engine.hpp"
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -21,7 +22,7 @@ namespace verbena::softdev::wire {
 struct packet_connection {
   request_stream requests;
   request_receiver answers;
-  time_ns told_at = 0;  ///< when the last CNP was sent; guarded by the receive lock
+  std::atomic<time_ns> last_notification{0};  ///< when a CNP was sent; 0: none was
 };
 
 namespace {
@@ -124,21 +125,23 @@ void packet_engine::after_requests(queue_pair& which, packet_connection& by) noe
   if (by.requests.waits_for_room()) waiting_.insert(index);
 }
 
-bool packet_engine::receive(const packet& what) noexcept {
+bool packet_engine::receive(const packet& what, bool marked) noexcept {
   const access_epoch::guard inside(home_.epoch());
   queue_pair* const which = home_.find(what.destination_qpn);
   if (which == nullptr) return true;
   if (what.opcode == packet_opcode::congestion_notification) {
-    receive_notification(*which);
+    receive_notification(*which, what);
     return true;
   }
   if (!is_of(which->transport(), what.opcode)) return true;
   const bool acknowledged = rules_of(which->transport()).acknowledged;
-  if (acknowledged && is_response(what.opcode)) return receive_response(*which, what);
+  marked = marked && !what.payload.empty();
+  if (acknowledged && is_response(what.opcode)) return receive_response(*which, what, marked);
   const auto lock = try_for_a_while(which->receive_lock());
   if (!lock) return false;
   packet_connection* const by = connection_of(*which);
   if (by == nullptr || !is_of_partition(*which, what)) return true;
+  if (marked && which->state() != queue_pair_state::error) notify_sender(*which, *by);
   if (!acknowledged) {
     by->answers.receive_unreliable(what);
     return true;
@@ -149,39 +152,32 @@ bool packet_engine::receive(const packet& what) noexcept {
   return true;
 }
 
-/// Another CNP follows if the lock is taken and the congestion stays.
-void packet_engine::receive_notification(queue_pair& which) noexcept {
-  if (!rules_of(which.transport()).acknowledged)
-    return out_.count(packet_event::congestion_ignored);
-  const auto lock = try_for_a_while(which.send_lock());
-  packet_connection* const by = lock ? connection_of(which) : nullptr;
-  if (by == nullptr) return;
-  by->requests.notify_congestion();
-  out_.count(packet_event::congestion_heard);
+/// If the lock is taken, the CNP has no effect: persistent congestion causes another one.
+void packet_engine::receive_notification(queue_pair& which, const packet& what) noexcept {
+  bool handled = false;
+  if (rules_of(which.transport()).acknowledged) {
+    const auto lock = try_for_a_while(which.send_lock());
+    packet_connection* const by = lock ? connection_of(which) : nullptr;
+    handled = by != nullptr && is_of_partition(which, what) && by->requests.notify_congestion();
+  }
+  out_.count(handled ? packet_event::notification_handled : packet_event::notification_ignored);
 }
 
-void packet_engine::receive_mark(const packet& what) noexcept {
-  const access_epoch::guard inside(home_.epoch());
-  queue_pair* const which = home_.find(what.destination_qpn);
-  if (which == nullptr || !is_of(which->transport(), what.opcode)) return;
-  if (is_response(what.opcode)) {
-    if (const auto lock = try_for_a_while(which->send_lock()))
-      if (packet_connection* const by = connection_of(*which)) by->requests.notify_congestion();
-  }
-  const auto lock = try_for_a_while(which->receive_lock());
-  packet_connection* const by = lock ? connection_of(*which) : nullptr;
-  if (by == nullptr || !out_.has_room()) return;
+/// Sends a CNP, with a lock of the queue pair.
+void packet_engine::notify_sender(const queue_pair& which, packet_connection& by) noexcept {
   const time_ns now = home_.now();
-  if (by->told_at != 0 && now - by->told_at < notification_interval) return;
-  by->told_at = now;
+  time_ns last = by.last_notification.load(std::memory_order_relaxed);
+  if ((last != 0 && now - last < notification_interval) || !out_.has_room() ||
+      !by.last_notification.compare_exchange_strong(last, now, std::memory_order_relaxed))
+    return;
   static constexpr std::array<std::byte, congestion_payload_bytes> zeros{};
   packet made{.opcode = packet_opcode::congestion_notification};
   made.becn = true;
-  made.partition = home_.port().partition(which->attributes().pkey_index);
-  made.destination_qpn = which->attributes().destination_qpn;
+  made.partition = home_.port().partition(which.attributes().pkey_index);
+  made.destination_qpn = which.attributes().destination_qpn;
   made.payload = zeros;
-  out_.put(*which, made);
-  out_.count(packet_event::congestion_told);
+  out_.put(which, made);
+  out_.count(packet_event::notification_sent);
 }
 
 bool packet_engine::receive_datagram(const packet& what, const network_header& from) noexcept {
@@ -205,11 +201,15 @@ std::size_t packet_engine::find_members(
   return count;
 }
 
-bool packet_engine::receive_response(queue_pair& which, const packet& what) noexcept {
+bool packet_engine::receive_response(queue_pair& which, const packet& what, bool marked) noexcept {
   const auto lock = try_for_a_while(which.send_lock());
   if (!lock) return false;
   packet_connection* const by = connection_of(which);
   if (by == nullptr || !is_of_partition(which, what)) return true;
+  if (marked) {
+    by->requests.notify_congestion();
+    notify_sender(which, *by);
+  }
   by->requests.receive(what);
   which.sender().run();
   after_requests(which, *by);

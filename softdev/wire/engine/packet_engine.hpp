@@ -35,16 +35,13 @@ class packet_engine final : public remote_path {
   /// Takes a packet of RC or UC whose ICRC is correct, from the host of the queue pair's peer.
   /// Packets for no queue pair of their transport and partition are dropped. Returns false if
   /// another thread holds a lock of the queue pair: then nothing has happened, and the caller tries
-  /// again.
-  [[nodiscard]] bool receive(const packet& what) noexcept;
+  /// again. `marked`: a congested queue marked the packet (CE). If it has a payload, its sender
+  /// gets a CNP, at most one per queue pair in 50 us; a marked response to a READ also has the
+  /// queue pair request less.
+  [[nodiscard]] bool receive(const packet& what, bool marked = false) noexcept;
   /// As `receive`, for a packet of UD, which can come from any host: `from` has its network
   /// headers. If the queue pair drops it, the queue pair counts it.
   [[nodiscard]] bool receive_datagram(const packet& what, const network_header& from) noexcept;
-  /// A packet that `receive` got was marked by a congested switch or host (CE in its IP header).
-  /// Has its sender learn it by a CNP, one in 50 us for a queue pair at most. A marked response to
-  /// a READ has the queue pair request less at once, too. Does nothing for UD, and if another
-  /// thread holds a lock of the queue pair.
-  void receive_mark(const packet& what) noexcept;
   /// Copies the numbers of the queue pairs of this process that are attached to a group. Returns
   /// how many there are.
   [[nodiscard]] std::size_t find_members(
@@ -73,8 +70,9 @@ class packet_engine final : public remote_path {
   [[nodiscard]] static packet_connection* connection_of(const queue_pair& which) noexcept;
   [[nodiscard]] response submit_datagram(queue_pair& sender, const message& what,
                                          std::span<const segment> local) noexcept;
-  [[nodiscard]] bool receive_response(queue_pair& which, const packet& what) noexcept;
-  void receive_notification(queue_pair& which) noexcept;
+  [[nodiscard]] bool receive_response(queue_pair& which, const packet& what, bool marked) noexcept;
+  void receive_notification(queue_pair& which, const packet& what) noexcept;
+  void notify_sender(const queue_pair& which, packet_connection& by) noexcept;
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
   void put_answers(std::uint32_t index) noexcept;
   void run_waiting(std::uint32_t index) noexcept;

@@ -18,9 +18,9 @@ enum class packet_event : std::uint8_t {
   retransmitted,      ///< a packet of a request is put that was put before
   timed_out,          ///< packets are sent again because their acknowledgement did not come in time
   retries_exceeded,   ///< a request failed because of that
-  congestion_told,    ///< a CNP is put
-  congestion_heard,   ///< a CNP came, and the queue pair has fewer packets in flight
-  congestion_ignored  ///< a CNP came for a queue pair that does not limit its packets
+  notification_sent,  ///< a CNP is put
+  notification_handled,  ///< a CNP came, and fewer packets are in flight
+  notification_ignored   ///< a CNP came, and has no effect
 };
 
 /// Takes packets. Threads: as the engine that uses it. Implementations must not take a lock of a

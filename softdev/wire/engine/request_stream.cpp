@@ -144,7 +144,7 @@ response request_stream::submit(const message& what, std::span<const segment> lo
   flow_.waits_for_room = false;
   if (!begun_) {
     begun_ = true;
-    next_psn_ = sent_end_ = what.psn;
+    next_psn_ = sent_end_ = flow_.asked_end = what.psn;
   }
   if (!acknowledged_) return submit_unreliable(what, local);
   const std::uint32_t index = count_ == 0 ? 0 : (what.psn - at(0).number) & psn_mask;
@@ -208,13 +208,15 @@ void request_stream::put(const packet& made) noexcept {
 /// Puts the packets of a SEND or WRITE from `sent` on, as far as window and output permit.
 response request_stream::put_packets(sent_request& which, const message& what,
                                      std::span<const segment> local) noexcept {
+  which.sent = std::max(which.sent, which.acknowledged);
   payload_reader payload(local, std::uint64_t{which.sent} * mtu_);
   packet made = packet_of(what);
   made.remote = {what.remote_address, what.remote_key, what.length};
   made.immediate = network_order(what.immediate);  // the core keeps it in network order
+  const std::uint32_t oldest = oldest_psn();
   std::uint32_t room = room_from(psn_plus(which.first_psn, which.sent));
-  // The window has become smaller, and no acknowledgement may come for what is in flight.
-  if (room == 0 && flow_.unasked) room = 1;
+  // The window shrank, and no packet in flight asks for an acknowledgement: this one does.
+  if (room == 0 && psn_distance(oldest, flow_.asked_end) <= 0) room = 1;
   while (which.sent < which.packets) {
     if (room == 0 || !may_put()) return {.outcome = verdict::partial};
     --room;
@@ -226,15 +228,25 @@ response request_stream::put_packets(sent_request& which, const message& what,
     made.psn = psn;
     made.solicited = last && what.solicited;
     made.ack_requested =
-        acknowledged_ && (last || room == 0 || (which.sent + 1) % acknowledgement_interval == 0);
-    flow_.unasked = !made.ack_requested;
+        acknowledged_ && (last || (which.sent + 1) % acknowledgement_interval == 0 ||
+                          (room == 0 && must_ask(oldest, psn)));
     made.payload = payload.take(bytes);
     if (made.payload.size() != bytes) return local_fault(payload.piece());
     put(made);
+    if (made.ack_requested) flow_.asked_end = psn_plus(psn, 1);
     ++which.sent;
     note_sent(psn_plus(psn, 1));
   }
   return {.outcome = verdict::pending};
+}
+
+/// Returns whether the packet that fills the window asks for an acknowledgement: if no packet in
+/// flight does, or if half of the window was sent since one did. More of them would make trains
+/// short.
+bool request_stream::must_ask(std::uint32_t oldest, std::uint32_t psn) const noexcept {
+  return psn_distance(oldest, flow_.asked_end) <= 0 ||
+         psn_distance(flow_.asked_end, psn) >=
+             static_cast<std::int32_t>(flow_.congestion.packets() / 2);
 }
 
 /// A retransmitted READ requests only the bytes that have not arrived.
@@ -251,7 +263,8 @@ void request_stream::put_read_or_atomic(sent_request& which, const message& what
   }
   put(made);
   which.sent = which.packets;
-  note_sent(psn_plus(which.first_psn, which.packets));
+  flow_.asked_end = psn_plus(which.first_psn, which.packets);
+  note_sent(flow_.asked_end);
 }
 
 void request_stream::receive(const packet& what) noexcept {
@@ -366,6 +379,7 @@ response request_stream::refusal() const noexcept {
 /// Tells the requester what became of the oldest request; if it goes on, it submits all again.
 void request_stream::end_oldest(const response& what) noexcept {
   live_ = 0;
+  flow_.asked_end = oldest_psn();
   timer_.deadline = never;
   timer_.usual.started = never;  // the answer to a repetition is no measurement
   answer(at(0), what);

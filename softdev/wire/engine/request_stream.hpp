@@ -29,8 +29,11 @@ class request_stream {
   /// Takes an acknowledgement, or a response to a READ or an atomic operation. The caller runs the
   /// requester afterwards.
   void receive(const packet& what) noexcept;
-  /// The peer, or a switch on the way to it, is congested: fewer packets are in flight from now on.
-  void notify_congestion() noexcept { flow_.congestion.notify(oldest_psn(), sent_end_); }
+  /// The way to the peer, or from it, is congested. Returns whether fewer packets are in flight
+  /// from now on.
+  bool notify_congestion() noexcept {
+    return begun_ && flow_.congestion.notify(oldest_psn(), sent_end_);
+  }
   /// Sends again what is not acknowledged if the deadline is reached. The caller runs the requester
   /// afterwards.
   void expire() noexcept;
@@ -82,8 +85,7 @@ class request_stream {
   struct flow {
     congestion_window congestion{window};
     bool waits_for_room = false;  ///< in the output
-    bool unasked =
-        false;  ///< the last packet of a message that was sent asks for no acknowledgement
+    std::uint32_t asked_end = 0;  ///< after the last packet that asks for an acknowledgement
   };
   /// The packet for which the responder sent a NAK, and failed.
   struct refused_packet {
@@ -101,6 +103,7 @@ class request_stream {
   [[nodiscard]] response submit_unreliable(const message& what,
                                            std::span<const segment> local) noexcept;
   [[nodiscard]] std::uint32_t room_from(std::uint32_t psn) noexcept;
+  [[nodiscard]] bool must_ask(std::uint32_t oldest, std::uint32_t psn) const noexcept;
   [[nodiscard]] bool may_put() noexcept;
   [[nodiscard]] response put_packets(sent_request& which, const message& what,
                                      std::span<const segment> local) noexcept;

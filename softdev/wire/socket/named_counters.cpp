@@ -23,7 +23,7 @@ std::array<named_counter, named_counter_count> name_counters(const wire_counters
       {"out_of_seq_request", events.sequence_naks_sent},
       {"np_ecn_marked_roce_packets", in.marked},
       {"np_cnp_sent", events.notifications_sent},
-      {"rp_cnp_handled", events.notifications_heard},
+      {"rp_cnp_handled", events.notifications_handled},
       {"rp_cnp_ignored", events.notifications_ignored},
       {"send_err", out.refused},
       {"send_queue_full", out.without_room},

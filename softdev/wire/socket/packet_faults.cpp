@@ -101,15 +101,15 @@ std::optional<fault_rates> parse_faults(std::string_view text, std::string& wron
 }
 
 /// SplitMix64: each state gives another number.
-std::uint64_t packet_faults::draw() noexcept {
-  state_ += 0x9e37'79b9'7f4a'7c15U;
-  std::uint64_t mixed = state_;
+std::uint64_t packet_faults::draw(std::uint64_t& state) noexcept {
+  state += 0x9e37'79b9'7f4a'7c15U;
+  std::uint64_t mixed = state;
   mixed = (mixed ^ (mixed >> 30U)) * 0xbf58'476d'1ce4'e5b9U;
   mixed = (mixed ^ (mixed >> 27U)) * 0x94d0'49bb'1331'11ebU;
   return mixed ^ (mixed >> 31U);
 }
 
-bool packet_faults::happens(std::uint32_t rate) noexcept { return draw() % million < rate; }
+bool packet_faults::happens(std::uint32_t rate) noexcept { return draw(state_) % million < rate; }
 
 /// Takes as many random numbers for each packet, so that one rate does not change what another one
 /// does.
@@ -119,8 +119,8 @@ packet_faults::decision packet_faults::next() noexcept {
   made.duplicated = happens(rates_.duplicate);
   made.corrupted = happens(rates_.corrupt);
   const bool overtaken = happens(rates_.reorder);
-  const std::uint64_t bit = draw();
-  made.marked = happens(rates_.mark);
+  const std::uint64_t bit = draw(state_);
+  made.marked = draw(marks_) % million < rates_.mark;
   if (made.lost) return {.lost = true};
   if (made.corrupted) made.bit = bit;
   made.delay = rates_.delay + (overtaken ? overtaken_by : 0);

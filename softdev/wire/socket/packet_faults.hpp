@@ -38,7 +38,8 @@ struct fault_rates {
 /// Chooses the faults of packets. Threads: one thread at a time.
 class packet_faults {
  public:
-  explicit packet_faults(const fault_rates& rates) noexcept : rates_(rates), state_(rates.seed) {}
+  explicit packet_faults(const fault_rates& rates) noexcept
+      : rates_(rates), state_(rates.seed), marks_(~rates.seed) {}
 
   /// What happens to a packet. A lost one has no other fault.
   struct decision {
@@ -55,11 +56,12 @@ class packet_faults {
   [[nodiscard]] decision next() noexcept;
 
  private:
-  [[nodiscard]] std::uint64_t draw() noexcept;
+  [[nodiscard]] static std::uint64_t draw(std::uint64_t& state) noexcept;
   [[nodiscard]] bool happens(std::uint32_t rate) noexcept;
 
   const fault_rates rates_;
   std::uint64_t state_;
+  std::uint64_t marks_;  ///< a state of its own: marks change no other fault
 };
 
 }  // namespace verbena::softdev::wire

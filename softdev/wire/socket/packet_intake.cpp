@@ -248,20 +248,23 @@ void packet_intake::take(const received_datagram& from, const packet& what) noex
     route->own = from.ends.destination;
     route->peer = from.ends.source;
   }
-  give_or_keep(what, *route);
-  if (is_marked(from.ends) && !route->any && !what.payload.empty() &&
-      what.opcode != packet_opcode::congestion_notification) {
-    ++counters_.marked;
-    packets_.receive_mark(what);
-  }
+  const bool marked = is_marked(from.ends) && !route->any && !what.payload.empty() &&
+                      what.opcode != packet_opcode::congestion_notification;
+  if (marked) ++counters_.marked;
+  give_or_keep(what, *route, marked);
   const nak_kind nak = nak_of(what);
   if (nak == nak_kind::not_ready) ++counters_.rnr_naks;
   if (nak == nak_kind::sequence) ++counters_.sequence_naks;
 }
 
-/// Counts a packet as received, unless there is no room to wait for the lock of the queue pair.
-void packet_intake::give_or_keep(const packet& what, const wire_route& route) noexcept {
-  const bool taken = !waiting_.must_wait(what) && give(what, route);
+/// Counts a packet as received, unless there is no room to wait for the lock of the queue pair. A
+/// CNP does not wait, and a packet that does loses its mark: congestion that lasts causes more of
+/// them.
+void packet_intake::give_or_keep(const packet& what, const wire_route& route,
+                                 bool marked) noexcept {
+  const bool waits =
+      what.opcode != packet_opcode::congestion_notification && waiting_.must_wait(what);
+  const bool taken = !waits && give(what, route, marked);
   if (!taken && !waiting_.keep(what, route)) {
     ++counters_.busy;
     return;
@@ -316,8 +319,8 @@ void packet_intake::forward(std::uint32_t slot, const received_train& from, time
   (given ? counters_.forwarded : counters_.unknown_pair) += count;
 }
 
-bool packet_intake::give(const packet& what, const wire_route& route) noexcept {
-  if (!route.any) return packets_.receive(what);
+bool packet_intake::give(const packet& what, const wire_route& route, bool marked) noexcept {
+  if (!route.any) return packets_.receive(what, marked);
   return packets_.receive_datagram(what, {.source = route.peer, .destination = route.own});
 }
 

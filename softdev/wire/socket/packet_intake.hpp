@@ -36,7 +36,7 @@ struct intake_counters {
   std::uint64_t messages = 0;         ///< received: to queue pair 1
   std::uint64_t rnr_naks = 0;         ///< received RNR NAKs
   std::uint64_t sequence_naks = 0;    ///< received NAKs for a PSN sequence error
-  std::uint64_t marked = 0;           ///< received packets with data that congestion marked
+  std::uint64_t marked = 0;           ///< packets of connections with a payload and CE
   std::uint64_t injected = 0;         ///< faults that the setting asked for
   std::uint64_t solved = 0;           ///< received, with an IPv4 identification that was deduced
 };
@@ -117,8 +117,9 @@ class packet_intake {
   void spoil(const received_datagram& from, const packet& what, time_ns now) noexcept;
   void take(const received_datagram& from, const packet& what) noexcept;
   void take_for_group(const received_datagram& from, const packet& what) noexcept;
-  void give_or_keep(const packet& what, const wire_route& route) noexcept;
-  [[nodiscard]] bool give(const packet& what, const wire_route& route) noexcept;
+  void give_or_keep(const packet& what, const wire_route& route, bool marked = false) noexcept;
+  [[nodiscard]] bool give(const packet& what, const wire_route& route,
+                          bool marked = false) noexcept;
   void take_waiting() noexcept;
   void take_late(time_ns now) noexcept;
   [[nodiscard]] bool some_are_late() const noexcept {

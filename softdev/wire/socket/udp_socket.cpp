@@ -153,7 +153,7 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
     // Members on this host have the datagrams of a group by another path.
     ready = set(fd, {IPPROTO_IP, IP_MULTICAST_LOOP, 0}) &&
             (family == AF_INET || set(fd, {IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0}));
-    // Most datagrams are of connections, which react to congestion; `address` sets those of others.
+    // Most datagrams are of RC, which reacts to congestion; `address` sets the ECN bits of others.
     ready = ready && set(fd, {IPPROTO_IP, IP_TOS, ecn_capable}) &&
             (family == AF_INET || set(fd, {IPPROTO_IPV6, IPV6_TCLASS, ecn_capable}));
     if (!ready) return failure("setsockopt", port);

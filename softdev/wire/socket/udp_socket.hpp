@@ -36,7 +36,7 @@ struct datagram_ends {
   /// Of an IPv6 datagram that is sent, without the ECN bits; of a received one, with them.
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;  ///< of a datagram to a group that is sent; 0: that of the kernel
-  /// The sender of the datagram sends less when it is marked as congested (ECT): sent datagrams.
+  /// Sends the datagram as ECT(0): its sender reduces its load if the datagram is marked.
   bool reacts_to_congestion = false;
 
   [[nodiscard]] bool operator==(const datagram_ends&) const noexcept = default;
@@ -49,7 +49,7 @@ struct datagram_ends {
   return is_link_local(one) || is_link_local(other) ? interface : 0;
 }
 
-/// Whether a received datagram was marked as one that a congested queue held (CE, RFC 3168).
+/// Returns whether a congested queue marked a received datagram (CE, RFC 3168).
 [[nodiscard]] inline bool is_marked(const datagram_ends& ends) noexcept {
   return (ends.traffic_class & ecn_mask) == ecn_congested;
 }

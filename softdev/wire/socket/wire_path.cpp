@@ -105,7 +105,7 @@ void wire_path::put(const queue_pair& from, const packet& what) noexcept {
                   .destination = route->peer,
                   .interface = route->interface,
                   .traffic_class = route->traffic_class,
-                  .reacts_to_congestion = true},
+                  .reacts_to_congestion = from.transport() == transport::rc},
                  what);
 }
 
@@ -132,13 +132,13 @@ void wire_path::count(packet_event what) noexcept {
     case packet_event::retries_exceeded:
       ++events_.retries_exceeded;
       return;
-    case packet_event::congestion_told:
+    case packet_event::notification_sent:
       ++events_.notifications_sent;
       return;
-    case packet_event::congestion_heard:
-      ++events_.notifications_heard;
+    case packet_event::notification_handled:
+      ++events_.notifications_handled;
       return;
-    case packet_event::congestion_ignored:
+    case packet_event::notification_ignored:
       ++events_.notifications_ignored;
       return;
   }
@@ -277,7 +277,7 @@ wire_counters wire_path::count_all() noexcept {
                                .rnr_naks_sent = events_.rnr_naks_sent.load(),
                                .sequence_naks_sent = events_.sequence_naks_sent.load(),
                                .notifications_sent = events_.notifications_sent.load(),
-                               .notifications_heard = events_.notifications_heard.load(),
+                               .notifications_handled = events_.notifications_handled.load(),
                                .notifications_ignored = events_.notifications_ignored.load()},
                     .bad_partitions = home_.port().bad_partitions(),
                     .bad_qkeys = home_.port().bad_qkeys()};

@@ -39,8 +39,8 @@ struct event_counters {
   std::uint64_t rnr_naks_sent = 0;
   std::uint64_t sequence_naks_sent = 0;
   std::uint64_t notifications_sent = 0;     ///< CNPs
-  std::uint64_t notifications_heard = 0;    ///< CNPs for queue pairs that then had less in flight
-  std::uint64_t notifications_ignored = 0;  ///< CNPs for queue pairs of UC
+  std::uint64_t notifications_handled = 0;  ///< CNPs that reduced a window
+  std::uint64_t notifications_ignored = 0;  ///< CNPs without effect
 };
 
 /// What happened to packets. Snapshot; approximate while packets come.
@@ -186,7 +186,7 @@ class wire_path final : public remote_path, private packet_output {
     std::atomic<std::uint64_t> rnr_naks_sent{0};
     std::atomic<std::uint64_t> sequence_naks_sent{0};
     std::atomic<std::uint64_t> notifications_sent{0};
-    std::atomic<std::uint64_t> notifications_heard{0};
+    std::atomic<std::uint64_t> notifications_handled{0};
     std::atomic<std::uint64_t> notifications_ignored{0};
   };
 

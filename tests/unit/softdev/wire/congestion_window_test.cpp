@@ -171,7 +171,8 @@ TEST(congestion_window, senders_share_a_link) {
   link.run(steps);
   EXPECT_LT(link.longest(), 60U);
   EXPECT_GT(link.carried(), steps * 9 / 10);
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(link.delivered(i), steps / 4, steps / 10) << i;
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(static_cast<double>(link.delivered(i)), steps / 4.0, steps / 10.0) << i;
 }
 
 }  // namespace

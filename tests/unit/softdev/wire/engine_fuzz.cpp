@@ -180,6 +180,9 @@ class scene {
     packet made = next(from, own_psn + pair(from) % 512);
     made.opcode = make_opcode(packet_transport::rc, static_cast<operation>(0x0dU + kind));
     made.answer = {static_cast<std::uint8_t>(byte(from)), byte(from)};
+    static_cast<void>(on_.packets.receive(made, made.ack_requested));
+    if (made.answer.msn % 8 != 0) return;
+    made.opcode = packet_opcode::congestion_notification;
     static_cast<void>(on_.packets.receive(made));
   }
 
@@ -201,7 +204,7 @@ class scene {
     made.immediate = 7;
     made.solicited = shift % 2 == 0;
     if (shift < 200) ++received_;
-    static_cast<void>(on_.packets.receive(made));
+    static_cast<void>(on_.packets.receive(made, shift % 4 == 0));
   }
 
   /// Each request completes once, in order; nothing is written beside the region.

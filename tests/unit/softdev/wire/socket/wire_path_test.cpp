@@ -129,7 +129,7 @@ TEST_F(marked_path_pair, marked_packets_are_answered_with_notifications) {
   connect();
   constexpr std::uint32_t long_bytes = 200 * 1024;
   first.memory.fill(0, long_bytes, 3);
-  const auto heard = [&] { return first.path.counters().events.notifications_heard > 0; };
+  const auto heard = [&] { return first.path.counters().events.notifications_handled > 0; };
   for (int i = 0; i < 100 && !heard(); ++i) {
     ASSERT_TRUE(
         first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, long_bytes)}));

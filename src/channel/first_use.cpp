@@ -38,12 +38,12 @@ int channel_core::try_first_use(deadline until) {
   return code != 0 ? code : ENOTCONN;
 }
 
-result<void> check_reconnectable(const channel_core& core) {
+result<void> check_reconnectable(const char* call, const channel_core& core) {
   if (!core.awaits_first_use()) return {};
-  return error::invalid_argument("channel::reconnect", core.domain().name(),
-                                 "the channel belongs to a group with connect_mode::on_first_use "
-                                 "and is not connected yet; its "
-                                 "first operation connects it, so post an operation instead");
+  return error::invalid_argument(
+      call, core.domain().name(),
+      "the channel is not connected yet: its group uses "
+      "connect_mode::on_first_use; post an operation, which connects it");
 }
 
 result<channel_core*> create_unconnected_core(const protection_domain& domain,

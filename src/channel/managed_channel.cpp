@@ -142,7 +142,6 @@ steps<channel> prepared_channel::manage(prepared_channel self, cm::connection_op
 template <class Bring>
 result<reconnection> channel::reconnect_managed(const cm::connection_options& options,
                                                 channel_preparation prepare, Bring&& bring_up) {
-  VERBENA_TRY_VOID(detail::check_reconnectable(core()));
   core().disconnect();
   const auto before = failure() != nullptr ? std::optional(*failure()) : std::nullopt;
   // The connection manager chooses the path.
@@ -195,6 +194,7 @@ steps<channel> prepared_channel::accept_in_steps(cm::connection_request&& reques
 
 result<reconnection> channel::reconnect(cm::connector& peer, const cm::connection_options& options,
                                         deadline until, channel_preparation prepare) {
+  VERBENA_TRY_VOID(detail::check_reconnectable("channel::reconnect", core()));
   return reconnect_managed(
       options, prepare,
       [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {
@@ -205,6 +205,7 @@ result<reconnection> channel::reconnect(cm::connector& peer, const cm::connectio
 result<reconnection> channel::accept_reconnect(cm::connection_request&& request,
                                                const cm::connection_options& options,
                                                deadline until, channel_preparation prepare) {
+  VERBENA_TRY_VOID(detail::check_reconnectable("channel::accept_reconnect", core()));
   return reconnect_managed(
       options, prepare,
       [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {

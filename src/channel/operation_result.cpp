@@ -46,6 +46,10 @@ error refused(refusal why, int code) {
                                "the channel could not be connected at its first use; "
                                "channel::describe() has the cause, and the next operation tries "
                                "again");
+    case refusal::limit_passed:
+      return error::timed_out(call, {},
+                              "the limit of the call passed before the operation was posted: use a "
+                              "later one");
     case refusal::none:
       break;
   }

@@ -140,7 +140,7 @@ reconnection prepared_reconnection::with(
 }
 
 result<prepared_reconnection> channel::prepare_reconnect() {
-  VERBENA_TRY_VOID(detail::check_reconnectable(core()));
+  VERBENA_TRY_VOID(detail::check_reconnectable("channel::prepare_reconnect", core()));
   core().disconnect();
   VERBENA_TRY(auto queue, prepare_queue(core()));
   return prepared_reconnection(core(), std::move(queue));
@@ -148,7 +148,7 @@ result<prepared_reconnection> channel::prepare_reconnect() {
 
 result<reconnection> channel::reconnect(bringup::stream& peer, deadline until,
                                         const bringup::negotiation_options& options) {
-  if (auto checked = detail::check_reconnectable(core()); !checked)
+  if (auto checked = detail::check_reconnectable("channel::reconnect", core()); !checked)
     return bringup::detail::give_up(std::move(checked).error(), peer);
   core().disconnect();
   auto end_of_wait = deadline::after(options.port_timeout);

@@ -51,6 +51,6 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 /// Returns `invalid_argument` if the first operation of the channel connects it: a group would not
 /// know the queue pair of a reconnection, and could connect another one.
-[[nodiscard]] result<void> check_reconnectable(const channel_core& core);
+[[nodiscard]] result<void> check_reconnectable(const char* call, const channel_core& core);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

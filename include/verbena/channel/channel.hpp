@@ -350,7 +350,8 @@ class [[nodiscard]] channel {
   ///
   /// Errors: those of prepared_channel::connect() and of prepare_reconnect(). The channel then has
   /// no connection, and posts return refusal::not_connected; reconnect() can be called again with a
-  /// new stream. Blocks and allocates.
+  /// new stream. If the first operation of the channel connects it, the channel is unchanged.
+  /// Blocks and allocates.
   [[nodiscard]] result<reconnection> reconnect(bringup::stream& peer, deadline until,
                                                const bringup::negotiation_options& options = {});
   /// Reconnects with the connection manager, as the active side.
@@ -361,14 +362,16 @@ class [[nodiscard]] channel {
   /// if this side sets private data now, or set private data without the token when it first
   /// connected.
   ///
-  /// Errors: those of cm::connector::connect() and of protection_domain::create_qp(). The channel
+  /// Errors: `invalid_argument` if the first operation of the channel connects it
+  /// (net::connect_mode::on_first_use); the channel is then unchanged. Those of
+  /// cm::connector::connect() and of protection_domain::create_qp(): the channel
   /// then has no connection, the receives that `prepare` posted have ended with the result `lost`,
   /// and reconnect() can be called again with another connector.
   [[nodiscard]] result<reconnection> reconnect(cm::connector& peer,
                                                const cm::connection_options& options,
                                                deadline until, channel_preparation prepare = {});
   /// Reconnects with the connection manager, as the passive side. Errors: those of
-  /// cm::connection_request::accept(); see reconnect().
+  /// cm::connection_request::accept(), and `invalid_argument` as that of reconnect().
   [[nodiscard]] result<reconnection> accept_reconnect(cm::connection_request&& request,
                                                       const cm::connection_options& options,
                                                       deadline until,

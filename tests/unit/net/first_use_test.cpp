@@ -564,7 +564,9 @@ TEST(first_use, reconnect_before_the_first_use_is_refused) {
       [&](joined_rank& here) {
         const shared_word word(here);
         const std::uint32_t other = 1 - here.group.rank();
-        expect_error(here.group[other].prepare_reconnect(), "post an operation instead");
+        const auto refused = here.group[other].prepare_reconnect();
+        expect_error(refused, "post an operation, which connects it");
+        EXPECT_EQ(refused.error().call(), "channel::prepare_reconnect");
         EXPECT_TRUE(word.read(here, other));
         EXPECT_TRUE(here.group.barrier(test_deadline()));  // the other rank has read the word
       },

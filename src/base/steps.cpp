@@ -17,6 +17,7 @@ const step_event& steps_promise_base::awaited() const noexcept {
 
 bool steps_promise_base::progress() {
   const step_event what = awaited();
+  if (what.fd < 0) return what.until.expired() && advance(false);
   pollfd entry{what.fd, what.events, 0};
   const int count = ::poll(&entry, 1, 0);
   if (count > 0) return advance(true);

@@ -160,8 +160,8 @@ class [[nodiscard("an operation ends when its steps are destroyed")]] steps {
   [[nodiscard]] deadline next_deadline() const noexcept { return awaited().until; }
 
   /// Performs the next step if it is possible now. Returns the result of the operation when it has
-  /// ended; `nullopt`: not yet. Never blocks, except in the kernel. Throws exceptions of functions
-  /// that the program has passed.
+  /// ended; `nullopt`: not yet. Does not block, except in the cases that the function documents.
+  /// Throws exceptions of functions that the program has passed.
   [[nodiscard]] std::optional<result<T>> progress() {
     if (!is_suspended() || promise().progress()) return take();
     return std::nullopt;

@@ -32,11 +32,11 @@ class several {
   void post(std::uint32_t rank, const verbena::detail::operation_description& what,
             operation_result& out) {
     if (batch_.is_full()) wait();
-    if (batch_.try_post(rank, what, out)) return;
+    if (batch_.try_post(rank, what, out, limit_.when())) return;
     // The queue may be full because of operations of this call.
     if (!batch_.empty()) {
       wait();
-      if (batch_.try_post(rank, what, out)) return;
+      if (batch_.try_post(rank, what, out, limit_.when())) return;
     }
     batch_.refuse();
   }

@@ -56,7 +56,7 @@ class batch_in_steps : public operation_batch {
     }
     return {};
   }
-  [[nodiscard]] bool has_passed_limit() const noexcept { return limit_.expired(); }
+  [[nodiscard]] deadline limit() const noexcept { return limit_; }
 
   /// Returns the event to wait for before the next poll().
   [[nodiscard]] result<verbena::detail::step_awaiter> next_event() {
@@ -84,9 +84,12 @@ struct listed_operations {
   std::span<Part> parts;
 
   [[nodiscard]] std::size_t size() const noexcept { return parts.size(); }
-  [[nodiscard]] bool try_post(operation_batch& in, std::size_t index) {
+  [[nodiscard]] bool try_post(operation_batch& in, std::size_t index, deadline until) {
     Part& part = parts[index];
-    return in.try_post(rank_of(part), describe(part), part.result);
+    return in.try_post(rank_of(part), describe(part), part.result, until);
+  }
+  void refuse(operation_batch& in, std::size_t index) {
+    in.refuse(rank_of(parts[index]), parts[index].result, refusal::limit_passed, ETIMEDOUT);
   }
   [[nodiscard]] result<void> check(const char* call, const multi_channel& channels) const {
     return check_ranks(call, channels, parts);
@@ -101,24 +104,30 @@ struct multicast_operations {
   operation_result unused = {};
 
   [[nodiscard]] std::size_t size() const noexcept { return ranks.size(); }
-  [[nodiscard]] bool try_post(operation_batch& in, std::size_t index) {
+  [[nodiscard]] bool try_post(operation_batch& in, std::size_t index, deadline until) {
     return in.try_post(
         ranks[index],
-        {.kind = verbena::detail::operation_kind::send, .out = data, .options = options}, unused);
+        {.kind = verbena::detail::operation_kind::send, .out = data, .options = options}, unused,
+        until);
+  }
+  void refuse(operation_batch& in, std::size_t index) {
+    in.refuse(ranks[index], unused, refusal::limit_passed, ETIMEDOUT);
   }
   [[nodiscard]] result<void> check(const char* call, const multi_channel& channels) const {
     return check_ranks(call, channels, ranks);
   }
 };
 
-/// Posts operations as long as there is room. Returns the number of those that were posted before
-/// and now.
+/// Posts operations as long as there is room, and refuses them after the limit: only those that
+/// were posted before it end with their connections. Returns the number of those that were posted
+/// or refused before and now.
 template <class Operations>
 [[nodiscard]] std::size_t post_some(batch_in_steps& all, Operations& what, std::size_t next) {
   for (; next != what.size() && !all.is_full(); ++next) {
-    if (what.try_post(all, next)) continue;
-    if (!all.has_passed_limit()) return next;
-    all.refuse();
+    if (all.limit().expired())
+      what.refuse(all, next);
+    else if (!what.try_post(all, next, all.limit()))
+      return next;
   }
   return next;
 }

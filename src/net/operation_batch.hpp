@@ -70,21 +70,30 @@ class operation_batch {
   [[nodiscard]] bool is_full() const noexcept { return count_ == entries_.size(); }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   /// Posts an operation; its result is stored in `out` by collect(). Returns false if a queue is
-  /// full. Precondition: !is_full().
+  /// full. A post that connects its channel waits at most until `until`. Precondition: !is_full().
   [[nodiscard]] bool try_post(std::uint32_t rank,
                               const verbena::detail::operation_description& what,
-                              operation_result& out) {
+                              operation_result& out, deadline until) {
     entry& next = entries_[count_];
     next.waiter.ended = false;
     next.out = &out;
     next.rank = rank;
-    const auto* const slot = core_of(next).post(what, {.waiter = &next.waiter, .posted = posted_});
+    const auto* const slot =
+        core_of(next).post(what, {.waiter = &next.waiter, .posted = posted_, .until = until});
     const bool has_room = slot != nullptr || next.waiter.result.refusal() != refusal::queue_full;
     if (has_room) ++count_;
     return has_room;
   }
   /// Takes the refusal of the last try_post() as the result of its operation.
   void refuse() noexcept { ++count_; }
+  /// Takes the result of an operation that is not posted. Precondition: !is_full().
+  void refuse(std::uint32_t rank, operation_result& out, refusal why, int code) noexcept {
+    entry& next = entries_[count_++];
+    next.waiter.ended = true;
+    next.waiter.result = operation_result::refuse(why, code, posted_);
+    next.out = &out;
+    next.rank = rank;
+  }
   /// Calls `use` with the channel and the waiter of each operation that has not ended.
   template <class Use>
   void for_each_in_flight(Use&& use) {

@@ -19,20 +19,23 @@ class multi_channel;
 ///   co_await engine.complete(channels.in_steps().gather(parts));
 ///
 /// Each function posts operations, and returns steps that end when all have completed, with the
-/// errors of the function of multi_channel with this name. Several of them may be in progress. If a
-/// send queue or receive queue is full, they wait for room, in no particular order. The steps poll
-/// the hub of the channels: at first each time they are continued; after 50 us they wait for an
-/// event of the hub. Without completion_hub_options::events, they wait for an eighth of the time
-/// that they have waited, at most 1 ms. A call allocates the frame of a coroutine, of 8 KiB, and
-/// otherwise only the text of an error.
+/// errors of the function of multi_channel with this name. Several calls may be in progress. If a
+/// send or receive queue is full, the steps wait for room; the order among calls is unspecified.
+/// After `limit`, they post no further operation: refusal::limit_passed. The steps poll the hub of
+/// the channels: at first each time they are continued; after 50 us they wait for an event of the
+/// hub, for at most 20 ms. If several calls wait, one may take the event of another, which is then
+/// up to 20 ms late. Without completion_hub_options::events, they wait for an eighth of the time
+/// that they have waited, at most 1 ms. A call allocates a coroutine frame of 8 KiB. If an
+/// operation fails, it also allocates the error.
 ///
 /// *Contract*: until the steps have ended, the program neither writes memory of sources, nor reads
 /// or writes memory of sinks, and keeps both registered. The channels and the elements of lists
-/// must exist as long, and the channels must not be moved. Steps that are destroyed before their
+/// must exist until then, and the channels must not be moved. Steps that are destroyed before their
 /// end flush the channels of operations in flight, which ends these connections and blocks for at
 /// most 5 s for each.
 ///
-/// With connect_mode::on_first_use, a post that connects a channel blocks until it is connected.
+/// With connect_mode::on_first_use, a post that connects a channel blocks until it is connected, or
+/// `limit` passes.
 ///
 /// Threads: one thread at a time, with the channels.
 class multi_channel_steps {

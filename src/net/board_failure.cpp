@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <exception>
+#include <utility>
 
 #include "src/net/board_layout.hpp"
 #include "src/net/channel_access.hpp"
@@ -25,8 +27,25 @@ using verbena::detail::operation_kind;
 // The time for writes in flight after a failure, and for room to report it to a rank.
 constexpr std::chrono::milliseconds time_to_release{100};
 
+// The least time for the answers of the ranks that may be missing.
+constexpr std::chrono::milliseconds time_for_answers{2};
+
 // The time in which a failed operation connects to ranks to report the failure.
 constexpr std::chrono::milliseconds time_to_report{1000};
+
+// Calls `first`, and `second` if an allocation in `first` fails.
+template <class First, class Second>
+void call_or_else(First&& first, [[maybe_unused]] Second&& second) noexcept {
+#ifdef VERBENA_NO_EXCEPTIONS
+  first();
+#else
+  try {
+    first();
+  } catch (const std::exception&) {
+    second();
+  }
+#endif
+}
 
 }  // namespace
 
@@ -51,10 +70,11 @@ error rank_board::fail_late(collective& in, std::uint32_t awaited) {
   if (auto told = check_failure_of_others(in); !told) return std::move(told).error();
   const std::string call = fmt::format("{}()", in.name.function);
   if (missing.empty())
-    return fail(in, awaited,
-                error::timed_out(
-                    in.name.function, fmt::format("rank {}", rank_),
-                    fmt::format("all ranks have called {}, but the last ones too late", call)));
+    return fail(
+        in, awaited,
+        error::timed_out(
+            in.name.function, fmt::format("rank {}", rank_),
+            fmt::format("all ranks have called {}, but at least one of them too late", call)));
   return fail(in, missing.front(),
               error::timed_out(in.name.function, fmt::format("rank {}", rank_),
                                fmt::format("{} had not called {} when the deadline passed, "
@@ -106,13 +126,57 @@ rank_board::access_to_board rank_board::read_of_entered(std::uint32_t rank) cons
           board_layout::entered_at};
 }
 
-void rank_board::cancel(collective& in) {
-  static_cast<void>(
-      fail(in, rank_,
-           error::from_errno(ECANCELED, in.name.function, fmt::format("rank {}", rank_),
-                             fmt::format("the program destroyed the steps of {} before "
-                                         "its end",
-                                         in.name.noun))));
+error rank_board::destroyed(operation_name name) const {
+  return error::from_errno(
+      ECANCELED, name.function, fmt::format("rank {}", rank_),
+      std::uncaught_exceptions() != 0
+          ? fmt::format("an exception ended {} on this rank", name.noun)
+          : fmt::format("the steps of {} were destroyed before it ended", name.noun));
+}
+
+void rank_board::cancel(collective& in) noexcept {
+  if (failure_) return;
+  call_or_else([&] { static_cast<void>(fail(in, rank_, destroyed(in.name))); },
+               [&] { fail_without_memory(&in); });
+}
+
+error rank_board::give_up(const participants& of, operation_name name, error why) {
+  if (failure_) return *failure_;
+  std::vector<std::uint32_t> ranks(of.ranks.begin(), of.ranks.end());
+  if (running_ != nullptr)
+    ranks.insert(ranks.end(), running_->ranks.begin(), running_->ranks.end());
+  std::erase_if(ranks, [this](std::uint32_t each) { return each >= size_ || !is_member_[each]; });
+  std::ranges::sort(ranks);
+  const auto twice = std::ranges::unique(ranks);
+  ranks.erase(twice.begin(), twice.end());
+  collective unbegun{.channels = of.channels,
+                     .client = of.client,
+                     .name = name,
+                     .ranks = ranks,
+                     .until = of.until,
+                     .give_up = of.until,
+                     .tag = 0,
+                     .entered = 0,
+                     .index = 0,
+                     .next_check = of.until};
+  return fail(unbegun, rank_, std::move(why));
+}
+
+void rank_board::give_up(const participants& of, operation_name name) noexcept {
+  call_or_else([&] { static_cast<void>(give_up(of, name, destroyed(name))); },
+               [&] { fail_without_memory(running_); });
+}
+
+void rank_board::fail_without_memory(collective* in) noexcept {
+  if (!failure_) failure_.emplace(error_kind::os, ECANCELED, "");
+  if (in == nullptr) return;
+  release_memory(*in);
+  abandon();
+  store(outgoing_failure_at(size_), failure_word(rank_));
+  for (const std::uint32_t each : in->ranks)
+    if (each != rank_ && !channel_access::core_of(in->channels[each]).awaits_first_use())
+      static_cast<void>(report_to(*in, each, rank_, in->until));
+  abandon();
 }
 
 std::vector<std::uint32_t> rank_board::probe(multi_channel& channels,
@@ -163,11 +227,13 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
   release_memory(in);
   abandon();
   std::vector<std::uint32_t> missing;
+  // Ranks whose answers had no time to arrive would count as missing.
+  const auto until =
+      deadline::at(std::max(in.until.when(), deadline::after(time_for_answers).when()));
   for (const std::uint32_t each : in.ranks) {
     if (each == rank_) continue;
     // A rank that cannot be connected takes only its share of the time.
-    const auto left =
-        std::max(in.until.when() - deadline::clock::now(), deadline::clock::duration());
+    const auto left = until.when() - deadline::clock::now();
     const auto share = deadline::after(left / static_cast<std::int64_t>(in.count()));
     if (post(in.channels, read_of_entered(each), share))
       ++in_flight_;
@@ -175,7 +241,7 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
       missing.push_back(each);
   }
   // Polls a few times even if this thread had no processor until the deadline.
-  for (std::size_t polls = 0; !requests_ended() && (polls <= in.count() || !in.until.expired());
+  for (std::size_t polls = 0; !requests_ended() && (polls <= in.count() || !until.expired());
        ++polls)
     channel_access::core_of(in.channels[rank_]).progress();
   for (const request& each : std::span(posted_).first(in_flight_))

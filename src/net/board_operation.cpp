@@ -21,9 +21,6 @@ namespace {
 
 using verbena::detail::operation_kind;
 
-// An operation without a deadline leaves the time of longer attempts to the connector.
-constexpr std::chrono::milliseconds longest_time_to_connect{3000};
-
 }  // namespace
 
 void rank_board::end_barrier() {
@@ -35,6 +32,13 @@ void rank_board::end_barrier() {
 }
 
 result<void> rank_board::run(collective& in) {
+  running_operation running(*this, in);
+  auto ended = run_to_end(in);
+  running.end();
+  return ended;
+}
+
+result<void> rank_board::run_to_end(collective& in) {
   // Few, because the peer may need this processor: with 8 ranks on 2 processors, a barrier takes a
   // third of the time of one with 64 polls.
   constexpr std::uint32_t polls_per_look = 4;
@@ -54,6 +58,7 @@ result<void> rank_board::run(collective& in) {
 }
 
 result<bool> rank_board::poll(collective& in) {
+  if (failure_) return *failure_;  // of a later operation, which was given up
   if (channel_access::core_of(in.channels[rank_]).progress() < 0) return fail_unpolled(in);
   VERBENA_TRY(const bool has_ended, advance(in));
   if (!has_ended) VERBENA_TRY_VOID(watch(in));
@@ -240,12 +245,13 @@ result<bool> rank_board::write(collective& in, const board_write& what,
     VERBENA_TRY(const bool has_completed, complete_requests(in));
     if (!has_completed) return false;
   }
-  const bool is_last_attempt =
-      in.give_up.is_never() ? in.time_to_connect > longest_time_to_connect : in.give_up.expired();
+  const deadline limit = in.give_up.is_never() ? in.connect_by : in.give_up;
+  const auto attempt = std::min(in.time_to_connect, first_use_timeout_);
   if (post(in.channels, {operation_kind::write, what.rank, from, what.peer_offset},
-           is_last_attempt ? in.give_up : earliest(in.give_up, in.time_to_connect))) {
+           earliest(limit, attempt))) {
     posted_[in_flight_].reads_program = !what.word;
     in.time_to_connect = collective::first_time_to_connect;
+    in.connect_by = deadline::never();
     ++in_flight_;
     return true;
   }
@@ -256,8 +262,9 @@ result<bool> rank_board::write(collective& in, const board_write& what,
   // A first connection may take long. The failure of another rank makes it pointless.
   if (why.refusal() == refusal::connect_failed && why.code() == ETIMEDOUT) {
     if (in.give_up.expired()) return fail_late(in, what.rank);
-    in.time_to_connect *= 2;
-    if (!is_last_attempt) {
+    if (limit.is_never()) in.connect_by = deadline::after(first_use_timeout_ - attempt);
+    in.time_to_connect = std::min(in.time_to_connect * 2, collective::longest_time_to_connect);
+    if (!in.connect_by.expired()) {
       VERBENA_TRY_VOID(watch(in));
       return false;
     }
@@ -299,11 +306,9 @@ result<void> rank_board::watch(collective& in) {
   VERBENA_TRY_VOID(look(in));
   if (in.give_up.expired()) {
     // The last messages may have arrived in the meantime.
-    if (in.moves != in.moves_at_end) {
-      in.moves_at_end = in.moves;
-      return {};
-    }
-    return fail_late(in, awaited_rank(in));
+    if (in.has_watched_late) return fail_late(in, awaited_rank(in));
+    in.has_watched_late = true;
+    return {};
   }
   if (!in.next_check.expired()) return {};
   in.next_check = deadline::after(time_to_check_departed);
@@ -352,10 +357,13 @@ result<void> rank_board::check_failure_of_others(collective& in) {
   if (told >> 48U != epoch_ % 0x1'0000) return {};  // of an earlier epoch
   const std::uint32_t by = (tag_of(told) & 0xffffU) - 1;
   const auto culprit = number_of(told);
-  return fail(in, culprit,
-              error::from_errno(ECONNABORTED, in.name.function, fmt::format("rank {}", rank_),
-                                fmt::format("rank {} failed in {} because of rank {}", by,
-                                            in.name.noun, culprit)));
+  const std::string what =
+      by == culprit
+          ? fmt::format("rank {} gave up {}; its error has the cause", by, in.name.noun)
+          : fmt::format("rank {} failed in {} because of rank {}", by, in.name.noun, culprit);
+  return fail(
+      in, culprit,
+      error::from_errno(ECONNABORTED, in.name.function, fmt::format("rank {}", rank_), what));
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -90,7 +90,7 @@ void connection_acceptor::add(bringup::stream peer) {
   if (sessions_.size() >= most_sessions_) {
     const auto oldest = oldest_silent();
     log(log_level::info, "closed the connection of " + oldest->peer +
-                             ": it sent no request to connect, and a newer connection needs its "
+                             ": it sent no request within 250 ms, and a newer connection needs its "
                              "place");
     sessions_.erase(oldest);
   }

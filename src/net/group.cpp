@@ -185,6 +185,7 @@ struct first_use_group {
     connector->set_contacts(std::move(contacts));
     for (std::uint32_t each = 0; each < channels.size(); ++each)
       channel_access::core_of(channels[each]).connect_on_first_use(connector, each);
+    board.set_first_use_timeout(connector->timeout());
     return board.connect(std::move(boards), members);
   }
 };
@@ -257,6 +258,7 @@ result<group> group::rejoin(const protection_domain& domain, const membership& w
   if (options.connect == connect_mode::on_first_use) {
     VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, options));
     connector = std::move(parts.connector);
+    board.set_first_use_timeout(connector->timeout());
     channels.emplace(std::move(parts.channels));
   } else {
     VERBENA_TRY(auto made,
@@ -279,7 +281,7 @@ result<void> group::check_idle(const char* call) const {
   if (!state().board.is_in_progress()) return {};
   return error::invalid_argument(
       call, fmt::format("rank {}", rank()),
-      "a barrier or collective operation in steps has not ended; wait for its end first");
+      "an operation in steps of this rank is in progress or queued; await it first");
 }
 
 result<void> group::shrink(deadline until) {

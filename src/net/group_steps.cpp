@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "src/net/collectives.hpp"
@@ -26,7 +27,7 @@ struct collective_call {
   };
 
   kind what;
-  const char* name;
+  operation_name name;
   std::span<const std::uint32_t> ranks;
   deadline until;
   registered_bytes bytes = {};
@@ -56,24 +57,64 @@ struct collective_call {
 
 namespace {
 
+/// Lets an operation that has not begun fail on all its ranks, unless it begins: its steps are
+/// destroyed. Threads: one thread at a time, with the board.
+class queued_operation {
+ public:
+  queued_operation(const participants& of, operation_name name) noexcept : of_(of), name_(name) {}
+  queued_operation(const queued_operation&) = delete;
+  queued_operation& operator=(const queued_operation&) = delete;
+  ~queued_operation() {
+    if (!has_left_ && !are_members_changed()) of_.board.give_up(of_, name_);
+  }
+
+  /// Records that the operation leaves the queue.
+  void leave() noexcept { has_left_ = true; }
+  /// Returns whether shrink() or readmit() was called after the operation.
+  [[nodiscard]] bool are_members_changed() const noexcept { return of_.board.epoch() != epoch_; }
+  /// Returns the failure of an operation that can no longer begin.
+  [[nodiscard]] error fail_after_change() {
+    leave();
+    if (of_.board.failure()) return *of_.board.failure();
+    return error::from_errno(
+        ECANCELED, name_.function, fmt::format("rank {}", of_.client.rank()),
+        fmt::format("the members of the group changed before {} began; call it again", name_.noun));
+  }
+  [[nodiscard]] error fail_late() {
+    leave();
+    return of_.board.give_up(
+        of_, name_,
+        error::timed_out(name_.function, fmt::format("rank {}", of_.client.rank()),
+                         "earlier barriers and collective operations of this rank had not ended "
+                         "when the deadline passed"));
+  }
+
+ private:
+  const participants& of_;
+  operation_name name_;
+  std::uint32_t epoch_ = of_.board.epoch();
+  bool has_left_ = false;
+};
+
 // Waits for the earlier operations of this rank, begins one, and ends it.
 steps<void> run_in_steps(group_state& in, collective_call of) {
   const board_turn turn(in.board);
-  step_pauses pauses;
-  while (!turn.has_come()) {
-    if (of.until.expired())
-      co_return error::timed_out(of.name, fmt::format("rank {}", in.client.rank()),
-                                 "earlier barriers and collective operations of this rank had not "
-                                 "ended when the deadline passed");
-    VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(pauses.next()));
-  }
   const participants who{.board = in.board,
                          .channels = in.channels,
                          .client = in.client,
                          .ranks = of.ranks.empty() ? in.members : of.ranks,
                          .until = of.until,
                          .turn = &turn};
+  queued_operation queued(who, of.name);
+  step_pauses pauses;
+  while (true) {
+    if (queued.are_members_changed()) co_return queued.fail_after_change();
+    if (turn.has_come()) break;
+    if (of.until.expired()) co_return queued.fail_late();
+    VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(pauses.next(of.until)));
+  }
   result<collective> begun = of.begin(who);
+  queued.leave();
   if (!begun) co_return std::move(begun).error();
   running_operation running(in.board, *begun);
   pauses.restart();
@@ -86,7 +127,7 @@ steps<void> run_in_steps(group_state& in, collective_call of) {
       co_return {};
     }
     if (begun->moves != moves) pauses.restart();
-    VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(pauses.next()));
+    VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(pauses.next(begun->give_up)));
   }
 }
 
@@ -102,7 +143,7 @@ using kind = collective_call::kind;
 steps<void> group_steps::barrier(deadline until, barrier_algorithm algorithm,
                                  std::span<const std::uint32_t> ranks) const {
   return run_in_steps(*of_, {.what = kind::barrier,
-                             .name = "barrier",
+                             .name = {"barrier", "a barrier"},
                              .ranks = ranks,
                              .until = until,
                              .algorithm = algorithm});
@@ -111,7 +152,7 @@ steps<void> group_steps::barrier(deadline until, barrier_algorithm algorithm,
 steps<void> group_steps::broadcast(const sink& data, std::uint32_t root, deadline until,
                                    std::span<const std::uint32_t> ranks) const {
   return run_in_steps(*of_, {.what = kind::broadcast,
-                             .name = "broadcast",
+                             .name = {"broadcast", "a broadcast"},
                              .ranks = ranks,
                              .until = until,
                              .bytes = registered_bytes(data),
@@ -121,7 +162,7 @@ steps<void> group_steps::broadcast(const sink& data, std::uint32_t root, deadlin
 steps<void> group_steps::all_gather(const sink& data, deadline until,
                                     std::span<const std::uint32_t> ranks) const {
   return run_in_steps(*of_, {.what = kind::all_gather,
-                             .name = "all_gather",
+                             .name = {"all_gather", "an all_gather"},
                              .ranks = ranks,
                              .until = until,
                              .bytes = registered_bytes(data)});
@@ -130,7 +171,7 @@ steps<void> group_steps::all_gather(const sink& data, deadline until,
 steps<void> group_steps::all_to_all(const source& out, const sink& in, deadline until,
                                     std::span<const std::uint32_t> ranks) const {
   return run_in_steps(*of_, {.what = kind::all_to_all,
-                             .name = "all_to_all",
+                             .name = {"all_to_all", "an all_to_all"},
                              .ranks = ranks,
                              .until = until,
                              .bytes = registered_bytes(in),
@@ -140,7 +181,7 @@ steps<void> group_steps::all_to_all(const source& out, const sink& in, deadline 
 steps<void> group_steps::all_reduce_by(const sink& data, const detail::combination& with,
                                        deadline until, std::span<const std::uint32_t> ranks) const {
   return run_in_steps(*of_, {.what = kind::all_reduce,
-                             .name = "all_reduce",
+                             .name = {"all_reduce", "an all_reduce"},
                              .ranks = ranks,
                              .until = until,
                              .bytes = registered_bytes(data),
@@ -151,7 +192,7 @@ steps<void> group_steps::reduce_by(const sink& data, const detail::combination& 
                                    std::uint32_t root, deadline until,
                                    std::span<const std::uint32_t> ranks) const {
   return run_in_steps(*of_, {.what = kind::reduce,
-                             .name = "reduce",
+                             .name = {"reduce", "a reduce"},
                              .ranks = ranks,
                              .until = until,
                              .bytes = registered_bytes(data),

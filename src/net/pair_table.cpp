@@ -84,6 +84,8 @@ void pair_table::end_asking(std::uint32_t peer, bool has_connected) {
   if (!has_connected) return;
   with.is_used = true;
   replaced = std::exchange(with.made, std::nullopt);
+  // The peer has given up the connection that it had made.
+  counts_.accepted -= replaced ? 1U : 0U;
 }
 
 bool pair_table::has_other_requests(std::uint32_t peer) const {

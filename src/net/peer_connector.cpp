@@ -16,11 +16,9 @@
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
-// The time of one attempt. A new attempt finds out that the process of the peer has ended.
+// The time of one attempt, and of the answer to a confirmation, even if the operation has less. A
+// new attempt finds out that the process of the peer has ended.
 constexpr std::chrono::seconds time_of_attempt{2};
-
-// The least time for the answer to a confirmation, even if the operation has less.
-constexpr std::chrono::milliseconds time_to_confirm{200};
 
 constexpr bringup::stream_options small_messages{.max_blob_bytes = max_connection_message_bytes};
 
@@ -183,8 +181,7 @@ peer_connector::attempt peer_connector::ask(std::uint32_t peer, unmade_pair mine
   auto confirmed = with->send(encode_confirmation(), until);
   if (!confirmed) return try_again(std::move(confirmed).error());
   // The peer may have made its side available: giving up now would leave it half connected.
-  const auto patience = std::max(until.when(), deadline::after(time_to_confirm).when());
-  const auto last = with->receive(deadline::at(patience));
+  const auto last = with->receive(deadline::after(time_of_attempt));
   if (!last) return try_again(last.error());
   if (auto checked = check_confirmation(*last); !checked)
     return try_again(std::move(checked).error());
@@ -204,8 +201,8 @@ peer_connector::failed_attempt peer_connector::explain(std::uint32_t peer,
           "permits; raise the limit if many ranks connect at once");
     case crossed:
       return again(
-          "is connecting to this rank at the same time; its request takes precedence, and did not "
-          "complete before the deadline; allow more time");
+          "is connecting to this rank at the same time; its request has precedence but did not "
+          "complete before the deadline; use a longer deadline");
     case connected:
       return again(
           "has a connection to this rank, which this rank does not have; if it stays so, "

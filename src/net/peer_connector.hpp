@@ -54,6 +54,8 @@ class peer_connector final : public verbena::detail::first_use {
   void forget(std::uint32_t peer);
   /// Forgets the connection to a rank that is no longer a member.
   void remove(std::uint32_t peer);
+  /// Returns the time of a connection for operations without a deadline.
+  [[nodiscard]] std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
   [[nodiscard]] first_use_statistics statistics() const { return pairs_.statistics(); }
 
   [[nodiscard]] result<void> connect(verbena::detail::channel_core& which, std::uint32_t peer,

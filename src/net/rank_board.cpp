@@ -80,7 +80,7 @@ result<void> rank_board::check(operation_name name, std::span<const std::uint32_
       return refuse(
           fmt::format("rank {} is not less than the size of the group, {}", ranks[i], size_));
     if (!is_member_[ranks[i]])
-      return refuse(fmt::format("rank {} is not a member of the group any more", ranks[i]));
+      return refuse(fmt::format("rank {} is no longer a member of the group", ranks[i]));
     if (i != 0 && ranks[i] == ranks[i - 1])
       return refuse(fmt::format("rank {} is named twice", ranks[i]));
     if (i != 0 && ranks[i] < ranks[i - 1])
@@ -99,7 +99,7 @@ result<collective> rank_board::enter(const participants& of, operation_name name
   if (first_turn_ != nullptr && first_turn_ != of.turn)
     return error::invalid_argument(
         name.function, fmt::format("rank {}", rank_),
-        "an operation in steps of this group has not ended; wait for its end first");
+        "an operation in steps of this rank is in progress or queued; await it first");
   VERBENA_TRY_VOID(check(name, ranks));
   operation_tag hash;
   hash.mix(epoch_);

@@ -134,8 +134,10 @@ class pending_writes {
 /// An operation in progress. Threads: that of its board.
 struct collective {
   /// The first time in which an operation connects a channel before it looks at failures of others.
-  /// Each further attempt has twice as much, so that slow connections succeed.
-  static constexpr std::chrono::milliseconds first_time_to_connect{100};
+  /// Each further attempt has twice as much, at most the longest, so that slow connections succeed.
+  static constexpr std::chrono::nanoseconds first_time_to_connect = std::chrono::milliseconds(100);
+  static constexpr std::chrono::nanoseconds longest_time_to_connect =
+      std::chrono::milliseconds(3000);
 
   multi_channel& channels;
   store_client& client;
@@ -165,11 +167,12 @@ struct collective {
   std::size_t received = 0;
   bool receives_next = false;  // sends and receives alternate
   pending_writes pending = {};
-  std::chrono::milliseconds time_to_connect = first_time_to_connect;
-  std::uint64_t moves = 0;                         // grows with each message and write
-  std::uint64_t moves_at_end = ~std::uint64_t{0};  // when the deadline was found to have passed
+  std::chrono::nanoseconds time_to_connect = first_time_to_connect;
+  deadline connect_by = deadline::never();  // without a deadline: of the connection being made
+  std::uint64_t moves = 0;                  // grows with each message and write
   bool has_watched = false;
-  deadline next_check;  // of the ranks that have left
+  bool has_watched_late = false;  // after the deadline
+  deadline next_check;            // of the ranks that have left
 
   /// Returns the rank at a place, counted cyclically.
   [[nodiscard]] std::uint32_t at(std::size_t place) const { return ranks[place % ranks.size()]; }
@@ -197,6 +200,9 @@ class rank_board {
   [[nodiscard]] result<void> connect(std::vector<remote_region> boards,
                                      std::span<const std::uint32_t> members);
 
+  /// Sets the time for a connection in operations without a deadline.
+  void set_first_use_timeout(std::chrono::nanoseconds timeout) { first_use_timeout_ = timeout; }
+
   /// Reads the line `entered` of the boards of other ranks. Then all earlier requests on the
   /// channels to the ranks that answered have completed. Returns the ranks without an answer.
   [[nodiscard]] std::vector<std::uint32_t> probe(multi_channel& channels,
@@ -218,10 +224,23 @@ class rank_board {
   [[nodiscard]] result<void> run(collective& in);
   /// Continues an operation without waiting, and polls once. Returns true when it has ended.
   [[nodiscard]] result<bool> poll(collective& in);
-  /// Lets an operation fail that is in progress, because the program gives it up.
-  void cancel(collective& in);
-  /// Returns whether an operation in steps is in progress.
-  [[nodiscard]] bool is_in_progress() const noexcept { return is_running_; }
+  /// Lets an operation fail that is in progress, because its steps are destroyed or an exception
+  /// ended it.
+  void cancel(collective& in) noexcept;
+  /// Lets an operation in steps fail that has not begun. Then the one in progress fails, too: later
+  /// operations of this rank would pair with the wrong ones of other ranks. Returns the failure of
+  /// the board.
+  [[nodiscard]] error give_up(const participants& of, operation_name name, error why);
+  /// Calls give_up() because the steps are destroyed.
+  void give_up(const participants& of, operation_name name) noexcept;
+  /// Returns the failure of the operations of this epoch.
+  [[nodiscard]] const std::optional<error>& failure() const noexcept { return failure_; }
+  [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
+  /// Returns whether shrink() and readmit() must wait: an operation in steps is in progress, or
+  /// queued on a board that has not failed.
+  [[nodiscard]] bool is_in_progress() const noexcept {
+    return running_ != nullptr || (first_turn_ != nullptr && !failure_);
+  }
 
  private:
   friend class board_turn;
@@ -253,10 +272,14 @@ class rank_board {
 
   rank_board(memory_region memory, std::uint32_t rank, std::uint32_t size);
 
+  [[nodiscard]] error destroyed(operation_name name) const;
+  /// Sets a failure without allocating, after an allocation has failed.
+  void fail_without_memory(collective* in) noexcept;
   [[nodiscard]] result<void> check(operation_name name, std::span<const std::uint32_t> ranks) const;
   [[nodiscard]] std::uint64_t publish(std::span<const std::uint32_t> ranks, std::uint32_t set);
   [[nodiscard]] bool has_entered(const collective& in, std::uint32_t rank) const;
 
+  [[nodiscard]] result<void> run_to_end(collective& in);
   [[nodiscard]] result<bool> advance(collective& in);
   [[nodiscard]] result<bool> take_step(collective& in);
   void send(collective& in);
@@ -322,8 +345,9 @@ class rank_board {
   std::vector<std::uint32_t> sent_to_;        // in this barrier
   std::vector<std::uint32_t> received_from_;  // in this barrier
   std::optional<error> failure_;
+  std::chrono::nanoseconds first_use_timeout_ = std::chrono::nanoseconds::max();
   board_turn* first_turn_ = nullptr;  // of the operations in steps
-  bool is_running_ = false;           // the first of them
+  collective* running_ = nullptr;     // the first of them
 };
 
 /// The turn of an operation in steps: the operations of a board take place one after the other, in
@@ -342,18 +366,19 @@ class board_turn {
   board_turn* next_ = nullptr;
 };
 
-/// Marks an operation in steps as in progress, and cancels it if the steps are destroyed.
+/// Marks an operation as in progress, and cancels it unless it ends: its steps are destroyed, or an
+/// exception ends it. A blocking operation has no turn.
 /// Threads: one thread at a time, with the board.
 class running_operation {
  public:
   running_operation(rank_board& on, collective& what) noexcept : board_(on), what_(what) {
-    board_.is_running_ = true;
+    board_.running_ = &what;
   }
   running_operation(const running_operation&) = delete;
   running_operation& operator=(const running_operation&) = delete;
   ~running_operation() {
     if (!has_ended_) board_.cancel(what_);
-    board_.is_running_ = false;
+    board_.running_ = nullptr;
   }
   /// Records that the operation has succeeded or failed.
   void end() noexcept { has_ended_ = true; }

@@ -9,8 +9,9 @@
 namespace verbena::inline VERBENA_ABI::net::detail {
 
 /// The pauses of an operation in steps that waits for writes of other ranks, which cause no event:
-/// none at first, then an eighth of the time that it has waited. A wait is thus at most an eighth
-/// longer than necessary. Threads: one thread at a time.
+/// none at first, then an eighth of the time that it has waited. A wait is longer than necessary by
+/// at most an eighth or 20 us, whichever is greater, plus the timer slack of the kernel.
+/// Threads: one thread at a time.
 class step_pauses {
  public:
   static constexpr std::chrono::nanoseconds spin = std::chrono::microseconds(50);
@@ -21,11 +22,13 @@ class step_pauses {
 
   explicit step_pauses(time_point now = deadline::clock::now()) noexcept : since_(now) {}
 
-  /// Returns when to look again.
-  [[nodiscard]] deadline next(time_point now = deadline::clock::now()) const noexcept {
+  /// Returns when to look again: at `limit`, at the latest, or at once if it has passed.
+  [[nodiscard]] deadline next(deadline limit = deadline::never(),
+                              time_point now = deadline::clock::now()) const noexcept {
     const std::chrono::nanoseconds waited = now - since_;
     if (waited < spin) return deadline::at(now);
-    return deadline::at(now + std::clamp(waited / 8, shortest, longest));
+    const auto pause = std::clamp(waited / 8, shortest, longest);
+    return deadline::at(std::max(now, std::min(now + pause, limit.when())));
   }
   /// Returns whether the pauses have begun, so that the thread may sleep.
   [[nodiscard]] bool may_sleep() const noexcept { return deadline::clock::now() - since_ >= spin; }

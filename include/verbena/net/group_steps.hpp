@@ -17,27 +17,34 @@ namespace detail {
 struct group_state;
 }
 
-/// The barriers and collective operations of a group, in steps, none of which blocks.
+/// The barriers and collective operations of a group, as operations in steps. No step blocks,
+/// except in the cases below.
 ///
 ///   co_await engine.complete(group.in_steps().barrier(until));
 ///
-/// Each function begins an operation and returns its steps, which end with the result of the
-/// function of group with this name; no ranks mean all members. Ranks may mix blocking functions
-/// and steps. On one rank, operations in steps take place one after the other, in the order of the
-/// calls; blocking ones, shrink() and readmit() return `invalid_argument` meanwhile.
+/// Each function starts an operation and returns its steps. Their result is that of the function of
+/// group with the same name. If `ranks` is empty, all members take part. Some ranks may use steps
+/// while others call the blocking function. On one rank, operations in steps run one at a time, in
+/// call order. Until all have ended, blocking barriers and collective operations return
+/// `invalid_argument`, and so do shrink() and readmit(). After a failure, these two return it only
+/// while an operation is in progress; operations that are queued then fail with ECANCELED.
 ///
-/// The steps poll the hub and the memory of the group, because a write of another rank causes no
-/// event: at first each time they are continued; after 50 us, they wait for an eighth of the time
-/// that they have waited, at most 1 ms. A call allocates one or two frames of coroutines; all else
-/// as the blocking function does.
+/// A write of another rank causes no event, so the steps poll the hub and the memory of the group.
+/// In the first 50 us without progress, they poll whenever they are continued. Then they pause for
+/// an eighth of the time waited so far, between 20 us and 1 ms. A call allocates one coroutine
+/// frame; all_reduce() and reduce() allocate two. Other allocations are those of the blocking
+/// function.
 ///
-/// *Contract*: the group, the registered memory and the elements of `ranks` must exist until the
-/// steps have ended or were destroyed, and the program does not access the memory. Steps that are
-/// destroyed before their end let the operation fail on all its ranks (here: ECANCELED).
+/// *Contract*: until the steps have ended or are destroyed, the group, the registered memory and
+/// the elements of `ranks` exist, and the program does not access the memory. If the steps are
+/// destroyed early, the operation fails on all its ranks, on this rank with ECANCELED. If its
+/// deadline passes while it is queued, it also fails on all its ranks. A queued operation that
+/// fails ends the one in progress.
 ///
-/// Two cases block: finding the missing ranks and reporting a failure to the others, for at most
-/// 0.25 s, also in the destructor of the steps; and with connect_mode::on_first_use, connecting a
-/// channel.
+/// Two cases block. Finding the missing ranks and reporting a failure to the others usually take at
+/// most 0.25 s, up to 5 s for each connection that does not flush, and with
+/// connect_mode::on_first_use 1 s more; also in the destructor of the steps. With on_first_use,
+/// connecting a channel blocks a step for at most 5 s.
 ///
 /// Threads: one thread at a time, with the group.
 class group_steps {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -48,6 +49,26 @@ TEST(exhausted_memory, scatter_leaves_no_operation_in_flight) {
         std::bad_alloc);
     EXPECT_EQ(failing_bytes, 0U);
     EXPECT_EQ(waiting.in_flight(), 0U);
+  });
+}
+
+// The list of the ranks that are informed cannot be allocated.
+TEST(exhausted_memory, destroyed_steps_still_fail_the_operation_on_all_ranks) {
+  in_group(3, [](joined_rank& here) {
+    if (here.group.rank() != 0) {
+      const auto met = here.group.barrier(test_deadline(), net::barrier_algorithm::central);
+      testing_support::expect_error(met, "rank 0 gave up a barrier");
+      return;
+    }
+    {
+      const auto central = net::barrier_algorithm::central;  // the others wait for rank 0
+      const auto abandoned = here.group.in_steps().barrier(test_deadline(), central);
+      failing_bytes = 3 * sizeof(std::uint32_t);
+    }
+    EXPECT_EQ(failing_bytes, 0U);
+    const auto met = here.group.barrier(test_deadline());
+    ASSERT_FALSE(met);
+    EXPECT_EQ(met.error().code(), ECANCELED);
   });
 }
 

@@ -551,11 +551,42 @@ TEST_F(connection_acceptor, connections_that_the_peer_gave_up_are_not_counted) {
     EXPECT_TRUE(claim.publish(make()));
     EXPECT_EQ(pairs.statistics().accepted, 1U);
   }
-  auto claim = *std::move(pairs.claim(2, 4).claim);
-  EXPECT_TRUE(claim.publish(make()));
-  claim.withdraw();
-  EXPECT_EQ(pairs.statistics().accepted, 1U);
-  EXPECT_EQ(pairs.statistics().waiting, 1U);
+  {
+    auto claim = *std::move(pairs.claim(2, 4).claim);
+    EXPECT_TRUE(claim.publish(make()));
+    claim.withdraw();
+    EXPECT_EQ(pairs.statistics().accepted, 1U);
+    EXPECT_EQ(pairs.statistics().waiting, 1U);
+  }
+  // This rank connects the pair instead.
+  pairs.end_asking(1, true);
+  EXPECT_EQ(pairs.statistics().accepted, 0U);
+  EXPECT_EQ(pairs.statistics().waiting, 0U);
+}
+
+// A loaded host may be late after the peer has made its side available.
+TEST_F(connection_acceptor, confirmation_may_be_later_than_the_attempt_ends) {
+  auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
+  net::detail::rank_contact late{.token = contact().token, .acceptor = listener.local_address()};
+  connector_->set_contacts({contact(), late, late});
+  std::thread peer([&] {
+    auto with = listener.accept(test_deadline()).value();
+    static_cast<void>(with.receive(test_deadline()).value());
+    const auto queue = make_queue();
+    with.send(net::detail::encode(net::detail::connect_answer{
+                  .what = net::detail::connection_answer::accepted, .local = queue.endpoint()}),
+              test_deadline())
+        .value();
+    const auto confirmation = with.receive(test_deadline()).value();
+    std::this_thread::sleep_for(400ms);
+    static_cast<void>(with.send(confirmation, test_deadline()));
+    static_cast<void>(with.receive(test_deadline()));
+  });
+  auto channels = net::detail::create_unconnected(pd_, 3, {}, {}).value();
+  auto& core = net::detail::channel_access::core_of(channels[1]);
+  core.connect_on_first_use(connector_, 1);
+  EXPECT_TRUE(connector_->connect(core, 1, deadline::after(100ms)));
+  peer.join();
 }
 
 TEST(first_use, reconnect_before_the_first_use_is_refused) {
@@ -571,6 +602,59 @@ TEST(first_use, reconnect_before_the_first_use_is_refused) {
         EXPECT_TRUE(here.group.barrier(test_deadline()));  // the other rank has read the word
       },
       on_first_use());
+}
+
+/// Records the times of attempts to connect, which fail as late as they may.
+class failing_connections final : public verbena::detail::first_use {
+ public:
+  [[nodiscard]] result<void> connect(verbena::detail::channel_core& /*which*/,
+                                     std::uint32_t /*peer*/, deadline until) override {
+    const auto begin = deadline::clock::now();
+    std::this_thread::sleep_until(until.when());
+    times.push_back(deadline::clock::now() - begin);
+    limits.push_back(until);
+    return error::timed_out("connect", {}, {});
+  }
+
+  std::vector<std::chrono::nanoseconds> times;
+  std::vector<deadline> limits;
+};
+
+TEST(first_use, operations_without_a_deadline_connect_for_at_most_the_timeout) {
+  const test_store store;
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  auto client = net::store_client::connect(store.member(0, 2), test_deadline()).value();
+  auto board = net::detail::rank_board::create(pd, 0, 2).value();
+  auto channels = net::detail::create_unconnected(pd, 2, {}, {}).value();
+  const auto by = std::make_shared<failing_connections>();
+  const rank_list all{0, 1};
+  for (const std::uint32_t each : all)
+    net::detail::channel_access::core_of(channels[each]).connect_on_first_use(by, each);
+  ASSERT_TRUE(board.connect(std::vector<remote_region>(2, board.remote()), all));
+  board.set_first_use_timeout(350ms);
+  auto begun = net::detail::begin_barrier({board, channels, client, all, deadline::never()},
+                                          net::barrier_algorithm::dissemination);
+  ASSERT_TRUE(begun);
+  expect_error(board.run(*begun), "rank 1 is not reachable");
+  ASSERT_GE(by->limits.size(), 2U);
+  EXPECT_LT(by->limits.back().when() - by->limits.front().when(), 300ms);
+}
+
+TEST(first_use, operations_of_several_ranks_connect_until_their_limit) {
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  auto channels = net::detail::create_unconnected(pd, 2, {}, {}).value();
+  const auto by = std::make_shared<failing_connections>();
+  for (const std::uint32_t each : {0U, 1U})
+    net::detail::channel_access::core_of(channels[each]).connect_on_first_use(by, each);
+  const auto memory = pd.allocate(64, access::local_write).value();
+  const auto limit = abort_after(20ms);
+  const rank_list to{1};
+  EXPECT_FALSE(channels.in_steps().multicast(to, source(memory), limit).wait());
+  EXPECT_FALSE(channels.multicast(to, source(memory), abort_at(limit)));
+  ASSERT_FALSE(by->limits.empty());
+  for (const auto each : by->limits) EXPECT_EQ(each.when(), limit.when().when());
 }
 
 /// Connects no channel in time. A rank reports a failure during the second attempt.

@@ -143,7 +143,7 @@ TEST(shrink, rank_that_has_left_is_no_member) {
     EXPECT_EQ(refused.refusal(), refusal::not_connected);
     EXPECT_EQ(refused.delivery(), delivery::not_done);
     expect_error(here.group.barrier(std::array{0U, 1U, 2U, 3U}, test_deadline()),
-                 "rank 1 is not a member of the group any more");
+                 "rank 1 is no longer a member of the group");
     expect_works(here);
   });
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -216,9 +217,9 @@ TEST_F(group_steps, destroyed_steps_let_the_operation_fail_on_all_ranks) {
   EXPECT_FALSE(abandoned->progress());
   EXPECT_FALSE(waiting.progress());
   abandoned.reset();
-  expect_error(std::move(waiting).wait(), "rank 0 failed in a barrier because of rank 0");
+  expect_error(std::move(waiting).wait(), "rank 0 gave up a barrier; its error has the cause");
   const auto later = ranks[0].group.in_steps().barrier(test_deadline()).wait();
-  expect_error(later, "the program destroyed the steps of a barrier");
+  expect_error(later, "the steps of a barrier were destroyed before it ended");
   EXPECT_EQ(later.error().code(), ECANCELED);
 }
 
@@ -226,12 +227,8 @@ TEST_F(group_steps, operations_of_a_rank_take_place_one_after_the_other) {
   const ranks_on_one_thread ranks(2);
   auto first = ranks[0].group.in_steps().barrier(test_deadline());
   auto second = ranks[0].group.in_steps().broadcast(ranks[0].into(0, 1), 1, test_deadline());
-  std::optional<steps<void>> given_up(ranks[0].group.in_steps().barrier(test_deadline()));
-  auto late = ranks[0].group.in_steps().barrier(deadline::after(0ns));
   expect_error(ranks[0].group.barrier(test_deadline()), "an operation in steps");
-  expect_error(ranks[0].group.shrink(test_deadline()), "in steps has not ended");
-  expect_error(std::move(late).wait(), "earlier barriers and collective operations");
-  given_up.reset();  // it has not begun, so the group works
+  expect_error(ranks[0].group.shrink(test_deadline()), "in progress or queued; await it first");
   ranks[1].values(0, 1)[0] = 42;
   auto of_1 = ranks[1].group.in_steps().barrier(test_deadline());
   auto next_of_1 = ranks[1].group.in_steps().broadcast(ranks[1].into(0, 1), 1, test_deadline());
@@ -245,6 +242,149 @@ TEST_F(group_steps, operations_of_a_rank_take_place_one_after_the_other) {
     co_await running.join();
   }(engine, first, second, of_1, next_of_1));
   EXPECT_EQ(ranks[0].values(0, 1)[0], 42U);
+}
+
+// A later operation of this rank would pair with the skipped one of the other ranks.
+TEST_F(group_steps, queued_operation_that_does_not_begin_fails_the_group) {
+  for (const bool is_late : {true, false}) {
+    const ranks_on_one_thread ranks(3);
+    const rank_list of_first{0, 1};
+    const rank_list of_second{0, 2};
+    const auto until = test_deadline();
+    const auto central = net::barrier_algorithm::central;  // rank 0 answers when all have arrived
+    auto first = ranks[0].group.in_steps().barrier(until, central, of_first);
+    auto second = std::optional(ranks[0].group.in_steps().barrier(
+        is_late ? deadline::after(0ns) : until, central, of_second));
+    auto third = ranks[0].group.in_steps().barrier(until);
+    auto second_of_2 = ranks[2].group.in_steps().barrier(until, central, of_second);
+    const char* why = "the steps of a barrier were destroyed before it ended";
+    if (is_late) {
+      why = "earlier barriers and collective operations";
+      expect_error(std::move(*second).wait(), why);
+    }
+    second.reset();
+    expect_error(std::move(second_of_2).wait(), "rank 0 gave up a barrier");
+    expect_error(ranks[1].group.barrier(of_first, until, central), "rank 0 gave up a barrier");
+    expect_error(std::move(first).wait(), why);
+    expect_error(std::move(third).wait(), why);
+    expect_error(ranks[0].group.barrier(until), why);
+  }
+}
+
+TEST_F(group_steps, operation_queued_before_a_change_of_members_does_not_begin_after_it) {
+  const ranks_on_one_thread ranks(3);
+  auto succeeds = ranks[0].group.in_steps().barrier(test_deadline());
+  auto fails = ranks[0].group.in_steps().barrier(deadline::after(20ms));
+  auto queued = ranks[0].group.in_steps().barrier(test_deadline());
+  auto abandoned = std::optional(ranks[0].group.in_steps().barrier(test_deadline()));
+  std::array<std::optional<steps<void>>, 3> others;
+  for (const std::uint32_t each : {1U, 2U})
+    others.at(each).emplace(ranks[each].group.in_steps().barrier(test_deadline()));
+  while (!succeeds.progress())
+    for (const std::uint32_t each : {1U, 2U})
+      if (others.at(each) && others.at(each)->progress()) others.at(each).reset();
+  expect_error(ranks[0].group.shrink(test_deadline()), "in progress or queued; await it first");
+  EXPECT_FALSE(std::move(fails).wait());
+  for (const std::uint32_t each : {1U, 2U})
+    if (others.at(each)) {
+      EXPECT_TRUE(std::move(*others.at(each)).wait());
+    }
+  for_each_rank(3, [&](std::uint32_t rank) {
+    const auto shrunk = ranks[rank].group.shrink(test_deadline());
+    EXPECT_TRUE(shrunk) << shrunk.error().message();
+  });
+  abandoned.reset();
+  const auto changed = std::move(queued).wait();
+  expect_error(changed, "the members of the group changed before a barrier began");
+  EXPECT_EQ(changed.error().code(), ECANCELED);
+  std::vector<std::optional<error>> errors(3);
+  engine.run(spawn_all(ranks, all_of(ranks), meet, engine, test_deadline(), &errors));
+  for (const auto& each : errors) EXPECT_FALSE(each) << each->message();
+}
+
+// Each step of a rank moves a part of the data, so that the operation would end otherwise.
+TEST_F(group_steps, operation_ends_soon_after_its_deadline_while_messages_arrive) {
+  const ranks_on_one_thread ranks(2);
+  const auto begin = [&](std::uint32_t rank, deadline until) {
+    return ranks[rank].group.in_steps().all_reduce<std::uint64_t>(ranks[rank].into(0, words),
+                                                                  std::plus<>(), until);
+  };
+  auto of_1 = begin(1, test_deadline());
+  auto of_0 = begin(0, deadline::after(0ns));
+  std::optional<result<void>> ended;
+  std::optional<result<void>> other;
+  while (!(ended = of_0.progress()))
+    if (!other) other = of_1.progress();
+  expect_error(*ended, "all_reduce");
+  EXPECT_EQ(ended->error().kind(), error_kind::timed_out);
+}
+
+TEST_F(group_steps, rank_that_called_is_not_missing_even_if_the_deadline_passes_at_once) {
+  // An answer may be late on a busy host.
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    const ranks_on_one_thread ranks(3);
+    auto of_1 = ranks[1].group.in_steps().barrier(test_deadline());
+    const auto late = ranks[0].group.in_steps().barrier(deadline::after(0ns)).wait();
+    ASSERT_FALSE(late);
+    if (late.error().message().find("rank 2 had not called barrier()") != std::string::npos) return;
+    EXPECT_NE(late.error().message().find("ranks 1"), std::string::npos) << late.error().message();
+  }
+  FAIL() << "rank 1 counted as missing each time";
+}
+
+#ifndef VERBENA_NO_EXCEPTIONS
+struct throwing_sum {
+  std::uint64_t operator()(std::uint64_t /*a*/, std::uint64_t /*b*/) const {
+    throw std::runtime_error("of the operator");
+  }
+};
+
+TEST_F(group_steps, exception_of_an_operator_fails_the_group) {
+  for (const bool in_steps : {true, false}) {
+    const ranks_on_one_thread ranks(2);
+    const throwing_sum fail;
+    auto of_1 = ranks[1].group.in_steps().all_reduce<std::uint64_t>(ranks[1].into(0, 1),
+                                                                    std::plus<>(), test_deadline());
+    if (in_steps)
+      EXPECT_THROW(static_cast<void>(
+                       ranks[0]
+                           .group.in_steps()
+                           .all_reduce<std::uint64_t>(ranks[0].into(0, 1), fail, test_deadline())
+                           .wait()),
+                   std::runtime_error);
+    else
+      EXPECT_THROW(static_cast<void>(ranks[0].group.all_reduce<std::uint64_t>(
+                       ranks[0].into(0, 1), fail, test_deadline())),
+                   std::runtime_error);
+    expect_error(ranks[0].group.barrier(test_deadline()),
+                 "an exception ended an all_reduce on this rank");
+    expect_error(std::move(of_1).wait(), "rank 0 gave up an all_reduce");
+  }
+}
+#endif
+
+TEST_F(group_steps, blocking_ranks_and_ranks_in_steps_meet) {
+  constexpr std::uint32_t size = 4;
+  const ranks_on_one_thread ranks(size);
+  for_each_rank(size, [&](std::uint32_t rank) {
+    auto& group = ranks[rank].group;
+    for (std::uint32_t round = 0; round < 30; ++round) {
+      const auto how = static_cast<net::barrier_algorithm>(round % 3);
+      const bool in_steps = (rank + round) % 2 == 0;
+      const auto met = in_steps ? group.in_steps().barrier(test_deadline(), how).wait()
+                                : group.barrier(test_deadline(), how);
+      EXPECT_TRUE(met);
+      const auto data = ranks[rank].into(0, 1);
+      ranks[rank].values(0, 1)[0] = rank + round;
+      const auto added =
+          in_steps ? group.in_steps()
+                         .all_reduce<std::uint64_t>(data, std::plus<>(), test_deadline())
+                         .wait()
+                   : group.all_reduce<std::uint64_t>(data, std::plus<>(), test_deadline());
+      EXPECT_TRUE(added);
+      EXPECT_EQ(ranks[rank].values(0, 1)[0], 6 + size * round);
+    }
+  });
 }
 
 // Rank 1 enters the barrier only after messages in both directions.
@@ -367,6 +507,31 @@ TEST_F(group_steps, limit_ends_the_operation_and_its_error_names_the_rank) {
   EXPECT_EQ(ranks[0].group[2].in_flight(), 0U);
 }
 
+// More operations than a send queue holds: the last ones wait for room when the limit passes.
+TEST_F(group_steps, operations_after_the_limit_are_not_posted) {
+  net::group_options options;
+  options.channels.queues.max_recv_wr = 8;
+  const ranks_on_one_thread ranks(2, options);
+  const auto channels = ranks[0].group.channels().in_steps();
+  for (const auto limit : {50ms, 0ms}) {
+    std::vector<net::peer_receive> wanted;
+    for (std::uint32_t i = 0; i < 20; ++i)
+      wanted.push_back({.rank = 1, .into = ranks[0].into(i, 1)});
+    const auto begin = deadline::clock::now();
+    const auto ended = channels.gather(wanted, abort_after(limit)).wait();
+    EXPECT_FALSE(ended);
+    EXPECT_LT(deadline::clock::now() - begin, 4s) << "a queue pair was destroyed";
+    EXPECT_EQ(wanted[0].result.end(),
+              limit == 0ms ? operation_end::refused : operation_end::aborted);
+    for (std::uint32_t i = 8; i < 20; ++i) {
+      EXPECT_EQ(wanted[i].result.refusal(), refusal::limit_passed);
+      EXPECT_EQ(wanted[i].result.code(), ETIMEDOUT);
+      expect_error(result<void>(wanted[i].result.error()), "the limit of the call passed");
+    }
+    EXPECT_EQ(ranks[0].group[1].in_flight(), 0U);
+  }
+}
+
 /// Returns the processor time of this thread.
 std::chrono::nanoseconds processor_time() {
   timespec now{};
@@ -404,12 +569,17 @@ TEST(step_pauses, grow_with_the_time_that_the_operation_has_waited) {
   using net::detail::step_pauses;
   const step_pauses::time_point begin{1h};
   step_pauses pauses(begin);
-  EXPECT_EQ(pauses.next(begin + 49us).when(), begin + 49us);
-  EXPECT_EQ(pauses.next(begin + 50us).when(), begin + 50us + step_pauses::shortest);
-  EXPECT_EQ(pauses.next(begin + 800us).when(), begin + 900us);
-  EXPECT_EQ(pauses.next(begin + 1s).when(), begin + 1s + step_pauses::longest);
+  const auto never = deadline::never();
+  EXPECT_EQ(pauses.next(never, begin + 49us).when(), begin + 49us);
+  EXPECT_EQ(pauses.next(never, begin + 50us).when(), begin + 50us + step_pauses::shortest);
+  EXPECT_EQ(pauses.next(never, begin + 800us).when(), begin + 900us);
+  EXPECT_EQ(pauses.next(never, begin + 1s).when(), begin + 1s + step_pauses::longest);
+  // The deadline of the operation shortens them.
+  const auto limit = deadline::at(begin + 850us);
+  EXPECT_EQ(pauses.next(limit, begin + 800us).when(), begin + 850us);
+  EXPECT_EQ(pauses.next(limit, begin + 860us).when(), begin + 860us);
   pauses.restart(begin + 2s);
-  EXPECT_EQ(pauses.next(begin + 2s).when(), begin + 2s);
+  EXPECT_EQ(pauses.next(never, begin + 2s).when(), begin + 2s);
 }
 
 }  // namespace verbena::test::group_in_steps

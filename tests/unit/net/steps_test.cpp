@@ -319,19 +319,6 @@ TEST_F(group_steps, operation_ends_soon_after_its_deadline_while_messages_arrive
   EXPECT_EQ(ended->error().kind(), error_kind::timed_out);
 }
 
-TEST_F(group_steps, rank_that_called_is_not_missing_even_if_the_deadline_passes_at_once) {
-  // An answer may be late on a busy host.
-  for (int attempt = 0; attempt < 50; ++attempt) {
-    const ranks_on_one_thread ranks(3);
-    auto of_1 = ranks[1].group.in_steps().barrier(test_deadline());
-    const auto late = ranks[0].group.in_steps().barrier(deadline::after(0ns)).wait();
-    ASSERT_FALSE(late);
-    if (late.error().message().find("rank 2 had not called barrier()") != std::string::npos) return;
-    EXPECT_NE(late.error().message().find("ranks 1"), std::string::npos) << late.error().message();
-  }
-  FAIL() << "rank 1 counted as missing each time";
-}
-
 #ifndef VERBENA_NO_EXCEPTIONS
 struct throwing_sum {
   std::uint64_t operator()(std::uint64_t /*a*/, std::uint64_t /*b*/) const {

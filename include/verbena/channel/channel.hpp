@@ -362,11 +362,10 @@ class [[nodiscard]] channel {
   /// if this side sets private data now, or set private data without the token when it first
   /// connected.
   ///
-  /// Errors: `invalid_argument` if the first operation of the channel connects it
-  /// (net::connect_mode::on_first_use); the channel is then unchanged. Those of
-  /// cm::connector::connect() and of protection_domain::create_qp(): the channel
-  /// then has no connection, the receives that `prepare` posted have ended with the result `lost`,
-  /// and reconnect() can be called again with another connector.
+  /// Errors: `invalid_argument` if the first operation of the channel connects it, which leaves the
+  /// channel unchanged. Those of cm::connector::connect() and protection_domain::create_qp(): the
+  /// channel then has no connection, the receives that `prepare` posted have ended with the result
+  /// `lost`, and reconnect() can be called again with another connector.
   [[nodiscard]] result<reconnection> reconnect(cm::connector& peer,
                                                const cm::connection_options& options,
                                                deadline until, channel_preparation prepare = {});

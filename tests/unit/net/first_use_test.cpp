@@ -76,9 +76,9 @@ TEST(first_use, join_connects_nothing_and_the_peer_needs_no_call) {
   in_group(
       many,
       [&](joined_rank& here) {
-        const shared_word word(here);
         for (std::uint32_t each = 0; each < many; ++each) EXPECT_EQ(here.group[each].qp(), nullptr);
         EXPECT_EQ(here.group.connections().connected, 0U);
+        const shared_word word(here);  // rank 0 begins when all are here
         if (here.group.rank() != 0) {
           read_by_0.wait();  // calls nothing of the group
           EXPECT_EQ(here.group.connections().connected, here.group.rank() == 5 ? 1U : 0U);
@@ -578,8 +578,7 @@ TEST_F(connection_acceptor, confirmation_may_be_later_than_the_attempt_ends) {
               test_deadline())
         .value();
     const auto confirmation = with.receive(test_deadline()).value();
-    // Nothing arrives; after an early end of the attempt, the end of the stream.
-    EXPECT_TRUE(with.receive(deadline::after(400ms)).error().is(std::errc::timed_out));
+    EXPECT_FALSE(listener.accept(deadline::after(400ms))) << "there was another attempt";
     static_cast<void>(with.send(confirmation, test_deadline()));
     static_cast<void>(with.receive(test_deadline()));
   });

@@ -73,6 +73,7 @@ class two_hosts : public ::testing::Test {
   /// Returns how many copies of a message arrive.
   std::function<int(const mad& said)> copies = [](const mad&) { return 1; };
   std::vector<mad_kind> sent;  ///< read when nothing is under way
+  int under_way = 0;           ///< messages that are arriving
 
   void start(const manager_options& options = {}) {
     const auto network = [this](const address& from, const address& to, mad_view message) {
@@ -86,6 +87,13 @@ class two_hosts : public ::testing::Test {
     port = b->all.look(listener).source.port;
   }
   void TearDown() override {
+    // A host sends until its manager has ended: nothing arrives at one that ends.
+    for (std::unique_lock lock(mutex);; lock.lock()) {
+      copies = [](const mad&) { return 0; };
+      if (under_way == 0) break;
+      lock.unlock();
+      std::this_thread::yield();
+    }
     // The threads of the managers end before the network.
     if (a) a->owned.reset();
     if (b) b->owned.reset();
@@ -147,8 +155,13 @@ class two_hosts : public ::testing::Test {
       const std::lock_guard lock(mutex);
       sent.push_back(said->kind);
       count = copies(*said);
+      under_way += count;
     }
-    for (int i = 0; i < count; ++i) arrive(from, to, message);
+    for (int i = 0; i < count; ++i) {
+      arrive(from, to, message);
+      const std::lock_guard lock(mutex);
+      --under_way;
+    }
   }
   std::size_t count_of(mad_kind kind) {
     const std::lock_guard lock(mutex);

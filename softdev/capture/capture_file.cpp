@@ -3,16 +3,17 @@
 #include "softdev/capture/capture_file.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -134,9 +135,6 @@ result<capture_file> capture_file::connect(const std::string& path) {
   std::ranges::copy(path, to.sun_path);
   unique_fd made(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!made) return failed(path, "socket");
-  const timeval patience{.tv_sec = 0, .tv_usec = longest_wait_ms * 1000};
-  if (::setsockopt(made.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0)
-    return failed(path, "setsockopt");
   if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
     return failed(path, "connect");
   const file_header header;
@@ -175,7 +173,10 @@ void capture_file::add(std::uint64_t time_ns, std::span<const std::byte> capture
   to.put(static_cast<std::uint32_t>(original_bytes));
   to.put_padded(captured);
   // First, where `verbena capture` looks for it.
-  if (says_lost) to.put_option(dropped_option, lost_);
+  if (says_lost) {
+    to.put_option(dropped_option, lost_);
+    reported_ = lost_;
+  }
   if (notes.direction != packet_notes::way::unknown)
     to.put_option(flags_option,
                   notes.direction == packet_notes::way::inbound ? inbound_flag : outbound_flag);
@@ -187,16 +188,34 @@ void capture_file::add(std::uint64_t time_ns, std::span<const std::byte> capture
   ++packets_;
 }
 
+/// Sends the buffer to the reader; waits for it, whatever signals arrive meanwhile.
+ssize_t capture_file::send_all() noexcept {
+  using std::chrono::steady_clock;
+  const auto end = steady_clock::now() + std::chrono::milliseconds(longest_wait_ms);
+  while (true) {
+    const ssize_t sent = ::send(fd_.get(), buffer_.data(), filled_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0 || (errno != EAGAIN && errno != EINTR)) return sent;
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now()).count();
+    if (sends_without_wait_ > 0 || left <= 0) {
+      sends_without_wait_ = after_slow_reader;
+      return sent;
+    }
+    pollfd reader{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
+    static_cast<void>(::poll(&reader, 1, static_cast<int>(left)));
+  }
+}
+
 bool capture_file::write_all() noexcept {
   if (stopped_) return false;
   ssize_t written = -1;
-  do {
-    // A reader that was too slow is not waited for again until it has read.
-    written = medium_ == medium::socket ? ::send(fd_.get(), buffer_.data(), filled_,
-                                                 MSG_NOSIGNAL | (reader_slow_ ? MSG_DONTWAIT : 0))
-                                        : ::write(fd_.get(), buffer_.data(), filled_);
-  } while (written < 0 && errno == EINTR);
-  reader_slow_ = written < 0 && medium_ == medium::socket;
+  if (medium_ == medium::socket) {
+    written = send_all();
+  } else {
+    do {
+      written = ::write(fd_.get(), buffer_.data(), filled_);
+    } while (written < 0 && errno == EINTR);
+  }
   if (written == static_cast<ssize_t>(filled_)) return true;
   if (written > 0) stopped_ = true;
   return false;
@@ -206,7 +225,8 @@ void capture_file::flush() noexcept {
   if (filled_ == 0) return;
   const int kept = errno;
   if (write_all()) {
-    lost_ = 0;
+    lost_ -= reported_;
+    if (sends_without_wait_ > 0) --sends_without_wait_;
   } else {
     if (lost_ == 0)
       verbena::log(log_level::warning,
@@ -215,6 +235,7 @@ void capture_file::flush() noexcept {
                        : "soft0: packets are missing in the capture: its file cannot be written");
     lost_ += packets_;
   }
+  reported_ = 0;
   packets_ = 0;
   filled_ = 0;
   errno = kept;

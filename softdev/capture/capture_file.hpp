@@ -39,8 +39,8 @@ class capture_file {
            const packet_notes& notes = {}) noexcept;
   /// Counts a packet that could not be made.
   void note_lost() noexcept { ++lost_; }
-  /// Writes what was added. A socket whose reader does not read is waited for, at most
-  /// longest_wait_ms.
+  /// Writes what was added. Waits for the reader of a socket, at most longest_wait_ms; after a
+  /// reader that was slower, not until it has read several times.
   void flush() noexcept;
 
   static constexpr std::size_t max_captured_bytes = 5000;
@@ -49,17 +49,20 @@ class capture_file {
 
  private:
   static constexpr std::size_t buffer_bytes = 32768;
+  static constexpr int after_slow_reader = 16;
   enum class medium : std::uint8_t { file, socket };
   capture_file(unique_fd fd, medium kind) : fd_(std::move(fd)), medium_(kind) {}
   [[nodiscard]] static result<capture_file> connect(const std::string& path);
+  [[nodiscard]] ssize_t send_all() noexcept;
   [[nodiscard]] bool write_all() noexcept;
 
   unique_fd fd_;
   medium medium_;
-  bool stopped_ = false;  ///< a block was written in part: what followed it could not be read
-  bool reader_slow_ = false;
-  std::uint64_t lost_ = 0;     ///< since the last packet that was written
-  std::uint32_t packets_ = 0;  ///< in the buffer
+  bool stopped_ = false;        ///< a block was written in part: what followed it could not be read
+  int sends_without_wait_ = 0;  ///< so many must succeed before the reader is waited for
+  std::uint64_t lost_ = 0;      ///< packets that no written block has reported
+  std::uint64_t reported_ = 0;  ///< of them, in the buffer
+  std::uint32_t packets_ = 0;   ///< in the buffer
   std::size_t filled_ = 0;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(buffer_bytes);
 };

@@ -149,9 +149,9 @@ class host final : private engine_observer, private progress_work {
   fabric_endpoint path_;
   soft_adapter adapter_;
   wire_access wire_access_;
+  std::unique_ptr<capture::recorder> recorder_;
   std::unique_ptr<wire::wire_path> wire_;  ///< nullptr if the wire is off
   std::optional<remote_paths> paths_;      ///< with the wire
-  std::unique_ptr<capture::recorder> recorder_;
   std::atomic<time_ns> tend_at_{never};
   std::atomic<std::uint32_t> regions_created_{0};
   std::atomic<std::uint32_t> queues_created_{0};

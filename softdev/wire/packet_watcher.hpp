@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who sees the packets of this process as they leave and as they arrive.
+// Observes the packets that this process sends and receives.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class packet_watcher {
   virtual void sending() noexcept = 0;
   /// The kernel took a packet.
   virtual void sent(const network_header& around, std::span<const std::byte> packet) noexcept = 0;
-  /// The kernel took no more of them.
+  /// The kernel took no more of them. Not called if it took none.
   virtual void sent_all() noexcept = 0;
 
   // Packets that arrive.

@@ -91,6 +91,8 @@ void packet_engine::changed(queue_pair& which, bool gone) noexcept {
   waiting_.erase(index);
   packet_connection* const by = connection_of(which);
   if (by == nullptr) return;
+  // The program can have its last message before the acknowledgement leaves.
+  if (gone) static_cast<void>(by->answers.put_answers(out_));
   timers_.cancel(index);
   answering_.erase(index);
   which.path().set_packets(nullptr);

@@ -28,6 +28,7 @@ std::array<named_counter, named_counter_count> name_counters(const wire_counters
       {"send_err", out.refused},
       {"send_queue_full", out.without_room},
       {"forwarded_pkts", in.forwarded},
+      {"forward_queue_full", in.forward_full},
       {"solved_identification", in.solved},
       {"dropped_malformed", in.malformed},
       {"dropped_unknown_qp", in.unknown_pair},

@@ -100,28 +100,43 @@ packet_intake::outcome packet_intake::receive_watched(time_ns now) noexcept {
 void packet_intake::sort_watched(received_train from, time_ns now) noexcept {
   identification_ = 0;
   while (!from.bytes.empty()) {
-    const received_train next = from.take(1);
-    watch_next({next.ends, next.bytes}, now);
+    packet what;
+    const bool valid = parse(from.first(), largest_mtu, what) == packet_fault::none;
+    if (valid && !is_own(what)) {
+      const std::uint32_t slot = slot_of_number(what.destination_qpn);
+      forward_watched(slot, from.take(count_for(slot, from)), now);
+    } else {
+      const received_train next = from.take(1);
+      watch_next({next.ends, next.bytes}, valid ? &what : nullptr, now);
+    }
   }
 }
 
-/// Examines a packet, and shows it if it is for this process or dropped.
-void packet_intake::watch_next(const received_datagram& from, time_ns now) noexcept {
+/// Packets that are forwarded are shown by the process that gets them, and others here.
+void packet_intake::forward_watched(std::uint32_t slot, received_train from, time_ns now) noexcept {
+  const intake_counters before = counters_;
+  forward(slot, from, now);
+  const std::string_view fate = fate_since(before);
+  for (; !from.bytes.empty(); ++identification_) {
+    const received_train next = from.take(1);
+    if (fate.empty()) continue;
+    watcher_->arrived(headers_of(next.ends), next.bytes);
+    watcher_->settled(fate);
+  }
+}
+
+/// Examines a packet for this process, and shows it. `what` is nullptr if it is malformed.
+void packet_intake::watch_next(const received_datagram& from, const packet* what,
+                               time_ns now) noexcept {
   take_late(now);  // now, because its counters are not those of this packet
   const intake_counters before = counters_;
   network_header headers = headers_of(from.ends);
-  headers.identification = find_identification(from).value_or(identification_);
-  packet what;
-  const bool valid = parse(from.bytes, largest_mtu, what) == packet_fault::none;
-  const bool for_others = valid && !is_own(what);
-  if (!for_others) watcher_->arrived(headers, from.bytes);
+  if (what != nullptr) headers.identification = find_identification(from).value_or(identification_);
+  watcher_->arrived(headers, from.bytes);
   sort_rest({from.ends, from.bytes, from.bytes.size()}, now);
   const std::string_view fate = fate_since(before);
-  if (for_others) {
-    if (fate.empty()) return;
-    watcher_->arrived(headers, from.bytes);
-  }
-  const bool may_be_late = injected_ && what.destination_qpn != general_services_qpn;
+  const bool may_be_late =
+      injected_ && what != nullptr && what->destination_qpn != general_services_qpn;
   const bool taken = may_be_late || !fate.empty() || counters_.received != before.received ||
                      counters_.messages != before.messages;
   if (taken || counters_.forwarded == before.forwarded)
@@ -141,6 +156,7 @@ std::string_view packet_intake::fate_since(const intake_counters& before) const 
   }
   if (counters_.malformed != before.malformed) return "dropped_malformed";
   if (counters_.unknown_pair != before.unknown_pair) return "dropped_unknown_qp";
+  if (counters_.forward_full != before.forward_full) return "forward_queue_full";
   if (counters_.foreign != before.foreign) return "dropped_wrong_source";
   if (counters_.other_interface != before.other_interface) return "dropped_wrong_interface";
   if (counters_.damaged != before.damaged) return "dropped_icrc";
@@ -309,14 +325,17 @@ void packet_intake::take_waiting() noexcept {
 }
 
 void packet_intake::forward(std::uint32_t slot, const received_train& from, time_ns now) noexcept {
+  using enum port_share::forwarded;
   const forwarded_header head = header_of(from.ends, from.size);
-  bool given = share_.forward(slot, head, from.bytes);
-  if (!given) {
+  port_share::forwarded what = share_.forward(slot, head, from.bytes);
+  if (what == unknown) {
     share_.serve(now);  // the process may just have registered
-    given = share_.forward(slot, head, from.bytes);
+    what = share_.forward(slot, head, from.bytes);
   }
   const std::size_t count = (from.bytes.size() + from.size - 1) / from.size;
-  (given ? counters_.forwarded : counters_.unknown_pair) += count;
+  (what == given  ? counters_.forwarded
+   : what == full ? counters_.forward_full
+                  : counters_.unknown_pair) += count;
 }
 
 bool packet_intake::give(const packet& what, const wire_route& route, bool marked) noexcept {

@@ -27,6 +27,7 @@ struct intake_counters {
   std::uint64_t received = 0;        ///< given to a queue pair
   std::uint64_t received_bytes = 0;  ///< of these packets, from BTH to ICRC
   std::uint64_t forwarded = 0;       ///< to another process of the user
+  std::uint64_t forward_full = 0;    ///< dropped: another process receives too slowly
   std::uint64_t malformed = 0;       ///< dropped: see packet_fault
   std::uint64_t unknown_pair = 0;    ///< dropped: no queue pair that is connected by packets
   std::uint64_t foreign = 0;  ///< dropped: not from the host of the peer, or not to an own address
@@ -109,7 +110,8 @@ class packet_intake {
   void sort_rest(received_train from, time_ns now) noexcept;
   [[nodiscard]] outcome receive_watched(time_ns now) noexcept;
   void sort_watched(received_train from, time_ns now) noexcept;
-  void watch_next(const received_datagram& from, time_ns now) noexcept;
+  void forward_watched(std::uint32_t slot, received_train from, time_ns now) noexcept;
+  void watch_next(const received_datagram& from, const packet* what, time_ns now) noexcept;
   [[nodiscard]] std::string_view fate_since(const intake_counters& before) const noexcept;
   [[nodiscard]] std::size_t count_for(std::uint32_t slot, received_train from) const noexcept;
   [[nodiscard]] bool is_own(const packet& what) const noexcept;

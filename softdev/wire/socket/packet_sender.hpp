@@ -94,7 +94,7 @@ class packet_sender {
   const std::uint16_t port_;
   const std::unique_ptr<slot[]> slots_;
   packet_watcher* watcher_ = nullptr;
-  std::mutex mutex_;       ///< guards all that follows; no other lock is taken while it is held
+  std::mutex mutex_;  ///< guards all that follows; only the watcher takes a lock while it is held
   std::size_t first_ = 0;  ///< slot
   std::atomic<std::size_t> count_{0};
   std::size_t first_train_ = 0;

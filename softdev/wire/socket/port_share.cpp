@@ -257,10 +257,10 @@ void port_share::forget(std::uint64_t which) noexcept {
   clients_.erase(found);
 }
 
-bool port_share::forward(std::uint32_t slot, const forwarded_header& from,
-                         std::span<const std::byte> datagrams) noexcept {
+port_share::forwarded port_share::forward(std::uint32_t slot, const forwarded_header& from,
+                                          std::span<const std::byte> datagrams) noexcept {
   const auto known = by_slot_.find(slot);
-  if (known == by_slot_.end()) return false;
+  if (known == by_slot_.end()) return forwarded::unknown;
   const std::uint64_t which = known->second;
   // sendmsg(2) does not write to the pieces.
   std::array<iovec, 2> pieces = {{{const_cast<forwarded_header*>(&from), sizeof from},
@@ -269,9 +269,10 @@ bool port_share::forward(std::uint32_t slot, const forwarded_header& from,
   message.msg_iov = pieces.data();
   message.msg_iovlen = pieces.size();
   const int socket = clients_.at(which).socket.get();
-  if (::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
-  if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) forget(which);
-  return false;
+  if (::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return forwarded::given;
+  const bool ended = errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN;
+  if (ended) forget(which);
+  return ended ? forwarded::unknown : forwarded::full;
 }
 
 std::size_t port_share::forward_to_all(const forwarded_header& from,
@@ -280,7 +281,7 @@ std::size_t port_share::forward_to_all(const forwarded_header& from,
   for (auto next = by_slot_.begin(); next != by_slot_.end();) {
     const std::uint32_t slot = next->first;
     ++next;  // `forward` may remove a client that ended
-    if (forward(slot, from, datagram)) ++given;
+    if (forward(slot, from, datagram) == forwarded::given) ++given;
   }
   return given;
 }

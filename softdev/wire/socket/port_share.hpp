@@ -70,10 +70,15 @@ class port_share {
   /// events, and while processes cannot be admitted, `fd` does not report more of them: a process
   /// that waits for it would not sleep.
   [[nodiscard]] time_ns serve_at() const noexcept { return serve_at_; }
-  /// Passes datagrams to the process with the slot, from the owner. Returns false if no process
-  /// has the slot, or if it receives too slowly. Does not block.
-  [[nodiscard]] bool forward(std::uint32_t slot, const forwarded_header& from,
-                             std::span<const std::byte> datagrams) noexcept;
+  /// What became of datagrams for another process.
+  enum class forwarded : std::uint8_t {
+    given,
+    unknown,  ///< no process has the slot
+    full,     ///< the process receives too slowly
+  };
+  /// Passes datagrams to the process with the slot, from the owner. Does not block.
+  [[nodiscard]] forwarded forward(std::uint32_t slot, const forwarded_header& from,
+                                  std::span<const std::byte> datagrams) noexcept;
   /// Passes a datagram to all other processes, from the owner. Returns how many took it. Does not
   /// block.
   std::size_t forward_to_all(const forwarded_header& from,

@@ -155,6 +155,7 @@ void wire_path::end_run(queue_pair& /*sender*/) noexcept {
 
 void wire_path::changed(queue_pair& which, bool gone) noexcept {
   packets_.changed(which, gone);
+  if (gone && begun_.load(std::memory_order_acquire)) static_cast<void>(sender_->flush());
   if (gone || which.state() == queue_pair_state::reset) routes_.erase(which.number());
 }
 

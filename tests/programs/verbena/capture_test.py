@@ -227,15 +227,20 @@ class Wire(Capture):
             self.addCleanup(os.environ.pop, name)
 
     def counters_of(self, pid):
-        """Returns the counters of a process when they no longer change."""
-        counters = None
+        device, = json.loads(harness.verbena("devinfo", "soft0", "--counters", "--json").stdout)["devices"]
+        counters, = (each["counters"] for each in device["processes"] if each["pid"] == pid)
+        return counters
+
+    def settled(self, pid):
+        """Returns the captured packets, and the counters of a process, when neither changes."""
+        end = time.monotonic() + harness.BOUND
         while True:
-            device, = json.loads(harness.verbena("devinfo", "soft0", "--counters", "--json").stdout)["devices"]
-            now, = (each["counters"] for each in device["processes"] if each["pid"] == pid)
-            if now == counters:
-                return now
-            counters = now
-            time.sleep(0.05)
+            before = self.counters_of(pid)
+            time.sleep(0.2)
+            found = packets.read(self.file)
+            if self.counters_of(pid) == before:
+                return found, before
+            self.assertLess(time.monotonic(), end)
 
     def test_captured_packets_are_those_that_the_process_counts(self):
         """A server that stays, with a loss of 10 %: its capture and its counters have the same packets of each kind."""
@@ -250,8 +255,7 @@ class Wire(Capture):
         while not accepts_connections(port) and server.poll() is None:
             time.sleep(0.02)
         self.assert_ended(harness.verbena("run", "--", "rping", "-c", "-C", "20", *words))
-        counters = self.counters_of(server.pid)
-        found = packets.read(self.file)
+        found, counters = self.settled(server.pid)
         self.assert_wireshark_agrees(found)
         self.assertEqual(len(self.tshark("-Y", "frame.comment")), counters["injected_faults"])
 

@@ -31,7 +31,7 @@ def labels_of(text):
 
 
 def parse(text):
-    """Returns the value of each name and tuple of labels. Each metric must be one group: HELP, TYPE counter, its samples."""
+    """Returns the value of each name and tuple of labels. Each metric must be one group: HELP, TYPE, its samples."""
     if text and not text.endswith("\n"):
         raise Wrong("no line feed at the end")
     samples, begun, state, current = {}, set(), "sample", None
@@ -41,8 +41,8 @@ def parse(text):
                 raise Wrong(line)
             current, state = match[1], "help"
             begun.add(current)
-        elif match := re.fullmatch(rf"# TYPE ({NAME}) counter", line):
-            if state != "help" or match[1] != current or not current.endswith("_total"):
+        elif match := re.fullmatch(rf"# TYPE ({NAME}) (counter|untyped)", line):
+            if state != "help" or match[1] != current or current.endswith("_total") != (match[2] == "counter"):
                 raise Wrong(line)
             state = "type"
         elif match := re.fullmatch(rf"({NAME})\{{(.*)\}} (\d+)", line):

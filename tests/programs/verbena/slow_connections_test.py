@@ -91,9 +91,8 @@ class Causes(harness.Case):
                 at_server, at_client = self.wait_for((server.pid, client.pid), lambda at_server, at_client: at_client["sent_pkts"] > 5000)
             mean = at_client["sent_bytes"] / at_client["sent_pkts"]
             self.assertTrue(0.9 * mtu < mean < mtu + 40, mean)
-            # The server is the first one that communicates.
-            self.assertGreater(at_server["forwarded_pkts"], 0)
-            self.assertEqual(at_client["forwarded_pkts"], 0)
+            # One of them has the port.
+            self.assertNotEqual(at_server["forwarded_pkts"] > 0, at_client["forwarded_pkts"] > 0)
 
 
 class Page(harness.Case):

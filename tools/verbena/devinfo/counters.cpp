@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tools/verbena/devinfo/counters.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -11,6 +14,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "verbena/base/fd.hpp"
 
 namespace verbena::tool {
 namespace {
@@ -68,10 +73,12 @@ section published_counters(const fs::path& file) {
   constexpr std::size_t entry_bytes = name_bytes + sizeof(std::uint64_t);
   constexpr std::size_t most = 100;
   std::array<char, head_bytes + most * entry_bytes> bytes{};
-  std::ifstream from(file, std::ios::binary);
-  from.read(bytes.data(), bytes.size());
-  const auto length = static_cast<std::size_t>(from.gcount());
   section all;
+  // A FIFO or a device can have this name, too: opening it must not wait, and it is not read.
+  const unique_fd from(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!from || ::fcntl(from.get(), F_GET_SEALS) < 0) return all;
+  const ssize_t got = ::pread(from.get(), bytes.data(), bytes.size(), 0);
+  const auto length = static_cast<std::size_t>(std::max<ssize_t>(got, 0));
   if (length < head_bytes || !std::string_view(bytes.data(), length).starts_with("vbcount1"))
     return all;
   std::uint64_t count = 0;

@@ -37,6 +37,8 @@ constexpr std::array explanations = {
     explained_counter{"send_err", "Packets that the kernel refused."},
     explained_counter{"send_queue_full", "Packets without room in the queue of the process."},
     explained_counter{"forwarded_pkts", "Packets that were forwarded to other processes."},
+    explained_counter{"forward_queue_full",
+                      "Dropped packets for another process, which receives too slowly."},
     explained_counter{"solved_identification",
                       "Packets whose IPv4 identification was deduced from the ICRC."},
     explained_counter{"dropped_malformed", "Dropped packets with a wrong format."},
@@ -106,12 +108,18 @@ std::string number_in(const section& in, std::string_view key) {
   return number != nullptr ? std::to_string(*number) : "";
 }
 
-void add_counters(const section& owner, const std::string& labels, metrics& to) {
+const explained_counter* explanation_of(const std::string& counter) {
+  const auto* const known = std::ranges::find(explanations, counter, &explained_counter::name);
+  return known != explanations.end() ? known : nullptr;
+}
+
+/// `any`: also counters whose meaning is not known.
+void add_counters(const section& owner, const std::string& labels, bool any, metrics& to) {
   const auto* const counters = find<section>(owner, "counters");
   if (counters == nullptr) return;
   for (const field& each : *counters)
     if (const auto* const value = std::get_if<std::uint64_t>(&each.value);
-        value != nullptr && is_name(each.key))
+        value != nullptr && is_name(each.key) && (any || explanation_of(each.key) != nullptr))
       to.add(each.key, labels, *value);
 }
 
@@ -120,7 +128,7 @@ void add_device(const section& which, metrics& to) {
   const std::string device = label("device", name != nullptr ? *name : "");
   if (const auto* const ports = find<std::vector<section>>(which, "ports"))
     for (const section& each : *ports)
-      add_counters(each, device + ',' + label("port", number_in(each, "port")), to);
+      add_counters(each, device + ',' + label("port", number_in(each, "port")), true, to);
   const auto* const processes = find<std::vector<section>>(which, "processes");
   if (processes == nullptr) return;
   for (const section& each : *processes) {
@@ -129,14 +137,8 @@ void add_device(const section& which, metrics& to) {
                  device + ',' + label("port", "1") + ',' +
                      label("process", number_in(each, "pid")) + ',' +
                      label("program", program != nullptr ? *program : ""),
-                 to);
+                 false, to);
   }
-}
-
-std::string help_of(const std::string& counter) {
-  const auto known = std::ranges::find(explanations, counter, &explained_counter::name);
-  return known != explanations.end() ? std::string(known->help)
-                                     : "Counter " + counter + " of the driver.";
 }
 
 }  // namespace
@@ -146,8 +148,13 @@ std::string to_prometheus(const std::vector<section>& devices) {
   for (const section& each : devices) add_device(each, all);
   std::string text;
   for (const std::string& counter : all.names) {
-    const std::string name = "rdma_" + counter + "_total";
-    text += "# HELP " + name + ' ' + help_of(counter) + "\n# TYPE " + name + " counter\n";
+    // Drivers also have gauges among their counters.
+    const explained_counter* const known = explanation_of(counter);
+    const std::string name = "rdma_" + counter + (known != nullptr ? "_total" : "");
+    const std::string help =
+        known != nullptr ? std::string(known->help) : "Counter " + counter + " of the driver.";
+    text += "# HELP " + name + ' ' + help + "\n# TYPE " + name +
+            (known != nullptr ? " counter\n" : " untyped\n");
     for (const auto& [labels, number] : all.by_name.at(counter).samples)
       text += name + '{' + labels + "} " + std::to_string(number) + '\n';
   }

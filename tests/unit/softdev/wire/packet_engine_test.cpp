@@ -43,6 +43,20 @@ TEST_F(PacketEngine, answer_of_another_partition_is_dropped) {
   expect_completion(completion_status::success);
 }
 
+TEST_F(PacketEngine, acknowledgement_that_is_due_leaves_when_the_queue_pair_is_destroyed) {
+  {
+    simulation::end other(home, transport::rc);
+    other.connect(attributes);
+    ASSERT_TRUE(other.post_receive(0, sink.slice(0, 64)));
+    packet what = request(operation::send_only, 0, 8);
+    what.destination_qpn = other.pair().number();
+    ASSERT_TRUE(engine_of_packets.receive(what));
+    EXPECT_EQ(drain(other.received()).size(), 1U);
+    EXPECT_TRUE(out.take().empty()) << "it leaves with the end of the batch";
+  }
+  expect_answer(out.take(), 0, syndrome_ack, 1);
+}
+
 class Congestion : public lone_host {
  protected:
   Congestion() {

@@ -562,6 +562,18 @@ TEST_F(wire_path_stranger, right_packet_is_executed) {
   EXPECT_TRUE(run_until({&first, &second}, [&] { return !memory_is_unchanged(); }));
 }
 
+TEST_F(wire_path_stranger, packet_for_a_process_that_takes_none_is_counted) {
+  ASSERT_EQ(second.path.role(), port_share::role::client);
+  const auto full = [&] { return first.path.counters().intake.forward_full > 0; };
+  for (int i = 0; i < 50'000 && !full(); ++i) {
+    send({});
+    first.run();
+  }
+  EXPECT_TRUE(full());
+  EXPECT_EQ(first.path.counters().intake.unknown_pair, 0U);
+  EXPECT_TRUE(run_until({&first, &second}, [&] { return !memory_is_unchanged(); }));
+}
+
 // parity: rocev2-103
 TEST_F(wire_path_stranger, mark_of_congestion_reaches_the_client_of_the_port) {
   ASSERT_EQ(second.path.role(), port_share::role::client);

@@ -210,8 +210,8 @@ class Tap:
         assert self.process.stdout.readline() == b"ready\n"
 
     def flows(self):
-        """Ends the tap. Returns the UDP payload to port 4791 of each sender, with all packets put together: the raw socket sees
-        those that the kernel has not divided yet, or has joined."""
+        """Ends the tap. Returns the UDP payload to port 4791 of each sender as one byte string: the raw socket can see several
+        packets as one, before the kernel divides them or after it has joined them."""
         seen, _ = self.process.communicate(timeout=foreign.BOUND)
         flows = {}
         while seen:

@@ -78,7 +78,7 @@ const char* read_part(std::string_view name, std::string_view value, fault_rates
   if (name == "delay")
     return read_delay(value, out.delay) ? nullptr : "a time with unit up to 10s, as 200us or 2ms";
   if (name == "seed") return read_seed(value, out.seed) ? nullptr : "a number of up to 64 bits";
-  return "one of loss, duplicate, reorder, corrupt, mark, delay and seed, with a value";
+  return "loss=, duplicate=, reorder=, corrupt=, mark=, delay= or seed=VALUE";
 }
 
 }  // namespace

@@ -52,8 +52,7 @@ TEST(packet_faults, wrong_part_is_named_with_what_it_must_be) {
             "'delay=11s' must be a time with unit up to 10s, as 200us or 2ms");
   EXPECT_EQ(fault_of("seed=x"), "'seed=x' must be a number of up to 64 bits");
   EXPECT_EQ(fault_of("los=1%"),
-            "'los=1%' must be one of loss, duplicate, reorder, corrupt, mark, delay and seed, with "
-            "a value");
+            "'los=1%' must be loss=, duplicate=, reorder=, corrupt=, mark=, delay= or seed=VALUE");
 }
 
 std::vector<packet_faults::decision> first_decisions(const fault_rates& rates, int count) {

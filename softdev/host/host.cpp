@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -77,6 +78,12 @@ result<void> check_descriptors() {
   return {};
 }
 
+/// Sends the packets that are due. Does nothing in a child of fork that has not opened the device.
+void flush_at_exit() noexcept {
+  host* const own = current.load(std::memory_order_acquire);
+  if (own != nullptr && own->usable()) own->flush_before_exit();
+}
+
 // When something could not be done because another thread was at it.
 constexpr time_ns restless_ns = 50'000;
 
@@ -96,6 +103,7 @@ result<host*> host::instance() {
   // In a child of fork the parent's is left alone: destroying it would touch what both share.
   VERBENA_TRY(known, make());
   current.store(known, std::memory_order_release);
+  [[maybe_unused]] static const int registered = std::atexit(&flush_at_exit);
   return known;
 }
 
@@ -169,6 +177,10 @@ void host::at_fork(fork_phase when) noexcept {
   if (!usable()) return;  // a child forks
   if (when == fork_phase::before) return wire_->prepare_fork();
   wire_->continue_after_fork();
+}
+
+void host::flush_before_exit() noexcept {
+  if (wire_) wire_->flush_before_exit();
 }
 
 void host::tend() noexcept {

@@ -105,6 +105,8 @@ class host final : private engine_observer, private progress_work {
   [[nodiscard]] const wire_access& wire() const noexcept { return wire_access_; }
   /// For the handlers of fork(2). In the child: closes the sockets of the wire.
   void at_fork(fork_phase when) noexcept;
+  /// Sends packets to other hosts that are due. Waits at most one second for another thread.
+  void flush_before_exit() noexcept;
   /// The multicast groups of this process.
   [[nodiscard]] group_membership& groups() noexcept { return groups_; }
 

@@ -24,6 +24,8 @@ constexpr time_ns serve_interval = 1'000'000;
 constexpr time_ns restless_ns = 50'000;
 constexpr time_ns first_rejoin = 1'000'000;
 constexpr time_ns later_rejoin = 100'000'000;
+constexpr time_ns longest_exit_wait = 1'000'000'000;
+constexpr time_ns exit_pause = 100'000;
 
 }  // namespace
 
@@ -188,6 +190,19 @@ bool wire_path::progress() noexcept {
   lock.unlock();  // the hook may use the device
   if (!warning.empty()) log(log_level::warning, warning);
   return worked;
+}
+
+void wire_path::flush_before_exit() noexcept {
+  if (!begun_.load(std::memory_order_acquire)) return;
+  if (right_.is_mine()) return;  // a signal handler exits within `progress`
+  for (time_ns waited = 0; waited < longest_exit_wait; waited += exit_pause) {
+    if (const std::unique_lock lock(right_, std::try_to_lock); lock) {
+      static_cast<void>(sender_->flush());
+      return;
+    }
+    // lint: allow(sleep): `progress` reports its end to no other thread.
+    std::this_thread::sleep_for(std::chrono::nanoseconds(exit_pause));
+  }
 }
 
 /// What has to be done once in a while: processes that come and go.

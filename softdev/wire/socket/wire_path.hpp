@@ -122,6 +122,10 @@ class wire_path final : public remote_path, private packet_output {
   }
   void disarm() noexcept { set_armed(false); }
 
+  /// Sends the packets that are due, before the process exits: another thread may have received a
+  /// message whose acknowledgment it has not sent yet. Waits at most one second for that thread.
+  void flush_before_exit() noexcept;
+
   [[nodiscard]] wire_counters counters() noexcept;
   [[nodiscard]] port_share::role role() noexcept;
   // The next three are called by the handlers of a fork, one fork at a time.

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -117,6 +118,79 @@ TEST_F(wire_path_pair, each_operation_completes_between_owner_and_client) {
   }
   EXPECT_GT(first.path.counters().intake.forwarded, 0U);
   EXPECT_EQ(first.path.counters().output.refused, 0U);
+}
+
+/// Stops the thread that receives behind the first packet, before its acknowledgment leaves.
+/// Threads: thread-safe.
+class stopping_watcher final : public packet_watcher {
+ public:
+  void sending() noexcept override {}
+  void sent(const network_header& /*around*/,
+            std::span<const std::byte> /*packet*/) noexcept override {
+    ++sent_packets;
+  }
+  void sent_all() noexcept override {}
+  void arrived(const network_header& /*around*/,
+               std::span<const std::byte> /*packet*/) noexcept override {}
+  void settled(std::string_view /*note*/) noexcept override {
+    if (inside.exchange(true)) return;
+    released.wait(false);
+  }
+  void dismissed() noexcept override {}
+  void settled_all() noexcept override {}
+  void release() noexcept {
+    released = true;
+    released.notify_all();
+  }
+
+  std::atomic<int> sent_packets{0};
+  std::atomic<bool> inside{false};
+  std::atomic<bool> released{false};
+};
+
+struct stopping_watcher_first {
+  stopping_watcher watcher;  ///< outlives the paths
+};
+/// The second process receives a message in a thread that stops before it acknowledges.
+class stopped_receiver : protected stopping_watcher_first, public wire_path_pair {
+ protected:
+  void SetUp() override {
+    second.path.watch(watcher);
+    first.timeout = long_timeout;
+    connect();
+    ASSERT_TRUE(second.mine.post_receive(3, second.memory.slice(0, 64)));
+    ASSERT_TRUE(first.mine.post(request(opcode::send, second), {first.memory.slice(0, 64)}));
+    receiver = std::thread([this] {
+      while (!ended) second.path.progress();
+    });
+    ASSERT_TRUE(run_until({&first}, [this] { return watcher.inside.load(); }));
+    std::array<completion, 1> found;
+    ASSERT_EQ(second.mine.received().poll(found), 1U);  // what a program sees before it exits
+    ASSERT_EQ(watcher.sent_packets, 0);
+  }
+  void TearDown() override {
+    watcher.release();
+    ended = true;
+    if (receiver.joinable()) receiver.join();
+  }
+
+  std::atomic<bool> ended{false};
+  std::thread receiver;
+};
+
+TEST_F(stopped_receiver, flush_before_exit_waits_for_the_acknowledgment) {
+  std::thread later([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    watcher.release();
+  });
+  second.path.flush_before_exit();
+  EXPECT_EQ(watcher.sent_packets, 1);
+  later.join();
+}
+
+TEST_F(stopped_receiver, flush_before_exit_returns_while_the_receiver_is_stopped) {
+  second.path.flush_before_exit();
+  EXPECT_EQ(watcher.sent_packets, 0);
 }
 
 class marked_path_pair : public wire_path_pair {

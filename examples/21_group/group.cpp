@@ -59,14 +59,14 @@ void measure_reads(net::group& group, verbena::memory_region& memory,
 
 void print_table(const net::group& group, verbena::memory_region& memory) {
   std::printf("median latency of a read of 8 bytes, in microseconds\n  from\\to");
-  for (std::uint32_t to = 0; to < group.size(); ++to) std::printf("%7u", to);
+  for (std::uint32_t to = 0; to < group.size(); ++to) std::printf(" %8u", to);
   for (std::uint32_t from = 0; from < group.size(); ++from) {
     std::printf("\n  %7u", from);
     for (std::uint32_t to = 0; to < group.size(); ++to) {
       double latency = 0;
       const std::size_t at = (std::size_t{from} * group.size() + to) * sizeof latency;
       std::memcpy(&latency, memory.bytes().data() + 4096 + at, sizeof latency);
-      std::printf("%7.2f", latency);
+      std::printf(" %8.2f", latency);
     }
   }
   std::printf("\n");

@@ -33,14 +33,14 @@ std::mutex& creation_mutex() {
     pthread_atfork(
         [] {
           made->lock();
-          if (host* const own = current.load()) own->at_fork(fork_phase::before);
+          if (host* const own = current.load()) own->handle(process_event::before_fork);
         },
         [] {
-          if (host* const own = current.load()) own->at_fork(fork_phase::in_parent);
+          if (host* const own = current.load()) own->handle(process_event::fork_in_parent);
           made->unlock();
         },
         [] {
-          if (host* const parents = current.load()) parents->at_fork(fork_phase::in_child);
+          if (host* const parents = current.load()) parents->handle(process_event::fork_in_child);
           made->unlock();
         });
     return made;
@@ -78,10 +78,8 @@ result<void> check_descriptors() {
   return {};
 }
 
-/// Sends the packets that are due. Does nothing in a child of fork that has not opened the device.
-void flush_at_exit() noexcept {
-  host* const own = current.load(std::memory_order_acquire);
-  if (own != nullptr && own->usable()) own->flush_before_exit();
+void handle_exit() noexcept {
+  if (host* const own = current.load(std::memory_order_acquire)) own->handle(process_event::exit);
 }
 
 // When something could not be done because another thread was at it.
@@ -103,7 +101,7 @@ result<host*> host::instance() {
   // In a child of fork the parent's is left alone: destroying it would touch what both share.
   VERBENA_TRY(known, make());
   current.store(known, std::memory_order_release);
-  [[maybe_unused]] static const int registered = std::atexit(&flush_at_exit);
+  [[maybe_unused]] static const int registered = std::atexit(&handle_exit);
   return known;
 }
 
@@ -171,16 +169,20 @@ remote_path& host::outward() noexcept {
   return *paths_;
 }
 
-void host::at_fork(fork_phase when) noexcept {
+void host::handle(process_event what) noexcept {
   if (!wire_) return;
-  if (when == fork_phase::in_child) return wire_->abandon_after_fork();
-  if (!usable()) return;  // a child forks
-  if (when == fork_phase::before) return wire_->prepare_fork();
-  wire_->continue_after_fork();
-}
-
-void host::flush_before_exit() noexcept {
-  if (wire_) wire_->flush_before_exit();
+  if (what == process_event::fork_in_child) return wire_->abandon_after_fork();
+  if (!usable()) return;  // a child of fork that has not opened the device
+  switch (what) {
+    case process_event::before_fork:
+      return wire_->prepare_fork();
+    case process_event::fork_in_parent:
+      return wire_->continue_after_fork();
+    case process_event::exit:
+      return wire_->flush_before_exit();
+    case process_event::fork_in_child:
+      break;
+  }
 }
 
 void host::tend() noexcept {

@@ -38,8 +38,8 @@ struct registered_region {
   bool shareable = false;  ///< lies in memory that peers can map
 };
 
-/// The handlers of fork(2), see pthread_atfork(3).
-enum class fork_phase : std::uint8_t { before, in_parent, in_child };
+/// The handlers of a process: those of fork(2), see pthread_atfork(3), and that of exit(3).
+enum class process_event : std::uint8_t { before_fork, fork_in_parent, fork_in_child, exit };
 
 /// The device in a process. Threads: thread-safe.
 class host final : private engine_observer, private progress_work {
@@ -103,10 +103,9 @@ class host final : private engine_observer, private progress_work {
   [[nodiscard]] capture::recorder* recorder() noexcept { return recorder_.get(); }
   /// Connections to other hosts.
   [[nodiscard]] const wire_access& wire() const noexcept { return wire_access_; }
-  /// For the handlers of fork(2). In the child: closes the sockets of the wire.
-  void at_fork(fork_phase when) noexcept;
-  /// Sends packets to other hosts that are due. Waits at most one second for another thread.
-  void flush_before_exit() noexcept;
+  /// For the handlers of the process. In the child of a fork, closes the sockets of the wire. At
+  /// exit, sends the packets that are due, and waits at most one second for another thread.
+  void handle(process_event what) noexcept;
   /// The multicast groups of this process.
   [[nodiscard]] group_membership& groups() noexcept { return groups_; }
 

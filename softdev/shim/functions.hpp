@@ -23,6 +23,7 @@ std::size_t verbena_soft_explain(std::uint32_t qp_num, std::uint64_t wr_id,
                                  std::uint32_t vendor_err, char* text, std::size_t capacity);
 
 int verbena_soft_inject_event(struct ibv_context* context, const char* commands);
+int verbena_soft_reaches_hosts(struct ibv_context* context, std::uint8_t port_num, int gid_index);
 std::size_t verbena_soft_check_commands(const char* commands, char* text, std::size_t capacity);
 
 const struct verbena_soft_functions* verbena_soft_entry(std::uint32_t abi);

@@ -228,6 +228,13 @@ int ibv_query_gid(ibv_context* context, std::uint8_t port_num, int index, ibv_gi
   return 0;
 }
 
+int verbena_soft_reaches_hosts(ibv_context* context, std::uint8_t port_num, int index) {
+  if (!usable(object_of(context))) return 0;
+  if (port_num != only_port || index < 0 || index >= gid_count(context)) return 0;
+  const host& home = *object_of(context).host;
+  return home.wire().reaches_hosts_from(home.adapter().gids().at(static_cast<std::size_t>(index)));
+}
+
 int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, unsigned int index, int* type) {
   if (!usable(object_of(context))) return -1;
   if (port_num != only_port || index >= static_cast<unsigned>(gid_count(context))) {

@@ -171,8 +171,12 @@ std::optional<found_mismatch> find_mismatch(const offer& ours, const offer& thei
   if (const auto whose = side_of(!ours.port_up, !theirs.port_up))
     return found_mismatch(mismatch::port_down, *whose);
   if (ours.link_layer != theirs.link_layer) return both(mismatch::link_layer);
-  if (ours.fabric != theirs.fabric) return both(mismatch::fabric);
-  if (ours.fabric == fabric::this_host && ours.host != theirs.host) return both(mismatch::host);
+  if (const auto whose =
+          side_of(ours.fabric == fabric::this_host, theirs.fabric == fabric::this_host)) {
+    if (ours.fabric == fabric::network || theirs.fabric == fabric::network)
+      return found_mismatch(mismatch::fabric, *whose);
+    if (ours.host != theirs.host) return found_mismatch(mismatch::host, *whose);
+  }
   if (!partitions_meet(ours.partition_key, theirs.partition_key)) return both(mismatch::partition);
   return std::nullopt;
 }

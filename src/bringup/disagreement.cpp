@@ -25,6 +25,19 @@ std::string port_is(side whose, const offer& ours, const offer& theirs) {
   return "both ports are";
 }
 
+// Completes a remedy.
+std::string where(side whose) {
+  switch (whose) {
+    case side::ours:
+      return " here";
+    case side::theirs:
+      return " at the peer";
+    case side::both:
+      break;
+  }
+  return " on both sides";
+}
+
 std::string key_text(std::uint16_t key) {
   std::array<char, 8> text{};
   std::snprintf(text.data(), text.size(), "0x%04x", key);
@@ -117,11 +130,12 @@ std::string words_of(mismatch reason, side whose, const offer& ours, const offer
     case mismatch::fabric:
       return to_string(ours.fabric) + " here (" + name_of(ours) + ") and " +
              to_string(theirs.fabric) + " at the peer (" + name_of(theirs) +
-             "): soft0 reaches only soft0; set VERBENA_SOFTDEV=only or =off on both sides";
+             "): soft0 reaches adapters only with VERBENA_SOFTDEV_WIRE=on; set it" + where(whose) +
+             ", or set VERBENA_SOFTDEV=only or =off on both sides";
     case mismatch::host:
-      return "soft0 on two hosts, or in two network namespaces of one host: soft0 connects "
-             "processes of "
-             "one host only; use adapters or the kernel's rxe between hosts";
+      return "soft0 on two hosts, or in two network namespaces of one host: set "
+             "VERBENA_SOFTDEV_WIRE=on" +
+             where(whose) + ", and give each host an address of the other's subnet";
     case mismatch::partition:
       return words_of_partition(ours, theirs);
     case mismatch::no_lid:

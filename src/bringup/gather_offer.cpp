@@ -141,6 +141,19 @@ bringup::fabric fabric_of(const context& device) {
   return device.provider().origin == provider_origin::soft ? fabric::this_host : fabric::network;
 }
 
+// soft0 reaches other hosts from some of its GIDs, or from none. Keeps only those if there are any.
+bringup::fabric restrict_to_network(const context& device, port_number port,
+                                    std::vector<offered_gid>& gids) {
+  const auto reaches = device.provider().soft_reaches_hosts;
+  if (reaches == nullptr) return fabric_of(device);
+  const auto is_local = [&](const offered_gid& each) {
+    return reaches(device.native(), port.value(), each.index.value()) == 0;
+  };
+  if (std::ranges::all_of(gids, is_local)) return fabric_of(device);
+  std::erase_if(gids, is_local);
+  return fabric::soft_network;
+}
+
 // Links of vendors' own that give out no LIDs are addressed by GID.
 link_layer link_layer_of(const port_attributes& port) {
   if (port.link_layer() != link_layer::unspecified) return port.link_layer();
@@ -216,9 +229,10 @@ result<offer> gather_offer(const negotiating_side& side) {
   VERBENA_TRY(const auto port, device.query_port(side.wishes.route.port));
   VERBENA_TRY(const auto key, partition_key_of(side, device));
   VERBENA_TRY(auto gids, gather_gids(side, device));
+  const auto fabric = restrict_to_network(device, side.wishes.route.port, gids);
   return offer{
       .transport = side.wishes.transport,
-      .fabric = fabric_of(device),
+      .fabric = fabric,
       .link_layer = link_layer_of(port),
       .port_up = port.state() == port_state::active || port.state() == port_state::armed,
       .explicit_gid = side.wishes.route.gid_index.has_value(),

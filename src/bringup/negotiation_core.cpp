@@ -33,8 +33,8 @@ bool is_usable(const offer& of) {
 bool wants_probe(const offer& of, probing wanted) {
   if (!is_usable(of) || of.fabric == fabric::iwarp || wanted == probing::never) return false;
   if (of.transport == offered_transport::ud) return false;
-  return wanted == probing::always ||
-         (of.fabric == fabric::network && of.link_layer == link_layer::ethernet);
+  const bool crosses_hosts = of.fabric == fabric::network || of.fabric == fabric::soft_network;
+  return wanted == probing::always || (crosses_hosts && of.link_layer == link_layer::ethernet);
 }
 
 }  // namespace

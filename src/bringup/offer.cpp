@@ -132,6 +132,8 @@ std::string to_string(fabric of) {
       return "iWARP";
     case fabric::this_host:
       return "soft0";
+    case fabric::soft_network:
+      return "soft0 with VERBENA_SOFTDEV_WIRE";
   }
   return "unknown (" + std::to_string(static_cast<unsigned>(of)) + ")";
 }
@@ -197,7 +199,7 @@ result<offer> offer::decode(std::span<const std::byte> bytes) {
     return from.take<std::uint8_t>(field, least, most);
   };
   out.transport = static_cast<offered_transport>(u8("transport", 2, 4));
-  out.fabric = static_cast<bringup::fabric>(u8("fabric", 0, 2));
+  out.fabric = static_cast<bringup::fabric>(u8("fabric", 0, 3));
   out.link_layer = static_cast<verbena::link_layer>(u8("link layer", 1, 2));
   const unsigned flags = u8("flag", 0, flag_port_up | flag_explicit_gid | flag_probe);
   out.port_up = (flags & flag_port_up) != 0;

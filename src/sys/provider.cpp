@@ -114,6 +114,8 @@ result<const provider*> make_soft_provider() {
       reinterpret_cast<verbena_soft_inject_event_function>(look_up("verbena_soft_inject_event"));
   made->soft_check_commands = reinterpret_cast<verbena_soft_check_commands_function>(
       look_up("verbena_soft_check_commands"));
+  made->soft_reaches_hosts =
+      reinterpret_cast<verbena_soft_reaches_hosts_function>(look_up("verbena_soft_reaches_hosts"));
   return made.release();
 }
 

@@ -62,6 +62,11 @@ struct ibv_context;
 /// child. Logs why a text is invalid. Thread-safe; a thread with an open batch must not call it.
 typedef int (*verbena_soft_inject_event_function)(struct ibv_context* context,
                                                   const char* commands);
+/// Type of `verbena_soft_reaches_hosts`. Returns 1 if a queue pair with this entry of the GID table
+/// as source reaches other hosts: `VERBENA_SOFTDEV_WIRE` permits the address, and an interface has
+/// it. Otherwise returns 0. Asks the kernel for the name of the interface. Thread-safe.
+typedef int (*verbena_soft_reaches_hosts_function)(struct ibv_context* context,
+                                                   std::uint8_t port_num, int gid_index);
 /// Type of `verbena_soft_check_commands`. Describes why a text for `verbena_soft_inject_event` is
 /// invalid: line, column and what is permitted there. Writes at most `capacity` bytes with a
 /// terminating zero to `text`. Returns the length of the whole description like snprintf(3), or 0

@@ -67,8 +67,8 @@ enum class mismatch : std::uint8_t {
   iwarp,             ///< a side is iWARP, which only the connection manager connects
   port_down,         ///< a port is down
   link_layer,        ///< InfiniBand here and Ethernet there
-  fabric,            ///< soft0 here and an adapter there
-  host,              ///< soft0 on two hosts
+  fabric,            ///< soft0 without VERBENA_SOFTDEV_WIRE here, an adapter there
+  host,              ///< soft0 on two hosts, on one of them without VERBENA_SOFTDEV_WIRE
   partition,         ///< P_Keys of two partitions, or of two limited members
   no_lid,            ///< a port has no LID: no subnet manager assigned one
   no_gid,            ///< a port has no address

@@ -22,11 +22,12 @@ namespace verbena::inline VERBENA_ABI::bringup {
 
 /// The network that a device is connected to, as far as it limits the reachable peers.
 enum class fabric : std::uint8_t {
-  network = 0,    ///< an adapter, or the kernel's rxe: InfiniBand or RoCE
-  iwarp = 1,      ///< iWARP: only the connection manager connects its queue pairs
-  this_host = 2,  ///< soft0: processes of one host
+  network = 0,       ///< an adapter, or the kernel's rxe: InfiniBand or RoCE
+  iwarp = 1,         ///< iWARP: only the connection manager connects its queue pairs
+  this_host = 2,     ///< soft0: processes of one host
+  soft_network = 3,  ///< soft0 with `VERBENA_SOFTDEV_WIRE`: processes of one host, and RoCE
 };
-/// `an adapter`, `iWARP`, `soft0`.
+/// `an adapter`, `iWARP`, `soft0`, `soft0 with VERBENA_SOFTDEV_WIRE`.
 [[nodiscard]] std::string to_string(fabric of);
 
 /// The transport of the queue pair. The values are part of the wire format.

@@ -42,6 +42,7 @@ struct provider {
   verbena_soft_explain_function soft_explain = nullptr;                ///< see soft_allocate
   verbena_soft_inject_event_function soft_inject_event = nullptr;      ///< see soft_allocate
   verbena_soft_check_commands_function soft_check_commands = nullptr;  ///< see soft_allocate
+  verbena_soft_reaches_hosts_function soft_reaches_hosts = nullptr;    ///< see soft_allocate
 };
 
 /// Returns the provider of the system's adapters: the linked libibverbs if the program has one,

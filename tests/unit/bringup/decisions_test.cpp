@@ -152,6 +152,29 @@ std::string soft0_on_two_hosts() {
   return decision_text_of_changed_offers(
       [](offer& ours, offer& theirs) { ours.fabric = theirs.fabric = bringup::fabric::this_host; });
 }
+std::string soft0_wire_on_one_host_only() {
+  return decision_text_of_changed_offers([](offer& ours, offer& theirs) {
+    ours.fabric = bringup::fabric::soft_network;
+    theirs.fabric = bringup::fabric::this_host;
+  });
+}
+std::string soft0_with_wire_on_two_hosts() {
+  return decision_text_of_changed_offers([](offer& ours, offer& theirs) {
+    ours.fabric = theirs.fabric = bringup::fabric::soft_network;
+  });
+}
+std::string soft0_with_wire_and_adapter() {
+  return decision_text_of_changed_offers(
+      [](offer& ours, offer&) { ours.fabric = bringup::fabric::soft_network; });
+}
+std::string soft0_wire_on_one_side_of_a_host() {
+  return decision_text_of_changed_offers([](offer& ours, offer& theirs) {
+    ours.fabric = bringup::fabric::soft_network;
+    theirs.fabric = bringup::fabric::this_host;
+    theirs.host = ours.host;
+    theirs.gids = ours.gids;
+  });
+}
 std::string other_partition() {
   return decision_text_of_changed_offers([](offer& ours, offer& theirs) {
     ours.partition_key = 0x8001;

@@ -85,6 +85,9 @@ void offer_seeds(fuzz::seed_folder& into) {
   add("lids", lids, lids);
   const offer soft{.fabric = fabric::this_host, .device = "s0", .gids = {of("127.0.0.1", 104)}};
   add("soft", soft, soft);
+  offer networked = soft;
+  networked.fabric = fabric::soft_network;
+  add("soft_network", soft, networked);
   add("datagrams", {.transport = offered_transport::ud, .device = "m0", .key = queue_key(7)},
       {.fabric = fabric::iwarp, .port_up = false, .device = "w0"});
 }

@@ -75,7 +75,7 @@ TEST(offer, invalid_field_is_named_in_the_error) {
   const std::size_t gids = name + 1 + 6;        // the number of GIDs
   const std::size_t after_gid = gids + 1 + 16;  // the type of the first GID
   for (const auto& [at, value, words] : {wrong{0, 5, "transport"},
-                                         wrong{1, 3, "fabric"},
+                                         wrong{1, 4, "fabric"},
                                          wrong{2, 0, "link layer"},
                                          wrong{3, 8, "flag"},
                                          wrong{4, 6, "MTU"},

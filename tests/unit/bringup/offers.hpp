@@ -75,7 +75,7 @@ offer random_offer(Random& random) {
       "2001:db8::1/64", "fe80::1/64",  "2001:db8::2/48", "192.0.2.1"};
   offer out;
   out.transport = below(8) == 0 ? bringup::offered_transport::uc : bringup::offered_transport::rc;
-  out.fabric = static_cast<bringup::fabric>(below(8) == 0 ? below(3) : 0);
+  out.fabric = static_cast<bringup::fabric>(below(8) == 0 ? below(4) : 0);
   out.link_layer = below(6) == 0 ? link_layer::infiniband : link_layer::ethernet;
   out.port_up = below(10) != 0;
   out.device = std::string(below(65), 'x');

@@ -180,6 +180,7 @@ class stopped_receiver : protected stopping_watcher_first, public wire_path_pair
 
 TEST_F(stopped_receiver, flush_before_exit_waits_for_the_acknowledgment) {
   std::thread later([this] {
+    // lint: allow(sleep): a function that has begun to wait reports it to no other thread
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     watcher.release();
   });

@@ -7,7 +7,7 @@
 
 namespace verbena::softdev {
 
-/// Nanoseconds on CLOCK_MONOTONIC. Thread-safe.
+/// Returns the time of CLOCK_MONOTONIC in nanoseconds. Thread-safe.
 [[nodiscard]] inline std::uint64_t monotonic_now() noexcept {
   constexpr std::uint64_t second = 1'000'000'000;
   timespec now;

@@ -17,7 +17,7 @@ result<unique_fd> create_eventfd(when_empty reads) {
 
 void signal_eventfd(int fd) noexcept {
   const std::uint64_t one = 1;
-  // EAGAIN means that the count is at its maximum: the sleeper is awake in any case.
+  // EAGAIN means that the count is at its maximum: the eventfd is readable anyway.
   while (::write(fd, &one, sizeof one) < 0 && errno == EINTR) {
   }
 }

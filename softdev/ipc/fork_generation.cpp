@@ -10,7 +10,7 @@
 namespace verbena::softdev {
 namespace {
 
-// Stands in when the kernel gives no page: then pthread_atfork alone tells a child.
+// Used if MADV_WIPEONFORK fails. Then only the pthread_atfork handler detects a child.
 std::uint32_t ordinary_word = 0;
 std::uint32_t* word = &ordinary_word;
 std::atomic<std::uint32_t> last_generation{0};
@@ -36,8 +36,8 @@ const volatile std::uint32_t* generation_word = &ordinary_word;
 }  // namespace detail
 
 std::uint32_t current_generation() noexcept {
-  // A fork while another thread is in here is the program's data race: the child would see a lock
-  // of a thread that it does not have. So there is none; two first calls agree on the number.
+  // The number is set without a lock: a child of fork could inherit a lock that none of its threads
+  // releases. If two first calls run at once, they agree on one number.
   static const bool ready = (set_up(), true);
   static_cast<void>(ready);
   const std::atomic_ref<std::uint32_t> here(*word);

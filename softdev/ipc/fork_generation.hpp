@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tells a forked child from the process that made an object. A child shares descriptors and memory
-// with its parent, so the device's objects must not be used there.
+// Detects whether this process created an object or inherited it by fork. A child shares
+// descriptors and memory with its parent, so it must not use the device's objects.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace detail {
 extern const volatile std::uint32_t* generation_word;
 }  // namespace detail
 
-/// The number of this process among its forked ancestors; never 0. The first call in a process
-/// establishes it. Thread-safe.
+/// Returns the number that distinguishes this process from its forked ancestors; never 0. The first
+/// call in a process sets the number. Thread-safe.
 [[nodiscard]] std::uint32_t current_generation() noexcept;
 
-/// True when `generation` is this process's. Precondition: current_generation() was called before,
-/// in this process or an ancestor. One load. Thread-safe.
+/// Returns whether `generation` is the number of this process. Precondition: current_generation()
+/// was called before, in this process or an ancestor. One load. Thread-safe.
 [[nodiscard]] inline bool is_current_generation(std::uint32_t generation) noexcept {
   return *detail::generation_word == generation;
 }

@@ -21,7 +21,7 @@ namespace {
 constexpr uid_t default_overflow_user = 65534;
 constexpr std::uint64_t all_users = 0xffff'ffff;  // user ID -1 does not exist
 
-// The beginning of a small file; empty if it cannot be read.
+// The first bytes of a small file; empty if it cannot be read.
 struct file_text {
   std::array<char, 4096> bytes;
   std::size_t length = 0;
@@ -31,7 +31,7 @@ struct file_text {
     const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
     if (got > 0) length = static_cast<std::size_t>(got);
   }
-  // The numbers from `at` on, which is moved behind the number that was read.
+  // Reads the next number at or after `at` and moves `at` behind it. Returns false at the end.
   [[nodiscard]] bool next(std::size_t& at, std::uint64_t& number) const noexcept {
     while (at < length && (bytes[at] < '0' || bytes[at] > '9')) ++at;
     const auto [end, failed] = std::from_chars(bytes.data() + at, bytes.data() + length, number);
@@ -48,7 +48,8 @@ uid_t overflow_user() noexcept {
   return text.next(at, number) ? static_cast<uid_t>(number) : default_overflow_user;
 }
 
-// Whether each user ID of the host has one here, so that none is seen as the overflow user ID.
+// Returns whether this user namespace maps every user ID of the host. If it does, no other user
+// appears as the overflow user ID.
 bool namespace_maps_all_users() noexcept {
   const file_text text("/proc/self/uid_map");
   std::size_t at = 0;
@@ -63,7 +64,7 @@ bool namespace_maps_all_users() noexcept {
 }  // namespace
 
 local_name::local_name(const char* format, ...) noexcept {
-  // It begins with a zero byte.
+  // An abstract name begins with a zero byte.
   constexpr std::size_t room = sizeof address_.sun_path - 1;
   address_.sun_family = AF_UNIX;
   std::va_list arguments;
@@ -92,7 +93,7 @@ socket_or_error connect_to_name(const local_name& name) noexcept {
 
 accepted_socket accept_own_user(int listener, int most) noexcept {
   int skipped = 0;
-  // Connections of other users are skipped, but not without end: they could come for ever.
+  // The number of attempts is limited, because another user could connect without end.
   for (int turn = 0; turn < most; ++turn) {
     unique_fd peer(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!peer) {

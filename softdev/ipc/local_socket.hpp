@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How processes of one user on this host meet: sockets with abstract names, which belong to a
-// network namespace, need no file and go with their process. None of these calls blocks.
+// Sockets by which the processes of one user on this host find and connect to each other. Abstract
+// names belong to a network namespace, need no file and are released when their process exits. None
+// of these calls blocks.
 #pragma once
 
 #include <sys/socket.h>
@@ -11,7 +12,7 @@
 
 namespace verbena::softdev {
 
-/// A descriptor, or why there is none.
+/// A socket, or the errno of the failure.
 struct socket_or_error {
   unique_fd socket;
   int error = 0;  ///< an errno
@@ -20,7 +21,7 @@ struct socket_or_error {
 /// An abstract name. Threads: immutable value.
 class local_name {
  public:
-  /// The name as printf(3) writes it. Precondition: it has at most 106 bytes.
+  /// Formats the name like printf(3). Precondition: the name has at most 106 bytes.
   [[gnu::format(printf, 2, 3)]] explicit local_name(const char* format, ...) noexcept;
 
   [[nodiscard]] const sockaddr* get() const noexcept {
@@ -33,22 +34,22 @@ class local_name {
   socklen_t length_ = 0;
 };
 
-/// A socket that keeps messages apart, closed on exec, that does not block.
+/// Creates a non-blocking SOCK_SEQPACKET socket, closed on exec.
 [[nodiscard]] socket_or_error new_local_socket() noexcept;
-/// Connects to the socket that listens by that name: ECONNREFUSED when nobody does, EAGAIN when its
-/// backlog is full, EACCES when it is another user's.
+/// Connects to the socket that listens under `name`. Errors: ECONNREFUSED if no socket listens;
+/// EAGAIN if its backlog is full; EACCES if it belongs to another user.
 [[nodiscard]] socket_or_error connect_to_name(const local_name& name) noexcept;
-/// A connection that was accepted, and how many of other users were closed before.
+/// An accepted connection, and the number of other users' connections that were closed before it.
 struct accepted_socket : socket_or_error {
   int skipped = 0;
 };
-/// The next connection of this user; up to `most` of other users are closed and skipped. EAGAIN
-/// when there is none.
+/// Accepts the next connection of this user. Closes up to `most` connections of other users. Error:
+/// EAGAIN if no connection of this user is found.
 [[nodiscard]] accepted_socket accept_own_user(int listener, int most) noexcept;
 
-/// Returns whether the user ID of this process identifies one user. It does not if this process is
-/// in a user namespace that does not map it: such a process, and every other one without a mapping,
-/// is seen as the overflow user ID (user_namespaces(7)).
+/// Returns whether the user ID of this process identifies one user. Returns false if the process is
+/// in a user namespace that does not map its user ID: every user without a mapping appears there as
+/// the overflow user ID (user_namespaces(7)).
 [[nodiscard]] bool own_user_is_identified() noexcept;
 
 /// The process at the other end of a socket. `pid` is 0 if it is outside our pid namespace.
@@ -59,9 +60,9 @@ struct socket_peer {
 };
 [[nodiscard]] socket_peer identify_peer(int socket) noexcept;
 
-/// The process that listens by a name, whoever its user is.
+/// The process that listens under a name. It may belong to another user.
 struct name_holder {
-  int error = 0;  ///< ECONNREFUSED when nobody listens; EAGAIN when its backlog is full
+  int error = 0;  ///< ECONNREFUSED if no socket listens; EAGAIN if the backlog is full
   socket_peer process;
 };
 [[nodiscard]] name_holder find_holder(const local_name& name) noexcept;

@@ -25,7 +25,7 @@ error refuse(int code, const std::string& text) {
   return error::unavailable(code, "open", "table of names of soft0", text);
 }
 
-// Home directories are shared between hosts and between network namespaces; names are not.
+// Hosts and network namespaces can share a home directory, but not abstract names.
 result<std::string> file_name() {
   std::array<char, boot_id_bytes> boot{};
   const unique_fd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));

@@ -21,14 +21,14 @@ constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
 std::string text_of(int code) { return std::generic_category().message(code); }
 
-/// A place where the directory can be: the value of a variable, and what follows.
+/// A possible location of the directory: an environment variable, and the parents below its value.
 struct place {
   const char* variable;
   std::array<const char*, 2> parents;  ///< created if missing; may be symbolic links of the user
 };
 constexpr std::array<place, 2> places = {{{"HOME", {".cache", nullptr}}, {"XDG_RUNTIME_DIR", {}}}};
 
-/// How the attempt at one place ended; without a descriptor `code` and `reason` are set.
+/// The result of the attempt at one place. If it failed, `code` and `reason` are set.
 struct attempt {
   private_directory found;
   int code = 0;
@@ -39,7 +39,7 @@ attempt failed(int code, std::string reason) {
   return {.found = {}, .code = code, .reason = std::move(reason)};
 }
 
-// Another user who can write a directory can replace what is in it.
+// Another user who can write a directory can replace its entries.
 std::string reason_not_safe_parent(int fd) {
   struct stat about{};
   if (::fstat(fd, &about) != 0) return text_of(errno);

@@ -32,9 +32,10 @@ copy_status status_of(int code) noexcept {
 /// A position in a list of vectors.
 struct cursor {
   std::span<const iovec> vectors;
-  std::size_t offset = 0;  ///< in the first of them
+  std::size_t offset = 0;  ///< in the first vector
 
-  /// Fills `out` with at most `limit` bytes from here on; returns how many vectors and bytes.
+  /// Fills `out` with at most `limit` bytes from the position; returns the numbers of vectors and
+  /// bytes.
   std::pair<std::size_t, std::size_t> fill(std::span<iovec> out, std::size_t limit) const noexcept {
     std::size_t count = 0;
     std::size_t bytes = 0;
@@ -96,7 +97,6 @@ copy_outcome remote_write(pid_t pid, std::span<const iovec> local,
   return copy(SYS_process_vm_writev, pid, local, remote);
 }
 
-/// A place in another process.
 iovec place_in_process(std::uint64_t address, std::size_t bytes) noexcept {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of another process
   return {reinterpret_cast<void*>(address), bytes};

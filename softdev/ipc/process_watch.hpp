@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether another process still runs.
+// Detection of the exit of another process.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +28,8 @@ class process_watch {
   bool watchable_ = false;
 };
 
-/// Returns whether process `pid` is stopped or traced, as /proc says; false if that is unknown.
+/// Returns whether process `pid` is stopped or traced, according to /proc; false if that is
+/// unknown.
 [[nodiscard]] bool is_stopped(pid_t pid) noexcept;
 
 }  // namespace verbena::softdev

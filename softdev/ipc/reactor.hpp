@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The descriptors that a loop waits for (epoll(7)). The owner of the loop names each of them by a
-// kind, an enumeration of its own, and a number.
+// A set of descriptors that an event loop waits for (epoll(7)). The owner of the loop identifies
+// each descriptor by a kind (an enumerator of the owner) and a number.
 #pragma once
 
 #include <array>
@@ -13,12 +13,13 @@
 
 namespace verbena::softdev {
 
-/// Threads: thread-safe, except that one thread at a time waits. close() is for a child of fork.
+/// Waits for many descriptors. Thread-safe, but only one thread at a time may call wait(). close()
+/// is for a child of fork.
 class reactor {
  public:
-  /// What a descriptor is waited for.
+  /// The event to wait for.
   enum class wanted : std::uint8_t { readable, writable, either };
-  /// The name of a watched descriptor.
+  /// Identifies a watched descriptor.
   struct source {
     std::uint8_t kind = 0;
     std::uint64_t number = 0;  ///< less than 2^56
@@ -30,20 +31,21 @@ class reactor {
   };
   static constexpr std::size_t most_events = 64;
 
-  /// Errors: the errno of epoll_create1(2).
+  /// Creates the epoll descriptor. Errors: the errno of epoll_create1(2).
   [[nodiscard]] result<void> open();
-  /// Readable while a watched descriptor is ready.
+  /// Returns a descriptor that is readable while a watched descriptor is ready.
   [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
 
   /// Watches a descriptor. Returns 0 or the errno of epoll_ctl(2).
   [[nodiscard]] int watch(int fd, source name, wanted what = wanted::readable) const noexcept;
-  /// Changes what a descriptor is waited for; watches it if it is not watched.
+  /// Changes the event to wait for; adds the descriptor if it is not watched. Returns 0 or the
+  /// errno of epoll_ctl(2).
   [[nodiscard]] int rewatch(int fd, source name, wanted what) const noexcept;
-  /// Ends that. A negative or unwatched descriptor is ignored.
+  /// Stops watching a descriptor. Ignores a negative or unwatched descriptor.
   void unwatch(int fd) const noexcept;
 
-  /// Waits until a descriptor is ready, at most `timeout_ms` (-1: without a limit), and returns the
-  /// names of those that are ready, until the next call. A point of cancellation.
+  /// Waits until a descriptor is ready, at most `timeout_ms` (-1: no limit). Returns the sources of
+  /// ready descriptors; the span is valid until the next call. A cancellation point.
   [[nodiscard]] std::span<const source> wait(int timeout_ms) noexcept;
 
   void close() noexcept { epoll_.reset(); }

@@ -18,7 +18,7 @@
 namespace verbena::softdev {
 namespace {
 
-// Numbers in events: those of watched descriptors, then our own, then those of senders.
+// Numbers in events: first the watched descriptors, then the own eventfd, then the senders.
 constexpr std::uint32_t watched_numbers = 32;
 constexpr std::uint64_t own_number = watched_numbers;
 constexpr std::size_t events_per_call = 16;
@@ -37,7 +37,7 @@ bool add(int epoll, int fd, std::uint64_t number) noexcept {
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-// epoll_wait(2) with a timeout in nanoseconds; in milliseconds, rounded up, before Linux 5.11.
+// Calls epoll_wait(2) with a timeout in nanoseconds; before Linux 5.11 in milliseconds, rounded up.
 int wait_for_events(int epoll, std::span<epoll_event> events,
                     std::chrono::nanoseconds timeout) noexcept {
   const auto room = static_cast<int>(events.size());
@@ -63,7 +63,7 @@ bool is_wake_socket(int fd) noexcept {
 
 void signal_wake_socket(int fd) noexcept {
   const char signal = 1;
-  // EAGAIN means that the receiver has signals of this sender that it did not take: it is readable.
+  // EAGAIN means that earlier signals of this sender are still queued: the receiver is readable.
   while (::send(fd, &signal, sizeof signal, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }
@@ -146,7 +146,7 @@ void wake_receiver::take_from(std::uint64_t number) noexcept {
   const std::lock_guard lock(mutex_);
   const auto at = std::ranges::find(ends_, number, &sender_end::number);
   if (at == ends_.end()) return;
-  // The bytes mean nothing. Descriptors that a sender adds are closed by the kernel.
+  // The bytes have no meaning. The kernel closes descriptors that a sender attaches.
   char signal = 0;
   iovec place{&signal, sizeof signal};
   std::array<mmsghdr, signals_per_call> messages{};
@@ -160,7 +160,7 @@ void wake_receiver::take_from(std::uint64_t number) noexcept {
                                : std::ranges::any_of(
                                      std::span(messages).first(static_cast<std::size_t>(count)),
                                      [](const mmsghdr& each) { return each.msg_len == 0; });
-  // An end that its sender closed would stay readable.
+  // If the sender closed its end, this end would stay readable.
   if (ended) ends_.erase(at);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Waking of a thread of another process that may be malicious. Each sender has a socket of its own
-// towards the receiver, and whether a call blocks is an argument of the call: a sender can neither
-// make the receiver or another sender wait nor take a signal of another sender away. (The flags and
-// the count of an eventfd belong to all processes that hold it.)
+// Wake-ups of another process, which may be malicious. Each sender has its own socket to the
+// receiver, and an argument of each call (MSG_DONTWAIT) decides whether it blocks. A sender
+// therefore cannot block the receiver or another sender, and cannot consume another sender's
+// signal. (The flags and the count of an eventfd are shared by all processes that hold it.)
 #pragma once
 
 #include <chrono>
@@ -17,52 +17,54 @@
 
 namespace verbena::softdev {
 
-/// Returns whether `fd` can be a sender's end: a local socket that keeps messages apart.
+/// Returns whether `fd` can be a sender's end: a local SOCK_SEQPACKET socket.
 [[nodiscard]] bool is_wake_socket(int fd) noexcept;
-/// Makes the receiver of a sender's end readable. One system call; never blocks, whatever other
-/// holders of the socket do.
+/// Signals the receiver of a sender's end. One system call; never blocks, regardless of other
+/// holders of the socket.
 void signal_wake_socket(int fd) noexcept;
 
-/// The receiving ends of one sleeper. Thread-safe. close_all() is for a child of fork.
+/// Owns the receiving ends of one sleeper. Thread-safe. close_all() is for a child of fork.
 class wake_receiver {
  public:
-  /// Errors: the errno of epoll_create1(2), eventfd(2) or epoll_ctl(2).
+  /// Creates a receiver without senders. Errors: the errno of epoll_create1(2), eventfd(2) or
+  /// epoll_ctl(2).
   [[nodiscard]] static result<std::unique_ptr<wake_receiver>> create();
   wake_receiver(const wake_receiver&) = delete;
   wake_receiver& operator=(const wake_receiver&) = delete;
 
-  /// Readable while there are signals that take() did not take (an epoll descriptor). It stays in
-  /// this process.
+  /// Returns an epoll descriptor that is readable while there are signals to take. It must not be
+  /// passed to another process.
   [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
-  /// Returns the end by which `sender` signals; an older end of the same sender becomes useless.
+  /// Returns a new end with which `sender` signals. An older end of the same sender stops working.
   /// Errors: the errno of socketpair(2) or epoll_ctl(2).
   [[nodiscard]] result<unique_fd> admit(const void* sender);
   /// Ignores `sender` from now on.
   void dismiss(const void* sender) noexcept;
-  /// Returns whether `sender` has an end that it did not close.
+  /// Returns whether `sender` has an end that is not closed.
   [[nodiscard]] bool serves(const void* sender) noexcept;
 
-  /// What a call of wait() found.
+  /// The result of wait().
   struct woken {
     bool signaled = false;      ///< there were signals; they were taken, at most 16 of each sender
     std::uint32_t watched = 0;  ///< bit n: the descriptor with the number n is readable
     int failed = 0;             ///< EINTR: a signal handler ran
   };
-  /// Makes fd() readable also while `other` is. `number` is less than 32 and names it in results.
-  /// `other` must stay open until this is destroyed. Errors: the errno of epoll_ctl(2).
+  /// Makes fd() readable also while `other` is readable. `number` identifies `other` in results and
+  /// is less than 32. `other` must stay open until this object is destroyed. Errors: the errno of
+  /// epoll_ctl(2).
   [[nodiscard]] result<void> watch(int other, std::uint32_t number) noexcept;
 
-  /// Signals from this process. One system call.
+  /// Signals the receiver from this process. One system call.
   void signal() noexcept;
-  /// Waits until fd() is readable, at most for `timeout` (zero or more), and takes the signals. One
-  /// system call, and one for each sender that signaled. A point of cancellation.
+  /// Waits until fd() is readable, at most `timeout` (zero or more), and takes the signals. Makes
+  /// one system call, and one more for each sender that signaled. A cancellation point.
   woken wait(std::chrono::nanoseconds timeout) noexcept;
   static constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
   static constexpr std::chrono::nanoseconds no_time = std::chrono::nanoseconds::zero();
-  /// Takes the signals; returns whether there were any. As wait(), but does not block.
+  /// Takes the signals without blocking. Returns whether there were any.
   bool take() noexcept { return wait(no_time).signaled; }
 
-  /// Closes everything without taking a lock.
+  /// Closes all descriptors without taking a lock.
   void close_all() noexcept;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Allocations of up to small_limit bytes are runs of pages in chunks that share a memfd; larger
-// ones and those in huge pages have their own.
+// Allocations of up to small_limit bytes are runs of pages in chunks, which share the memfd of
+// their chunk. Larger allocations and those in huge pages have one memfd each.
 #include "softdev/shm/arena.hpp"
 
 #include <fcntl.h>
@@ -35,8 +35,8 @@ std::uintptr_t number(const void* memory) noexcept {
   return reinterpret_cast<std::uintptr_t>(memory);
 }
 
-/// Maps a whole memfd, at `where` when given (over what is there). Children of fork share it, as
-/// they share nothing else: a program may expect its buffers in a child.
+/// Maps a whole memfd; if `where` is given, there, replacing the mapping at that address. Children
+/// of fork inherit only these mappings of the device: a program may use its buffers in a child.
 void* map_whole(int fd, std::size_t bytes, void* where) noexcept {
   const int flags = where == nullptr ? MAP_SHARED : MAP_SHARED | MAP_FIXED;
   void* base = ::mmap(where, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
@@ -49,13 +49,13 @@ error shortage(std::size_t bytes) {
 }
 }  // namespace
 
-/// One memfd. Destroyed with the registry's mutex held; then its id is retired.
+/// One memfd. Its destructor retires its id; the registry's mutex must be held.
 struct arena_registry::backing {
   backing(arena_registry& registry, std::uint64_t new_id, unique_fd new_fd, std::size_t size)
       : owner(registry), id(new_id), fd(std::move(new_fd)), bytes(size) {}
   ~backing() {
     owner.backings_.erase(id);
-    owner.retired_.push_back(id);  // make_backing() has made room
+    owner.retired_.push_back(id);  // make_backing() has reserved the room
   }
   backing(const backing&) = delete;
   backing& operator=(const backing&) = delete;
@@ -89,9 +89,9 @@ struct arena_registry::allocation {
   std::size_t bytes = 0;
   pages kind = pages::normal;
   std::shared_ptr<backing> store;
-  std::uint64_t offset = 0;     ///< in the store
+  std::uint64_t offset = 0;     ///< in the memfd
   std::shared_ptr<chunk> home;  ///< of a small allocation
-  mapping map;                  ///< of a large one
+  mapping map;                  ///< of a large allocation
   std::uint32_t uses = 0;
 };
 
@@ -116,7 +116,8 @@ result<std::shared_ptr<arena_registry::backing>> arena_registry::make_backing(st
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return error::from_errno(errno, "fcntl(F_ADD_SEALS)", "verbena-memory");
   }
-  // A backing goes without an allocation, because it goes in destructors.
+  // Reserves room for the ids of all backings: a backing is destroyed in destructors, which must
+  // not allocate.
   const std::size_t most_retired = retired_.size() + backings_.size() + 1;
   if (retired_.capacity() < most_retired) retired_.reserve(2 * most_retired);
   const std::uint64_t id = next_arena_++;
@@ -197,7 +198,7 @@ int arena_registry::free(void* memory) {
   allocation& gone = at->second;
   if (gone.uses != 0) return EBUSY;
   if (gone.home && gone.store == gone.home->store) {
-    // The pages go back to the system and read as zeros when they are used again.
+    // The kernel frees the pages; they read as zeros when they are used again.
     constexpr int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
     const int fd = gone.store->fd.get();
     if (::fallocate(fd, mode, static_cast<off_t>(gone.offset), static_cast<off_t>(gone.bytes)) !=
@@ -206,10 +207,11 @@ int arena_registry::free(void* memory) {
     }
     gone.home->mark(gone.offset / page_bytes, gone.bytes / page_bytes, false);
   }
-  // (Pages that were replaced are not used again: some process may still write the old ones.)
+  // Pages that were replaced stay marked as used: a process may still write the old ones.
   const std::shared_ptr<chunk> home = gone.home;
   allocations_.erase(at);
-  // home, and the list: nobody else uses the chunk. One empty chunk is kept.
+  // A count of 2 (`home` and `chunks_`) means that no allocation uses the chunk. The last chunk is
+  // kept, even if it is empty.
   if (home && home.use_count() == 2 && chunks_.size() > 1) std::erase(chunks_, home);
   return 0;
 }
@@ -256,7 +258,7 @@ result<arena_registry::replaced> arena_registry::replace_pages(const void* memor
   allocation& moved = at->second;
   auto made = make_backing(moved.bytes, moved.kind);
   void* copy = made ? map_whole((*made)->fd.get(), moved.bytes, nullptr) : nullptr;
-  if (copy == nullptr) {  // huge pages have run out: normal ones will do
+  if (copy == nullptr) {  // no huge pages are left: uses normal ones
     VERBENA_TRY(made, make_backing(moved.bytes, pages::normal));
     copy = map_whole((*made)->fd.get(), moved.bytes, nullptr);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Memory that peers on this host can map: every allocation lies in a sealed memfd that is passed by
-// descriptor when a peer first needs it. Small allocations share a memfd, because descriptors are
-// scarce. Nothing is locked in memory and nothing lies in /dev/shm.
+// Memory that peers on this host can map. Every allocation is in a sealed memfd, whose descriptor
+// is passed to a peer when the peer first needs it. Small allocations share a memfd, because
+// descriptors are scarce. The memory is not locked and not in /dev/shm.
 #pragma once
 
 #include <cstddef>
@@ -17,63 +17,67 @@
 
 namespace verbena::softdev {
 
-/// Where an address lies: which arena (a memfd; ids are never 0 nor reused in a process) and where.
+/// The location of an address: an arena (a memfd) and the offset in it. Ids of arenas are never 0
+/// and never reused in a process.
 struct arena_location {
   std::uint64_t arena = 0;
   std::uint64_t offset = 0;
 };
 
-/// All shareable memory of the process. Thread-safe; calls take a private lock and never wait for
-/// a peer.
+/// Owns all shareable memory of the process. Thread-safe; calls take a private lock and never wait
+/// for a peer.
 class arena_registry {
  public:
   arena_registry();
-  /// Unmaps everything, also what was not freed.
+  /// Unmaps all allocations, including those that were not freed.
   ~arena_registry();
   arena_registry(const arena_registry&) = delete;
   arena_registry& operator=(const arena_registry&) = delete;
 
   enum class pages : std::uint8_t { normal, huge };
-  /// Zeroed memory, page-aligned, at least `bytes` long. Errors: `invalid_argument` for 0 bytes;
-  /// `out of memory` (ENOMEM) when memory, or huge pages, are missing.
+  /// Allocates at least `bytes` of zeroed, page-aligned memory. Errors: `invalid_argument` for 0
+  /// bytes; `out of memory` (ENOMEM) if memory or huge pages are exhausted.
   [[nodiscard]] result<void*> allocate(std::size_t bytes, pages kind);
-  /// Gives memory back. 0, EINVAL when `memory` did not come from allocate, or EBUSY while a region
-  /// uses it.
+  /// Frees memory. Returns 0, EINVAL if allocate() did not return `memory`, or EBUSY while a region
+  /// uses the memory.
   [[nodiscard]] int free(void* memory);
 
-  /// When [memory, memory+bytes) lies in one allocation: its place, and the allocation's use count
-  /// is raised until release(memory). Nothing for ordinary memory.
+  /// Returns the location of [memory, memory+bytes) and increments the use count of the allocation
+  /// until release(memory). Returns nullopt if the range is not inside one allocation.
   [[nodiscard]] std::optional<arena_location> acquire(const void* memory, std::size_t bytes);
   void release(const void* memory);
 
-  /// The allocation around `memory`; nullopt for ordinary memory.
+  /// The address range of an allocation.
   struct allocated_range {
     std::uint64_t address = 0;
     std::uint64_t length = 0;
   };
+  /// Returns the allocation that contains `memory`; nullopt for ordinary memory.
   [[nodiscard]] std::optional<allocated_range> range_of(const void* memory) noexcept;
 
-  /// Moves the allocation around `memory` to fresh pages at the same addresses, with the same
-  /// content; a process that mapped the old pages keeps those alone. Used when a stopped peer holds
-  /// them. The program must not write the allocation during the call: such bytes may be lost.
+  /// The new location of an allocation.
   struct replaced {
     std::uint64_t address = 0;
     std::uint64_t length = 0;
     std::uint64_t arena = 0;       ///< the new arena
     std::uint64_t arena_base = 0;  ///< address of its first byte
   };
+  /// Moves the allocation that contains `memory` to new pages at the same addresses, with the same
+  /// content. A process that mapped the old pages keeps only those. Used if a stopped peer has them
+  /// mapped. The program must not write to the allocation during the call: such bytes may be lost.
   [[nodiscard]] result<replaced> replace_pages(const void* memory);
 
-  /// What a peer is given for an arena id: a duplicate of the descriptor and the memfd's size.
+  /// The values that a peer needs to map an arena: a duplicate of the descriptor and the memfd's
+  /// size.
   struct share {
     unique_fd fd;
     std::uint64_t bytes = 0;
   };
   [[nodiscard]] std::optional<share> share_arena(std::uint64_t arena) const;
-  /// Arenas that ceased to exist since the last call, for telling peers.
+  /// Returns the arenas that were destroyed since the last call, so that peers can be notified.
   [[nodiscard]] std::vector<std::uint64_t> take_retired();
 
-  /// Allocations alive.
+  /// Returns the number of allocations.
   [[nodiscard]] std::size_t size() const;
 
  private:

@@ -52,7 +52,8 @@ arena_cache::found arena_cache::find(std::uint64_t arena, std::uint64_t offset, 
   }
   if (bytes > at->map.size() || offset > at->map.size() - bytes) return {};
   if (access == map_access::read_write && !at->writable.load(std::memory_order_acquire)) {
-    // The first write: until now a stray store of ours could not reach the peer's memory.
+    // The mapping becomes writable at the first write: until then a stray store of this process
+    // could not change the peer's memory.
     if (::mprotect(at->map.data(), at->map.size(), PROT_READ | PROT_WRITE) != 0) return {};
     at->writable.store(true, std::memory_order_release);
   }
@@ -86,11 +87,12 @@ bool arena_cache::insert(std::uint64_t arena, unique_fd fd, std::uint64_t bytes)
     at->at.store(stage::refused, std::memory_order_release);
     return false;
   }
-  // Without MAP_NORESERVE, so that missing huge pages show here and not as a signal later.
+  // Maps without MAP_NORESERVE: if huge pages are missing, mmap fails. Otherwise a later access
+  // would raise a signal.
   auto map = map_shared(fd.get(), bytes, map_access::read_only);
   if (!map) {
     at->at.store(stage::refused, std::memory_order_release);
-    return true;  // our shortage, not the owner's fault
+    return true;  // a shortage of this process, not an error of the owner
   }
   at->map = *std::move(map);
   at->at.store(stage::ready, std::memory_order_release);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The initiator's mappings of one peer's arenas. A mapping is asked for on first use; until the
-// owner answers, the caller takes another route.
+// The initiator's mappings of one peer's arenas. A mapping is requested on first use. Until the
+// owner answers, the caller uses another route.
 #pragma once
 
 #include <atomic>
@@ -16,18 +16,19 @@ namespace verbena::softdev {
 
 enum class map_status : std::uint8_t {
   ready,
-  ask,          ///< not there: the caller sends the request (mark_asked), then takes another route
-  pending,      ///< asked for: take another route for now
+  ask,          ///< not mapped: mark_asked(), send the request, then use another route
+  pending,      ///< requested: use another route until the owner answers
   unavailable,  ///< the owner or the system refused, or the range is not in the arena
 };
 
-/// Lookups are lock-free and allocate nothing; they and the use of the returned address happen
-/// inside an active section of the peer, so that mappings can be dropped safely. Thread-safe.
+/// Finds the mappings of arenas. Lookups are lock-free and do not allocate. Callers find and use an
+/// address inside one active section of the peer, so that mappings can be destroyed safely.
+/// Thread-safe.
 class arena_cache {
  public:
   static constexpr std::size_t capacity = 1024;
 
-  /// One arena of the peer: asked for, mapped or refused. Opaque to others.
+  /// One arena of the peer: requested, mapped or refused. Opaque to callers.
   struct node {
     enum class stage : std::uint8_t { asked, ready, refused };
     explicit node(std::uint64_t id) noexcept : arena(id) {}
@@ -47,24 +48,25 @@ class arena_cache {
     map_status status = map_status::unavailable;
     std::byte* address = nullptr;
   };
-  /// Where [offset, offset+bytes) of `arena` is mapped here.
+  /// Returns the address at which [offset, offset+bytes) of `arena` is mapped.
   [[nodiscard]] found find(std::uint64_t arena, std::uint64_t offset, std::uint64_t bytes,
                            map_access access) noexcept;
-  /// Remembers that `arena` was asked for; false when it was asked for already, or there is no room
-  /// or no memory.
+  /// Records a request for `arena`. Returns false if it was already requested, or if there is no
+  /// room or no memory.
   bool mark_asked(std::uint64_t arena);
-  /// Takes back mark_asked, when the request could not be sent.
+  /// Undoes mark_asked() if the request could not be sent.
   void forget(std::uint64_t arena);
-  /// Maps what the owner sent. False when it was not asked for or is not sealed memory of `bytes`.
+  /// Maps the memory that the owner sent. Returns false if it was not requested or is not sealed
+  /// memory of `bytes`.
   bool insert(std::uint64_t arena, unique_fd fd, std::uint64_t bytes);
-  /// The owner refused.
+  /// Records that the owner refused the request.
   void refuse(std::uint64_t arena);
-  /// The owner freed it: it is not found any more; its pages stay mapped until what
-  /// take_retired returns is destroyed.
+  /// Removes an arena that the owner freed. Its pages stay mapped until the result of
+  /// take_retired() is destroyed.
   void retire(std::uint64_t arena);
   [[nodiscard]] bool has_retired() const noexcept;
-  /// Takes what was retired; the caller destroys it when no active section is left that began
-  /// before.
+  /// Returns the retired arenas. The caller destroys them when all active sections that began
+  /// before have ended.
   [[nodiscard]] std::vector<std::unique_ptr<node>> take_retired();
 
  private:

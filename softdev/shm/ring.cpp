@@ -29,7 +29,7 @@ ring_status ring_producer::refresh() noexcept {
 }
 
 bool ring_producer::has_room(std::uint32_t bytes) const noexcept {
-  // The record may need padding up to the end of the ring, which is shorter than the record.
+  // Padding up to the end of the ring may be necessary; it is shorter than the record.
   const std::uint64_t need = 2 * record_bytes(bytes) + cache_line;
   const std::uint64_t in_use = head() - consumed_word_->load(std::memory_order_acquire);
   return in_use <= ring_.size() && ring_.size() - in_use >= need;
@@ -80,7 +80,7 @@ ring_status ring_consumer::peek(ring_record& out) noexcept {
       peeked_bytes_ = record_bytes(bytes);
       return ring_status::ok;
     }
-    tail_ += to_end;  // to the ring's beginning, where no pad is accepted: this ends
+    tail_ += to_end;  // to the start of the ring, where a pad is invalid: the loop ends
   }
 }
 
@@ -120,7 +120,7 @@ bool ring_consumer::publish_position() noexcept {
 std::uint64_t ring_consumer::announced() const noexcept {
   if (corrupt_) return 0;
   const std::uint64_t ahead = published_word_->load(std::memory_order_seq_cst) - consumed_records_;
-  // Records are consumed as soon as they are committed, maybe before they are announced.
+  // A record may be consumed after its commit and before its announcement.
   return ahead >> 63 != 0 ? 0 : ahead;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A bounded ring of records from one process to another. The bytes lie in the producer's pair
-// segment; the consumer sees them read-only and reports its position in its own pair segment.
+// A bounded ring of records from one process to another. The bytes are in the producer's pair
+// segment. The consumer maps them read-only and publishes its position in its own pair segment.
 //
-// A record begins at a multiple of 64 with one header word; the word of the place where the next
-// record will begin is zeroed before a record is published. The consumer waits for that word to
-// become non-zero, so a small record travels in one cache line. The producer publishes with a
-// release store and keeps its position to itself.
+// A record begins at a multiple of 64 bytes with one header word. Before the producer publishes a
+// record, it zeroes the header word of the next record. The consumer waits until that word is not
+// 0, so a small record uses one cache line. The producer publishes a record by a release store and
+// does not publish its position.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@
 
 namespace verbena::softdev {
 
-/// One record in place. The payload lies in memory that the producer can still change: copy each
-/// field once, then validate the copy.
+/// A record in the ring. The producer can still change the payload: copy each field once, then
+/// validate the copy.
 struct ring_record {
   std::uint16_t type = 0;
   std::span<const std::byte> payload;
@@ -28,12 +28,12 @@ struct ring_record {
 
 enum class ring_status : std::uint8_t {
   ok,
-  empty,    ///< (consumer) nothing published
-  full,     ///< (producer) no room now
-  corrupt,  ///< the other side wrote what no correct process writes; the ring stays unusable
+  empty,    ///< (consumer) no record is published
+  full,     ///< (producer) no room at the moment
+  corrupt,  ///< the other side wrote invalid data; the ring stays unusable
 };
 
-/// The longest payload of a record in a ring of that size.
+/// Returns the longest payload of a record in a ring of `ring_bytes`.
 [[nodiscard]] constexpr std::uint32_t max_record_bytes(std::uint32_t ring_bytes) noexcept {
   return ring_bytes / 4 - 64;
 }
@@ -75,17 +75,19 @@ class single_writer_u64 {
 class ring_producer {
  public:
   ring_producer() noexcept = default;
-  /// `ring` is writable, its size a power of two; `consumed` is the consumer's position.
+  /// Writes to `ring`, which is writable and a power of two long. `consumed` is the consumer's
+  /// position.
   ring_producer(std::span<std::byte> ring, shared_u64& published,
                 const shared_u64& consumed) noexcept;
 
   struct reservation {
     ring_status status = ring_status::full;  ///< ok, full or corrupt
-    std::span<std::byte> payload;            ///< of the asked size, 8 bytes after a 64-byte line
+    std::span<std::byte> payload;            ///< of the requested size; begins 8 bytes into a line
   };
-  /// Reserves a record of `bytes` payload; invisible until commit. A reservation that is not
-  /// committed is given up by the next call. Precondition: bytes <= max_record_bytes(ring size),
-  /// type < 0xffff. `spare` bytes of the ring are left to others: it counts as full without them.
+  /// Reserves a record with `bytes` of payload, which is not visible before commit(). The next call
+  /// discards a reservation that was not committed. At least `spare` bytes of the ring stay free
+  /// for others: without them the ring counts as full. Precondition: bytes <= max_record_bytes(ring
+  /// size), type < 0xffff.
   [[nodiscard]] reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
                                         std::uint32_t spare = 0) noexcept {
     VERBENA_CHECK(bytes <= max_record_bytes(static_cast<std::uint32_t>(ring_.size())),
@@ -93,13 +95,14 @@ class ring_producer {
     VERBENA_CHECK(type != detail::pad_type, "record type 0xffff is taken");
     return fits(bytes, spare) ? reserve(type, bytes) : refresh_and_reserve(type, bytes, spare);
   }
-  /// Returns whether `try_reserve` succeeds without a look at the consumer's position.
+  /// Returns whether `try_reserve` succeeds without reading the consumer's position.
   [[nodiscard]] bool fits(std::uint32_t bytes, std::uint32_t spare) const noexcept {
     const std::uint64_t need = detail::record_bytes(bytes);
-    // One line more than the record: the zeroed header of the next must not hit an unread record.
+    // One line more than the record: zeroing the next header must not overwrite an unread record.
     return ring_.size() - (head() - consumed_) >= pad_before(need) + need + cache_line + spare;
   }
-  /// Publishes the reserved record. The consumer may see it at once; a sleeping one is not woken.
+  /// Publishes the reserved record. The consumer may see it at once; a sleeping consumer is not
+  /// woken.
   void commit() noexcept {
     VERBENA_CHECK(reserved_header_ != 0, "a record is reserved before it is committed");
     const std::uint64_t start = head() + reserved_pad_;
@@ -113,16 +116,16 @@ class ring_producer {
     reserved_header_ = 0;
     ++committed_;
   }
-  /// Counts the committed records for consumers that look before they sleep, with one sequentially
-  /// consistent store; call it once per batch, then look at the peer's flags.
+  /// Publishes the count of committed records, which consumers read before they sleep, by one
+  /// sequentially consistent store. Call it once per batch, then read the peer's flags.
   void announce() noexcept;
 
-  /// The consumer's position as last seen.
+  /// Returns the consumer's position when it was last read.
   [[nodiscard]] std::uint64_t consumed() const noexcept { return consumed_; }
-  /// Where the next record begins.
+  /// Returns the position of the next record.
   [[nodiscard]] std::uint64_t position() const noexcept { return head(); }
-  /// Returns whether a record of `bytes` payload certainly fits. Thread-safe, also beside the
-  /// thread that writes; false if the consumer's position makes no sense.
+  /// Returns whether a record with `bytes` of payload certainly fits; false if the consumer's
+  /// position is invalid. Thread-safe, also while another thread writes records.
   [[nodiscard]] bool has_room(std::uint32_t bytes) const noexcept;
 
  private:
@@ -133,7 +136,7 @@ class ring_producer {
   [[nodiscard]] shared_u64& word(std::uint64_t position) noexcept {
     return *static_cast<shared_u64*>(static_cast<void*>(ring_.data() + place(position)));
   }
-  /// The bytes that are skipped because a record does not fit at the end of the ring.
+  /// Returns the number of bytes to skip if the record does not fit at the end of the ring.
   [[nodiscard]] std::uint64_t pad_before(std::uint64_t record) const noexcept {
     const std::uint64_t to_end = ring_.size() - place(head());
     return record > to_end ? to_end : 0;
@@ -158,7 +161,7 @@ class ring_producer {
   std::uint64_t consumed_ = 0;
   std::uint64_t committed_ = 0;
   std::uint64_t announced_ = 0;
-  std::uint64_t reserved_header_ = 0;  ///< 0: nothing reserved
+  std::uint64_t reserved_header_ = 0;  ///< 0: no reservation
   std::uint64_t reserved_pad_ = 0;
   std::uint64_t reserved_bytes_ = 0;
 };
@@ -170,27 +173,29 @@ class ring_consumer {
   ring_consumer(std::span<const std::byte> ring, const shared_u64& published,
                 shared_u64& consumed) noexcept;
 
-  /// The oldest record, left in place: ok, empty or corrupt.
+  /// Reads the oldest record without consuming it. Returns ok, empty or corrupt.
   [[nodiscard]] ring_status peek(ring_record& out) noexcept;
-  /// The type of a record that comes soon and its first word. Not checked: the record may differ
-  /// when peek returns it.
+  /// The type and the first word of one of the next records. They are not validated: the record may
+  /// differ when peek() returns it.
   struct hint {
     std::uint16_t type = 0;
     std::uint32_t word = 0;
     friend bool operator==(const hint&, const hint&) = default;
   };
-  /// Returns one of the next few records behind the one that peek returned; each of them once, and
-  /// nullopt if there are no more.
+  /// Returns a hint for one of the next few records after the record of peek(), each of them once;
+  /// then nullopt.
   [[nodiscard]] std::optional<hint> next_hint() noexcept;
-  /// Steps over the record that peek returned; its bytes must not be used any more. The producer
-  /// sees the room at once or after publish_position.
+  /// Consumes the record that peek() returned; its bytes must no longer be used. The producer sees
+  /// the free room at once or after publish_position().
   void consume() noexcept;
-  /// Tells the producer about all room, with a sequentially consistent store; true when something
-  /// was told. Call it when a batch is done.
+  /// Publishes the position by a sequentially consistent store, unless it is unchanged. Returns
+  /// whether it was published. Call it at the end of a batch.
   bool publish_position() noexcept;
-  /// Records announced but not consumed (sequentially consistent load); 0 when corrupt.
+  /// Returns the number of announced records that are not consumed (sequentially consistent load);
+  /// 0 if the ring is corrupt.
   [[nodiscard]] std::uint64_t announced() const noexcept;
-  /// As announced() > 0, but a count that no record backs up is found out, and is `corrupt`.
+  /// Returns `ok` if an announced record is available, `empty` if no record is announced, `corrupt`
+  /// if a record was announced and is missing.
   [[nodiscard]] ring_status check_announced() noexcept;
 
  private:
@@ -201,7 +206,7 @@ class ring_consumer {
   std::uint64_t told_ = 0;
   std::uint64_t batch_start_ = 0;
   std::uint64_t consumed_records_ = 0;
-  std::uint64_t peeked_bytes_ = 0;  ///< 0: nothing peeked
+  std::uint64_t peeked_bytes_ = 0;  ///< 0: no record was peeked
   std::uint64_t hinted_ = 0;        ///< position behind the last hint
   bool corrupt_ = false;
 };

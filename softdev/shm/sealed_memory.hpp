@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sealed memfds and mappings of them: creation, validation of received ones, unmapping.
+// Sealed memfds and their mappings: creating, validating received memfds, unmapping.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,7 @@ class mapping {
   void reset() noexcept;
   [[nodiscard]] std::byte* data() const noexcept { return base_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// The object at `offset`; the bytes come from mmap, which zeroes them, and T is made of atomics
-  /// or bytes.
+  /// Returns the object at `offset`. mmap zeroes the bytes, and T consists of atomics or bytes.
   template <class T>
   [[nodiscard]] T* at(std::size_t offset) const noexcept {
     return reinterpret_cast<T*>(base_ + offset);
@@ -43,27 +42,28 @@ struct sealed_memory {
   mapping map;
 };
 
-/// Who may write a sealed memfd, besides the mapping that its creator made before sealing.
+/// The processes that may write a sealed memfd. Its creator can, by the mapping made before
+/// sealing.
 enum class sealed_for : std::uint8_t {
-  owner_only,  ///< F_SEAL_FUTURE_WRITE: everybody else maps it read-only
+  owner_only,  ///< F_SEAL_FUTURE_WRITE: other processes map it read-only
   everybody,
 };
 
-/// Sets the size of a new memfd. If RLIMIT_FSIZE does not permit it, returns an error with the
-/// limit; the kernel would raise SIGXFSZ.
+/// Sets the size of a new memfd. If the size exceeds RLIMIT_FSIZE, returns an error with the limit;
+/// ftruncate(2) would raise SIGXFSZ.
 [[nodiscard]] result<void> set_size(int fd, std::size_t bytes, const char* name);
 
-/// Creates a memfd of `bytes`, maps it shared and seals its size and its seals. The mapping is not
-/// inherited by children of fork. `name` is only seen in /proc.
+/// Creates a memfd of `bytes`, maps it shared and seals its size and its seals. Children of fork do
+/// not inherit the mapping. `name` is only visible in /proc.
 [[nodiscard]] result<sealed_memory> create_sealed(const char* name, std::size_t bytes,
                                                   sealed_for writers);
 
-/// True when `fd` is a memfd of exactly `bytes` whose size cannot change any more, and, for
-/// owner_only, that cannot be mapped writable.
+/// Returns whether `fd` is a memfd of exactly `bytes` whose size is sealed and, for owner_only,
+/// which cannot be mapped writable.
 [[nodiscard]] bool is_sealed_memory(int fd, std::size_t bytes, sealed_for writers) noexcept;
 
 enum class map_access : std::uint8_t { read_only, read_write };
-/// Maps `bytes` of a descriptor shared, not inherited by children of fork.
+/// Maps `bytes` of a descriptor shared. Children of fork do not inherit the mapping.
 [[nodiscard]] result<mapping> map_shared(int fd, std::size_t bytes, map_access access);
 
 }  // namespace verbena::softdev

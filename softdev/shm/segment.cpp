@@ -16,11 +16,11 @@ constexpr int snapshot_attempts = 64;
 std::uint32_t place_of(std::uint32_t key) noexcept { return (key * 0x9e37'79b1U) >> (32 - 18); }
 static_assert(region_places == 1U << 18);
 
-/// Changes words under a sequence word, so that readers notice a torn copy. The plain words are
-/// stored between two sequence stores; release on each word keeps them after the odd one.
+/// Changes words under a sequence word, so that readers detect a torn copy. The words are stored
+/// between two stores of the sequence word; release stores keep them behind the first one.
 template <class Body>
 void change(shared_u32& sequence, Body&& body) noexcept {
-  const std::uint32_t before = sequence.load(relaxed) & ~1U;  // it may be frozen: odd already
+  const std::uint32_t before = sequence.load(relaxed) & ~1U;  // it is odd if the entry is frozen
   sequence.store(before + 1, relaxed);
   body();
   sequence.store(before + 2, std::memory_order_seq_cst);
@@ -33,9 +33,9 @@ void put(shared_u64& word, std::uint64_t value) noexcept {
   word.store(value, std::memory_order_release);
 }
 
-/// Copies words under a sequence word and returns its value; an odd one when the owner changes
-/// them all the time. The first load is sequentially consistent: it orders the copy after the
-/// reader's active mark.
+/// Copies words under a sequence word and returns its value; an odd value if the owner was changing
+/// the words at each attempt. The first load is sequentially consistent: it orders the copy after
+/// the reader's active mark.
 template <class Body>
 std::uint32_t snapshot(const shared_u32& sequence, Body&& body) noexcept {
   for (int attempt = 0; attempt < snapshot_attempts; ++attempt) {
@@ -51,7 +51,8 @@ constexpr bool is_whole(std::uint32_t sequence) noexcept { return (sequence & 1U
 std::uint32_t get(const shared_u32& word) noexcept { return word.load(std::memory_order_acquire); }
 std::uint64_t get(const shared_u64& word) noexcept { return word.load(std::memory_order_acquire); }
 
-// Word by word: a copy of the whole record would have to wait for the stores of its words.
+// Copies word by word into `out`: a later copy of the whole record would stall until the stores of
+// its words have completed.
 void copy_region(const region_entry& entry, region_record& out) noexcept {
   out.key = get(entry.key);
   out.pd = get(entry.pd);
@@ -64,7 +65,7 @@ void copy_region(const region_entry& entry, region_record& out) noexcept {
   out.generation = get(entry.generation);
 }
 
-/// Finds the region of a key in a segment that may change meanwhile, or be hostile.
+/// Finds the region of a key in a segment that may change meanwhile and is not trusted.
 lookup find_in(const mapping& segment, std::uint32_t key, region_record& out) noexcept {
   if (key == 0) return lookup::absent;
   const std::uint32_t first = place_of(key);
@@ -74,7 +75,7 @@ lookup find_in(const mapping& segment, std::uint32_t key, region_record& out) no
         segment.at<shared_u32>(region_places_offset + index * sizeof(shared_u32))
             ->load(std::memory_order_acquire) -
         1;
-    if (number >= region_entries) continue;  // also: the place names none
+    if (number >= region_entries) continue;  // or the place is empty
     const auto& entry =
         *segment.at<region_entry>(regions_offset + std::size_t{number} * sizeof(region_entry));
     if (entry.key.load(std::memory_order_seq_cst) != key) continue;
@@ -88,7 +89,7 @@ lookup find_in(const mapping& segment, std::uint32_t key, region_record& out) no
   return lookup::absent;
 }
 
-/// A GID as the two words that stand for it.
+/// A GID as two words.
 using group_words = std::array<std::uint64_t, 2>;
 group_words words_of(const gid_bytes& group) noexcept { return std::bit_cast<group_words>(group); }
 }  // namespace
@@ -265,7 +266,7 @@ bool public_segment::publish_group(const gid_bytes& group) {
     put(out.gid[0], words[0]);
     put(out.gid[1], words[1]);
   });
-  // Entries in use are found whatever else changes, so the count only grows.
+  // The count never decreases, so readers find all entries in use during a change.
   if (header().groups.load(relaxed) <= index) header().groups.store(index + 1);
   return true;
 }
@@ -323,7 +324,7 @@ lookup peer_segment::find_region(std::uint32_t key, region_record& out) const no
 
 bool peer_segment::is_current(const region_record& region) noexcept {
   const region_entry& entry = *region.found_at;
-  // The generation as well, in case the sequence word ran over.
+  // The generation is compared as well, in case the sequence word wrapped around.
   return get(entry.generation) == region.generation &&
          entry.sequence.load(std::memory_order_seq_cst) == region.sequence;
 }

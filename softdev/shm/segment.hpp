@@ -26,7 +26,7 @@ struct region_record {
   std::uint64_t arena = 0;         ///< 0: ordinary memory
   std::uint64_t arena_offset = 0;  ///< of the region's first byte in the arena
   std::uint64_t generation = 0;    ///< set by publish_region
-  /// Where peer_segment::find_region found it, and the sequence word that it had.
+  /// The entry in which peer_segment::find_region found the region, and its sequence word then.
   const region_entry* found_at = nullptr;
   std::uint32_t sequence = 0;
 };
@@ -40,64 +40,66 @@ struct queue_pair_record {
   std::uint32_t peer_qpn = 0;
 };
 
-/// The owner's side. Thread-safe: writers of one segment take a private lock; nothing blocks on a
-/// peer. Does not allocate after creation.
+/// Writes the public segment of this process. Thread-safe: writers of one segment take a private
+/// lock; no call waits for a peer. Does not allocate after creation.
 class public_segment {
  public:
   /// Creates, maps and seals the memfd. Untouched entries cost no memory.
   static result<std::unique_ptr<public_segment>> create(std::uint32_t slot,
                                                         std::uint64_t generation);
 
-  /// Makes a region visible. False when no place near the key's is free: the caller then
-  /// chooses another key. Precondition: the key is not 0 and not published.
+  /// Makes a region visible to peers. Returns false if all entries, or all places for the key, are
+  /// in use; another key may have a free place. Precondition: the key is not 0 and not published.
   [[nodiscard]] bool publish_region(const region_record& region);
-  /// Makes it invisible: when this returns, no reader finds the key any more (readers that found it
-  /// before are waited for by link::fence). False when it was not published.
+  /// Makes a region invisible: when the call returns, readers no longer find the key. link::fence
+  /// waits for readers that found it before. Returns false if the key was not published.
   bool withdraw_region(std::uint32_t key);
-  /// Whether the region of a key is published and lies in shareable memory. Takes no lock.
+  /// Returns whether the region of a key is published and is in shareable memory. Takes no lock.
   [[nodiscard]] bool is_shareable(std::uint32_t key) const noexcept;
-  /// Makes all regions of shareable memory in [address, address+length) unreadable (peers find
-  /// `busy`) until rebind_regions, for the time in which their pages move.
+  /// Makes all regions of shareable memory in [address, address+length) unreadable while their
+  /// pages move. Peers find `busy` until thaw_regions() or rebind_regions().
   void freeze_regions(std::uint64_t address, std::uint64_t length);
-  /// Makes them readable again without a change.
+  /// Makes frozen regions readable again, unchanged.
   void thaw_regions(std::uint64_t address, std::uint64_t length);
-  /// Says that the pages of [address, address+length) moved to another arena, and makes the regions
-  /// readable again. `arena_base` is the owner's address of the new arena's first byte.
+  /// Publishes that the pages of [address, address+length) moved to another arena, and makes the
+  /// regions readable again. `arena_base` is the owner's address of the arena's first byte.
   void rebind_regions(std::uint64_t address, std::uint64_t length, std::uint64_t arena,
                       std::uint64_t arena_base);
 
   /// Makes a queue pair visible or changes it (sequentially consistent, for link::fence).
   void publish_queue_pair(const queue_pair_record& queue_pair);
-  /// Empties the line: qpn 0, no receive queue, notes 0.
+  /// Clears the line: qpn 0, no receive queue, notes 0.
   void withdraw_queue_pair(std::uint32_t qpn);
-  /// Has peers know that a queue pair receives into the completion queue of a line, or into none.
+  /// Publishes the line of the completion queue into which a queue pair receives.
   void set_receive_queue(std::uint32_t qpn, std::uint32_t completion_queue) noexcept;
+  /// Publishes that the receive completion queue of a queue pair has no line.
   void clear_receive_queue(std::uint32_t qpn) noexcept;
-  /// The line of a queue pair, for the words that stand alone (receive_queue, notes).
+  /// Returns the line of a queue pair, for the words outside `sequence` (receive_queue, notes).
   [[nodiscard]] queue_pair_line& line(std::uint32_t qpn) noexcept;
 
-  /// Takes a line for a completion queue whose peers are to signal `channel`; nullopt if all are in
-  /// use.
+  /// Claims a line for a completion queue whose peers signal `channel`. Returns nullopt if all
+  /// lines are in use.
   [[nodiscard]] std::optional<std::uint32_t> claim_completion_queue(std::uint32_t channel);
   void release_completion_queue(std::uint32_t line);
-  /// Sets the armed state, counting armings, sequentially consistent. The caller must look at its
-  /// rings afterwards (link::receive), else a wake-up is lost.
+  /// Sets the armed state and counts the arming (sequentially consistent). The caller must then
+  /// poll its rings (link::receive); otherwise a wake-up is lost.
   void arm(std::uint32_t line, arm_state state) noexcept;
 
-  /// Says that the process has a queue pair in a multicast group, or none any more. False when
-  /// `group_entries` are in use. Precondition: it is not so already.
+  /// Publishes that the process has a queue pair in a multicast group. Returns false if all
+  /// `group_entries` are in use. Precondition: the group is not published.
   [[nodiscard]] bool publish_group(const gid_bytes& group);
+  /// Publishes that the process no longer has a queue pair in the group.
   void withdraw_group(const gid_bytes& group);
 
   [[nodiscard]] public_header& header() noexcept { return *map_.at<public_header>(0); }
-  /// The descriptor to pass to peers.
+  /// Returns the descriptor to pass to peers.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
  private:
   public_segment(unique_fd fd, mapping map) : fd_(std::move(fd)), map_(std::move(map)) {}
   [[nodiscard]] region_entry& entry(std::uint32_t number) noexcept;
   [[nodiscard]] shared_u32& place(std::uint32_t index) noexcept;
-  /// The place that names the entry of the key, or `region_places`.
+  /// Returns the place of the entry with the key, or `region_places` if the key is not published.
   [[nodiscard]] std::uint32_t find(std::uint32_t key) noexcept;
   [[nodiscard]] region_entry& entry_at(std::uint32_t place) noexcept;
   [[nodiscard]] completion_queue_line& completion_queue(std::uint32_t line) noexcept;
@@ -114,37 +116,38 @@ class public_segment {
   std::uint32_t next_completion_queue_ = 0;
   std::uint32_t used_count_ = 0;
   std::uint32_t fresh_entry_ = 0;  ///< the first that was never used
-  /// The entries that were used before and are free, the last one on top: they are taken first,
-  /// because a page that was never touched costs a page fault.
+  /// A stack of the free entries that were used before. They are used first, because a page that
+  /// was never accessed costs a page fault.
   std::unique_ptr<std::uint32_t[]> free_entries_ =
       std::make_unique_for_overwrite<std::uint32_t[]>(region_entries);
   std::uint32_t free_count_ = 0;
   std::uint64_t next_generation_ = 1;
 };
 
-/// Result of a look into a peer's segment.
+/// The result of a lookup in a peer's segment.
 enum class lookup : std::uint8_t {
   found,
   absent,
-  busy,  ///< the owner is changing it right now: try again later
+  busy,  ///< the owner is changing the entry: try again later
 };
 
-/// A peer's public segment, mapped read-only. Its content is hostile: every field is copied once
-/// and loops are bounded. Thread-safe; never blocks nor allocates.
+/// Reads a peer's public segment, which is mapped read-only. Its content is not trusted: every
+/// field is copied once and loops are bounded. Thread-safe; does not block or allocate.
 class peer_segment {
  public:
   peer_segment() noexcept = default;
   explicit peer_segment(mapping map) noexcept : map_(std::move(map)) {}
 
   [[nodiscard]] lookup find_region(std::uint32_t key, region_record& out) const noexcept;
-  /// True while `region` is published unchanged, as find_region returned it.
+  /// Returns whether `region` is still published as find_region() returned it.
   [[nodiscard]] static bool is_current(const region_record& region) noexcept;
   [[nodiscard]] lookup find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept;
   [[nodiscard]] const queue_pair_line& line(std::uint32_t qpn) const noexcept;
-  /// The line of the completion queue into which a queue pair receives; nullptr if the peer does
-  /// not name one.
+  /// Returns the line of the completion queue into which a queue pair receives; nullptr if the peer
+  /// has published no valid line.
   [[nodiscard]] const completion_queue_line* receive_queue_of(std::uint32_t qpn) const noexcept;
-  /// True when the process is in a multicast group, or when it is changing that right now.
+  /// Returns whether the process is in a multicast group; also true while the process changes an
+  /// entry.
   [[nodiscard]] bool may_be_in(const gid_bytes& group) const noexcept;
   [[nodiscard]] const public_header& header() const noexcept { return *map_.at<public_header>(0); }
   [[nodiscard]] explicit operator bool() const noexcept { return map_.size() != 0; }
@@ -153,7 +156,7 @@ class peer_segment {
   mapping map_;
 };
 
-/// Takes an arm word apart.
+/// Returns the armed state in an arm word.
 [[nodiscard]] constexpr arm_state arm_state_of(std::uint32_t word) noexcept {
   return (word & 3U) == 1   ? arm_state::solicited
          : (word & 3U) == 2 ? arm_state::any

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Each lane has two counters, one of which is current. A reader may take the old one if it is
-// exchanged at that moment; therefore a writer first waits for readers that the exchange before has
-// left there.
+// Each lane has two counters; the phase selects the current one. A reader may increment the old
+// counter if the phase changes at that moment. A writer therefore first waits for the readers that
+// the previous change left on that counter.
 //
-// The store of a reader's counter must not be delayed past its reads of the protected objects. In
-// lanes of one thread only the compiler is told so; synchronize() makes up for it by a barrier on
-// the processors of all threads: a reader whose reads came before the barrier is counted after it,
-// and one whose reads come after it finds what the writer has published. If no other thread has
-// such a lane, the barrier is left out: a thread that takes a lane later executes one then.
+// The store to a reader's counter must not be delayed past the reader's loads of protected objects.
+// In exclusive lanes, only the compiler is kept from reordering them; synchronize() executes a
+// barrier on the processors of all threads instead. The count of a reader whose loads precede the
+// barrier is visible after it. A reader whose loads follow the barrier finds the values that the
+// writer has published. If no other thread has an exclusive lane, there is no barrier: a thread
+// that takes one later executes a barrier then.
 #include "softdev/core/access_epoch.hpp"
 
 #include <bit>
@@ -18,18 +19,18 @@
 namespace verbena::softdev {
 namespace {
 
-/// The lanes of one thread that are in use, one bit each.
+/// The exclusive lanes in use, one bit each.
 std::atomic<std::uint64_t> lanes_in_use{0};
 static_assert(access_epoch::exclusive_lanes == 64);
 
-/// The lane of this thread: one of its own, or one of those that are shared.
+/// The lane of this thread: an exclusive one or a shared one.
 class thread_lane {
  public:
   thread_lane() noexcept {
     std::uint64_t used = lanes_in_use.load(std::memory_order_relaxed);
     while (~used != 0) {
       const auto free = static_cast<std::size_t>(std::countr_one(used));
-      // Acquire: the thread that had the lane before has left its counters at 0.
+      // Acquire: the previous thread of the lane has left its counters at 0.
       if (lanes_in_use.compare_exchange_weak(used, used | (std::uint64_t{1} << free),
                                              std::memory_order_acquire)) {
         index_ = free;
@@ -61,8 +62,8 @@ std::size_t lane_of_this_thread() noexcept {
   return lane.index();
 }
 
-// Whether another thread has a lane of its own. If not, a thread that takes one after this call
-// finds what this thread has published before.
+// Returns whether another thread has an exclusive lane. If not, a thread that takes one after this
+// call finds the values that this thread has published before.
 bool are_others_exclusive() noexcept {
   const std::size_t own = lane_of_this_thread();
   const std::uint64_t own_bit =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The fence inside a process: who withdraws an object waits until no thread uses it any more.
+// The fence inside a process: a thread that withdraws an object waits until no thread uses it.
 #pragma once
 
 #include <array>
@@ -10,23 +10,23 @@
 
 namespace verbena::softdev {
 
-/// Readers enter and leave; a writer withdraws an object and then synchronizes: afterwards no
-/// reader that could have found the object is inside.
+/// Waits for readers of withdrawn objects. A writer withdraws an object, then calls synchronize():
+/// after that, no reader that could have found the object is inside.
 ///
-/// Entering costs no locked instruction in the first `exclusive_lanes` threads of a process: each
-/// has a counter of its own, and synchronize() makes the processors of all threads execute a memory
-/// barrier (membarrier(2)) if there is another such thread. Other threads share counters. Threads:
-/// thread-safe. Never allocates.
+/// Entering needs no locked instruction in the first `exclusive_lanes` threads of a process. Each
+/// of them has its own counter, and synchronize() makes the processors of all threads execute a
+/// memory barrier (membarrier(2)) if there is another such thread. Other threads share counters.
+/// Threads: thread-safe. Never allocates.
 class access_epoch {
  public:
-  /// Threads with a counter of their own.
+  /// The number of threads with their own counter.
   static constexpr std::size_t exclusive_lanes = 64;
-  /// Numbers the threads of the process that live: the smallest free number, below
-  /// `exclusive_lanes` as long as there is one. Larger numbers are shared.
+  /// Returns the number of this thread: the smallest number below `exclusive_lanes` that no living
+  /// thread has, if there is one. Larger numbers may be shared.
   [[nodiscard]] static std::size_t number_of_thread() noexcept;
 
-  /// Inside from construction to destruction. While it exists, this thread must not synchronize,
-  /// nor wait for a thread that does.
+  /// Marks this thread as a reader from construction to destruction. Meanwhile the thread must not
+  /// synchronize, nor wait for a thread that does.
   class guard {
    public:
     explicit guard(access_epoch& epoch) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which queue pairs have something to do: a bitmap with a summary, so that idle ones cost nothing.
+// The queue pairs that have work: a bitmap with a summary, so that idle queue pairs cost nothing.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace verbena::softdev {
 /// A set of indices below limits::queue_pair_indices. Threads: thread-safe. Never allocates.
 class active_set {
  public:
-  /// True when it was not in the set.
+  /// Adds an index. Returns whether it was not in the set.
   bool insert(std::uint32_t index) noexcept {
     const std::uint64_t bit = std::uint64_t{1} << (index % 64);
     auto& word = words_[index / 64];
@@ -24,13 +24,13 @@ class active_set {
                                     std::memory_order_acq_rel);
     return added;
   }
-  /// Removes an index. A concurrent insertion of the same index may be lost: one thread at a time
-  /// changes an index.
+  /// Removes an index. A concurrent insertion of the same index may be lost: only one thread at a
+  /// time may change an index.
   void erase(std::uint32_t index) noexcept {
     words_[index / 64].fetch_and(~(std::uint64_t{1} << (index % 64)), std::memory_order_acq_rel);
   }
-  /// Calls `visit(index)` for every index of the set. Costs a load for each 64 indices below the
-  /// limit, in parts of the set that were used.
+  /// Calls `visit(index)` for every index of the set. Costs one load per 64 indices in the parts of
+  /// the set that were used.
   template <class Visitor>
   void for_each(Visitor&& visit) const noexcept {
     for (std::size_t top = 0; top < summary_.size(); ++top) {

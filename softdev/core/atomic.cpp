@@ -7,7 +7,8 @@ namespace verbena::softdev {
 
 atomic_outcome execute_atomic(std::byte* where, const message& what,
                               std::uint64_t& original) noexcept {
-  // The address in the request is aligned; that of a region with another iova need not be.
+  // The address in the request is aligned. The address here is not if the iova of the region has
+  // another alignment.
   if (reinterpret_cast<std::uintptr_t>(where) % sizeof(std::uint64_t) != 0)
     return atomic_outcome::misaligned;
   const bool executed =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The execution of atomic requests, by the responder or in its name.
+// The execution of atomic requests, by the responder or by the requester on its behalf.
 #pragma once
 
 #include <cstddef>

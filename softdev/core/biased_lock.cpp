@@ -11,7 +11,7 @@
 namespace verbena::softdev {
 namespace {
 
-// ThreadSanitizer does not know barriers that another thread executes.
+// ThreadSanitizer does not support barriers that another thread executes.
 #if defined(VERBENA_THREAD_SANITIZER)
 bool can_have_owner() noexcept { return false; }
 #else
@@ -32,7 +32,7 @@ void biased_lock::lock_slowly() noexcept {
 
 bool biased_lock::try_lock_slowly() noexcept {
   if (thread_of(owner_.load(std::memory_order_relaxed)) == this_thread())
-    return false;  // it holds it
+    return false;  // this thread holds the lock
   std::atomic<bool>& held = inside_[others];
   if (held.load(std::memory_order_relaxed) || held.exchange(true, std::memory_order_acquire)) {
     return false;
@@ -45,8 +45,8 @@ bool biased_lock::try_lock_slowly() noexcept {
   return true;
 }
 
-/// With the flag of other threads: ends the ownership. Returns whether the owner has left its
-/// section, for which it waits if told so.
+/// Revokes the ownership. The caller has set the flag of the other threads. Returns whether all
+/// owners have left their sections; if `wait` is set, waits until they have.
 bool biased_lock::take_from_owner(bool wait) noexcept {
   if (owner_.load(std::memory_order_relaxed) != 0) {
     owner_.store(0, std::memory_order_relaxed);

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t slab_bytes = std::size_t{2} << 20U;
 constexpr std::size_t most_lines = block_pool::most_bytes / cache_line;
 
-/// A block that is free.
+/// A free block, in the list of its slab.
 struct free_block {
   free_block* next;
 };
@@ -29,8 +29,8 @@ struct alignas(cache_line) slab {
   slab* next = nullptr;
   slab* previous = nullptr;
   free_block* free = nullptr;            ///< blocks that were used before
-  std::uint32_t untouched = cache_line;  ///< offset of the first block that never was
-  std::uint32_t used = 0;                ///< blocks
+  std::uint32_t untouched = cache_line;  ///< offset of the first block that was never used
+  std::uint32_t used = 0;                ///< number of blocks in use
   std::uint32_t block_bytes = 0;
 
   [[nodiscard]] bool full() const noexcept {
@@ -45,15 +45,17 @@ struct size_class {
 };
 
 constinit std::mutex mutex;
-/// By the size of blocks in lines. With the mutex.
+/// Indexed by the size of blocks in lines. Guarded by the mutex.
 constinit std::array<size_class, most_lines + 1> classes;
 
-// A child of fork finds the mutex free and the lists whole. This is registered when the library is
-// loaded, so that fork() takes the mutex after those under which blocks are allocated.
+// In a child of fork, the mutex is free and the lists are consistent. The handlers are registered
+// when the library is loaded, so that fork() takes this mutex after those under which blocks are
+// allocated.
 [[maybe_unused]] const int at_fork =
     ::pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
 
-/// An odd number of lines: equal parts of the blocks are then spread over all sets of a cache.
+/// Returns an odd number of lines: the same member of all blocks is then spread over all sets of a
+/// cache.
 std::size_t lines_of(std::size_t bytes) noexcept {
   return ((bytes + cache_line - 1) / cache_line) | 1U;
 }
@@ -114,14 +116,15 @@ void give_back(void* block, std::size_t lines) noexcept {
   if (of.full()) link(sizes, of);
   of.free = new (block) free_block{of.free};
   --of.used;
-  // The only slab stays: a process that makes one queue pair after another would map it each time.
+  // The last slab is kept: a process that repeatedly creates and destroys one queue pair would map
+  // it each time.
   if (of.used != 0 || sizes.slabs == 1) return;
   unlink(sizes, of);
   --sizes.slabs;
   ::munmap(&of, slab_bytes);
 }
 
-// Sanitizers know the use of memory that was released, and leaks, only of the heap.
+// Sanitizers detect use after free, and leaks, only on the heap.
 #if defined(VERBENA_ADDRESS_SANITIZER) || defined(VERBENA_THREAD_SANITIZER)
 constexpr bool has_slabs = false;
 #else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Memory for the objects of which a process may have thousands: queue pairs and what belongs to
-// them. A program that uses them in a random order has few of them in its caches, and its TLB has
-// few of their pages.
+// Memory for objects of which a process may have thousands: queue pairs and their parts. If a
+// program uses them in random order, few of them are in its caches, and few of their pages in its
+// TLB.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace verbena::softdev {
 
-/// Allocates blocks of the same size from one slab of 2 MiB, so that they are on few pages. The
-/// first slab of each size has ordinary pages, which take memory when they are touched; the others
-/// have huge pages where the kernel has them.
+/// Allocates blocks of one size from slabs of 2 MiB, so that they are on few pages. The first slab
+/// of each size has ordinary pages, which use memory only when they are accessed. The other slabs
+/// have huge pages if the kernel provides them.
 ///
 /// Threads: thread-safe.
 class block_pool {
@@ -21,7 +21,7 @@ class block_pool {
 
   /// Returns memory aligned to a cache line, or nullptr if memory is exhausted.
   [[nodiscard]] static void* allocate(std::size_t bytes) noexcept;
-  /// Gives back memory of `allocate`. `bytes`: the same.
+  /// Releases memory of `allocate`. `bytes` is the size passed to `allocate`.
   static void release(void* block, std::size_t bytes) noexcept;
 };
 

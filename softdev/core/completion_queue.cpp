@@ -70,7 +70,7 @@ bool completion_queue::raise(notify armed, bool solicited) noexcept {
   return true;
 }
 
-/// Counts a completion of the next event. Returns whether the event needs more of them.
+/// Counts a completion for the next event. Returns whether the event waits for more completions.
 bool completion_queue::waits_for_more() noexcept {
   if (moderation_.completions <= 1) return false;
   if (++waiting_ == 1 && moderation_.period != 0)
@@ -78,7 +78,7 @@ bool completion_queue::waits_for_more() noexcept {
   return waiting_ < moderation_.completions;
 }
 
-/// With the lock held; unlocks.
+/// Raises the event. The lock is held; releases it.
 void completion_queue::disarm_and_tell() noexcept {
   waiting_ = 0;
   wait_ends_ = never;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A completion queue: a ring with a lock of its own, and the arming of its event.
+// A completion queue: a ring with its own lock, and the arming of its event.
 #pragma once
 
 #include <algorithm>
@@ -32,12 +32,12 @@ struct completion {
   std::uint32_t vendor_error = 0;  ///< a `reason`
   std::uint16_t source_lid = 0;
   std::uint8_t path_bits = 0;  ///< of the LID that a datagram was sent to
-  /// Of the queue's clock; 0 unless the queue was created with timestamps.
+  /// By the queue's clock; 0 unless the queue was created with timestamps.
   std::uint64_t timestamp = 0;
 };
 
-/// Copies member by member. A plain copy loads several members at once, and so waits for their
-/// stores if the completion was just made.
+/// Copies member by member. A plain copy loads several members at once, and would wait for their
+/// stores if the completion was just written.
 inline void copy_members(completion& to, const completion& from) noexcept {
   to.wr_id = from.wr_id;
   to.status = from.status;
@@ -54,47 +54,49 @@ inline void copy_members(completion& to, const completion& from) noexcept {
   to.timestamp = from.timestamp;
 }
 
-/// Learns of a completion queue. Threads: thread-safe, on the thread that made the completion,
-/// inside the engine, without a lock of the queue held: must not block or call the engine.
+/// Receives the events of a completion queue. Threads: thread-safe; called on the thread that adds
+/// the completion, inside the engine, without a lock of the queue: must not block or call the
+/// engine.
 class completion_observer {
  public:
-  /// The queue was armed and a completion came; it is disarmed now.
+  /// Called when an armed queue received a completion. The queue is no longer armed.
   virtual void event(completion_queue& queue) = 0;
-  /// The queue was armed and a completion came, but its event waits for more of them: at most until
-  /// `when`, and then end_delay() raises it. Called for each such completion.
+  /// Called for each completion of an armed queue whose event waits for more completions. It waits
+  /// at most until `when`; then end_delay() raises the event.
   virtual void delayed(completion_queue& /*queue*/, time_ns /*when*/) {}
-  /// The queue overran: a completion was lost. Called once.
+  /// Called once when the queue overruns: a completion was lost.
   virtual void overrun(completion_queue& /*queue*/) {}
 
  protected:
   ~completion_observer() = default;
 };
 
-/// One event for several completions.
+/// Moderation of events: one event for several completions.
 struct event_moderation {
-  std::uint32_t completions = 0;  ///< as many cause an event; 0 and 1 do not delay events
+  std::uint32_t completions = 0;  ///< completions per event; 0 and 1 do not delay events
   time_ns period = 0;             ///< the longest delay of an event; 0 means no limit
 };
 
 struct completion_queue_options {
   std::uint32_t capacity = 1;               ///< 1 … limits::max_completions; not rounded
-  std::uint64_t (*clock)() = nullptr;       ///< stamps completions; nullptr: none
+  std::uint64_t (*clock)() = nullptr;       ///< of timestamps; nullptr: no timestamps
   completion_observer* observer = nullptr;  ///< outlives the queue
   void* owner = nullptr;                    ///< for the observer's use
 };
 
-/// Completions in the order they were made. Threads: thread-safe. Only construction and `resize`
-/// allocate.
+/// Holds completions in the order in which they were added. Threads: thread-safe. Only construction
+/// and `resize` allocate.
 class completion_queue {
  public:
   explicit completion_queue(const completion_queue_options& options);
   completion_queue(const completion_queue&) = delete;
   completion_queue& operator=(const completion_queue&) = delete;
 
-  /// Moves the oldest completions into `out` and returns how many. The places that their requests
-  /// held in the work queues are free afterwards. An empty queue is seen without taking the lock.
+  /// Moves the oldest completions into `out` and returns their number. Frees the places of their
+  /// requests in the work queues. If the queue is empty, takes no lock.
   [[nodiscard]] std::size_t poll(std::span<completion> out) noexcept;
-  /// Gives `take(const completion&)` the oldest completions in place, at most `most`, in the lock.
+  /// Calls `take(const completion&)` for the oldest completions, at most `most`, with the lock
+  /// held.
   template <class Take>
   std::size_t poll_each(std::size_t most, Take&& take) noexcept {
     if (empty()) return 0;
@@ -113,35 +115,36 @@ class completion_queue {
     return taken;
   }
   [[nodiscard]] bool empty() const noexcept { return count_.load(std::memory_order_acquire) == 0; }
-  /// True once a completion was lost because the queue was full; it stays so.
+  /// Returns whether a completion was ever lost because the queue was full.
   [[nodiscard]] bool overrun() const noexcept { return overrun_.load(std::memory_order_acquire); }
 
-  /// Asks for one event at the next completion of `kind`: solicited means solicited receives and
-  /// all failures. A weaker request does not replace a stronger one. The caller runs the engine's
-  /// progress afterwards, so that what already arrived raises the event.
+  /// Arms the queue: requests one event for the next completion of `kind`. Solicited means
+  /// solicited receives and all failures. A weaker request does not replace a stronger one. The
+  /// caller runs the engine's progress afterwards, so that messages that already arrived raise the
+  /// event.
   void arm(notify kind) noexcept;
   [[nodiscard]] notify armed() const noexcept { return armed_.load(std::memory_order_acquire); }
 
-  /// Changes the moderation of events. An event that waits is raised.
+  /// Changes the moderation of events. Raises an event that waits for more completions.
   void moderate(const event_moderation& how, time_ns (*clock)()) noexcept;
   /// Raises the event that waits for more completions, if there is one.
   void end_delay() noexcept;
 
-  /// Makes room for `capacity` completions; those that are held stay, in order. False, and nothing
-  /// has changed, when more are held. Precondition: as for construction.
+  /// Changes the capacity; completions in the queue stay, in order. If there are more than
+  /// `capacity`, returns false and changes nothing. Precondition: as for construction.
   [[nodiscard]] bool resize(std::uint32_t capacity);
   [[nodiscard]] void* owner() const noexcept { return owner_; }
 
-  /// Loses the next completion, as if the queue was full. For tests.
+  /// Loses the next completion, as if the queue were full. For tests.
   void overrun_next() noexcept;
 
-  /// Where a completion came from: polling it stores `index` in `*released`.
+  /// The work queue of a completion: polling the completion stores `index` in `*released`.
   struct origin {
     std::atomic<std::uint64_t>* released = nullptr;
     std::uint64_t index = 0;
   };
-  /// Appends a completion; false when it was lost to an overrun. `make(completion&)` sets all of
-  /// its members but the time, in the queue's lock.
+  /// Appends a completion. Returns false if the queue overran and the completion is lost.
+  /// `make(completion&)` sets all members except the timestamp, with the lock held.
   template <class Make>
   bool push(origin from, bool solicited, Make&& make) noexcept {
     lock_.lock();
@@ -160,11 +163,11 @@ class completion_queue {
   bool push(const completion& what, origin from, bool solicited) noexcept {
     return push(from, solicited, [&](completion& to) { copy_members(to, what); });
   }
-  /// Completions that appear together.
+  /// Completions that become visible together.
   class batch;
-  /// Cuts completions that are still here off from their work queue, which goes away.
+  /// Detaches the completions in the queue from their work queue, which is destroyed.
   void forget(const std::atomic<std::uint64_t>* released) noexcept;
-  /// Takes out the completions of a work queue that starts anew.
+  /// Removes the completions of a work queue that is reset.
   void remove(const std::atomic<std::uint64_t>* released) noexcept;
 
  private:
@@ -181,7 +184,7 @@ class completion_queue {
     to.from = from;
     return to;
   }
-  // The rest of `push`, with the lock held; both unlock.
+  // The rest of `push`. The lock is held; both functions release it.
   bool lose_one() noexcept;
   bool raise(notify armed, bool solicited) noexcept;
   bool waits_for_more() noexcept;
@@ -215,11 +218,12 @@ class completion_queue {
   std::atomic<bool> overrun_{false};
   event_moderation moderation_;
   time_ns (*moderation_clock_)() = nullptr;
-  std::uint32_t waiting_ = 0;  ///< completions of the event that waits for more
-  time_ns wait_ends_ = never;  ///< of that event
+  std::uint32_t waiting_ = 0;  ///< completions counted for the delayed event
+  time_ns wait_ends_ = never;  ///< end of its delay
 };
 
-/// Threads: thread-bound; holds the lock of the queue from `open` to `close`.
+/// Appends several completions. Threads: thread-bound; holds the queue's lock from `open` to
+/// `close`.
 class completion_queue::batch {
  public:
   void open(completion_queue& queue) noexcept {
@@ -228,7 +232,7 @@ class completion_queue::batch {
     before_ = held_ = queue.count_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool has_room() const noexcept { return held_ < queue_->room_; }
-  /// As completion_queue::push, of successes that are not solicited. Precondition: has_room().
+  /// Appends a success that is not solicited, as completion_queue::push. Precondition: has_room().
   template <class Make>
   void push(origin from, Make&& make) noexcept {
     queue_->fill(held_++, from, make);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every function here carries the attributes that keep sanitizers out; a lambda or a template
-// would lose them.
+// Every function in this file has attributes that disable sanitizers; a lambda or a template would
+// lose them.
 #include "softdev/core/copy.hpp"
 
 #if defined(__x86_64__)
@@ -21,8 +21,8 @@
 namespace verbena::softdev {
 
 #if VERBENA_FAULT_TABLE
-/// Instructions, and where their function continues after a fault. The members are distances from
-/// themselves, so that the table needs no relocation.
+/// A range of instructions, and where their function continues after a fault. Each member is a
+/// distance from its own address, so that the table needs no relocation.
 struct fault_entry {
   std::int32_t begin;
   std::int32_t end;
@@ -44,7 +44,7 @@ extern "C" {
 
 namespace {
 
-// A load or store of each size; false after a fault.
+// Define a load and a store of each size, which return false after a fault.
 #define VERBENA_ACCESS [[gnu::always_inline]] inline __attribute__((VERBENA_UNINSTRUMENTED))
 #if VERBENA_FAULT_TABLE
 #define ACCESS(bits, load_text, store_text, reg)                                            \
@@ -86,7 +86,7 @@ namespace {
 #if defined(__x86_64__)
 const bool wide_copies = __builtin_cpu_supports("avx2") != 0;
 
-/// Whether the string instructions of the processor move whole cache lines ("ERMS").
+/// Returns whether the processor's string instructions move whole cache lines ("ERMS").
 bool has_fast_strings() noexcept {
   unsigned eax = 0;
   unsigned ebx = 0;
@@ -100,9 +100,9 @@ const bool fast_strings = has_fast_strings();
 /// it does not read the cache lines that it overwrites. The C library has thresholds of this order.
 constexpr std::size_t min_string_bytes = 2048;
 
-/// Copies a multiple of 8 bytes, not more than `bytes`, and adds their number to `done`. After a
-/// fault, fewer: the next access finds out which side it was. A string instruction stores its words
-/// in any order, but all of them before later stores.
+/// Copies a multiple of 8 bytes, at most `bytes`, and adds their number to `done`. After a fault it
+/// has copied fewer: the caller's next access shows which side is not accessible. A string
+/// instruction stores its words in any order, but before all later stores.
 __attribute__((VERBENA_UNINSTRUMENTED)) void copy_string(std::byte* to, const std::byte* from,
                                                          std::size_t bytes,
                                                          std::size_t& done) noexcept {
@@ -116,7 +116,7 @@ fault:
   done += (bytes / 8 - words) * 8;
 }
 
-/// Copies a multiple of 128 bytes, not more than `bytes`, and adds their number to `done`. In
+/// Copies a multiple of 128 bytes, at most `bytes`, and adds their number to `done`. It is in
 /// assembly, so that it needs no compiler flag and never becomes a call of memcpy.
 __attribute__((VERBENA_UNINSTRUMENTED)) copy_fault copy_wide(std::byte* to, const std::byte* from,
                                                              std::size_t bytes,
@@ -179,7 +179,7 @@ bad_sink:
 }
 #endif
 
-/// Stores before it become visible before stores after it.
+/// Makes earlier stores visible before later ones.
 __attribute__((always_inline, VERBENA_UNINSTRUMENTED)) inline void store_barrier() noexcept {
 #if defined(__x86_64__)
   asm volatile("" ::: "memory");
@@ -190,7 +190,7 @@ __attribute__((always_inline, VERBENA_UNINSTRUMENTED)) inline void store_barrier
 #endif
 }
 
-// Moves one quantity, or returns the fault from the function.
+// Copies one value. After a fault, returns it from the enclosing function.
 #define VERBENA_MOVE(bits, to, from)                   \
   do {                                                 \
     std::uint##bits##_t value = 0;                     \
@@ -198,7 +198,7 @@ __attribute__((always_inline, VERBENA_UNINSTRUMENTED)) inline void store_barrier
     if (!store(value, to)) return copy_fault::sink;    \
   } while (false)
 
-/// Copies the last up to eight bytes, the very last ones last.
+/// Copies the last bytes, at most eight; the last byte is stored last.
 __attribute__((VERBENA_UNINSTRUMENTED)) copy_fault copy_tail(std::byte* to, const std::byte* from,
                                                              std::size_t bytes) noexcept {
   if (bytes == 8) {
@@ -310,8 +310,8 @@ fault:
   return false;
 }
 #else
-// The word is looked at first: unless it becomes inaccessible in between, the atomic does not
-// raise a signal. A word that can only be read is not noticed.
+// The word is read first: unless it becomes inaccessible after that, the atomic does not raise a
+// signal. A word that is read-only is not detected.
 __attribute__((VERBENA_UNINSTRUMENTED)) bool fetch_add_word(std::byte* word, std::uint64_t addend,
                                                             std::uint64_t& original) noexcept {
   if (!load(original, word)) return false;

@@ -88,7 +88,7 @@ datagram_address::datagram_address(const datagram_route& route, datagram_origin 
     const std::span<std::byte> ip = std::span(header_).subspan(ipv4_offset);
     put8(ip, 0, 0x45);
     put8(ip, 1, route.traffic_class);
-    put16(ip, 6, 0x4000);  // not to be fragmented
+    put16(ip, 6, 0x4000);  // do not fragment
     put8(ip, 8, hops);
     put8(ip, 9, udp_protocol);
     put_bytes(ip, 12, std::span(route.source).last<4>());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A binary heap. An index that gets an earlier time leaves its entry behind, which is recognized by
-// its time. If the heap is full of such entries, it is built anew.
+// A binary heap. If an index gets an earlier time, its old entry stays in the heap; it is
+// recognized by its time. If the heap is full of such entries, it is rebuilt.
 #include "softdev/core/deadline_queue.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace verbena::softdev {
 
 void deadline_queue::reserve(std::size_t indices) {
-  // At least twice as many entries, so that building anew is rare.
+  // The heap has room for at least twice as many entries, so that it is rarely rebuilt.
   const std::size_t needed = 2 * indices;
   if (capacity_ >= needed) return;
   std::vector<entry> larger;
@@ -55,7 +55,7 @@ std::size_t deadline_queue::take_due(time_ns now, std::span<std::uint32_t> due) 
   return count;
 }
 
-/// Removes entries from the front until one is current.
+/// Removes entries from the front until the first one is current.
 void deadline_queue::drop_outdated() noexcept {
   while (!heap_.empty() && scheduled_[heap_.front().index] != heap_.front().when) {
     std::ranges::pop_heap(heap_, is_later);

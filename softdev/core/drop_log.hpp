@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages that were dropped without a word to their sender: how many, and why.
+// A log of messages that were dropped without notice to their sender: how many, and why.
 #pragma once
 
 #include <array>
@@ -11,15 +11,15 @@
 
 namespace verbena::softdev {
 
-/// Threads: thread-safe. Never allocates.
+/// Counts dropped messages by reason. Threads: thread-safe. Never allocates.
 class drop_log {
  public:
   void note(const failure& why) noexcept;
   [[nodiscard]] std::uint64_t count() const noexcept;
   [[nodiscard]] std::uint64_t count(reason why) const noexcept;
 
-  /// How many messages were dropped for each reason, and the last one in words, as softdev's
-  /// `describe` writes a failure; 0 when none was dropped.
+  /// Writes the number of dropped messages for each reason, and a description of the last one, as
+  /// softdev's `describe` writes a failure. Returns the length, or 0 if no message was dropped.
   std::size_t describe(char* text, std::size_t capacity) const noexcept;
 
  private:
@@ -29,7 +29,7 @@ class drop_log {
   };
 
   mutable spin_lock lock_;
-  std::array<kind, 8> kinds_;  ///< the last collects what has no room
+  std::array<kind, 8> kinds_;  ///< the last one counts all further reasons
 };
 
 }  // namespace verbena::softdev

@@ -39,7 +39,7 @@ result<void> check(const queue_pair_options& options) {
   return {};
 }
 
-/// What every registration has to keep to.
+/// Checks the rules for every registration.
 result<void> check(const memory_region& region, const char* call) {
   const auto base = reinterpret_cast<std::uintptr_t>(region.base);
   const auto refuse = [call](const char* text) {
@@ -201,7 +201,7 @@ bool engine::progress() noexcept {
     const access_epoch::guard inside(epoch_);
     std::array<std::uint32_t, 64> due;
     const time_ns reached = now();
-    // Each queue pair once: one that is due again at once waits for the next call.
+    // Runs each queue pair at most once: one that is due again at once waits for the next call.
     for (std::size_t left = limits::queue_pair_indices; left >= due.size(); left -= due.size()) {
       const std::size_t count = timers_.take_due(reached, due);
       for (const std::uint32_t index : std::span(due).first(count)) visit(index);
@@ -211,7 +211,7 @@ bool engine::progress() noexcept {
   return worked;
 }
 
-/// Runs the queue pair with this index; one whose lock is taken stays due, for whoever comes.
+/// Runs the queue pair with this index. If one of its locks is taken, the queue pair stays due.
 bool engine::run(std::uint32_t index) noexcept {
   queue_pair* which = queue_pairs_[index].load();
   if (which == nullptr) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The engine of a process: its queue pairs and memory regions, and what makes them go on. It has no
-// thread and no clock of its own: whoever calls in lends a thread, and the clock is given.
+// The engine of a process: its queue pairs and memory regions, and their progress. It runs on the
+// threads of its callers, and its clock is an option.
 #pragma once
 
 #include <array>
@@ -29,11 +29,11 @@
 
 namespace verbena::softdev {
 
-/// Learns what an engine needs. Threads: thread-safe, possibly with locks of queue pairs held: must
-/// not block and must not call the engine.
+/// Receives requests of an engine for progress. Threads: thread-safe; called possibly with locks of
+/// queue pairs held: must not block or call the engine.
 class engine_observer {
  public:
-  /// `progress` has something to do before the deadline that `next_deadline` gave last.
+  /// Called if `progress` has work before the deadline that `next_deadline` returned last.
   virtual void wake() = 0;
 
  protected:
@@ -47,7 +47,8 @@ struct engine_options {
   remote_path* remote = nullptr;        ///< to other processes; may be set later, once
 };
 
-/// Threads: thread-safe. Only creation and registration allocate; they and their reverse may block.
+/// Executes the work requests of a process. Threads: thread-safe. Only creation and registration
+/// allocate; creation, registration, destruction and deregistration may block.
 class engine {
  public:
   explicit engine(const engine_options& options);
@@ -55,59 +56,60 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Errors: `invalid_argument` for capabilities beyond the limits or missing queues; ENOMEM when
-  /// numbers().limit() exist. The queue pair lives until `destroy`.
+  /// Creates a queue pair, which lives until `destroy`. Errors: `invalid_argument` if capabilities
+  /// exceed the limits or completion queues are missing; ENOMEM if numbers().limit() queue pairs
+  /// exist, or memory is exhausted.
   [[nodiscard]] result<queue_pair*> create(const queue_pair_options& options);
-  /// Waits for those who use the queue pair, then destroys it. Its completions that were not polled
-  /// stay. Its number is not used again soon. No batch may be open on it.
+  /// Waits for threads that use the queue pair, then destroys it. Completions that were not polled
+  /// stay in their queues. The number is not reused soon. No batch may be open on the queue pair.
   void destroy(queue_pair* which) noexcept;
 
   /// Registers memory and returns the key (lkey and rkey). O(1). Errors: `invalid_argument` for
-  /// remote_write or remote_atomic without local_write, or a range that wraps; ENOMEM when
-  /// limits::max_regions are registered.
+  /// remote_write or remote_atomic without local_write, or a range that wraps; ENOMEM if
+  /// limits::max_regions regions are registered.
   [[nodiscard]] result<std::uint32_t> register_region(const memory_region& region);
-  /// Ends a registration: when it returns, no thread of this process touches the memory through it.
-  /// False when the key is not registered.
+  /// Deregisters memory. After the call, no thread of this process accesses the memory by the key.
+  /// Returns false if the key is not registered.
   bool deregister_region(std::uint32_t key) noexcept;
-  /// Gives a key another region: when it returns, no thread of this process touches anything
-  /// through the old one, and accesses in between were refused. Errors: `invalid_argument` as
-  /// above, and then nothing has changed, or for a key that is not registered.
+  /// Replaces the region of a key. After the call, no thread of this process accesses the old
+  /// region by the key; accesses during the call fail. Errors: `invalid_argument` as for
+  /// register_region(), or if the key is not registered; then nothing has changed.
   [[nodiscard]] result<void> replace_region(std::uint32_t key, const memory_region& region);
 
-  /// Runs what is due on the calling thread: retries, deferred flushes, rung queue pairs. True when
-  /// there was something. Never blocks on a busy queue pair: it stays due.
+  /// Runs the work that is due on the calling thread: retries, deferred flushes, rung queue pairs.
+  /// Returns whether there was any. Does not wait for a busy queue pair, which stays due.
   bool progress() noexcept;
-  /// When `progress` should run next if nothing else happens; `never` if nothing is pending.
+  /// Returns the time at which `progress` must run next; `never` if no work is pending.
   [[nodiscard]] time_ns next_deadline() const noexcept;
-  /// The reason of a failed completion in words: see failure_log::explain. With `vendor_error` 0,
-  /// what was dropped at the queue pair; where there is none of that number, what came for queue
-  /// pairs that do not exist: see drop_log::describe.
+  /// Describes the reason of a failed completion, as failure_log::explain. If `vendor_error` is 0,
+  /// describes the messages dropped at the queue pair or, if it does not exist, those for queue
+  /// pairs that do not exist, as drop_log::describe.
   std::size_t explain(std::uint32_t qp_num, std::uint64_t wr_id, std::uint32_t vendor_error,
                       char* text, std::size_t capacity) noexcept;
 
-  /// Adds a fault to the queue pairs that it selects, also to those that are created later. Sets
-  /// its number. No batch may be open on this thread.
+  /// Adds a fault to the queue pairs that it selects, including those created later. Sets the
+  /// rule's number. No batch may be open on this thread.
   void add_fault(fault_rule rule);
-  /// Removes all faults. Delayed completions still come at their time.
+  /// Removes all faults. Delayed completions still appear when they are due.
   void remove_faults();
-  /// Lets the request of the queue pair start that waits for a command, if there is one. No batch
-  /// may be open on this thread.
+  /// Starts the request of the queue pair that waits for a command, if there is one. No batch may
+  /// be open on this thread.
   void resume(std::uint32_t qp_num) noexcept;
 
-  /// The port that all queue pairs use.
+  /// Returns the port that all queue pairs use.
   [[nodiscard]] port_state& port() noexcept { return port_; }
-  /// Where requests go.
+  /// Returns the object that selects the paths of requests.
   [[nodiscard]] request_routes& routes() noexcept { return routes_; }
 
   // For queue pairs and paths.
   [[nodiscard]] access_epoch& epoch() noexcept { return epoch_; }
   [[nodiscard]] const memory_region_table& regions() const noexcept { return regions_; }
-  /// The multicast groups of this process. A queue pair leaves them before it is destroyed.
+  /// Returns the multicast groups of this process. A queue pair leaves them before it is destroyed.
   [[nodiscard]] multicast_groups& groups() noexcept { return groups_; }
-  /// The queue pair of this number in this process, or nullptr. Wants an access epoch, in which the
-  /// answer stays valid.
+  /// Returns the queue pair with this number in this process, or nullptr. The caller must be inside
+  /// the access epoch; the result is valid until it leaves the epoch.
   [[nodiscard]] queue_pair* find(std::uint32_t qp_num) const noexcept;
-  /// The queue pair of this number, to prefetch its memory only: it may already be destroyed.
+  /// Returns the queue pair with this number for prefetching only: it may already be destroyed.
   [[nodiscard]] const queue_pair* expected(std::uint32_t qp_num) const noexcept {
     return queue_pairs_[index_of_number(qp_num)].load(std::memory_order_relaxed);
   }
@@ -115,11 +117,12 @@ class engine {
   [[nodiscard]] remote_path* remote() const noexcept { return routes_.remote(); }
   [[nodiscard]] time_ns now() const noexcept { return options_.clock(); }
   [[nodiscard]] failure_log& failures() noexcept { return failures_; }
-  /// Messages for queue pairs that do not exist.
+  /// Returns the log of messages for queue pairs that do not exist.
   [[nodiscard]] drop_log& drops() noexcept { return drops_; }
-  /// Has `progress` look at a queue pair: its flush, a freed path, a retry.
+  /// Makes `progress` run a queue pair: for a flush, for a path that has room again, or for a
+  /// retry.
   void ring(const queue_pair& which) noexcept;
-  /// Has `progress` look at a queue pair at `when`.
+  /// Makes `progress` run a queue pair at `when`.
   void schedule(const queue_pair& which, time_ns when) noexcept;
 
  private:
@@ -139,7 +142,7 @@ class engine {
   std::unique_ptr<std::atomic<queue_pair*>[]> queue_pairs_;
   active_set rung_;
   deadline_queue timers_{limits::queue_pair_indices};
-  std::mutex creation_;  ///< guards changes of all that follows
+  std::mutex creation_;  ///< guards changes of the members below
   queue_pair_numbers numbers_;
   std::vector<fault_rule> faults_;
   std::uint32_t faults_added_ = 0;

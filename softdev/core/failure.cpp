@@ -9,7 +9,7 @@
 namespace verbena::softdev {
 namespace {
 
-/// Writes like snprintf, counting what did not fit.
+/// Appends text like snprintf, and counts characters that did not fit.
 class sentence {
  public:
   sentence(char* text, std::size_t capacity) noexcept : text_(text), capacity_(capacity) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Why a work request failed: a reason code (the completion's vendor error) and the numbers of the
-// check that failed, kept in a small log from which a sentence can be made later.
+// The reasons of failed work requests: a reason code (the completion's vendor error) and the values
+// of the failed check. A small log keeps them, so that they can be described later.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace verbena::softdev {
 
-/// The check that failed. The numbers are the vendor error codes of completions: stable.
+/// The check that failed. The values are the vendor error codes of completions and must not change.
 enum class reason : std::uint32_t {
   none = 0,
   // The sender's own checks.
@@ -47,7 +47,7 @@ enum class reason : std::uint32_t {
   // (`never`: not counted).
   peer_unknown = 0x401,        ///< detail = queue pair number
   peer_not_ready = 0x402,      ///< detail = queue pair number, extra = its state
-  peer_not_connected = 0x403,  ///< detail = the peer's destination, extra = our number
+  peer_not_connected = 0x403,  ///< detail = the peer's destination, extra = the requester's number
   psn_mismatch = 0x404,        ///< detail = sent, extra = expected
   peer_gone = 0x405,           ///< detail = queue pair number, extra = pid or 0, key = peer_loss
   peer_unreachable = 0x406,    ///< detail = queue pair number
@@ -59,8 +59,8 @@ enum class reason : std::uint32_t {
   peer_port_down = 0x40a,      ///< detail = queue pair number
   path_full = 0x40b,           ///< detail = queue pair number, length = nanoseconds without room
   lid_mismatch = 0x40c,        ///< detail = LID addressed, extra = the peer's
-  partition_mismatch = 0x40d,  ///< detail = our P_Key, extra = the peer's
-  // Dropped without a word to the sender, besides many of the above.
+  partition_mismatch = 0x40d,  ///< detail = the requester's P_Key, extra = the peer's
+  // Dropped without notice to the sender, besides many of the above.
   qkey_mismatch = 0x481,       ///< detail = of the message, extra = of the queue pair
   transport_mismatch = 0x482,  ///< detail = of the message, extra = of the queue pair
   // Consequences.
@@ -70,7 +70,7 @@ enum class reason : std::uint32_t {
   injected_fault = 0x601,            ///< detail = number of the rule
 };
 
-/// Why the process of a peer is gone; the key of `peer_gone`.
+/// The cause of the loss of a peer's process; the key of `peer_gone`.
 enum class peer_loss : std::uint32_t {
   unknown,
   no_process,      ///< no process holds the number range of the queue pair
@@ -84,28 +84,28 @@ enum class peer_loss : std::uint32_t {
   message_lost,    ///< this process had no memory for one of its messages
 };
 
-/// A reason with its numbers. Trivially copyable: it travels in acknowledgements.
+/// A reason with its values. Trivially copyable, because acknowledgements contain it.
 struct failure {
   reason why = reason::none;
   std::uint32_t key = 0;
   std::uint64_t address = 0;
   std::uint64_t length = 0;
   std::uint64_t base = 0;   ///< first address of the region
-  std::uint64_t limit = 0;  ///< bytes of the region, or the limit that was passed
+  std::uint64_t limit = 0;  ///< bytes of the region, or the limit that was exceeded
   std::uint32_t detail = 0;
   std::uint32_t extra = 0;
 };
 
 /// Writes `what` as a sentence into `text` (at most `capacity` bytes with a terminating zero) and
-/// returns the length of the whole sentence, as snprintf. Does not allocate.
+/// returns the length of the whole sentence, like snprintf. Does not allocate.
 std::size_t describe(const failure& what, char* text, std::size_t capacity) noexcept;
 
-/// The last failures of an engine. Threads: thread-safe. Never allocates.
+/// Keeps the last failures of an engine. Threads: thread-safe. Never allocates.
 class failure_log {
  public:
   void record(std::uint32_t qp_num, std::uint64_t wr_id, const failure& what) noexcept;
 
-  /// The latest failure that fits, written as `describe` does; 0 when none is known.
+  /// Describes the latest failure that matches, as `describe` does. Returns 0 if there is no match.
   std::size_t explain(std::uint32_t qp_num, std::uint64_t wr_id, std::uint32_t vendor_error,
                       char* text, std::size_t capacity) const noexcept;
 

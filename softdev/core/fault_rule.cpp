@@ -8,7 +8,7 @@
 namespace verbena::softdev {
 namespace {
 
-/// SplitMix64: any two states, also adjacent ones, give unrelated numbers.
+/// Returns a number of SplitMix64: any two states, even adjacent ones, give unrelated numbers.
 std::uint64_t next_random(std::uint64_t& state) noexcept {
   state += 0x9e37'79b9'7f4a'7c15U;
   std::uint64_t mixed = state;
@@ -32,10 +32,10 @@ void request_faults::add(const fault_rule& rule, const fault_target& target) {
   rules_.push_back({.rule = rule, .random = first_random(rule, target)});
 }
 
-/// Counts a request that the opcodes of the rule select.
+/// Counts a request with an opcode of the rule. Returns whether the rule selects it.
 bool request_faults::counted_rule::selects_next() noexcept {
   ++seen;
-  // Drawn for each request, so that the choice depends on nothing but its number.
+  // The number is drawn for each request, so that the choice depends only on the request's index.
   const double drawn = static_cast<double>(next_random(random) >> 11U) * 0x1p-53;
   if (rule.count != 0 && applied >= rule.count) return false;
   if (rule.at != 0) return seen == rule.at;

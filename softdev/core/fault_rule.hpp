@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Injected faults of requests: which send requests of a queue pair they select, and their effect.
+// Injected faults of requests: the send requests of queue pairs that they select, and their
+// effects.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,11 @@ enum class fault_effect : std::uint8_t {
 
 class queue_pair;
 
-/// Learns of requests that wait for a command. Threads: thread-safe, with the send lock of the
-/// queue pair held: must not block and must not call the engine.
+/// Receives notice of requests that wait for a command. Threads: thread-safe; called with the send
+/// lock of the queue pair held: must not block or call the engine.
 class command_observer {
  public:
-  /// A request of the queue pair waits: `engine::resume` is called when the command is executed.
+  /// Called when a request waits for a command. The request starts after `engine::resume`.
   virtual void triggered(queue_pair& which, std::uint32_t command) = 0;
 
  protected:
@@ -39,7 +40,7 @@ struct fault_rule {
   completion_status status = completion_status::success;
   bool delivered = false;  ///< with `error`: the request is sent; not over SRD
   std::uint32_t repetitions = 1;
-  std::uint8_t rnr_timer = 0;  ///< the code of the waiting time
+  std::uint8_t rnr_timer = 0;  ///< code of the RNR timer
   time_ns delay = 0;
   std::uint32_t command = 0;             ///< for the observer's use
   command_observer* observer = nullptr;  ///< of `command`; outlives the rule
@@ -56,14 +57,15 @@ struct fault_rule {
   std::uint32_t number = 0;  ///< of the rule; in explanations
 };
 
-/// A queue pair, as rules select it.
+/// The values by which rules select a queue pair.
 struct fault_target {
   std::uint32_t qp_num = 0;
   std::uint32_t qp_index = 0;
 };
 
-/// The faults of one queue pair. The random choice depends on the seed, the number of the rule, the
-/// index of the queue pair and the number of the request only. Threads: one thread at a time.
+/// Applies the faults of one queue pair. The random choice depends only on the seed, the number of
+/// the rule, the index of the queue pair and the number of the request. Threads: one thread at a
+/// time.
 class request_faults {
  public:
   explicit request_faults(std::uint32_t send_queue_capacity) : held_(send_queue_capacity) {}
@@ -72,11 +74,11 @@ class request_faults {
   void add(const fault_rule& rule, const fault_target& target);
   void remove_rules() noexcept { rules_.clear(); }
 
-  /// Counts the request at `index` when it starts for the first time and returns the rule that
-  /// applies, or nullptr. A request with repetitions gets its rule again for each.
+  /// Counts the request at `index` when it starts for the first time. Returns the rule that applies
+  /// to it, or nullptr. Returns the rule of a request with repetitions again for each repetition.
   [[nodiscard]] const fault_rule* inspect(std::uint64_t index, opcode op) noexcept;
 
-  /// Whether the request at the head waits for engine::resume.
+  /// Returns whether the request at the head waits for engine::resume.
   [[nodiscard]] bool stopped() const noexcept { return stopped_; }
   void set_stopped(bool stopped) noexcept { stopped_ = stopped; }
 
@@ -85,8 +87,8 @@ class request_faults {
     std::uint64_t index = 0;
     time_ns due = 0;
   };
-  /// Holds a request until `due`, or until those before it are released. At most the capacity of
-  /// the send queue.
+  /// Holds a request until `due`, and until all requests held before it are released. Holds at most
+  /// as many requests as the send queue has entries.
   void hold(std::uint64_t index, time_ns due) noexcept;
   [[nodiscard]] bool holds_any() const noexcept { return first_ != end_; }
   /// Precondition: holds_any().
@@ -94,7 +96,7 @@ class request_faults {
     return held_[first_ % held_.size()];
   }
   void release_first() noexcept { ++first_; }
-  /// Forgets what waits.
+  /// Forgets requests that are held or wait for a command.
   void forget() noexcept {
     first_ = end_;
     stopped_ = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A key is random, and its low bits are its place in a table of numbers: a new key is drawn until
-// its place is free, so that a lookup searches nothing and needs no lock. The number at the place
-// is that of a slot. Slots are used again in the reverse order of their release, because memory
-// that was never touched costs a page fault, which is longer than a registration.
+// A key is random, and its low bits are its place in a table of slot numbers. A new key is drawn
+// until its place is free, so that a lookup needs no search and no lock. Slots are reused in the
+// reverse order of their release: the first access to new memory costs a page fault, which takes
+// longer than a registration.
 #include "softdev/core/memory_region.hpp"
 
 #include <cstdlib>
@@ -15,10 +15,10 @@
 namespace verbena::softdev {
 namespace {
 constexpr std::uint32_t places = limits::max_regions * 2;
-/// The word of a place whose key must not be given out yet. (0: a free place; i + 1: slot i.)
+/// The word of a place whose key must not be used yet. (0: a free place; i + 1: slot i.)
 constexpr std::uint32_t in_quarantine = ~0U;
 
-/// Zeroed memory of which untouched pages cost nothing.
+/// Allocates zeroed memory. Pages that are never accessed use no memory.
 template <class T>
 T* make_zeroed(std::size_t count) {
   void* const memory = std::calloc(count, sizeof(T));
@@ -126,7 +126,7 @@ std::byte* memory_region_table::check_pages(const memory_region& region, std::by
     return nullptr;
   };
   if (data == nullptr)
-    return refuse(reason::local_range);  // the first byte of a region of everything
+    return refuse(reason::local_range);  // a null pointer in a region of all addresses
   if (region.fault_in != nullptr && !region.fault_in(data, wanted.length, writes(wanted.needed)))
     return refuse(reason::local_not_mapped);
   return data;

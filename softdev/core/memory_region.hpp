@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory regions: who may touch which bytes under which key.
+// Memory regions: the accesses that each key permits.
 #pragma once
 
 #include <atomic>
@@ -23,16 +23,16 @@ struct memory_region {
   std::uint64_t iova = 0;
   access_flags rights;
   domain_id domain{};
-  /// Says whether the pages of an access are there, which it may bring in; nullptr: they are.
+  /// Brings in the pages of an access and returns whether they are accessible; nullptr: not needed.
   /// Called with locks of queue pairs held.
   bool (*fault_in)(std::byte* first, std::uint64_t bytes, bool for_writing) = nullptr;
 };
 
-/// The regions of a process by key. One key serves as lkey and as rkey: 32 random bits, unique
-/// among the living and the last 1024 dead.
+/// Finds the regions of a process by key. A key is both lkey and rkey: 32 random bits, unique among
+/// the registered regions and the last 1024 that were deregistered.
 ///
-/// Threads: thread-safe. Lookups take no lock, and what they return stays valid while the caller is
-/// inside an `access_epoch`; the others lock. Only the constructor allocates.
+/// Threads: thread-safe. Lookups take no lock; their result is valid while the caller is inside an
+/// `access_epoch`. Other functions lock. Only the constructor allocates.
 class memory_region_table {
  public:
   memory_region_table();
@@ -40,32 +40,35 @@ class memory_region_table {
   memory_region_table(const memory_region_table&) = delete;
   memory_region_table& operator=(const memory_region_table&) = delete;
 
-  /// The key of the new region; 0 when limits::max_regions are registered.
+  /// Adds a region and returns its key; 0 if limits::max_regions regions are registered.
   [[nodiscard]] std::uint32_t add(const memory_region& region);
-  /// Makes `key` unusable for accesses that begin from now on; false when it is not registered.
-  /// The caller waits for the others (access_epoch::synchronize), then calls `release`.
+  /// Makes `key` unusable for accesses that begin from now on. Returns false if it is not
+  /// registered. The caller waits for earlier accesses (access_epoch::synchronize), then calls
+  /// `release`.
   [[nodiscard]] bool invalidate(std::uint32_t key) noexcept;
   /// Puts an invalidated key into quarantine.
   void release(std::uint32_t key) noexcept;
-  /// Makes an invalidated key usable again, for another region. The caller has waited as above.
+  /// Makes an invalidated key usable again, for another region. The caller has waited as for
+  /// `release`.
   void restore(std::uint32_t key, const memory_region& region) noexcept;
 
-  /// The region of `key`, or nullptr.
+  /// Returns the region of `key`, or nullptr.
   [[nodiscard]] const memory_region* find(std::uint32_t key) const noexcept {
     const std::uint32_t number = place_of(key).load() - 1;
     if (number >= limits::max_regions) return nullptr;  // the place is free, or in quarantine
     const slot& found = slots_[number];
     return key != 0 && found.key.load() == key ? &found.region : nullptr;
   }
-  /// As check_local, for a region that `find` returned, without the reason.
+  /// Checks an access to a region that `find` returned. Returns its first byte, or nullptr if the
+  /// access is refused or the region has a `fault_in`.
   [[nodiscard]] static std::byte* reach(const memory_region& region,
                                         const region_access& wanted) noexcept {
     if (!is_permitted(region, wanted) || region.fault_in != nullptr) return nullptr;
     return data_of(region, wanted);
   }
   /// Checks an access and returns its first byte, or nullptr with the failed check in `why`
-  /// (`local_…` or `remote_…` reasons). Overflow-safe. An access of zero bytes is the caller's to
-  /// pass over: its key is not to be looked at.
+  /// (`local_…` or `remote_…` reasons). Overflow-safe. The caller must skip accesses of zero
+  /// bytes, whose key must not be checked.
   [[nodiscard]] std::byte* check_local(const region_access& wanted, failure& why) const noexcept {
     return check(wanted, why, access_side::local);
   }
@@ -79,8 +82,8 @@ class memory_region_table {
 
  private:
   struct slot {
-    std::atomic<std::uint32_t> key;  ///< 0 while nothing may be accessed
-    std::uint32_t given_key;         ///< also after invalidate(); 0: the slot is free
+    std::atomic<std::uint32_t> key;  ///< 0 while accesses are refused
+    std::uint32_t given_key;         ///< remains after invalidate(); 0: the slot is free
     std::uint32_t next_free;         ///< 1 + the next free slot
     memory_region region;
   };
@@ -89,7 +92,7 @@ class memory_region_table {
     static_assert((limits::max_regions & (limits::max_regions - 1)) == 0);
     return places_[key & (limits::max_regions * 2 - 1)];
   }
-  /// The slot of a key that was given out and not released, or nullptr.
+  /// Returns the slot of a key that was added and not released, or nullptr.
   [[nodiscard]] slot* slot_of(std::uint32_t key) const noexcept;
   [[nodiscard]] std::uint32_t unused_key() const;
   [[nodiscard]] static failure reason_of_refusal(const memory_region* region,
@@ -125,16 +128,16 @@ class memory_region_table {
   std::unique_ptr<slot[], free_deleter> slots_;
   std::atomic<std::uint32_t> count_{0};
   spin_lock lock_;
-  std::uint32_t fresh_slot_ = 0;  ///< the first that was never used
-  std::uint32_t free_slot_ = 0;   ///< 1 + the slot that was released last; 0: none is free
+  std::uint32_t fresh_slot_ = 0;  ///< the first slot that was never used
+  std::uint32_t free_slot_ = 0;   ///< 1 + the slot that was released last; 0: no slot is free
   quarantine quarantine_;         ///< keys of ended registrations
 };
 
-/// The region of the last key. Valid within one access epoch. Threads: thread-bound.
+/// Remembers the region of the last key. Valid within one access epoch. Threads: thread-bound.
 class recent_region {
  public:
-  /// Checks an access and returns its first byte. Returns nullptr if it is refused, or if the
-  /// table's functions have to check it.
+  /// Checks an access and returns its first byte. Returns nullptr if the access is refused, or if
+  /// memory_region_table::check_local() or check_remote() must check it.
   [[nodiscard]] std::byte* find(const memory_region_table& table,
                                 const region_access& wanted) noexcept {
     if (region_ == nullptr || key_ != wanted.key) {

@@ -6,7 +6,7 @@
 
 namespace verbena::softdev {
 
-/// Who looks sees the state before or the one after, each whole.
+/// Publishes a new state. Readers see either the old state or the new one, complete.
 void multicast_groups::replace(const table* next) {
   const table* const before = now_.exchange(next);
   epoch_.synchronize();

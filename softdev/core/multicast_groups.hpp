@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which queue pairs of this process are attached to which multicast groups.
+// The multicast groups of this process, and the queue pairs attached to them.
 #pragma once
 
 #include <array>
@@ -15,28 +15,29 @@
 
 namespace verbena::softdev {
 
-/// Threads: thread-safe. Changes allocate and block until nobody looks at the state before; looking
-/// does neither.
+/// Attaches queue pairs to multicast groups. Threads: thread-safe. Changes allocate, and block
+/// until no thread reads the old state; members() does neither.
 class multicast_groups {
  public:
-  /// `epoch` is that of those who look, and outlives the groups.
+  /// `epoch` is the epoch of readers, and outlives the groups.
   explicit multicast_groups(access_epoch& epoch) : epoch_(epoch) {}
   ~multicast_groups() { delete now_.load(); }
   multicast_groups(const multicast_groups&) = delete;
   multicast_groups& operator=(const multicast_groups&) = delete;
 
   enum class change : std::uint8_t {
-    none,     ///< it was so already
-    member,   ///< of a group with other members
-    group,    ///< the first member came, or the last one went
+    none,     ///< no change
+    member,   ///< a member of a group with other members
+    group,    ///< the first member was attached, or the last one detached
     no_room,  ///< limits::max_groups or limits::max_group_members are reached
   };
   [[nodiscard]] change attach(const gid_bytes& group, std::uint32_t qpn);
   [[nodiscard]] change detach(const gid_bytes& group, std::uint32_t qpn);
-  /// True when the queue pair is in a group.
+  /// Returns whether the queue pair is in a group.
   [[nodiscard]] bool has(std::uint32_t qpn);
 
-  /// The members of a group in ascending order. Wants an access epoch, in which it stays valid.
+  /// Returns the members of a group in ascending order. The caller must be inside the access epoch;
+  /// the result is valid until it leaves the epoch.
   [[nodiscard]] std::span<const std::uint32_t> members(const gid_bytes& group) const noexcept;
 
  private:

@@ -11,14 +11,14 @@
 
 namespace verbena::softdev {
 
-/// A request whose local memory was checked. Its message is made here and nowhere else on the send
-/// side. Lives on the stack of the thread that sends it, in one access epoch.
+/// A request whose local memory was checked. Messages of the send side are made only in this
+/// structure. The object is on the stack of the sending thread, in one access epoch.
 struct outgoing_request {
   message what;
-  bool begun = false;  ///< `what` has what all requests of the queue pair have in common
+  bool begun = false;  ///< `what` has the values that all requests of the queue pair share
   recent_region region;
   std::span<const segment> local;  ///< payload of a send or write, sinks of a read or atomic
-  /// The memory of `local`; the first piece is left for a route header.
+  /// The array of `local`. The first element is reserved for a route header.
   std::array<segment, limits::max_sges + 1> pieces;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The state of the device's port, as far as it decides whether messages come and go.
+// The state of the device's port that decides whether messages are sent and received.
 #pragma once
 
 #include <array>
@@ -11,28 +11,29 @@
 
 namespace verbena::softdev {
 
-/// A P_Key: which partition, and in the top bit whether its holder is a full member. Two talk when
-/// the partition is the same and one of them is a full member (IBTA 10.9.3).
+/// Returns whether two P_Keys permit communication: they name the same partition, and at least one
+/// of them has the top bit, which marks a full member (IBTA 10.9.3).
 [[nodiscard]] constexpr bool same_partition(std::uint16_t one, std::uint16_t other) noexcept {
   constexpr unsigned partition = 0x7fff;
   return ((one ^ other) & partition) == 0 && (one & partition) != 0 && ((one | other) >> 15U) != 0;
 }
 inline constexpr std::uint16_t default_partition = 0xffff;
 
-/// Written seldom, read for each message. Threads: thread-safe.
+/// Rarely written, read for each message. Threads: thread-safe.
 class port_state {
  public:
-  /// While the port is down nothing leaves it and nothing comes in; nobody is told.
+  /// Returns whether the port is up. While the port is down, messages in both directions are
+  /// dropped without notice.
   [[nodiscard]] bool up() const noexcept { return up_.load(std::memory_order_acquire); }
-  /// True when that is a change.
+  /// Sets the state. Returns whether it has changed.
   bool set_up(bool up) noexcept { return up_.exchange(up) != up; }
 
-  /// The local identifier; 0 on a port that has none.
+  /// Returns the local identifier (LID); 0 if the port has none.
   [[nodiscard]] std::uint16_t lid() const noexcept { return lid_.load(std::memory_order_acquire); }
   void set_lid(std::uint16_t lid) noexcept { lid_.store(lid); }
 
   static constexpr std::size_t max_partitions = 8;
-  /// The P_Key at an index; 0 where there is none.
+  /// Returns the P_Key at an index; 0 if the index has none.
   [[nodiscard]] std::uint16_t partition(std::size_t index) const noexcept {
     return index < max_partitions ? partitions_[index].load(std::memory_order_acquire)
                                   : std::uint16_t{0};
@@ -41,7 +42,8 @@ class port_state {
     partitions_[index].store(key);
   }
 
-  /// Counts a received message that was dropped for its P_Key or Q_Key; other reasons do not count.
+  /// Counts a received message that was dropped because of its P_Key or Q_Key. Ignores other
+  /// reasons.
   void note_drop(reason why) noexcept {
     if (why == reason::partition_mismatch) ++bad_partitions_;
     if (why == reason::qkey_mismatch) ++bad_qkeys_;

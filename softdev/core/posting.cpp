@@ -23,7 +23,7 @@ sge element(sge_list list, std::uint32_t index) noexcept {
   return one;
 }
 
-/// Copies elements member by member, because programs make them just before they post.
+/// Copies elements member by member, because programs write them just before they post.
 void copy_elements(std::byte* to, sge_list list) noexcept {
   for (std::uint32_t i = 0; i < list.count; ++i) {
     const std::byte* const from = static_cast<const std::byte*>(list.entries) + i * sizeof(sge);
@@ -48,7 +48,7 @@ void send_posting::open() noexcept {
   batch_begin_ = self_.sender().queue().posted();
 }
 
-/// Adds a request without data. Returns nullptr with the error in `code`.
+/// Adds a request without data. If it is refused, returns nullptr and the error in `code`.
 [[gnu::always_inline]] inline send_entry* send_posting::begin(const send_request& request,
                                                               int& code) noexcept {
   if (!takes_sends(self_.state()) || !rules_of(self_.transport()).carries(request.opcode)) {
@@ -62,7 +62,8 @@ void send_posting::open() noexcept {
   }
   begin_request_extra(self_.transport(), queue.extra(queue.posted()));
   send_entry& entry = queue.next();
-  // Member by member: the request was just made, and a plain copy would wait for its stores.
+  // Copies member by member: a plain copy would wait for the stores of the request, which are
+  // recent.
   entry.request.wr_id = request.wr_id;
   entry.request.opcode = request.opcode;
   entry.request.flags = request.flags.without(send_flag::inline_data);

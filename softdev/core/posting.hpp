@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a program posts work requests to a queue pair: in batches, each of one thread.
+// Posting of work requests to a queue pair, in batches of one thread each.
 #pragma once
 
 #include <cstddef>
@@ -22,25 +22,26 @@ class send_posting {
   /// The lock of the send side; a batch holds it.
   [[nodiscard]] biased_lock& lock() noexcept { return lock_; }
 
-  /// Opens a batch: takes the send side for this thread until `submit` or `abort`.
+  /// Opens a batch: locks the send side for this thread until `submit` or `abort`.
   void open() noexcept;
-  /// Adds a request with its data, all or nothing: 0, EINVAL (state, opcode, number of elements,
-  /// inline length) or ENOMEM (queue full). With send_flag::inline_data the bytes are copied now.
+  /// Adds a request with its data. Returns 0, EINVAL (state, opcode, number of elements, inline
+  /// length), ENOMEM (queue full) or EFAULT (inline data not accessible); on an error, adds
+  /// nothing. With send_flag::inline_data, the bytes are copied now.
   [[nodiscard]] int add(const send_request& request, sge_list data) noexcept;
-  /// Adds a request whose data follow by the two functions below.
+  /// Adds a request. set_sges() or append_inline() set its data.
   [[nodiscard]] int add(const send_request& request) noexcept;
-  /// Sets the data of the request added last: 0 or EINVAL.
+  /// Sets the data of the request added last. Returns 0 or EINVAL.
   [[nodiscard]] int set_sges(sge_list data) noexcept;
-  /// Appends bytes to the inline data of the request added last, which becomes inline by it: 0 or
-  /// EINVAL (more than max_inline_bytes).
+  /// Appends inline data to the request added last, which becomes inline. Returns 0, EINVAL
+  /// (opcode, or more than max_inline_bytes) or EFAULT (data not accessible).
   [[nodiscard]] int append_inline(const void* data, std::size_t bytes) noexcept;
-  /// Sets the destination of the request added last; only with transports whose requests have one.
+  /// Sets the destination of the request added last. Only for transports whose requests have one.
   void set_destination(const datagram_destination& to) noexcept;
-  /// Takes back the request added last.
+  /// Removes the request added last.
   void take_back() noexcept;
-  /// Closes the batch and executes what can be executed now.
+  /// Closes the batch and executes its requests as far as possible now.
   void submit() noexcept;
-  /// Closes the batch and forgets its requests.
+  /// Closes the batch and discards its requests.
   void abort() noexcept;
 
  private:
@@ -58,9 +59,10 @@ class receive_posting {
   /// The lock of the receive side; a batch holds it.
   [[nodiscard]] biased_lock& lock() noexcept { return lock_; }
 
-  /// Takes the receive side for a batch of `add`, until `close`.
+  /// Opens a batch: locks the receive side for this thread until `close`.
   void open() noexcept;
-  /// 0, EINVAL (state, number of elements, receives are shared) or ENOMEM (queue full).
+  /// Adds a receive request. Returns 0, EINVAL (state, number of elements, shared receive queue) or
+  /// ENOMEM (queue full).
   [[nodiscard]] int add(std::uint64_t wr_id, sge_list sinks) noexcept;
   void close() noexcept;
 

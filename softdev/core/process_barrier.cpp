@@ -27,11 +27,11 @@ void run_process_barrier() noexcept {
     return;
   }
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
-  // A child of fork registers once more.
+  // A child of fork must register again.
   if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
       membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
     return;
-  // Denied since the program started. Processors delay stores for less than a microsecond.
+  // The kernel has begun to deny the call. Processors delay stores for less than a microsecond.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   // lint: allow(sleep): there is no event for it
   std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Numbers that are not used again soon, so that late accesses by an old number find nothing.
+// Numbers that must not be reused soon, so that late accesses with an old number fail.
 #pragma once
 
 #include <array>
@@ -9,7 +9,8 @@
 
 namespace verbena::softdev {
 
-/// The numbers that were given back last, in order. Threads: one thread at a time. Never allocates.
+/// Keeps the numbers that were released last, in order. Threads: one thread at a time. Never
+/// allocates.
 class quarantine {
  public:
   static constexpr std::size_t capacity = 1024;
@@ -23,7 +24,7 @@ class quarantine {
     ++size_;
     return oldest;
   }
-  /// Removes the oldest number and returns it. Returns nullopt if there is none.
+  /// Removes the oldest number and returns it. Returns nullopt if the quarantine is empty.
   [[nodiscard]] std::optional<std::uint32_t> take_oldest() noexcept {
     if (size_ == 0) return std::nullopt;
     const std::uint32_t oldest = numbers_[first_];

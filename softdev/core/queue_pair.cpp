@@ -92,7 +92,7 @@ result<void> queue_pair::modify(const queue_pair_attributes& wanted, attribute_m
     }
     if (remote != nullptr) remote->changed(*this, false);
   }
-  // What became forbidden has ended when this returns.
+  // Waits until accesses that are no longer permitted have ended.
   if (remote != nullptr &&
       (mask.contains(attribute::state) || mask.contains(attribute::access_flags)))
     remote->fence();
@@ -107,7 +107,7 @@ void queue_pair::republish() noexcept {
     remote->changed(*this, false);
 }
 
-/// A peer in this process may have tried in vain before we were ready.
+/// Makes a peer in this process retry: it may have sent before this queue pair was ready.
 void queue_pair::wake_peer() noexcept {
   const access_epoch::guard inside(home_.epoch());
   if (attributes_.path_to_peer != path_to_peer::same_host ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A queue pair: its state and attributes, and its two sides. The send side (requester) and the
-// receive side (responder) have a lock each; where both are held, the send lock comes first.
+// receive side (responder) have a lock each; a thread that needs both takes the send lock first.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ namespace verbena::softdev {
 
 class engine;
 
-/// What happened to a queue pair (ibv_event_type).
+/// An asynchronous event of a queue pair (ibv_event_type).
 enum class queue_pair_event : std::uint8_t {
   fatal,                      ///< IBV_EVENT_QP_FATAL
   request_error,              ///< IBV_EVENT_QP_REQ_ERR
@@ -38,8 +38,8 @@ enum class queue_pair_event : std::uint8_t {
 
 class queue_pair;
 
-/// Learns what happens to a queue pair. Threads: thread-safe, possibly with locks of queue pairs
-/// held: must not block and must not call the engine.
+/// Receives the asynchronous events of queue pairs. Threads: thread-safe; called possibly with
+/// locks of queue pairs held: must not block or call the engine.
 class queue_pair_observer {
  public:
   virtual void event(queue_pair& which, queue_pair_event what) = 0;
@@ -61,10 +61,10 @@ struct queue_pair_options {
   softdev::transport transport = softdev::transport::rc;
   completion_queue* send_queue = nullptr;           ///< outlives the queue pair
   completion_queue* receive_queue = nullptr;        ///< outlives the queue pair
-  shared_receive_queue* shared_receives = nullptr;  ///< instead of one of its own; outlives it
-  queue_pair_capabilities capabilities;             ///< those of receives only without it
+  shared_receive_queue* shared_receives = nullptr;  ///< replaces its own receive queue; outlives it
+  queue_pair_capabilities capabilities;             ///< of receives: only without shared_receives
   bool signal_all = false;
-  /// Of SRD: how many address handles the protection domain has; outlives the queue pair.
+  /// For SRD: the number of address handles of the protection domain; outlives the queue pair.
   const std::atomic<std::uint32_t>* addresses = nullptr;
   queue_pair_observer* observer = nullptr;  ///< outlives the queue pair
   void* owner = nullptr;                    ///< for the observer's use
@@ -74,7 +74,7 @@ struct queue_pair_options {
 [[nodiscard]] send_queue::sizes send_queue_sizes(const queue_pair_options& options) noexcept;
 [[nodiscard]] receive_queue::sizes receive_queue_sizes(const queue_pair_options& options) noexcept;
 
-/// Where the parts of a queue pair are: nullptr for a queue that has memory of its own.
+/// The memory of the parts of a queue pair; nullptr for a queue that allocates its memory.
 struct queue_pair_memory {
   std::byte* sender = nullptr;
   std::byte* sends = nullptr;
@@ -82,18 +82,19 @@ struct queue_pair_memory {
   std::size_t bytes = 0;  ///< of the block
 };
 
-/// What the paths keep of a queue pair. Threads: one thread at a time changes the states, with both
-/// locks of the queue pair; the needed memory is thread-safe.
+/// Holds the data of paths about a queue pair. Threads: the states are changed with both locks of
+/// the queue pair held; the needed memory is thread-safe.
 class path_notes {
  public:
-  /// What the path between processes of this host knows; nullptr if it keeps nothing.
+  /// Returns the state of the path between processes of this host; nullptr if there is no state.
   [[nodiscard]] void* state() const noexcept { return state_; }
   void set_state(void* state) noexcept { state_ = state; }
-  /// What the path of packets knows, apart from the former: no path takes the state of the other
-  /// for its own. nullptr if the queue pair is not connected by packets.
+  /// Returns the state of the path of packets; nullptr if the queue pair is not connected by
+  /// packets. It is separate, so that no path mistakes the state of another path for its own.
   [[nodiscard]] void* packets() const noexcept { return packets_; }
   void set_packets(void* state) noexcept { packets_ = state; }
-  /// Memory that a request probably needs besides; nullptr if it is not known. Needs no lock.
+  /// Returns memory that a request probably needs as well; nullptr if it is not known. Needs no
+  /// lock.
   [[nodiscard]] const void* needed_memory() const noexcept {
     return needed_.load(std::memory_order_relaxed);
   }
@@ -107,11 +108,11 @@ class path_notes {
   void* packets_ = nullptr;
 };
 
-/// What a queue pair keeps to explain what went wrong.
+/// The data for explaining failures of a queue pair.
 struct queue_pair_diagnosis {
-  /// Messages to this queue pair that were dropped, and messages of it that found nobody.
+  /// Messages to this queue pair that were dropped, and its own messages that were not delivered.
   drop_log drops;
-  failure send_failure;  ///< why the last send request failed, or has no answer; with the send lock
+  failure send_failure;  ///< why the last send request failed or has no answer; needs the send lock
 };
 
 /// A queue pair. Created and destroyed by the engine, in a queue_pair_block.
@@ -130,14 +131,15 @@ class queue_pair {
     return state_.load(std::memory_order_acquire);
   }
 
-  /// Changes the state and other attributes; a refused change changes nothing. Waits for requests
-  /// in execution. Errors: `invalid_argument` (code EINVAL), with the rule in words.
+  /// Changes the state and other attributes. If the change is refused, nothing changes. Waits for
+  /// requests in execution. Errors: `invalid_argument` (code EINVAL), with a description of the
+  /// rule.
   [[nodiscard]] result<void> modify(const queue_pair_attributes& wanted, attribute_mask mask);
   [[nodiscard]] queue_pair_attributes query() noexcept;
-  /// Shows peers what has changed at the port. No batch may be open on this thread.
+  /// Publishes changes of the port to peers. No batch may be open on this thread.
   void republish() noexcept;
 
-  /// Where programs post.
+  /// The interfaces for posting.
   [[nodiscard]] send_posting& sends() noexcept { return sends_; }
   [[nodiscard]] receive_posting& receives() noexcept { return receives_; }
 
@@ -149,26 +151,27 @@ class queue_pair {
   [[nodiscard]] responder& receiver() noexcept { return responder_; }
   /// Valid with either lock held.
   [[nodiscard]] const queue_pair_attributes& attributes() const noexcept { return attributes_; }
-  /// Moves to the error state from one side; the other side's lock need not be held: it is flushed
-  /// by the engine's progress. False when the queue pair was not working any more.
+  /// Moves to the error state; the lock of one side is held. The engine's progress flushes the
+  /// other side. Returns false if the queue pair was in RESET or in the error state.
   bool fail() noexcept;
-  /// A send request failed: moves to the error state, or where the transport has one, to that in
-  /// which only the send side is in error (SQE).
+  /// Handles the failure of a send request: moves to SQE, in which only the send side is in error,
+  /// if the transport has this state; otherwise moves to the error state.
   void fail_sends() noexcept;
   [[nodiscard]] queue_pair_diagnosis& diagnosis() noexcept { return diagnosis_; }
   static constexpr std::size_t path_room_bytes = 192;  ///< see queue_pair_block::path_room
   [[nodiscard]] path_notes& path() const noexcept { return path_; }
-  /// Tells the observer.
+  /// Reports an event to the observer.
   void report(queue_pair_event what) noexcept {
     if (options_.observer != nullptr) options_.observer->event(*this, what);
   }
-  /// What completions of flushed requests say.
+  /// Returns the reason in completions of flushed requests.
   [[nodiscard]] reason flush_reason() const noexcept;
-  /// Runs both sides as far as their locks are free; false when one was not. Wants an access epoch.
+  /// Runs the sides whose locks are free. Returns false if a side that must run has its lock taken.
+  /// The caller must be inside the access epoch.
   [[nodiscard]] bool run() noexcept;
-  /// Somebody at the other end may answer now. Needs no lock.
+  /// Makes the engine retry a request without an answer: the peer may answer now. Needs no lock.
   void request_retry() noexcept;
-  /// Cuts off completions that are polled later; called by the engine before destruction.
+  /// Detaches completions that are polled later. Called by the engine before destruction.
   void detach() noexcept;
 
  private:
@@ -181,13 +184,13 @@ class queue_pair {
   void reset() noexcept;
   void wake_peer() noexcept;
 
-  // What both sides read, in two lines.
+  // Members that both sides read, in two cache lines.
   engine& home_;
   const std::uint32_t number_;
   std::atomic<queue_pair_state> state_{queue_pair_state::reset};
   std::atomic<bool> retry_requested_{false};
   std::atomic<bool> failed_by_itself_{false};
-  mutable path_notes path_;  ///< the path's, not the queue pair's
+  mutable path_notes path_;  ///< data of the paths, not of the queue pair
   queue_pair_attributes attributes_;
   const queue_pair_options options_;
   alignas(64) std::byte path_room_[path_room_bytes];
@@ -198,8 +201,8 @@ class queue_pair {
   const std::unique_ptr<requester, destroyer> requester_;
   alignas(64) receive_posting receives_;
   responder responder_;
-  // Seldom needed:
-  const std::size_t block_bytes_;  ///< a shared receive queue may be gone before its queue pairs
+  // Rarely needed:
+  const std::size_t block_bytes_;  ///< stored: a shared receive queue may be destroyed earlier
   queue_pair_diagnosis diagnosis_;
 };
 

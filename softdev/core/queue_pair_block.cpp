@@ -27,7 +27,7 @@ receive_queue::sizes receive_queue_sizes(const queue_pair_options& options) noex
 
 namespace {
 
-/// Where the parts of a queue pair are in its block. Long queues have memory of their own.
+/// The positions of the parts of a queue pair in its block. Long queues have their own memory.
 struct parts {
   explicit parts(const queue_pair_options& options) noexcept
       : sends_at(sender_at + in_cache_lines(requester_bytes(options.transport))),
@@ -55,7 +55,7 @@ struct parts {
   }
 };
 
-/// Begins to load `count` lines from `offset` on into the cache.
+/// Prefetches `count` cache lines from `offset` on.
 void prefetch(const queue_pair* which, std::size_t offset, std::size_t count) noexcept {
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(which) + offset;
   for (std::size_t i = 0; i < count; ++i)
@@ -64,7 +64,7 @@ void prefetch(const queue_pair* which, std::size_t offset, std::size_t count) no
 
 }  // namespace
 
-/// Where in a queue pair its hot parts are.
+/// The offsets of the frequently used parts of a queue pair.
 struct queue_pair_block::hot {
   static constexpr std::size_t common = 0;
   static constexpr std::size_t path = 3 * cache_line;

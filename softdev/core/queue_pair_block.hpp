@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The memory of a queue pair: the object, its send side and its queues, unless they are long, are
-// in one block, first what each request needs.
+// The memory of a queue pair: one block with the object, its send side and its queues, unless they
+// are long. The parts that each request needs are at the beginning.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 
 namespace verbena::softdev {
 
-/// Threads: `create` and `destroy` one at a time for each queue pair, the others thread-safe.
+/// Allocates queue pairs and prefetches their memory. Threads: `create` and `destroy` one at a time
+/// for each queue pair, the others thread-safe.
 class queue_pair_block {
  public:
-  /// Makes a queue pair. Returns nullptr if memory is exhausted; if that is the memory of a long
-  /// queue, throws std::bad_alloc.
+  /// Creates a queue pair. Returns nullptr if the memory for the block is exhausted. Throws
+  /// std::bad_alloc if the memory for a long queue is exhausted.
   [[nodiscard]] static queue_pair* create(engine& home, std::uint32_t number,
                                           const queue_pair_options& options);
   static void destroy(queue_pair* which) noexcept;
-  /// Begins to load what posting sends needs into the cache, all at once: a queue pair that was not
-  /// used for a while costs one miss instead of many. `which` need not exist any more.
+  /// Prefetches the memory that posting sends needs: a queue pair that was not used for a while
+  /// costs one cache miss instead of many. `which` may already be destroyed.
   static void prefetch_sends(const queue_pair* which) noexcept;
-  /// Begins to load what the responder needs for an incoming request.
+  /// Prefetches the memory that the responder needs for an incoming request.
   static void prefetch_receives(const queue_pair* which) noexcept;
-  /// Room for what the path to other processes keeps of the queue pair, in memory that posting
-  /// loads anyway.
+  /// Returns room for data of the path to other processes, in memory that posting loads anyway.
   [[nodiscard]] static std::byte* path_room(queue_pair& which) noexcept { return which.path_room_; }
 
  private:

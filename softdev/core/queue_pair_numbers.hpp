@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The numbers of an engine's queue pairs: random numbers of its process's range. Numbers of
-// destroyed queue pairs rest before they are used again, so that late packets meet nobody.
+// The numbers of an engine's queue pairs: random numbers in the range of its process. Numbers of
+// destroyed queue pairs are in quarantine before they are reused, so that late packets find no
+// queue pair.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +13,24 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time, except for is_local() and limit().
+/// Assigns queue pair numbers. Threads: one thread at a time, except for is_local() and limit().
 class queue_pair_numbers {
  public:
   explicit queue_pair_numbers(std::uint32_t process_slot);
 
-  /// Returns a number that is not in use, or nullopt if limit() numbers are. It is none of the
-  /// reserved numbers 0, 1 and 0xffffff. Allocates nothing.
+  /// Returns a number that is not in use, never 0, 1 or 0xffffff, which are reserved. Returns
+  /// nullopt if limit() numbers are in use. Does not allocate.
   [[nodiscard]] std::optional<std::uint32_t> take() noexcept;
-  /// Ends the use of a number: it rests until as many others as a quarantine holds were given back,
-  /// or numbers are missing. Allocates nothing.
+  /// Releases a number. It is in quarantine until the quarantine is full or free numbers run out.
+  /// Does not allocate.
   void give_back(std::uint32_t number) noexcept;
 
   [[nodiscard]] std::uint32_t in_use() const noexcept { return in_use_; }
-  /// How many were taken until now.
+  /// Returns how many numbers have been taken so far.
   [[nodiscard]] std::uint32_t taken() const noexcept { return taken_; }
-  /// How many can be in use at once.
+  /// Returns how many numbers can be in use at once.
   [[nodiscard]] std::uint32_t limit() const noexcept { return max_queue_pairs_of(slot_); }
-  /// Whether a number lies in the range of this process.
+  /// Returns whether a number is in the range of this process.
   [[nodiscard]] bool is_local(std::uint32_t number) const noexcept {
     return number - first_ < count_;
   }
@@ -43,7 +44,7 @@ class queue_pair_numbers {
   std::uint32_t in_use_ = 0;
   std::uint32_t taken_ = 0;
   quarantine resting_;                         ///< indexes
-  std::unique_ptr<std::uint64_t[]> reserved_;  ///< bit n: the index n is in use or rests
+  std::unique_ptr<std::uint64_t[]> reserved_;  ///< bit n: the index n is in use or in quarantine
 };
 
 }  // namespace verbena::softdev

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A run of short sends to one queue pair, one after the other. What they have in common is looked
-// up once, and their completions appear together.
+// A run of consecutive short sends to one queue pair. Their common data are looked up once, and
+// their completions become visible together.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,7 @@ namespace verbena::softdev {
 
 class queue_pair;
 
-/// A request that is a whole send without immediate data, not solicited. The names are those of
-/// `message`.
+/// A complete send without immediate data, not solicited. The members have the names of `message`.
 struct short_send {
   softdev::transport transport = softdev::transport::rc;
   std::uint16_t partition = 0;
@@ -25,19 +24,19 @@ struct short_send {
   std::uint32_t qkey = 0;
 };
 
-/// Executes what needs no answer but an acknowledgement. Every other request is for the responder.
+/// Executes sends that need only an acknowledgement. The responder executes all other requests.
 ///
 /// Threads: one thread at a time. From `begin` to `end`, the receive lock of the queue pair is
 /// held, the thread is in one access epoch, and the lock of the completion queue is taken. Does not
 /// allocate.
 class receive_run {
  public:
-  /// Returns false if the responder has to execute the next request.
+  /// Begins a run. Returns false if the responder must execute the next request.
   [[nodiscard]] bool begin(queue_pair& to) noexcept;
-  /// Executes a send. Returns false if the responder has to do so, after `end`; then the queue pair
-  /// has not changed.
+  /// Executes a send. Returns false if the responder must execute it, after `end`; then the queue
+  /// pair has not changed.
   [[nodiscard]] bool take(const short_send& what, std::span<const std::byte> payload) noexcept;
-  /// Shows the completions.
+  /// Makes the completions visible.
   void end() noexcept { completions_.close(); }
 
  private:

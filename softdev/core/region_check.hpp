@@ -18,7 +18,7 @@ struct region_view {
   access_flags rights;
 };
 
-/// What an access wants. `address` and `length` as in the work request.
+/// The requirements of an access. `address` and `length` are as in the work request.
 struct region_access {
   std::uint32_t key = 0;
   std::uint64_t address = 0;
@@ -27,7 +27,7 @@ struct region_access {
   domain_id domain{};
 };
 
-/// Whether a region permits an access: protection domain, range, rights. Does not overflow.
+/// Returns whether a region permits an access: protection domain, range, rights. Does not overflow.
 /// `Region` has the members of region_view.
 template <class Region>
 [[nodiscard]] constexpr bool is_permitted(const Region& region,
@@ -37,7 +37,7 @@ template <class Region>
          region.rights.contains(wanted.needed);
 }
 
-/// Who accesses: selects the reasons `local_…` or `remote_…`.
+/// The side that accesses: selects the reasons `local_…` or `remote_…`.
 enum class access_side : std::uint8_t { local, remote };
 [[nodiscard]] reason reason_at(access_side side, reason local) noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which requests of an engine leave it, and by which path.
+// The selection of the path of each request of an engine.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,8 @@
 
 namespace verbena::softdev {
 
-/// Threads: thread-safe, but `observe` must be called before there is a queue pair.
+/// Selects the paths of requests. Threads: thread-safe, but `observe` must be called before a queue
+/// pair exists.
 class request_routes {
  public:
   request_routes(std::uint32_t process_slot, remote_path* remote) noexcept
@@ -19,24 +20,24 @@ class request_routes {
         first_here_(first_number_of(process_slot)),
         count_here_(count_of_numbers(process_slot)) {}
 
-  /// The path to other processes, or nullptr.
+  /// Returns the path to other processes, or nullptr.
   [[nodiscard]] remote_path* remote() const noexcept {
     return remote_.load(std::memory_order_acquire);
   }
   void set_remote(remote_path* path) noexcept { remote_.store(path); }
-  /// True if requests to this number are executed without a path.
+  /// Returns whether requests to this number are executed without a path.
   [[nodiscard]] bool stay_here(std::uint32_t qp_num) const noexcept {
     return qp_num - first_here_ < count_here_;
   }
 
-  /// Gives `path` all requests, also those to queue pairs of this process, and each by itself; and
-  /// tells `observer` the answers. Both outlive the engine.
+  /// Submits all requests one by one to `path`, also those to queue pairs of this process, and
+  /// reports their answers to `observer`. Both outlive the engine.
   void observe(remote_path& path, traffic_observer& observer) noexcept {
     set_remote(&path);
     observer_ = &observer;
     count_here_ = 0;
   }
-  /// nullptr if the traffic is not observed.
+  /// Returns the observer; nullptr if the traffic is not observed.
   [[nodiscard]] traffic_observer* observer() const noexcept { return observer_; }
 
  private:

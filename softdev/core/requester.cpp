@@ -16,7 +16,7 @@ bool sends_failed(queue_pair_state state) {
   return state == queue_pair_state::error || state == queue_pair_state::sqe;
 }
 
-/// What is wrong with the length of a request's local data.
+/// Checks the length of a request's local data.
 failure check_length(const transport_rules& rules, opcode op, std::uint64_t length) noexcept {
   if (length > rules.longest(op))
     return {.why = reason::message_too_long, .length = length, .limit = rules.longest(op)};
@@ -48,7 +48,8 @@ void requester::go_on() noexcept {
   if (drain_event_) report_drained();
 }
 
-/// In SQD a request that was sent before is still retried; no other one is sent (IBTA 10.3.1.5).
+/// Returns whether the next request may be sent. In SQD, only a request that was sent before is
+/// retried (IBTA 10.3.1.5).
 bool requester::may_send() const noexcept {
   const queue_pair_state now = self_.state();
   return now == queue_pair_state::rts || (now == queue_pair_state::sqd && window_.was_begun());
@@ -148,7 +149,7 @@ requester::start_decision requester::apply(send_entry& entry, const fault_rule& 
   if (rule.effect == fault_effect::delay) faults_.hold(rule.delay);
   if (rule.effect != fault_effect::error) return start_decision::start;
   if (rule.delivered) {
-    entry.status = rule.status;  // that of its completion, once it is done
+    entry.status = rule.status;  // of its completion, once it is done
     self_.diagnosis().send_failure = why;
     return start_decision::start;
   }
@@ -195,7 +196,7 @@ void requester::wait_until(time_ns when) noexcept {
   self_.home().schedule(self_, when);
 }
 
-/// The program may reuse the memory of requests that no responder has answered.
+/// Notifies the path that requests end without an answer: the program may then reuse their memory.
 void requester::disown_payloads() noexcept {
   if (remote_path* const path = self_.home().remote()) path->disown_payloads(self_);
 }

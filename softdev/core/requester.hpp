@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The send side of a queue pair, as far as it is the same for all transports: executes the send
-// queue in order and completes in order. Retries and answers are in core/transport.
+// The part of a queue pair's send side that all transports share: executes the send queue in order
+// and completes in order. Retries and answers are in core/transport.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,9 @@ class queue_pair;
 class remote_path;
 struct queue_pair_options;
 
-/// Threads: one thread at a time: all functions want the send lock of the queue pair held; those
-/// that touch memory also want an access epoch. Does not allocate. One indirect call per batch.
+/// Executes the send queue of a queue pair. Threads: one thread at a time: the caller holds the
+/// send lock of the queue pair and, if the function accesses memory, is inside an access epoch.
+/// Does not allocate. One indirect call per batch.
 class requester {
  public:
   virtual ~requester() = default;
@@ -28,59 +29,59 @@ class requester {
   requester& operator=(const requester&) = delete;
 
   [[nodiscard]] send_queue& queue() noexcept { return window_.queue(); }
-  /// To be called when a batch begins.
+  /// Called when a batch begins.
   void begin_batch() noexcept { window_.begin_batch(); }
-  /// Where the request goes; only with transports whose requests name a destination.
+  /// Returns the destination of a request. Only for transports whose requests name a destination.
   [[nodiscard]] datagram_destination& destination(std::uint64_t index) noexcept {
     return *std::launder(reinterpret_cast<datagram_destination*>(window_.queue().extra(index)));
   }
 
-  /// Starts what may start now, completes what is done, retries what is due. In the error state
-  /// flushes everything.
+  /// Starts requests that may start now, completes those that are done, retries those that are due.
+  /// In the error state, flushes all requests.
   void run() noexcept;
-  /// A request goes along `path` in this run.
+  /// Records that a request of this run uses `path`.
   void note_path(remote_path& path) noexcept { used_path_ = &path; }
-  /// The peer may answer now: a request that waits for an answer is tried again by the next `run`.
+  /// Makes the next `run` retry a request that waits for an answer: the peer may answer now.
   virtual void retry_now() noexcept {}
 
-  /// Whether requests take sequence numbers: not those that are executed in the responder's name.
+  /// Whether requests use sequence numbers. Requests executed on behalf of the responder do not.
   enum class numbering : std::uint8_t { none, in_sequence };
-  /// False if `prepare_following` certainly is for the next request.
+  /// Returns false if `prepare_following` certainly fails for the next request.
   [[nodiscard]] bool may_have_following() noexcept {
     return takes_followers_ && window_.submitted() + 1 < window_.queue().posted();
   }
-  /// For a path that takes several requests at once: prepares the request that is `behind` the one
-  /// that the path was given, which it has taken, and all between. Returns false if that one has to
-  /// be submitted by itself. `out` is valid until the next call.
+  /// Prepares a further request for a path that takes several requests at once: the one `behind`
+  /// places after the submitted request. The path has taken the submitted request and all between.
+  /// Returns false if the request must be submitted by itself. `out` is valid until the next call.
   [[nodiscard]] bool prepare_following(std::uint32_t behind, numbering numbers,
                                        outgoing_request& out) noexcept {
     return takes_followers_ && !faults_.present() && prepare_behind(behind, numbers, out);
   }
 
-  /// For a path: the scatter/gather elements of the request that it was given; none if the request
-  /// has inline data.
+  /// Returns the scatter/gather elements of the submitted request, for its path. Returns an empty
+  /// span if the request has inline data.
   [[nodiscard]] std::span<const sge> elements_of_next() noexcept;
 
-  /// Takes the answer to a request. Returns false if it fits no request in flight. The caller calls
-  /// `run` afterwards.
+  /// Handles the answer to a request. Returns false if it matches no request in flight. The caller
+  /// calls `run` afterwards.
   virtual bool answer(const request_id& which, const response& what) noexcept;
-  /// Takes data of a read or atomic answer at `offset` of what the path was given. Returns false if
-  /// it fits no such request. A sink that fails its checks ends the request with a local protection
-  /// error.
+  /// Places data of the answer to a read or atomic at `offset` of the request that the path was
+  /// given. Returns false if it matches no such request. If a sink fails its checks, the request
+  /// ends with a local protection error.
   virtual bool place(const request_id& which, std::uint64_t offset,
                      std::span<const std::byte> bytes) noexcept;
-  /// The process that has the slot is gone, or out of reach. The caller
-  /// calls `run` afterwards.
+  /// Called when the process with the slot has exited or is not reachable. The caller calls `run`
+  /// afterwards.
   virtual void process_lost(std::uint32_t slot, const failure& why) noexcept;
 
-  /// True while a request that was sent at least once has not completed.
+  /// Returns whether a request that was sent at least once has not completed.
   [[nodiscard]] bool draining() const noexcept { return window_.draining(); }
 
   // For the queue pair.
   void begin(std::uint32_t send_psn) noexcept { next_psn_ = send_psn; }  ///< RTR -> RTS
   void clear() noexcept;                                                 ///< -> RESET
   void recover() noexcept;                                               ///< SQE -> RTS
-  void flush() noexcept;                ///< -> ERR, SQE: completes everything as flushed
+  void flush() noexcept;                ///< -> ERR, SQE: completes all requests as flushed
   void notify_when_drained() noexcept;  ///< RTS -> SQD: one event when nothing is in flight
 
   // Injected faults. Adding a rule allocates.
@@ -88,55 +89,55 @@ class requester {
   void remove_faults() noexcept { faults_.remove(); }
   /// Releases requests whose completion was delayed and is due. The caller calls `run` afterwards.
   void release_held() noexcept { faults_.release_due(); }
-  /// Lets the request start that waits for a command. The caller calls `run` afterwards.
+  /// Permits the request that waits for a command to start. The caller calls `run` afterwards.
   void resume() noexcept { faults_.resume(); }
 
  protected:
-  /// `takes_followers`: the transport executes its requests in order, and notes
-  /// response::followers. `memory`: that of the send queue, or nullptr.
+  /// `takes_followers`: the transport executes its requests in order, and handles
+  /// response::followers. `memory`: the memory of the send queue, or nullptr.
   requester(queue_pair& self, const queue_pair_options& options, bool takes_followers,
             std::byte* memory);
 
   enum class start_decision : std::uint8_t { start, stop, done };
-  /// Calls `start` for each request that may start now, until it returns false. `may_start` is
-  /// asked before a request counts for injected faults.
+  /// Calls `start` for each request that may start now, until it returns false. Calls `may_start`
+  /// before a request counts for injected faults.
   template <class MayStart, class Start>
   void start_each(MayStart may_start, Start start) noexcept;
 
-  // What each transport does.
-  /// Starts what may start now.
+  // Implemented by each transport.
+  /// Starts requests that may start now.
   virtual void start_requests() noexcept = 0;
-  /// The deadline may be reached. Returns false if nothing can start now.
+  /// Called when the deadline may be reached. Returns false if no request can start now.
   [[nodiscard]] virtual bool wake_up() noexcept = 0;
-  /// Forgets what belongs to requests of the window.
+  /// Discards the transport's data about requests of the window.
   virtual void forget_window() noexcept {}
-  /// Applies a fault to the next request. `error` and `delay` are the same for all transports that
-  /// keep an order.
+  /// Applies a fault to the next request. All transports that keep an order share `error` and
+  /// `delay`.
   virtual start_decision apply(send_entry& entry, const fault_rule& rule) noexcept;
 
-  /// Why a request cannot be sent.
+  /// The reason why a request cannot be sent.
   struct local_refusal {
     completion_status status = completion_status::success;
     failure why;
   };
-  /// The prologue of each send: checks the local data of a request, makes its message and names its
-  /// destination. `out` is valid until the request changes.
+  /// Prepares a request: checks its local data, makes its message and sets the destination. `out`
+  /// is valid until the request changes.
   [[nodiscard]] local_refusal prepare(std::uint64_t index, outgoing_request& out) noexcept;
 
-  /// A request of the window, or the next one, failed for good; nothing starts after it.
+  /// Ends a request of the window, or the next one, with a failure. No request starts after it.
   void end(send_entry& entry, completion_status status, const failure& why) noexcept;
-  /// Completes in order what is done.
+  /// Completes requests that are done, in order.
   void retire() noexcept;
-  /// Completes a request that succeeded, if it is signaled; `released` as for send_window.
+  /// Completes a request that succeeded, if it is signaled. `released`: see send_window::complete.
   void complete(std::uint64_t index, std::uint64_t released) noexcept {
     if (signals_all_ || window_.at(index).request.flags.contains(send_flag::signaled))
       window_.complete(index, released);
   }
-  /// Lets requests start again after a failure that is forgotten.
+  /// Permits requests to start again after a failure that is discarded.
   void reopen() noexcept { closed_ = false; }
   void step_psn() noexcept { next_psn_ = (next_psn_ + 1) & psn_mask; }
   void wait_until(time_ns when) noexcept;
-  /// Completes what only waits for its time.
+  /// Completes requests that wait only for an injected delay.
   void release_all_held() noexcept {
     if (faults_.release_all()) retire();
   }
@@ -146,10 +147,10 @@ class requester {
   [[nodiscard]] send_faults& faults() noexcept { return faults_; }
 
   std::uint32_t next_psn_ = 0;
-  std::uint16_t attempt_ = 0;  ///< counts new beginnings, so that late answers are recognised
+  std::uint16_t attempt_ = 0;  ///< counts attempts, so that late answers are recognized
 
  private:
-  bool closed_ = false;  ///< a request of the window failed; nothing more starts
+  bool closed_ = false;  ///< a request of the window failed; no further request starts
   bool drain_event_ = false;
 
  protected:
@@ -166,7 +167,7 @@ class requester {
   void disown_payloads() noexcept;
 
   queue_pair& self_;
-  remote_path* used_path_ = nullptr;  ///< since the last run ended
+  remote_path* used_path_ = nullptr;  ///< used since the last run ended
   send_window window_;
   send_faults faults_;
   const bool takes_followers_;

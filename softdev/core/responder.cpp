@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Order of the checks (IBTA 9.7.4.1): connection, sequence, rights of the queue pair, resources,
 // receive request, key and range. A receive request counts as consumed when it is completed, so an
-// RNR answer leaves nothing behind.
+// RNR answer does not change the receive queue.
 #include "softdev/core/responder.hpp"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ void responder::keep() noexcept {
   current_ = &kept_;
 }
 
-/// No answer; where nobody waits for one, the message counts as dropped.
+/// Returns `no_answer`. On transports without acknowledgements, counts the message as dropped.
 response responder::silence(const failure& why) const noexcept {
   if (!rules().acknowledged) self_.diagnosis().drops.note(why);
   return {.outcome = verdict::no_answer, .why = why};
@@ -103,7 +103,7 @@ response responder::refuse_misaligned() noexcept {
                  .why = {.why = reason::atomic_misaligned, .address = current_->remote_address}});
 }
 
-/// Checks `bytes` of the remote range from `offset` on and says where they are.
+/// Checks `bytes` of the remote range from `offset` on and sets `out` to their memory.
 response responder::reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept {
   failure why;
   std::byte* data =
@@ -115,8 +115,8 @@ response responder::reach(std::uint64_t offset, std::uint64_t bytes, segment& ou
   return {};
 }
 
-/// True when there is a receive request at the head; with a shared queue, takes one out for this
-/// queue pair. One that a message left behind, which began anew since, is still at the head.
+/// Returns whether there is a receive request at the head; if necessary, takes one from the shared
+/// queue. A receive request of a message that began again is still at the head.
 bool responder::has_receive() noexcept {
   if (consumed_ != queue_.posted()) return true;
   return shared_ != nullptr && shared_->take(queue_);
@@ -132,10 +132,10 @@ response responder::take_receive() noexcept {
   return current_->length <= room ? response{} : refuse_length(room);
 }
 
-/// The SEND is longer than the receive request.
+/// Refuses a SEND that is longer than the receive request.
 response responder::refuse_length(std::uint64_t room) noexcept {
   const failure mine{.why = reason::receive_too_short, .length = current_->length, .limit = room};
-  // If the message is dropped, the receive request waits for the next one.
+  // If the message is dropped, the receive request stays for the next one.
   if (rules().refused == refusal_effect::drops_message) return silence(mine);
   failure theirs = mine;
   theirs.why = reason::peer_receive_too_short;
@@ -197,7 +197,7 @@ response responder::scatter_to_receive(std::span<const std::byte> bytes) noexcep
   return {};
 }
 
-/// The receive request at the head names memory that it may not write.
+/// Refuses a message whose receive request names memory that it may not write.
 response responder::refuse_receive(const failure& why) noexcept {
   complete_receive(completion_status::local_protection_error, why);
   failure theirs = why;
@@ -223,7 +223,7 @@ response responder::refuse_unmapped(std::uint64_t offset, std::uint64_t bytes) n
 response responder::lengthen(std::uint32_t bytes) noexcept {
   const std::uint64_t room =
       std::min<std::uint64_t>(room_of(queue_.sges(consumed_)), limits::max_message_bytes);
-  // The length has 32 bits: a peer can send packets without an end.
+  // The length has 32 bits, and the number of packets that a peer sends is not limited.
   const bool fits = kept_.length + std::uint64_t{bytes} <= room;
   kept_.length += bytes;
   return fits ? response{} : refuse_length(room);
@@ -290,7 +290,7 @@ response responder::finish() noexcept {
   return answer;
 }
 
-/// The message is executed.
+/// Ends a message that was executed.
 void responder::conclude() noexcept {
   busy_ = false;
   expected_psn_ = (expected_psn_ + 1) & psn_mask;
@@ -312,11 +312,12 @@ response responder::execute_atomic() noexcept {
   return answer;
 }
 
-/// Ends the request with an error answer: the queue pair fails, with an event that says why. A
-/// message that is to have no answer is dropped, unless it is our own receive request that is bad.
+/// Ends the request with an error answer: the queue pair fails, with an event for the reason. If
+/// the transport has no answers, the message is dropped, unless the queue pair's own receive
+/// request is invalid. If the transport only answers, the queue pair continues.
 response responder::refuse(const response& answer) noexcept {
   const refusal_effect effect = rules().refused;
-  // Of a WRITE with immediate data that violates the protection of our memory (IBTA 11.6.2).
+  // A WRITE with immediate data violates the protection of the memory here (IBTA 11.6.2).
   if (receive_taken_ && effect == refusal_effect::fails_responder &&
       answer.outcome == verdict::access_error)
     complete_receive(completion_status::local_access_error, answer.why);

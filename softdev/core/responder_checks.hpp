@@ -29,7 +29,7 @@ struct responder_view {
   bool has_read_resources = false;  ///< max_dest_rd_atomic is not 0
 };
 
-/// True if a queue pair in this state receives.
+/// Returns whether a queue pair in this state receives.
 [[nodiscard]] constexpr bool receives(queue_pair_state state) noexcept {
   return state == queue_pair_state::rtr || state == queue_pair_state::rts ||
          state == queue_pair_state::sqd || state == queue_pair_state::sqe;
@@ -43,8 +43,8 @@ struct responder_view {
   return {};
 }
 
-/// The first check of check_connection() that fails. `Request` is `message`, or has those of its
-/// members that are checked.
+/// Returns the first check of check_connection() that fails, or reason::none. `Request` is
+/// `message`, or has those of its members that are checked.
 template <class Request>
 [[nodiscard]] constexpr reason connection_refusal(const responder_view& self,
                                                   const Request& what) noexcept {
@@ -60,10 +60,10 @@ template <class Request>
   return reason::none;
 }
 /// Checks that the request is for this queue pair, and is the next one. Returns the failed check,
-/// after which the responder sends no answer; reason::none if there is none.
+/// for which the responder sends no answer, or reason::none.
 [[nodiscard]] failure check_connection(const responder_view& self, const message& what) noexcept;
 
-/// The first check of check_permission() that fails.
+/// Returns the first check of check_permission() that fails, or reason::none.
 [[nodiscard]] constexpr reason permission_refusal(const responder_view& self,
                                                   const message& what) noexcept {
   if (!self.access.contains(access_needed(what.opcode))) return reason::qp_access_denied;
@@ -74,7 +74,7 @@ template <class Request>
 }
 
 /// Checks that the queue pair permits the operation. Returns `done`, or the answer with the failed
-/// check. Precondition: check_connection() found nothing.
+/// check. Precondition: check_connection() returned reason::none.
 [[nodiscard]] response check_permission(const responder_view& self, const message& what) noexcept;
 
 /// Returns the access of a request to the memory region of its key.
@@ -87,21 +87,22 @@ template <class Request>
           .domain = self.domain};
 }
 
-/// True if the request accesses a memory region: the key of an access to zero bytes is ignored.
+/// Returns whether the request accesses a memory region. The key of an access to zero bytes is
+/// ignored.
 [[nodiscard]] constexpr bool accesses_region(const message& what) noexcept {
   return what.length != 0 && !access_needed(what.opcode).empty();
 }
 
-/// Whether admit() finds nothing in a request whose connection was checked before.
+/// Returns whether admit() permits a request whose connection was checked before.
 [[nodiscard]] constexpr bool permits_request(const responder_view& self, const region_view& region,
                                              const message& what) noexcept {
   return permission_refusal(self, what) == reason::none &&
          (!accesses_region(what) || is_permitted(region, access_of(self, what)));
 }
 
-/// All checks of a request that takes no receive request. `region` is that of its key, or nullptr.
-/// Returns `done`, `no_answer` or the answer, with the failed check. A responder that takes a
-/// receive request does so before it looks at the region, and has the region checked by its table.
+/// Makes all checks of a request that takes no receive request. `region` is the region of its key,
+/// or nullptr. Returns `done`, `no_answer` or the answer, with the failed check. For other
+/// requests, the responder takes a receive request before its table checks the region.
 [[nodiscard]] response admit(const responder_view& self, const region_view* region,
                              const message& what) noexcept;
 

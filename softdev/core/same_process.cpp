@@ -53,7 +53,7 @@ pieces_copied scatter(std::span<const segment> sinks, std::uint64_t offset,
 response execute_in_process(queue_pair& target, const message& what,
                             std::span<const segment> local) noexcept {
   const std::lock_guard lock(target.receive_lock());
-  // Its peer has the same number, but is on another host.
+  // The peer of `target` has the sender's number, but is on another host.
   if (target.attributes().path_to_peer == path_to_peer::wire) [[unlikely]]
     return without_answer(reason::peer_not_connected, what);
   responder& receiver = target.receiver();

@@ -50,7 +50,7 @@ bool send_faults::release_all() noexcept {
   return true;
 }
 
-/// The request completes when it is done, if it is not already.
+/// Releases the oldest held request. It completes once it is done.
 void send_faults::release_first() noexcept {
   const std::uint64_t index = used_->requests.first_held().index;
   used_->requests.release_first();

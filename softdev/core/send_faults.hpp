@@ -10,13 +10,14 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time. Only `add` allocates.
+/// Applies the injected faults of a queue pair. Threads: one thread at a time. Only `add`
+/// allocates.
 class send_faults {
  public:
-  /// The queue pair and its window outlive this.
+  /// Adds a rule. The queue pair and its window outlive this object.
   void add(queue_pair& self, send_window& window, const fault_rule& rule);
   void remove() noexcept;
-  /// True if there were rules at any time.
+  /// Returns whether a rule was ever added.
   [[nodiscard]] bool present() const noexcept { return used_ != nullptr; }
 
   enum class next : std::uint8_t { starts, waits, has_fault };
@@ -24,10 +25,10 @@ class send_faults {
     next becomes = next::starts;
     const fault_rule* rule = nullptr;  ///< with has_fault
   };
-  /// Decides about the next request of the window. A request with the effect `command` waits, and
-  /// its observer is told.
+  /// Decides on the next request of the window. A request with the effect `command` waits, and its
+  /// observer is called.
   [[nodiscard]] decision inspect() noexcept;
-  /// Lets the request start that waits for a command.
+  /// Permits the request that waits for a command to start.
   void resume() noexcept;
   /// Delays the completion of the next request.
   void hold(time_ns duration) noexcept;
@@ -35,7 +36,7 @@ class send_faults {
   void release_due() noexcept;
   /// Releases all requests. Returns false if no request was held.
   bool release_all() noexcept;
-  /// Forgets what waits.
+  /// Forgets requests that are held or wait for a command.
   void forget() noexcept;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A shared receive queue: receive requests that many queue pairs take from, each when a message
-// comes for it.
+// A shared receive queue: receive requests for many queue pairs. A queue pair takes one when a
+// message arrives for it.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace verbena::softdev {
 
 class shared_receive_queue;
 
-/// What a shared receive queue tells its owner: fewer requests than the limit are left, and the
-/// limit is disarmed now. Threads: thread-safe, with the receive lock of the message's
-/// queue pair held: must not block and must not call the engine.
+/// Receives the limit event of a shared receive queue: fewer requests than the limit are left. The
+/// limit is then no longer armed. Threads: thread-safe; called with the receive lock of the
+/// message's queue pair held: must not block or call the engine.
 class shared_receive_observer {
  public:
   virtual void limit_reached(shared_receive_queue& queue) = 0;
@@ -34,13 +34,13 @@ struct shared_receive_options {
   void* owner = nullptr;                        ///< for the observer's use
 };
 
-/// Receive requests in the order in which they were posted. The place of a request is free as soon
-/// as a queue pair has taken it (as in the kernel's rxe), not when its completion is polled. A
-/// request that was taken is completed by that queue pair, as flushed if it fails; it never comes
-/// back here.
+/// Holds receive requests in the order in which they were posted. The place of a request is free as
+/// soon as a queue pair has taken the request (as in the kernel's rxe), not when its completion is
+/// polled. The queue pair completes a request that it has taken, as flushed if the queue pair
+/// fails. The request never returns to this queue.
 ///
-/// Threads: thread-safe. Its lock is taken inside the receive lock of a queue pair and is held
-/// while none other is taken. Only construction and `modify` allocate.
+/// Threads: thread-safe. Its lock is taken inside the receive lock of a queue pair; while it is
+/// held, no other lock is taken. Only construction and `modify` allocate.
 class shared_receive_queue {
  public:
   /// Precondition: the options are within the limits.
@@ -52,30 +52,31 @@ class shared_receive_queue {
   [[nodiscard]] void* owner() const noexcept { return owner_; }
   [[nodiscard]] std::uint32_t max_sges() const noexcept { return max_sges_; }
 
-  /// Takes the queue for a batch of `add`, until `close`.
+  /// Locks the queue for a batch of `add`, until `close`.
   void open() noexcept { lock_.lock(); }
-  /// 0, EINVAL (number of elements) or ENOMEM (queue full).
+  /// Adds a receive request. Returns 0, EINVAL (number of elements) or ENOMEM (queue full).
   [[nodiscard]] int add(std::uint64_t wr_id, sge_list sinks) noexcept;
   void close() noexcept { lock_.unlock(); }
 
   struct attributes {
     std::uint32_t max_wr = 0;
     std::uint32_t max_sge = 0;
-    std::uint32_t limit = 0;  ///< 0 when no event is armed
+    std::uint32_t limit = 0;  ///< 0 if no event is armed
   };
   [[nodiscard]] attributes query() noexcept;
 
   struct change {
-    std::optional<std::uint32_t> max_wr;  ///< room for so many requests from now on
+    std::optional<std::uint32_t> max_wr;  ///< the new capacity
     std::optional<std::uint32_t> limit;   ///< arms the event; 0 disarms it
   };
-  /// 0; or EINVAL, and nothing has changed: max_wr is 0, above limits::max_work_requests or below
-  /// the number of requests that are here; or the limit is above max_wr. Arming a limit of which
-  /// the queue is short already raises the event when the next request is taken.
+  /// Changes the capacity or the limit. Returns 0, or EINVAL without a change if max_wr is 0, above
+  /// limits::max_work_requests or below the number of requests in the queue, or if the limit is
+  /// above max_wr. If the queue has fewer requests than the new limit, the next request that is
+  /// taken raises the event.
   [[nodiscard]] int modify(const change& wanted);
 
-  /// Moves the oldest request to the end of `to`, which has room for its elements; false when there
-  /// is none. For responders.
+  /// Moves the oldest request to the end of `to`, which has room for its elements. Returns false if
+  /// the queue is empty. For responders.
   [[nodiscard]] bool take(receive_queue& to) noexcept;
 
  private:

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A lock for sections of nanoseconds: one atomic exchange to take it, a plain store to give it
-// back.
+// A lock for critical sections of nanoseconds: it is taken by one atomic exchange and released by a
+// plain store.
 #pragma once
 
 #include <atomic>
 
 namespace verbena::softdev {
 
-/// Satisfies Lockable. A thread that waits long yields its processor. Threads: thread-safe.
+/// Protects short critical sections. Satisfies Lockable. A thread that waits for long yields its
+/// processor. Threads: thread-safe.
 class spin_lock {
  public:
   void lock() noexcept {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Waiting for another thread that is inside a section of nanoseconds.
+// Waiting for another thread that is inside a critical section of nanoseconds.
 #pragma once
 
 #include <thread>
 
 namespace verbena::softdev {
 
-/// One wait: pauses at first, then yields the processor, on which the other thread may have to run.
-/// Threads: thread-bound.
+/// Waits in steps: pauses at first, then yields the processor, which the other thread may need to
+/// run. Threads: thread-bound.
 class spin_wait {
  public:
   void once() noexcept {

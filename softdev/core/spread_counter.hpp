@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A number that many threads count without writing to one cache line.
+// A counter that many threads increment without writing to one cache line.
 #pragma once
 
 #include <array>
@@ -9,15 +9,15 @@
 
 namespace verbena::softdev {
 
-/// Threads: thread-safe. Threads that share a place and count at the same time may lose an
-/// increment, which saves a locked instruction.
+/// Counts approximately. Threads: thread-safe. Threads that share a place and count at the same
+/// time may lose an increment, which saves a locked instruction.
 class spread_counter {
  public:
   void add(std::uint64_t count = 1) noexcept {
     auto& mine = places_[place_of_thread()].value;
     mine.store(mine.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
-  /// A snapshot.
+  /// Returns a snapshot of the count.
   [[nodiscard]] std::uint64_t sum() const noexcept {
     std::uint64_t all = 0;
     for (const auto& each : places_) all += each.value.load(std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The vocabulary of the software device: opcodes, statuses, flags, states, limits. Where libibverbs
-// has an enumeration for the same thing, the numbers are the same; softdev/shim asserts it.
+// The vocabulary of the software device: opcodes, statuses, flags, states, limits. Enumerations
+// that libibverbs also has use the same numbers; softdev/shim asserts this.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ using time_ns = std::uint64_t;
 /// Later than every point in time.
 inline constexpr time_ns never = ~time_ns{0};
 
-/// What the device grants at most. Creation and modification refuse more.
+/// The limits of the device. Creation and modification refuse larger values.
 namespace limits {
 inline constexpr std::uint32_t queue_pair_indices = 16384;  ///< of the numbers of a process
 /// Some indices are always free, so that a random choice finds one soon.
@@ -32,13 +32,13 @@ inline constexpr std::uint32_t max_regions = 131072;
 inline constexpr std::uint32_t max_rd_atomic = 16;
 inline constexpr std::uint32_t max_message_bytes = 1U << 30U;
 inline constexpr std::uint32_t max_datagram_bytes = 4096;  ///< the MTU of the port
-/// Of a send over SRD; the payload of one packet of EFA.
+/// The longest send over SRD: the payload of one EFA packet.
 inline constexpr std::uint32_t max_reliable_datagram_bytes = 8928;
 inline constexpr std::uint32_t max_groups = 128;        ///< multicast groups of a process
-inline constexpr std::uint32_t max_group_members = 64;  ///< queue pairs of a process in one of them
+inline constexpr std::uint32_t max_group_members = 64;  ///< queue pairs of a process in one group
 }  // namespace limits
 
-/// What a send work request does (ibv_wr_opcode).
+/// The operation of a send work request (ibv_wr_opcode).
 enum class opcode : std::uint8_t {
   rdma_write = 0,
   rdma_write_with_imm = 1,
@@ -51,14 +51,15 @@ enum class opcode : std::uint8_t {
 [[nodiscard]] constexpr bool is_atomic(opcode op) noexcept {
   return op == opcode::compare_swap || op == opcode::fetch_add;
 }
-/// True for requests whose answer carries data; `max_rd_atomic` and fences count these.
+/// Returns whether the answer to a request contains data. `max_rd_atomic` and fences count these
+/// requests.
 [[nodiscard]] constexpr bool is_read_or_atomic(opcode op) noexcept {
   return op == opcode::rdma_read || is_atomic(op);
 }
 [[nodiscard]] constexpr bool has_immediate(opcode op) noexcept {
   return op == opcode::rdma_write_with_imm || op == opcode::send_with_imm;
 }
-/// True for requests that take a receive work request at the peer.
+/// Returns whether a request takes a receive work request at the peer.
 [[nodiscard]] constexpr bool consumes_receive(opcode op) noexcept {
   return op == opcode::send || has_immediate(op);
 }
@@ -69,20 +70,20 @@ enum class opcode : std::uint8_t {
   return op == opcode::send || op == opcode::send_with_imm;
 }
 
-/// The same request with immediate data. Precondition: is_send(op) or is_write(op).
+/// Returns the same opcode with immediate data. Precondition: is_send(op) or is_write(op).
 [[nodiscard]] constexpr opcode with_immediate(opcode op) noexcept {
   return is_send(op) ? opcode::send_with_imm : opcode::rdma_write_with_imm;
 }
 
-/// What queue pairs promise about their messages (ibv_qp_type, except for SRD: that is a driver's
-/// own type, so its number is ours). The rules of each: softdev/core/transport/rules.hpp.
+/// The transport of a queue pair (ibv_qp_type). SRD is a driver's own type in libibverbs, so its
+/// number is defined here. The rules of each transport: softdev/core/transport/rules.hpp.
 enum class transport : std::uint8_t { rc = 2, uc = 3, ud = 4, srd = 6 };
 
 /// The queue pair number of datagrams to a multicast group; no queue pair has it.
 inline constexpr std::uint32_t multicast_qpn = 0xff'ffff;
 
-/// The bytes before each datagram in the memory of a receive request: room for the global route
-/// header, whether the message has one or not.
+/// The bytes in front of each datagram in the memory of a receive request: room for the global
+/// routing header (GRH), even if the message has none.
 inline constexpr std::uint32_t route_header_bytes = 40;
 
 /// The outcome in a completion (ibv_wc_status).
@@ -99,12 +100,12 @@ enum class completion_status : std::uint8_t {
   remote_operation_error = 11,
   retry_exceeded = 12,
   rnr_retry_exceeded = 13,
-  remote_invalid_read_request = 15,  ///< of SRD: there is no such queue pair
+  remote_invalid_read_request = 15,  ///< over SRD: the queue pair does not exist
   fatal_error = 19,
   response_timeout = 20,
 };
 
-/// What completed (ibv_wc_opcode).
+/// The operation that completed (ibv_wc_opcode).
 enum class completion_opcode : std::uint8_t {
   send = 0,
   rdma_write = 1,
@@ -116,11 +117,11 @@ enum class completion_opcode : std::uint8_t {
 };
 
 /// Flags of a completion (ibv_wc_flags).
-inline constexpr std::uint8_t completion_with_route = 1;  ///< a global route header lies in front
+inline constexpr std::uint8_t completion_with_route = 1;  ///< a GRH precedes the payload
 inline constexpr std::uint8_t completion_with_imm = 2;
 
-/// Rights on a memory region or of a queue pair's peer (ibv_access_flags). Bits that the device
-/// does not know are kept and ignored.
+/// Access flags of a memory region, or of a queue pair for its peer (ibv_access_flags). Unknown
+/// bits are kept and ignored.
 enum class access : std::uint32_t {
   local_write = 1,
   remote_write = 2,
@@ -133,7 +134,7 @@ enum class access : std::uint32_t {
 /// Flags of a send work request (ibv_send_flags).
 enum class send_flag : std::uint8_t { fence = 1, signaled = 2, solicited = 4, inline_data = 8 };
 
-/// ibv_qp_state.
+/// The state of a queue pair (ibv_qp_state).
 enum class queue_pair_state : std::uint8_t {
   reset = 0,
   init = 1,
@@ -144,15 +145,15 @@ enum class queue_pair_state : std::uint8_t {
   error = 6,
 };
 
-/// How requests reach the peer of a connected queue pair, or the destination of a datagram. The
-/// address decides, not the queue pair number: two hosts can have equal numbers.
+/// The path to the peer of a connected queue pair, or to the destination of a datagram. It depends
+/// on the address, not on the queue pair number: two hosts can have equal numbers.
 enum class path_to_peer : std::uint8_t {
   same_host,  ///< within the process, or by the path between processes of this host
   wire,       ///< as packets
-  none,       ///< there is none: requests end in retry_exceeded
+  none,       ///< no path: requests end in retry_exceeded
 };
 
-/// Which members of `queue_pair_attributes` a modification sets (ibv_qp_attr_mask).
+/// The members of `queue_pair_attributes` that a modification sets (ibv_qp_attr_mask).
 enum class attribute : std::uint32_t {
   state = 1U << 0U,
   current_state = 1U << 1U,
@@ -177,7 +178,7 @@ enum class attribute : std::uint32_t {
   destination_qpn = 1U << 20U,
 };
 
-/// When a completion queue raises an event (ibv_req_notify_cq).
+/// The completions for which a completion queue raises an event (ibv_req_notify_cq).
 enum class notify : std::uint8_t { none, solicited, any };
 
 /// A scatter/gather element, laid out as ibv_sge.
@@ -188,8 +189,8 @@ struct sge {
 };
 static_assert(sizeof(sge) == 16);
 
-/// `count` elements laid out as `sge` at `entries`, in any suitably laid out type of the caller's.
-/// Borrowed for the call that takes it.
+/// A list of `count` elements at `entries`, of any type with the layout of `sge`. Functions use it
+/// only during the call.
 struct sge_list {
   const void* entries = nullptr;
   std::uint32_t count = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The rings of work requests of a queue pair. Places are counted by indices that only grow (a place
-// is `index & mask`), also over RESET, so that a late answer never fits a newer request.
+// The rings of work requests of a queue pair. An entry is at the place `index & mask`. Indices only
+// increase, even across RESET, so that a late answer never matches a newer request.
 #pragma once
 
 #include <atomic>
@@ -14,22 +14,22 @@
 
 namespace verbena::softdev {
 
-/// What a caller posts on the send side, without its data.
+/// A send request as posted, without its data.
 struct send_request {
   std::uint64_t wr_id = 0;
   softdev::opcode opcode = opcode::send;
   send_flags flags;
-  std::uint32_t immediate = 0;  ///< passed on as it is (network order)
+  std::uint32_t immediate = 0;  ///< passed on unchanged (network order)
   std::uint64_t remote_address = 0;
   std::uint32_t remote_key = 0;
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;
 };
 
-/// A posted send request and how far it got.
+/// A posted send request and its progress.
 struct send_entry {
-  /// `held` is done, except for an injected delay of its completion. `completed` has its completion
-  /// before an earlier request has one (SRD).
+  /// `held`: done, but an injected fault delays the completion. `completed`: completed before an
+  /// earlier request (SRD).
   enum class progress : std::uint8_t { queued, in_flight, held, done, completed };
 
   send_request request;
@@ -49,8 +49,8 @@ struct receive_entry {
 };
 
 /// A ring of entries of type `Entry`, each followed by room for scatter/gather elements or inline
-/// data, and by `extra_bytes` for what only some transports have. Threads: one thread at a time,
-/// but for `released()`. Allocates at construction only.
+/// data, and by `extra_bytes` for data that only some transports have. Threads: one thread at a
+/// time, except for `released()`. Allocates at construction only.
 template <class Entry>
 class work_queue {
  public:
@@ -60,13 +60,13 @@ class work_queue {
     std::uint32_t max_inline_bytes = 0;
     std::size_t extra_bytes = 0;
   };
-  /// Precondition: the sizes are within limits. `memory` has `bytes_of(of)` and is aligned to a
-  /// cache line; if it is nullptr, the queue allocates.
+  /// Precondition: the sizes are within limits. `memory` has `bytes_of(of)` bytes and is aligned to
+  /// a cache line; if it is nullptr, the queue allocates.
   explicit work_queue(const sizes& of, std::byte* memory = nullptr);
   work_queue(const work_queue&) = delete;
   work_queue& operator=(const work_queue&) = delete;
   ~work_queue();
-  /// The bytes that the entries take.
+  /// Returns the bytes that the entries use.
   [[nodiscard]] static std::size_t bytes_of(const sizes& of) noexcept;
 
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
@@ -75,24 +75,24 @@ class work_queue {
   [[nodiscard]] bool full() const noexcept {
     return posted_ - released_.load(std::memory_order_acquire) >= capacity_;
   }
-  /// True if all entries are free.
+  /// Returns whether all entries are free.
   [[nodiscard]] bool unused() const noexcept {
     return posted_ == released_.load(std::memory_order_acquire);
   }
-  /// One past the youngest entry.
+  /// Returns the index after the newest entry.
   [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
   /// Entries below this index are free again: their completions were polled.
   [[nodiscard]] std::atomic<std::uint64_t>& released() noexcept { return released_; }
 
-  /// The next place, reset to a default entry; `push` makes it part of the queue.
+  /// Returns the next entry, reset to its defaults. `push` adds it to the queue.
   [[nodiscard]] Entry& next() noexcept { return *new (place(posted_)) Entry; }
   void push() noexcept { ++posted_; }
-  /// Takes back everything from `index` on.
+  /// Removes all entries from `index` on.
   void truncate(std::uint64_t index) noexcept { posted_ = index; }
-  /// Forgets all entries; their places are free.
+  /// Discards all entries and frees their places.
   void clear() noexcept { released_.store(posted_, std::memory_order_release); }
-  /// Has the next entry be in the first place, so that a queue that is used seldom uses the same
-  /// memory each time. Precondition: unused().
+  /// Moves the next entry to the first place, so that a rarely used queue uses the same memory each
+  /// time. Precondition: unused().
   void start_over() noexcept {
     posted_ = (posted_ + mask_) & ~std::uint64_t{mask_};
     clear();
@@ -102,7 +102,7 @@ class work_queue {
     return *std::launder(reinterpret_cast<Entry*>(place(index)));
   }
   [[nodiscard]] std::span<sge> sges(std::uint64_t index) noexcept { return sges_of(at(index)); }
-  /// The room behind the entry: where its elements are, or its inline data.
+  /// Returns the room behind the entry, for its elements or its inline data.
   [[nodiscard]] std::byte* payload(std::uint64_t index) noexcept { return payload_of(at(index)); }
   [[nodiscard]] static std::byte* payload_of(Entry& entry) noexcept {
     return reinterpret_cast<std::byte*>(&entry) + sizeof(Entry);
@@ -110,7 +110,7 @@ class work_queue {
   [[nodiscard]] static std::span<sge> sges_of(Entry& entry) noexcept {
     return {std::launder(reinterpret_cast<sge*>(payload_of(entry))), entry.sge_count};
   }
-  /// The extra room, aligned as an Entry.
+  /// Returns the extra room, aligned as an Entry.
   [[nodiscard]] std::byte* extra(std::uint64_t index) noexcept {
     return place(index) + extra_offset_;
   }
@@ -123,7 +123,7 @@ class work_queue {
   [[nodiscard]] static std::size_t stride_of(const sizes& of) noexcept;
   [[nodiscard]] static std::size_t places_of(const sizes& of) noexcept;
 
-  // A queue pair that is not in the caches takes few lines of them: these are small.
+  // The members are small: loading a queue pair into the caches then takes few lines.
   std::uint64_t posted_ = 0;
   std::atomic<std::uint64_t> released_{0};
   std::byte* memory_;

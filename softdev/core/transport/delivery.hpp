@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the send side keeps of a request over SRD (scalable reliable datagrams). Each request is
-// delivered for itself: it is answered, tried again and completed whatever becomes of the others.
+// The state of a request over SRD (scalable reliable datagrams) on the send side. Each request is
+// answered, retried and completed independently of the others.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace verbena::softdev {
 
-/// A request that a path cannot hand over at once goes in parts, one at a time.
+/// The state of a request. If the path cannot transfer it at once, it is sent in parts, one at a
+/// time.
 struct delivery {
-  datagram_destination to;       ///< first: other code knows only this of a delivery
-  time_ns retry_at = 0;          ///< when it waits
-  time_ns give_up_at = never;    ///< when nobody answers
-  std::uint64_t done_bytes = 0;  ///< of the parts before
-  std::uint64_t part_bytes = 0;  ///< of the one that is on its way
+  datagram_destination to;       ///< first: other code accesses only this member
+  time_ns retry_at = 0;          ///< if it waits
+  time_ns give_up_at = never;    ///< if there is no answer
+  std::uint64_t done_bytes = 0;  ///< of earlier parts
+  std::uint64_t part_bytes = 0;  ///< of the part in flight
   std::uint16_t attempt = 0;     ///< counts the parts of the queue pair, and their repetitions
   std::uint8_t receiver_retries = 0;
 };

@@ -8,10 +8,11 @@
 
 namespace verbena::softdev {
 
-/// The bytes of the send side of a transport, without its queue.
+/// Returns the bytes of the send side of a transport, without its queue.
 [[nodiscard]] std::size_t requester_bytes(transport kind) noexcept;
-/// Makes the send side of `self`, which outlives it, in `room`, which is aligned to a cache line.
-/// `queue`: the memory of its queue; if it is nullptr, allocates that. The caller destroys it.
+/// Creates the send side of `self` in `room`, which is aligned to a cache line. `self` outlives it.
+/// `queue` is the memory of its queue; if it is nullptr, the queue allocates. The caller destroys
+/// the send side.
 [[nodiscard]] requester* make_requester(queue_pair& self, const queue_pair_options& options,
                                         std::byte* room, std::byte* queue);
 

@@ -6,7 +6,7 @@
 
 namespace verbena::softdev {
 
-/// Gives each request to its path by itself, and tells the observer the answers. Threads: as
+/// Submits each request to its path by itself, and reports the answers to the observer. Threads: as
 /// requester.
 class observed_rc_requester final : public rc_requester {
  public:

@@ -10,7 +10,7 @@
 namespace verbena::softdev {
 namespace {
 
-/// How often a request without a timeout looks whether somebody answers.
+/// The interval at which a request without a timeout is tried again.
 constexpr time_ns patient_retry = 100'000'000;
 
 }  // namespace
@@ -57,7 +57,7 @@ bool rc_requester::may_start(const send_entry& entry) noexcept {
          reads_in_flight_ < self().attributes().max_rd_atomic;
 }
 
-/// Hands the next request to its path. False when the queue stops here for now.
+/// Hands the next request to its path. Returns false if the queue stops at this request for now.
 bool rc_requester::start(send_entry& entry) noexcept {
   if (is_read_or_atomic(entry.request.opcode) && self().attributes().max_rd_atomic == 0) {
     end(entry, completion_status::local_qp_operation_error,
@@ -78,7 +78,8 @@ bool rc_requester::start(send_entry& entry) noexcept {
                                   window().empty()));
 }
 
-/// Takes the path's word about the next request. False when the queue stops here.
+/// Handles the path's response to the next request. Returns false if the queue stops at this
+/// request.
 bool rc_requester::settle(send_entry& entry, const response& what) noexcept {
   if (what.outcome != verdict::blocked) window().note_begun();
   switch (what.outcome) {
@@ -90,7 +91,7 @@ bool rc_requester::settle(send_entry& entry, const response& what) noexcept {
       if (is_read_or_atomic(entry.request.opcode)) ++reads_in_flight_;
       break;
     case verdict::partial:
-      return false;  // in flight, but not past the mark: `start` comes here again
+      return false;  // in flight, but not submitted: `start` continues it
     case verdict::blocked:
     case verdict::unread:  // in answers only
       entry.stage = send_entry::progress::queued;
@@ -163,7 +164,8 @@ bool rc_requester::comes_from_peer(std::uint32_t from) noexcept {
   return from == self().attributes().destination_qpn;
 }
 
-/// The request in flight with that number; the next one counts when it is partial.
+/// Returns the request in flight with this number, or nullptr. The next request is in flight if it
+/// is partial.
 send_entry* rc_requester::in_flight(const request_id& which, std::uint64_t& index) noexcept {
   send_window& requests = window();
   if (which.attempt != attempt_ || requests.idle() || !comes_from_peer(which.from)) return nullptr;
@@ -181,8 +183,8 @@ void rc_requester::finish_in_flight(send_entry& entry) noexcept {
   entry.stage = entry.settled;
 }
 
-/// An answer answers the sends and writes before it, too. False when a read or atomic before it has
-/// no answer, which a correct peer does not let happen.
+/// Finishes earlier sends and writes, which an answer also acknowledges. Returns false if an
+/// earlier read or atomic has no answer, which is an error of the peer.
 bool rc_requester::finish_earlier(std::uint64_t index) noexcept {
   for (std::uint64_t i = window().retired(); i < index; ++i) {
     send_entry& earlier = window().at(i);
@@ -209,7 +211,7 @@ bool rc_requester::answer(const request_id& which, const response& what) noexcep
       if (!whole) break;
       if (is_atomic(entry->request.opcode))
         place(which, 0, std::as_bytes(std::span(&what.original, 1)));
-      if (entry->stage == send_entry::progress::done) return true;  // the result had no place
+      if (entry->stage == send_entry::progress::done) return true;  // storing the result failed
       finish_in_flight(*entry);
       receiver_retries_ = answer_retries_ = 0;
       return true;
@@ -244,7 +246,7 @@ bool rc_requester::place(const request_id& which, std::uint64_t offset,
   if (why.why == reason::none) return true;
   finish_in_flight(*entry);
   end(*entry, completion_status::local_protection_error, why);
-  run();  // the answer, which comes later, finds no request that it could end
+  run();  // the later answer finds no request in flight
   return true;
 }
 
@@ -252,7 +254,8 @@ void rc_requester::process_lost(std::uint32_t slot, const failure& why) noexcept
   if (slot_of_number(self().attributes().destination_qpn) != slot) return;
   release_all_held();
   if (window().idle()) return;
-  // Also when a later request failed already: that one waits for this to be answered.
+  // Applies even if a later request has already failed: that one waits for the answer to the
+  // oldest.
   send_entry& oldest = window().at(window().retired());
   if (oldest.stage == send_entry::progress::done) return;
   if (!window().empty()) finish_in_flight(oldest);
@@ -260,8 +263,8 @@ void rc_requester::process_lost(std::uint32_t slot, const failure& why) noexcept
   stop_waiting();
 }
 
-/// Takes the requests from `index` on out of flight; they will be submitted again. If one of them
-/// failed locally meanwhile, that is forgotten: it will fail again.
+/// Removes the requests from `index` on from the window; they will be submitted again. A local
+/// failure of one of them is discarded, because it will occur again.
 void rc_requester::rewind_to(std::uint64_t index) noexcept {
   next_psn_ = window().at(index).psn;
   ++attempt_;

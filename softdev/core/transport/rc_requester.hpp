@@ -6,8 +6,8 @@
 
 namespace verbena::softdev {
 
-/// Every request takes one packet sequence number when a path accepts it. An answer also answers
-/// the sends and writes before it. Threads: as requester.
+/// Executes requests over RC. Every request takes one packet sequence number when a path accepts
+/// it. An answer also acknowledges earlier sends and writes. Threads: as requester.
 class rc_requester : public requester {
  public:
   rc_requester(queue_pair& self, const queue_pair_options& options, std::byte* memory)
@@ -17,7 +17,7 @@ class rc_requester : public requester {
   bool answer(const request_id& which, const response& what) noexcept override;
   bool place(const request_id& which, std::uint64_t offset,
              std::span<const std::byte> bytes) noexcept final;
-  /// What is in flight or queued ends in retry_exceeded.
+  /// Ends the oldest request with retry_exceeded; later requests are flushed.
   void process_lost(std::uint32_t slot, const failure& why) noexcept override;
 
  protected:
@@ -51,7 +51,7 @@ class rc_requester : public requester {
   std::uint8_t answer_retries_ = 0;
   wait waiting_ = wait::none;
 };
-// Two cache lines: a queue pair that was not used for a while has to load them.
+// Two cache lines: a queue pair that was not used for a while must load them.
 static_assert(sizeof(rc_requester) <= 128);
 
 }  // namespace verbena::softdev

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a transport keeps of a send request besides what all have; the first of it is a
+// The data of a send request that only some transports have. They begin with a
 // datagram_destination.
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace verbena::softdev {
 
-/// The bytes that a transport keeps of each request.
+/// Returns the bytes of these data for each request.
 [[nodiscard]] constexpr std::size_t request_extra_bytes(transport kind) noexcept {
   const transport_rules& rules = rules_of(kind);
   if (rules.carried == carriage::parts) return sizeof(delivery);
   return rules.connected ? 0 : sizeof(datagram_destination);
 }
 
-/// Makes them in `room` for a new request.
+/// Creates these data in `room` for a new request.
 inline void begin_request_extra(transport kind, std::byte* room) noexcept {
   const transport_rules& rules = rules_of(kind);
   if (rules.connected) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The end of RNR retries.
+// The failure of a request whose RNR retries are exhausted.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace verbena::softdev {
 
-/// The RNR retry count that means: without limit.
+/// The RNR retry count for an unlimited number of retries.
 inline constexpr std::uint8_t unlimited_rnr_retries = 7;
 
 /// Returns why a request ends after `retries` RNR NAKs of the queue pair `from`.

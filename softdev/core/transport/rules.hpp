@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The rules in which the transports differ, one row for each. Code outside this folder asks for a
-// rule, never for a transport.
+// The rules in which the transports differ, one row for each transport. Code outside this folder
+// checks a rule, never the transport.
 #pragma once
 
 #include <array>
@@ -22,17 +22,17 @@ enum class carriage : std::uint8_t {
 enum class refusal_effect : std::uint8_t {
   fails_responder,  ///< it is answered, and the responder's queue pair fails
   drops_message,    ///< it is not answered
-  answers_only,     ///< it is answered, and the responder's queue pair goes on
+  answers_only,     ///< it is answered, and the responder's queue pair continues
 };
 
 /// The rules of one transport. Threads: immutable value.
 struct transport_rules {
-  std::uint8_t opcodes = 0;   ///< a bit for each value of `opcode`; 0: there is no such transport
+  std::uint8_t opcodes = 0;   ///< a bit for each value of `opcode`; 0: the transport does not exist
   bool acknowledged = false;  ///< responders answer
   /// A queue pair has one peer. If not, each request names a destination and carries a Q_Key.
   bool connected = false;
-  bool sequenced = false;  ///< a responder takes requests only in the order of their numbers
-  /// The payload begins with a global route header, and the destination can be a multicast group.
+  bool sequenced = false;  ///< a responder accepts requests only in the order of their numbers
+  /// The payload begins with a GRH, and the destination can be a multicast group.
   bool routed = false;
   bool has_send_error = false;     ///< a request that fails stops only the send side (SQE)
   bool negotiates_reads = false;   ///< by max_rd_atomic and max_dest_rd_atomic
@@ -49,11 +49,11 @@ struct transport_rules {
   [[nodiscard]] constexpr std::uint32_t longest(opcode op) const noexcept {
     return is_send(op) ? longest_send : longest_other;
   }
-  /// The bytes before the payload proper in each message.
+  /// Returns the bytes of a message in front of its payload.
   [[nodiscard]] constexpr std::uint32_t header_bytes() const noexcept {
     return routed ? route_header_bytes : 0;
   }
-  /// True if a message of `op` can have `length` bytes, with its route header.
+  /// Returns whether a message of `op`, with its route header, can have `length` bytes.
   [[nodiscard]] constexpr bool may_have(opcode op, std::uint64_t length) const noexcept {
     return length >= header_bytes() && length - header_bytes() <= longest(op);
   }
@@ -93,7 +93,7 @@ constexpr std::array<transport_rules, 8> make_rules() noexcept {
                                                     .negotiates_reads = true,
                                                     .carried = carriage::datagrams,
                                                     .longest_send = limits::max_datagram_bytes};
-  // One sender's mistake does not stop what others send.
+  // The invalid request of one sender does not affect other senders.
   rules[static_cast<std::size_t>(transport::srd)] = {
       .opcodes = sends | writes | reads,
       .acknowledged = true,
@@ -108,7 +108,7 @@ inline constexpr std::array<transport_rules, 8> all_rules = make_rules();
 
 }  // namespace detail
 
-/// Returns the rules of `kind`; those of a transport that does not exist permit no opcode.
+/// Returns the rules of `kind`. The rules of a transport that does not exist permit no opcode.
 [[nodiscard]] constexpr const transport_rules& rules_of(transport kind) noexcept {
   return detail::all_rules[static_cast<std::size_t>(kind) & 7U];
 }

@@ -12,13 +12,13 @@
 namespace verbena::softdev {
 namespace {
 
-/// How long a request waits for a queue pair or a process that does not answer.
+/// The time that a request waits for a queue pair or a process that does not answer.
 constexpr time_ns longest_silence = 1'000'000'000;
 constexpr time_ns between_tries = 1'000'000;
-/// When a path that had no room is asked again, unless it says before that it has.
+/// The time until a path without room is tried again, unless it reports room earlier.
 constexpr time_ns short_while = 50'000;
 
-/// Reduces a request to what is left of it after `bytes`.
+/// Removes the first `bytes` of a request.
 void drop_front(outgoing_request& out, std::uint64_t bytes) noexcept {
   out.what.length -= static_cast<std::uint32_t>(bytes);
   out.what.remote_address += bytes;
@@ -34,13 +34,13 @@ void drop_front(outgoing_request& out, std::uint64_t bytes) noexcept {
   out.local = pieces;
 }
 
-/// True when it is no use to try again: there is no queue pair of that number that takes this.
+/// Returns whether a retry cannot succeed: no queue pair with that number accepts the request.
 bool is_final(reason why) noexcept {
   return why == reason::peer_unknown || why == reason::peer_gone ||
          why == reason::transport_mismatch || why == reason::qkey_mismatch;
 }
 
-/// Adds the time after which a request without an answer ends; its attempts are not counted.
+/// Adds the time after which a request without an answer ends. Its attempts are not counted.
 failure given_up(failure why) noexcept {
   why.length = longest_silence;
   why.limit = never;
@@ -58,7 +58,7 @@ void srd_requester::start_requests() noexcept {
              [this](send_entry& entry) { return start(entry); });
 }
 
-/// Takes the next request into the window. False when its path has no room now.
+/// Adds the next request to the window. Returns false if its path has no room now.
 bool srd_requester::start(send_entry& entry) noexcept {
   const std::uint64_t index = window().submitted();
   entry.psn = next_psn_;
@@ -72,7 +72,7 @@ bool srd_requester::start(send_entry& entry) noexcept {
   return true;
 }
 
-/// Hands what is left of a request of the window to its path. False when that has no room.
+/// Hands the rest of a request of the window to its path. Returns false if the path has no room.
 bool srd_requester::deliver(std::uint64_t index) noexcept {
   delivery& how = delivery_of(index);
   outgoing_request out;
@@ -89,8 +89,8 @@ bool srd_requester::deliver(std::uint64_t index) noexcept {
       index, send_along(find_route(self(), out.what), self(), out.what, out.local, earlier_done));
 }
 
-/// Takes the word of a path, or of the responder, about a request of the window. False when the
-/// path had no room.
+/// Handles the response of a path, or of the responder, to a request of the window. Returns false
+/// if the path had no room.
 bool srd_requester::settle(std::uint64_t index, const response& what) noexcept {
   switch (what.outcome) {
     case verdict::done:
@@ -132,7 +132,7 @@ void srd_requester::wait_for_receiver(std::uint64_t index, std::uint8_t rnr_time
   wait_for(index, now + rnr_time(rnr_timer));
 }
 
-/// Nobody answered.
+/// Handles a missing answer.
 void srd_requester::try_again_or_end(std::uint64_t index, const failure& why) noexcept {
   const time_ns now = self().home().now();
   if (is_final(why.why))
@@ -149,13 +149,13 @@ void srd_requester::wait_for(std::uint64_t index, time_ns when) noexcept {
   wait_until(std::min(deadline_, when));
 }
 
-/// Delivers a request that did not start at `when`.
+/// Delays the first delivery of a request until `when`.
 void srd_requester::postpone(std::uint64_t index, time_ns when) noexcept {
   delivery_of(index).give_up_at = when + longest_silence;
   wait_for(index, when);
 }
 
-/// Tries requests again that are due. The others start in any case.
+/// Retries requests that are due. Returns true, because other requests may start in any case.
 bool srd_requester::wake_up() noexcept {
   const time_ns now = self().home().now();
   if (now < deadline_) {
@@ -175,7 +175,7 @@ bool srd_requester::wake_up() noexcept {
   return true;
 }
 
-/// Requests have no order, so a delay is one of the delivery.
+/// Applies a fault. Requests have no order, so a delay postpones the delivery.
 requester::start_decision srd_requester::apply(send_entry& entry, const fault_rule& rule) noexcept {
   const time_ns now = self().home().now();
   const failure why{.why = reason::injected_fault, .detail = rule.number};
@@ -196,7 +196,7 @@ requester::start_decision srd_requester::apply(send_entry& entry, const fault_ru
   return start_decision::done;
 }
 
-/// Completes a request of the window, whether or not those before it are done.
+/// Completes a request of the window, even if earlier ones are not done.
 void srd_requester::finish(std::uint64_t index) noexcept {
   window().at(index).stage = send_entry::progress::completed;
   window().skip_completed();
@@ -210,7 +210,7 @@ void srd_requester::fail(std::uint64_t index, completion_status status,
   window().complete_failed(index, window().retired(), status, why);
 }
 
-/// The request in flight that an answer is about.
+/// Finds the request in flight to which an answer belongs.
 bool srd_requester::find(const request_id& which, std::uint64_t& index) noexcept {
   send_window& requests = window();
   if (requests.empty()) return false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The send side over SRD. Requests of the window are in flight, completed, or queued, which here
-// means that they wait for their time; the others do not wait for them. They complete in the order
-// in which they end. A request that fails leaves the queue pair as it is, as on EFA.
+// The send side over SRD. A request of the window is in flight, completed, or queued, which here
+// means that it waits for its retry time. Other requests do not wait for it. Requests complete in
+// the order in which they end. A failed request does not change the state of the queue pair, as on
+// EFA.
 #pragma once
 
 #include "softdev/core/requester.hpp"
@@ -9,13 +10,13 @@
 
 namespace verbena::softdev {
 
-/// Threads: as requester.
+/// Executes requests over SRD. Threads: as requester.
 class srd_requester final : public requester {
  public:
   srd_requester(queue_pair& self, const queue_pair_options& options, std::byte* memory)
       : requester(self, options, false, memory) {}
 
-  /// `place`: `offset` counts in the part that is on its way.
+  /// In `place`, `offset` is relative to the part in flight.
   bool answer(const request_id& which, const response& what) noexcept override;
   bool place(const request_id& which, std::uint64_t offset,
              std::span<const std::byte> bytes) noexcept override;

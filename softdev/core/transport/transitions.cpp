@@ -6,7 +6,7 @@ namespace {
 
 using state = queue_pair_state;
 
-/// The rows of one transport. What they have in common is in find_transition.
+/// The rows of one transport. find_transition() has the parts that all transports share.
 struct table {
   attribute_mask init;          ///< required from RESET to INIT, optional from INIT to INIT
   attribute_mask rtr_required;  ///< INIT to RTR
@@ -15,8 +15,8 @@ struct table {
   attribute_mask rts_optional;  ///< RTR, RTS or SQD to RTS
   attribute_mask sqd_optional;  ///< SQD to SQD
   attribute_mask recovery;      ///< optional from SQE to RTS
-  attribute_mask start;         ///< optional from RTR to RTS, besides
-  bool has_send_error = true;   ///< there is a state SQE
+  attribute_mask start;         ///< also optional from RTR to RTS
+  bool has_send_error = true;   ///< the state SQE exists
 };
 
 constexpr attribute_mask connected_init =

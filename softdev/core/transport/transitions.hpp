@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The attributes of a queue pair in RESET, and which ones each change of its state needs and takes.
+// The attributes of a queue pair in RESET, and the attributes that each state transition requires
+// and permits.
 #pragma once
 
 #include <optional>
@@ -9,8 +10,9 @@
 
 namespace verbena::softdev {
 
-/// What a queue pair has in RESET. The driver of EFA lets nobody set what RC negotiates: peers have
-/// all rights, and RNR retries are unlimited.
+/// Returns the attributes of a queue pair in RESET. Over SRD, programs cannot set the attributes
+/// that RC negotiates, as with the driver of EFA: peers may read and write, and RNR retries are
+/// unlimited.
 [[nodiscard]] queue_pair_attributes initial_attributes(transport kind) noexcept;
 
 struct transition {
@@ -18,9 +20,9 @@ struct transition {
   attribute_mask optional;
 };
 
-/// The row of the transition table, as the kernel's ib_modify_qp_is_ok has it
-/// (drivers/infiniband/core/verbs.c, qp_state_table); nothing when there is no such transition.
-/// Thread-safe; does not allocate.
+/// Returns the row of the transition table, as in the kernel's ib_modify_qp_is_ok
+/// (drivers/infiniband/core/verbs.c, qp_state_table). Returns nullopt if there is no such
+/// transition. Thread-safe; does not allocate.
 [[nodiscard]] std::optional<transition> find_transition(transport kind, queue_pair_state from,
                                                         queue_pair_state to) noexcept;
 

@@ -11,12 +11,13 @@
 namespace verbena::softdev {
 namespace {
 
-/// How long a message waits for a path that has no room, or to a process that does not answer yet.
+/// The time that a message waits for a path without room, or for a process that does not answer
+/// yet.
 constexpr time_ns patience = 1'000'000'000;
 
 using route_header = std::array<std::byte, route_header_bytes>;
 
-/// Puts the global route header in front of a datagram.
+/// Puts the GRH in front of a datagram.
 void add_route(outgoing_request& out, const datagram_address& to, std::uint16_t own_lid,
                route_header& header) noexcept {
   to.write(header, out.what.length, has_immediate(out.what.opcode));
@@ -34,7 +35,7 @@ void unreliable_requester::start_requests() noexcept {
              [this](send_entry& entry) { return start(entry); });
 }
 
-/// Hands the next request to its path. False when the queue stops here for now.
+/// Hands the next request to its path. Returns false if the queue stops at this request for now.
 bool unreliable_requester::start(send_entry& entry) noexcept {
   const bool routed = rules_of(self().transport()).routed;
   const std::uint64_t index = window().submitted();
@@ -64,13 +65,13 @@ response unreliable_requester::send(outgoing_request& out) noexcept {
   const route way = find_route(self(), out.what);
   if (way.why == reason::none && is_for_group(out.what)) return send_to_group(way, out);
   const response done = send_along(way, self(), out.what, out.local, false);
-  // A target in this process counts what it drops.
+  // A target in this process counts the messages that it drops.
   if (way.here != nullptr && done.outcome != verdict::local_protection_error) return {};
   return done;
 }
 
-/// Every member of the group has its own copy, or none: nobody waits for one that is not ready. The
-/// path comes first, because it may want the datagram to be sent once more.
+/// Sends a copy to each member of the group. A member that is not ready receives none. The path is
+/// first: if it is `blocked`, the whole datagram is sent again.
 response unreliable_requester::send_to_group(const route& way, outgoing_request& out) noexcept {
   engine& home = self().home();
   if (way.away != nullptr) {
@@ -81,7 +82,7 @@ response unreliable_requester::send_to_group(const route& way, outgoing_request&
   if (!out.what.origin.has_route) return {};
   const gid_bytes group = destination_of(
       std::span<const std::byte, route_header_bytes>(out.local.front().data, route_header_bytes));
-  // Each member is told its own number.
+  // Each copy is addressed to its receiver.
   out.what.destination_lid = home.port().lid();
   for (const std::uint32_t member : home.groups().members(group)) {
     queue_pair* target = home.find(member);
@@ -93,7 +94,8 @@ response unreliable_requester::send_to_group(const route& way, outgoing_request&
   return {};
 }
 
-/// Takes the path's word about the next request. False when the queue stops here.
+/// Handles the path's response to the next request. Returns false if the queue stops at this
+/// request.
 bool unreliable_requester::settle(send_entry& entry, const outgoing_request& out,
                                   const response& what) noexcept {
   failure why = what.why;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The send side over UC and UD: nobody answers, so a request is done when its path has taken it,
-// whatever becomes of the message. The window is empty, except for injected delays.
+// The send side over UC and UD. Responders do not answer, so a request is done when its path has
+// taken it, even if the message is dropped later. The window is empty, except for injected delays.
 #pragma once
 
 #include "softdev/core/requester.hpp"
@@ -8,7 +8,7 @@
 
 namespace verbena::softdev {
 
-/// Threads: as requester.
+/// Executes requests over UC and UD. Threads: as requester.
 class unreliable_requester final : public requester {
  public:
   unreliable_requester(queue_pair& self, const queue_pair_options& options, std::byte* memory)
@@ -25,7 +25,7 @@ class unreliable_requester final : public requester {
   [[nodiscard]] bool settle(send_entry& entry, const outgoing_request& out,
                             const response& what) noexcept;
 
-  time_ns patience_ = never;  ///< when a message that its path does not take is dropped
+  time_ns patience_ = never;  ///< the time at which a message without room on its path is dropped
 };
 
 }  // namespace verbena::softdev

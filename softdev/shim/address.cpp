@@ -13,7 +13,8 @@
 namespace verbena::softdev {
 namespace {
 
-/// Asks the kernel for an address that the table lacks.
+/// Returns whether `which` is an address of this host. Refreshes the GID table if it lacks the
+/// address.
 bool is_own_gid(host& home, const ibv_gid& which) {
   const std::span<const std::uint8_t, 16> gid(which.raw);
   if (home.adapter().gids().contains(gid)) return true;
@@ -32,7 +33,8 @@ gid_bytes to_gid_bytes(const ibv_gid& gid) noexcept {
 int check_address(host& home, const ibv_ah_attr& address, path_to_peer by) {
   if (address.port_num != 1) return EINVAL;
   if (home.looks().kind == persona_kind::infiniband) {
-    // Where a LID leads is for the fabric to know: requests to nowhere get no answer.
+    // Accepts any LID: only the fabric knows whether a port has it. Requests to an unused LID get
+    // no answer.
     if (address.dlid == 0) return EINVAL;
     const bool has_source = !home.adapter().gids().at(address.grh.sgid_index).empty();
     return address.is_global == 0 || has_source ? 0 : EINVAL;
@@ -61,7 +63,7 @@ int log_refusal(const error& why) {
   return why.code();
 }
 
-/// As check_datagram_address, for one host on Ethernet.
+/// Checks the unicast address of a datagram on Ethernet; see check_datagram_address.
 int check_unicast_address(host& home, const ibv_ah_attr& address, std::uint8_t& wire_mtu) {
   const gid_bytes to = to_gid_bytes(address.grh.dgid);
   const path_to_peer by = home.wire().path_to(to, is_own_gid(home, address.grh.dgid));
@@ -75,7 +77,7 @@ int check_unicast_address(host& home, const ibv_ah_attr& address, std::uint8_t& 
   }
   const error& why = mtu.error();
   if (why.code() != ENETUNREACH && why.code() != EHOSTUNREACH) return log_refusal(why);
-  // The program may answer any sender, and each can be an address without a route.
+  // Not a warning: a program may reply to any sender, and a sender's address may lack a route.
   log(log_level::info, [&] { return "soft0: " + why.message(); });
   return why.code();
 }
@@ -91,7 +93,8 @@ int check_datagram_address(host& home, const ibv_ah_attr& address, std::uint8_t&
   wire_mtu = 0;
   const persona_kind kind = home.looks().kind;
   if (kind == persona_kind::infiniband && address.is_global != 0 && address.dlid == 0) {
-    // As the kernel, which does not look at the LID of an address handle: datagrams get no answer.
+    // Like the kernel, does not check the LID of an address handle. Datagrams to LID 0 get no
+    // answer.
     ibv_ah_attr with_lid = address;
     with_lid.dlid = 1;
     return check_datagram_address(home, with_lid, wire_mtu);
@@ -151,7 +154,7 @@ void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& ad
 datagram_address to_datagram_address(const host& home, const ibv_ah_attr& address,
                                      std::uint8_t wire_mtu) noexcept {
   const bool infiniband = home.looks().kind == persona_kind::infiniband;
-  // Every port has one LID, so no bits of it choose a path.
+  // Every port has one LID, so the path bits are 0.
   const datagram_origin origin{.service_level = infiniband ? address.sl : std::uint8_t{0}};
   if (address.is_global == 0) {
     datagram_address made(origin);
@@ -167,7 +170,7 @@ datagram_address to_datagram_address(const host& home, const ibv_ah_attr& addres
   datagram_address made(route, origin);
   if (infiniband) made.set_lid(address.dlid);
   if (home.looks().kind == persona_kind::efa) made.set_lid(efa_identity::own_lid);
-  // Ethernet has no service levels; its completions have the packet type there (decision 0022).
+  // Ethernet has no service levels; completions contain the packet type there (decision 0022).
   if (home.looks().kind == persona_kind::roce) made.set_service_level(made.packet_type());
   made.set_wire_mtu(wire_mtu);
   return made;

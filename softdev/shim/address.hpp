@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Address vectors of the C interface (ibv_ah_attr) and what the core makes of them.
+// Checks address vectors of the C interface (ibv_ah_attr) and translates them for the core.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,45 +10,48 @@
 
 namespace verbena::softdev {
 
-/// The errno that refuses the address of a connection by the path `by`, or 0. EINVAL: no port of
-/// this device, an empty place of the GID table, an address without a GID, which Ethernet needs, or
-/// without a LID, which InfiniBand needs. ENETUNREACH: there is no path to the destination.
+/// Checks the address of a connection over the path `by`. Returns 0 or an errno. EINVAL: the port
+/// is not one of this device, the source GID index is empty, or the address lacks the GID
+/// (Ethernet) or the LID (InfiniBand) of the destination. ENETUNREACH: there is no path to the
+/// destination.
 [[nodiscard]] int check_address(host& home, const ibv_ah_attr& address, path_to_peer by);
-/// The same for addresses whose destination must be this host. Asks the kernel for an address that
-/// the table lacks.
+/// Checks an address whose destination must be this host. Refreshes the GID table if it lacks the
+/// destination.
 [[nodiscard]] int check_address(host& home, const ibv_ah_attr& address);
 
-/// The bytes of a GID, as the device has them.
+/// Converts a GID to the type of the device.
 [[nodiscard]] gid_bytes to_gid_bytes(const ibv_gid& gid) noexcept;
 
-/// As check_address for datagrams, which may go to another host or to a multicast group, too. The
-/// first address of a group makes this process known to others, or gives the errno that says why
-/// not. `wire_mtu` becomes the path MTU (ibv_mtu) if the destination is reached by the wire, else
-/// 0; if it cannot be reached, returns the errno of wire_access::find_datagram_mtu, and the log
-/// says why.
+/// Checks an address of datagrams, whose destination may also be another host or a multicast group.
+/// Returns 0 or an errno. The first address of a group announces this process to other processes;
+/// if that fails, returns its errno. Sets `wire_mtu` to the path MTU (ibv_mtu) if the destination
+/// is reached over the wire, else to 0. If another host cannot be reached, returns the errno of
+/// wire_access::find_datagram_mtu and logs the reason.
 [[nodiscard]] int check_datagram_address(host& home, const ibv_ah_attr& address,
                                          std::uint8_t& wire_mtu);
 
-/// Lets a queue pair of UD that is about to become ready to receive have datagrams of other hosts.
-/// 0, or the errno of wire_access::accept_datagrams; then the log says why.
+/// Enables a UD queue pair to receive datagrams of other hosts. Call it before the transition to
+/// RTR. Returns 0, or the errno of wire_access::accept_datagrams and logs the reason.
 [[nodiscard]] int accept_datagrams(host& home, queue_pair& which);
 
-/// Sets where the requests of a connection go. Asks the kernel for an address that the table lacks.
+/// Sets the path and the destination LID of a connection. On Ethernet, refreshes the GID table if
+/// it lacks the destination.
 void set_route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out);
 
-/// Prepares a connection by the wire that is about to become ready to receive with a path MTU of
-/// that code (ibv_mtu). 0, or the errno of wire_access::connect; then the log says why.
+/// Prepares a connection over the wire with the path MTU `path_mtu` (ibv_mtu). Call it before the
+/// transition to RTR. Returns 0, or the errno of wire_access::connect and logs the reason.
 [[nodiscard]] int connect_by_wire(host& home, queue_pair& which, const ibv_ah_attr& address,
                                   std::uint8_t path_mtu);
 
-/// The largest path MTU of the port: packets to other hosts must fit the interfaces. Within the
-/// host there is no such limit.
+/// Returns the largest path MTU of the port. Packets to other hosts must fit the MTU of the
+/// interfaces. Without the wire, returns 4096 bytes.
 [[nodiscard]] ibv_mtu active_mtu(const host& home);
 
-/// Tells the recorder of packets, if there is one, where the requests of `connected` go.
+/// Passes the route of `connected` to the packet recorder, if there is one.
 void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& address);
 
-/// The address in the core's terms. `wire_mtu`: see check_datagram_address, which gave 0.
+/// Translates an address that check_datagram_address has accepted. `wire_mtu` is the value that
+/// check_datagram_address has set.
 [[nodiscard]] datagram_address to_datagram_address(const host& home, const ibv_ah_attr& address,
                                                    std::uint8_t wire_mtu) noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How functions of the C interface answer their callers.
+// Return values and output structs of the C interface.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,14 @@
 
 namespace verbena::softdev {
 
-/// NULL of any kind, with errno.
+/// Sets errno and returns NULL, for any pointer type.
 inline std::nullptr_t fail(int code) noexcept {
   errno = code;
   return nullptr;
 }
 
-/// Copies `value` to a caller whose struct has `size` bytes, older or newer than ours.
+/// Copies `value` to a caller's struct of `size` bytes, which may be of an older or newer version.
+/// Fills additional bytes with zeros.
 template <class T>
 void copy_sized(const T& value, void* out, std::size_t size) noexcept {
   std::memcpy(out, &value, std::min(size, sizeof value));

@@ -74,7 +74,7 @@ std::uint8_t cm_gid_index(host& home, const cm::address& of) {
                            !home.adapter().gids().contains(wanted);
   if (looks_again) home.adapter().refresh_gids();
   const gid_table::entries all = home.adapter().gids().all();
-  // Several interfaces can have one link-local address.
+  // Several interfaces can have the same link-local address.
   auto found = std::ranges::find(all, gid_entry{wanted, of.scope});
   if (found == all.end()) found = std::ranges::find(all, wanted, &gid_entry::gid);
   if (found == all.end()) found = std::ranges::find_if(all, is_mapped);
@@ -89,7 +89,8 @@ cm_group cm_group_of(const host& home, const cm::address& address) noexcept {
     std::ranges::copy(cm::gid_of(address), out.gid.raw);
     return out;
   }
-  // IPoIB's mapping (RFC 4391), with the mark of the connection manager's groups: 01 for 1b.
+  // The mapping of IPoIB (RFC 4391), but with the signature byte of groups of the connection
+  // manager: 0x01 instead of 0x1b.
   const bool ipv4 = address.family == cm::address_family::ipv4;
   const std::uint8_t prefix[] = {0xff, 0x12, ipv4 ? std::uint8_t{0x40} : std::uint8_t{0x60},
                                  0x01, 0xff, 0xff};

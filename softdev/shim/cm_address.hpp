@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Socket addresses of the connection manager's C interface, and the GIDs that they lead to.
+// Translates the socket addresses of rdma_cma.h to addresses of softdev/cm and to GIDs.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,22 +13,23 @@
 
 namespace verbena::softdev {
 
-/// Of the paths that the connection manager gives, as rdma-core's.
+/// The hop limit of the paths of the connection manager, as in rdma-core.
 inline constexpr std::uint8_t cm_hop_limit = 64;
 
-/// How long an address of that family is; 0 for one that is not supported, or none.
+/// Returns the length of an address; 0 if `from` is nullptr or its family is not supported.
 [[nodiscard]] socklen_t cm_address_length(const sockaddr* from) noexcept;
-/// Empty for a family that is not supported, or no address.
+/// Translates an address. Returns `nullopt` if `from` is nullptr or its family is not supported.
 [[nodiscard]] std::optional<cm::address> to_cm_address(const sockaddr* from) noexcept;
 void to_sockaddr(const cm::address& from, sockaddr_storage& out) noexcept;
-/// In network order; 0 for a family that is not supported.
+/// Returns the port in network byte order; 0 if the family is not supported.
 [[nodiscard]] std::uint16_t cm_port_of(const sockaddr& from) noexcept;
 
-/// The place in the GID table that stands for an address of this host: its own, else the first with
-/// an IPv4 address, else the first.
+/// Returns the GID index for an address of this host: that of the address itself, else that of the
+/// first IPv4 address, else that of the first entry.
 [[nodiscard]] std::uint8_t cm_gid_index(host& home, const cm::address& of);
-/// Where a multicast group is reached, as the kernel derives it from its IP address. `lid` is 0 on
-/// Ethernet, where the GID is the address; on InfiniBand the subnet manager chooses it.
+/// The GID and the LID of a multicast group. The GID is derived from the IP address as in the
+/// kernel. `lid` is 0 on Ethernet; on InfiniBand, where a subnet manager would choose it, a hash of
+/// the GID.
 struct cm_group {
   ibv_gid gid;
   std::uint16_t lid;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// rdma_getaddrinfo: names to addresses by the C library, in the structs of rdma_cma.h.
+// rdma_getaddrinfo: resolves names by getaddrinfo(3) and returns the structs of rdma_cma.h.
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
 
@@ -31,7 +31,7 @@ struct freed {
 };
 using address_list = std::unique_ptr<rdma_addrinfo, freed>;
 
-// False without memory.
+// Returns false if memory is exhausted.
 bool copy_address(const sockaddr* from, socklen_t length, sockaddr*& to, socklen_t& to_length) {
   if (from == nullptr || length == 0) return true;
   to = static_cast<sockaddr*>(std::calloc(1, length));
@@ -41,8 +41,8 @@ bool copy_address(const sockaddr* from, socklen_t length, sockaddr*& to, socklen
   return true;
 }
 
-// What a program leaves open follows from what it says: datagrams go with UDP, connections with
-// TCP.
+// Derives the port space and the queue pair type from each other if one is missing: UD from UDP or
+// IPoIB, RC from TCP.
 void complete(rdma_addrinfo& about) noexcept {
   if (about.ai_port_space == 0)
     about.ai_port_space = about.ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
@@ -61,7 +61,7 @@ addrinfo hints_for(const rdma_addrinfo& about) noexcept {
   return out;
 }
 
-// 0, a code of getaddrinfo, or -1 with errno.
+// Returns 0, an error of getaddrinfo(3), or -1 with errno.
 int look_up(const char* node, const char* service, rdma_addrinfo& out) {
   const addrinfo hints = hints_for(out);
   addrinfo* found = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Connecting, answering and ending.
+// Connections of identifiers: listen, connect, accept, reject, disconnect.
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 constexpr auto most_reads = static_cast<std::uint8_t>(limits::max_rd_atomic);
 constexpr std::uint8_t most_retries = 7;
 
-// 0 or EINVAL.
+// Checks the depths of a connection. Returns 0 or EINVAL.
 int check(const cm_id_object& id, const rdma_conn_param* wanted) noexcept {
   if (id.ps != RDMA_PS_TCP) return 0;
   if (wanted == nullptr) return id.qp != nullptr ? 0 : EINVAL;
@@ -30,7 +30,7 @@ int check(const cm_id_object& id, const rdma_conn_param* wanted) noexcept {
   return answers && begins ? 0 : EINVAL;
 }
 
-// 0, or EINVAL for more than any message carries.
+// Returns 0, or EINVAL if the private data exceeds the capacity of a message.
 int append(cm::private_data& to, const void* bytes, std::size_t length) noexcept {
   if (bytes == nullptr) return 0;
   if (length > to.bytes.size() - to.length) return EINVAL;
@@ -39,7 +39,7 @@ int append(cm::private_data& to, const void* bytes, std::size_t length) noexcept
   return 0;
 }
 
-// What this side says about itself.
+// Returns the values that this side sends to its peer.
 cm::side side_of(const cm_id_object& id, const rdma_conn_param* wanted) {
   host& home = cm_host(id);
   cm::side out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Event channels, events, and what an event does before the program sees it.
+// Event channels and events, and the processing of an event before the program receives it.
 #include <rdma/rdma_cma.h>
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ void complete(cm_id_object& id) {
   id.completed.notify_all();
 }
 
-// The peer's two depths change places: what it begins is what this side answers.
+// Exchanges the peer's depths: its initiator depth becomes the responder resources of this side.
 void fill_connection(const cm::event& from, cm_event_object& to) noexcept {
   rdma_conn_param& out = to.param.conn;
   const cm::side& peer = from.remote;
@@ -76,7 +76,8 @@ void fill(const cm::event& from, const cm_id_object& id, cm_event_object& to) {
   }
 }
 
-// A request makes an identifier. False when that fails: then the request is gone.
+// Creates the identifier of a connection request. On failure, destroys the request and returns
+// false.
 bool adopt(const cm::event& from, cm_id_object& listener, cm_event_object& to) {
   cm_id_object* const made = cm_adopt(listener, from.about);
   if (made == nullptr) {
@@ -93,7 +94,8 @@ bool adopt(const cm::event& from, cm_id_object& listener, cm_event_object& to) {
   return true;
 }
 
-// Does what librdmacm does before it hands an event out. False when the program is not to see it.
+// Processes an event as librdmacm does before it returns the event. Returns false if the program
+// must not receive the event.
 bool process(const cm::event& from, cm_id_object& id, cm_event_object& to) {
   switch (from.kind) {
     case cm::event_kind::connect_request:
@@ -131,23 +133,23 @@ bool process(const cm::event& from, cm_id_object& id, cm_event_object& to) {
   }
 }
 
-// The channels that were destroyed last, in the memory that they had. Who waits for an event while
-// its channel is destroyed waits for ever, as with the kernel; who comes a moment later cannot know
-// better and waits, too. Later still, it is told.
+// Keeps the channels that were destroyed last. As with the kernel, a thread that waits for an event
+// while its channel is destroyed waits forever. A call within `moment` after the destruction also
+// waits forever, because its thread cannot know of the destruction. A later call fails.
 class destroyed_channels {
  public:
   static constexpr std::size_t capacity = 64;
   static constexpr std::chrono::seconds moment{1};
 
   static destroyed_channels& instance() {
-    static auto* const made = new destroyed_channels;  // threads may come while the process exits
+    static auto* const made = new destroyed_channels;  // threads may use it during exit
     return *made;
   }
 
   void add(cm_channel_object& channel) noexcept {
     channel.destroyed_at = std::chrono::steady_clock::now();
     channel.destroyed.store(true);
-    // Its descriptor is closed, unless somebody waits for it.
+    // Closes the descriptor, unless a thread waits for it.
     if (channel.takers.load() == 0) channel.events.reset();
     const std::lock_guard lock(mutex_);
     cm_channel_object*& place = places_[next_++ % capacity];
@@ -161,7 +163,7 @@ class destroyed_channels {
   std::size_t next_ = 0;
 };
 
-// What comes of a call on a destroyed channel: nothing, or EBADF.
+// Handles a call on a destroyed channel: waits forever, or returns EBADF.
 int outlive(const cm_channel_object& channel) {
   const auto passed = std::chrono::steady_clock::now() - channel.destroyed_at;
   while (passed < destroyed_channels::moment) pause();
@@ -172,7 +174,7 @@ int outlive(const cm_channel_object& channel) {
   return EBADF;
 }
 
-// Counts a call that takes events.
+// Counts a call that takes events, for its lifetime.
 class taker {
  public:
   explicit taker(cm_channel_object& channel) noexcept : of_(channel) { of_.takers.fetch_add(1); }
@@ -184,7 +186,7 @@ class taker {
   cm_channel_object& of_;
 };
 
-// The next event: 0, or an errno. Waits as the descriptor's flags say.
+// Takes the next event. Returns 0 or an errno. Blocks unless the descriptor is non-blocking.
 int take(cm_channel_object& channel, cm::event& out) {
   const taker counted(channel);
   if (channel.destroyed.load()) return outlive(channel);

@@ -35,7 +35,7 @@ cm_id_object* make_id(cm_process& home, rdma_event_channel* channel, const rdma_
   return nullptr;
 }
 
-// Events that were taken before have to be acknowledged.
+// Waits until the program has acknowledged the `taken` events.
 void wait_for(cm_id_object& id, std::uint32_t taken) {
   std::unique_lock lock(id.lock);
   id.completed.wait(lock, [&] { return id.events_completed >= taken; });
@@ -84,7 +84,7 @@ int set_id_option(cm_id_object& id, int name, const void* value, std::size_t len
   return 0;
 }
 
-// There is one path, so a program that says which it wants has what it wants.
+// Accepts every path, because there is only one.
 int set_path(cm_id_object& id, const void* value, std::size_t length) {
   if (value == nullptr || length == 0 || length % sizeof(ibv_path_data) != 0) return EINVAL;
   return id.home->manager->resolve_route(id.end);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Multicast groups of identifiers, and what later versions of rdma_cma.h added.
+// Multicast groups of identifiers, and functions of later versions of rdma_cma.h.
 //
-// Joining asks nobody: a group exists as long as somebody is in it. As with librdmacm, the queue
-// pair is attached when the event is taken.
+// Joining needs no message: a group exists as long as it has members. As in librdmacm, the queue
+// pair is attached when the program takes the event.
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace verbena::softdev {
 namespace {
 
-// Like the kernel's, for groups, too; RDMA_UDP_QKEY of rdma_cma.h.
+// The Q_Key of groups, as in the kernel.
 constexpr std::uint32_t group_queue_key = RDMA_UDP_QKEY;
 constexpr std::uint8_t group_hop_limit = 1;
 
@@ -28,7 +28,8 @@ bool may_join(const cm_id_object& id) {
   return now == cm::phase::bound || now == cm::phase::address_resolved;
 }
 
-// What the kernel refuses at once; other addresses that are no group's end in an event.
+// Refuses the addresses that the kernel refuses at once. For another address that is not a group,
+// the event reports the error.
 int join(rdma_cm_id* id, const sockaddr* group, bool send_only, void* context) {
   const auto wanted = to_cm_address(group);
   if (!wanted || cm::is_wildcard(*wanted)) return cm_result(EINVAL);
@@ -66,7 +67,7 @@ int leave(rdma_cm_id* id, const sockaddr* group) {
   object.home->manager->forget_joined(object.end, ended.number);
   if (object.qp == nullptr || ended.send_only) return 0;
   const cm_group where = cm_group_of(cm_host(object), ended.group);
-  // It may have been detached, or never attached.
+  // May fail: the queue pair may be detached already, or was never attached.
   static_cast<void>(ibv_detach_mcast(object.qp, &where.gid, where.lid));
   return 0;
 }
@@ -107,7 +108,8 @@ bool cm_joined(cm_id_object& id, std::uint64_t membership, rdma_cm_event& out) {
 
 using namespace verbena::softdev;
 
-// A newer rdma_cma.h may declare these with types that are not known here, so the names differ.
+// A newer rdma_cma.h may declare these functions with types that are not known here, so their C++
+// names differ.
 #pragma GCC visibility push(default)
 extern "C" {
 int cm_resolve_addrinfo(rdma_cm_id* id, const char* node, const char* service,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The objects behind the handles of rdma_cma.h. Each begins with the public struct, whose address
-// is the handle; what follows is ours.
+// The objects behind the handles of rdma_cma.h. Each object begins with the public struct, whose
+// address is the handle.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -20,8 +20,8 @@
 
 namespace verbena::softdev {
 
-/// Programs have a thread that takes events for ever, and destroy the channel under it when they
-/// end. So a destroyed channel is remembered for a while: see cm_event.cpp.
+/// An event channel. Programs often destroy a channel at their end while a thread still waits for
+/// its events. The memory of a destroyed channel is therefore kept for a while; see cm_event.cpp.
 struct cm_channel_object : rdma_event_channel {
   cm_process* home = nullptr;
   cm::channel_ptr events;
@@ -43,16 +43,16 @@ struct cm_membership {
 struct cm_id_object : rdma_cm_id {
   cm_process* home = nullptr;
   cm::endpoint_ptr end;
-  bool synchronous = false;    ///< has its own channel, and calls wait for what they begin
-  bool connect_error = false;  ///< its queue pair could not be connected: no more is told
+  bool synchronous = false;    ///< has its own channel; calls wait for their completion
+  bool connect_error = false;  ///< its queue pair could not be connected; drops later events
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;
   std::uint8_t type_of_service = 0;
   std::optional<std::uint8_t> acknowledge_timeout;
   ibv_ece local_ece{};
   ibv_ece remote_ece{};
-  std::unique_ptr<ibv_qp_init_attr> wanted_queue_pair;  ///< of accepted ones, from rdma_create_ep
-  cm::private_data prefix;                              ///< goes before what the program sends
+  std::unique_ptr<ibv_qp_init_attr> wanted_queue_pair;  ///< set by rdma_create_ep for accepted ids
+  cm::private_data prefix;                              ///< precedes the program's private data
   std::unique_ptr<ibv_sa_path_rec> path;
 
   std::mutex lock;

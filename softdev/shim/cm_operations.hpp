@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The functions of rdma_cma.h as calls within the device: the exported names could be taken by
-// another library of the process. Conventions on errors are those of rdma_cma.h.
+// The functions of rdma_cma.h for calls within the device: the exported names could resolve to
+// another library of the process. Errors are reported as in rdma_cma.h.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -12,14 +12,14 @@
 
 namespace verbena::softdev {
 
-/// 0 for 0; else -1 with errno.
+/// Returns 0 if `code` is 0; else sets errno and returns -1.
 [[nodiscard]] inline int cm_result(int code) noexcept {
   if (code == 0) return 0;
   errno = code;
   return -1;
 }
 
-/// The process's device.
+/// Returns the device of the process.
 [[nodiscard]] host& cm_host(const cm_id_object& id) noexcept;
 
 [[nodiscard]] cm_channel_object* cm_create_channel(cm_process& home);
@@ -31,21 +31,25 @@ void cm_acknowledge_own(rdma_cm_id& id);
 
 [[nodiscard]] int cm_create_id(rdma_event_channel* channel, rdma_cm_id** out, void* context,
                                rdma_port_space space, ibv_qp_type type);
-/// The identifier of a request that came for `listener`; nullptr with errno.
+/// Creates the identifier of a connection request to `listener`. Returns nullptr and errno on
+/// failure.
 [[nodiscard]] cm_id_object* cm_adopt(cm_id_object& listener, const cm::endpoint_ptr& end);
 [[nodiscard]] int cm_destroy_id(rdma_cm_id* id);
 [[nodiscard]] int cm_migrate(rdma_cm_id* id, rdma_event_channel* channel);
-/// Of a synchronous identifier: waits for the event that ends the call; it stays in `id->event`.
+/// If the identifier is synchronous, waits for the event that completes the call. The event stays
+/// in `id->event`.
 [[nodiscard]] int cm_complete(cm_id_object& id);
 
-/// Puts the addresses, and the device once there is one, into the public members.
+/// Sets the addresses in the public members, and the device if the source address is known.
 void cm_refresh(cm_id_object& id);
-/// The path MTU (ibv_mtu) that a request to another host proposes; 0: the destination is this host.
+/// Returns the path MTU (ibv_mtu) that a request to another host proposes; 0 if the destination is
+/// this host.
 [[nodiscard]] std::uint8_t cm_path_mtu_to(host& home, const cm::address& destination);
-/// That of a connection: what its request said, else `unless_said` if it is not 0.
+/// Returns the path MTU of a connection: that of its request, else `unless_said` if not 0, else
+/// 4096 bytes.
 [[nodiscard]] std::uint8_t cm_path_mtu(const cm::endpoint_view& now,
                                        std::uint8_t unless_said = 0) noexcept;
-/// Puts the path into the public members.
+/// Sets the path in the public members.
 void cm_fill_path(cm_id_object& id);
 [[nodiscard]] int cm_bind(rdma_cm_id* id, sockaddr* source);
 [[nodiscard]] int cm_resolve_address(rdma_cm_id* id, sockaddr* source, sockaddr* destination);
@@ -55,21 +59,22 @@ void cm_fill_path(cm_id_object& id);
 void cm_destroy_queue_pair(rdma_cm_id* id) noexcept;
 void cm_destroy_shared_queue(rdma_cm_id* id) noexcept;
 [[nodiscard]] int cm_init_attributes(rdma_cm_id* id, ibv_qp_attr* out, int* mask);
-/// The way to `remote`, from the place of `source` in the GID table.
+/// Returns the address vector of `remote`, with the GID index of `source`.
 [[nodiscard]] ibv_ah_attr cm_way(const cm_id_object& id, const cm::address& source,
                                  const cm::side& remote);
-/// Moves the identifier's queue pair, if it has one, to RTR and RTS: 0, or -1 with errno. Reads are
-/// those of the request and the reply where RDMA_MAX_RESP_RES or RDMA_MAX_INIT_DEPTH stands.
+/// Moves the identifier's queue pair, if it has one, to RTR and RTS. Returns 0, or -1 with errno.
+/// RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH select the values of the request and the reply.
 [[nodiscard]] int cm_make_ready(cm_id_object& id, std::uint8_t responder_resources,
                                 std::uint8_t initiator_depth);
-/// Moves the identifier's queue pair, if it has one: 0, or -1 with errno.
+/// Moves the identifier's queue pair, if it has one, to ERR. Returns 0, or -1 with errno.
 [[nodiscard]] int cm_to_error(cm_id_object& id);
 
-/// What the event of a joined group says; attaches the identifier's queue pair, if it has one and
-/// is to receive. False when the group was left meanwhile.
+/// Fills the event of a joined group. Attaches the identifier's queue pair, if it has one, unless
+/// the membership is send-only. Returns false if the group was left meanwhile.
 [[nodiscard]] bool cm_joined(cm_id_object& id, std::uint64_t membership, rdma_cm_event& out);
 
-/// Connects the queue pair to the one that has answered, and confirms: 0, or -1 with errno.
+/// Connects the queue pair to that of the reply, and confirms the connection. Returns 0, or -1 with
+/// errno.
 [[nodiscard]] int cm_confirm(cm_id_object& id);
 
 }  // namespace verbena::softdev

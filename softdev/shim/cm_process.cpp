@@ -38,7 +38,8 @@ void after_fork_in_parent() {
   if (in_fork != nullptr) in_fork->manager->unlock_after_fork();
   creation_mutex().unlock();
 }
-// A child that kept its parent's sockets would hide its parent's end from the peers.
+// Closes the sockets of the parent: while a child holds them, peers cannot detect the parent's
+// exit.
 void after_fork_in_child() {
   if (in_fork != nullptr) in_fork->manager->abandon();
   creation_mutex().unlock();
@@ -79,8 +80,8 @@ cm_process* known_cm() noexcept {
 cm_process* cm_here() {
   if (cm_process* const found = known_cm()) return found;
   if (current_settings().listed == listing::off) return fail(ENODEV);
-  // Before a fork, the handlers that were registered last lock first: the host's has to be there
-  // already, since its lock is taken under this one.
+  // Before a fork, handlers run in the reverse order of their registration. The host's lock is
+  // taken under this one, so the host's handler must be registered first.
   if (const auto device = host::instance(); !device) return fail(device.error().code());
   static const bool hears_of_forks =
       pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child) == 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the connection manager's C interface has once for each process: the manager, and the opened
-// device with a protection domain that all identifiers share, as librdmacm gives them.
+// The connection manager's C interface in a process: the manager, and the open device with a
+// protection domain. As in librdmacm, all identifiers share them.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,7 +12,7 @@
 
 namespace verbena::softdev {
 
-/// Threads: immutable, but for the manager, which is thread-safe. Lives as long as the process.
+/// Threads: immutable except for the manager, which is thread-safe. Lives as long as the process.
 struct cm_process {
   std::uint32_t generation = 0;
   std::unique_ptr<cm::manager> manager;
@@ -20,12 +20,13 @@ struct cm_process {
   ibv_pd* domain = nullptr;
 };
 
-/// This process's; made at the first call. A child of fork gets its own. nullptr with errno: ENODEV
-/// when the device is switched off or has no connection manager (EFA).
+/// Returns the object of this process; the first call creates it. A child of fork has its own.
+/// Returns nullptr and errno on failure: ENODEV if the device is switched off or has no connection
+/// manager (EFA).
 [[nodiscard]] cm_process* cm_here();
-/// This process's, if it was made; else nullptr.
+/// Returns the object of this process, or nullptr if it does not exist yet.
 [[nodiscard]] cm_process* known_cm() noexcept;
-/// True when the object belongs to this process; else sets errno to ENODEV.
+/// Returns whether the object belongs to this process; if not, sets errno to ENODEV.
 [[nodiscard]] bool cm_usable(const cm_process& of) noexcept;
 
 }  // namespace verbena::softdev

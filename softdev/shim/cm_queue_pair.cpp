@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Queue pairs of identifiers: creation with what belongs to them, and their states.
+// Queue pairs of identifiers: creation, with their completion queues, and state transitions.
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
@@ -33,7 +33,8 @@ bool has_conversation(cm::phase state) noexcept {
   return has_reply(state) || state == cm::phase::requesting || state == cm::phase::waiting;
 }
 
-// How many reads this side answers, and begins. What a passive side answers with counts at once.
+// The numbers of reads that this side answers and posts. On the passive side, the values of its
+// reply apply as soon as it has replied.
 struct depths {
   std::uint8_t answered;
   std::uint8_t begun;
@@ -107,7 +108,8 @@ int init_attributes(cm_id_object& id, ibv_qp_attr& out, int& mask) {
 constexpr std::uint8_t agreed_reads = RDMA_MAX_RESP_RES;
 static_assert(RDMA_MAX_INIT_DEPTH == RDMA_MAX_RESP_RES);
 
-// Reads are those of the direction that the state opens. 0 or an errno.
+// Modifies the state. `reads` is the depth of the direction that the state opens. Returns 0 or an
+// errno.
 int modify(cm_id_object& id, ibv_qp* qp, ibv_qp_state state, std::uint8_t reads = agreed_reads) {
   ibv_qp_attr attributes{};
   attributes.qp_state = state;
@@ -118,7 +120,7 @@ int modify(cm_id_object& id, ibv_qp* qp, ibv_qp_state state, std::uint8_t reads 
   return ibv_modify_qp(qp, &attributes, mask);
 }
 
-// A new queue pair takes receives, and if it needs no connection, sends, too.
+// Moves a new queue pair to INIT, so that it accepts receives; a UD queue pair to RTS.
 int prepare(cm_id_object& id, ibv_qp* qp) {
   if (const int refused = modify(id, qp, IBV_QPS_INIT)) return refused;
   if (id.qp_type != IBV_QPT_UD) return 0;
@@ -147,7 +149,7 @@ bool create_queue(rdma_cm_id& id, std::uint32_t size, ibv_comp_channel*& channel
   return queue != nullptr;
 }
 
-// Completion queues for those directions that have none yet; 0 or -1 with errno.
+// Creates completion queues for the directions whose size is not 0. Returns 0, or -1 with errno.
 int create_queues(rdma_cm_id& id, std::uint32_t sends, std::uint32_t receives) {
   if (create_queue(id, receives, id.recv_cq_channel, id.recv_cq) &&
       create_queue(id, sends, id.send_cq_channel, id.send_cq))
@@ -161,7 +163,8 @@ bool differ(const ibv_cq* one, const ibv_cq* other) noexcept {
   return one != nullptr && other != nullptr && one != other;
 }
 
-// Adapters have at least the room of the elements for inline data. Programs use it unasked.
+// Returns the inline data that adapters permit even if not requested: the size of the
+// scatter/gather elements. Programs rely on it.
 std::uint32_t free_inline_bytes(const ibv_qp_init_attr_ex& wanted) noexcept {
   const auto room = std::uint64_t{wanted.cap.max_send_sge} * sizeof(ibv_sge);
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(room, 64));
@@ -254,7 +257,7 @@ int cm_init_attributes(rdma_cm_id* id, ibv_qp_attr* out, int* mask) {
 int cm_make_ready(cm_id_object& id, std::uint8_t responder_resources,
                   std::uint8_t initiator_depth) {
   if (id.qp == nullptr) return 0;
-  // The access rights are known only now.
+  // Sets the access flags, which are known only now.
   if (const int refused = modify(id, id.qp, IBV_QPS_INIT)) return cm_result(refused);
   if (const int refused = modify(id, id.qp, IBV_QPS_RTR, responder_resources))
     return cm_result(refused);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Addresses and routes of identifiers, and the devices that they lead to: one.
+// Addresses and routes of identifiers, and the list of devices, which has one entry.
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint8_t exactly = 2;            // of the selectors in a path record
+constexpr std::uint8_t exactly = 2;            // a selector in a path record
 constexpr std::uint8_t packet_life_time = 14;  // 4.096 us * 2^14 = 67 ms
 
 }  // namespace
@@ -144,7 +144,7 @@ extern "C" {
 int rdma_bind_addr(rdma_cm_id* id, sockaddr* addr) try { return cm_bind(id, addr); }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
-// Everything is known at once, so that no time-out can pass.
+// Ignores the timeout: the result is known at once.
 int rdma_resolve_addr(rdma_cm_id* id, sockaddr* src_addr, sockaddr* dst_addr,
                       int /*timeout_ms*/) try {
   return cm_resolve_address(id, src_addr, dst_addr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Endpoints: identifiers with a queue pair whose calls wait.
+// Endpoints (rdma_create_ep(3)): synchronous identifiers with a queue pair.
 #include <rdma/rdma_cma.h>
 
 #include <cerrno>
@@ -18,7 +18,7 @@ void destroy(rdma_cm_id* id) {
   static_cast<void>(cm_destroy_id(id));
 }
 
-// 0 or -1 with errno.
+// Returns 0, or -1 with errno.
 int begin_passive(cm_id_object& id, const rdma_addrinfo& from, ibv_pd* pd,
                   const ibv_qp_init_attr* wanted) {
   if (cm_bind(&id, from.ai_src_addr) != 0) return -1;

@@ -55,7 +55,7 @@ int cm_wire::find_source(const cm::address& to, cm::address& source) {
   const std::uint32_t interface = to.scope != 0 ? to.scope : source.scope;
   const auto own =
       home_.wire().reach(cm::gid_of(to), interface, bound, home_.adapter().gids().all());
-  // Without a route to a group, its members are on this host.
+  // No warning for a group: without a route to it, its members are on this host.
   if (!own) return cm::is_multicast(to) ? own.error().code() : failed(own.error());
   if (const int refused = open()) return refused;
   source = to_cm_address(*own, interface);
@@ -79,7 +79,7 @@ void cm_wire::message_arrived(const wire::management_ends& ends,
                               wire::management_view message) noexcept {
   const cm::address own = to_cm_address(ends.own, ends.interface);
   const cm::address peer = to_cm_address(ends.peer, ends.interface);
-  // The thread of the manager has time for it.
+  // The thread of the manager processes the message.
   if (const cm_process* const here = known_cm(); here != nullptr)
     return here->manager->deliver(own, peer, message);
   const auto said = cm::parse_mad(message);
@@ -94,22 +94,22 @@ void cm_wire::message_arrived(const wire::management_ends& ends,
 
 void cm_wire::request_arrived(const cm::address& own, const cm::address& peer,
                               const cm::mad& request) noexcept {
-  // The addresses that the program sees are those of the packet. Programs of this host do not come
-  // this way; packets from its address are forged.
+  // The program sees the addresses of the packet, so the request must contain the same ones.
+  // Programs of this host do not use this path; a packet from an address of this host is forged.
   const cm::frame& asked = request.content;
   const bool has_port = asked.source.family != cm::address_family::none;
   const bool genuine = cm::same_host(asked.source, peer) && cm::same_host(asked.destination, own);
   if ((has_port && !genuine) || cm::is_local(peer)) return;
   int refused = ECONNREFUSED;
   try {
-    cm::mad scoped = request;  // a message has no scopes
+    cm::mad scoped = request;  // messages contain no scopes
     scoped.content.source.scope = peer.scope;
     scoped.content.destination.scope = own.scope;
     if (has_port && request.refusal == 0) refused = cm::pass_to_listener(scoped);
   } catch (const std::bad_alloc&) {
     refused = EAGAIN;
   }
-  if (refused != ECONNREFUSED) return;  // if it could not be passed, the peer asks again
+  if (refused != ECONNREFUSED) return;  // if passing it on failed, the peer repeats it
   std::array<std::byte, cm::mad_bytes> bytes;
   const std::uint32_t why = request.refusal != 0 ? request.refusal : cm::reject_reason::no_listener;
   cm::write_mad(cm::refusal_of(request, why), bytes);
@@ -124,7 +124,7 @@ cm_wire* cm_wire_of(host& home) {
   auto made = std::make_unique<cm_wire>(home);
   if (!current.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) return found;
   home.wire().set_management(made.get());
-  return made.release();  // lives as long as the host: as the process
+  return made.release();  // lives as long as the process, like the host
 }
 
 bool is_on_another_host(host& home, const cm::address& which) noexcept {

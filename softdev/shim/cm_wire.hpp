@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The messages of connection managers between hosts: to and from the sockets of the device.
+// Messages between connection managers of different hosts, over the sockets of the device.
 #pragma once
 
 #include <optional>
@@ -35,11 +35,11 @@ class cm_wire final : public cm::mad_carrier, public wire::management_observer {
   host& home_;
 };
 
-/// This process's, for its host. Made at the first call for each host, if the wire is on; else
-/// nullptr. The device has its messages from then on.
+/// Returns the object of the host; the first call creates it. From then on it receives the
+/// management messages of the device. Returns nullptr if the wire is off.
 [[nodiscard]] cm_wire* cm_wire_of(host& home);
 
-/// True if an address of the connection manager belongs to another host that messages can reach.
+/// Returns whether an address belongs to another host that messages can reach.
 [[nodiscard]] bool is_on_another_host(host& home, const cm::address& which) noexcept;
 
 }  // namespace verbena::softdev

@@ -10,17 +10,18 @@
 
 namespace verbena::softdev {
 
-/// Executes a command: 0 or an errno.
+/// A command. Returns 0 or an errno.
 using command = std::function<int(host& home)>;
 
-/// Commands of one kind. `read` returns an empty function if the next word names none of them; any
-/// other error is the reader's problem. `names` lists them, for the error message.
+/// Commands of one kind. `read` returns an empty function if the next word is not the name of such
+/// a command; it reports other errors through word_reader::problem(). `names` returns the names,
+/// for error messages.
 struct command_family {
   command (*read)(word_reader& words);
   std::string (*names)();
 };
 
-/// Reads a command of any family; an empty function if it is invalid. script.cpp
+/// Reads a command of any family; script.cpp. If it is invalid, words.problem() is set.
 [[nodiscard]] command read_command(word_reader& words);
 
 /// Events of the device and its port; device_commands.cpp.

@@ -12,13 +12,13 @@
 namespace verbena::softdev {
 namespace {
 
-// The numbers of a command.
+// The numeric arguments of a command.
 struct arguments {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
 };
 
-// Each command: 0 or an errno.
+// Each command returns 0 or an errno.
 int change_port(host& home, const arguments& to) {
   const bool up = to.first != 0;
   if (home.core().port().set_up(up))
@@ -38,7 +38,7 @@ int change_gids(host& home, const arguments& /*none*/) {
   return 0;
 }
 
-// Where there is one address, it stays at its index.
+// Personas other than RoCE have one address, whose index does not change.
 int move_gids(host& home, const arguments& /*none*/) {
   if (home.looks().kind == persona_kind::roce) {
     home.adapter().move_gids();
@@ -55,7 +55,7 @@ int change_lid(host& home, const arguments& to) {
   return 0;
 }
 
-// Without numbers, the table becomes what it was at first.
+// Without arguments, restores the initial table.
 int change_partitions(host& home, const arguments& /*none*/) {
   const auto& table = home.looks().partitions;
   for (std::size_t i = 0; i < table.size(); ++i) home.core().port().set_partition(i, table[i]);
@@ -70,7 +70,7 @@ int change_partition(host& home, const arguments& to) {
   return 0;
 }
 
-// Another host of the subnet takes over, and back.
+// Moves the subnet manager to the port's own LID, or back.
 int change_manager(host& home, const arguments& /*none*/) {
   const std::uint16_t first = home.looks().sm_lid;
   if (first != 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where soft0 as an Elastic Fabric Adapter takes less than it does otherwise, as rdma-core's libefa
-// and the kernel's driver do it.
+// The restrictions of soft0 as an Elastic Fabric Adapter, as in rdma-core's libefa and the kernel's
+// driver.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,16 +9,17 @@
 
 namespace verbena::softdev {
 
-/// True for contexts of the EFA persona, which alone have the efadv functions.
+/// Returns whether the context has the EFA persona. Only such contexts support the efadv functions.
 [[nodiscard]] inline bool is_efa(ibv_context& context) noexcept {
   return object_of(&context).host->looks().kind == persona_kind::efa;
 }
 
-/// The errno that refuses a queue pair, or 0: only UD, and SRD through efadv; no SRQ; small queues.
+/// Checks the creation of a queue pair: UD or, through efadv, SRD; no SRQ; small queues. Returns 0
+/// or an errno.
 [[nodiscard]] int check_efa(const queue_pair_creation& what) noexcept;
-/// The errno that refuses a modification, or 0: only what unconnected queue pairs have.
+/// Checks a modification: only attributes of unconnected queue pairs. Returns 0 or an errno.
 [[nodiscard]] int check_efa_attributes(const ibv_qp_attr& wanted, int mask) noexcept;
-/// The errno that refuses a request, or 0. In the classic interface there are sends alone.
+/// Checks a work request. Returns 0 or an errno. The classic interface has only sends.
 [[nodiscard]] int check_efa_request(const qp_object& qp, unsigned flags) noexcept;
 [[nodiscard]] int check_efa_request(const qp_object& qp, const ibv_send_wr& request) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The functions of libefa. On another persona they report EOPNOTSUPP, as libefa does on devices
-// that are none of its own.
+// The functions of libefa. With another persona they report EOPNOTSUPP, as libefa does for devices
+// of other drivers.
 #include "softdev/shim/efadv.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace verbena::softdev {
 namespace {
 
-// What a newer program says behind the struct that is known here.
+// Returns whether a newer program has set bytes beyond the struct that is known here.
 template <class T>
 bool says_more(const void* given, std::uint32_t size) noexcept {
   if (size <= sizeof(T)) return false;
@@ -39,7 +39,7 @@ ibv_qp* create_scalable(ibv_context& context, ibv_qp_init_attr_ex& wanted) {
   return create_queue_pair(what, wanted.cap);
 }
 
-// The sender's GID; only of senders whose address has no number here.
+// Reads the sender's GID. Fails if the sender has an address handle number.
 int read_sgid(efadv_cq* cq, ibv_gid* sgid) {
   const cq_object& of = *static_cast<efa_cq_functions*>(cq)->of;
   if (of.now.source_lid != unknown_sender) return -ENOENT;
@@ -132,7 +132,7 @@ efadv_cq* efadv_cq_from_ibv_cq_ex(ibv_cq_ex* cq) try {
 }
 VERBENA_END_OF_C_FUNCTION(null)
 
-// Memory is reached by no interconnect that has a number.
+// Reports no interconnect IDs: soft0 has none.
 int efa_query_mr(ibv_mr* mr, void* attributes, std::uint32_t size) {
   if (!is_efa(*mr->context)) return refuse(refusals::function_of_efa);
   if (size < sizeof(efa_mr_attr)) return EINVAL;
@@ -140,7 +140,7 @@ int efa_query_mr(ibv_mr* mr, void* attributes, std::uint32_t size) {
   return 0;
 }
 
-// There are no queues that a program could fill or read by itself.
+// soft0 has no queues that a program could access directly.
 int efa_query_qp_wqs(ibv_qp* /*qp*/, void* /*sends*/, void* /*receives*/, std::uint32_t /*size*/) {
   return refuse(refusals::extension_of_efa);
 }
@@ -163,7 +163,7 @@ int efa_get_max_sq_depth(ibv_context* context, void* attributes, std::uint32_t s
 
 int efa_get_max_rq_depth(ibv_context* context, void* attributes, std::uint32_t size) {
   if (!is_efa(*context)) return -refuse(refusals::function_of_efa);
-  // The struct ends in padding, which an older caller may not count.
+  // The struct ends in padding, which the size of an older caller may not include.
   constexpr std::uint32_t needed =
       offsetof(efa_rq_depth_attr, max_recv_sge) + sizeof(efa_rq_depth_attr::max_recv_sge);
   efa_rq_depth_attr wanted{};
@@ -174,7 +174,7 @@ int efa_get_max_rq_depth(ibv_context* context, void* attributes, std::uint32_t s
   return fits ? static_cast<int>(efa_identity::max_receive_wr) : -EINVAL;
 }
 
-// Processing hints and completion counters cannot be asked for at creation either.
+// soft0 supports neither processing hints nor completion counters.
 void* efa_qp_from_ibv_qp_ex(ibv_qp_ex* /*qp*/) { return fail(refuse(refusals::extension_of_efa)); }
 void* efa_create_comp_cntr(ibv_context* /*context*/, void* /*attributes*/, void* /*more*/,
                            std::uint32_t /*size*/) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Functions and structs of libefa that the oldest supported efadv.h (rdma-core 44) does not have.
-// Their layouts are those of its manual pages.
+// Functions and structs of libefa that the oldest supported efadv.h (rdma-core 44) lacks. The
+// layouts are those of libefa's manual pages.
 #pragma once
 
 #include <infiniband/efadv.h>
@@ -9,7 +9,7 @@
 
 namespace verbena::softdev {
 
-/// As efadv_qp_init_attr, with what was its reserved bytes.
+/// efadv_qp_init_attr, with the members that replaced its reserved bytes.
 struct efa_qp_init_attr {
   std::uint64_t comp_mask;
   std::uint32_t driver_qp_type;
@@ -21,7 +21,7 @@ static_assert(sizeof(efa_qp_init_attr) == sizeof(efadv_qp_init_attr));
 
 inline constexpr std::uint32_t efa_caps_rdma_write = 1U << 3U;
 
-/// efadv_mr_attr: which interconnects a region is reached by.
+/// efadv_mr_attr: the interconnects that reach a region.
 struct efa_mr_attr {
   std::uint64_t comp_mask;
   std::uint16_t ic_id_validity;
@@ -46,7 +46,8 @@ inline constexpr std::uint32_t efa_sq_depth_inline_write = 1U << 0U;
 
 }  // namespace verbena::softdev
 
-// A newer efadv.h may declare these with types that are not known here, so the names differ.
+// A newer efadv.h may declare these functions with types that are not known here, so their C++
+// names differ.
 extern "C" {
 int efa_query_mr(ibv_mr* mr, void* attributes, std::uint32_t size) __asm__("efadv_query_mr");
 int efa_query_qp_wqs(ibv_qp* qp, void* sends, void* receives,

@@ -11,7 +11,7 @@
 #include "softdev/shim/guard.hpp"
 #include "softdev/shim/not_supported.hpp"
 
-// verbs.h has macros in front of some of its functions.
+// verbs.h hides some of its functions behind macros.
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova

@@ -66,7 +66,7 @@ std::uint8_t read_opcodes(word_reader& words, const Table& permitted) {
   return static_cast<std::uint8_t>(mask);
 }
 
-// Reads one `name=value` of the selection; false if it is none of them.
+// Reads one `name=value` of the selection. Returns false if the next word is not one.
 template <class Table>
 bool read_selector(word_reader& words, fault_rule& rule, const Table& permitted) {
   const bool has_choice = rule.at != 0 || rule.every != 0 || rule.probability != 0;
@@ -119,7 +119,7 @@ command adding(const fault_rule& rule) {
   };
 }
 
-// A name or a number.
+// Reads a status: its name or its number.
 completion_status read_status(word_reader& words) {
   for (const auto& row : statuses)
     if (words.accept(std::to_string(static_cast<unsigned>(row.value)))) return row.value;

@@ -11,8 +11,8 @@
 
 extern "C" {
 
-/// A private function of rdma-core that ibv_devinfo calls: 0 for RoCE v1 or InfiniBand, 1 for
-/// RoCE v2. 0, or -1 with errno.
+/// A private function of rdma-core that ibv_devinfo calls. Sets `type` to 0 for RoCE v1 or
+/// InfiniBand, to 1 for RoCE v2. Returns 0, or -1 with errno.
 int ibv_query_gid_type(struct ibv_context* context, std::uint8_t port_num, unsigned int index,
                        int* type);
 

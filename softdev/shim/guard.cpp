@@ -13,7 +13,7 @@ namespace verbena::softdev {
 
 int errno_of(const std::exception& thrown) noexcept {
   if (dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr) {
-    // Without a string: there is no memory for one.
+    // A literal instead of a string: memory is exhausted.
     warn_once(
         "soft0: a call failed with ENOMEM: the process cannot allocate memory; free some, or raise "
         "RLIMIT_AS (ulimit -v) or the memory limit of the control group");

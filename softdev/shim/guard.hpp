@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The end of C++ exceptions: no function of the C interface lets one pass to the program.
+// Converts C++ exceptions to failures, so that the C interface never throws.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,7 @@ namespace verbena::softdev {
 /// Returns the errno of an exception, ENOMEM if memory is exhausted, and logs it.
 [[nodiscard]] int errno_of(const std::exception& thrown) noexcept;
 
-/// The failure of a function in its convention, for `return` in a handler of exceptions.
+/// Converts to the failure of a function in its convention, for `return` in an exception handler.
 template <convention How>
 struct failed_call {
   int code;
@@ -30,15 +30,15 @@ struct failed_call {
     return verbena::softdev::failed_call<verbena::softdev::convention::how>{ \
         verbena::softdev::errno_of(thrown)};                                 \
   }
-/// The same for a function that cannot report failure.
+/// Ends a function try block of an exported function that cannot report failure.
 // lint: allow(macro): as above
 #define VERBENA_END_OF_SILENT_C_FUNCTION                   \
   catch (const std::exception& thrown) {                   \
     static_cast<void>(verbena::softdev::errno_of(thrown)); \
   }
 
-/// Calls `work`; an exception becomes a failure in the convention of the C function. The unwinding
-/// of a cancelled thread passes.
+/// Calls `work`. Returns an exception as a failure in the convention of the C function. Does not
+/// catch the unwinding of a cancelled thread.
 template <convention How, class Work>
 auto guard(Work&& work) -> decltype(work()) {
   try {
@@ -48,7 +48,7 @@ auto guard(Work&& work) -> decltype(work()) {
   }
 }
 
-/// `guarded<&function, How>::call` has the signature of the function, and does the same.
+/// `guarded<&function, How>::call` has the signature of the function, and calls it in guard().
 template <auto Function, convention How>
 struct guarded;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the device does not support: not_supported.inc, at run time. Each refusal with EOPNOTSUPP is
-// remembered, so that verbena_soft_explain can describe it.
+// Refusals of functions and options that the device does not support (not_supported.inc). The last
+// refusal of each thread is stored, so that verbena_soft_explain can describe it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,7 +12,7 @@
 
 namespace verbena::softdev {
 
-/// Why a call fails with EOPNOTSUPP. Threads: immutable.
+/// The reason why a call fails with EOPNOTSUPP. Threads: immutable.
 struct refusal {
   const char* verb;    ///< the function, as programs call it
   const char* option;  ///< an argument, flag or type; empty for the function itself
@@ -20,7 +20,7 @@ struct refusal {
   const char* remedy;  ///< what to use instead
 };
 
-/// Remembers the refusal as the last one of the calling thread, and logs it (`info`). Returns
+/// Stores the refusal as the last one of the calling thread, and logs it (`info`). Returns
 /// EOPNOTSUPP.
 int refuse(const refusal& what) noexcept;
 
@@ -29,7 +29,7 @@ int refuse(const refusal& what) noexcept;
 /// or 0 if there was no refusal.
 std::size_t describe_refusal(char* text, std::size_t capacity) noexcept;
 
-/// The name of a function of verbs.h, from a name with a second prefix if the name had one already.
+/// Returns the name of a function of verbs.h: removes the second prefix of a name that has two.
 consteval const char* verb_named(const char* name) {
   constexpr std::string_view twice = "ibv_ibv_";
   return std::string_view(name).starts_with(twice) ? name + 4 : name;
@@ -67,7 +67,8 @@ consteval refusal make(const char* verb, const char* option, const feature& what
 #include "softdev/shim/not_supported.inc"
 }  // namespace refusals
 
-/// `refused_call<Signature, How, &refusal>::call` has that signature and refuses.
+/// `refused_call<Signature, How, &refusal>::call` has this signature, refuses the call, and returns
+/// the failure in its convention.
 template <class Signature, convention How, const refusal* What>
 struct refused_call;
 
@@ -78,12 +79,14 @@ struct refused_call<Return(Arguments...), How, What> {
   }
 };
 
-/// Puts the functions of not_supported.inc into a context that is being made.
+/// Sets the functions of not_supported.inc in a new context.
 void fill_not_supported(verbs_context& context) noexcept;
 
-/// Refuses a transport that exists and that the device does not have. Returns 0 for other types.
+/// Refuses a transport that verbs.h defines but the device does not support. Returns 0 for other
+/// types.
 [[nodiscard]] int refuse_transport(ibv_qp_type type) noexcept;
-/// Refuses `flags` (ibv_access_flags) that exist and that the device lacks. Returns 0 for others.
+/// Refuses `flags` (ibv_access_flags) that verbs.h defines but the device does not support. Returns
+/// 0 for others.
 [[nodiscard]] int refuse_access(unsigned flags) noexcept;
 
 }  // namespace verbena::softdev

@@ -13,7 +13,7 @@
 namespace verbena::softdev {
 namespace {
 
-// Calls `action` with each open context, whose working objects are locked meanwhile.
+// Calls `action` with each open context, while its working objects are locked.
 template <class Action>
 void for_each_context(host& home, Action action) {
   home.adapter().listeners().for_each([&](void* context) {

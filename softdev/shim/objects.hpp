@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The objects behind the handles of the C interface. Each begins with the public struct of verbs.h,
-// whose address is the handle; what follows is ours.
+// The objects behind the handles of the C interface. Each object begins with the public struct of
+// verbs.h, whose address is the handle.
 #pragma once
 
 #include <infiniband/efadv.h>
@@ -26,11 +26,11 @@
 
 namespace verbena::softdev {
 
-/// Counts an object's dependants; it is not destroyed while it has any. Threads: thread-safe.
+/// Counts the dependants of an object, which cannot be destroyed while it has any. Thread-safe.
 class dependants {
  public:
   void add() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
-  /// True for the last one.
+  /// Returns true if this was the last one.
   bool remove() noexcept { return count_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
 
@@ -38,8 +38,9 @@ class dependants {
   std::atomic<std::uint32_t> count_{0};
 };
 
-/// The device. What follows the public struct has the shape that rdma-core gives its own devices,
-/// because its vendor libraries look there: functions, a count, list links, a description.
+/// The device. The members behind the public struct have the layout of rdma-core's own devices,
+/// because its vendor libraries access them: functions, a reference count, list links, a
+/// description.
 struct device_object : ibv_device {
   void* functions = nullptr;
   std::atomic<int> references{1 << 30};
@@ -52,7 +53,7 @@ struct cq_object;
 struct mr_object;
 struct qp_object;
 
-/// The objects of a context that reach memory or peers. Closing the context ends what they do.
+/// The objects of a context that access memory or peers. Closing the context disables them.
 /// Injected faults find the completion queues here. Threads: guarded by `lock`.
 struct working_objects {
   std::mutex lock;
@@ -63,15 +64,15 @@ struct working_objects {
 
 struct context_object : verbs_context {
   softdev::host* host = nullptr;
-  std::unique_ptr<event_queue> events;       ///< asynchronous ones; its descriptor is async_fd
-  std::array<event_node, 64> device_events;  ///< those that are about no object
+  std::unique_ptr<event_queue> events;       ///< asynchronous events; its descriptor is async_fd
+  std::array<event_node, 64> device_events;  ///< events of the device and its port
   std::atomic<bool> failed{false};           ///< after IBV_EVENT_DEVICE_FATAL
-  /// The handle itself, protection domains, completion queues, channels. Closing gives up the
-  /// handle; the context goes with the last.
+  /// Counts the handle itself, protection domains, completion queues and channels. Closing removes
+  /// the handle. The last user destroys the context.
   dependants users;
   working_objects working;
 };
-/// One of the users of a context is gone.
+/// Removes a user of a context; the last one destroys the context.
 void leave(context_object& context) noexcept;
 
 struct pd_object : ibv_pd {
@@ -79,26 +80,26 @@ struct pd_object : ibv_pd {
   std::atomic<std::uint32_t> addresses{0};  ///< its address handles
 };
 
-/// An address handle. What it says is copied into requests when they are posted.
+/// An address handle. Posting copies its content into the request.
 struct ah_object : ibv_ah {
   datagram_address address;
 };
 
 struct mr_object : ibv_mr {
-  /// rdma-core looks for two words here when it is given the region by mistake.
+  /// rdma-core reads two words here if a program passes the region to it by mistake.
   std::array<std::uint32_t, 4> spare{};
   std::uint32_t index = 0;   ///< host::next_region_index
   memory_region described;   ///< as it was registered last
-  registered_region region;  ///< its key is 0 when closing the context has ended it
-  void* mapped = nullptr;    ///< what the device itself has mapped for the region
+  registered_region region;  ///< its key is 0 after the context was closed
+  void* mapped = nullptr;    ///< a mapping that the device made for the region
   std::size_t mapped_bytes = 0;
 };
 
-/// A completion channel. Its descriptor is that of the receiver of peers' signals, which watches
-/// the queue's; without a receiver, the queue's.
+/// A completion channel. Its descriptor is that of `wake.receiver`, which also watches the
+/// descriptor of `events`. Without a receiver, it is the descriptor of `events`.
 struct channel_object : ibv_comp_channel {
   std::unique_ptr<event_queue> events;
-  /// What peers signal when a message comes for an armed queue.
+  /// Peers signal it when a message arrives for an armed queue.
   wake_channels::created wake;
 };
 
@@ -119,30 +120,31 @@ struct cq_object : ibv_cq_ex {
   std::atomic<bool> counted_as_armed{false};
   dependants children;  ///< queue pairs
 
-  /// Where other processes see whether the queue is armed; not without a channel.
+  /// The line of the public segment that shows peers whether the queue is armed. Only with a
+  /// channel.
   std::optional<std::uint32_t> published_line;
 
   idle_polls idle;
   efa_cq_functions efa{};
 
-  // The lazy interface: the entry that start_poll or next_poll stands on.
+  // The lazy interface: the completion that start_poll or next_poll has taken.
   completion now;
   bool single_threaded = false;
-  std::atomic<pthread_t> poller{};  ///< who is between start_poll and end_poll
+  std::atomic<pthread_t> poller{};  ///< the thread between start_poll and end_poll
   pthread_mutex_t poll_mutex{};
 };
 
-/// What posting needs of a queue pair. It is in front of the public struct, whose first members are
-/// then in the same cache line.
+/// The members of a queue pair that posting needs. They precede the public struct, so that its
+/// first members are in the same cache line.
 struct alignas(16) posted_to {
   context_object* context_of = nullptr;
   queue_pair* core = nullptr;
 };
 
-/// A queue pair; wr_* functions are there if it was created with their flags.
+/// A queue pair. Its wr_* functions are set if it was created with send_ops_flags.
 struct alignas(64) qp_object : posted_to, ibv_qp_ex, pooled<qp_object> {
-  /// rdma-core keeps such a mask here; its ibv_qp_to_qp_ex() looks for bit 1.
-  static constexpr std::uint32_t has_extended_interface = 1U << 1U;  ///< VERBS_QP_EX there
+  /// rdma-core has such a mask at this place; its ibv_qp_to_qp_ex() tests bit 1.
+  static constexpr std::uint32_t has_extended_interface = 1U << 1U;  ///< VERBS_QP_EX in rdma-core
   std::uint32_t private_mask = 0;
   std::uint32_t generation = 0;
   ibv_qp_init_attr created{};  ///< as granted
@@ -163,7 +165,8 @@ struct srq_object : ibv_srq {
   dependants children;             ///< queue pairs
 };
 
-/// Every context that comes here is of this device, hence extended: verbs_get_ctx() would ask.
+/// Every context passed here belongs to this device and is therefore extended; verbs_get_ctx()
+/// would test that.
 [[nodiscard]] inline context_object& object_of(ibv_context* context) noexcept {
   void* const whole = reinterpret_cast<std::byte*>(context) - offsetof(verbs_context, context);
   return *static_cast<context_object*>(static_cast<verbs_context*>(whole));
@@ -199,14 +202,15 @@ struct srq_object : ibv_srq {
   return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(&cq));
 }
 
-/// The one device. Described on first use; lives as long as the process. Thread-safe.
+/// Returns the only device. The first call creates it; it lives as long as the process.
+/// Thread-safe.
 [[nodiscard]] device_object& the_device();
 
-/// True when the device works for the context: it is usable, and the device has not failed. Else
-/// sets errno: ENODEV, or EIO. For everything but destruction, which succeeds after a failure.
+/// Returns whether the context is usable and the device has not failed; if not, sets errno to
+/// ENODEV or EIO. For functions that need a working device; destruction succeeds after a failure.
 [[nodiscard]] bool working(const context_object& context) noexcept;
-/// True when the context belongs to this process; else sets errno to ENODEV and, once, logs that a
-/// forked child must open the device itself.
+/// Returns whether the context belongs to this process; if not, sets errno to ENODEV and logs,
+/// once, that a forked child must open the device itself.
 [[nodiscard]] bool usable(const context_object& context) noexcept;
 
 }  // namespace verbena::softdev

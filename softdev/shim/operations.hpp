@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The functions that programs reach through the pointers in a context, not by name. Conventions on
-// errors are those of verbs.h.
+// The functions that programs call through pointers in a context, not by name. Errors are reported
+// as in verbs.h.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,10 +26,11 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);
 int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* changes);
-/// From now on, or no longer, peers that send to `qp` are told when its receive queue is armed.
+/// Publishes, or withdraws, the receive completion queue of `qp`, so that peers that send to `qp`
+/// see whether it is armed.
 void add_receiver(qp_object& qp);
 void remove_receiver(qp_object& qp) noexcept;
-/// Puts the functions of the lazy interface into a completion queue that is being made.
+/// Sets the functions of the lazy interface in a new completion queue.
 void fill_lazy_interface(cq_object& cq, std::uint64_t wc_flags) noexcept;
 
 struct queue_pair_creation {
@@ -39,9 +40,10 @@ struct queue_pair_creation {
   std::uint64_t operations = 0;
   bool scalable = false;  ///< SRD
 };
-/// What the extended attributes ask for; their comp_mask was checked.
+/// Translates the extended attributes, whose comp_mask was checked.
 [[nodiscard]] queue_pair_creation creation_of(const ibv_qp_init_attr_ex& wanted) noexcept;
-/// NULL and errno. `granted` becomes the sizes of its queues.
+/// Creates a queue pair, and sets `granted` to the sizes of its queues. Returns NULL and errno on
+/// failure.
 ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);
 int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request);
@@ -49,30 +51,31 @@ int post_send_to_efa(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request
 int post_receive(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad_request);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes);
 int post_shared_receive(ibv_srq* srq, ibv_recv_wr* request, ibv_recv_wr** bad_request);
-/// The ibv_qp_create_send_ops_flags that queue pairs of a transport can have.
+/// Returns the ibv_qp_create_send_ops_flags that a transport supports.
 [[nodiscard]] std::uint64_t supported_send_operations(ibv_qp_type type) noexcept;
 struct destination_handle {
   ibv_ah* ah;
   std::uint32_t qpn;
   std::uint32_t qkey;
 };
-/// Sets the destination of the datagram added last to the open batch: 0, or EINVAL for an address
-/// handle of another protection domain or none.
+/// Sets the destination of the last datagram of the open batch. Returns 0, or EINVAL if the address
+/// handle is null or of another protection domain.
 [[nodiscard]] int set_destination(qp_object& qp, const destination_handle& to) noexcept;
-/// Puts the functions of the extended interface into a queue pair that is being made.
+/// Sets the functions of the extended interface in a new queue pair.
 void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept;
 
 /// Returns the observer that passes events of queue pairs on to their contexts.
 [[nodiscard]] queue_pair_observer& queue_pair_events() noexcept;
-/// What is told to a context about the device, and what that does to it. On any thread.
+/// Reports an event of the device or its port to a context, and applies its effect. Called on any
+/// thread.
 void tell_context(void* context, device_event what);
 /// Prepares the event nodes of an object.
 void prepare_events(context_object& context) noexcept;
 void prepare_events(qp_object& qp) noexcept;
 void prepare_events(cq_object& cq) noexcept;
 void prepare_events(srq_object& srq) noexcept;
-/// Forgets pending events of an object that goes away and waits until those that were taken are
-/// acknowledged. Blocks.
+/// Drops the pending events of an object before its destruction. Blocks until the program has
+/// acknowledged the events that it has taken.
 void finish_events(qp_object& qp) noexcept;
 void finish_events(cq_object& cq) noexcept;
 void finish_events(srq_object& srq) noexcept;

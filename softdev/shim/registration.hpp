@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What all kinds of memory regions of the C interface share.
+// Functions for all kinds of memory regions of the C interface.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,11 +8,11 @@
 
 namespace verbena::softdev {
 
-/// The errno that refuses these rights (ibv_access_flags), or 0.
+/// Checks access flags (ibv_access_flags). Returns 0 or an errno.
 [[nodiscard]] int check_access(ibv_context& context, unsigned access) noexcept;
 
-/// Registers what was checked and makes its object, a child of `pd`; nullptr and errno when that
-/// fails. Allocates.
+/// Registers a checked region and creates its object, a child of `pd`. Returns nullptr and errno on
+/// failure. Allocates.
 [[nodiscard]] mr_object* make_region(ibv_pd* pd, const memory_region& described);
 
 }  // namespace verbena::softdev

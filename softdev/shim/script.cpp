@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* variable = "VERBENA_SOFTDEV_EVENTS";
 
-// Where a byte of a text is, for people.
+// Returns the line and the column of a byte, for messages.
 std::string place_of(std::string_view text, std::size_t at) {
   const std::string_view before = text.substr(0, at);
   const auto line = std::ranges::count(before, '\n') + 1;
@@ -119,7 +119,7 @@ int run_script(host& home, script steps) {
   if (later == steps.end()) return 0;
   auto what = std::make_unique<playing>(playing{&home, {later, steps.end()}});
   pthread_t thread;
-  playing* const mine = what.release();  // the thread's, if there is one
+  playing* const mine = what.release();  // owned by the thread, if it starts
   const int failed = verbena::detail::start_quiet_thread(thread, &play, mine, "verbena-script");
   if (failed != 0) {
     what.reset(mine);

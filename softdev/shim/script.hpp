@@ -3,7 +3,7 @@
 // VERBENA_SOFTDEV_EVENTS and of files.
 //
 //   SCRIPT:  STEP (';' or end of line) STEP …; '#' begins a comment, which ends with the line
-//   STEP:    [DURATION] COMMAND: the duration is that after the previous step
+//   STEP:    [DURATION] COMMAND: waits DURATION after the previous step, then executes COMMAND
 //   or       @FILE: the script is the content of the file
 #pragma once
 
@@ -29,12 +29,13 @@ using script = std::vector<script_step>;
 /// what is permitted there; the errno of a file that cannot be read.
 [[nodiscard]] result<script> read_script(const std::string& source, std::string_view text);
 
-/// Executes the steps before the first duration above 0 on this thread, and the others on a thread
-/// of their own, which logs those that fail. 0, or the errno of the first step that failed or of
-/// the thread; then no further step is executed.
+/// Executes the steps before the first duration above 0 on this thread, and the others on a new
+/// thread, which logs failures. Returns 0, or the errno of the first step that failed on this
+/// thread or of starting the thread; then no further step is executed.
 [[nodiscard]] int run_script(host& home, script steps);
 
-/// Executes VERBENA_SOFTDEV_EVENTS, once for each host. Errors: as above.
+/// Executes VERBENA_SOFTDEV_EVENTS, once for each host. Errors: those of read_script and
+/// run_script.
 [[nodiscard]] result<void> run_script_of_environment(host& home);
 
 }  // namespace verbena::softdev

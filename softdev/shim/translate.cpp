@@ -131,7 +131,7 @@ int to_request(const ibv_send_wr& from, send_request& to) noexcept {
 queue_pair_attributes to_attributes(const ibv_qp_attr& from, int mask) noexcept {
   queue_pair_attributes to;
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
-  // Only what the mask names was initialised by the caller.
+  // The caller has initialised only the fields that the mask names.
   if (has(IBV_QP_STATE)) to.state = static_cast<queue_pair_state>(from.qp_state);
   if (has(IBV_QP_CUR_STATE)) to.current_state = static_cast<queue_pair_state>(from.cur_qp_state);
   if (has(IBV_QP_EN_SQD_ASYNC_NOTIFY)) to.sqd_notify = from.en_sqd_async_notify != 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Between the values of verbs.h and those of softdev/core. The numbers are the same where both have
-// a name for a thing; that is asserted here.
+// Translates between the values of verbs.h and of softdev/core. Constants that both define have
+// equal numbers, which is asserted here and in translate.cpp.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -35,21 +35,22 @@ inline void to_wc(const completion& from, ibv_wc& to) noexcept {
   to.dlid_path_bits = from.path_bits;
 }
 
-/// `count` elements at `entries`: 0, or EINVAL when that makes no sense.
+/// Makes a list of `count` elements at `entries`. Returns 0, or EINVAL if `count` is negative or
+/// `entries` is missing.
 [[nodiscard]] inline int to_list(const ibv_sge* entries, int count, sge_list& out) noexcept {
   if (count < 0 || (count > 0 && entries == nullptr)) return EINVAL;
   out = {entries, static_cast<std::uint32_t>(count)};
   return 0;
 }
 
-/// The request of a classic work request: 0, or EINVAL for an opcode or flags that do not exist
-/// here. Its data are added by the caller.
+/// Translates a classic work request without its data, which the caller adds. Returns 0, or EINVAL
+/// if the opcode or a flag is not supported.
 [[nodiscard]] int to_request(const ibv_send_wr& from, send_request& to) noexcept;
 
-/// The attributes that `mask` (ibv_qp_attr_mask) names. The mask was checked.
+/// Translates the attributes that `mask` (ibv_qp_attr_mask) names. The mask was checked.
 [[nodiscard]] queue_pair_attributes to_attributes(const ibv_qp_attr& from, int mask) noexcept;
 
-/// All attributes, without the address and the capabilities.
+/// Translates all attributes except the address and the capabilities.
 void to_qp_attr(const queue_pair_attributes& from, ibv_qp_attr& to) noexcept;
 
 }  // namespace verbena::softdev

@@ -14,7 +14,8 @@ namespace {
 
 using function = void (*)();
 
-// Called in place of any function of rdma-core's private tables, so with any arguments.
+// Replaces every function of rdma-core's private tables, and is therefore called with any
+// arguments.
 [[noreturn, gnu::noinline]] void trap() {
   const char* caller = "a function";
   const char* library = "another library";
@@ -39,7 +40,7 @@ using function = void (*)();
   std::abort();
 }
 
-// rdma-core 44's private context has about 100 words, version 65's about 130.
+// The private context has about 100 words in rdma-core 44, about 130 in version 65.
 constexpr std::size_t trap_words = 1024;
 
 constexpr std::array<function, trap_words> all_traps() {

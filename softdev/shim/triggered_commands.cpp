@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Requests start under locks of their queue pairs, which commands take, too: so the request waits
-// until a thread of its own has executed the command.
+// Requests start under locks of their queue pairs, and commands take these locks, too. The request
+// therefore waits until a separate thread has executed the command.
 #include "softdev/shim/triggered_commands.hpp"
 
 #include <pthread.h>
@@ -20,13 +20,13 @@
 namespace verbena::softdev {
 namespace {
 
-// The commands of a host and their thread. Never destroyed, as the host. Threads: thread-safe.
+// The commands of a host and their thread. Never destroyed, like the host. Threads: thread-safe.
 class command_runner final : public command_observer {
  public:
   explicit command_runner(host& home) : home_(home) {}
 
   [[nodiscard]] const host& home() const noexcept { return home_; }
-  // Starts the thread unless it runs. 0 or an errno.
+  // Starts the thread unless it runs. Returns 0 or an errno.
   [[nodiscard]] int start() {
     const std::lock_guard lock(mutex_);
     if (started_) return 0;
@@ -37,13 +37,13 @@ class command_runner final : public command_observer {
     started_ = true;
     return 0;
   }
-  // Returns the number of the command in rules.
+  // Stores a command. Returns its number for rules.
   [[nodiscard]] std::uint32_t add(command act) {
     const std::lock_guard lock(mutex_);
     commands_.push_back(std::move(act));
     return static_cast<std::uint32_t>(commands_.size());
   }
-  // A request of the queue pair waits for the command.
+  // Called when a request of the queue pair begins to wait for the command.
   void triggered(queue_pair& which, std::uint32_t command) override {
     {
       const std::lock_guard lock(mutex_);
@@ -68,7 +68,7 @@ class command_runner final : public command_observer {
       changed_.wait(lock, [this] { return !waiting_.empty(); });
       const request next = waiting_.front();
       waiting_.pop_front();
-      const command& act = commands_[next.command - 1];  // a deque keeps its place
+      const command& act = commands_[next.command - 1];  // push_back to a deque does not move it
       lock.unlock();
       if (const int failed = act(home_))
         log(log_level::warning, "soft0: a command that a request triggers failed: " +
@@ -86,7 +86,7 @@ class command_runner final : public command_observer {
   std::deque<request> waiting_;
 };
 
-// The runner of the newest host: a forked child has a host of its own.
+// The runner of the newest host: a forked child has its own host.
 std::atomic<command_runner*> newest_runner{nullptr};
 
 command_runner& runner_of(host& home) {

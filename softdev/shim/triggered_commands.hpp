@@ -10,7 +10,7 @@
 namespace verbena::softdev {
 
 /// Adds a rule to the engine: before a request that it selects is sent, a thread of the device
-/// executes `act`, and logs if that fails. 0, or the errno of the thread.
+/// executes `act` and logs its failure. Returns 0, or the errno of starting the thread.
 [[nodiscard]] int add_triggered_command(host& home, fault_rule rule, command act);
 
 }  // namespace verbena::softdev

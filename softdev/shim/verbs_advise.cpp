@@ -13,7 +13,7 @@
 namespace verbena::softdev {
 namespace {
 
-// A range of a region that was checked.
+// A checked range of a region.
 struct advised {
   std::byte* first = nullptr;
   std::uint64_t bytes = 0;
@@ -36,9 +36,9 @@ int find_range(const context_object& context, const ibv_pd& pd, ibv_advise_mr_ad
 
 }  // namespace
 
-// With or without IBV_ADVISE_MR_FLAG_FLUSH, the pages are there when this returns. For
-// PREFETCH_NO_FAULT nothing is left to do: the device keeps no translations of pages that are
-// there.
+// The pages are present when this returns, with or without IBV_ADVISE_MR_FLAG_FLUSH.
+// PREFETCH_NO_FAULT only checks its arguments: the device has no translations of present pages to
+// prefetch.
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* ranges,
               std::uint32_t count) {
   const context_object& context = object_of(pd->context);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Address handles: creation, from a completion too, destruction; the Ethernet address behind a GID.
+// Address handles: creation, also from a completion, and destruction; the Ethernet address of a
+// GID.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -27,7 +28,8 @@ std::uint32_t word(std::span<const std::uint8_t> bytes, std::size_t at) noexcept
          std::uint32_t{bytes[at + 2]} << 8U | bytes[at + 3];
 }
 
-// True for an IPv4 header of 20 bytes whose checksum is right (RFC 791): it sums up to all ones.
+// Returns whether this is an IPv4 header of 20 bytes with a correct checksum (RFC 791): the sum is
+// all ones.
 bool is_ipv4_header(std::span<const std::uint8_t, 20> header) noexcept {
   if (header[0] != 0x45) return false;
   std::uint32_t sum = 0;
@@ -37,7 +39,7 @@ bool is_ipv4_header(std::span<const std::uint8_t, 20> header) noexcept {
   return sum == 0xffff;
 }
 
-// The place of a GID in the table, or -1.
+// Returns the index of a GID in the table, or -1.
 int index_of(const host& home, std::span<const std::uint8_t, 16> gid) noexcept {
   const gid_table::entries table = home.adapter().gids().all();
   const auto found = std::ranges::find_if(
@@ -51,7 +53,8 @@ void map_ipv4(std::span<const std::uint8_t, 4> address, ibv_gid& out) noexcept {
   std::ranges::copy(address, out.raw + 12);
 }
 
-// The way back along a route header: 0, or the errno that says why there is none.
+// Reverses the route of a GRH. Returns 0; EPROTONOSUPPORT if the header is not valid; ENOENT if its
+// destination is not a GID of this host.
 int reverse_route(const host& home, std::span<const std::uint8_t, route_header_bytes> header,
                   ibv_global_route& out) noexcept {
   ibv_gid own;
@@ -142,8 +145,8 @@ ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t
   return ibv_create_ah(pd, &attr);
 }
 
-// Of the GIDs of this host only: packets to other hosts leave through UDP sockets, without Ethernet
-// addresses. No VLAN: 0xffff.
+// Supports only GIDs of this host: packets to other hosts are sent through UDP sockets, without
+// Ethernet addresses. 0xffff: no VLAN.
 int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr,
                                 std::uint8_t eth_mac[ETHERNET_LL_SIZE], std::uint16_t* vid) {
   context_object& owner = object_of(context);

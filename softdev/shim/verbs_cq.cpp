@@ -37,7 +37,7 @@ struct cq_creation {
 constexpr std::uint64_t timestamp_flags =
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-/// Lets peers see whether the queue is armed.
+/// Shows peers that the queue is armed, if it is.
 void publish_arming(const cq_object& cq) noexcept {
   const notify kind = cq.queue->armed();
   if (kind == notify::none || !cq.published_line) return;
@@ -46,7 +46,7 @@ void publish_arming(const cq_object& cq) noexcept {
 }
 
 class queue_events final : public completion_observer {
-  // On the thread that made the completion.
+  // Called on the thread that added the completion.
   void event(completion_queue& queue) override {
     auto& cq = *static_cast<cq_object*>(queue.owner());
     if (cq.counted_as_armed.exchange(false)) cq.context_of->host->note_disarmed();
@@ -56,7 +56,8 @@ class queue_events final : public completion_observer {
     auto& cq = *static_cast<cq_object*>(queue.owner());
     host& home = *cq.context_of->host;
     if (when != never) home.delays().schedule(queue, when);
-    // A peer that has told the channel of its message does not tell it of the next one.
+    // Publishes the arming again: a peer that has signaled the channel for one message does not
+    // signal it for the next.
     publish_arming(cq);
     home.look_again();
   }
@@ -168,11 +169,11 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
   cq_object& object = object_of(cq);
   host& home = *object.context_of->host;
   if (!home.usable()) return ENODEV;
-  if (object.channel == nullptr) return 0;  // nobody could be told
+  if (object.channel == nullptr) return 0;  // no channel to signal
   if (!object.counted_as_armed.exchange(true)) home.note_armed();
   object.queue->arm(solicited_only != 0 ? notify::solicited : notify::any);
   publish_arming(object);
-  // What arrived before peers could know of the arming is found by looking now.
+  // Finds the messages that arrived before peers could see the arming.
   home.progress();
   return 0;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The lazy interface of completion queues: start_poll, next_poll, end_poll and what is read
-// between. The entry that the caller stands on is a copy, so no lock of the engine is held in
-// between.
+// The lazy interface of completion queues: start_poll, next_poll, end_poll and the read functions.
+// The current completion is a copy, so no lock of the engine is held between the calls.
 #include <infiniband/verbs.h>
 
 #include <sched.h>
@@ -15,7 +14,7 @@
 namespace verbena::softdev {
 namespace {
 
-// Takes the turn of the calling thread: 0, or EBUSY when it is inside a poll already.
+// Reserves polling for the calling thread. Returns 0, or EBUSY if this thread is already polling.
 int begin_turn(cq_object& cq) noexcept {
   if (cq.single_threaded) return 0;
   if (pthread_mutex_trylock(&cq.poll_mutex) != 0) {
@@ -32,7 +31,7 @@ void end_turn(cq_object& cq) noexcept {
   pthread_mutex_unlock(&cq.poll_mutex);
 }
 
-// Steps to the next entry: false when there is none.
+// Takes the next completion. Returns false if the queue is empty.
 bool take(cq_object& cq) noexcept {
   if (cq.queue->poll({&cq.now, 1}) == 0) return false;
   cq.wr_id = cq.now.wr_id;
@@ -74,7 +73,7 @@ std::uint8_t read_sl(ibv_cq_ex* current) { return object_of(current).now.service
 std::uint8_t read_dlid_path_bits(ibv_cq_ex* current) { return object_of(current).now.path_bits; }
 std::uint64_t read_completion_ts(ibv_cq_ex* current) { return object_of(current).now.timestamp; }
 
-// The time of the completion on CLOCK_REALTIME, as that clock is set now.
+// Returns the time of the completion on CLOCK_REALTIME, as that clock is set now.
 std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* current) {
   timespec wall;
   clock_gettime(CLOCK_REALTIME, &wall);

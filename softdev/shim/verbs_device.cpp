@@ -43,7 +43,8 @@ device_object* make_device() {
   auto* const device = new device_object{};
   set_kind(*device, current_settings().looks);
   copy_text(device->name, sizeof device->name, device_identity::name);
-  // A number that no kernel uses. The forwarders have files with these names (kernel_files.cpp).
+  // The kernel does not use this number. The forwarders present files with these names
+  // (kernel_files.cpp).
   copy_text(device->dev_name, sizeof device->dev_name, "uverbs9999");
   copy_text(device->dev_path, sizeof device->dev_path, "/sys/class/infiniband_verbs/uverbs9999");
   copy_text(device->ibdev_path, sizeof device->ibdev_path, "/sys/class/infiniband/soft0");
@@ -87,12 +88,12 @@ void end_queue_pairs(context_object& object) {
   for (qp_object* qp : object.working.queue_pairs) {
     remove_receiver(*qp);
     if (qp->core->state() == queue_pair_state::reset) continue;
-    // Every other state leads to the error state.
+    // Succeeds: every other state permits the transition to ERR.
     static_cast<void>(qp->core->modify({.state = queue_pair_state::error}, attribute::state));
   }
 }
 
-// What a kernel does when the file of a context is closed: nothing of it works any more.
+// Disables the objects of a context, as a kernel does when the file of the context is closed.
 void end_work(context_object& object) {
   object.host->adapter().listeners().remove(&object);
   const std::lock_guard lock(object.working.lock);
@@ -117,7 +118,8 @@ device_object& the_device() {
   return *device;
 }
 
-// Peers have to see these. Others come from the device's thread, too, which waits for no batch.
+// Returns whether peers must see the event. Other events are also raised by the device's thread,
+// which must not wait for an open batch.
 static bool decides_what_arrives(device_event what) noexcept {
   return what == device_event::port_active || what == device_event::port_error ||
          what == device_event::lid_change || what == device_event::pkey_change;
@@ -205,7 +207,7 @@ __be64 ibv_get_device_guid(ibv_device* /*device*/) {
   return guid;
 }
 
-// The kernel numbers its devices from 0; this one has no number there.
+// The kernel numbers its devices from 0; soft0 is not a device of the kernel.
 int ibv_get_device_index(ibv_device* /*device*/) { return -1; }
 
 ibv_device* verbena_soft_device() { return &the_device(); }
@@ -224,13 +226,14 @@ ibv_context* ibv_open_device(ibv_device* device) {
   object->events = std::make_unique<event_queue>(*std::move(event_fd));
   object->users.add();
   prepare_events(*object);
-  // A child may choose another persona than the process that it was forked from.
+  // A forked child may have another persona than its parent.
   const persona_kind looks = (*host)->looks().kind;
   if ((looks == persona_kind::efa) != (device->node_type == IBV_NODE_UNSPECIFIED))
     set_kind(the_device(), looks);
   fill(*object);
   (*host)->adapter().listeners().add(object, the_contexts);
-  // Another process of the user may listen for other hosts while this one receives for both.
+  // Needed without a connection manager, too: this process may receive the messages for another
+  // process of the user that listens.
   static_cast<void>(cm_wire_of(**host));
   [[maybe_unused]] const auto* const kept = made.release();  // closing the device destroys it
   if (const auto run = run_script_of_environment(**host); !run) {
@@ -240,7 +243,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   return &object->context;
 }
 
-// Objects that the program has not destroyed stay valid, to be destroyed, but do nothing any more.
+// Objects that the program has not destroyed yet can still be destroyed, but no longer work.
 int ibv_close_device(ibv_context* context) {
   context_object& object = object_of(context);
   if (object.host->usable()) end_work(object);

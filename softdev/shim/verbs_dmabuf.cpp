@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory regions of what a file descriptor stands for: a DMA buffer, and besides, any file that can
-// be mapped (memfd, regular file).
+// Memory regions of file descriptors: DMA buffers and, in addition, all files that can be mapped
+// (memfd, regular file).
 #include <infiniband/verbs.h>
 
 #include <fcntl.h>
@@ -22,20 +22,20 @@ namespace {
 constexpr unsigned writing_access =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-// Where a mapping begins and ends in a file, and the first byte wanted within it.
+// The range of a mapping in a file, and the offset of the first requested byte in the mapping.
 struct placement {
   std::uint64_t start = 0;
   std::size_t bytes = 0;
   std::size_t skip = 0;
 };
 
-// The size of what `fd` stands for: 0, or the errno that refuses it. EINVAL is what the kernel says
-// of a descriptor that is no DMA buffer.
+// Returns 0 and the size of the file or DMA buffer, or an errno. EINVAL is the error of the kernel
+// for a descriptor that is not a DMA buffer.
 int size_of(int fd, std::uint64_t& size) noexcept {
   struct stat about{};
   if (fstat(fd, &about) != 0) return errno;
   off_t bytes = about.st_size;
-  // DMA buffers tell their size by seeking; they are neither files nor devices.
+  // The size of a DMA buffer, which is neither a file nor a device, is the result of lseek(2).
   if (bytes == 0 && (about.st_mode & S_IFMT) == 0) bytes = lseek(fd, 0, SEEK_END);
   if (bytes <= 0) return EINVAL;
   size = static_cast<std::uint64_t>(bytes);
@@ -55,7 +55,7 @@ int place(int fd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
   return 0;
 }
 
-// True when the end of the file can move into the mapping, which then raises SIGBUS.
+// Returns whether the end of the file can move into the mapping, where accesses then raise SIGBUS.
 bool may_shrink(int fd) noexcept {
   struct stat about{};
   if (fstat(fd, &about) == 0 && (about.st_mode & S_IFMT) != S_IFREG) return false;
@@ -70,8 +70,8 @@ using namespace verbena::softdev;
 
 extern "C" {
 
-// As with the kernel's, `addr` of the region is the offset. Pages of files that may shrink are
-// looked at with each access: one beyond the end fails as one outside of the region does.
+// As with the kernel, `addr` of the region is the offset. If the file may shrink, each access first
+// checks the pages. An access beyond the end of the file fails like one outside the region.
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
                           int fd, int access) {
   if (!working(object_of(pd->context))) return nullptr;

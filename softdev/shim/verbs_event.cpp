@@ -58,11 +58,11 @@ void async_taken(void* owner, std::uint32_t kind) {
       ++static_cast<srq_object*>(owner)->events_taken;
       return;
     default:
-      return;  // about a port or the device, which nobody destroys
+      return;  // of a port or the device, which are not destroyed
   }
 }
 
-// What the event is about, of an owner in its queue.
+// Sets the object of an event from the owner of its node.
 void fill_element(const event_queue::event& taken, ibv_async_event& event) noexcept {
   switch (taken.kind) {
     case IBV_EVENT_CQ_ERR:
@@ -89,11 +89,11 @@ void fill_element(const event_queue::event& taken, ibv_async_event& event) noexc
       event.element.port_num = 1;
       return;
     default:
-      return;  // about the device
+      return;  // of the device
   }
 }
 
-// Waits until `*completed`, guarded by `mutex`, has reached `taken`.
+// The acknowledged and the taken events of an object. `mutex` guards `completed`.
 struct acknowledgements {
   pthread_mutex_t& mutex;
   pthread_cond_t& cond;
@@ -114,17 +114,17 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& co
   pthread_mutex_unlock(&mutex);
 }
 
-// Where the program waits for events of a queue.
+// A queue of events and the descriptor on which the program waits for them.
 struct source {
   event_queue& events;
-  int fd;               ///< what it waits on
-  wake_receiver* wake;  ///< what peers signal; nullptr for none
+  int fd;               ///< the descriptor to wait on
+  wake_receiver* wake;  ///< signaled by peers; may be nullptr
   void (*taken)(void* owner, std::uint32_t kind);
 };
 
-// Takes the oldest event: 0 or an errno.
+// Takes the oldest event, and waits for one if necessary. Returns 0 or an errno.
 int take_event(host& home, const source& from, event_queue::event& out) {
-  // Peers' signals are taken before looking for what they announced.
+  // Takes the signals of peers before it looks for the messages that they announce.
   bool signaled = from.wake != nullptr && from.wake->take();
   while (true) {
     if (!home.usable()) return ENODEV;
@@ -143,7 +143,7 @@ int take_event(host& home, const source& from, event_queue::event& out) {
   }
 }
 
-// Lets peers signal a channel. Without that, their messages come by the device's thread.
+// Enables peers to signal a channel. If this fails, the device's thread receives their messages.
 void open_to_peers(channel_object& channel, host& home) {
   auto wake = home.neighbours().channels().create();
   if (!wake) return;
@@ -272,7 +272,8 @@ void ibv_ack_cq_events(ibv_cq* cq, unsigned int nevents) {
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   context_object& object = object_of(context);
   event_queue::event taken;
-  // Changes of addresses are heard of by the thread. Without it, all other events still come.
+  // The thread detects changes of addresses. If it cannot start, all other events are still
+  // reported.
   if (object.host->usable()) static_cast<void>(object.host->start_thread());
   if (const int failed = take_event(
           *object.host, {*object.events, context->async_fd, nullptr, &async_taken}, taken)) {
@@ -308,7 +309,7 @@ void ibv_ack_async_event(ibv_async_event* event) {
       return;
     }
     default:
-      return;  // nobody waits for these
+      return;  // no destruction waits for these
   }
 }
 

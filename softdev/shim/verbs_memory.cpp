@@ -32,9 +32,10 @@ constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                   IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 
-// The errno that refuses a region, or 0. Looks at its first and last page only: registration takes
-// the same time for any length. On demand, pages are looked at when they are used. A region at
-// address 0 of the largest length is all memory: what is called implicit.
+// Checks the range of a region. Returns 0 or an errno. Checks only the first and the last page, so
+// that the time of registration does not depend on the length. With on-demand paging, pages are
+// checked when they are used. A region at address 0 with the maximum length is implicit: all
+// memory.
 int check_range(const memory_region& wanted) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(wanted.base);
   if (wanted.length == 0 || wanted.length - 1 > ~std::uintptr_t{0} - first) return EINVAL;
@@ -44,7 +45,7 @@ int check_range(const memory_region& wanted) noexcept {
   return ends_are_accessible(wanted.base, wanted.length, for_writing) ? 0 : EFAULT;
 }
 
-// Rights and what follows from them.
+// Sets the rights and the members that depend on them.
 void set_access(memory_region& region, unsigned access) noexcept {
   region.rights = access_flags::from_mask(access & known_access);
   region.fault_in = (access & IBV_ACCESS_ON_DEMAND) != 0 ? &fault_in : nullptr;
@@ -63,7 +64,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint
   return make_region(pd, described);
 }
 
-// What ibv_rereg_mr(3) is asked for.
+// The arguments of ibv_rereg_mr(3).
 struct change {
   int flags = 0;
   ibv_pd* pd = nullptr;
@@ -74,7 +75,7 @@ struct change {
   [[nodiscard]] bool of(int flag) const noexcept { return (flags & flag) != 0; }
 };
 
-// The errno that refuses a change, or 0.
+// Checks a change. Returns 0 or an errno.
 int check_change(const ibv_mr& mr, const change& wanted) noexcept {
   if (wanted.flags == 0 || (wanted.flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return EINVAL;
   if (wanted.of(IBV_REREG_MR_CHANGE_PD) &&
@@ -108,7 +109,7 @@ int check_access(ibv_context& context, unsigned access) noexcept {
   if (const int refused = refuse_access(access)) return refused;
   if ((access & IBV_ACCESS_ON_DEMAND) != 0 && !can_fault_in())
     return refuse(refusals::paging_of_mr);
-  // Flags of the optional range are hints: those that mean nothing here are ignored.
+  // Flags of the optional range are hints; unknown ones are ignored.
   if ((access & ~(known_access | IBV_ACCESS_OPTIONAL_RANGE)) != 0) return EINVAL;
   return 0;
 }
@@ -195,7 +196,7 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t length, std::uint64
   return register_memory(pd, addr, length, iova, access);
 }
 
-// The key stays. What refuses the change leaves everything as it was.
+// The key does not change. A refused change leaves the region as it was.
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length, int access) {
   context_object& context = object_of(mr->context);
   mr_object& object = object_of(mr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Multicast groups: which queue pairs are attached.
+// Multicast groups: attaching and detaching queue pairs.
 #include <infiniband/verbs.h>
 
 #include <cerrno>
@@ -13,9 +13,9 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint16_t multicast_lids = 0xc000;  // 0xffff is no group's
+constexpr std::uint16_t multicast_lids = 0xc000;  // 0xffff is not the LID of a group
 
-// What the kernel refuses: ib_attach_mcast().
+// Returns whether the kernel accepts the group: ib_attach_mcast().
 bool is_group(const qp_object& object, const ibv_gid& gid, std::uint16_t lid) noexcept {
   if (!rules_of(object.core->transport()).routed || !is_multicast(to_gid_bytes(gid))) return false;
   if (object.context_of->host->looks().kind != persona_kind::infiniband) return true;

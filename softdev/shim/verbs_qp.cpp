@@ -25,7 +25,7 @@
 namespace verbena::softdev {
 namespace {
 
-// The errno that refuses these attributes, or 0.
+// Checks the attributes of a new queue pair. Returns 0 or an errno.
 int check(const queue_pair_creation& what) noexcept {
   const ibv_qp_init_attr& wanted = what.wanted;
   if (what.pd == nullptr) return EINVAL;
@@ -42,7 +42,7 @@ int check(const queue_pair_creation& what) noexcept {
   if (cap.max_send_wr > limits::max_work_requests || cap.max_send_sge > limits::max_sges ||
       cap.max_inline_data > limits::max_inline_bytes)
     return EINVAL;
-  // With a shared receive queue the receive queue's own sizes mean nothing.
+  // With a shared receive queue, the sizes of the receive queue are ignored.
   if (wanted.srq == nullptr &&
       (cap.max_recv_wr > limits::max_work_requests || cap.max_recv_sge > limits::max_sges))
     return EINVAL;
@@ -51,7 +51,8 @@ int check(const queue_pair_creation& what) noexcept {
   return 0;
 }
 
-// What is asked of the core: at least one of each, so that every queue pair can send and receive.
+// Returns the capabilities to request from the core: at least one of each, so that every queue pair
+// can send and receive.
 ibv_qp_cap at_least_one(const ibv_qp_init_attr& wanted) noexcept {
   const ibv_qp_cap& cap = wanted.cap;
   const bool shared = wanted.srq != nullptr;
@@ -129,7 +130,7 @@ int check_attributes(const ibv_qp_attr& wanted, int mask) {
   return 0;
 }
 
-// Connects a queue pair by the wire, if that is its path. The path is chosen once.
+// Connects a queue pair over the wire, if that is its path. Refuses a later change of the address.
 int connect(qp_object& object, const ibv_qp_attr& wanted, int mask, path_to_peer by) {
   host& home = *object.context_of->host;
   const bool connects = (mask & IBV_QP_STATE) != 0 && wanted.qp_state == IBV_QPS_RTR;
@@ -145,7 +146,7 @@ int connect(qp_object& object, const ibv_qp_attr& wanted, int mask, path_to_peer
   return EINVAL;
 }
 
-// After a change of state.
+// Completes a state transition.
 void entered(qp_object& object, ibv_qp_state state) {
   object.qp_base.state = state;
   host& home = *object.context_of->host;
@@ -320,7 +321,8 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*attr_mask*/, ibv_qp_init_a
   return 0;
 }
 
-// Bytes of a request are not promised to be placed in order, only the last ones last.
+// The bytes of a request are not guaranteed to be written in order; only the last ones are written
+// last.
 int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*op*/, std::uint32_t /*flags*/) {
   return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the device says about itself: device, port, GID and P_Key tables, clock.
+// Queries: attributes of the device and the port, GID and P_Key tables, clock.
 #include <infiniband/verbs.h>
 
 #include <endian.h>
@@ -29,7 +29,7 @@ constexpr std::uint8_t physical_disabled = 3;
 constexpr std::uint8_t physical_link_up = 5;
 constexpr std::uint8_t width_4x = 2;
 
-// Neither atomics nor shared receive queues; small requests.
+// Sets the attributes of EFA: no atomics, shared receive queues or multicast; small requests.
 void look_like_efa(ibv_device_attr& attr) {
   attr.vendor_id = efa_identity::vendor_id;
   attr.vendor_part_id = efa_identity::vendor_part_id;
@@ -81,10 +81,9 @@ ibv_device_attr device_attributes(host& home) {
   return attr;
 }
 
-// On-demand paging is what software does anyway; what is needed is a way to look at pages without
-// being killed.
 constexpr std::uint16_t most_moderated = 0xffff;
 
+// Software supports on-demand paging anyway, but needs a way to check pages without a fatal signal.
 ibv_odp_caps on_demand_paging() {
   if (!can_fault_in()) return {};
   constexpr std::uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
@@ -128,7 +127,7 @@ ibv_port_attr port_attributes(host& home) {
   attr.phys_state = up ? physical_link_up : physical_polling;
   attr.lid = home.core().port().lid();
   attr.sm_lid = home.adapter().sm_lid();
-  attr.subnet_timeout = 18;  // what subnet managers set
+  attr.subnet_timeout = 18;  // the value that subnet managers set
   return attr;
 }
 
@@ -191,7 +190,7 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values) {
   if (!working(object_of(context))) return errno;
   if (is_efa(*context)) return refuse(refusals::clock_of_efa);
   if ((values->comp_mask & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EINVAL;
-  // A struct of seconds that holds ticks: in the nanoseconds alone, as rdma-core's mlx5 has it.
+  // The struct is one of seconds, but contains ticks, in tv_nsec only, as in rdma-core's mlx5.
   if (values->comp_mask != 0)
     values->raw_clock = {.tv_sec = 0, .tv_nsec = static_cast<long>(device_clock::now())};
   return 0;
@@ -209,7 +208,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* device_attr) {
   return 0;
 }
 
-// The exported function has a shorter struct than the inline one: up to `flags`.
+// The struct of the exported function is shorter than that of the inline one: it ends with `flags`.
 int ibv_query_port(ibv_context* context, std::uint8_t port_num,
                    struct _compat_ibv_port_attr* port_attr) {
   return query_port(context, port_num, reinterpret_cast<ibv_port_attr*>(port_attr),

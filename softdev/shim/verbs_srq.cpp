@@ -23,7 +23,7 @@ namespace {
 std::atomic<int> shared_queues{0};
 
 class limit_events final : public shared_receive_observer {
-  // On the thread that brings a message, with the lock of its queue pair's receives held.
+  // Called on the thread that delivers a message, while it holds the lock of the receive side.
   void limit_reached(shared_receive_queue& queue) override {
     auto& srq = *static_cast<srq_object*>(queue.owner());
     srq.context_of->events->push_once(srq.limit_event);
@@ -58,14 +58,14 @@ srq_object* make(const srq_creation& wanted) {
   return made.release();
 }
 
-// ibv_srq_type, of which programs may give any value.
+// The values of ibv_srq_type; programs may pass others.
 enum class srq_kind : std::uint32_t {
   basic = IBV_SRQT_BASIC,
   xrc = IBV_SRQT_XRC,
   tag_matching = IBV_SRQT_TM,
 };
 
-// As in the kernel, the limit in the attributes of creation means nothing.
+// As in the kernel, the limit in the attributes of creation is ignored.
 ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
   if (pd == nullptr) return fail(EINVAL);
   if (!working(object_of(pd->context))) return nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Posting: the extended interface, ibv_wr_*. Between wr_start and wr_complete or wr_abort the send
-// side belongs to the calling thread. The first error of a batch is kept, the rest of the batch is
-// ignored, and wr_complete reports it and posts nothing.
+// side belongs to the calling thread. After the first error of a batch, the rest of the batch is
+// ignored. wr_complete then returns the error and posts no request.
 #include <infiniband/verbs.h>
 
 #include <cerrno>
@@ -18,7 +18,7 @@ namespace {
 constexpr unsigned known_flags =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
-// A child of fork touches no lock: a thread that it does not have may hold it.
+// A child of fork must not take a lock: a thread that exists only in the parent may hold it.
 bool is_usable(const qp_object& qp) noexcept { return qp.context_of->host->usable(); }
 
 void start(ibv_qp_ex* handle) {
@@ -48,8 +48,8 @@ void abort(ibv_qp_ex* handle) {
   if (is_usable(qp)) qp.core->sends().abort();
 }
 
-// The request that wr_id and wr_flags describe so far. IBV_SEND_INLINE says nothing before the data
-// are set: programs set it for both kinds of data.
+// Returns the request that wr_id and wr_flags describe. Ignores IBV_SEND_INLINE: programs set it
+// for both kinds of data, and the function that sets the data decides.
 send_request request_of(const ibv_qp_ex& qp, opcode what) noexcept {
   send_request request;
   request.wr_id = qp.wr_id;
@@ -129,7 +129,7 @@ void set_ud_addr(ibv_qp_ex* handle, ibv_ah* ah, std::uint32_t remote_qpn,
 
 void set_inline_data_list(ibv_qp_ex* handle, std::size_t num_buf, const ibv_data_buf* buf_list) {
   qp_object& qp = object_of(handle);
-  // No buffers still make the request inline.
+  // An empty list also makes the request inline.
   if (num_buf == 0 && qp.batch_error == 0)
     qp.batch_error = qp.core->sends().append_inline(nullptr, 0);
   for (std::size_t i = 0; i < num_buf && qp.batch_error == 0; ++i)
@@ -141,7 +141,7 @@ void set_inline_data(ibv_qp_ex* handle, void* addr, std::size_t length) {
   set_inline_data_list(handle, 1, &buffer);
 }
 
-// Stands in for an operation that the queue pair was created without.
+// Replaces an operation that the queue pair was created without.
 template <class Signature>
 struct refused;
 template <class... Arguments>
@@ -168,7 +168,8 @@ void set(Function*& member, bool wanted, Function* function) noexcept {
   member = wanted ? function : &refused<Function>::call;
 }
 
-// A request as EFA takes it: every one of them is signaled, and few flags mean something.
+// Checks the flags of a request for EFA: every request must be signaled, and few flags are
+// permitted.
 template <auto Function>
 struct checked;
 template <class... Arguments, void (*Function)(ibv_qp_ex*, Arguments...)>

@@ -17,7 +17,7 @@ word_reader::word_reader(std::string_view text, std::size_t begin, std::size_t e
   skip();
 }
 
-/// Goes on to the next word.
+/// Moves to the next word.
 void word_reader::skip() noexcept {
   at_ = std::min(text_.find_first_not_of(spaces, at_ + word_.size()), end_);
   word_ = text_.substr(at_, std::min(text_.find_first_of(spaces, at_), end_) - at_);

@@ -13,7 +13,7 @@
 
 namespace verbena::softdev {
 
-/// A word that a command cannot have here.
+/// A word that is not permitted at its place.
 struct invalid_word {
   std::size_t at = 0;    ///< bytes before it in the text
   std::string word;      ///< empty: the command ends here
@@ -29,7 +29,7 @@ class word_reader {
   word_reader(std::string_view text, std::size_t begin, std::size_t end);
 
   [[nodiscard]] bool at_end() const noexcept { return word_.empty(); }
-  /// The word that is read next; empty at the end.
+  /// Returns the next word; empty at the end.
   [[nodiscard]] std::string_view peek() const noexcept { return word_; }
   [[nodiscard]] const std::optional<invalid_word>& problem() const noexcept { return problem_; }
   /// Marks the next word as invalid.

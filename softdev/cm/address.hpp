@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Addresses of the connection manager: an IP address of this host and a port number.
+// Addresses of the connection manager: an IP address and a port number.
 #pragma once
 
 #include <array>
@@ -13,27 +13,27 @@ enum class address_family : std::uint8_t { none, ipv4, ipv6 };
 /// An IP address with a port. Threads: immutable value.
 struct address {
   address_family family = address_family::none;
-  /// Network order; of IPv4 the first four.
+  /// In network byte order; IPv4 uses the first four.
   std::array<std::uint8_t, 16> bytes{};
-  std::uint16_t port = 0;   ///< host order
+  std::uint16_t port = 0;   ///< host byte order
   std::uint32_t scope = 0;  ///< the interface of a link-local IPv6 address
 
   bool operator==(const address&) const = default;
 };
 
 [[nodiscard]] bool is_wildcard(const address& which) noexcept;
-/// True for the address of a group: 224.0.0.0/4, ff00::/8.
+/// Returns whether this is the address of a group: 224.0.0.0/4, ff00::/8.
 [[nodiscard]] bool is_multicast(const address& which) noexcept;
 [[nodiscard]] bool is_loopback(const address& which) noexcept;
-/// True when both have the same family and bytes, whatever the ports.
+/// Returns whether both have the same family and bytes; ignores the ports.
 [[nodiscard]] bool same_host(const address& one, const address& other) noexcept;
 [[nodiscard]] address with_port(address which, std::uint16_t port) noexcept;
-/// The GID of an address: itself, or ::ffff:a.b.c.d.
+/// Returns the GID of an address: an IPv6 address itself, or ::ffff:a.b.c.d.
 [[nodiscard]] std::array<std::uint8_t, 16> gid_of(const address& which) noexcept;
-/// The address of the loopback interface.
+/// Returns the address of the loopback interface.
 [[nodiscard]] address loopback_of(address_family family) noexcept;
 
-/// True when the address is one of this host. Asks the kernel.
+/// Returns whether the address is one of this host. Asks the kernel.
 [[nodiscard]] bool is_local(const address& which) noexcept;
 
 }  // namespace verbena::softdev::cm

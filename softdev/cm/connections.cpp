@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds room_interval{2};
 
 connections::~connections() {
   close_all();
-  // Who still holds an endpoint holds no events that hold each other.
+  // Breaks cycles of shared pointers: events refer to endpoints, and endpoints to their channels.
   for (auto& [number, each] : endpoints_) each->channel_->clear();
 }
 
@@ -52,7 +52,7 @@ void connections::remove(endpoint& which) {
 }
 
 void connections::tell(const endpoint_ptr& which, event what) {
-  // Of a request that the program has not answered, only the request itself is told.
+  // Until the program has accepted a request, the request itself is its only event.
   if (!which->adopted_) return;
   what.about = which;
   which->channel_->push(std::move(what));
@@ -78,7 +78,6 @@ send_outcome connections::say(const endpoint& which, frame_kind kind, std::uint3
   return send_frame(which.socket_.get(), what);
 }
 
-// Tells the peer that this end goes away.
 void connections::say_farewell(const endpoint& which) {
   if (!which.socket_) return;
   frame_kind kind = frame_kind::rejection;
@@ -111,7 +110,7 @@ void connections::flush(const endpoint& which) {
     other_hosts_.flush(which.route_.conversation, std::chrono::steady_clock::now());
 }
 
-// It has no conversation any more.
+// Ends the conversation of an endpoint.
 void connections::finish(endpoint& which) {
   watch_.unwatch(which.socket_.get());
   which.socket_.reset();
@@ -119,7 +118,7 @@ void connections::finish(endpoint& which) {
   which.phase_ = phase::closed;
 }
 
-// Steps of the program.
+// Calls of the program.
 
 int connections::connect(const endpoint_ptr& which, const proposal& what) {
   if (which->phase_ != phase::route_resolved) return EINVAL;
@@ -136,7 +135,7 @@ int connections::connect(const endpoint_ptr& which, const proposal& what) {
   return failed;
 }
 
-// The sequence number is the manager's.
+// Keeps the PSN, which make() has chosen.
 void connections::set_local(endpoint& which, const side& said) noexcept {
   const std::uint32_t psn = which.local_.starting_psn;
   which.local_ = said;
@@ -148,7 +147,8 @@ int connections::send_request(const endpoint_ptr& which, time_point now) {
                              ? other_hosts_.begin(which->route_.conversation)
                              : connect_to_port(which->place_.space, which->destination_);
   const bool refused = made.error == ECONNREFUSED || made.error == EACCES;
-  // A request takes its time on a wire. Programs that agree on a port and then listen count on it.
+  // Waits for a listener, because a request over a network takes time. Programs that agree on a
+  // port and then listen rely on that.
   const bool early = made.error == ECONNREFUSED && now < which->request_.patient_until;
   if (made.error == EAGAIN || early) {
     which->phase_ = phase::waiting;
@@ -327,7 +327,7 @@ void connections::request_arrived(unique_fd from, std::uint32_t port_key, const 
   what.listener = listener;
   what.remote = asked.from;
   what.data = asked.data;
-  what.data.length = private_limit(asked.kind);  // it arrives padded
+  what.data.length = private_limit(asked.kind);  // reported with its padding
   ++listener->backlog_.waiting;
   listener->channel_->push(std::move(what));
 }
@@ -458,7 +458,7 @@ bool connections::end_arrived(const endpoint_ptr& which, time_point now) {
   }
 }
 
-// The peer's process, or its end of the conversation, is gone.
+// Handles the exit of the peer's process, or the end of its endpoint without a message.
 void connections::lost(const endpoint_ptr& which, time_point now) {
   const phase before = which->phase_;
   if (before == phase::connected || before == phase::disconnecting) {
@@ -479,7 +479,7 @@ std::size_t connections::lose_peers(std::optional<pid_t> pid) {
     if (!each->socket_) continue;
     const pid_t other = identify_peer(each->socket_.get()).pid;
     if (other == ::getpid() || (pid && other != *pid)) continue;
-    ::shutdown(each->socket_.get(), SHUT_RDWR);  // which the thread finds
+    ::shutdown(each->socket_.get(), SHUT_RDWR);  // the thread detects it
     ++lost;
   }
   return lost;

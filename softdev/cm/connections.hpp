@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The connections of a process's endpoints: the steps of the program, the frames of peers and the
-// deadlines that lead from one phase to the next. The messages are those of InfiniBand's
-// communication management (frame.hpp).
+// The connections of a process's endpoints. Calls of the program, frames of peers and deadlines
+// move an endpoint from one phase to the next. The messages are those of InfiniBand's communication
+// management (frame.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -21,34 +21,34 @@
 
 namespace verbena::softdev::cm {
 
-/// What a request or an answer says. Threads: value.
+/// The content of a request or an answer. Threads: value.
 struct proposal {
   side local;
   private_data data;
 };
 
-/// Threads: thread-safe by its manager, which calls it with its lock held. Functions that return an
-/// int give 0 or an errno, as the functions of the manager with the same names.
+/// Threads: protected by the lock of the manager, which holds it during each call. Functions that
+/// return an int return 0 or an errno, like the functions of the manager with the same names.
 class connections final : public newcomer_observer {
  public:
-  /// All outlive it.
+  /// All arguments outlive it.
   connections(const manager_options& options, const reactor& watch, const ports& at,
               mad_gateway& others) noexcept
       : options_(options), watch_(watch), ports_(at), other_hosts_(others) {}
   connections(const connections&) = delete;
   connections& operator=(const connections&) = delete;
-  /// Ends all of them as a process that exits does.
+  /// Ends all connections, like the exit of the process.
   ~connections();
 
   [[nodiscard]] endpoint_ptr create(const channel_ptr& events, port_space space);
-  /// Tells the peer that this end goes away.
+  /// Informs the peer that the endpoint ends.
   void say_farewell(const endpoint& which);
-  /// Sends to another host what the endpoint has said.
+  /// If the peer is on another host, sends the frames of the endpoint at once.
   void flush(const endpoint& which);
-  /// Forgets an endpoint.
+  /// Ends the conversation of an endpoint and removes the endpoint.
   void remove(endpoint& which);
   [[nodiscard]] bool empty() const noexcept { return endpoints_.empty(); }
-  /// Puts an event into the endpoint's channel.
+  /// Adds an event to the endpoint's channel.
   static void tell(const endpoint_ptr& which, event what);
   static void tell(const endpoint_ptr& which, event_kind kind, int status);
 
@@ -60,18 +60,18 @@ class connections final : public newcomer_observer {
   [[nodiscard]] int disconnect(const endpoint_ptr& which);
   [[nodiscard]] int note_established(const endpoint_ptr& which);
 
-  /// A peer asks for a connection, or looks a service up.
+  /// Called when a peer requests a connection or looks up a service.
   void request_arrived(unique_fd from, std::uint32_t port_key, const frame& asked) override;
-  /// Reads what the peer of an endpoint has sent.
+  /// Reads the frames of an endpoint's peer.
   void read(std::uint64_t number, time_point now);
-  /// Closes the connections of processes that look for the address of an endpoint.
+  /// Closes the sockets of processes that look for the address of an endpoint.
   void dismiss(std::uint64_t number) noexcept;
-  /// Does what is due.
+  /// Handles all deadlines that have passed.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept {
     return deadlines_.empty() ? time_point::max() : deadlines_.begin()->first;
   }
-  /// As manager::lose_peers.
+  /// See manager::lose_peers.
   std::size_t lose_peers(std::optional<pid_t> pid);
 
   /// Closes all descriptors. For a child of fork.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One end of a connection, a listener, or one end of a look-up: what an rdma_cm_id stands for.
+// One end of a connection, a listener, or one end of a look-up: the object of an rdma_cm_id.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace verbena::softdev::cm {
 
-/// How far an endpoint has come. Changed by the manager until the route is resolved, then by
-/// `connections`.
+/// The state of an endpoint. The manager changes it until the route is resolved, then `connections`
+/// does.
 enum class phase : std::uint8_t {
   idle,
   bound,
@@ -20,17 +20,17 @@ enum class phase : std::uint8_t {
   address_resolved,
   route_resolved,
   waiting,        ///< the peer has no room for another connection, or does not listen yet
-  requesting,     ///< active: the request is on its way
-  answered,       ///< active: the reply is here, and not confirmed
+  requesting,     ///< active: request sent
+  answered,       ///< active: reply received, not confirmed
   requested,      ///< passive: not answered yet
   replied,        ///< passive: answered, not confirmed
-  connected,      ///< both
+  connected,      ///< both sides
   disconnecting,  ///< the peer has not confirmed the end
   timewait,
   closed,  ///< refused, failed, or a look-up that is done
 };
 
-/// What is known of an endpoint at one moment. Threads: value.
+/// A snapshot of an endpoint. Threads: value.
 struct endpoint_view {
   phase state = phase::idle;
   bool active = false;
@@ -41,8 +41,8 @@ struct endpoint_view {
   endpoint_options options;
 };
 
-/// Threads: thread-safe by its manager, whose functions are the only way to use it; `owner` is
-/// the caller's.
+/// Threads: protected by the lock of its manager, whose functions are the only way to use it;
+/// `owner` belongs to the caller.
 class endpoint {
  public:
   endpoint(port_space space, std::uint64_t number) noexcept {
@@ -53,7 +53,7 @@ class endpoint {
   endpoint& operator=(const endpoint&) = delete;
 
   [[nodiscard]] port_space space() const noexcept { return place_.space; }
-  /// Whether it looks up datagram services instead of connecting.
+  /// Returns whether the endpoint looks up datagram services instead of connecting.
   [[nodiscard]] bool datagram() const noexcept {
     return space() == port_space::udp || space() == port_space::ipoib;
   }
@@ -62,16 +62,16 @@ class endpoint {
 
  private:
   friend class manager;      // addresses and events
-  friend class connections;  // all else
+  friend class connections;  // everything else
 
   struct request {
     private_data data;
     time_point give_up_at = time_point::max();
-    time_point patient_until{};  ///< while nobody listens
+    time_point patient_until{};  ///< while no process listens
   };
   struct route {
     bool to_another_host = false;    ///< active: `destination_` is on another host
-    std::uint32_t conversation = 0;  ///< of mad_gateway; 0: the peer is on this host
+    std::uint32_t conversation = 0;  ///< communication ID; 0: the peer is on this host
   };
   struct backlog {
     unsigned limit = 0;
@@ -81,7 +81,7 @@ class endpoint {
   port_holder place_;
   phase phase_ = phase::idle;
   bool active_ = false;
-  bool adopted_ = true;  ///< false for a request that was not answered: nothing is told about it
+  bool adopted_ = true;  ///< false for a request that was not accepted: it has no events
   channel_ptr channel_;
   std::uint32_t events_taken_ = 0;
 

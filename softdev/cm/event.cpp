@@ -23,7 +23,7 @@ std::optional<event> channel::pop() {
 void channel::settle() noexcept {
   if (raised_ == !events_.empty()) return;
   raised_ = !raised_;
-  // The value is 0 before, and 1 after: neither call can block or fail.
+  // The write changes the counter from 0 to 1, the read from 1 to 0: neither can block or fail.
   std::uint64_t value = 1;
   const ssize_t done =
       raised_ ? ::write(fd_.get(), &value, sizeof value) : ::read(fd_.get(), &value, sizeof value);

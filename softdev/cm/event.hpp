@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a channel tells about its endpoints.
+// The events of endpoints, and the channels that contain them.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace verbena::softdev::cm {
 class endpoint;
 using endpoint_ptr = std::shared_ptr<endpoint>;
 
-/// With the numbers of rdma_cma.h.
+/// The kinds of events, with the numbers of rdma_cma.h.
 enum class event_kind : std::uint8_t {
   address_resolved,
   address_error,
@@ -39,10 +39,10 @@ enum class event_kind : std::uint8_t {
   timewait_exit,
 };
 
-/// One event. `remote` and `data` are what the peer said with it, if it said anything.
+/// An event. `remote` and `data` are those of the peer's message, if there was one.
 struct event {
   event_kind kind = event_kind::address_resolved;
-  /// 0, a negative errno, or a reason of the protocol.
+  /// 0, a negative errno, a reject_reason or a lookup_status.
   int status = 0;
   endpoint_ptr about;
   endpoint_ptr listener;  ///< of a connect_request
@@ -51,8 +51,8 @@ struct event {
   std::uint64_t membership = 0;  ///< of a multicast_join: the caller's number for it
 };
 
-/// The queue of events behind a file descriptor, which is readable exactly while there are any.
-/// Threads: thread-safe by its manager, which guards all but `fd`.
+/// A queue of events with a file descriptor, which is readable exactly while the queue is not
+/// empty. Threads: the lock of the manager protects everything except `fd`.
 class channel {
  public:
   /// `fd` is an eventfd with the value 0.
@@ -85,7 +85,7 @@ class channel {
     settle();
     return found;
   }
-  /// Forgets all events at the end of the manager.
+  /// Drops all events at the end of the manager.
   void clear() noexcept { events_.clear(); }
 
  private:

@@ -191,12 +191,12 @@ void send_refusal(int socket, const frame& asked, std::uint32_t reason) noexcept
 receive_outcome receive_frame(int socket, frame& out) noexcept {
   wire_frame wire{};
   iovec room{&wire, sizeof wire};
-  msghdr header{};  // no room for control data: descriptors that come along are closed
+  msghdr header{};  // no control data: received descriptors are closed
   header.msg_iov = &room;
   header.msg_iovlen = 1;
   ssize_t length = ::recvmsg(socket, &header, MSG_DONTWAIT);
-  // A peer that closed with something unread resets the connection once; what it said is still
-  // here.
+  // If a peer closes its socket with unread data, one call fails with ECONNRESET. The frames that
+  // the peer sent before can still be received.
   for (int turn = 0; turn < 3 && length < 0 && (errno == EINTR || errno == ECONNRESET); ++turn)
     length = ::recvmsg(socket, &header, MSG_DONTWAIT);
   if (length < 0) return errno == EAGAIN ? receive_outcome::nothing : receive_outcome::ended;

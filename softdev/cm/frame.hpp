@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What two processes say to each other while they connect: one fixed-size frame for each message of
-// InfiniBand's communication management, in host byte order, since both are on one machine.
+// The messages between two processes that connect: one fixed-size frame for each message of
+// InfiniBand's communication management, in host byte order, because both are on one host.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ enum class frame_kind : std::uint16_t {
   disconnected,  ///< DREP
   lookup,        ///< SIDR REQ
   lookup_reply,  ///< SIDR REP
-  // What the process that receives the messages of other hosts passes to the one that listens:
+  // Requests of other hosts. The process that receives them passes them to the one that listens.
   remote_request,
   remote_lookup,
 };
@@ -33,7 +33,7 @@ enum class port_space : std::uint16_t { ipoib = 0x0002, tcp = 0x0106, udp = 0x01
 
 [[nodiscard]] bool is_port_space(std::uint64_t number) noexcept;
 
-/// Why a request is refused: the numbers that programs know from InfiniBand (IBTA 12.6.7.2).
+/// The reasons of a rejection, with the numbers of InfiniBand (IBTA 12.6.7.2).
 struct reject_reason {
   static constexpr std::uint32_t timeout = 4;
   static constexpr std::uint32_t unknown_conversation = 6;
@@ -44,14 +44,14 @@ struct reject_reason {
   static constexpr std::uint32_t other_version = 31;
   static constexpr std::uint32_t vendor_option = 35;
 };
-/// How a look-up of a datagram service ends (IBTA 12.11.2).
+/// The result of a look-up of a datagram service (IBTA 12.11.2).
 struct lookup_status {
   static constexpr std::uint32_t found = 0;
   static constexpr std::uint32_t no_listener = 1;
   static constexpr std::uint32_t rejected = 2;
 };
 
-/// What the consumer of each message may add to it.
+/// The maximum private data of each message, in bytes.
 struct private_limits {
   static constexpr std::uint8_t request = 56;
   static constexpr std::uint8_t reply = 196;
@@ -61,7 +61,7 @@ struct private_limits {
 };
 [[nodiscard]] std::uint8_t private_limit(frame_kind kind) noexcept;
 
-/// Bytes of the consumer. Threads: value.
+/// Private data of the program. Threads: value.
 struct private_data {
   static constexpr std::size_t capacity = 196;
   std::array<std::uint8_t, capacity> bytes{};
@@ -70,10 +70,10 @@ struct private_data {
 
 inline constexpr std::uint8_t largest_path_mtu = 5;  ///< IBV_MTU_4096
 
-/// What one side says about its queue pair.
+/// The values that one side sends about its queue pair.
 struct side {
   std::uint32_t queue_pair = 0;
-  std::uint32_t starting_psn = 0;  ///< with which the other side begins to send (IBTA 12.7.31)
+  std::uint32_t starting_psn = 0;  ///< of the first packet of the other side (IBTA 12.7.31)
   std::uint32_t queue_key = 0;
   std::array<std::uint8_t, 16> gid{};
   std::uint16_t lid = 0;
@@ -83,10 +83,10 @@ struct side {
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry_count = 0;
   std::uint8_t shared_receives = 0;
-  /// The largest payload of a packet (ibv_mtu) between hosts; 0: not said, or the same host.
+  /// The largest payload of a packet (ibv_mtu) between hosts; 0: not given, or the same host.
   std::uint8_t path_mtu = 0;
   std::uint32_t vendor = 0;   ///< enhanced connection establishment
-  std::uint32_t options = 0;  ///< the same
+  std::uint32_t options = 0;  ///< enhanced connection establishment
 };
 
 struct frame {
@@ -97,21 +97,22 @@ struct frame {
   side from;
   std::uint32_t reason = 0;  ///< of a rejection, or the status of a look-up
   private_data data;
-  // Of a request from another host: the numbers that the peer has given it.
+  // In a request of another host: the peer's communication ID and transaction ID. In the request
+  // that mad_gateway passes on: its own communication ID.
   std::uint32_t conversation = 0;
   std::uint64_t transaction = 0;
 };
 
 enum class send_outcome : std::uint8_t { sent, lost };
-/// Sends one frame; never blocks. A peer that has not read what came before is `lost`. Thread-safe.
+/// Sends one frame. Never blocks: returns `lost` if the socket is full or closed. Thread-safe.
 [[nodiscard]] send_outcome send_frame(int socket, const frame& what) noexcept;
 
-/// Refuses what a peer asked for in its first frame; `reason` is a reject_reason.
+/// Refuses the request in a peer's first frame; `reason` is a reject_reason.
 void send_refusal(int socket, const frame& asked, std::uint32_t reason) noexcept;
 
 enum class receive_outcome : std::uint8_t { received, nothing, ended, malformed, other_version };
-/// Receives one frame; never blocks. Every member is checked: an unknown kind, port space or
-/// family, numbers out of range, too much private data or a wrong size are `malformed`.
+/// Receives one frame. Never blocks. Returns `malformed` for an unknown kind, port space or family,
+/// a number out of range, too much private data or a wrong size.
 [[nodiscard]] receive_outcome receive_frame(int socket, frame& out) noexcept;
 
 }  // namespace verbena::softdev::cm

@@ -15,7 +15,7 @@ constexpr std::size_t transaction_at = 8;
 constexpr std::size_t kind_at = 16;
 constexpr std::size_t header_bytes = 24;
 
-// The rest: offsets from the end of the header. The conversation's numbers come first.
+// The other fields: offsets from the end of the header. The communication IDs are first.
 constexpr std::size_t sender_at = 0;
 constexpr std::size_t receiver_at = 4;
 constexpr std::size_t subject_at = 8;
@@ -68,7 +68,7 @@ constexpr std::size_t rejection_info_length_at = 9;
 constexpr std::size_t rejection_info_at = 12;
 constexpr std::size_t rejection_data_at = 84;
 
-// The header that the addresses of a request have in its private data (annex A11).
+// The header with the addresses of a request, in its private data (annex A11).
 constexpr std::size_t ip_version_at = 1;
 constexpr std::size_t ip_port_at = 2;
 constexpr std::size_t ip_source_at = 4;
@@ -162,7 +162,7 @@ address load_address(mad_view from, std::size_t at, address_family family) noexc
   return out;
 }
 
-/// Reads port space and addresses; leaves the families at `none` if there is no port.
+/// Reads port space and addresses. Leaves the families at `none` if the service is not a port.
 void read_addresses(mad_view from, std::uint64_t service, std::size_t at, frame& out) noexcept {
   const std::uint64_t space = service >> 16U;
   if (!is_port_space(space)) return;
@@ -176,7 +176,7 @@ void read_addresses(mad_view from, std::uint64_t service, std::size_t at, frame&
                               static_cast<std::uint16_t>(service));
 }
 
-/// Private data are as long as the message has room for.
+/// Reads private data with the padding of its field.
 void read_data(mad_view from, std::size_t at, frame_kind kind, private_data& out) noexcept {
   out.length = private_limit(kind);
   for (std::size_t i = 0; i < out.length; ++i) out.bytes[i] = load_byte(from, at + i);
@@ -189,7 +189,7 @@ void read_request(mad_view from, mad& out) noexcept {
   frame& content = out.content;
   side& peer = content.from;
   const unsigned limits = load_byte(from, manager_retries);
-  // RC only: what programs of the connection manager connect.
+  // Supports RC only, the transport that programs of the connection manager connect.
   if ((load_byte(from, remote_timeout) & transport_mask) != 0 || (limits & extended_mask) != 0)
     out.refusal = reject_reason::other_transport;
   out.guid = load<std::uint64_t>(from, guid);
@@ -295,7 +295,7 @@ void write_rejection(const mad& what, writer& to) noexcept {
   to.put(subject_at, static_cast<std::uint8_t>(static_cast<unsigned>(what.subject) << 6U));
   to.put(reason_at, static_cast<std::uint16_t>(what.content.reason));
   if (what.content.reason == reject_reason::timeout) {
-    // Identifies the request if its sender does not know the number that the receiver has given it.
+    // Identifies the request if the sender does not know the receiver's communication ID.
     constexpr unsigned length_shift = 1;
     to.put(rejection_info_length_at, static_cast<std::uint8_t>(sizeof what.guid << length_shift));
     to.put(rejection_info_at, what.guid);

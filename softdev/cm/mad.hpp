@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The messages of connection management between hosts: the bytes of management datagrams (MADs;
-// IBTA 12.6 to 12.11, 13.4), with the IP addressing of annex A11.
+// The messages of connection management between hosts: management datagrams (MADs; IBTA 12.6 to
+// 12.11, 13.4) with the IP addressing of annex A11.
 #pragma once
 
 #include <cstddef>
@@ -28,42 +28,42 @@ enum class mad_kind : std::uint16_t {
   lookup_reply = 0x18,  ///< SIDR_REP
 };
 
-/// True for the messages that begin a conversation.
+/// Returns whether a message begins a conversation.
 [[nodiscard]] constexpr bool is_request(mad_kind kind) noexcept {
   return kind == mad_kind::request || kind == mad_kind::lookup;
 }
 
-/// The message that a rejection or a `working` is about.
+/// The message to which a rejection or an MRA refers.
 enum class mad_subject : std::uint8_t { request = 0, reply = 1, other = 2 };
 
-/// A message. Only those members count that messages of its kind have. Threads: value.
+/// A message. Only the members of its kind are used. Threads: value.
 struct mad {
   mad_kind kind{};
   std::uint64_t transaction = 0;
-  /// The sender's number of the conversation; of look-ups, both sides use the one of the request.
+  /// The sender's communication ID. In look-ups, both sides use that of the request.
   std::uint32_t sender_id = 0;
-  std::uint32_t receiver_id = 0;  ///< the receiver's; 0 if it has said none
+  std::uint32_t receiver_id = 0;  ///< the receiver's; 0 if not known
   std::uint64_t guid = 0;         ///< of the sender's device: REQ, REP
   mad_subject subject = mad_subject::other;
   std::uint8_t working_time = 0;  ///< 4.096 us * 2^n until the answer
   std::uint32_t refusal = 0;      ///< of a request that cannot be accepted: the reject_reason
-  /// The rest, as between processes: addresses and port space of requests, `from`, `reason`, and
-  /// private data. Private data of received messages has all bytes that the message has room for.
-  /// In a DREQ, from.queue_pair is the receiver's.
+  /// The other values, as in frames between processes: addresses and port space of requests,
+  /// `from`, `reason`, and private data. Private data of a received message includes the padding of
+  /// its field. In a DREQ, from.queue_pair is the receiver's.
   frame content;
 };
 
-/// Reads a message. nullopt: another class, version or method, or an unknown kind. Addresses of
-/// requests come from their private data; without that header, or for a service that is no port of
-/// the connection manager, content.source.family is `none`.
+/// Reads a message. Returns `nullopt` for another class, version or method, or an unknown kind. The
+/// addresses of a request are in its private data. If they are missing, or the service is not a
+/// port of the connection manager, content.source.family is `none`.
 [[nodiscard]] std::optional<mad> parse_mad(mad_view bytes) noexcept;
 
-/// Writes a message. Precondition: the private data is within private_limit(), addresses are of one
-/// family.
+/// Writes a message. Precondition: the private data does not exceed private_limit(), and both
+/// addresses have the same family.
 void write_mad(const mad& what, std::span<std::byte, mad_bytes> out) noexcept;
 
-/// The number of the conversation at the receiver, by which the process is found; nullopt for a
-/// request, which a port number finds, and for what is no message.
+/// Returns the receiver's communication ID, which identifies the process. Returns `nullopt` for a
+/// request, whose process is identified by the port number, and for an invalid message.
 [[nodiscard]] std::optional<std::uint32_t> receiver_of(mad_view bytes) noexcept;
 
 }  // namespace verbena::softdev::cm

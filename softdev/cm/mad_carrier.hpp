@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the connection manager needs to reach other hosts.
+// The interface by which the connection manager reaches other hosts.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,29 @@
 
 namespace verbena::softdev::cm {
 
-/// This process among all that exchange messages.
+/// Identifies this process among all that exchange messages.
 struct mad_identity {
   std::uint32_t process_slot = 0;
   std::uint64_t guid = 0;  ///< of the device
 };
 
-/// Threads: thread-safe.
+/// Exchanges messages with connection managers of other hosts. Threads: thread-safe.
 class mad_carrier {
  public:
   [[nodiscard]] virtual mad_identity identity() const noexcept = 0;
-  /// Prepares for messages of other hosts. May block for two seconds. 0 or an errno; the reason
-  /// is in the log.
+  /// Prepares for messages of other hosts. May block for two seconds. Returns 0, or an errno and
+  /// logs the reason.
   [[nodiscard]] virtual int open() = 0;
-  /// Prepares to reach a host or a group. `source` is the own address for it, or becomes that of
-  /// the route if it has no family or is a wildcard. May block for two seconds. 0 or an errno:
-  /// EHOSTUNREACH, ENETUNREACH, EACCES if the setting does not permit the own address.
+  /// Prepares to reach a host or a group. `source` is the own address to use. If it has no family
+  /// or is a wildcard, sets it to the own address of the route. May block for two seconds. Returns
+  /// 0 or an errno: EHOSTUNREACH, ENETUNREACH, or EACCES if the setting does not permit the own
+  /// address.
   [[nodiscard]] virtual int find_source(const address& host, address& source) = 0;
-  /// A request of another host for this user. Must not block.
+  /// Called when a request of another host arrives for this user. Must not block.
   virtual void request_arrived(const address& own, const address& peer,
                                const mad& request) noexcept = 0;
-  /// Sends a message to the connection manager of another host. It can be lost. Does not block.
+  /// Sends a message to the connection manager of another host. The message can be lost. Does not
+  /// block.
   virtual void send(const address& own, const address& peer, mad_view message) noexcept = 0;
 
  protected:

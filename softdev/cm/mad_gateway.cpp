@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr unsigned pair_bits = 8;           // of a conversation's number, below a queue pair number
+constexpr unsigned pair_bits = 8;           // low bits of a communication ID, below a QP number
 constexpr std::uint8_t working_time = 20;   // 4.3 s
 constexpr milliseconds remembered{10'000};  // longer than peers wait before they repeat a message
 
@@ -157,7 +157,7 @@ void mad_gateway::expire(time_point now) {
         forget(which);
         continue;
       }
-      // The peer does not repeat its request any more.
+      // The peer no longer repeats its request.
       tell(which, frame_kind::rejection, reject_reason::timeout);
       finish(which, now);
       continue;
@@ -183,7 +183,7 @@ mad mad_gateway::message(const dialog& which, mad_kind kind) const {
   return out;
 }
 
-/// `interval`: 0 if the message is sent again only if the peer repeats its own.
+/// Sends a message. Repeats it after `interval`; if 0, only when the peer repeats its own message.
 void mad_gateway::say(dialog& which, const mad& what, milliseconds interval, time_point now) {
   write_mad(what, which.last);
   which.has_last = true;
@@ -196,7 +196,7 @@ void mad_gateway::repeat(const dialog& which) noexcept {
   if (which.has_last) carrier_->send(which.own, which.peer, which.last);
 }
 
-/// The conversation is over; repeated messages of the peer still have an answer.
+/// Ends a conversation. Repeated messages of the peer are still answered.
 void mad_gateway::finish(dialog& which, time_point now) {
   close_end(which);
   enter(which, stage::ended);
@@ -317,7 +317,7 @@ void mad_gateway::ask_for_end(dialog& which, time_point now) {
   say(which, what, options_.first_repeat, now);
 }
 
-/// The endpoint is gone without a word.
+/// Handles an endpoint that has closed its socket without a last frame.
 void mad_gateway::end_closed(dialog& which, time_point now) {
   close_end(which);
   frame refusal;
@@ -374,14 +374,14 @@ void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& as
   set_deadline(which, time_point::max());
   by_peer_[{peer, asked.conversation}] = which.number;
   which.request = asked;
-  // Its own answers go the other way; a look-up names the service that was asked for.
+  // Replies exchange source and destination; the reply to a look-up names the requested service.
   if (!which.lookup) std::swap(which.request.source, which.request.destination);
   frame request = asked;
   request.kind = which.lookup ? frame_kind::lookup : frame_kind::request;
   request.conversation = which.own_id;
-  request.from.gid = gid_of(peer);  // not one that the peer chooses
+  request.from.gid = gid_of(peer);  // not a GID that the peer chooses
   unique_fd other;
-  if (connect_end(which, other) != 0) return forget(which);  // the peer asks again
+  if (connect_end(which, other) != 0) return forget(which);  // the peer repeats its request
   observer_.request_arrived(std::move(other), port_key, request);
 }
 
@@ -424,7 +424,7 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
   }
 }
 
-/// Answers a message about a conversation that is not known, if there is an answer.
+/// Answers a message of an unknown conversation, if it needs an answer.
 void mad_gateway::answer(const address& own, const address& peer, const mad& said) {
   const auto what = answer_to_unknown(said);
   if (!what) return;
@@ -436,7 +436,7 @@ void mad_gateway::answer(const address& own, const address& peer, const mad& sai
 void mad_gateway::reply_arrived(dialog& which, const mad& said) {
   if (!which.active || which.lookup) return;
   if (which.at != stage::requesting) {
-    // The confirmation was lost, or the end of the conversation.
+    // The RTU was lost, or the message that ended the conversation.
     if (said.sender_id == which.remote_id) return repeat(which);
     if (which.at == stage::ended && which.remote_id == 0) answer(which.own, which.peer, said);
     return;
@@ -483,8 +483,8 @@ void mad_gateway::end_arrived(dialog& which, const mad& said, time_point now) {
   }
 }
 
-/// The peer's program needs time. From now on a request that is given up can be rejected: before,
-/// this side does not know the peer's number of the conversation.
+/// Handles an MRA: the peer's program needs time. The MRA contains the peer's communication ID,
+/// which this side needs to reject a request that it gives up.
 void mad_gateway::delay(dialog& which, const mad& said, time_point now) {
   const bool awaited = (which.at == stage::requesting && said.subject == mad_subject::request) ||
                        (which.at == stage::replied && said.subject == mad_subject::reply);
@@ -494,7 +494,8 @@ void mad_gateway::delay(dialog& which, const mad& said, time_point now) {
   set_deadline(which, now + duration_of(said.working_time) + which.interval);
 }
 
-/// Frames to the endpoint. If its socket has no room, it has stopped reading: its end comes then.
+/// Sends a frame to the endpoint. If its socket is full, the endpoint has stopped reading and will
+/// close its end.
 void mad_gateway::tell(dialog& which, const frame& what) {
   if (!which.end) return;
   frame out = what;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Conversations with connection managers of other hosts. An endpoint has a socket to its peer, over
-// which it exchanges frames. If the peer is on another host, the other end of the socket is here:
-// frames become management datagrams (MADs), and answers become frames. What can be lost is sent
-// again, and what comes again is recognized.
+// which it exchanges frames. If the peer is on another host, the gateway has the other end of the
+// socket. It translates frames to management datagrams (MADs), and the answers to frames. It
+// repeats messages that may be lost, and detects repeated messages.
 #pragma once
 
 #include <array>
@@ -23,41 +23,42 @@
 
 namespace verbena::softdev::cm {
 
-/// The slot of the process that has given a conversation this number.
+/// Returns the slot of the process that has chosen this communication ID.
 [[nodiscard]] std::uint32_t slot_of_conversation(std::uint32_t id) noexcept;
 
-/// Passes the request of another host to the process of this user that listens, with one frame. 0,
-/// EAGAIN if it has too much to do, or ECONNREFUSED if nobody listens. Does not block.
+/// Passes the request of another host to the process of this user that listens, in one frame. Does
+/// not block. Returns 0; EAGAIN if that process has too many pending requests; ECONNREFUSED if no
+/// process listens.
 [[nodiscard]] int pass_to_listener(const mad& request);
 
-/// The answer to a request that nobody takes; `reason` is a reject_reason.
+/// Returns the rejection of a request; `reason` is a reject_reason.
 [[nodiscard]] mad refusal_of(const mad& request, std::uint32_t reason) noexcept;
-/// The answer to a message about a conversation that this process does not know; nullopt if such a
-/// message has no answer.
+/// Returns the answer to a message of an unknown conversation; `nullopt` if the message needs no
+/// answer.
 [[nodiscard]] std::optional<mad> answer_to_unknown(const mad& said) noexcept;
 
-/// Threads: thread-safe by its manager, which calls it with its lock held.
+/// Threads: protected by the lock of the manager, which holds it during each call.
 class mad_gateway final : public remote_request_observer {
  public:
-  /// All outlive it. `told` learns of requests.
+  /// All arguments outlive the gateway. `told` receives the requests.
   mad_gateway(const manager_options& options, const reactor& watch, mad_carrier* carrier,
               newcomer_observer& told) noexcept
       : options_(options), watch_(watch), carrier_(carrier), observer_(told) {}
   mad_gateway(const mad_gateway&) = delete;
   mad_gateway& operator=(const mad_gateway&) = delete;
 
-  /// The end of an endpoint that asks another host for a connection, or looks up a service there.
-  /// `conversation` becomes its number.
+  /// Returns the socket for an endpoint that connects to another host, or looks up a service there.
+  /// Sets `conversation` to the communication ID.
   [[nodiscard]] socket_or_error begin(std::uint32_t& conversation);
-  /// A process passes the request of another host.
+  /// Called when a process passes the request of another host.
   void remote_request_arrived(std::uint32_t port_key, const frame& asked) override;
-  /// A message of another host that is no request.
+  /// Called when a message of another host arrives that is not a request.
   void message_arrived(const address& own, const address& peer, const mad& said, time_point now);
-  /// Reads what the endpoint of a conversation has sent.
+  /// Reads the frames of a conversation's endpoint.
   void read(std::uint64_t number, time_point now);
-  /// Reads what the endpoint of a conversation has sent, so that it leaves the process at once.
+  /// Reads the frames of a conversation's endpoint, so that their messages are sent at once.
   void flush(std::uint32_t conversation, time_point now);
-  /// Does what is due.
+  /// Repeats messages and ends conversations at their deadlines.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept {
     return deadlines_.empty() ? time_point::max() : deadlines_.begin()->first;
@@ -68,16 +69,16 @@ class mad_gateway final : public remote_request_observer {
 
  private:
   enum class stage : std::uint8_t {
-    begun,          ///< the endpoint has said nothing yet
-    requesting,     ///< active: the request is on its way
-    answered,       ///< active: the reply is here, not confirmed
+    begun,          ///< the endpoint has sent no frame yet
+    requesting,     ///< active: request sent
+    answered,       ///< active: reply received, not confirmed
     requested,      ///< passive: not answered
-    replied,        ///< passive: the reply is on its way
-    connected,      ///< both
+    replied,        ///< passive: reply sent, not confirmed
+    connected,      ///< both sides
     disconnecting,  ///< the peer has not confirmed the end
-    ended,          ///< remembered for repeated messages
+    ended,          ///< kept to answer repeated messages
   };
-  /// Numbers the conversation at the peer.
+  /// Identifies a conversation by the peer's address and communication ID.
   struct peer_id {
     address host;
     std::uint32_t id = 0;
@@ -94,20 +95,20 @@ class mad_gateway final : public remote_request_observer {
     stage at = stage::begun;
     bool active = false;
     bool lookup = false;
-    unique_fd end;  ///< to the endpoint; empty when it has closed its end
+    unique_fd end;  ///< to the endpoint; empty after the endpoint has closed its end
     address own;
     address peer;
-    frame request;  ///< what it is about: port space and addresses
+    frame request;  ///< port space and addresses of the conversation
     std::uint32_t own_id = 0;
     std::uint32_t remote_id = 0;
     std::uint64_t transaction = 0;
     std::uint32_t own_pair = 0;
     std::uint32_t remote_pair = 0;
-    std::array<std::byte, mad_bytes> last{};  ///< what is sent again
+    std::array<std::byte, mad_bytes> last{};  ///< the message to repeat
     bool has_last = false;
-    std::chrono::milliseconds interval{};      ///< until it is sent again; 0: when it is missed
+    std::chrono::milliseconds interval{};      ///< until the next repetition; 0: on demand
     time_point deadline = time_point::max();   ///< of the next step
-    time_point forget_at = time_point::max();  ///< the end of the conversation at the latest
+    time_point forget_at = time_point::max();  ///< the latest end of the conversation
   };
 
   [[nodiscard]] dialog* make();

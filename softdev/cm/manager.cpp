@@ -84,7 +84,7 @@ void manager::loop() {
 int manager::wait_milliseconds() {
   const lock guard(mutex_);
   const time_point now = std::chrono::steady_clock::now();
-  // While there are endpoints it wakes now and then, so that few deadlines have to wake it.
+  // While endpoints exist, the sleep is limited, so that few new deadlines have to wake the thread.
   const time_point at_latest = connections_.empty() ? time_point::max() : now + longest_wait;
   sleeps_until_ = std::min({at_latest, connections_.next_deadline(), newcomers_.next_deadline(),
                             other_hosts_.next_deadline()});
@@ -93,7 +93,8 @@ int manager::wait_milliseconds() {
   return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
 }
 
-/// Wakes the thread if the program has set a deadline at which it would sleep.
+/// Wakes the thread if a call of the program has set a deadline before the end of the thread's
+/// sleep.
 void manager::note_deadlines() {
   const time_point next = std::min(connections_.next_deadline(), other_hosts_.next_deadline());
   if (next >= sleeps_until_) return;
@@ -148,7 +149,8 @@ void manager::hear_other_hosts(time_point now) {
   }
 }
 
-/// 0 if the address is another host that can be reached; as mad_carrier::find_source.
+/// Returns 0 if `destination` is another host or a group that can be reached; see
+/// mad_carrier::find_source.
 int manager::find_source(const address& destination, address& source) {
   if (carrier_ == nullptr) return EHOSTUNREACH;
   return carrier_->find_source(destination, source);
@@ -201,7 +203,7 @@ endpoint_ptr manager::create(const channel_ptr& events, port_space space) {
   return connections_.create(events, space);
 }
 
-/// Forgets the endpoint's events; adds the requests that nobody took to `orphans`.
+/// Drops the endpoint's events; adds the requests that the program has not taken to `orphans`.
 void manager::drop_events(const endpoint& which, std::vector<endpoint_ptr>& orphans) {
   const auto dropped = which.channel_->extract([&](const event& each) {
     return (each.listener != nullptr ? each.listener : each.about).get() == &which;
@@ -223,7 +225,7 @@ std::uint32_t manager::destroy(const endpoint_ptr& which) {
   const lock guard(mutex_);
   std::vector<endpoint_ptr> orphans;
   end(which, orphans);
-  std::vector<endpoint_ptr> none;  // what nobody took is no listener
+  std::vector<endpoint_ptr> none;  // a request is not a listener
   for (const endpoint_ptr& each : orphans) end(each, none);
   return which->events_taken_;
 }
@@ -258,7 +260,7 @@ int manager::bind(const endpoint_ptr& which, const address& source) {
 }
 
 int manager::listen(const endpoint_ptr& which, int backlog) {
-  // Without it, programs of this host connect all the same.
+  // If this fails, programs of this host can still connect.
   if (carrier_ != nullptr && !is_loopback(look(which).source)) static_cast<void>(carrier_->open());
   const lock guard(mutex_);
   if (which->phase_ == phase::idle) {
@@ -279,7 +281,7 @@ int manager::resolve_address(const endpoint_ptr& which, const std::optional<addr
   address to = destination;
   if (to.family == address_family::none) return EAFNOSUPPORT;
   if (is_wildcard(to)) to = with_port(loopback_of(to.family), to.port);
-  // A group is reached from wherever one is; nobody connects to it.
+  // A group can be reached from every address, without a connection.
   const bool group = is_multicast(to) && which->datagram();
   const bool here = group || is_local(to);
   const bool binds = source && source->family != address_family::none;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The connection manager of a process: its lock, its thread, and what the program asks for. The
-// thread answers peers and keeps deadlines, so that nothing depends on what the program waits for.
-// Ports are in `ports`, peers that have not said what they want in `newcomers`, all else in
-// `connections`.
+// The connection manager of a process: its lock, its thread, and the calls of the program. The
+// thread answers peers and handles deadlines, so that progress does not depend on the program.
+// Ports are in `ports`, peers without a first frame in `newcomers`, messages between hosts in
+// `mad_gateway`, everything else in `connections`.
 #pragma once
 
 #include <pthread.h>
@@ -27,72 +27,79 @@
 
 namespace verbena::softdev::cm {
 
-/// Threads: thread-safe. Functions that return an int give 0 or an errno; none blocks for long.
+/// Threads: thread-safe. Functions that return an int return 0 or an errno. Functions block only
+/// where stated.
 class manager {
  public:
-  /// A manager with its thread. `carrier` outlives it; nullptr: there are no other hosts. Errors:
-  /// the errno of what could not be made.
+  /// Creates a manager and starts its thread. `carrier` outlives the manager; nullptr: there are no
+  /// other hosts. Errors: the errno of a descriptor or thread that could not be created.
   [[nodiscard]] static result<std::unique_ptr<manager>> open(const manager_options& options = {},
                                                              mad_carrier* carrier = nullptr);
-  /// Ends all conversations as a process that exits does.
+  /// Ends all conversations, like the exit of the process.
   ~manager();
   manager(const manager&) = delete;
   manager& operator=(const manager&) = delete;
 
   [[nodiscard]] result<channel_ptr> create_channel();
   [[nodiscard]] endpoint_ptr create(const channel_ptr& events, port_space space);
-  /// Ends what the endpoint does: the peer is told, its pending events are forgotten, requests that
-  /// nobody took are rejected. Returns how many of its events were taken.
+  /// Destroys an endpoint: informs the peer, drops its pending events, and rejects requests that
+  /// the program has not taken. Returns the number of its events that were taken.
   std::uint32_t destroy(const endpoint_ptr& which);
-  /// Later events, and those that wait, come by `events`. Returns how many were taken until now.
+  /// Moves the pending events of an endpoint to `events`, which also receives its later events.
+  /// Returns the number of its events that were taken so far.
   std::uint32_t migrate(const endpoint_ptr& which, const channel_ptr& events);
   void set_options(const endpoint_ptr& which, const endpoint_options& options);
 
-  /// EINVAL unless idle; EADDRNOTAVAIL for an address that is not this host's. For a port in use,
-  /// EADDRINUSE if the same address is bound, and EADDRNOTAVAIL if one of both is a wildcard.
+  /// Binds an endpoint. EINVAL unless it is idle; EADDRNOTAVAIL if the address is not one of this
+  /// host. If the port is in use: EADDRINUSE if the same address is bound, EADDRNOTAVAIL if one of
+  /// the two is a wildcard.
   [[nodiscard]] int bind(const endpoint_ptr& which, const address& source);
-  /// EINVAL unless bound or idle; errors as `bind` if an endpoint shares the address. May block for
-  /// two seconds if other hosts can connect.
+  /// Makes an endpoint listen. EINVAL unless it is bound or idle; the errors of `bind` if another
+  /// endpoint shares the address. May block for two seconds if other hosts can connect.
   [[nodiscard]] int listen(const endpoint_ptr& which, int backlog);
-  /// Tells address_resolved, or address_error when `destination` is not this host and cannot be
-  /// reached. A wildcard stands for loopback. EINVAL unless idle or bound; errors of `bind` for
-  /// `source`. May block for two seconds if `destination` is another host.
+  /// Resolves an address: reports address_resolved, or address_error if `destination` is another
+  /// host that cannot be reached. A wildcard means loopback. EINVAL unless the endpoint is idle or
+  /// bound; the errors of `bind` for `source`. May block for two seconds if `destination` is
+  /// another host.
   [[nodiscard]] int resolve_address(const endpoint_ptr& which, const std::optional<address>& source,
                                     const address& destination);
-  /// Tells route_resolved. EINVAL unless the address is resolved.
+  /// Resolves the route: reports route_resolved. EINVAL unless the address is resolved.
   [[nodiscard]] int resolve_route(const endpoint_ptr& which);
-  /// Sends the request, or looks the service up. EINVAL unless the route is resolved.
+  /// Sends the request, or looks up the service. EINVAL unless the route is resolved.
   [[nodiscard]] int connect(const endpoint_ptr& which, const proposal& what);
-  /// Answers a request. EINVAL when there is none, any more.
+  /// Accepts a request. EINVAL if there is no request, or no longer.
   [[nodiscard]] int accept(const endpoint_ptr& which, const proposal& what);
-  /// Confirms a reply. EINVAL when there is none.
+  /// Confirms a reply. EINVAL if there is no reply.
   [[nodiscard]] int establish(const endpoint_ptr& which);
   [[nodiscard]] int reject(const endpoint_ptr& which, std::uint32_t reason,
                            const private_data& data);
-  /// EINVAL when it never was in a connection; an end that is under way is no error.
+  /// Ends a connection. EINVAL if the endpoint never had one; not an error if the connection is
+  /// already ending.
   [[nodiscard]] int disconnect(const endpoint_ptr& which);
-  /// A message came on the queue pair before the confirmation did.
+  /// Completes a connection whose queue pair has received a message before the confirmation
+  /// arrived.
   [[nodiscard]] int note_established(const endpoint_ptr& which);
 
-  /// A message of the connection manager of another host has arrived. Never blocks; the message is
-  /// lost if too many wait.
+  /// Delivers a message of another host's connection manager. Never blocks. Drops the message if
+  /// too many messages are waiting.
   void deliver(const address& own, const address& peer, mad_view message) noexcept;
 
   [[nodiscard]] endpoint_view look(const endpoint_ptr& which);
-  /// The oldest event, counted as taken.
+  /// Takes the oldest event and counts it. Returns `nullopt` if there is no event.
   [[nodiscard]] std::optional<event> take(channel& from);
-  /// Puts an event of the caller's own making in; sets `about`. The `membership` of a
-  /// multicast_join is the caller's number for it.
+  /// Adds an event of the caller, and sets its `about`. The `membership` of a multicast_join is the
+  /// caller's number for it.
   void post(const endpoint_ptr& which, event what);
-  /// Forgets the multicast_join with this number, if it was not taken.
+  /// Drops the multicast_join with this number, unless it was taken.
   void forget_joined(const endpoint_ptr& which, std::uint64_t membership);
 
-  /// Ends the conversations with all other processes, or with the one of this pid, as if it had
-  /// exited; it takes this process for exited. Returns how many.
+  /// Ends the conversations with all other processes, or with the process `pid`. Both sides see an
+  /// exit of the other process. Returns the number of conversations.
   std::size_t lose_peers(std::optional<pid_t> pid);
 
-  /// Around fork: no other thread is inside while the process forks; in the child, `abandon` closes
-  /// what it shares with its parent. Nothing else may be done with it there.
+  /// For handlers of fork: no other thread is inside the manager while the process forks. In the
+  /// child, `abandon` closes the descriptors that it shares with its parent; the child must not use
+  /// the manager.
   void lock_for_fork() { mutex_.lock(); }
   void unlock_after_fork() { mutex_.unlock(); }
   void abandon() noexcept;
@@ -131,9 +138,9 @@ class manager {
   std::mutex letters_mutex_;  ///< guards `letters_`; no other lock is taken while it is held
   std::vector<letter> letters_;
 
-  std::mutex mutex_;  ///< guards all that follows
+  std::mutex mutex_;  ///< guards all members below
   bool stop_ = false;
-  time_point sleeps_until_ = time_point::max();  ///< the thread, unless it is woken
+  time_point sleeps_until_ = time_point::max();  ///< of the thread, unless it is woken
   ports ports_{watch_, options_.max_backlog};
   connections connections_{options_, watch_, ports_, other_hosts_};
   mad_gateway other_hosts_{options_, watch_, carrier_, connections_};

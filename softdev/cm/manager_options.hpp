@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The times and limits of a connection manager, which tests change.
+// The timeouts and limits of a connection manager, which tests change.
 #pragma once
 
 #include <chrono>
@@ -10,27 +10,28 @@ namespace verbena::softdev::cm {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-/// How long, and how many. Threads: value.
+/// Timeouts and limits. Threads: value.
 struct manager_options {
   std::chrono::milliseconds answer_timeout{60'000};     ///< for a reply to a request
-  std::chrono::milliseconds listener_patience{100};     ///< for somebody who listens
+  std::chrono::milliseconds listener_patience{100};     ///< for a process that listens
   std::chrono::milliseconds ready_timeout{60'000};      ///< for the confirmation of a reply
   std::chrono::milliseconds announce_timeout{5'000};    ///< for the first frame of a new peer
   std::chrono::milliseconds disconnect_timeout{5'000};  ///< for the confirmation of the end
   std::chrono::milliseconds timewait{1'000};
-  std::size_t max_newcomers = 256;  ///< peers that have said nothing yet
+  std::size_t max_newcomers = 256;  ///< peers that have sent no frame yet
   unsigned max_backlog = 1024;
   std::chrono::milliseconds first_repeat{250};  ///< of a message to another host; then doubled
   std::chrono::milliseconds longest_repeat{4'000};
-  std::size_t max_half_open = 256;  ///< connections that other hosts have begun, not established
+  std::size_t max_half_open = 256;  ///< connections begun by other hosts, not yet established
 };
 
-/// How many frames of one endpoint are read before others have their turn.
+/// The number of frames that are read from one endpoint before those of other endpoints.
 inline constexpr int frames_per_turn = 8;
 
-/// Names of the descriptors that the thread of a manager waits for; the number is that of ...
+/// The kinds of descriptors on which the thread of a manager waits. Each comment says what the
+/// number of the descriptor identifies, and when it is ready.
 enum class source_kind : std::uint8_t {
-  wake,       ///< (the program has set an earlier deadline)
+  wake,       ///< nothing: an earlier deadline, a message, or the end
   port,       ///< a port: a peer connects
   newcomer,   ///< a newcomer
   endpoint,   ///< an endpoint: its peer sends a frame

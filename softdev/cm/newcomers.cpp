@@ -16,7 +16,7 @@ void newcomers::accept(std::uint32_t port_key, time_point now) {
   while (newcomers_.size() < options_.max_newcomers) {
     socket_or_error peer = ports_.next_peer(port_key);
     if (peer.error == EMFILE || peer.error == ENFILE || peer.error == ENOMEM) {
-      // The others wait until descriptors are free again.
+      // Other peers wait until descriptors are free again.
       ports_.pause();
       resume_accepting_at_ = now + descriptor_interval;
       return;
@@ -29,7 +29,7 @@ void newcomers::accept(std::uint32_t port_key, time_point now) {
                                     .give_up_at = now + options_.announce_timeout});
     read(at);
   }
-  // Those that came first and still say nothing make room.
+  // Drops the oldest newcomer, which has still sent no frame.
   newcomers_.erase(newcomers_.begin());
 }
 

@@ -13,31 +13,33 @@
 
 namespace verbena::softdev::cm {
 
-/// Learns what newcomers ask for. Threads: one thread at a time, with the lock of the manager held.
+/// Receives the requests of newcomers. Threads: one thread at a time, with the lock of the manager
+/// held.
 class newcomer_observer {
  public:
-  /// A peer has sent its first frame over a connection to the port `port_key`. The socket is not
-  /// watched.
+  /// Called when a peer has sent its first frame over a connection to the port `port_key`. The
+  /// socket is not watched.
   virtual void request_arrived(unique_fd from, std::uint32_t port_key, const frame& asked) = 0;
 
  protected:
   ~newcomer_observer() = default;
 };
 
-/// Learns what programs on other hosts ask for. Threads: as newcomer_observer.
+/// Receives the requests of programs on other hosts. Threads: see newcomer_observer.
 class remote_request_observer {
  public:
-  /// The process that receives messages of other hosts passes a request for the port `port_key`.
+  /// Called when the process that receives messages of other hosts passes on a request for the port
+  /// `port_key`.
   virtual void remote_request_arrived(std::uint32_t port_key, const frame& asked) = 0;
 
  protected:
   ~remote_request_observer() = default;
 };
 
-/// Threads: thread-safe by its manager, which calls it with its lock held.
+/// Threads: protected by the lock of the manager, which holds it during each call.
 class newcomers {
  public:
-  /// All outlive it.
+  /// All arguments outlive it.
   newcomers(const manager_options& options, const reactor& watch, const ports& at,
             newcomer_observer& told, remote_request_observer& told_of_others) noexcept
       : options_(options),
@@ -48,14 +50,15 @@ class newcomers {
   newcomers(const newcomers&) = delete;
   newcomers& operator=(const newcomers&) = delete;
 
-  /// Accepts the peers that have connected to a port. If descriptors are missing, all ports pause.
+  /// Accepts the peers that have connected to a port. If descriptors or memory are exhausted,
+  /// pauses all ports.
   void accept(std::uint32_t port_key, time_point now);
   /// Reads the first frame of a newcomer.
   void read(std::uint64_t number);
-  /// Drops those that said nothing for too long; ends a pause of the ports.
+  /// Drops newcomers whose first frame is overdue; ends a pause of the ports.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept;
-  /// Drops those of a port that nobody holds.
+  /// Drops the newcomers of a port that no endpoint holds.
   void drop(std::uint32_t port_key);
 
   /// Closes all descriptors. For a child of fork.

@@ -18,11 +18,12 @@
 namespace verbena::softdev::cm {
 namespace {
 
-/// Names of one kind. Another user who takes one of them does not keep this user from the others.
+/// The number of names for one address or kind. If another user takes one of them, this user takes
+/// another.
 constexpr unsigned copies = 8;
 constexpr int probe_backlog = 64;
 
-/// The kinds of addresses, as far as conflicts depend on them.
+/// The kinds of addresses that conflicts depend on.
 enum class address_kind : char {
   ipv4 = 'a',
   ipv6 = 'b',
@@ -40,7 +41,8 @@ address_kind kind_of(const port_wish& wish) noexcept {
   return any ? address_kind::any_ipv6 : address_kind::ipv6;
 }
 
-/// The kinds of which each address conflicts with each of `mine`, because one is a wildcard.
+/// Returns the kinds whose addresses all conflict with all addresses of `mine`, because one of the
+/// two is a wildcard.
 std::span<const address_kind> conflicts(address_kind mine) noexcept {
   using enum address_kind;
   static constexpr std::array of_ipv4 = {any_ipv4, any_ipv6};
@@ -66,7 +68,7 @@ std::span<const address_kind> conflicts(address_kind mine) noexcept {
   }
 }
 
-/// What a published name says: the kind of an address, or the address itself.
+/// The variable part of a published name: the kind of an address, or the address itself.
 class key {
  public:
   explicit key(address_kind which) noexcept { text_[0] = static_cast<char>(which); }
@@ -89,7 +91,7 @@ local_name name_of(const char* what, const port_wish& of, const key& which, unsi
                     of.shared ? 's' : 'e', copy);
 }
 
-/// The name by which peers connect to one address.
+/// Returns the name by which peers connect to one address.
 local_name serving_name(const port_wish& wish) noexcept {
   const key which = is_wildcard(wish.where) ? key(kind_of(wish)) : key(wish.where);
   return name_of("at", {.space = wish.space, .where = wish.where}, which, 0);
@@ -128,7 +130,7 @@ int take_name(const port_wish& of, const key& which, taken_name& out) {
   return 0;
 }
 
-/// Whether a process of this user has a name of this kind, besides the names of `own`.
+/// Returns whether a process of this user has a name with this key, except for the names of `own`.
 bool is_published(const port_wish& of, const key& which, published_address::list own) noexcept {
   socket_or_error asking = new_local_socket();
   for (unsigned copy = 0; copy < copies && asking.socket; ++copy) {
@@ -136,7 +138,7 @@ bool is_published(const port_wish& of, const key& which, published_address::list
     const auto has = [&](const published_address* each) { return each->has(name); };
     if (std::ranges::any_of(own, has)) continue;
     if (::connect(asking.socket.get(), name.get(), name.length()) != 0) {
-      // A process that is asked more often than it answers holds the name, too.
+      // A process whose backlog is full holds the name, too.
       if (errno == EAGAIN) return true;
       continue;
     }
@@ -146,7 +148,7 @@ bool is_published(const port_wish& of, const key& which, published_address::list
   return false;
 }
 
-/// As `is_published`, by those with whom `wish` cannot share the port.
+/// Like `is_published`, for the endpoints with which `wish` cannot share the port.
 bool is_held(const port_wish& wish, const key& which, published_address::list own) noexcept {
   port_wish of = wish;
   of.shared = false;

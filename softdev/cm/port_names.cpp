@@ -19,7 +19,7 @@
 namespace verbena::softdev::cm {
 namespace {
 
-constexpr int backlog = 1024;  // the kernel takes as many as net.core.somaxconn says
+constexpr int backlog = 1024;  // limited by net.core.somaxconn
 constexpr int accepts_per_turn = 64;
 constexpr int attempts_to_bind = 8;
 constexpr std::uint32_t ports_of_space = 65536;
@@ -66,8 +66,8 @@ socket_or_error bound_to(const local_name& where) noexcept {
 
 port_claim failed(int code) { return {.socket = {}, .entry = {}, .error = code}; }
 
-/// With the entry locked, no other process that has the table claims the port. Processes that have
-/// no table, or another one, claim it by its public name.
+/// Claims a port by the table: while the entry is locked, no other process that has this table
+/// claims the port. Processes without this table claim the port by its public name.
 port_claim claim_by_table(name_table table, port_space space, std::uint16_t port) {
   const std::uint32_t entry = entry_of(space, port);
   if (const int held = table.lock(entry); held != 0) return failed(held);
@@ -82,7 +82,7 @@ port_claim claim_by_table(name_table table, port_space space, std::uint16_t port
     }
   }
   if (made.error != 0) return failed(made.error);
-  // An entry without a name says that the port has its public name.
+  // An entry without a token means that the port has its public name.
   if (const int unknown = table.publish(entry, token); unknown != 0) return failed(unknown);
   return {.socket = std::move(made.socket), .entry = std::move(table).release(), .error = 0};
 }
@@ -96,7 +96,8 @@ void explain_refusal(port_space space, std::uint16_t port, const std::string& no
           " of this user; there are no names that other users cannot take: " + no_table);
 }
 
-/// The table for look-ups, once it exists. It is not closed: any thread can be using it.
+/// Returns the table for look-ups, or nullptr if it does not exist yet. The table is never closed,
+/// because any thread can be using it.
 const name_table* shared_table() {
   static std::atomic<const name_table*> known = nullptr;
   if (const name_table* const open = known.load(std::memory_order_acquire)) return open;
@@ -127,14 +128,15 @@ socket_or_error accept_peer(int socket) noexcept {
 }
 
 socket_or_error connect_to_port(port_space space, const address& to) {
-  // The first process that holds the port has the name without an address.
+  // Names with an address belong to later holders of the port; the first holder has the name
+  // without an address.
   socket_or_error own = connect_to_address(space, to);
   if (own.error != ECONNREFUSED) return own;
   const name_table* const table = shared_table();
   const name_token token = table != nullptr ? table->find(entry_of(space, to.port)) : name_token();
   if (token) {
     socket_or_error made = connect_to_name(name_of(token));
-    // The name may be one of a process that has exited.
+    // The process that had the name may have exited.
     if (made.error != ECONNREFUSED && made.error != EACCES) return made;
   }
   return connect_to_name(port_name(space, to.port));
@@ -142,7 +144,7 @@ socket_or_error connect_to_port(port_space space, const address& to) {
 
 std::uint16_t ephemeral_ports::take_from(block& from) noexcept {
   if (from.taken == ~std::uint64_t{0}) return 0;
-  // Onwards from the last one, so that a number rests before it is used again.
+  // Continues after the last number, so that a freed number is not used again at once.
   while (((from.taken >> from.next) & 1U) != 0)
     from.next = static_cast<std::uint16_t>((from.next + 1U) % block_ports);
   const std::uint16_t index = from.next;

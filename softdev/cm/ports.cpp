@@ -37,7 +37,7 @@ int ports::conflict_with(const port& where, const port_holder& which,
   return 0;
 }
 
-/// The addresses that this process has published of a port, and `more`.
+/// Returns the addresses of a port that this process has published, and `more`.
 std::vector<const published_address*> ports::own_addresses(std::uint32_t key,
                                                            const published_address& more) const {
   std::vector<const published_address*> all{&more};
@@ -58,7 +58,8 @@ int ports::take(port_holder& which, const address& source) {
     return code;
   if (found == ports_.end()) {
     port_claim claimed = claim_port(which.space, source.port);
-    // A process whose address could not be found may have the port.
+    // If this address could not get all names, the process that has the port may have an
+    // unpublished address.
     const bool shares = claimed.error == EADDRINUSE && which.published.is_complete();
     if (claimed.error != 0 && !shares) {
       which.published.withdraw();
@@ -73,7 +74,7 @@ int ports::take(port_holder& which, const address& source) {
   which.holds_port = true;
   which.source = source;
   int failed = watch_published(which);
-  // Those that share an address have one socket at most: that of the listener.
+  // Endpoints that share an address have at most one socket: that of the listener.
   if (failed == 0 && !found->second.socket && !wish.shared) failed = claim_own_socket(which, wish);
   if (failed == 0) return 0;
   release(which);
@@ -81,7 +82,7 @@ int ports::take(port_holder& which, const address& source) {
   return failed;
 }
 
-// Processes that ask for the address are answered by the thread.
+// Makes the thread answer processes that look for the address.
 int ports::watch_published(const port_holder& which) const noexcept {
   for (const unique_fd* each : {&which.published.exact(), &which.published.kind()}) {
     if (!*each) continue;
@@ -97,7 +98,7 @@ void ports::unwatch_published(const port_holder& which) const noexcept {
 }
 
 int ports::take_any(port_holder& which, const address& source) {
-  // Another process may have taken one of our numbers by asking for it.
+  // Another process may have bound a number of this process's blocks explicitly.
   for (int attempt = 0; attempt < 2 * ephemeral_ports::block_ports; ++attempt) {
     const std::uint16_t number = numbers_.take();
     if (number == 0) return EADDRNOTAVAIL;
@@ -180,7 +181,7 @@ int ports::open_socket(std::uint32_t key, port_holder& which) {
   return 0;
 }
 
-// Nobody listens any more: those who have come meanwhile are told so.
+// Refuses the peers that have connected to a listener that no longer exists.
 void ports::turn_away(const unique_fd& socket) const {
   if (!socket) return;
   for (std::size_t turn = 0; turn < max_backlog_; ++turn) {

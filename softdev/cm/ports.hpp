@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The ports of a process: which endpoints hold a number, by which sockets peers reach them, and
-// which endpoint listens at an address. Who conflicts with endpoints of other processes is decided
-// in port_addresses.hpp; the names of the sockets are in port_names.hpp.
+// The ports of a process: the endpoints that hold a number, the sockets by which peers reach them,
+// and the endpoint that listens at an address. port_addresses.hpp detects conflicts with endpoints
+// of other processes; port_names.hpp contains the names of the sockets.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace verbena::softdev::cm {
 
-/// What an endpoint is asked for besides its addresses.
+/// The options of an endpoint (rdma_set_option(3)).
 struct endpoint_options {
   bool reuse_address = false;
-  bool one_family = false;  ///< an IPv6 wildcard does not stand for IPv4, too
+  bool one_family = false;  ///< an IPv6 wildcard does not include IPv4
 };
 
-/// The part of an endpoint that concerns its port. Threads: as `ports`.
+/// The part of an endpoint that concerns its port. Threads: see `ports`.
 struct port_holder {
   port_space space = port_space::tcp;
   std::uint64_t number = 0;  ///< of the endpoint
@@ -33,39 +33,39 @@ struct port_holder {
   bool holds_port = false;
   bool listening = false;
   published_address published;       ///< while it holds the port
-  unique_fd own_socket;              ///< if another process has the number of the port
+  unique_fd own_socket;              ///< if another process has the name of the port
   std::uint16_t ephemeral_port = 0;  ///< to be given back
 };
 
-/// Threads: thread-safe by its manager, which calls it with its lock held. Functions that return an
-/// int give 0 or an errno.
+/// Threads: protected by the lock of the manager, which holds it during each call. Functions that
+/// return an int return 0 or an errno.
 class ports {
  public:
-  /// `watch` outlives it. `max_backlog` is the number of connections that are refused when a
-  /// listener ends.
+  /// `watch` outlives it. When a listener ends, at most `max_backlog` connections are refused.
   ports(const reactor& watch, unsigned max_backlog) noexcept
       : watch_(watch), max_backlog_(max_backlog) {}
   ports(const ports&) = delete;
   ports& operator=(const ports&) = delete;
 
-  /// Binds the endpoint; errors as manager::bind.
+  /// Binds the endpoint. Errors: those of manager::bind.
   [[nodiscard]] int take(port_holder& which, const address& source);
-  /// Binds it to a free port: EADDRNOTAVAIL if there is none.
+  /// Binds the endpoint to a free port. EADDRNOTAVAIL if there is none.
   [[nodiscard]] int take_any(port_holder& which, const address& source);
-  /// Gives it a free number at an address, at which nobody can connect to it. EADDRNOTAVAIL if
-  /// there is none.
+  /// Gives the endpoint an address with a free number, without binding it: peers cannot connect.
+  /// EADDRNOTAVAIL if there is no free number.
   [[nodiscard]] int take_number(port_holder& which, const address& source);
-  /// Lets peers connect; errors as manager::listen.
+  /// Enables peers to connect. Errors: those of manager::listen.
   [[nodiscard]] int listen(port_holder& which);
-  /// Ends all of that; peers that have connected to a listener are refused. Returns the key of the
-  /// port if no endpoint holds it any more.
+  /// Releases the port and the number, and refuses peers that have connected to a listener. Returns
+  /// the key of the port if no endpoint holds the port any longer.
   std::optional<std::uint32_t> release(port_holder& which);
 
-  /// The endpoint that listens at an address of a port, else at a wildcard, or nullptr.
+  /// Returns the endpoint that listens at an address of a port, else one at a wildcard, else
+  /// nullptr.
   [[nodiscard]] port_holder* listener_for(std::uint32_t key, const address& destination) const;
-  /// The next connection to a port: accept_peer().
+  /// Accepts the next connection to a port; see accept_peer().
   [[nodiscard]] socket_or_error next_peer(std::uint32_t key) const noexcept;
-  /// Leaves new connections where they are, until `resume`.
+  /// Stops watching for new connections until `resume`.
   void pause() const noexcept;
   void resume() const noexcept;
 
@@ -74,7 +74,7 @@ class ports {
 
  private:
   struct port {
-    unique_fd socket;  ///< empty if another process has the number: its holders have sockets then
+    unique_fd socket;  ///< empty if another process has the name; each holder then has a socket
     unique_fd entry;   ///< of port_claim
     bool open = false;
     std::vector<port_holder*> holders;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Functions that are found by name when they are called, and report EOPNOTSUPP in their own
-// convention where nobody has them.
+// Functions that are looked up by name when they are called. If no library has the function, the
+// call reports EOPNOTSUPP in the convention of the function.
 #pragma once
 
 #include "softdev/abi/failure.hpp"

@@ -21,9 +21,10 @@ namespace {
 constinit connection_manager chosen;
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// Whether the kernel has an adapter of any kind.
+// Returns whether the kernel has an adapter of any kind.
 bool kernel_has_adapters() noexcept {
-  // By the kernel: another forwarder of the process answers opendir(3) with soft0's directory.
+  // A system call, because another forwarder of the process answers opendir(3) with soft0's
+  // directory.
   const auto opened = static_cast<int>(
       syscall(SYS_openat, AT_FDCWD, "/sys/class/infiniband", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   DIR* const folder = opened >= 0 ? fdopendir(opened) : nullptr;

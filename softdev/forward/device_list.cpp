@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ibv_get_device_list: hardware first, then the software device, each once, in one list.
+// ibv_get_device_list: one list of the hardware, then the software device, each once.
 #include <pthread.h>
 
 #include <cerrno>
@@ -22,7 +22,7 @@ struct part {
   const function_table* table = nullptr;
   ibv_device** list = nullptr;
   int count = 0;
-  int failure = 0;  ///< errno, when there is no list
+  int failure = 0;  ///< errno if there is no list
 
   void get(const function_table& from) noexcept {
     table = &from;
@@ -43,7 +43,7 @@ struct part {
   }
 };
 
-// A list that was handed out; `devices` is what the program has.
+// A list that was returned to the program as `devices`.
 struct handed_out {
   handed_out* next = nullptr;
   part hardware;
@@ -61,7 +61,7 @@ void remember(handed_out* made) noexcept {
   pthread_mutex_unlock(&mutex);
 }
 
-// The record of `devices`, no longer remembered; nullptr when the list is not from here.
+// Removes and returns the record of `devices`; nullptr if the list was not made here.
 handed_out* forget(ibv_device** devices) noexcept {
   pthread_mutex_lock(&mutex);
   handed_out** link = &all_handed_out;
@@ -77,14 +77,14 @@ void get_parts(handed_out& made) noexcept {
   if (wanted != listing::only) made.hardware.get(real_table());
   if (wanted == listing::off) return;
   made.soft.get(soft_engine().table);
-  // A kernel without RDMA is why the software device is there.
+  // ENOSYS is not reported: a kernel without RDMA is a reason to use the software device.
   if (made.soft.list != nullptr && made.hardware.failure != 0 && made.hardware.failure != ENOSYS)
     complain_once(warning::no_adapters,
                   "only soft0 is listed, because libibverbs failed to list the hardware: ",
                   strerrorname_np(made.hardware.failure));
 }
 
-// Fills `to`; hardware that is the software device by another way is left out.
+// Fills `to`. Omits the software device if the list of the hardware contains it.
 int merge(const handed_out& from, ibv_device** to) noexcept {
   int count = 0;
   for (const part* each : {&from.hardware, &from.soft}) {
@@ -131,7 +131,7 @@ extern "C" __attribute__((visibility("default"))) ibv_device** ibv_get_device_li
 
 extern "C" __attribute__((visibility("default"))) void ibv_free_device_list(ibv_device** list) {
   handed_out* const known = forget(list);
-  if (known == nullptr) {  // the real library's own
+  if (known == nullptr) {  // a list of the real library
     if (auto* const function = real_table().at<free_list>(slot::ibv_free_device_list))
       function(list);
     return;

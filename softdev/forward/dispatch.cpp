@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The exported functions of functions.inc, and those whose object is harder to find.
+// The exported functions of functions.inc, and functions that find their library in another way.
 #include <cerrno>
 
 #include "softdev/abi/failure.hpp"
@@ -32,7 +32,7 @@ struct dispatcher<Which, Return(Object*, Others...), How> {
   }
 };
 
-// The table of the software device if the event is about one of its objects.
+// Returns the table of the software device if the event is of one of its objects.
 const function_table& table_of(const ibv_async_event& event) noexcept {
   bool soft = false;
   switch (event.event_type) {
@@ -54,7 +54,7 @@ const function_table& table_of(const ibv_async_event& event) noexcept {
       soft = owned_by_soft(event.element.srq);
       break;
     default:
-      break;  // about a port or the whole device: nothing is counted there
+      break;  // of a port or the device: not counted
   }
   return soft ? soft_engine().table : real_table();
 }
@@ -71,7 +71,8 @@ using namespace verbena::forward;
 #include "softdev/forward/functions.inc"
 #undef FORWARD
 
-// A newer verbs.h may declare these with types that are not known here, so the names differ.
+// A newer verbs.h may declare these functions with types that are not known here, so their C++
+// names differ.
 #define FORWARD(node, how, result, name, parameters, arguments)                             \
   extern "C" result newer_##name parameters __asm__(#name);                                 \
   extern "C" __attribute__((visibility("default"))) result newer_##name parameters {        \
@@ -86,7 +87,7 @@ extern "C" __attribute__((visibility("default"))) void ibv_ack_async_event(ibv_a
     function(event);
 }
 
-// Of the software device alone: programs that have a forwarder find it by dlsym.
+// Only the software device has this function. Programs with a forwarder find it by dlsym.
 extern "C" __attribute__((visibility("default"))) int verbena_soft_inject_event(
     ibv_context* context, const char* command) {
   if (context == nullptr) return EINVAL;
@@ -96,7 +97,7 @@ extern "C" __attribute__((visibility("default"))) int verbena_soft_inject_event(
   return function != nullptr ? function(context, command) : EOPNOTSUPP;
 }
 
-// From a kernel's descriptor, which soft0 does not have.
+// Imports a descriptor of the kernel; soft0 has none.
 extern "C" __attribute__((visibility("default"))) ibv_context* ibv_import_device(int cmd_fd) {
   auto* function = real_table().at<decltype(ibv_import_device)>(slot::ibv_import_device);
   if (function == nullptr)

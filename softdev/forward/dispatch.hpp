@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whose an object is, which decides the library that a call goes to.
+// Determines whether the software device owns an object, and thereby the library of a call.
 #pragma once
 
 #include "softdev/forward/engine.hpp"
@@ -16,7 +16,7 @@ namespace verbena::forward {
   return is_soft(qp->qp_base.context->device);
 }
 
-/// Objects of kinds that the software device does not have.
+/// For kinds of objects that the software device does not have.
 [[nodiscard]] inline bool owned_by_soft(const void* /*object*/) noexcept { return false; }
 
 template <class Object>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// libefa's functions: those of soft0's objects go to the software device, which exports them by
-// name, any other to the real libefa. That is looked for at the first call that needs it.
+// The functions of libefa. Calls with an object of soft0 go to the software device, which exports
+// the functions by name. All others go to the real libefa, which is searched at the first such
+// call.
 #include <dlfcn.h>
 #include <infiniband/efadv.h>
 #include <pthread.h>
@@ -20,7 +21,7 @@ void* real_efa() noexcept {
   return real_library;
 }
 
-// The function of the library whose object the first argument is; nullptr if it has none.
+// Returns the function of the library that owns `object`; nullptr if that library lacks it.
 template <class Object, class... Others>
 void* find(const char* name, Object* object, Others... /*others*/) noexcept {
   void* const library = owned_by_soft(object) ? soft_engine().library : real_efa();
@@ -42,7 +43,8 @@ using verbena::softdev::convention;
   extern "C" __attribute__((visibility("default"))) result name parameters { \
     EFA_APPLY(EFA_CALL, decltype(::name), how, name, arguments);             \
   }
-// A newer efadv.h may declare these with types that are not known here, so the names differ.
+// A newer efadv.h may declare these functions with types that are not known here, so their C++
+// names differ.
 #define EFA_NEWER(node, how, result, name, parameters, arguments)                    \
   extern "C" result newer_##name parameters __asm__(#name);                          \
   extern "C" __attribute__((visibility("default"))) result newer_##name parameters { \

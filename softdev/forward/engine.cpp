@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One engine per process: the search begins with the copy that somebody else has loaded.
+// One engine per process: the search begins with a copy that is already loaded.
 #include "softdev/forward/engine.hpp"
 
 #include <dlfcn.h>
@@ -26,14 +26,14 @@ constinit const engine no_engine;
 constinit std::atomic<bool> loaded{false};
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// `name` in the directory of this library, if that directory is known.
+// Opens `name` in the directory of this library or the one above, if that directory is known.
 void* open_beside(const char* name) noexcept {
   Dl_info self;
   if (dladdr(&once, &self) == 0 || self.dli_fname == nullptr) return nullptr;
   const std::string_view file = self.dli_fname;
   const auto slash = file.rfind('/');
   if (slash == std::string_view::npos) return nullptr;
-  // The drop-in lies in a directory of its own, one below the others.
+  // The drop-in is in a separate directory, one below the other libraries.
   for (const char* up : {"", "../"}) {
     std::array<char, 4096> path;
     const int length = std::snprintf(path.data(), path.size(), "%.*s/%s%s", static_cast<int>(slash),
@@ -92,7 +92,7 @@ listing wanted_listing() noexcept {
   const std::string_view text = value != nullptr ? value : "";
   if (text == "off") return listing::off;
   if (text == "only") return listing::only;
-  return listing::on;  // the engine reports a value that makes no sense
+  return listing::on;  // the engine reports an invalid value
 }
 
 const engine& soft_engine() noexcept {

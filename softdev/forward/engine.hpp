@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The software device as the forwarders see it: the one copy of libverbena-soft.so in the process.
+// The software device of the forwarders: the only copy of libverbena-soft.so in the process.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace verbena::forward {
 
-/// VERBENA_SOFTDEV: which devices are listed.
+/// VERBENA_SOFTDEV: the devices to list.
 enum class listing : std::uint8_t { on, off, only };
 
-/// What the environment says now; a value that makes no sense counts as `on`. Thread-safe.
+/// Returns the current value of VERBENA_SOFTDEV; an invalid value counts as `on`. Thread-safe.
 [[nodiscard]] listing wanted_listing() noexcept;
 
 /// The software device. Threads: immutable once loaded.
@@ -21,13 +21,13 @@ struct engine {
   void* library = nullptr;  ///< a handle for dlsym
 };
 
-/// The engine, loaded at the first call: the copy that the process has, else
-/// VERBENA_SOFTDEV_LIBRARY, else the file beside this library, else what the loader finds. Not
-/// loaded while VERBENA_SOFTDEV is `off`. A failure is reported once on standard error. Blocks and
-/// allocates at the first call; thread-safe.
+/// Returns the engine; the first call loads it: the copy that the process has, else
+/// VERBENA_SOFTDEV_LIBRARY, else the file next to this library, else the one that the loader finds.
+/// Does not load it while VERBENA_SOFTDEV is `off`. Reports a failure once on standard error. The
+/// first call blocks and allocates. Thread-safe.
 [[nodiscard]] const engine& soft_engine() noexcept;
 
-/// True when `device` is the software device's.
+/// Returns whether `device` is the software device.
 [[nodiscard]] inline bool is_soft(const ibv_device* device) noexcept {
   return device != nullptr && device == soft_engine().device;
 }

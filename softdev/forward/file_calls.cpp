@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Functions of the C library that find the files of soft0 (kernel_files.cpp). For other paths each
-// calls the next definition in the process, with errno as it was. They have effect in a library
-// that precedes the C library: LD_PRELOAD, or a drop-in that the program links.
+// calls the next definition in the process, with errno unchanged. The functions take effect only in
+// a library that precedes the C library: LD_PRELOAD, or a drop-in that the program links.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/auxv.h>
@@ -187,10 +187,10 @@ bool is_real_library(const void* caller) noexcept {
   return file.substr(file.rfind('/') + 1).starts_with("libibverbs.so");
 }
 
-// What a call asks for.
+// The file that a call accesses.
 struct question {
   const char* path;
-  bool follow;  ///< a link at the end
+  bool follow;  ///< resolve a link at the end
   file_use use;
   const void* caller;
 };
@@ -219,7 +219,7 @@ template <class Call>
   return call(found.elsewhere() ? asked.path : found.place.path.data());
 }
 
-// A descriptor that read(2) refuses with EINVAL: an epoll instance has no such operation.
+// Returns a descriptor on which read(2) fails with EINVAL: an epoll instance cannot be read.
 int refusing_descriptor(int flags) noexcept {
   return ::epoll_create1((flags & O_CLOEXEC) != 0 ? EPOLL_CLOEXEC : 0);
 }
@@ -262,7 +262,7 @@ template <class Open>
   return descriptor >= 0 ? ::fdopen(descriptor, "r") : nullptr;
 }
 
-// The canonical path of a file of soft0 in `resolved`, or in new memory if that is nullptr.
+// Writes the canonical path of a file of soft0 to `resolved`, or to new memory if that is nullptr.
 template <class Resolve>
 [[gnu::noinline]] char* resolve_path(const char* path, char* resolved, const void* caller,
                                      const Resolve& resolve) {
@@ -280,8 +280,8 @@ bool is_other(const char* path) noexcept { return !may_be_kernel_file(path); }
 
 using namespace verbena::forward;
 
-// The definitions have other names than the declarations of the C library, whose attributes say
-// that a path is never nullptr.
+// The C++ names differ from those of the C library, whose declarations have attributes that a path
+// is never nullptr.
 #define FILE_CALL(result, name, parameters)                     \
   extern "C" result file_call_##name parameters __asm__(#name); \
   extern "C" __attribute__((visibility("default"))) result file_call_##name parameters
@@ -430,7 +430,7 @@ FILE_CALL(ssize_t, __readlinkat_chk,
               [&](const char* there) { return next(directory, there, text, size, room); });
 }
 
-// ls(1) asks for attributes of security modules.
+// For ls(1), which reads attributes of security modules.
 #define GETXATTR(name, follows)                                                                    \
   FILE_CALL(ssize_t, name, (const char* path, const char* what, void* value, std::size_t size)) {  \
     auto* const next = next_##name.get();                                                          \
@@ -486,7 +486,7 @@ FILE_CALL(char*, realpath, (const char* path, char* resolved)) {
   return resolve_path(path, resolved, CALLER, [&] { return next(path, resolved); });
 }
 
-// The library aborts if there is less room than a path may need.
+// The C library aborts if the buffer is smaller than PATH_MAX.
 FILE_CALL(char*, __realpath_chk, (const char* path, char* resolved, std::size_t room)) {
   auto* const next = next___realpath_chk.get();
   if (is_other(path) || room < PATH_MAX) return next(path, resolved, room);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Layout: DIRECTORY/sys/class/infiniband/soft0 and so on, so that the relative links of the kernel
-// lead to the right files. A file is replaced by rename(2): readers see the old or the new content.
-// The process holds a lock of the directory; directories without one were left by processes that
-// were killed or replaced by execve(2), and are removed by the next process.
+// are valid. A file is replaced by rename(2): readers see the old or the new content. The process
+// holds a lock of the directory. Processes that were killed or replaced by execve(2) leave
+// directories without a lock, which the next process removes.
 #include "softdev/forward/file_tree.hpp"
 
 #include <dirent.h>
@@ -33,7 +33,7 @@ constexpr int most_attempts = 16;
 
 // The private directory. Guarded by `mutex`, except in remove_file_tree().
 struct tree {
-  std::array<char, 256> path = {};  ///< empty: there is none
+  std::array<char, 256> path = {};  ///< empty: no directory
   int directory = -1;               ///< holds the lock
   dev_t device = 0;                 ///< these two identify the directory
   ino_t inode = 0;
@@ -84,7 +84,8 @@ int open_directory(int above, const char* path) noexcept {
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
 }
 
-// Removes everything in a directory, once per level of depth. Async-signal-safe.
+// Removes the content of a directory, down to `depth` levels below it, in one pass.
+// Async-signal-safe.
 void empty_directory(int directory, int depth) noexcept {
   for_each_entry(directory, [&](const char* name) {
     if (::unlinkat(directory, name, 0) == 0 || depth == 0) return;
@@ -98,7 +99,7 @@ void empty_directory(int directory, int depth) noexcept {
 
 constexpr int deepest = 12;
 
-// Removes the directory at `path`. A listing skips entries while others are removed, so it is
+// Removes the directory at `path`. A listing can skip entries while others are removed, so this is
 // repeated.
 void remove_directory(const char* path, int directory) noexcept {
   struct stat about = {};
@@ -135,7 +136,7 @@ void remove_abandoned(const char* folder) noexcept {
   ::close(all);
 }
 
-// Locks the directory at `path`. Fails if another process removed it before.
+// Locks the directory of `made`. Fails if another process has removed it.
 bool lock_directory(tree& made) noexcept {
   const int opened = open_directory(AT_FDCWD, made.path.data());
   if (opened < 0) return false;
@@ -178,13 +179,13 @@ bool make_tree() noexcept {
 
 using tree_path = decltype(file_place::path);
 
-// The path of a file in the private directory.
+// Sets `out` to the path of a file in the private directory.
 void locate(const char* path, tree_path& out) noexcept {
   std::snprintf(out.data(), out.size(), "%s%s", own.path.data(), path);
 }
 
 void make_directory(const char* path) noexcept {
-  if (::mkdir(path, 0755) == 0) ::chmod(path, 0755);  // whatever the umask is
+  if (::mkdir(path, 0755) == 0) ::chmod(path, 0755);  // independent of the umask
 }
 
 void make_directories_above(tree_path& path) noexcept {
@@ -258,7 +259,7 @@ file_text::state make_file(const device_view& from, const kernel_file& file) noe
       make_directory(path.data());
       break;
     case file_kind::common:
-      if (exists(file.path.data())) break;  // link_others() has the kernel's
+      if (exists(file.path.data())) break;  // link_others() has linked the kernel's
       [[fallthrough]];
     case file_kind::attribute:
       result = file.read(from, text);

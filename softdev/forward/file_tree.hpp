@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A private directory with the files of soft0: the C library opens and lists these in place of
+// A private directory with the files of soft0, which the C library opens and lists in place of
 // files in /sys and /dev.
 #pragma once
 
@@ -10,16 +10,16 @@
 
 namespace verbena::forward {
 
-/// What a call does with a file.
+/// The use of a file by a call.
 enum class file_use : std::uint8_t {
-  look,  ///< asks for attributes of the file
+  look,  ///< reads attributes of the file
   open,  ///< reads a file, or lists a directory
 };
 
-/// Where a call finds a file of soft0.
+/// The place of a file of soft0.
 struct file_place {
   enum class state : std::uint8_t {
-    elsewhere,  ///< it is not a file of soft0, or is there for the kernel's adapters
+    elsewhere,  ///< not a file of soft0, or one that the kernel has for its adapters
     here,       ///< at `path`
     refused,    ///< the kernel reports EINVAL when this file is read
   };
@@ -38,7 +38,7 @@ class file_search {
   file_search& operator=(const file_search&) = delete;
 
   /// Returns false in a signal handler that interrupts a search, in calls by the search itself, and
-  /// in a child of vfork(2). These have no file of soft0.
+  /// in a child of vfork(2). These find no files of soft0.
   [[nodiscard]] explicit operator bool() const noexcept { return searches_; }
 
  private:
@@ -47,8 +47,8 @@ class file_search {
 };
 
 /// Writes the file into the private directory, with its present content; for a directory that is
-/// opened, all files. The directory is made at the first call, and is removed at exit of the
-/// process. A child of fork(2) makes its own. Precondition: the thread searches. Thread-safe.
+/// opened, all files. The first call makes the directory; the exit of the process removes it. A
+/// child of fork(2) makes its own. Precondition: the thread searches. Thread-safe.
 void place_file(const kernel_file& wanted, file_use use, file_place& place) noexcept;
 
 /// Removes the private directory. Async-signal-safe.

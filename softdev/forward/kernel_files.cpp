@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The formats are those of the kernel: drivers/infiniband/core/sysfs.c, device.c and
-// uverbs_main.c. soft0 has no parent device, as the kernel's software adapters (rxe, siw) have
-// none; it has no `device`, and none of the files that single drivers add (hca_type, board_id).
+// The formats are those of the kernel: drivers/infiniband/core/sysfs.c, device.c and uverbs_main.c.
+// soft0 has no parent device, like the kernel's software adapters (rxe, siw). It therefore has no
+// `device`. It also lacks the files that individual drivers add (hca_type, board_id).
 #include "softdev/forward/kernel_files.hpp"
 
 #include <endian.h>
@@ -25,10 +25,10 @@ using state = file_text::state;
 using writer = state (*)(const device_view& from, unsigned index, file_text& text);
 
 constexpr std::uint8_t only_port = 1;
-// The node is another name of the null device: a process that is not privileged cannot make one.
+// The node is a link to the null device, because an unprivileged process cannot make a device node.
 constexpr const char* null_device = "/dev/null";
 
-// The name of `value` in `names`, or `other`.
+// Returns the name of `value` in `names`, or `other`.
 template <std::size_t Count>
 const char* name_of(const char* const (&names)[Count], unsigned value, const char* other) noexcept {
   return value < Count && names[value] != nullptr ? names[value] : other;
@@ -70,7 +70,7 @@ state write_link_layer(const device_view& from, unsigned /*index*/, file_text& t
   return text.print("%s\n", name_of(names, from.port.link_layer, "Unknown"));
 }
 
-// Of one lane, in hundreds of Mb/s; the name is of InfiniBand's speeds.
+// A speed of one lane: `rate` in hundreds of Mb/s, `name` as for InfiniBand.
 struct speed {
   unsigned code;
   unsigned rate;
@@ -129,7 +129,7 @@ state write_partition(const device_view& from, unsigned index, file_text& text) 
   return text.print("0x%04x\n", be16toh(key));
 }
 
-// The numbers that stat(2) reports for the node.
+// Returns the device number that stat(2) reports for the node.
 dev_t node_number() noexcept {
   struct stat about = {};
   return ::stat(null_device, &about) == 0 ? about.st_rdev : 0;
@@ -182,14 +182,14 @@ constexpr kernel_file::row rows[] = {
 
 using path_buffer = std::array<char, kernel_file::longest>;
 
-// The name that a sign of a row stands for; nullptr for other characters.
+// Returns the name for a placeholder of a row; nullptr for other characters.
 const char* name_of_sign(char sign) noexcept {
   if (sign == '@') return soft_engine().device->name;
   return sign == '&' ? soft_engine().device->dev_name : nullptr;
 }
 
-// Replaces the signs of a row. The rows are much shorter than the buffer, and names have at most
-// 63 characters.
+// Replaces the placeholders of a row. The rows are much shorter than the buffer, and names have at
+// most 63 characters.
 void expand(const char* pattern, unsigned index, path_buffer& out) noexcept {
   std::size_t length = 0;
   for (; *pattern != '\0'; ++pattern) {
@@ -342,7 +342,7 @@ bool may_be_kernel_file(const char* path) noexcept {
 bool find_kernel_file(const char* path, bool follow, kernel_file& found) noexcept {
   if (soft_engine().device == nullptr) return false;
   const std::string_view text = path;
-  // A slash at the end is a request to follow.
+  // A slash at the end means that a link is resolved.
   path_buffer canonical = {};
   return walk(canonical, text, follow || text.ends_with('/')) && find_row(canonical, found);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The files that a kernel has for an adapter, for soft0: their paths, kinds and contents. The
+// The files of soft0, like those that a kernel has for an adapter: paths, kinds and contents. The
 // contents come from the device's own query functions.
 #pragma once
 
@@ -23,7 +23,7 @@ enum class file_kind : std::uint8_t {
 
 /// The content of an attribute. Threads: one thread at a time.
 struct file_text {
-  /// Whether the file exists, and whether the kernel refuses to read it.
+  /// Says whether the file exists, and whether the kernel refuses to read it.
   enum class state : std::uint8_t { missing, readable, refused };
 
   std::array<char, 256> bytes;
@@ -50,7 +50,7 @@ class device_view {
 
   /// Returns the entry of the GID table; false if it is empty or beyond the table.
   [[nodiscard]] bool gid(unsigned index, ibv_gid_entry& entry) const noexcept;
-  /// Returns the P_Key in network order; false beyond the table.
+  /// Returns the P_Key in network byte order; false beyond the table.
   [[nodiscard]] bool partition(unsigned index, std::uint16_t& key) const noexcept;
 
  private:
@@ -76,7 +76,8 @@ struct kernel_file {
   [[nodiscard]] file_text::state read(const device_view& from, file_text& text) const noexcept;
 };
 
-/// True if a file of soft0 may have this path. One comparison for other paths; async-signal-safe.
+/// Returns whether a file of soft0 may have this path. One comparison for other paths;
+/// async-signal-safe.
 [[nodiscard]] bool may_be_kernel_file(const char* path) noexcept;
 
 /// Finds the file of soft0 that has this absolute path, with `.`, `..` and links resolved.

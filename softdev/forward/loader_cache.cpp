@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The format is glibc's: a header, fixed-size entries, a table of strings; offsets count from the
-// header. An older header of another kind may stand in front of it.
+// The format is glibc's: a header, fixed-size entries, a table of strings; offsets are relative to
+// the header. A header of an older format may precede it.
 #include "softdev/forward/loader_cache.hpp"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ struct entry {
   std::uint64_t hardware;
 };
 
-// The file's bytes, to be freed; nullptr when it cannot be read.
+// Returns the bytes of a file, which the caller frees; nullptr if the file cannot be read.
 char* read_file(const char* path, std::size_t& size) noexcept {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return nullptr;
@@ -55,7 +55,7 @@ char* read_file(const char* path, std::size_t& size) noexcept {
   return bytes;
 }
 
-// The text at `offset`, empty when it does not end inside.
+// Returns the text at `offset`; empty if the text does not end inside the cache.
 std::string_view text_at(std::string_view cache, std::uint32_t offset) noexcept {
   if (offset >= cache.size()) return {};
   const std::string_view rest(cache.data() + offset, cache.size() - offset);
@@ -78,7 +78,8 @@ void* visit_cache(std::string_view file, std::string_view soname,
     std::memcpy(&one, cache.data() + sizeof head + i * sizeof one, sizeof one);
     const std::string_view path = text_at(cache, one.value);
     if (path.empty() || text_at(cache, one.key) != soname) continue;
-    // text_at() saw the zero byte behind it. A library of another processor does not open.
+    // text_at() has found the zero byte behind the path. dlopen(3) refuses a library of another
+    // architecture.
     if (void* const found = visit(path.data())) return found;
   }
   return nullptr;

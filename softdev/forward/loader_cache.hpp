@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The list of libraries that ldconfig leaves for the loader, /etc/ld.so.cache.
+// The list of libraries that ldconfig writes for the loader, /etc/ld.so.cache.
 #pragma once
 
 #include <string_view>
 
 namespace verbena::forward {
 
-/// Calls `visit` with the path of each library of that name in the file's bytes, in the loader's
-/// order, until one returns something; returns that, or nullptr. Bytes that are not understood have
-/// no entries. Thread-safe.
+/// Calls `visit` with the path of each library named `soname`, in the order of the cache, until a
+/// call does not return nullptr. Returns the result of that call, or nullptr. `file` is the content
+/// of a cache; unknown content has no entries. Thread-safe.
 [[nodiscard]] void* visit_cache(std::string_view file, std::string_view soname,
                                 void* (*visit)(const char* path)) noexcept;
 
-/// The same for this machine's file. Blocks and allocates; thread-safe.
+/// Calls visit_cache with the cache of this host. Blocks and allocates. Thread-safe.
 [[nodiscard]] void* visit_loader_cache(std::string_view soname,
                                        void* (*visit)(const char* path)) noexcept;
 

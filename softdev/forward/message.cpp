@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A process may have several forwarders, each with its own copy of this file. All use the record of
-// the one that was loaded first.
+// A process may have several forwarders, each with its own copy of this file. All copies use the
+// record of the forwarder that was loaded first.
 #include "softdev/forward/message.hpp"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 #include <cstdio>
 #include <string_view>
 
-// The messages that were written, by the bit of their kind.
+// The kinds of messages that were written, one bit each.
 extern "C" {
 __attribute__((visibility("default"))) extern std::atomic<std::uint32_t> verbena_forward_said;
 constinit std::atomic<std::uint32_t> verbena_forward_said{0};
@@ -52,7 +52,7 @@ std::atomic<std::uint32_t>& shared_record() noexcept {
   static constinit std::atomic<std::atomic<std::uint32_t>*> known{nullptr};
   static constinit std::atomic_flag searching;
   if (auto* const found = known.load(std::memory_order_acquire)) return *found;
-  // Another thread that searches now may repeat a message.
+  // While another thread searches, a message may be repeated.
   if (searching.test_and_set()) return verbena_forward_said;
   candidates all{.paths = &paths};
   dl_iterate_phdr(&collect, &all);
@@ -72,7 +72,7 @@ std::atomic<std::uint32_t>& shared_record() noexcept {
 
 void complain_once(warning kind, const char* what, const char* why) noexcept {
   const int saved = errno;
-  // Before the search, which ends the validity of a text of dlerror(3).
+  // Formats the text before the search, which invalidates a text of dlerror(3).
   std::array<char, 1024> text;
   const int length = std::snprintf(text.data(), text.size(), "verbena: %s%s\n", what, why);
   const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(kind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a forwarder must say and cannot return. It has no log hook: it lives in programs that do not
-// know this project.
+// Messages of a forwarder that no return value can express. A forwarder has no log hook, because it
+// is loaded into programs that do not know this project.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ enum class warning : std::uint8_t {
   no_files,       ///< the files of soft0 are not shown
 };
 
-/// Writes one line, `verbena: WHAT WHY`, to standard error. Of each kind, a process writes one
-/// line, whichever of its forwarders has the message. Thread-safe; keeps errno.
+/// Writes one line, `verbena: WHAT WHY`, to standard error. A process writes one line of each kind,
+/// whichever of its forwarders reports it. Preserves errno. Thread-safe.
 void complain_once(warning kind, const char* what, const char* why) noexcept;
 
 }  // namespace verbena::forward

@@ -5,7 +5,7 @@
 
 extern "C" __attribute__((visibility("default"))) const char* rdma_event_str(
     rdma_cm_event_type event) {
-  // Those behind the last that rdma_cma.h of rdma-core 44 declares are newer ones.
+  // The names after that of RDMA_CM_EVENT_TIMEWAIT_EXIT are newer than rdma-core 44.
   static constexpr const char* names[] = {
       "RDMA_CM_EVENT_ADDR_RESOLVED",
       "RDMA_CM_EVENT_ADDR_ERROR",

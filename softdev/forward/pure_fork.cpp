@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Protection of registered memory from fork(). The software device needs none: it pins nothing, and
-// a forked child opens it itself. So these serve the real library's devices, if it is there.
+// Protection of registered memory from fork(). The software device needs none: it pins no pages,
+// and a forked child opens it itself. These functions therefore call those of the real library, if
+// there is one.
 #include <infiniband/verbs.h>
 
 #include "softdev/forward/real.hpp"

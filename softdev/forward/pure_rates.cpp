@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Static rates: their encoding, their multiple of 2.5 Gbit/s, their speed with all lanes'
-// signalling.
+// Static rates: their encoding, their multiple of 2.5 Gbit/s, and the signalling rate of all lanes.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -9,7 +8,7 @@ namespace {
 
 struct rate {
   ibv_rate code;
-  int multiple;  ///< -1: not a multiple of 2.5 Gbit/s that the interface has
+  int multiple;  ///< -1: the interface has no multiple for it
   int mbps;
 };
 

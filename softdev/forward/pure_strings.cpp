@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The texts of libibverbs, as programs print them and their users search for them.
+// The texts of libibverbs, unchanged: programs print them, and users search for them.
 #include <infiniband/verbs.h>
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reading attributes below /sys, for tools of rdma-core's time before these were private.
+// Functions that read attributes below /sys, for tools from before rdma-core made them private.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,7 +15,8 @@ int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, s
 
 __attribute__((visibility("default"))) const char* ibv_get_sysfs_path() { return "/sys"; }
 
-// The file as a text without a newline at the end; its length, or -1 when it does not fit.
+// Reads a file as a text without a newline at its end. Returns the length, or -1 if the text does
+// not fit or cannot be read.
 __attribute__((visibility("default"))) int ibv_read_sysfs_file(const char* directory,
                                                                const char* file, char* buffer,
                                                                std::size_t size) {

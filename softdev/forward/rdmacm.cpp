@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// librdmacm's functions: all go to the connection manager that was chosen for this process.
+// The functions of librdmacm: all calls go to the connection manager that was chosen for this
+// process.
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
@@ -9,7 +10,7 @@
 using namespace verbena::forward;
 using verbena::softdev::convention;
 
-// A row's arguments as those of `call`, behind the function.
+// Passes the arguments of a row to `call`, after the function.
 #define CM_CALL(type, how, name, ...)                                                       \
   static constinit std::atomic<plain_function> known{nullptr};                              \
   return by_name<type, convention::how>::call(manager_function(known, #name) __VA_OPT__(, ) \

@@ -6,21 +6,22 @@
 
 namespace verbena::forward {
 
-/// The real library's functions by slot; all nullptr when there is no such library. Looked up at
-/// the first call, which blocks and allocates; thread-safe.
+/// Returns the functions of the real library by slot; all are nullptr if there is no such library.
+/// The first call looks them up, blocks and allocates. Thread-safe.
 [[nodiscard]] const function_table& real_table() noexcept;
 
-/// The real library's `name` in `version` (nullptr: its newest), or nullptr. Thread-safe.
+/// Returns the function `name` of the real library in `version` (nullptr: the newest), or nullptr.
+/// Thread-safe.
 [[nodiscard]] plain_function real_function(const char* name, const char* version) noexcept;
 
-/// A handle of the real library for dlsym; nullptr when there is none. Each forwarder has its own
-/// way of finding it: real_next.cpp and real_search.cpp. Called once.
+/// Returns a handle of the real library for dlsym; nullptr if there is none. Forwarders differ in
+/// the search: real_next.cpp and real_search.cpp. Called once.
 [[nodiscard]] void* find_real_library() noexcept;
 
-/// The same for libefa, which the forwarders of its functions call once.
+/// Returns a handle of the real libefa. The forwarders of its functions call this once.
 [[nodiscard]] void* find_real_efa() noexcept;
 
-/// The same for librdmacm.
+/// Returns a handle of the real librdmacm.
 [[nodiscard]] void* find_real_rdmacm() noexcept;
 
 }  // namespace verbena::forward

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// For the forwarder that has libefa's own name.
+// For the drop-in libefa.
 #include "softdev/forward/real.hpp"
 
 namespace verbena::forward {

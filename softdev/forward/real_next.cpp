@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// For the forwarders that stand in front of libibverbs under another name: the real library is the
-// next one in the process, or is loaded when the program has none.
+// For the forwarders that precede libibverbs under another name: the real library is the next one
+// in the process. If the program has none, it is loaded.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr int load_flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
 
-// A library that stands behind this one: its name, one of its functions, the variable that names
-// another file, and what is said when that cannot be loaded.
+// A library behind this one: its name, one of its functions, the variable that selects another
+// file, and the message if that file cannot be loaded.
 struct behind {
   const char* soname;
   const char* function;
@@ -32,7 +32,7 @@ void* find(const behind& wanted) noexcept {
   }
   const void* const next = dlsym(RTLD_NEXT, wanted.function);
   if (next != nullptr) {
-    // By its own handle, whatever is between it and this library.
+    // Returns the library's own handle, because other libraries may be between it and this one.
     Dl_info found;
     if (dladdr(next, &found) != 0 && found.dli_fname != nullptr)
       if (void* const handle = dlopen(found.dli_fname, load_flags | RTLD_NOLOAD)) return handle;

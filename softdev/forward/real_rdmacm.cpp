@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// For the forwarder that has librdmacm's own name.
+// For the drop-in librdmacm.
 #include "softdev/forward/real.hpp"
 
 namespace verbena::forward {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// For the forwarder that has the real library's own name: the loader would find the forwarder
-// again, so the file is looked for where the loader looks, and opened by its path.
+// For the drop-ins, which have the names of the real libraries. The loader would find the drop-in
+// again, so this searches the places where the loader searches, and opens the file by its path.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -26,13 +26,13 @@ constinit const int VERBENA_MARK = 1;
 namespace verbena::forward {
 namespace {
 
-// What the build says of the library that this one stands in for.
+// Set by the build: the library that this one replaces.
 constexpr const char* soname = VERBENA_STANDS_FOR;
-constexpr const char* choice = VERBENA_CHOICE;  // the variable that names the real one's file
+constexpr const char* choice = VERBENA_CHOICE;  // the variable that selects the real one
 constexpr const char* mark = VERBENA_MARK_NAME;
 constexpr int load_flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
 
-// The library at `path`, unless it is a forwarder: this one, or a copy of it.
+// Opens the library at `path`. Returns nullptr if it is a forwarder: this one, or a copy of it.
 void* open_real(const char* path) noexcept {
   struct stat candidate;
   if (stat(path, &candidate) != 0) return nullptr;
@@ -68,7 +68,7 @@ void* search_library_path() noexcept {
   return nullptr;
 }
 
-// The directories that this process's loader has built in, and those of its run path.
+// Searches the built-in directories of the process's loader, and those of its run path.
 void* search_own_directories() noexcept {
   Dl_serinfo size;
   void* const self = dlopen(nullptr, RTLD_LAZY);

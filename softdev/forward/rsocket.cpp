@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The sockets of librdmacm (rsocket.h). They look behind the identifiers of librdmacm's own
-// connection manager, so they exist only where that is the one that was chosen.
+// The sockets of librdmacm (rsocket.h). They access memory behind the identifiers of librdmacm's
+// own connection manager, so they work only if that one was chosen.
 #include <fcntl.h>
 #include <rdma/rsocket.h>
 
@@ -15,7 +15,8 @@
 namespace verbena::forward {
 namespace {
 
-// The real library's function; nullptr where connections are soft0's, which is said once.
+// Returns the function of the real library. If the connection manager is soft0's, reports that once
+// and returns nullptr.
 plain_function socket_function(std::atomic<plain_function>& known, const char* name) noexcept {
   if (!chosen_manager().soft) return manager_function(known, name);
   complain_once(warning::no_rsockets, name,
@@ -64,8 +65,7 @@ extern "C" __attribute__((visibility("default"))) int rfcntl(int socket, int cmd
     return -1;
   }
   if (cmd == F_GETFL) return function(socket, cmd);
-  // What the real function knows besides is F_SETFL, whose argument some of its releases read as a
-  // long.
+  // The real function also supports F_SETFL, whose argument some of its releases read as a long.
   va_list arguments;
   va_start(arguments, cmd);
   const long argument = va_arg(arguments, int);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The functions that the forwarders call, by number: one table of the software device's and one of
-// the real libibverbs's.
+// The functions that the forwarders call, by number: one table for the software device and one for
+// the real libibverbs.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// verbs.h has macros in front of some of its functions.
+// verbs.h hides some of its functions behind macros.
 #undef ibv_get_device_list
 #undef ibv_query_port
 #undef ibv_reg_mr
@@ -18,7 +18,7 @@ namespace verbena::forward {
 
 using plain_function = void (*)();
 
-/// A function that is dispatched. Those without a line in functions.inc are dispatched by hand.
+/// A function that is dispatched. Functions without a line in functions.inc are dispatched by hand.
 enum class slot : std::uint8_t {
 // lint: allow(macro): a row of functions.inc
 #define FORWARD(node, how, result, name, parameters, arguments) name,
@@ -35,14 +35,14 @@ enum class slot : std::uint8_t {
 
 inline constexpr std::size_t slot_count = static_cast<std::size_t>(slot::count);
 
-/// The name of the function, as libibverbs exports it.
+/// Returns the name of the function, as libibverbs exports it.
 [[nodiscard]] const char* name_of(slot which) noexcept;
 
-/// Functions by slot; nullptr where there is none. Threads: immutable once filled.
+/// Functions by slot; nullptr if the library lacks the function. Threads: immutable once filled.
 struct function_table {
   plain_function functions[slot_count] = {};
 
-  /// The function of `which`, whose signature the caller knows.
+  /// Returns the function of `which`. Contract: it has the type `Signature`.
   template <class Signature>
   [[nodiscard]] Signature* at(slot which) const noexcept {
     return reinterpret_cast<Signature*>(functions[static_cast<std::size_t>(which)]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Functions of any signature that jump to the real library's function of the same name: nothing is
-// known about their arguments, so all registers that carry any are left as they came. The real
-// function is looked up at the first call.
+// Functions that jump to the real library's function of the same name. Their signatures are
+// unknown, so all registers that can contain arguments are preserved. The first call looks up the
+// real function.
 #include <atomic>
 #include <cstdlib>
 
@@ -13,12 +13,12 @@ namespace verbena::forward {
 using softdev::convention;
 using softdev::not_supported;
 
-/// One trampoline. The assembly below knows that `target` comes first.
+/// One trampoline. The assembly below requires that `target` is the first member.
 struct forwarded {
   std::atomic<plain_function> target;
   const char* name;
   const char* version;  ///< nullptr: the newest
-  convention how;       ///< how it fails when there is no real library
+  convention how;       ///< how it fails without a real library
 };
 
 }  // namespace verbena::forward
@@ -26,7 +26,7 @@ struct forwarded {
 namespace verbena::forward {
 namespace {
 
-// What a caller sees of a function that is not there: its result and errno.
+// Returns a function that replaces a missing one: it reports failure in the convention `How`.
 template <class Result, convention How>
 plain_function missing() noexcept {
   return reinterpret_cast<plain_function>(&not_supported<Result(), How>::call);
@@ -55,7 +55,7 @@ plain_function missing_function(convention how) noexcept {
 }  // namespace
 }  // namespace verbena::forward
 
-// Puts the real function into `entry` and returns it. Thread-safe.
+// Stores the real function in `entry` and returns it. Thread-safe.
 extern "C" __attribute__((visibility("hidden"), used)) verbena::forward::plain_function
 verbena_forward_resolve(verbena::forward::forwarded* entry) {
   auto found = verbena::forward::real_function(entry->name, entry->version);
@@ -198,8 +198,8 @@ PRIVATE_OF(VERBENA_REGISTER_DRIVER, silent)
 #undef PRIVATE_OF
 #undef COMPAT
 
-// Data of the private node: a driver whose device is gone ignores that destroying fails. rdma-core
-// reads it from the environment; its drivers may find this copy.
+// A variable of the private node: if it is true, a driver whose device was removed ignores a failed
+// destruction. rdma-core reads it from the environment; its drivers may find this copy.
 extern "C" {
 __attribute__((visibility("default"))) constinit bool verbs_allow_disassociate_destroy = false;
 }

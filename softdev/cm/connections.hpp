@@ -27,7 +27,7 @@ struct proposal {
   private_data data;
 };
 
-/// Threads: protected by the lock of the manager, which holds it during each call. Functions that
+/// Threads: one thread at a time: the manager holds its lock during each call. Functions that
 /// return an int return 0 or an errno, like the functions of the manager with the same names.
 class connections final : public newcomer_observer {
  public:

@@ -41,7 +41,7 @@ struct endpoint_view {
   endpoint_options options;
 };
 
-/// Threads: protected by the lock of its manager, whose functions are the only way to use it;
+/// Threads: one thread at a time: only functions of its manager use it, with the lock held.
 /// `owner` belongs to the caller.
 class endpoint {
  public:

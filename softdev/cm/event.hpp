@@ -52,7 +52,7 @@ struct event {
 };
 
 /// A queue of events with a file descriptor, which is readable exactly while the queue is not
-/// empty. Threads: the lock of the manager protects everything except `fd`.
+/// empty. Threads: one thread at a time, which holds the lock of the manager; `fd` is thread-safe.
 class channel {
  public:
   /// `fd` is an eventfd with the value 0.

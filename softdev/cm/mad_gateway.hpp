@@ -37,7 +37,7 @@ namespace verbena::softdev::cm {
 /// answer.
 [[nodiscard]] std::optional<mad> answer_to_unknown(const mad& said) noexcept;
 
-/// Threads: protected by the lock of the manager, which holds it during each call.
+/// Threads: one thread at a time: the manager holds its lock during each call.
 class mad_gateway final : public remote_request_observer {
  public:
   /// All arguments outlive the gateway. `told` receives the requests.

@@ -25,7 +25,7 @@ class newcomer_observer {
   ~newcomer_observer() = default;
 };
 
-/// Receives the requests of programs on other hosts. Threads: see newcomer_observer.
+/// Receives the requests of programs on other hosts. Threads: one thread at a time.
 class remote_request_observer {
  public:
   /// Called when the process that receives messages of other hosts passes on a request for the port
@@ -36,7 +36,7 @@ class remote_request_observer {
   ~remote_request_observer() = default;
 };
 
-/// Threads: protected by the lock of the manager, which holds it during each call.
+/// Threads: one thread at a time: the manager holds its lock during each call.
 class newcomers {
  public:
   /// All arguments outlive it.

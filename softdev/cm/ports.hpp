@@ -37,7 +37,7 @@ struct port_holder {
   std::uint16_t ephemeral_port = 0;  ///< to be given back
 };
 
-/// Threads: protected by the lock of the manager, which holds it during each call. Functions that
+/// Threads: one thread at a time: the manager holds its lock during each call. Functions that
 /// return an int return 0 or an errno.
 class ports {
  public:

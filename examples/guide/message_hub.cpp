@@ -112,9 +112,9 @@ void one_thread_for_many_channels() {
   const auto context = verbena::open_device().value();
   const auto pd = context.allocate_pd().value();
   // [hub]
-  const std::uint32_t places = 4 + 4 + verbena::message_channel::own_operations;
+  const std::uint32_t entries = 4 + 4 + verbena::message_channel::own_operations;
   const auto hub =
-      verbena::completion_hub::create(context, clients * places, {.events = true}).value();
+      verbena::completion_hub::create(context, clients * entries, {.events = true}).value();
   // [/hub]
   std::vector<verbena::message_channel> served;
   std::vector<verbena::message_channel> peers;

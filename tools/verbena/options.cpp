@@ -122,7 +122,7 @@ void add_capture(CLI::App& app, capture_options& capture) {
       "The requests of a peer are those of the peer's program: capture it as well, with\n"
       "--append into the same file. The words after -- belong to the program.\n"
       "Example:\n"
-      "  verbena capture -w - -- ibv_rc_pingpong | tshark -i -\n"
+      "  verbena capture -w - -- ibv_rc_pingpong -g 0 | tshark -i -\n"
       "Exit status: that of the program, 128 + N if signal N ended it; 125 the capture\n"
       "failed, 126 the program cannot be executed, 127 the program was not found.");
 }

@@ -68,6 +68,12 @@ std::uint32_t scope_of(const wire_address& which) noexcept {
   return wire::scope_of(which.own.gid, which.peer, which.own.interface_index);
 }
 
+bool is_address_of_interface(const gid_entry& own) {
+  return wire::find_route_mtu(
+             {.source = own.gid, .destination = own.gid, .interface = own.interface_index})
+      .has_value();
+}
+
 failing_call modification_of(const queue_pair& which) {
   return {"ibv_modify_qp", "queue pair " + std::to_string(which.number()) + " of soft0"};
 }
@@ -106,6 +112,11 @@ result<std::uint32_t> wire_access::find_route(const failing_call& by,
                                       " are addresses of IPv4 and IPv6; choose a source GID of the "
                                       "same kind (sgid_index)");
   return mtu;
+}
+
+bool wire_access::reaches_hosts_from(const gid_entry& own) const {
+  if (!on() || own.empty() || !own_.permits(own)) return false;
+  return is_address_of_interface(own);
 }
 
 result<void> wire_access::connect(queue_pair& which, const wire_address& address,
@@ -172,11 +183,9 @@ std::uint8_t wire_access::find_group_mtu(const wire_address& address) const {
   if (!on() || wire::is_ipv4(own) != wire::is_ipv4(address.peer) || !own_.permits(address.own))
     return 0;
   // Datagrams to a group need no route, only an interface with the address.
-  const bool is_address =
-      wire::find_route_mtu(
-          {.source = own, .destination = own, .interface = address.own.interface_index})
-          .has_value();
-  if (!is_address || address.own.interface_index == wire::loopback_interface) return 0;
+  if (!is_address_of_interface(address.own) ||
+      address.own.interface_index == wire::loopback_interface)
+    return 0;
   return largest_mtu_code(address.peer, mtu_of(interface_name(address.own.interface_index)));
 }
 

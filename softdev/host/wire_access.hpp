@@ -41,10 +41,8 @@ class wire_access {
   [[nodiscard]] permitted_addresses& own_addresses() noexcept { return own_; }
 
   [[nodiscard]] bool on() const noexcept { return path_ != nullptr; }
-  /// Returns whether packets with this source address may leave. Asks the kernel.
-  [[nodiscard]] bool reaches_hosts_from(const gid_entry& own) const noexcept {
-    return on() && !own.empty() && own.interface_index != 0 && own_.permits(own);
-  }
+  /// Returns whether an interface has this address and the setting permits it. Asks the kernel.
+  [[nodiscard]] bool reaches_hosts_from(const gid_entry& own) const;
   /// How a connection reaches its peer, or a datagram its destination, whose GID is one of this
   /// host or not.
   [[nodiscard]] path_to_peer path_to(const gid_bytes& peer, bool is_own) const noexcept {

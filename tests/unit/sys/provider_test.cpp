@@ -32,6 +32,7 @@ TEST(system_provider, has_every_function_of_the_header_floor) {
   EXPECT_EQ((*found)->soft_free, nullptr);
   EXPECT_EQ((*found)->soft_explain, nullptr);
   EXPECT_EQ((*found)->soft_check_commands, nullptr);
+  EXPECT_EQ((*found)->soft_reaches_hosts, nullptr);
 }
 
 TEST(system_provider, has_all_functions_of_libefa) {
@@ -69,6 +70,7 @@ TEST(soft_provider, has_all_functions_of_libibverbs) {
   EXPECT_NE((*found)->soft_free, nullptr);
   EXPECT_NE((*found)->soft_explain, nullptr);
   EXPECT_NE((*found)->soft_check_commands, nullptr);
+  EXPECT_NE((*found)->soft_reaches_hosts, nullptr);
   EXPECT_EQ(soft_provider().value(), *found);
 }
 

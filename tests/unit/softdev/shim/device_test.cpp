@@ -265,6 +265,33 @@ TEST(soft_device, gid_table_starts_link_local_and_has_the_loopback_address) {
   EXPECT_EQ(query(device.context, &entries[0].entry, 1, 0, sizeof(wide)), -EINVAL);
 }
 
+// Returns the GIDs that reach other hosts, as bits.
+int reaching_gids(const char* setting) {
+  return in_child([&] {
+    setenv("VERBENA_SOFTDEV_WIRE", setting, 1);
+    opened_device device;
+    const auto reaches =
+        reinterpret_cast<verbena_soft_reaches_hosts_function>(find("verbena_soft_reaches_hosts"));
+    int found = 0;
+    for (int index = 0; index < 64; ++index) {
+      if (reaches(device.context, 1, index) == 0) continue;
+      ibv_gid gid{};
+      if (SOFT(ibv_query_gid)(device.context, 1, index, &gid) != 0) return 99;
+      const bool loopback = gid.raw[11] == 0xff && gid.raw[12] == 127;
+      found |= index == 0 ? 1 : loopback ? 2 : 4;
+    }
+    for (const int outside : {-1, 64, 1'000'000})
+      if (reaches(device.context, 1, outside) != 0) return 98;
+    return reaches(device.context, 2, 1) != 0 ? 97 : found;
+  });
+}
+
+TEST(soft_device, gids_that_the_setting_permits_reach_other_hosts) {
+  EXPECT_EQ(reaching_gids("off"), 0);
+  EXPECT_EQ(reaching_gids("127.0.0.1"), 2);
+  EXPECT_EQ(reaching_gids("on") & 3, 2) << "the generated GID of index 0 reaches no host";
+}
+
 TEST(soft_device, empty_and_out_of_range_gid_index_return_different_errors) {
   opened_device device;
   ibv_gid gid;

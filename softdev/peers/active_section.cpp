@@ -14,7 +14,7 @@ void section_lanes::leave(std::uint32_t lane) noexcept {
   locks_[lane].unlock();
 }
 
-/// Lanes of other threads last: taking one ends its ownership.
+/// Tries lanes that other threads own last: taking such a lane revokes the ownership.
 active_section section_lanes::enter_another(std::uint32_t first) noexcept {
   for (const bool owned_too : {false, true}) {
     for (std::uint32_t step = 0; step < lane_count; ++step) {

@@ -16,8 +16,8 @@ namespace verbena::softdev {
 
 class section_lanes;
 
-/// While it lives, this thread may access the peer's memory and public words; the peer's fence
-/// waits for it. Keep it short: at most one posted list. Movable. Threads: thread-bound.
+/// Permits this thread to access a peer's memory and public words. The peer's fence waits until the
+/// section ends. Keep it short: at most one posted list. Movable. Threads: thread-bound.
 class active_section {
  public:
   active_section() noexcept = default;
@@ -27,7 +27,7 @@ class active_section {
       : lanes_(std::exchange(other.lanes_, nullptr)), lane_(other.lane_) {}
   active_section& operator=(active_section&&) = delete;
   ~active_section() { leave(); }
-  /// False when all lanes were taken: execute by the ring instead, or try again.
+  /// Returns false if all lanes are in use: send the request through the ring, or try again.
   [[nodiscard]] explicit operator bool() const noexcept { return lanes_ != nullptr; }
   void leave() noexcept;
 
@@ -36,8 +36,8 @@ class active_section {
   std::uint32_t lane_ = 0;
 };
 
-/// The lanes of this process towards a peer: each has a word that is odd while a thread is inside.
-/// Threads: thread-safe.
+/// The lanes of this process towards a peer. The word of a lane is odd while a thread is in an
+/// active section of the lane. Threads: thread-safe.
 class section_lanes {
  public:
   explicit section_lanes(pair_memory& memory) noexcept : memory_(memory) {}
@@ -49,11 +49,12 @@ class section_lanes {
     if (locks_[own].owned_by_other() || !locks_[own].try_lock()) return enter_another(own);
     return enter_locked(own);
   }
-  /// What the end of an active section does.
+  /// Ends an active section; active_section::leave() calls it.
   void leave(std::uint32_t lane) noexcept;
 
  private:
-  /// Each thread begins at a lane of its own, unless there are more threads than lanes.
+  /// Returns the lane that this thread tries first. Threads share it only if there are more threads
+  /// than lanes.
   [[nodiscard]] static std::uint32_t own_lane() noexcept {
     return static_cast<std::uint32_t>(access_epoch::number_of_thread() % lane_count);
   }

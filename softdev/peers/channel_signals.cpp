@@ -10,15 +10,15 @@ namespace verbena::softdev {
 namespace {
 
 constexpr std::size_t channels_of_page = 64;
-/// Descriptors that are kept of one peer.
+/// The most descriptors of one peer that are kept.
 constexpr std::uint32_t most_channels = wake_channels::most_per_peer;
 
 }  // namespace
 
-/// What is known about one of the peer's wake channels.
+/// The state of one of the peer's wake channels.
 struct channel_signals::place {
   wake_channel_id id = 0;
-  unique_fd fd;  ///< none: it was refused, or the answer has not come
+  unique_fd fd;  ///< empty until the answer arrives, and if the peer refused
 };
 
 channel_signals::channel_signals(peer_messages& messages)
@@ -50,17 +50,17 @@ bool channel_signals::signal(wake_channel_id channel) noexcept {
 void channel_signals::take(wake_channel_id channel, unique_fd end) {
   const std::lock_guard lock(mutex_);
   place* const known = place_of(channel);
-  if (known == nullptr || known->id != channel) return;  // forgotten meanwhile for another channel
+  if (known == nullptr || known->id != channel) return;  // another channel has the place now
   if (known->fd) --held_;
   if (held_ >= most_channels) end.reset();
   known->fd = std::move(end);
   if (!known->fd) return;
   ++held_;
-  signal_wake_socket(known->fd.get());  // what made us ask
+  signal_wake_socket(known->fd.get());  // the signal for which the end was requested
 }
 
-/// The place of a channel, which the peer numbered; nullptr if it is not a number of a channel, or
-/// memory is missing.
+/// Returns the place of a channel; nullptr if the number, which the peer chose, is not valid, or if
+/// memory is exhausted.
 channel_signals::place* channel_signals::place_of(wake_channel_id channel) noexcept {
   const std::uint32_t index = wake_channels::index_of(channel);
   if (index >= wake_channels::capacity) return nullptr;

@@ -20,10 +20,10 @@ class channel_signals {
   channel_signals(const channel_signals&) = delete;
   channel_signals& operator=(const channel_signals&) = delete;
 
-  /// Signals a channel when our end of it is known; otherwise asks for it, wakes the peer's
-  /// progress thread instead, and returns false. One or two system calls.
+  /// Signals a channel if this process has an end of it. Otherwise requests the end from the peer,
+  /// wakes the peer's progress thread and returns false. One or two system calls.
   bool signal(wake_channel_id channel) noexcept;
-  /// Keeps and signals our end of a channel; an empty one means that it was refused.
+  /// Stores and signals this process's end of a channel. If `end` is empty, the peer refused it.
   void take(wake_channel_id channel, unique_fd end);
 
  private:
@@ -32,7 +32,7 @@ class channel_signals {
 
   peer_messages& messages_;
   std::mutex mutex_;
-  std::unique_ptr<std::unique_ptr<place[]>[]> pages_;  ///< by number; made when used
+  std::unique_ptr<std::unique_ptr<place[]>[]> pages_;  ///< by index; allocated on first use
   std::uint32_t held_ = 0;
 };
 

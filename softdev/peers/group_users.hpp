@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// How the processes that use multicast groups find each other. Each listens by a second name of its
-// slot, and looks once, after it listens, which of the other slots' names have a listener. The
-// public segment of a process says in which groups it is.
+// Discovery of the processes that use multicast groups. Each process listens on a second name of
+// its slot. After that, it checks which second names of other slots have a listener. The public
+// segment of a process contains its groups.
 //
-// The first search tries each slot, because there is no list of slots in use that other users
-// cannot change: they can remove sockets while the kernel lists all, so that it skips ours, and
-// processes of one user may have different private directories. Processes that come later find this
-// one. So later searches ask the processes that are, or were, peers: the pairing with one of them
-// may have ended.
+// The first search tries every slot, because no list of the slots in use is reliable. Other users
+// can remove sockets while the kernel lists all sockets, so that the list lacks some of ours.
+// Processes of one user may have different private directories. Processes that start later find
+// this one. Later searches therefore try only present and former peers, whose pairing may have
+// ended.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +23,21 @@ namespace verbena::softdev {
 /// Threads: thread-safe.
 class group_users {
  public:
-  /// The claim outlives it.
+  /// `own` must outlive this object.
   explicit group_users(slot_claim& own) noexcept : own_(own) {}
 
-  /// Makes this process known to all that use multicast groups from now on. Returns the slots of
-  /// those that do already: of two such processes the later one finds the other. `peers` are the
-  /// slots of all that were peers of this process. The first call makes about four thousand system
-  /// calls, later calls some for each slot of `peers`. Does not block. Errors: the errno of
-  /// listen(2), socket(2), or of opening the table of names.
+  /// Announces this process as a user of multicast groups, and returns the slots of the others. Of
+  /// two such processes, the later one finds the other. `peers` are the slots of all present and
+  /// former peers. The first call makes about four thousand system calls, later calls a few for
+  /// each slot of `peers`. Does not block. Errors: the errno of listen(2), socket(2), or of opening
+  /// the table of names.
   [[nodiscard]] result<std::vector<std::uint32_t>> meet(const slot_set& peers);
 
  private:
   slot_claim& own_;
   std::mutex mutex_;
   bool announced_ = false;
-  bool searched_ = false;  ///< each slot was tried after that
+  bool searched_ = false;  ///< every slot was tried after the announcement
 };
 
 }  // namespace verbena::softdev

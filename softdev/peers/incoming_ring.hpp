@@ -11,7 +11,7 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time, which has the right to receive.
+/// Threads: one thread at a time, which holds the right to receive.
 class incoming_ring {
  public:
   incoming_ring(pair_memory& memory, peer_messages& messages) noexcept
@@ -19,15 +19,15 @@ class incoming_ring {
   incoming_ring(const incoming_ring&) = delete;
   incoming_ring& operator=(const incoming_ring&) = delete;
 
-  /// Begins to use the ring in the peer's pair segment. While pairing.
+  /// Begins to use the ring in the peer's pair segment. Call it while pairing.
   void open(std::uint32_t ring_bytes) noexcept {
     consumer_ = ring_consumer(memory_.their_ring(ring_bytes), memory_.theirs().published,
                               memory_.own().consumed_bytes);
   }
 
-  /// The oldest record, left in place: ok, empty or corrupt.
+  /// Sets `out` to the oldest record without consuming it. Returns ok, empty or corrupt.
   [[nodiscard]] ring_status peek(ring_record& out) noexcept { return consumer_.peek(out); }
-  /// ring_consumer::next_hint.
+  /// See ring_consumer::next_hint.
   [[nodiscard]] std::optional<ring_consumer::hint> next_hint() noexcept {
     return consumer_.next_hint();
   }
@@ -35,12 +35,13 @@ class incoming_ring {
     consumer_.consume();
     kept_at_ = no_position;
   }
-  /// Leaves the oldest record where it is.
+  /// Leaves the oldest record in the ring (back-pressure).
   void keep() noexcept { kept_at_ = consumer_.announced(); }
   [[nodiscard]] bool keeps_record() const noexcept { return kept_at_ != no_position; }
-  /// Tells the peer about the room of consumed records; wakes it if it waits for room and sleeps.
+  /// Returns the room of consumed records to the peer; wakes a peer that sleeps and waits for room.
   void end_batch() noexcept;
-  /// ok if records were announced after the one that is kept; empty; or corrupt.
+  /// Returns ok if the peer announced records that were neither consumed nor present at keep();
+  /// otherwise empty or corrupt.
   [[nodiscard]] ring_status check_announced() noexcept;
 
  private:
@@ -49,7 +50,7 @@ class incoming_ring {
   pair_memory& memory_;
   peer_messages& messages_;
   ring_consumer consumer_;
-  std::uint64_t kept_at_ = no_position;  ///< announced records when the oldest was kept
+  std::uint64_t kept_at_ = no_position;  ///< announced records at the last keep()
 };
 
 }  // namespace verbena::softdev

@@ -12,8 +12,8 @@
 namespace verbena::softdev {
 
 namespace {
-/// The open links of the process, for the handler that runs in a child of fork. A process has one;
-/// programs that open more than fit lose only that their children keep descriptors open.
+/// The open links of the process, for the handler that runs in a child of fork. A process usually
+/// has one. If it opens more than fit here, its children keep the descriptors of the others open.
 std::array<std::atomic<link*>, 16> open_links;
 
 void leave_links_in_child() {
@@ -73,8 +73,8 @@ link::~link() {
 }
 
 void link::abandon_after_fork() noexcept {
-  // Only this thread exists now. Mutexes may be held by threads that do not; nothing is locked,
-  // freed or unmapped (shared mappings were not inherited).
+  // Only this thread exists in the child. Threads that no longer exist may hold mutexes, so nothing
+  // is locked, freed or unmapped (shared mappings were not inherited).
   own_->close_all();
   service_.close_all();
   peers_.close_all();

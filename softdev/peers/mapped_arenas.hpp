@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The shareable memory of a peer as it is mapped in this process: asked for at the first use,
-// dropped after the peer has freed it.
+// Mappings of a peer's shareable memory in this process. A mapping is requested at the first use
+// and dropped after the peer has freed the memory.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace verbena::softdev {
 
-/// Threads: map() thread-safe; all else one thread at a time, that of the service.
+/// Threads: map() is thread-safe. Only the service calls the other functions.
 class mapped_arenas {
  public:
   struct options {
     pair_memory& memory;
     peer_messages& messages;
-    slot_set& with_retired;  ///< gets `slot` when a mapping is to be dropped
+    slot_set& with_retired;  ///< `slot` is added when a mapping must be dropped
     std::uint32_t slot;      ///< of the peer
     route_policy policy;
   };
@@ -35,21 +35,22 @@ class mapped_arenas {
     map_status status = map_status::unavailable;  ///< never `ask`
     std::byte* address = nullptr;
   };
-  /// Inside an active section: [offset, offset+bytes) of an arena.
+  /// Maps [offset, offset+bytes) of an arena. The caller is in an active section.
   [[nodiscard]] mapped map(std::uint64_t arena, std::uint64_t offset, std::uint64_t bytes,
                            map_access access) noexcept;
 
-  /// The peer's answers: arena_cache::insert, refuse; and its news that it freed an arena.
+  /// Handle the peer's answers (see arena_cache::insert and refuse), and its message that it freed
+  /// an arena.
   [[nodiscard]] bool insert(std::uint64_t arena, unique_fd fd, std::uint64_t bytes) {
     return arenas_.insert(arena, std::move(fd), bytes);
   }
   void refuse(std::uint64_t arena) { arenas_.refuse(arena); }
   void retire(std::uint64_t arena);
-  /// Drops the retired mappings that no thread can use any more. Returns whether none is left.
+  /// Drops the retired mappings that no thread can still use. Returns whether all were dropped.
   [[nodiscard]] bool drop_retired();
 
  private:
-  /// Mappings that were retired together, and which sections were active then.
+  /// Mappings that were retired together, and the sections that were active at that time.
   struct retired_mappings {
     std::vector<std::unique_ptr<arena_cache::node>> nodes;
     std::uint64_t used = 0;           ///< own lanes that had been entered

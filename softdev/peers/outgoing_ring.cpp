@@ -16,7 +16,7 @@ ring_producer::reservation outgoing_ring::reserve_slowly(std::uint16_t type, std
   auto reserved = producer_.try_reserve(type, bytes, spare);
   shared_u32& wants_space = how_.memory.own().wants_space;
   if (reserved.status == ring_status::full) {
-    // Say so, then look once more: room that came before the peer could see the word is found.
+    // Request room, then try again: the peer may have returned room before it saw the request.
     wants_space.store(1, std::memory_order_seq_cst);
     reserved = producer_.try_reserve(type, bytes, spare);
     if (reserved.status == ring_status::full) {
@@ -59,7 +59,7 @@ bool outgoing_ring::take_returned_room() noexcept {
   if (!is_full()) return false;
   const std::uint64_t seen = how_.memory.theirs().consumed_bytes.load(std::memory_order_seq_cst);
   if (seen == full_at_.load(std::memory_order_acquire) || seen == room_reported_) return false;
-  room_reported_ = seen;  // once: whoever waited for room may be gone
+  room_reported_ = seen;  // once: the queue pair that waited for room may be gone
   return true;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The ring of records to a peer, and what its producer tells the peer: that there are records, that
-// it waits for room.
+// The ring of records to a peer. Its producer informs the peer that there are records, or that it
+// waits for room.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time, which holds lock(); some functions state otherwise.
+/// Threads: one thread at a time, which holds lock(), unless a function states otherwise.
 class outgoing_ring {
  public:
   struct options {
     pair_memory& memory;
     peer_messages& messages;
-    slot_set& full_rings;  ///< gets `slot` when the ring is full
+    slot_set& full_rings;  ///< `slot` is added when the ring is full
     std::uint32_t slot;    ///< of the peer
     std::uint32_t own_slot;
   };
@@ -29,14 +29,14 @@ class outgoing_ring {
   outgoing_ring(const outgoing_ring&) = delete;
   outgoing_ring& operator=(const outgoing_ring&) = delete;
 
-  /// Begins to use the ring in the own pair segment. While pairing.
+  /// Begins to use the ring in this process's pair segment. Call it while pairing.
   void open(std::uint32_t ring_bytes) noexcept;
 
   [[nodiscard]] biased_lock& lock() noexcept { return lock_; }
   [[nodiscard]] ring_producer::reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
                                                        std::uint32_t spare) noexcept {
     const bool waits = how_.memory.own().wants_space.load(std::memory_order_relaxed) != 0;
-    // Not a copy of a reservation that was just made: its members were stored one by one.
+    // Return it directly: a copy would wait for the stores of the members.
     if (!waits && producer_.fits(bytes, spare)) [[likely]]
       return producer_.try_reserve(type, bytes, spare);
     return reserve_slowly(type, bytes, spare);
@@ -53,20 +53,21 @@ class outgoing_ring {
   [[nodiscard]] bool has_handled(std::uint64_t position) const noexcept {
     return how_.memory.theirs().consumed_bytes.load(std::memory_order_acquire) >= position;
   }
-  /// Whether the last reservation failed for want of room.
+  /// Returns whether the last reservation failed because the ring was full.
   [[nodiscard]] bool is_full() const noexcept {
     return full_at_.load(std::memory_order_acquire) != no_position;
   }
-  /// False when it is full and the peer has consumed nothing since.
+  /// Returns false if the ring was full and the peer has consumed nothing since.
   [[nodiscard]] bool may_have_room() const noexcept;
 
-  /// Whether it is full and room has come back; true once each time. With the right to receive.
+  /// Returns true if the peer has returned room to a full ring, once for each return. The caller
+  /// holds the right to receive.
   [[nodiscard]] bool take_returned_room() noexcept;
 
  private:
   static constexpr std::uint64_t no_position = ~std::uint64_t{0};
 
-  /// The rest of `try_reserve`, if there is no room or there was none.
+  /// The slow path of `try_reserve`: the ring is full or was full before.
   [[nodiscard]] ring_producer::reservation reserve_slowly(std::uint16_t type, std::uint32_t bytes,
                                                           std::uint32_t spare) noexcept;
 
@@ -74,10 +75,10 @@ class outgoing_ring {
   biased_lock lock_;
   ring_producer producer_;
   std::uint32_t max_record_ = 0;
-  std::uint32_t full_spare_ = 0;  ///< what the reservation that failed wanted to be left
+  std::uint32_t full_spare_ = 0;  ///< the largest `spare` of a failed reservation
   sleeper_signal sleeper_;
   std::atomic<std::uint64_t> full_at_ = no_position;  ///< consumer's position when it was full
-  std::uint64_t room_reported_ = no_position;  ///< position that kept the receiver from sleeping
+  std::uint64_t room_reported_ = no_position;  ///< consumer's position when room was reported
 };
 
 }  // namespace verbena::softdev

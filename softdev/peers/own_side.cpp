@@ -38,7 +38,7 @@ std::shared_ptr<peer> own_side::make_peer(std::uint32_t other) const {
 void own_side::ignore_wakes(const peer& of) noexcept { channels.dismiss(&of); }
 
 send_status own_side::send_hello(const peer_parts& to) {
-  // The addresses are in this process; the peer tries its routes on them.
+  // Addresses in this process, on which the peer tries its routes.
   const auto source = reinterpret_cast<std::uintptr_t>(&probe_words[0]);
   const auto sink = reinterpret_cast<std::uintptr_t>(&probe_words[1]);
   link_message hello{.kind = message_kind::hello, .probe = {source, probe_words[0], sink}};

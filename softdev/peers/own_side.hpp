@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What this process is to its peers: its slot, what it publishes, and what they may map or signal.
+// The side of this process in its pairings: its slot, its public segment, and the memory and wake
+// channels that peers may map or signal.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +21,23 @@ namespace verbena::softdev {
 
 /// Threads: its parts are thread-safe; nothing else changes after open().
 struct own_side {
-  /// Claims a slot and creates the public segment. Errors: those of slot_claim::take(), otherwise
-  /// the errno of the failed call.
+  /// Claims a slot and creates the public segment. Errors: those of link::open().
   [[nodiscard]] static result<std::unique_ptr<own_side>> open(const link_options& options);
   own_side(const own_side&) = delete;
   own_side& operator=(const own_side&) = delete;
 
   [[nodiscard]] std::uint32_t slot() const noexcept { return claim.slot(); }
   [[nodiscard]] std::shared_ptr<peer> make_peer(std::uint32_t other) const;
-  /// Ignores the peer's signals of completion channels from now on.
+  /// Ignores further signals of the peer to completion channels.
   void ignore_wakes(const peer& of) noexcept;
   /// Sends the hello over the peer's socket.
   [[nodiscard]] send_status send_hello(const peer_parts& to);
-  /// Closes the descriptors. For a child of fork: takes no lock.
+  /// Closes the descriptors in a child of fork. Takes no lock.
   void close_all() noexcept;
 
   link_options options;
   slot_claim claim;
-  std::uint64_t generation;  ///< differs between processes that have the same slot in turn
+  std::uint64_t generation;  ///< differs between successive processes in one slot
   std::unique_ptr<public_segment> segment;
   sealed_memory doorbell;
   std::unique_ptr<wake_receiver> wakes;

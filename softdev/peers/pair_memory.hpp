@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The shared memory by which this process and a peer reach each other. Each side owns a pair
-// segment, which the other one maps read-only: its header has the words that the owner writes for
-// the other, and the ring of records to the other follows.
+// The shared memory of this process and a peer. Each side owns a pair segment, which the other side
+// maps read-only. Its header contains words for the other side; the ring of records to the other
+// side follows.
 #pragma once
 
 #include <bit>
@@ -15,15 +15,16 @@
 
 namespace verbena::softdev {
 
-/// Threads: immutable when paired. Before that only the service uses it.
+/// Threads: immutable once paired. Before that, only the service uses it.
 class pair_memory {
  public:
-  /// Makes the own pair segment unless it exists. False when descriptors or memory are missing.
+  /// Creates this process's pair segment unless it exists. Returns false if descriptors or memory
+  /// are exhausted.
   [[nodiscard]] bool create(std::uint32_t ring_bytes);
-  /// The descriptor of the own segment for the peer, until it was sent.
+  /// The descriptor of this process's segment, to be sent to the peer. -1 after close_descriptor().
   [[nodiscard]] int descriptor() const noexcept { return own_fd_.get(); }
   void close_descriptor() noexcept { own_fd_.reset(); }
-  /// What the peer has sent.
+  /// Stores the mappings of the memory that the peer has sent.
   void set_theirs(peer_segment segment, mapping pair, mapping doorbell) noexcept;
   [[nodiscard]] bool has_theirs() const noexcept { return their_map_.size() != 0; }
 
@@ -55,7 +56,7 @@ class pair_memory {
   [[nodiscard]] std::uint64_t their_lanes() const noexcept {
     return theirs().lanes_used.load(std::memory_order_seq_cst);
   }
-  /// Calls `visit(lane)` for each bit.
+  /// Calls `visit(lane)` for each bit of `used`.
   template <class Visitor>
   static void for_each_lane(std::uint64_t used, Visitor&& visit) {
     for (used &= ~std::uint64_t{0} >> (64 - lane_count); used != 0; used &= used - 1)

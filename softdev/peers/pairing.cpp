@@ -15,22 +15,23 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::size_t max_pending_sockets = 64;
-/// Of one process: a process that says nothing must not keep others out.
+/// The limit per process: a process that sends no hello must not exclude others.
 constexpr std::ptrdiff_t max_pending_of_process = 16;
-/// Pairings of one process that ended because it stayed within a section; then it gets no more.
+/// A process gets no further pairing after this number of its pairings ended because it stayed in
+/// an active section.
 constexpr std::ptrdiff_t max_times_inside = 3;
 constexpr auto retry_interval = 1ms;
-/// For a process that takes no connection for a long time: it is stopped.
+/// The retry interval for an overdue process: it is probably stopped.
 constexpr auto overdue_interval = 100ms;
 
-// Whether connecting to a slot may succeed later, so that its holder is only unknown.
+// Returns whether connecting to the slot may succeed later. Until then, its holder is unknown.
 bool is_temporary(int error) noexcept {
   return error != 0 && error != ECONNREFUSED && error != EACCES;
 }
 
 }  // namespace
 
-/// An accepted connection that has not said who it is.
+/// An accepted connection whose hello has not arrived.
 struct pairing::pending_socket {
   unique_fd socket;
   pid_t pid = 0;
@@ -66,7 +67,7 @@ void pairing::start_one(const std::shared_ptr<peer>& to) {
       break;
     case EAGAIN:
     case EINTR:
-      return;  // its backlog is full: again in the next turn
+      return;  // its backlog is full: the next turn tries again
     case ECONNREFUSED:
       return how_.requests.end(*to, peer_end::nobody_there);
     case EACCES:
@@ -83,7 +84,7 @@ void pairing::start_one(const std::shared_ptr<peer>& to) {
   say_hello(to);
 }
 
-/// Sends the hello, now or in a later turn. If it answers the peer's hello, they are paired then.
+/// Sends the hello, now or in a later turn. If it answers the peer's hello, completes the pairing.
 void pairing::say_hello(const std::shared_ptr<peer>& to) {
   const send_status sent = how_.own.send_hello(to->parts());
   to->parts().service.hello_waits = sent == send_status::full;
@@ -91,8 +92,8 @@ void pairing::say_hello(const std::shared_ptr<peer>& to) {
   if (sent == send_status::sent && to->takes_records()) finish(to, peer_end::none);
 }
 
-/// The connection ended before both had said hello. If the peer has not said it, it may have
-/// another connection. If it has said it, it waits for ours while it lives.
+/// Handles the end of a connection before both hellos were sent. If the peer has sent no hello, it
+/// may have another connection. If it has sent one, it would wait for ours, so it has exited.
 void pairing::lost(peer& from) {
   from.parts().service.hello_waits = false;
   if (from.takes_records()) return how_.requests.end(from, peer_end::exited);
@@ -129,7 +130,7 @@ void pairing::read_hello(pending_socket& from, time_point now) {
     try {
       adopt(from, got, now);
     } catch (const std::bad_alloc&) {
-      how_.requests.count_refused_connection();  // the other one tries again
+      how_.requests.count_refused_connection();  // the peer tries again
     }
   } else if (hello) {
     const link_message refusal{.kind = message_kind::refuse_version, .id = layout_version};
@@ -138,7 +139,7 @@ void pairing::read_hello(pending_socket& from, time_point now) {
   } else if (got.status != receive_status::closed) {
     how_.requests.count_broken_message();
   }
-  from.socket.reset();  // adopt has taken it, or it is refused
+  from.socket.reset();  // adopt() has moved it, or it is refused
   std::erase_if(pending_, [&](const auto& each) { return each.get() == &from; });
 }
 
@@ -150,33 +151,33 @@ void pairing::adopt(pending_socket& from, received_message& hello, time_point no
   }
   std::shared_ptr<peer> known = how_.peers.find(other);
   if (known && known->parts().messages.connected()) {
-    how_.observer.read_peer(known, now);  // maybe it is gone, or has answered in the meantime
+    how_.observer.read_peer(known, now);  // it may have exited or answered
     if (known->state() == peer_state::paired) {
       const bool again = known->parts().process.generation() == hello.message.generation;
       if (!again) how_.requests.count_refused_connection();
-      return;  // a successor in the same slot tries again when the last records are received
+      return;  // a successor in the slot tries again until the last records were received
     }
     if (known->state() == peer_state::connecting && known->parts().messages.connected() &&
         how_.own.slot() < other)
       return;
   }
-  // The slot is what the other one says; the name is what it must hold.
+  // The slot in the hello is only a claim: the sender must hold the name of the slot.
   const slot_holder holder = find_slot_holder(other);
   if (holder.error != 0 || holder.pid != from.pid) {
-    const bool later = is_temporary(holder.error);  // the other one tries again, too
+    const bool later = is_temporary(holder.error);  // the peer tries again, too
     later ? how_.requests.count_refused_connection() : how_.requests.count_broken_message();
     return;
   }
   connecting_.reserve(connecting_.size() + 1);
   if (!known || known->state() == peer_state::dead) {
-    // Other threads call connect() meanwhile: whoever comes second takes what is in the table.
+    // If another thread calls connect() at the same time, both get the same peer.
     known = how_.peers.find_or_make(other).of;
   }
   if (!known->parts().memory.create(how_.own.options.ring_bytes))
     return how_.requests.end(*known, peer_end::out_of_resources);
   known->parts().messages.connect(std::move(from.socket));
   how_.watch.watch_socket(*known, reactor::wanted::readable);
-  // From its hello on, the other one is paired, and expects to get what we send.
+  // Before our hello is sent: with that hello, the other process is paired and expects our records.
   if (const peer_end failed = pair_with(*known, hello); failed != peer_end::none) {
     static_cast<void>(how_.own.send_hello(known->parts()));
     return finish(known, failed);

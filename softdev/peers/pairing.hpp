@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// How two processes become peers. Whoever needs the other connects to its slot and says hello; the
-// other answers hello on the same connection. When both connect at once, the connection that the
-// lower slot made wins: its owner closes the other one unanswered, and whoever loses a connection
-// before the hello tries again until it has been reached. A connection with a hello is never given
-// up: the other side may take it from its backlog at any time and is paired from then on.
+// Pairing of two processes. The process that needs the other one connects to its slot and sends a
+// hello; the other process answers with a hello on the same connection. If both connect at once,
+// the process with the lower slot closes the other's connection without an answer. A process whose
+// connection ends before it received a hello connects again, until the pairing succeeds. A
+// connection on which a hello was sent is never given up: the other side may accept it from its
+// backlog at any time, and is paired from then on.
 #pragma once
 
 #include <sys/types.h>
@@ -24,11 +25,11 @@
 
 namespace verbena::softdev {
 
-/// Reads what peers have sent while they pair. Threads: one thread at a time, that of the service.
+/// Reads messages of peers during pairing. Threads: one thread at a time, that of the service.
 class pairing_observer {
  public:
-  /// The peer, paired or not, may have sent something that decides about a second connection of
-  /// its process.
+  /// Reads the messages of a peer, paired or not, that may decide about a second connection of its
+  /// process.
   virtual void read_peer(const std::shared_ptr<peer>& from,
                          std::chrono::steady_clock::time_point now) = 0;
 
@@ -53,22 +54,23 @@ class pairing {
   pairing& operator=(const pairing&) = delete;
   ~pairing();
 
-  /// Connects to the peers that the table has made, and to those that were not reached before.
+  /// Connects to new peers of the table, and to peers that were not reached before.
   void start(time_point now);
-  /// Accepts what waits at the listening socket.
+  /// Accepts the connections that wait at the listening socket.
   void accept(time_point now);
-  /// An accepted connection is readable.
+  /// Reads the hello from an accepted connection that is readable.
   void read_pending(std::uint32_t number, time_point now);
-  /// A peer that is not paired answered the hello. False when the answer is not one.
+  /// Handles the answer of a peer to the hello. Returns false if the message is not an answer.
   [[nodiscard]] bool answered(const std::shared_ptr<peer>& from, received_message& got);
-  /// A peer that is not paired closed its connection.
+  /// Handles the end of the connection of a peer that is not paired.
   void lost(peer& from);
-  /// Marks peers that take long, and drops connections that say nothing.
+  /// Marks overdue peers, and closes accepted connections without a hello.
   void expire(time_point now);
-  /// When the next call of start() or expire() is due.
+  /// Returns when the next call of start() or expire() is due.
   [[nodiscard]] std::optional<time_point> next_deadline(time_point now) const;
 
-  /// Whether some peer has our hello, and may be at work before its own was read. Any thread.
+  /// Returns whether some peer has our hello: it may access memory before its own hello was read.
+  /// Thread-safe.
   [[nodiscard]] bool has_hellos_out() const noexcept {
     return hellos_out_.load(std::memory_order_seq_cst);
   }

@@ -49,7 +49,8 @@ link_message decode(const wire_message& wire) noexcept {
                     .sink_address = wire.probe_sink}};
 }
 
-/// Takes over all descriptors of a message; returns how many came (more than fit are closed).
+/// Moves all descriptors of a message to `out`; closes those that do not fit. Returns the number of
+/// received descriptors.
 std::size_t take_descriptors(msghdr& header, received_message& out) noexcept {
   std::size_t count = 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
@@ -66,7 +67,7 @@ std::size_t take_descriptors(msghdr& header, received_message& out) noexcept {
   return count;
 }
 
-/// Says once that a filter of system calls denies what peers need.
+/// Logs once that a filter of system calls denies a call that peers need.
 void note_denied(const char* line) noexcept {
   if (errno != EPERM && errno != EACCES && errno != ENOSYS) return;
   static std::atomic<bool> told{false};
@@ -124,7 +125,7 @@ send_status send_message(int socket, const link_message& message,
   for (;;) {
     if (::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return send_status::sent;
     if (errno == EINTR) continue;
-    // ETOOMANYREFS: too many descriptors of ours are in flight; they will arrive some time.
+    // ETOOMANYREFS: too many descriptors of this process are in flight; peers receive them later.
     const bool later = errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS;
     if (!later)
       note_denied(
@@ -136,7 +137,7 @@ send_status send_message(int socket, const link_message& message,
 }
 
 void send_wake(int socket) noexcept {
-  // If the buffer is full, the socket is readable.
+  // If the buffer is full, the peer's socket is readable already.
   static_cast<void>(send_message(socket, {.kind = message_kind::wake}, {}));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The messages between two links over their socket: fixed size, each with the descriptors that its
-// kind says. Host byte order: both ends are on one machine.
+// The messages between two links over their socket. They have a fixed size; their kind determines
+// the number of descriptors. Host byte order: both ends are on one machine.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace verbena::softdev {
 
 enum class message_kind : std::uint16_t {
-  hello = 1,       ///< first message in both directions; 3 descriptors, see hello_descriptors
+  hello = 1,       ///< first message in both directions; 3 descriptors, see hello_descriptor
   refuse_version,  ///< instead of hello; `id` is the sender's layout version
   ask_arena,       ///< id = arena
   give_arena,      ///< id = arena, bytes = its size; 1 descriptor
@@ -23,14 +23,14 @@ enum class message_kind : std::uint16_t {
   ask_channel,     ///< id = wake_channel_id
   give_channel,    ///< id = wake_channel_id; 1 descriptor
   refuse_channel,  ///< id = wake_channel_id
-  wake,            ///< says nothing: the receiver's progress thread is to look at its rings
+  wake,            ///< no content: the receiver's progress thread must check its rings
 };
 
 /// Positions of a hello's descriptors.
 enum hello_descriptor : std::uint8_t { hello_public, hello_pair, hello_doorbell };
 inline constexpr std::size_t max_descriptors = 3;
 
-/// What a message carries. Unused members are zero.
+/// The content of a message. Unused members are zero.
 struct link_message {
   message_kind kind = message_kind::hello;
   std::uint64_t id = 0;
@@ -43,15 +43,15 @@ struct link_message {
   probe_place probe;
 };
 
-/// Descriptors that a kind must carry.
+/// Returns the number of descriptors that a message of this kind carries.
 [[nodiscard]] std::size_t descriptors_of(message_kind kind) noexcept;
 
 enum class send_status : std::uint8_t { sent, full, closed };
-/// Sends one message; never blocks. `full` when the socket's buffer is full. Thread-safe.
+/// Sends one message; never blocks. Returns `full` if the socket's buffer is full. Thread-safe.
 [[nodiscard]] send_status send_message(int socket, const link_message& message,
                                        std::span<const int> descriptors) noexcept;
 
-/// Wakes the receiver of a socket, one that is not read yet included. One system call; never
+/// Wakes the receiver of a socket, even if it does not read the socket yet. One system call; never
 /// blocks.
 void send_wake(int socket) noexcept;
 
@@ -61,9 +61,9 @@ struct received_message {
   link_message message;
   std::array<unique_fd, max_descriptors> descriptors;
 };
-/// Receives one message; never blocks. A wrong size, magic, kind or number of descriptors is
-/// `malformed`; its descriptors are closed. A hello of another version is received with the
-/// version and nothing else.
+/// Receives one message; never blocks. A message with a wrong size, magic, kind or number of
+/// descriptors is `malformed`; its descriptors are closed. Of a hello or refuse_version of another
+/// version, only kind and version are set.
 [[nodiscard]] received_message receive_message(int socket) noexcept;
 
 }  // namespace verbena::softdev

@@ -35,7 +35,7 @@ void peer_messages::flush() {
   std::size_t sent = 0;
   for (const queued_message& each : outbox_) {
     if (send(each.message, each.descriptor) == send_status::full) break;
-    ++sent;  // closed: the peer is gone, nobody misses it
+    ++sent;  // closed: the peer is gone and needs no message
   }
   outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(sent));
 }

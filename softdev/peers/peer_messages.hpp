@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The connection to a peer, by which both sides pair, give each other descriptors and wake each
-// other (pairing_message.hpp).
+// The socket to a peer, over which both sides pair, send descriptors and wake each other
+// (pairing_message.hpp).
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,22 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time, that of the service; try_send() and wake() thread-safe from the
-/// time when the peer takes records.
+/// Threads: one thread at a time, that of the service, unless a function states otherwise.
+/// try_send() and wake() are thread-safe once the peer takes records.
 class peer_messages {
  public:
   [[nodiscard]] bool connected() const noexcept { return bool(socket_); }
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-  /// Uses the socket from now on, or none.
+  /// Replaces the socket; an empty one disconnects.
   void connect(unique_fd socket) noexcept;
   void disconnect() noexcept { socket_.reset(); }
-  /// Ends the connection, and closes it with the object. Thread-safe.
+  /// Shuts the connection down; the destructor closes the socket. Thread-safe.
   void shut_down() noexcept;
 
-  /// Sends a message; queues it if others wait or there is no room, which allocates. False when too
-  /// many wait already.
+  /// Sends a message. If others are queued or the socket is full, queues the message, which
+  /// allocates. Returns false if too many messages are queued.
   [[nodiscard]] bool post(const link_message& message, unique_fd descriptor);
-  /// Sends what is queued as far as it goes.
+  /// Sends queued messages until the socket is full.
   void flush();
   [[nodiscard]] std::size_t queued() const noexcept { return outbox_.size(); }
   [[nodiscard]] received_message receive() noexcept { return receive_message(fd()); }

@@ -11,12 +11,12 @@ using namespace std::chrono_literals;
 
 namespace {
 constexpr int messages_per_turn = 32;
-/// A peer that leaves so many answers unread gets none of its questions read, nor its wake-ups.
+/// While a peer leaves this number of answers unread, its requests and wake-ups are not read.
 constexpr std::size_t most_unsent_answers = 16;
 constexpr auto turn_interval = 1ms;
 constexpr auto departed_interval = 100ms;
 constexpr auto full_scan_interval = 10ms;
-/// How long the last records of a process that exited are waited for.
+/// The longest wait for the last records of a process that exited.
 constexpr auto drain_time = 1s;
 }  // namespace
 
@@ -45,7 +45,7 @@ peer_service::outcome peer_service::run(time_point now) {
   try {
     serve(now);
   } catch (const std::bad_alloc&) {
-    // The rest is for the next turn. A burial may have been lost.
+    // The next turn does the rest. A dead peer may not have been removed.
     complete = false;
     how_.requests.repeat_burials();
   }
@@ -61,13 +61,13 @@ void peer_service::serve(time_point now) {
   pairing_.expire(now);
   end_closing(now);
   if (how_.requests.take_ended()) {
-    how_.requests.count_event();  // also if another peer has taken the place of the dead one
+    how_.requests.count_event();  // also if a new peer has replaced the dead one
     bury_dead();
   }
   watch_departed_ = how_.peers.sweep();
   tell_retired_arenas();
   drop_retired_mappings();
-  // Before it sleeps, the caller looks at all peers by itself.
+  // Before a sleep, the caller checks the rings itself.
   if (how_.receiver.uses_doorbells() && now >= next_full_scan_) {
     next_full_scan_ = now + full_scan_interval;
     how_.receiver.look_at_all();
@@ -78,8 +78,8 @@ void peer_service::finish_hellos() {
   how_.receiver.forbid_in_handler();
   if (!pairing_.has_hellos_out()) return;
   const std::lock_guard lock(mutex_);
-  const auto waiting = pairing_.connecting();  // what is read changes the peers, not the list
-  // The progress thread may sleep, and what is read may be what should have woken it.
+  const auto waiting = pairing_.connecting();  // reading changes the peers, not the list
+  // The progress thread may sleep, and a message that is read here may be meant to wake it.
   how_.own.wakes->signal();
   for (const auto& each : waiting) {
     if (each->state() == peer_state::connecting && each->parts().messages.connected()) {
@@ -114,7 +114,7 @@ void peer_service::read_peer(const std::shared_ptr<peer>& from, time_point now) 
   try {
     read_messages(from, now);
   } catch (const std::bad_alloc&) {
-    // Once it is paired, it takes this process for gone when the connection ends.
+    // To a paired peer, the end of the connection is the exit of this process.
     const bool was_paired = from->takes_records();
     how_.requests.end(*from, was_paired ? peer_end::message_lost : peer_end::out_of_resources);
   }
@@ -214,7 +214,7 @@ void peer_service::end_closing(time_point now) {
 }
 
 void peer_service::bury_dead() {
-  const auto received = how_.receiver.peers();  // stop() changes it
+  const auto received = how_.receiver.peers();  // a copy: stop() changes the list
   for (const auto& each : received) {
     if (each->state() == peer_state::dead) how_.receiver.stop(each);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a link does besides moving records: pairs, answers peers' messages, notices their exit, and
-// drops mappings that are not needed.
+// The service of a link, which does everything except the transfer of records: pairs, answers
+// messages of peers, detects their exit, and drops mappings that are no longer needed.
 #pragma once
 
 #include <atomic>
@@ -35,20 +35,20 @@ class peer_service final : private pairing_observer {
   peer_service(const peer_service&) = delete;
   peer_service& operator=(const peer_service&) = delete;
 
-  /// Begins to listen. Errors: the errno of epoll_create1(2) or epoll_ctl(2).
+  /// Begins to watch the listening socket. Errors: the errno of epoll_create1(2) or epoll_ctl(2).
   [[nodiscard]] result<void> open();
   [[nodiscard]] int fd() const noexcept { return watch_.fd(); }
 
   struct outcome {
-    std::uint32_t events = 0;        ///< things that happened (a peer paired, died, a grant came)
+    std::uint32_t events = 0;        ///< changes (a peer paired or died, a grant arrived)
     std::optional<time_point> next;  ///< when to call again at the latest, if nothing arrives
   };
-  /// One turn; link::service().
+  /// Runs one turn; see link::service().
   outcome run(time_point now);
-  /// Reads the answers of peers that have our hello: they may be at work before that.
+  /// Reads the answers of peers that have our hello: they may access memory before that.
   void finish_hellos();
 
-  /// For a child of fork: takes no lock.
+  /// Closes the descriptor in a child of fork. Takes no lock.
   void close_all() noexcept { watch_.close(); }
 
  private:
@@ -71,7 +71,7 @@ class peer_service final : private pairing_observer {
   service_descriptors watch_;
   pairing pairing_;
   std::vector<std::shared_ptr<peer>> closing_;
-  std::vector<std::shared_ptr<peer>> retiring_;  ///< those with mappings that are to be dropped
+  std::vector<std::shared_ptr<peer>> retiring_;  ///< peers with mappings that must be dropped
   bool watch_departed_ = false;
   time_point next_full_scan_{};
 };

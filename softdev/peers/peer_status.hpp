@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How far the pairing with a peer has come, and why it ended.
+// The state of the pairing with a peer, and the reason why it ended.
 #pragma once
 
 #include <atomic>
@@ -8,9 +8,9 @@
 namespace verbena::softdev {
 
 enum class peer_state : std::uint8_t {
-  connecting,  ///< wait: link::service drives it; is_overdue() tells when that takes long
+  connecting,  ///< link::service() pairs; see is_overdue()
   paired,
-  dead,  ///< for good; a new process in the slot is a new peer (link::connect again)
+  dead,  ///< final; a new process in the slot is a new peer (call link::connect again)
 };
 
 /// Why a peer is dead.
@@ -20,19 +20,20 @@ enum class peer_end : std::uint8_t {
   exited,            ///< it exited, was killed, or closed its link
   other_user,        ///< the slot is held by another user
   other_version,     ///< its device has another layout version
-  broken_protocol,   ///< it sent or wrote what no correct process does
-  out_of_resources,  ///< descriptors or memory for pairing are missing here
+  broken_protocol,   ///< it sent or wrote malformed data
+  out_of_resources,  ///< this process lacks descriptors or memory for the pairing
   too_many_links,    ///< see link_options::links_per_process
   stayed_inside,     ///< see link_options::section_timeout
-  message_lost,      ///< memory for one of its messages was missing here
+  message_lost,      ///< this process had no memory for one of its messages
 };
 [[nodiscard]] const char* describe(peer_end why) noexcept;
-/// True when it may live, and only something is missing here: pairing may succeed later.
+/// Returns whether the peer may be alive and only this process lacks resources: pairing may succeed
+/// later.
 [[nodiscard]] constexpr bool is_out_of_reach(peer_end why) noexcept {
   return why == peer_end::out_of_resources;
 }
 
-/// Threads: thread-safe. The functions that change it, except end(), are the service's.
+/// Threads: thread-safe. Only the service calls functions that change it, except end().
 class peer_status {
  public:
   [[nodiscard]] peer_state state() const noexcept { return state_.load(std::memory_order_acquire); }
@@ -44,12 +45,12 @@ class peer_status {
     return has_ring_.load(std::memory_order_acquire) && state() != peer_state::dead;
   }
 
-  /// The rings in both directions exist.
+  /// Records that the rings in both directions exist.
   void set_has_ring() noexcept { has_ring_.store(true, std::memory_order_release); }
   void set_paired() noexcept { state_.store(peer_state::paired, std::memory_order_release); }
-  /// Returns whether that is a change.
+  /// Marks the peer as overdue. Returns whether it was not overdue before.
   bool set_overdue() noexcept { return !overdue_.exchange(true, std::memory_order_acq_rel); }
-  /// Ends it; the first reason stays.
+  /// Ends the pairing; the first reason is kept.
   void end(peer_end why) noexcept {
     peer_end none = peer_end::none;
     end_.compare_exchange_strong(none, why);

@@ -27,7 +27,7 @@ peer_table::entry peer_table::find_or_make_locked(std::uint32_t slot) {
 
 peer_table::entry peer_table::connect(std::uint32_t slot) {
   const std::lock_guard lock(mutex_);
-  new_.reserve(new_.size() + 1);  // a peer in the table that is not new would never be connected
+  new_.reserve(new_.size() + 1);  // a peer that is not in `new_` would never be connected
   entry found = find_or_make_locked(slot);
   if (found.is_new) new_.push_back(found.of);
   return found;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The other processes that this process knows: one living peer per slot, and those that died but
-// may still be inside an active section.
+// The peers of this process: one living peer per slot, and dead peers that may still be in an
+// active section.
 #pragma once
 
 #include <array>
@@ -29,19 +29,19 @@ class peer_table {
     std::shared_ptr<peer> of;
     bool is_new = false;
   };
-  /// The peer of the slot that is not dead, else a new one in its place.
+  /// Returns the peer of the slot; if there is none or it is dead, makes a new one.
   [[nodiscard]] entry find_or_make(std::uint32_t slot);
-  /// The same; a new one is also among the next take_new().
+  /// Does the same; the next take_new() includes a new peer.
   [[nodiscard]] entry connect(std::uint32_t slot);
   /// The slots in which there is or was a peer.
   [[nodiscard]] const slot_set& slots_ever_used() const noexcept { return used_; }
-  /// Appends those that connect() made since the last call to `out`.
+  /// Appends the peers that connect() has made since the last call to `out`.
   void take_new(std::vector<std::shared_ptr<peer>>& out);
-  /// The peer of the slot that is not dead, if any.
+  /// Returns the peer of the slot, or nullptr if there is none or it is dead.
   [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const;
-  /// Every one, also those that died and may be inside an active section.
+  /// Returns all peers, including dead ones that may be in an active section.
   [[nodiscard]] std::vector<std::shared_ptr<peer>> all() const;
-  /// Calls `visit(peer)` for every one, with the lock of the table.
+  /// Calls `visit(peer)` for each peer that all() returns, with the lock of the table held.
   template <class Visitor>
   void for_each(Visitor&& visit) const {
     const std::lock_guard lock(mutex_);
@@ -50,18 +50,19 @@ class peer_table {
     });
     for (const auto& each : departed_) visit(each);
   }
-  /// Puts the peers that may have a queue pair in the group into `out`, as far as there is room;
-  /// returns how many. No allocation.
+  /// Copies the peers that take records and may have a queue pair in the group to `out`, at most
+  /// out.size(). Returns their number. No allocation.
   [[nodiscard]] std::size_t find_group(const gid_bytes& group,
                                        std::span<std::shared_ptr<peer>> out) const noexcept;
 
-  /// Removes a dead peer from its slot and remembers it while it may be inside. False when it was
-  /// not there.
+  /// Removes a dead peer from its slot, and keeps it until sweep() drops it. Returns false if it is
+  /// not in its slot.
   bool bury(const std::shared_ptr<peer>& dead);
-  /// Forgets the dead that are not inside. Returns whether some are left.
+  /// Drops the dead peers that can neither be in an active section nor write late. Returns whether
+  /// some are left.
   bool sweep();
 
-  /// Closes the descriptors of all peers. For a child of fork: takes no lock.
+  /// Closes the descriptors of all peers in a child of fork. Takes no lock.
   void close_all() noexcept;
 
  private:
@@ -70,8 +71,8 @@ class peer_table {
   own_side& own_;
   mutable std::mutex mutex_;
   std::array<std::shared_ptr<peer>, slot_count> by_slot_;
-  slot_set known_;  ///< where there is one
-  slot_set used_;   ///< where there is or was one
+  slot_set known_;  ///< slots with a peer
+  slot_set used_;   ///< slots with a present or former peer
   std::vector<std::shared_ptr<peer>> new_;
   std::vector<std::shared_ptr<peer>> departed_;
 };

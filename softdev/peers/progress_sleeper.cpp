@@ -3,7 +3,7 @@
 
 namespace verbena::softdev {
 
-// The word is odd while the thread sleeps, and changes with each sleep.
+// The word `sleeping` is odd while the thread sleeps, and changes with each sleep.
 
 void progress_sleeper::announce_sleep_unseen() noexcept {
   shared_u32& word = shown_.sleeping;

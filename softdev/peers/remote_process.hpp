@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The process of a peer: which one it is, whether it runs, and copies to and from its memory by
+// The process of a peer: its identity, its exit, and copies to and from its memory by
 // process_vm_readv(2) and process_vm_writev(2).
 #pragma once
 
@@ -15,40 +15,40 @@
 
 namespace verbena::softdev {
 
-/// Threads: thread-safe when paired, also later. Before that only the service uses it.
+/// Threads: thread-safe once paired. Before that, only the service uses it.
 class remote_process {
  public:
-  /// 0 when unknown.
+  /// The pid; 0 if unknown.
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-  /// Differs between the processes that have a slot in turn; 0 when unknown.
+  /// Differs between successive processes in one slot; 0 if unknown.
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
   [[nodiscard]] const process_watch& watch() const noexcept { return watch_; }
   /// Returns whether the process has exited. If it cannot be watched (it is in another pid
-  /// namespace, or a descriptor was missing), returns whether the pairing has ended. Costs a system
+  /// namespace, or no descriptor was free), returns whether the pairing has ended. Costs a system
   /// call.
   [[nodiscard]] bool is_gone(const peer_status& pairing) const noexcept {
     return watch_.watchable() ? watch_.exited() : pairing.state() == peer_state::dead;
   }
 
-  /// What process_vm_* can do towards it, found by trial and the route policy.
+  /// The copies that process_vm_* can do. They are found by trial and limited by the route policy.
   [[nodiscard]] copy_routes routes() const noexcept {
     return closed_.load(std::memory_order_relaxed) ? copy_routes{} : routes_;
   }
-  /// Inside an active section: copies at addresses of the process. A `not_permitted` closes the
-  /// route; a dead process is `process_gone`.
+  /// Copy from or to addresses of the process. The caller is in an active section. `not_permitted`
+  /// closes the routes; `process_gone` means that the process has exited.
   [[nodiscard]] copy_outcome read(std::span<const iovec> local,
                                   std::span<const iovec> remote) noexcept;
   [[nodiscard]] copy_outcome write(std::span<const iovec> local,
                                    std::span<const iovec> remote) noexcept;
 
-  // While pairing.
+  // Called while pairing.
   void set_pid(pid_t pid) noexcept { pid_ = pid; }
-  /// Watches the exit of the process.
+  /// Begins to watch for the exit of the process.
   void begin_watch(std::uint64_t generation) noexcept;
-  /// Tries which copies work, at addresses that the process names.
+  /// Tries which copies work, at addresses that the process sent.
   void find_routes(const probe_place& there) noexcept { routes_ = probe_copy(pid_, there); }
 
-  /// For a child of fork.
+  /// Closes the descriptor in a child of fork.
   void close() noexcept { watch_ = process_watch(); }
 
  private:

@@ -54,7 +54,7 @@ bool ring_receiver::anything_published(time_point now) {
   return published_by_some() || room_came_back();
 }
 
-/// Of those that rang. What is found stays marked.
+/// Checks the peers that rang. Does not clear their bits in `ready_`.
 bool ring_receiver::published_by_some() {
   collect_doorbells();
   bool found = false;
@@ -90,7 +90,7 @@ void ring_receiver::start(const std::shared_ptr<peer>& from) {
   by_slot_[from->slot()] = from.get();
   ready_[from->slot() / 64] |= std::uint64_t{1} << (from->slot() % 64);
   if (uses_doorbells()) {
-    // Who published before it could see this is found by one look at all.
+    // A peer may publish before it sees this word: one look at all rings finds its records.
     how_.header.doorbells.store(1, std::memory_order_seq_cst);
     look_at_all();
   }
@@ -100,7 +100,7 @@ void ring_receiver::stop(const std::shared_ptr<peer>& from) {
   const std::lock_guard held(lock_);
   if (std::erase(peers_, from) == 0) return;
   peer*& place = by_slot_[from->slot()];
-  if (place == from.get()) place = nullptr;  // it may be a successor's already
+  if (place == from.get()) place = nullptr;  // a successor may have it already
   first_ = 0;
   if (!uses_doorbells()) how_.header.doorbells.store(0, std::memory_order_seq_cst);
 }

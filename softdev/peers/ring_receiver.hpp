@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Receiving: the rings of all paired peers, and where to look for their next records.
+// The receiving side of a link: the rings of all paired peers, and the choice of the next ring.
 #pragma once
 
 #include <pthread.h>
@@ -28,19 +28,19 @@ namespace verbena::softdev {
 /// What a receiver did with a record.
 enum class handled : std::uint8_t {
   consumed,
-  keep,    ///< leave it at the head and go on with the next peer (back-pressure); receive again
-           ///< when it can be handled: nothing else will ask for that
-  broken,  ///< it is nonsense: count it and end the pairing
+  keep,    ///< leave it at the head and continue with the next peer (back-pressure). The caller
+           ///< must receive again when it can be handled: no event requests that
+  broken,  ///< it is malformed: count it and end the pairing
 };
 
-/// The receiving side of a link. Up to `scan_limit` peers are looked at one by one; with more, each
-/// rings a bit of the doorbell page. Threads: thread-safe, except that start() and stop() are
-/// called by one thread at a time, which may also call peers().
+/// Receives the records of all paired peers. Checks the rings of up to `scan_limit` peers one by
+/// one. With more peers, each sets a bit of the doorbell page. Threads: thread-safe, except that
+/// one thread at a time calls start(), stop() and peers().
 class ring_receiver {
  public:
   struct options {
     std::uint32_t scan_limit;
-    public_header& header;  ///< where peers see whether to ring
+    public_header& header;  ///< contains the word that requests doorbells
     doorbell_page& bells;
     slot_set& full_rings;
     service_requests& ends;
@@ -49,48 +49,48 @@ class ring_receiver {
   ring_receiver(const ring_receiver&) = delete;
   ring_receiver& operator=(const ring_receiver&) = delete;
 
-  /// The right to receive, which one thread can have.
+  /// The right to receive, which one thread at a time holds.
   using lock = std::unique_lock<biased_lock>;
   [[nodiscard]] lock try_lock() noexcept { return lock(lock_, std::try_to_lock); }
-  /// Hands up to `budget` records to `handler(peer&, const ring_record&) -> handled`, oldest first
-  /// per peer. Returns how many were consumed. No system call unless a peer waits for room.
+  /// Passes up to `budget` records to `handler(peer&, const ring_record&) -> handled`, oldest first
+  /// per peer. Returns the number of consumed records. No system call unless a peer waits for room.
   template <class Handler>
   std::size_t receive(const lock& held, Handler&& handler, std::size_t budget);
 
   using time_point = std::chrono::steady_clock::time_point;
-  /// Returns whether some peer announced records that were neither consumed nor kept, or room came
-  /// back in a ring that was full; before a sleep in which peers signal what they publish.
-  /// Sequentially consistent. Waits for a receive() in progress. With many peers, looks at those
-  /// that rang only; after a while without a look at all peers, looks at all, because a peer can
-  /// clear the bits of others.
+  /// Returns whether a peer announced records that were neither consumed nor kept, or returned room
+  /// to a ring that was full. Call it before a sleep that ends when peers signal. Sequentially
+  /// consistent. Waits for a receive() in progress. With many peers, checks only those that rang;
+  /// after 10 ms without a look at all peers, checks all, because a peer can clear the bits of
+  /// others.
   [[nodiscard]] bool anything_published(time_point now);
-  /// When a sleep has to end for a look at all peers; nullopt when that was done. One thread, that
-  /// of the above.
+  /// Returns when a sleep must end for a look at all peers; nullopt if the last
+  /// anything_published() was one. Only for the thread that calls anything_published().
   [[nodiscard]] std::optional<time_point> next_look() const noexcept {
     return look_is_due_ ? std::optional(next_look_) : std::nullopt;
   }
-  /// Whether the peer's ring has no record. Waits for a receive() in progress.
+  /// Returns whether the peer's ring has no record. Waits for a receive() in progress.
   [[nodiscard]] bool is_drained(peer& from);
 
   void start(const std::shared_ptr<peer>& from);
   void stop(const std::shared_ptr<peer>& from);
   [[nodiscard]] const std::vector<std::shared_ptr<peer>>& peers() const noexcept { return peers_; }
-  /// Whether the peer in the slot can be sent records and its ring may have room. Only for the
-  /// thread that has the right to receive.
+  /// Returns whether the slot has a paired peer to which the ring may have room. The caller holds
+  /// the right to receive.
   [[nodiscard]] bool may_have_room(std::uint32_t slot) const noexcept {
     const peer* const to = by_slot_[slot];
     return to != nullptr && to->may_have_room();
   }
-  /// Whether peers ring. A peer that clears the bits of others only delays them: all rings are
-  /// looked at when look_at_all() was called.
+  /// Returns whether peers ring the doorbell. A peer that clears the bits of others only delays
+  /// their records: after look_at_all(), the next receive() checks all rings.
   [[nodiscard]] bool uses_doorbells() const noexcept { return peers_.size() > how_.scan_limit; }
   void look_at_all() noexcept { look_at_all_.store(true, std::memory_order_relaxed); }
 
-  /// Stops the program if this thread is in receive().
+  /// Aborts the program if this thread is in receive().
   void forbid_in_handler() const;
 
  private:
-  /// Remembers which thread is in receive(), to catch calls that handlers must not make.
+  /// Stores which thread is in receive(), to detect calls that handlers must not make.
   class receiver_mark {
    public:
     explicit receiver_mark(std::atomic<pthread_t>& who) noexcept : who_(who) {
@@ -121,7 +121,7 @@ class ring_receiver {
   std::size_t first_ = 0;
   std::atomic<bool> look_at_all_ = false;
   time_point next_look_{};
-  bool look_is_due_ = false;  ///< the last look before a sleep was not at all peers
+  bool look_is_due_ = false;  ///< the last look before a sleep did not check all peers
 };
 
 template <class Handler>
@@ -148,7 +148,7 @@ std::size_t ring_receiver::receive([[maybe_unused]] const lock& held, Handler&& 
       peer* from = by_slot_[word * 64 + bit];
       if (from == nullptr) continue;
       done += receive_from(*from, handler, budget - done);
-      // Its ring may hold more, and it need not ring again for that.
+      // The ring may have more records, for which the peer does not ring again.
       const bool more = done == budget || from->parts().receives.keeps_record();
       if (more) ready_[word] |= std::uint64_t{1} << bit;
     }

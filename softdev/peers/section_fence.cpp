@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The caller's invalidation and the peers' marks are sequentially consistent: a peer that
-// is not seen inside will see the invalidation. The marks are the peers' to write, so no wait for
-// them is without a limit.
+// The caller's invalidation and the peers' marks are sequentially consistent: a peer that is not
+// seen in a section will see the invalidation. Peers write the marks, so every wait for them has a
+// limit.
 #include "softdev/peers/section_fence.hpp"
 
 #include <poll.h>
@@ -18,7 +18,7 @@ namespace verbena::softdev {
 
 using namespace std::chrono_literals;
 
-/// A lane that was odd.
+/// A lane whose word was odd.
 struct section_fence::lane_mark {
   std::shared_ptr<peer> of;
   std::uint32_t lane = 0;
@@ -27,8 +27,8 @@ struct section_fence::lane_mark {
   [[nodiscard]] bool moved_on() const noexcept {
     return of->parts().memory.their_lane(lane).load(std::memory_order_seq_cst) != value;
   }
-  /// True when nobody is there any more to be inside, or its word means nothing: costs a system
-  /// call.
+  /// Returns whether the process is gone, or has broken the protocol so that its word has no
+  /// meaning. Costs a system call.
   [[nodiscard]] bool abandoned() const noexcept {
     const peer_parts& parts = of->parts();
     return of->end() == peer_end::broken_protocol || parts.process.is_gone(parts.status);
@@ -37,9 +37,9 @@ struct section_fence::lane_mark {
 
 namespace {
 constexpr auto complain_after = 1s;
-constexpr auto patience = 50ms;  ///< with a stopped peer
+constexpr auto patience = 50ms;  ///< then a stopped peer may be passed over
 constexpr int quick_looks = 200;
-constexpr auto quick_time = 2ms;  ///< a yield takes some, if all processors are busy
+constexpr auto quick_time = 2ms;  ///< a yield takes long if all processors are busy
 
 /// Pauses that grow from a yield to a millisecond: the peer's copy takes microseconds, unless it
 /// was descheduled or stopped.
@@ -52,7 +52,7 @@ class pauses {
       ::sched_yield();
     }
   }
-  /// Looks once more. Returns whether the peer takes longer than a copy.
+  /// Counts a look at the lanes. Returns whether the peer takes longer than a copy.
   [[nodiscard]] bool is_slow(std::chrono::steady_clock::duration waited) noexcept {
     slow_ = slow_ || ++looks_ >= quick_looks || waited >= quick_time;
     return slow_;
@@ -87,7 +87,7 @@ void say_that_pairing_ended(const peer& with, std::chrono::milliseconds waited) 
 }
 }  // namespace
 
-/// A fence cannot fail: if memory is exhausted, it waits until there is some.
+/// Returns the odd lanes. A fence cannot fail: if memory is exhausted, waits until it is available.
 std::vector<section_fence::lane_mark> section_fence::marks() const noexcept {
   for (;;) {
     try {
@@ -164,15 +164,15 @@ void section_fence::wait_for_memory(const void* memory) noexcept {
   const auto stopped = shareable ? stopped_peers::pass_over : stopped_peers::wait_for;
   const wait_end end = wait_for_marks(stopped, deadline::never());
   if (!shareable || end == wait_end::left) return;
-  // Somebody is inside, or may write at any time, and has these pages mapped.
+  // A peer that has these pages mapped is inside, or may write at any time.
   if (!replace_pages_of(memory)) static_cast<void>(wait(deadline::never()));
 }
 
 bool section_fence::replace_pages_of(const void* memory) noexcept {
   const auto range = how_.arenas.range_of(memory);
   if (!range) return false;
-  // Nobody may begin an access to any region of these pages while they move, and who is inside must
-  // have left, unless it is stopped.
+  // While the pages move, no peer may begin an access to a region in them. Peers that are inside
+  // must leave first, except stopped ones.
   how_.segment.freeze_regions(range->address, range->length);
   static_cast<void>(wait_for_marks(stopped_peers::pass_over, deadline::never()));
   const auto moved = move_pages(memory);
@@ -185,7 +185,7 @@ bool section_fence::replace_pages_of(const void* memory) noexcept {
   return moved.has_value();
 }
 
-/// Returns nullopt, and logs why, if the pages are where they were.
+/// Returns nullopt, and logs the reason, if the pages were not moved.
 std::optional<arena_registry::replaced> section_fence::move_pages(const void* memory) noexcept {
   try {
     const auto moved = how_.arenas.replace_pages(memory);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Waiting until peers have left the active sections in which they may still use what was just made
-// invalid.
+// Waits until peers have left the active sections in which they may use objects that were just
+// invalidated.
 #pragma once
 
 #include <chrono>
@@ -33,15 +33,15 @@ class section_fence {
     service_requests& requests;
     /// After this time in one section, a peer's pairing ends.
     std::chrono::milliseconds section_timeout;
-    peer_service& service;  ///< reads the hellos of peers, which may be at work before that
+    peer_service& service;  ///< reads hellos of peers, which may access memory before that
   };
   explicit section_fence(const options& how) : how_(how) {}
   section_fence(const section_fence&) = delete;
   section_fence& operator=(const section_fence&) = delete;
 
-  /// Waits until no peer is inside an active section that began before; link::fence().
+  /// Waits until no peer is in an active section that began before the call; see link::fence().
   [[nodiscard]] fence_outcome wait(deadline until) noexcept;
-  /// The same for the end of a region at `memory`; link::fence_memory().
+  /// Waits likewise when a region at `memory` is deregistered; see link::fence_memory().
   void wait_for_memory(const void* memory) noexcept;
 
  private:

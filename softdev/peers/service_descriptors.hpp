@@ -14,7 +14,7 @@ namespace verbena::softdev {
 /// One thread at a time, except fd().
 class service_descriptors {
  public:
-  /// What is readable: the number is a slot, or the number of a pending connection.
+  /// The kinds of descriptors. A source's number is a slot, or the number of a pending connection.
   enum class source : std::uint8_t { listener, pending, peer_socket, peer_process };
   /// Errors: the errno of epoll_create1(2).
   [[nodiscard]] result<void> open() { return reactor_.open(); }
@@ -33,10 +33,10 @@ class service_descriptors {
   void watch_process(peer& of) const noexcept;
   void stop(peer& which) const noexcept;
 
-  /// The readable descriptors now. Does not block.
+  /// Returns the descriptors that are ready. Does not block.
   [[nodiscard]] std::span<const reactor::source> ready() noexcept { return reactor_.wait(0); }
 
-  /// For a child of fork.
+  /// Closes the epoll descriptor in a child of fork.
   void close() noexcept { reactor_.close(); }
 
  private:

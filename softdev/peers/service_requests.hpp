@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the threads of this process leave to the service of its link.
+// Requests of this process's threads to the service of its link.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace verbena::softdev {
 
-/// Numbers for diagnosis. Snapshot.
+/// Counters for diagnosis. Snapshot.
 struct link_counters {
   std::uint64_t broken_records = 0;
   std::uint64_t broken_messages = 0;
@@ -23,34 +23,34 @@ struct link_counters {
 /// allocates.
 class service_requests {
  public:
-  /// Asks for service soon.
+  /// Requests a turn of the service soon.
   void request() noexcept { due_.store(true, std::memory_order_release); }
   [[nodiscard]] bool due() const noexcept { return due_.load(std::memory_order_acquire); }
-  /// Service begins.
+  /// Clears the request, at the beginning of a turn.
   void clear() noexcept { due_.store(false, std::memory_order_release); }
 
-  /// Ends a peer; the caller asks for service if it is not part of it.
+  /// Ends a peer. A caller outside the service also calls request().
   void end(peer& which, peer_end why) noexcept;
-  /// Ends a peer that wrote what no correct process writes to its ring.
+  /// Ends a peer that wrote a malformed record to its ring.
   void end_for_record(peer& which) noexcept;
-  /// Or sent to its socket.
+  /// Ends a peer that sent a malformed message or leaves too many messages unread.
   void end_for_message(peer& which) noexcept;
-  /// A peer was ended by other means.
+  /// Requests the removal of a peer that was ended without end().
   void request_burial(const peer& which) noexcept {
     changed_.insert(which.slot());
     repeat_burials();
   }
-  /// The service did not remove all peers that were ended.
+  /// Requests another attempt to remove ended peers.
   void repeat_burials() noexcept {
     some_ended_.store(true, std::memory_order_release);
     request();
   }
-  /// Whether peers were ended since the last call.
+  /// Returns whether peers were ended since the last call.
   [[nodiscard]] bool take_ended() noexcept {
     return some_ended_.exchange(false, std::memory_order_acq_rel);
   }
 
-  /// Something happened in this turn of the service. Only the service calls these three.
+  /// Count the events of this turn of the service. Only the service calls these three functions.
   void count_event() noexcept { ++events_; }
   void count_change(const peer& which) noexcept {
     changed_.insert(which.slot());
@@ -58,7 +58,7 @@ class service_requests {
   }
   [[nodiscard]] std::uint32_t take_events() noexcept { return std::exchange(events_, 0); }
 
-  /// Calls `visit(slot)` for each peer that was paired, overdue or ended since the last call.
+  /// Calls `visit(slot)` for each peer that became paired, overdue or ended since the last call.
   template <class Visitor>
   void take_changed(Visitor&& visit) {
     changed_.drain(visit);

@@ -57,7 +57,7 @@ slot_names names_of(const name_token& token) noexcept {
           local_name("verbena-groups.%u.%016llx%016llx", user, high, low)};
 }
 
-/// The names that the slot has, if any: a private slot has none before its first claim.
+/// Returns the names of a slot; nullopt if the slot is private and was never claimed.
 std::optional<slot_names> names_of(std::uint32_t slot,
                                    const std::optional<name_table>& table) noexcept {
   if (is_public_slot(slot)) return names_of_public(slot);
@@ -66,7 +66,8 @@ std::optional<slot_names> names_of(std::uint32_t slot,
   return names_of(token);
 }
 
-/// Opens the table for the names of private slots. One that other users can change is not used.
+/// Opens the table of names if the slot is private. Does not use a table that other users can
+/// change.
 result<std::optional<name_table>> table_for(std::uint32_t slot) noexcept {
   if (is_public_slot(slot)) return std::optional<name_table>();
   auto opened = name_table::open(if_missing::fail);
@@ -77,7 +78,7 @@ result<std::optional<name_table>> table_for(std::uint32_t slot) noexcept {
   return std::optional<name_table>();
 }
 
-/// Counts the holders of names of one kind, and lists the first ones.
+/// Counts the names that holders of one kind have, and lists the first holders.
 class holder_list {
  public:
   void add(std::string holder) {
@@ -106,14 +107,15 @@ class holder_list {
   bool complete_ = true;
 };
 
-/// The holder of a public slot: of its first name, or of the other one if that is free.
+/// Returns the holder of a public slot: of its first name, or of the second one if the first is
+/// free.
 name_holder find_public_holder(std::uint32_t slot) noexcept {
   const slot_names names = names_of_public(slot);
   const name_holder first = find_holder(names.listener);
   return first.error == 0 ? first : find_holder(names.groups);
 }
 
-/// Says which processes hold the public names. About 10,000 system calls.
+/// Describes the processes that hold the public names. Makes about 10,000 system calls.
 std::string describe_public_holders(std::string& remedy) {
   holder_list own;
   holder_list others;
@@ -192,8 +194,8 @@ class slot_search {
     return error::from_errno(code, call, "slot of soft0");
   }
 
-  /// 0, EADDRINUSE if somebody has one of the names, or an errno. Sockets that are not bound are
-  /// used again by the next call.
+  /// Binds both sockets. Returns 0, EADDRINUSE if one of the names is taken, or another errno. The
+  /// next call reuses the sockets that are not bound.
   static int bind_both(sockets& made, const slot_names& names, const char*& call) {
     call = "socket";
     for (unique_fd* const each : {&made.listener, &made.groups}) {
@@ -230,7 +232,7 @@ class slot_search {
     return std::optional<slot_claim>();
   }
 
-  /// Asks few holders: each is woken by that.
+  /// Queries only a few holders, because each query wakes the holder.
   static bool other_users_hold_many(const slot_range& range) {
     constexpr int asked = 16;
     for (int i = 0; i < asked; ++i)
@@ -264,7 +266,7 @@ class slot_search {
   }
 
   static result<void> publish_private(sockets& made, const name_table& table, std::uint32_t slot) {
-    // Another user who sees the first name can take the second one: then there are new names.
+    // Another user who sees the first name can take the second one. Then new names are drawn.
     for (int attempt = 0;; ++attempt) {
       const name_token token = name_token::draw();
       const char* call = nullptr;
@@ -287,7 +289,7 @@ unique_fd slot_claim::accept() noexcept {
 }
 
 int slot_claim::announce_group_user() noexcept {
-  // Nobody is ever accepted: that one can connect says it all.
+  // No connection is ever accepted: a successful connect(2) is the answer.
   return ::listen(sockets_.groups.get(), 1) == 0 ? 0 : errno;
 }
 
@@ -310,7 +312,7 @@ result<group_user_search> group_user_search::begin() {
   auto opened = name_table::open(if_missing::fail);
   if (opened) return group_user_search(*std::move(opened));
   if (is_lack_of_resources(opened.error().code())) return std::move(opened).error();
-  // Without the table, nobody is found in private slots.
+  // Without the table, no process is found in private slots.
   return group_user_search(std::nullopt);
 }
 

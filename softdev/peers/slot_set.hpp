@@ -56,10 +56,10 @@ class slot_set {
   std::array<std::atomic<std::uint64_t>, slot_count / 64> words_{};
 };
 
-/// What a thread of this process noticed about peers and leaves to others.
+/// Conditions of peers that one thread finds and another thread handles.
 struct peer_marks {
   slot_set full_rings;        ///< the ring to the peer was full
-  slot_set retired_mappings;  ///< mappings of its memory are to be dropped
+  slot_set retired_mappings;  ///< mappings of the peer's memory must be dropped
 };
 
 }  // namespace verbena::softdev

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What peers signal: one receiver of wake-ups per completion channel. A peer signals it only when
-// the published word says that somebody sleeps.
+// The channels that peers signal: one receiver of wake-ups per completion channel. A peer signals
+// it only if the published arm word requests an event.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,32 @@
 
 namespace verbena::softdev {
 
-/// A wake channel: index in the low 16 bits, a generation that is never 0 above. 0 means none.
+/// A wake channel: the index in the low 16 bits, a generation, which is never 0, in the high bits.
+/// 0 means none.
 using wake_channel_id = std::uint32_t;
 
 /// This process's wake channels. Thread-safe.
 class wake_channels {
  public:
   static constexpr std::uint32_t capacity = 4096;
-  /// The index of a channel, less than `capacity` if it is one.
+  /// Returns the index of a channel, less than `capacity` if `id` is valid.
   [[nodiscard]] static constexpr std::uint32_t index_of(wake_channel_id id) noexcept {
     return id & 0xffffU;
   }
-  /// Channels that one peer may signal directly; it wakes the progress thread for further ones.
+  /// The most channels that one peer signals directly. For others, it wakes the progress thread.
   static constexpr std::uint32_t most_per_peer = 64;
 
   struct created {
     wake_channel_id id = 0;
-    wake_receiver* receiver = nullptr;  ///< owned here until destroy
+    wake_receiver* receiver = nullptr;  ///< owned by wake_channels until destroy()
   };
   [[nodiscard]] result<created> create();
-  /// Closes the receiver; peers signal nobody. False when `id` is not alive.
+  /// Closes the receiver; later signals have no effect. Returns false if `id` does not exist.
   bool destroy(wake_channel_id id);
-  /// The end by which `with` signals; empty when `id` is not alive, when `with` signals
-  /// `most_per_peer` channels already, or when descriptors are missing.
+  /// Returns the end that `with` signals. It is empty if `id` does not exist, if `with` already
+  /// signals `most_per_peer` channels, or if descriptors are exhausted.
   [[nodiscard]] unique_fd share(wake_channel_id id, const void* with);
-  /// Ignores the peer from now on.
+  /// Ignores further signals of the peer.
   void dismiss(const void* who) noexcept;
 
  private:
@@ -52,11 +53,11 @@ class wake_channels {
   std::vector<entry> entries_;
 };
 
-/// Signals one sleeper once per sleep, whoever asks. One thread at a time.
+/// Limits the signals to one sleeper to one per sleep. One thread at a time.
 class sleeper_signal {
  public:
-  /// True when `word` (odd while somebody sleeps, changed with every sleep) asks for a signal that
-  /// was not given yet.
+  /// Returns whether `word` requests a signal that was not sent yet. The word is odd while a thread
+  /// sleeps, and changes with every sleep.
   [[nodiscard]] bool wanted(std::uint32_t word) noexcept {
     if ((word & 1U) == 0 || word == signalled_) return false;
     signalled_ = word;

@@ -28,7 +28,7 @@ bool send_record(peer& to, const fragment_header& address, const response& outco
   return fits;
 }
 
-/// With the lock of the acknowledgements: sends what is due.
+/// Sends an acknowledgement that is due. The lock of the acknowledgements is held.
 bool send_due(peer& to, const fragment_header& address, announcement when) noexcept {
   return to.state() != peer_state::paired || send_record(to, address, {}, when);
 }
@@ -44,7 +44,7 @@ void acknowledgements::add(const std::shared_ptr<peer>& from, const message& wha
   const bool same_queue_pair =
       header_.destination_qpn == what.source_qpn && header_.source_qpn == what.destination_qpn;
   if (!same_queue_pair && is_due_.load(std::memory_order_relaxed)) {
-    // The next one to the same process, which is due now, is announced together with it.
+    // If the new acknowledgement is for the same process, one announcement covers both.
     count_lost(send_due(*to_, header_, to_ == from ? announcement::later : announcement::now));
   }
   header_.destination_qpn = what.source_qpn;
@@ -67,7 +67,7 @@ void acknowledgements::forget(const std::shared_ptr<peer>& gone) noexcept {
   to_.reset();
 }
 
-/// Sends what is due, with the lock held.
+/// Sends the acknowledgement that is due, if any. The lock is held.
 void acknowledgements::send() noexcept {
   if (!is_due_.load(std::memory_order_relaxed)) return;
   count_lost(send_due(*to_, header_, announcement::now));

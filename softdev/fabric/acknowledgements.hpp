@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The successes that a process reports to its peers. A success is not sent at once, but before an
-// answer to another queue pair, before the next request of this process, or at the end of a batch:
-// the last of several successes of a queue pair acknowledges them all. It precedes what a program
-// sends when it sees the completion.
+// The acknowledgements of successful requests of peers. An acknowledgement is not sent at once, but
+// before an answer to another queue pair, before the next request of this process, or at the end of
+// a batch: it covers all earlier requests of its queue pair. It precedes anything that the program
+// sends after it has seen the completion.
 #pragma once
 
 #include <atomic>
@@ -27,13 +27,13 @@ inline constexpr std::uint32_t longest_answers =
 /// Threads: thread-safe. Does not allocate.
 class acknowledgements {
  public:
-  /// The request `what` of a queue pair in the process `from` succeeded.
+  /// Adds the acknowledgement of the request `what` of a queue pair in the process `from`.
   void add(const std::shared_ptr<peer>& from, const message& what) noexcept;
-  /// Sends what is due. Costs one load if nothing is due.
+  /// Sends the acknowledgement that is due. Costs one load if none is due.
   void flush() noexcept {
     if (is_due_.load(std::memory_order_acquire)) flush_due();
   }
-  /// Sends what is due to `gone`, and drops the reference to it.
+  /// Sends the acknowledgement that is due to `gone`, and drops the reference to that process.
   void forget(const std::shared_ptr<peer>& gone) noexcept;
 
   /// Acknowledgements that were lost because the ring had no room.
@@ -47,7 +47,7 @@ class acknowledgements {
   void count_lost(bool sent) noexcept;
 
   biased_lock lock_;  ///< taken before the lock of a peer's sends
-  /// The process of the last acknowledgement; kept afterwards to save counting references.
+  /// The process of the last acknowledgement. Kept after sending, to avoid reference counting.
   std::shared_ptr<peer> to_;
   records::fragment_header header_{};
   std::atomic<bool> is_due_{false};

@@ -17,9 +17,9 @@ void read_answerer::begin(queue_pair& target) noexcept {
   go_on(target);
 }
 
-/// Goes on with the answer of a read. If it has to wait for room, `run` goes on with it.
+/// Continues the answer to a read. If there is no room, run() continues it later.
 void read_answerer::go_on(queue_pair& target) noexcept {
-  // Before it is tried, or room that comes back meanwhile would be missed.
+  // Before the attempt: room that returns during the attempt must not be missed.
   waiting_.insert(endpoint_state::index_of(target));
   connection& by = *state_.connection_of(target);
   responder& receiver = target.receiver();

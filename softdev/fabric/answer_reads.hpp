@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Answers reads of peers whose memory is not reachable for them: sends the data through the ring.
+// Answers reads of peers that cannot access the memory themselves: sends the data through the ring.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time: with the receive lock of the queue pair held, except for `run`.
+/// Threads: one thread at a time, with the receive lock of the queue pair held, except for run().
 class read_answerer {
  public:
   explicit read_answerer(endpoint_state& state) noexcept : state_(state) {}
 
-  /// Begins with the answer to the read that the responder has begun.
+  /// Begins to answer the read that the responder has begun.
   void begin(queue_pair& target) noexcept;
-  /// Goes on with the answers that wait for room. Takes locks of queue pairs.
+  /// Continues the answers that wait for room. Takes locks of queue pairs.
   void run() noexcept {
     if (!waiting_.empty()) run_waiting();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an endpoint remembers of a queue pair that communicates with other processes.
+// The state that an endpoint keeps for a queue pair that communicates with other processes.
 #pragma once
 
 #include <bitset>
@@ -12,34 +12,34 @@
 
 namespace verbena::softdev {
 
-/// Made and dropped under both locks of the queue pair. `answer` is under its receive lock, the
-/// rest under its send lock.
+/// Created and destroyed with both locks of the queue pair held. The receive lock guards `answer`
+/// and `pull_waits`, the send lock guards the rest.
 struct connection {
-  // What each request needs, in one line.
-  std::shared_ptr<peer> to;  ///< of datagrams: the last destination's, or none
+  // The members that each request needs, in one cache line.
+  std::shared_ptr<peer> to;  ///< for datagrams: that of the last destination, or nullptr
 
-  /// The request that was pushed last.
+  /// The request that was written to the ring last.
   struct {
     bool partly = false;  ///< the ring had no room for the rest
     std::uint32_t psn = 0;
-    std::uint64_t bytes = 0;     ///< pushed
+    std::uint64_t bytes = 0;     ///< written
     std::uint64_t position = 0;  ///< in the ring, after its last record
   } sent;
 
-  /// Records that were committed and are to be announced at the end of the run.
+  /// Records that were committed and will be announced at the end of the run.
   struct {
     std::uint32_t qpn = 0;  ///< their receiver; 0: there are none
     bool consume_receives = false;
-    bool solicited = false;  ///< one of them
+    bool solicited = false;  ///< true if one of them is
   } unannounced;
 
-  /// A read that went by the ring; nothing may follow it yet.
+  /// A read that was sent through the ring. No request may follow until its answer arrives.
   struct {
     bool waits = false;
     std::uint32_t psn = 0;
   } read;
 
-  /// The peer's arming that was answered by a signal.
+  /// The last arming of the peer for which a signal was sent.
   struct {
     std::uint32_t arming = 0;
     std::uint32_t qpn = 0;
@@ -48,36 +48,36 @@ struct connection {
   /// The answer to a read of the peer.
   struct {
     bool waits = false;
-    std::uint64_t bytes = 0;  ///< pushed
+    std::uint64_t bytes = 0;  ///< written
   } answer;
 
-  /// Of datagrams: whether the process of the destination was looked for.
+  /// For datagrams: whether the process of the destination was searched for.
   struct {
     bool tried = false;
     std::uint32_t psn = 0;
   } search;
-  bool pull_waits = false;  ///< under the receive lock: a payload was copied in part
+  bool pull_waits = false;  ///< a payload was copied in part
   bool overdue = false;     ///< a request found `to` overdue: it is tried again when `to` is paired
-  std::vector<std::shared_ptr<peer>> peers;  ///< of requests in parts, instead of `to`
+  std::vector<std::shared_ptr<peer>> peers;  ///< for requests in parts, instead of `to`
 
-  /// A datagram to a multicast group that not every member's ring had room for.
+  /// A datagram to a multicast group for which the ring to some process had no room.
   struct {
     bool waits = false;
     std::uint32_t psn = 0;
-    /// The processes that have it; of datagram queue pairs only.
+    /// The processes that have received it; only for datagram queue pairs.
     std::unique_ptr<std::bitset<slot_count>> told;
   } group;
 
   /// Requests whose payload the peer copies from our memory.
   struct {
-    std::uint64_t generation = 0;  ///< as it is published; no other queue pair had it
-    std::uint32_t pause = 0;       ///< requests that go through the ring instead
+    std::uint64_t generation = 0;  ///< as published; never that of another queue pair
+    std::uint32_t pause = 0;       ///< number of next requests that go through the ring instead
     std::uint32_t last_pause = 0;
-    std::uint32_t sent = 0;  ///< since the last refusal; not counted to the end
+    std::uint32_t sent = 0;  ///< number since the last refusal; saturates
     bool used = false;       ///< one was sent in this generation
   } references;
 
-  /// Forgets what was under way.
+  /// Discards the progress of unfinished requests and answers.
   void interrupt() noexcept { sent.partly = read.waits = answer.waits = false; }
 };
 

@@ -17,17 +17,19 @@ namespace {
 /// its payload through the ring, where it is copied twice.
 constexpr std::uint64_t min_waiting_bytes = 4096;
 
-/// How much one call executes: the peer's fence waits for it.
+/// The limits of one call: the peer's fence waits for the call.
 constexpr std::uint8_t max_followers = 63;
 constexpr std::uint64_t max_bytes_at_once = 65536;
 
-/// The responder as its process publishes it, for the requests of one sender in one call: looked up
-/// once, because what a fence of that process withdraws stays usable until the call ends.
+/// The published responder, for the requests of one sender in one call. It is looked up once:
+/// objects that its process withdraws stay usable until the call ends, because the fence of that
+/// process waits for the call.
 class target {
  public:
   explicit target(peer& at) noexcept : at_(at) {}
 
-  /// Looks up what `what` needs. Returns false if the responder might not permit it.
+  /// Looks up the objects that `what` needs. Returns false if the responder might not permit
+  /// `what`.
   [[nodiscard]] bool admits(const queue_pair& sender, const message& what) noexcept {
     if (!connected_) {
       if (!read_queue_pair(at_.segment(), sender, what, responder_)) return false;
@@ -39,14 +41,14 @@ class target {
     return permits_request(responder_, region_view_, what);
   }
 
-  // The others: of the region of the last request that was admitted.
+  // The functions below refer to the region of the last admitted request.
 
   [[nodiscard]] bool is_ordinary_memory() const noexcept { return region_.arena == 0; }
-  /// The address of the request's first byte in the other process.
+  /// Returns the address of the request's first byte in the other process.
   [[nodiscard]] std::uint64_t address(const message& what) const noexcept {
     return region_.address + (what.remote_address - region_.iova);
   }
-  /// The request's memory, mapped in this process; nullptr if it is not, or not yet.
+  /// Returns the request's memory, mapped in this process; nullptr if it is not mapped, or not yet.
   [[nodiscard]] std::byte* map(const message& what) noexcept {
     if (is_ordinary_memory()) return nullptr;
     const map_access wanted =
@@ -59,8 +61,8 @@ class target {
     }
     return mapped_ + (what.remote_address - region_.iova);
   }
-  /// False if the owner gave the region other pages: what was done since `admits` was on the old
-  /// ones.
+  /// Returns false if the owner replaced the region's pages: accesses since `admits` used the old
+  /// pages.
   [[nodiscard]] bool is_current() const noexcept { return peer_segment::is_current(region_); }
 
  private:
@@ -87,7 +89,7 @@ class target {
 
 enum class execution : std::uint8_t { done, by_responder, bad_local_memory };
 
-/// `bad` becomes the piece of local memory that is not accessible.
+/// Executes a request in mapped memory. If local memory is not accessible, sets `bad` to its piece.
 execution execute_mapped(const message& what, std::span<const segment> local, std::byte* memory,
                          const std::byte*& bad) noexcept {
   if (is_write(what.opcode)) {
@@ -116,21 +118,22 @@ execution execute_mapped(const message& what, std::span<const segment> local, st
   return fault == copy_fault::none ? execution::done : execution::by_responder;
 }
 
-/// Executes a request that was admitted in mapped memory.
+/// Executes an admitted request in mapped memory. Returns `by_responder` if the owner replaced the
+/// pages.
 execution execute_mapped(const target& at, const message& what, std::span<const segment> local,
                          std::byte* memory, const std::byte*& bad) noexcept {
   const execution outcome = execute_mapped(what, local, memory, bad);
   return at.is_current() ? outcome : execution::by_responder;
 }
 
-/// Requests of one kind, all writes or all reads of ordinary memory, for one system call. The
-/// kernel looks up the pages of each place, so ranges that follow each other become one place, and
-/// a write to the same place as the one before it replaces it: nobody could see the first one.
+/// Requests for one system call: all writes or all reads of ordinary memory. The kernel looks up
+/// the pages of each place, so adjacent ranges become one place. A write to the same place as the
+/// write before replaces it, because no reader could be sure to see the first one.
 class copy_list {
  public:
   explicit copy_list(opcode op) noexcept : op_(op) {}
 
-  /// Adds a request; false if it does not fit.
+  /// Adds a request. Returns false if it does not fit.
   [[nodiscard]] bool add(const message& what, std::span<const segment> pieces,
                          std::uint64_t address) noexcept {
     if (requests_ == ends_.size() || pieces.size() > local_.size() - pieces_) return false;
@@ -154,7 +157,7 @@ class copy_list {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::uint8_t requests() const noexcept { return requests_; }
 
-  /// Copies, and returns how many requests are executed as a whole.
+  /// Copies. Returns the number of requests that were executed completely.
   [[nodiscard]] std::uint8_t execute(peer& at) noexcept {
     const std::span<const iovec> here(local_.data(), pieces_);
     const std::span<const iovec> there(remote_.data(), places_);
@@ -173,7 +176,7 @@ class copy_list {
   }
 
   const opcode op_;
-  bool last_is_alone_ = false;  ///< the last place is that of one request
+  bool last_is_alone_ = false;  ///< the last place belongs to one request
   std::uint8_t requests_ = 0;
   std::size_t places_ = 0;
   std::size_t pieces_ = 0;
@@ -185,8 +188,8 @@ class copy_list {
   std::array<std::uint64_t, max_followers + 1> ends_;  ///< bytes up to the end of each request
 };
 
-/// Executes a request in ordinary memory, and those that follow and are of the same kind. Returns
-/// how many.
+/// Executes a request in ordinary memory, and following requests of the same kind. Returns the
+/// number of executed requests.
 std::uint8_t execute_copied(queue_pair& sender, peer& at, target& on, const message& what,
                             std::span<const segment> local) noexcept {
   copy_list list(what.opcode);
@@ -201,8 +204,8 @@ std::uint8_t execute_copied(queue_pair& sender, peer& at, target& on, const mess
   return list.execute(at);
 }
 
-/// Executes the requests that follow one of `bytes` that was executed in mapped memory. Returns how
-/// many.
+/// Executes requests that follow a request of `bytes` bytes, which was executed in mapped memory.
+/// Returns their number.
 std::uint8_t execute_following(queue_pair& sender, target& on, std::uint64_t bytes) noexcept {
   std::uint8_t done = 0;
   outgoing_request next;
@@ -253,8 +256,8 @@ bool direct_access::execute(queue_pair& sender, peer& at, const direct_request& 
       return true;
     }
   }
-  // Not to shareable memory: a fence replaces its pages and passes over a stopped peer, which must
-  // not find the owner's new pages by their address when it continues.
+  // No copy to shareable memory: a fence may replace its pages and pass over a stopped peer. When
+  // the peer continues, a copy by address would access the owner's new pages.
   const bool may_copy = earlier_done && on.is_ordinary_memory() && !is_atomic(what.opcode);
   const std::uint8_t copied = may_copy ? execute_copied(sender, at, on, what, local) : 0;
   if (copied == 0) {

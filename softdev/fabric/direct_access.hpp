@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Initiator-side execution: the requester's thread executes a write, read or atomic in the memory
-// of the responder's process. It executes what the responder would certainly permit; every other
-// request goes to the responder, which alone refuses.
+// Execution by the initiator: the requester's thread executes a write, read or atomic in the memory
+// of the responder's process. It executes only requests that the responder would certainly permit.
+// Every other request goes to the responder; only the responder refuses requests.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,18 @@ struct direct_request {
 /// Threads: thread-safe. Does not allocate.
 class direct_access {
  public:
-  /// Executes a request of `sender` in the process `at`, and requests that follow it. `out` becomes
-  /// `done`; or `blocked` if it could be executed, but an earlier request of the queue pair is not
-  /// answered yet and the payload is long: then try again after that answer. Returns false if the
-  /// request has to be sent to the responder. Wants the send lock of `sender`.
+  /// Executes a request of `sender` in the process `at`, and requests that follow it. Sets `out` to
+  /// `done`, or to a local fault if local memory is not accessible. If the payload is long and an
+  /// earlier request of the queue pair is not answered yet, sets `out` to `blocked`: try again
+  /// after that answer. Returns false if the request must be sent to the responder. The send lock
+  /// of `sender` is held.
   [[nodiscard]] bool execute(queue_pair& sender, peer& at, const direct_request& request,
                              response& out) noexcept;
 
   /// Requests executed in mapped memory; approximate if several threads post.
   [[nodiscard]] std::uint64_t mapped() const noexcept { return mapped_.sum(); }
-  /// Requests executed by process_vm_readv(2) or process_vm_writev(2); approximate as above.
+  /// Requests executed by process_vm_readv(2) or process_vm_writev(2); approximate if several
+  /// threads post.
   [[nodiscard]] std::uint64_t copied() const noexcept { return copied_.sum(); }
 
  private:

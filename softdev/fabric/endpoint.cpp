@@ -69,7 +69,8 @@ void fabric_endpoint::disown_payloads(queue_pair& sender) noexcept {
   if (connection* by = state_.connection_of(sender)) ring_.references().disown(sender, *by);
 }
 
-/// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
+/// Sets `by.to` to the process of a datagram's destination. If that process is dead, searches for a
+/// new one once per datagram.
 void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
                                 const message& what) noexcept {
   const std::uint32_t slot = slot_of_number(what.destination_qpn);
@@ -83,7 +84,7 @@ void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
   by.sent.partly = false;
   if (by.to == nullptr) return;
   if (by.to->state() == peer_state::connecting)
-    state_.home.ring(sender);  // wakes who services the link
+    state_.home.ring(sender);  // wakes the thread that services the link
 }
 
 namespace {
@@ -94,7 +95,7 @@ connection& make_connection(queue_pair& which) {
   return *made;
 }
 
-/// Requests look at the line of their destination.
+/// Notes the published line of the destination, which requests read.
 void note_needed_memory(queue_pair& which, const connection& by, std::uint32_t destination) {
   if (by.to->state() == peer_state::paired)
     which.path().note_needed_memory(&by.to->segment().line(destination));
@@ -102,7 +103,7 @@ void note_needed_memory(queue_pair& which, const connection& by, std::uint32_t d
 
 }  // namespace
 
-/// The connection of a queue pair that becomes ready to receive.
+/// Makes the connection of a queue pair that becomes ready to receive.
 void fabric_endpoint::prepare(queue_pair& which, const queue_pair_attributes& next) {
   if (state_.connection_of(which) != nullptr) return;
   if (!rules_of(which.transport()).connected) {
@@ -146,7 +147,7 @@ void fabric_endpoint::changed(queue_pair& which, bool gone) noexcept {
 bool fabric_endpoint::progress() noexcept {
   const link::receive_lock lock = state_.neighbours.try_lock_receive();
   if (!lock) {
-    // Who is inside may have passed what we were called for.
+    // The thread that is inside may have passed the event for which progress() was called.
     state_.set_restless();
     return false;
   }
@@ -185,7 +186,8 @@ void fabric_endpoint::run_blocked(const link::receive_lock& held) noexcept {
   });
 }
 
-/// In the order in which they began to wait, until one has to wait again.
+/// Runs the queue pairs that wait for a process, in the order in which they began to wait, until
+/// one has to wait again.
 void fabric_endpoint::run_waiting_for(std::uint32_t slot, const link::receive_lock& held) noexcept {
   for (std::uint32_t left = state_.waiting.count_of(slot); left > 0; --left) {
     const auto index = state_.waiting.take_first(slot);
@@ -197,7 +199,7 @@ void fabric_endpoint::run_waiting_for(std::uint32_t slot, const link::receive_lo
       to_try_.insert(slot);
       state_.set_restless();
     } else if (state_.waiting.contains(slot, *index)) {
-      // It began to wait, and may have found room after that.
+      // It waits again. If room has returned since, the others must run soon.
       if (left > 1 && state_.neighbours.may_have_room(held, slot)) state_.set_restless();
       return;
     }
@@ -213,7 +215,7 @@ void fabric_endpoint::after_service() noexcept {
   progress();
 }
 
-/// Ends the requests of queue pairs whose peers died. Visits those that the events are about.
+/// Ends the requests of queue pairs whose peers died. Visits only queue pairs that events concern.
 void fabric_endpoint::tell_lost() noexcept {
   state_.some_lost.store(false, std::memory_order_release);
   const access_epoch::guard inside(state_.home.epoch());
@@ -232,7 +234,7 @@ void fabric_endpoint::tell_lost() noexcept {
   });
 }
 
-/// False when a lock was taken, or memory is exhausted.
+/// Returns false if another thread holds a lock of the queue pair, or if memory is exhausted.
 bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
   const std::unique_lock send(which.send_lock(), std::try_to_lock);
   if (!send) return false;
@@ -248,7 +250,7 @@ bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
   }
   if (mine->to->state() != peer_state::dead) return true;
   if (is_out_of_reach(mine->to->end())) {
-    // Descriptors or memory may come back. The requests' own timeouts say when it is enough.
+    // Descriptors or memory may become available. The requests' own timeouts limit the attempts.
     auto again = state_.try_connect(mine->to->slot());
     if (again == nullptr) return false;
     mine->to = std::move(again);

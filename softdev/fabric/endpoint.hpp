@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // The path to queue pairs of other processes of this host.
 //
-// A request is executed by this thread in the responder's name where it can be: a write, read or
-// atomic on memory that is mapped here, or a write or read by process_vm_*; and only when the
-// responder has executed every earlier request of the queue pair. Anything that is refused or not
-// reachable so, and every send, goes through the ring to the responder, which alone refuses. Where
-// nobody answers (UC), what was handled of the ring tells that earlier requests were executed.
-// Long payloads in shareable memory do not enter the ring: the responder copies them.
+// If possible, the posting thread executes a request in place of the responder: a write, read or
+// atomic in memory that is mapped here, or a write or read by process_vm_*. It does so only after
+// the responder has executed every earlier request of the queue pair. All other requests, including
+// every send, go through the ring to the responder; only the responder refuses requests. UC has no
+// answers: there, the position up to which the peer consumed the ring shows that earlier requests
+// were executed. Long payloads in shareable memory do not enter the ring: the responder copies
+// them.
 //
-// Of a ring, requests and the data of reads use one half at most; the other half is left to
-// answers. An answer is no longer than its request, so the two rings between two processes are
-// never both full, and both can always go on.
+// Requests and the data of reads use at most one half of a ring; the other half is left to answers.
+// An answer is not longer than its request, so the two rings between two processes are never both
+// full, and both processes can always continue.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +27,14 @@
 
 namespace verbena::softdev {
 
-/// Numbers for diagnosis and for tests that want to know which route was taken. Snapshot;
-/// approximate if several threads post.
+/// Counters for diagnosis, and for tests that check which route was used. Snapshot; approximate if
+/// several threads post.
 struct fabric_endpoint_counters {
   std::uint64_t mapped = 0;        ///< executed on mapped memory
   std::uint64_t copied = 0;        ///< executed by process_vm_*
   std::uint64_t by_ring = 0;       ///< requests sent to the responder
   std::uint64_t by_reference = 0;  ///< of these, with the payload left in place
-  std::uint64_t dropped = 0;       ///< records that fit nothing here
+  std::uint64_t dropped = 0;       ///< records without effect, and answers without room
 };
 
 /// Threads: thread-safe. `progress` and `after_service` may be called by any thread; one at a time
@@ -41,24 +42,25 @@ struct fabric_endpoint_counters {
 /// datagram to a process.
 class fabric_endpoint final : public remote_path {
  public:
-  /// Both outlive the path; the engine is told of it by request_routes::set_remote.
+  /// Both must outlive the endpoint. request_routes::set_remote() makes the engine use it.
   fabric_endpoint(engine& home, link& neighbours) : state_(home, neighbours) {}
   ~fabric_endpoint() = default;
   fabric_endpoint(const fabric_endpoint&) = delete;
   fabric_endpoint& operator=(const fabric_endpoint&) = delete;
 
-  /// Receives, answers, goes on with what waits for room. True when something was done. Never
-  /// blocks; no system call unless a peer sleeps. Not from inside an access epoch.
+  /// Receives records, answers them, and continues requests that wait for room. Returns true if it
+  /// received records or can continue at once. Never blocks; no system call unless a peer sleeps.
+  /// Do not call it inside an access epoch.
   bool progress() noexcept;
-  /// To be called when link::service reported events: pairings ended, peers died.
+  /// Handles the changes of peers. Call it when link::service() reported events.
   void after_service() noexcept;
-  /// True when `progress` should run again soon although nothing arrives: a record was kept because
-  /// a lock was taken, or somebody was inside already.
+  /// Returns whether progress() should run again soon even if nothing arrives: a record was kept
+  /// because a lock was held, or another thread was inside.
   [[nodiscard]] bool restless() const noexcept {
     return state_.restless.load(std::memory_order_acquire);
   }
 
-  /// True when `progress` ended a batch although it could go on at once.
+  /// Returns whether progress() ended a batch although it could continue at once.
   [[nodiscard]] bool unfinished() const noexcept {
     return state_.unfinished.load(std::memory_order_acquire);
   }
@@ -88,8 +90,8 @@ class fabric_endpoint final : public remote_path {
   part_sender parts_{state_};
   group_sender groups_{state_};
   record_receiver receiver_{state_};
-  slot_set changed_;  ///< processes that were paired, overdue or ended
-  slot_set to_try_;   ///< processes whose waiting queue pairs are to run
+  slot_set changed_;  ///< processes that became paired, overdue or dead
+  slot_set to_try_;   ///< processes whose waiting queue pairs must run
 };
 
 }  // namespace verbena::softdev

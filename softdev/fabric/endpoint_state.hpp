@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the parts of an endpoint share: the engine, the peers, and which queue pairs wait.
+// State that the parts of an endpoint share: the engine, the peers, and the queue pairs that wait.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace verbena::softdev {
 
-/// Whether records have all of a request; refused: memory is not accessible.
+/// How much of a request was written to the ring; `refused`: memory is not accessible.
 enum class pushed : std::uint8_t { all, no_room, refused };
 
 /// Threads: thread-safe.
@@ -28,13 +28,13 @@ struct endpoint_state {
   engine& home;
   link& neighbours;
   queue_pairs_by_slot connected;  ///< own queue pairs that are connected to one process
-  active_set addressed;           ///< own queue pairs of other transports
+  active_set addressed;           ///< own queue pairs of transports without connections
   queue_pairs_by_slot waiting;    ///< own queue pairs that wait for one process: room or pairing
-  active_set blocked;             ///< own queue pairs that wait for room in some of many rings
-  active_set lost;                ///< own queue pairs that may have lost their process
-  /// A record was kept because a lock was taken, or a thread was inside already.
+  active_set blocked;             ///< own queue pairs that wait for room in one of several rings
+  active_set lost;                ///< own queue pairs whose peer process may be dead
+  /// A record was kept because a lock was held, or another thread was inside.
   std::atomic<bool> restless{false};
-  std::atomic<bool> unfinished{false};  ///< restless, and to go on at once
+  std::atomic<bool> unfinished{false};  ///< restless, and must continue at once
   std::atomic<bool> some_lost{false};   ///< a pairing ended
   direct_access direct;
   acknowledgements successes;
@@ -44,20 +44,20 @@ struct endpoint_state {
   [[nodiscard]] static std::uint32_t index_of(const queue_pair& which) noexcept {
     return which.number() % limits::queue_pair_indices;
   }
-  /// Of an own queue pair; nullptr if it has none.
+  /// Returns the connection of an own queue pair; nullptr if it has none.
   [[nodiscard]] static connection* connection_of(const queue_pair& which) noexcept {
     return static_cast<connection*>(which.path().state());
   }
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
     return home.find(number_at(neighbours.slot(), index));
   }
-  /// Returns the process of a slot, with which pairing begins if it is new. Returns nullptr if
-  /// memory is exhausted: try again later.
+  /// Returns the process of a slot, and begins to pair if it is new. Returns nullptr if memory is
+  /// exhausted: try again later.
   [[nodiscard]] std::shared_ptr<peer> try_connect(std::uint32_t slot) noexcept;
   void wait_for_room(const queue_pair& which, const peer& to) noexcept {
     waiting.insert(to.slot(), index_of(which));
   }
-  /// Its own timer runs it again. Those behind it in the list have their turn then.
+  /// Removes a queue pair that its own timer runs again. The queue pairs behind it are next.
   void stop_waiting(const queue_pair& which) noexcept { waiting.erase(index_of(which)); }
   void wait_for_rings(const queue_pair& which) noexcept { blocked.insert(index_of(which)); }
   void note_lost(const queue_pair& which) noexcept {
@@ -77,18 +77,19 @@ struct endpoint_state {
   [[nodiscard]] std::uint32_t reserve_for_answers() const noexcept {
     return neighbours.options().ring_bytes / 2;
   }
-  /// True if the ring has room for the answer to a request. One thread at a time: only answers use
-  /// that half of the ring, and only the thread that receives answers.
+  /// Returns whether the ring has room for the answer to a request. One thread at a time: only
+  /// answers use that half of the ring, and only the receiving thread sends answers.
   [[nodiscard]] static bool room_for_answer(peer& to) noexcept;
   /// Sends the answer to `what`, if its transport has answers.
   void answer(peer& to, const message& what, const response& outcome) noexcept;
 };
 
-/// What becomes of a request to a process that is overdue, so that its own timeout counts.
+/// Returns the response to a request to an overdue process: then the request's own timeout counts.
 [[nodiscard]] response from_overdue(const message& what) noexcept;
-/// And of one to a process that is dead, or counts as dead.
+/// Returns the response to a request to a dead process; from_overdue() if only resources are
+/// missing in this process.
 [[nodiscard]] response from_dead(const peer& to, const message& what) noexcept;
-/// Why a queue pair of a dead peer does not answer.
+/// Returns the reason why a queue pair of a dead peer does not answer.
 [[nodiscard]] failure loss_of(const peer& to, std::uint32_t qp_num) noexcept;
 
 }  // namespace verbena::softdev

@@ -9,9 +9,9 @@
 namespace verbena::softdev {
 namespace {
 
-/// How many processes of a group, besides the sender's, a datagram reaches.
+/// The most processes of a group, besides the sender's, that a datagram reaches.
 constexpr std::size_t max_group_processes = 256;
-/// How long the sender waits for one of them that has no room.
+/// The longest wait of the sender for a process whose ring has no room.
 constexpr time_ns group_patience = 100'000'000;
 
 }  // namespace
@@ -60,7 +60,7 @@ group_sender::told group_sender::tell_member(queue_pair& sender, peer& to, const
   }
   pushed all = push_to_member(to, what, local, bad);
   if (all == pushed::no_room) {
-    // Room that came back before it was known that we wait is found by trying once more.
+    // Try once more: room may have returned before the queue pair was known to wait.
     state_.wait_for_rings(sender);
     all = push_to_member(to, what, local, bad);
   }

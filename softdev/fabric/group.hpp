@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Datagrams to multicast groups: one record for each process that says it is in the group, which
-// gives the datagram to its members. A process that takes nothing for a while gets none until it
-// takes something again, so that the others need not wait for it each time.
+// Datagrams to multicast groups. Each process that publishes the group gets one record, and
+// delivers the datagram to its members. A process that consumes nothing for a while gets no
+// datagrams until it consumes records again, so that the others do not wait for it each time.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time: with the send lock of the sender held.
+/// Threads: one thread at a time, with the send lock of the sender held.
 class group_sender {
  public:
   explicit group_sender(endpoint_state& state) noexcept : state_(state) {}
 
-  /// Sends a datagram to the processes of its group, or goes on with it.
+  /// Sends a datagram to the processes of its group, or continues with the rest of them.
   [[nodiscard]] response send(queue_pair& sender, connection& by, const message& what,
                               std::span<const segment> local) noexcept;
 
@@ -30,7 +30,7 @@ class group_sender {
   endpoint_state& state_;
 };
 
-/// The group in the route header of a datagram.
+/// Returns the group in the route header of a datagram.
 [[nodiscard]] gid_bytes group_of(std::span<const std::byte> datagram) noexcept;
 
 }  // namespace verbena::softdev

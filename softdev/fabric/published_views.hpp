@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What peers see in the public segment of a process, as the views of core/responder_checks: they
-// check a request before they access memory themselves.
+// The views of core/responder_checks, from the public segment of a process. Peers use them to check
+// a request before they access memory themselves.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace verbena::softdev {
 void publish_queue_pair(public_segment& own, const queue_pair& which,
                         const port_state& port) noexcept;
 
-/// Reads the view of the destination of `next` into `out`; false if it is not published, or changes
-/// at this moment. `expected_psn` is that of `next`, a request of `sender`, if both ends agreed on
-/// the first packet sequence number: a request that is executed by its requester has none of its
-/// own. Threads: inside an active section.
+/// Reads the view of the destination of `next`, a request of `sender`, into `out`. Returns false if
+/// the destination is not published, or is changing. Sets `expected_psn` to the number of `next` if
+/// both ends agreed on the first packet sequence number, because a request that its requester
+/// executes uses no number. Threads: inside an active section.
 [[nodiscard]] bool read_queue_pair(const peer_segment& at, const queue_pair& sender,
                                    const message& next, responder_view& out) noexcept;
 
-/// Publishes which references to memory of `which` are valid: those with this generation.
+/// Publishes the generation of the references of `which` that are valid.
 void publish_generation(public_segment& own, const queue_pair& which,
                         std::uint64_t generation) noexcept;
-/// Returns what the queue pair `qpn` publishes; 0 if none is valid.
+/// Returns the generation that the queue pair `qpn` publishes; 0 if no reference is valid.
 [[nodiscard]] std::uint64_t generation_of(const peer_segment& at, std::uint32_t qpn) noexcept;
 
 /// Returns the view of a region that was found in a public segment.

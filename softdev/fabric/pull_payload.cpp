@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Order of the checks: the generation before the request has an effect; then those of the
-// responder; for each element region and mapping before the copy, and the region once more after
-// it; the generation again before the request is done. What was copied is the payload if both did
-// not change.
+// Order of the checks: the generation, before the request has an effect; the checks of the
+// responder; for each element, region and mapping before the copy, and the region again after it;
+// the generation again, before the request is done. If generation and regions did not change, the
+// copied bytes are the payload.
 #include "softdev/fabric/pull_payload.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using namespace records;
 
 constexpr std::uint64_t bytes_per_batch = 262'144;
 
-/// True if the responder has begun the request and goes on with it.
+/// Returns whether the responder has begun the request and continues with it.
 bool has_begun_request(const responder& receiver, const message& what) noexcept {
   if (!receiver.busy()) return false;
   const message& current = receiver.current();
@@ -28,8 +28,8 @@ bool has_begun_request(const responder& receiver, const message& what) noexcept 
          current.attempt == what.attempt && current.length == what.length;
 }
 
-/// Returns the first byte of an element, mapped in this process; nullptr if it is not, or not yet.
-/// `region` becomes the region. Inside an active section.
+/// Returns the first byte of an element, mapped in this process; nullptr if it is not mapped, or
+/// not yet. Sets `region` to the element's region. The caller is in an active section.
 const std::byte* map_element(peer& from, const sge& element, region_record& region) noexcept {
   if (from.segment().find_region(element.lkey, region) != lookup::found || region.arena == 0)
     return nullptr;
@@ -82,7 +82,7 @@ handled payload_puller::receive(peer& from, std::span<const std::byte> bytes) no
   responder& receiver = target->receiver();
   const bool begun = std::exchange(by->pull_waits, false) && has_begun_request(receiver, what);
   if (!begun) {
-    // An earlier incarnation of the queue pair, or one that has failed: as if it was lost.
+    // The queue pair was reset or has failed since: treat the request as lost.
     if (generation_of(from.segment(), what.source_qpn) != payload.generation) {
       state_.note_dropped();
       return handled::consumed;
@@ -101,7 +101,7 @@ handled payload_puller::receive(peer& from, std::span<const std::byte> bytes) no
   return done;
 }
 
-/// Copies from where it stopped. The last part ends the request.
+/// Copies the next part of a payload. The last part ends the request.
 handled payload_puller::go_on(queue_pair& target, peer& from,
                               const payload_reference& payload) noexcept {
   responder& receiver = target.receiver();
@@ -118,7 +118,8 @@ handled payload_puller::go_on(queue_pair& target, peer& from,
     case copied::refused:
       break;
     case copied::all:
-      // The copy precedes this look: if the memory changed meanwhile, the generation did before.
+      // The copy precedes this load. If the memory changed during the copy, the generation had
+      // changed before the memory.
       std::atomic_thread_fence(std::memory_order_acquire);
       if (generation_of(from.segment(), what.source_qpn) != payload.generation) {
         static_cast<void>(receiver.interrupt(nullptr));

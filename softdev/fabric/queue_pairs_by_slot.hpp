@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Lists of queue pairs, one list for each process that they are about.
+// Lists of queue pairs, one list for each peer process.
 #pragma once
 
 #include <array>
@@ -17,9 +17,9 @@
 
 namespace verbena::softdev {
 
-/// A queue pair, named by its index, is in one list at most. Each call costs the same, whatever the
-/// number of queue pairs and processes. Threads: thread-safe. Allocates only when it is made;
-/// places that were never used take no memory.
+/// A queue pair, identified by its index, is in one list at most. The cost of insertion and removal
+/// does not depend on the number of queue pairs and processes. Threads: thread-safe. Allocates only
+/// in its constructor; places that were never used take no memory.
 class queue_pairs_by_slot {
  public:
   queue_pairs_by_slot() : places_(make_places()) {}
@@ -72,7 +72,7 @@ class queue_pairs_by_slot {
   }
 
  private:
-  // Zero means none; other values are an index and 1.
+  // Zero means none; other values are a slot or an index, plus 1.
   struct place {
     std::uint32_t list;
     std::uint32_t before;

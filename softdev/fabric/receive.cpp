@@ -21,7 +21,7 @@ bool comes_from(const peer& from, std::uint32_t qpn) noexcept {
   return slot_of_number(qpn) == from.slot();
 }
 
-/// True if the fragment is the next part of the current message.
+/// Returns whether the fragment is the next part of the current message.
 bool continues(const responder& receiver, const fragment_header& header) noexcept {
   if (!receiver.busy()) return false;
   const message& current = receiver.current();
@@ -117,8 +117,8 @@ void record_receiver::begin_request(queue_pair& target, peer& from, const messag
   receiver.keep();
 }
 
-/// Places the next part of the current message; the last one ends it. Success is due before a
-/// program can see the completion, or its reply could come first.
+/// Places the next part of the current message; the last part ends it. The acknowledgement must be
+/// due before a program can see the completion; otherwise the program's reply could be sent first.
 void record_receiver::go_on(queue_pair& target, peer& from,
                             std::span<const std::byte> payload) noexcept {
   responder& receiver = target.receiver();
@@ -133,8 +133,8 @@ void record_receiver::go_on(queue_pair& target, peer& from,
   if (outcome.outcome != verdict::done) state_.answer(from, what, outcome);
 }
 
-/// Gives a datagram to the members here, in the order of their numbers. Where one is in use the
-/// record is kept, and later goes on after the last one that had it.
+/// Delivers a datagram to the members in this process, in the order of their numbers. If a member
+/// is locked, keeps the record, and later continues after the last member that received it.
 handled record_receiver::receive_for_group(peer& from, message& what,
                                            std::span<const std::byte> bytes) noexcept {
   const bool whole = what.length >= route_header_bytes && bytes.size() == what.length &&
@@ -167,7 +167,7 @@ handled record_receiver::receive_fragment(peer& from, std::span<const std::byte>
   const connection* by = state_.connection_of(*target);
   const bool connected = by != nullptr && by->to.get() == &from && !by->answer.waits;
   const bool comes_here = connected || !rules_of(target->transport()).connected;
-  // Else it is the rest of a message that was refused.
+  // Otherwise it is the rest of a message that was refused.
   if (!comes_here || !continues(target->receiver(), *header)) return drop();
   go_on(*target, from, bytes);
   return handled::consumed;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The receiving side of an endpoint: requests and their fragments to responders, answers and data
-// to requesters. Runs in link::receive. Nothing here waits: a record whose queue pair is in use, or
-// whose answer has no room, is kept at the head of its ring.
+// to requesters. Runs in link::receive(). It never waits: if the queue pair of a record is locked,
+// or its answer has no room, the record is kept at the head of its ring.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time. `receive` wants an access epoch. Takes locks of queue pairs.
+/// Threads: one thread at a time, which is in an access epoch while it handles records. Takes locks
+/// of queue pairs.
 class record_receiver {
  public:
   explicit record_receiver(endpoint_state& state) noexcept
@@ -25,18 +26,18 @@ class record_receiver {
   void begin_batch() noexcept { pulls_.begin_batch(); }
 
   handled operator()(peer& from, const ring_record& record) noexcept;
-  /// To be called when a batch of records ends, in the same access epoch.
+  /// Ends a batch of records. Call it in the same access epoch.
   void end_batch() noexcept { shorts_.end(); }
-  /// True if the last records were for different queue pairs.
+  /// Returns whether the last two records were for different queue pairs.
   [[nodiscard]] bool wants_hints() const noexcept { return mixed_; }
-  /// Begins to load what a record that comes soon needs. Its first word is a queue pair number.
+  /// Prefetches the memory that an expected record needs. Its first word is a queue pair number.
   void expect(const ring_consumer::hint& next) const noexcept {
     if (next.type == records::request || next.type == records::reference)
       queue_pair_block::prefetch_receives(state_.home.expected(next.word));
     else if (next.type == records::answer)
       queue_pair_block::prefetch_sends(state_.home.expected(next.word));
   }
-  /// Goes on with answers that wait for room.
+  /// Continues the answers that wait for room.
   void run_answers() noexcept { reads_.run(); }
 
  private:
@@ -53,7 +54,7 @@ class record_receiver {
 
   endpoint_state& state_;
   std::uint32_t last_ = 0;  ///< the first word of the last record
-  bool mixed_ = false;      ///< that of the record before differed
+  bool mixed_ = false;      ///< the first word of the record before was different
   read_answerer reads_;
   part_receiver parts_;
   payload_puller pulls_;

@@ -16,7 +16,7 @@ void part_receiver::receive(queue_pair& target, peer& from, const message& what,
   if (outcome.outcome != verdict::done) return state_.answer(from, what, outcome);
   if (what.opcode == opcode::rdma_read) return answer_read(target, from, what);
   outcome = receiver.place(payload);
-  // It is told before a program can see the completion, or its reply could come first.
+  // Before a program can see the completion; otherwise the program's reply could be sent first.
   state_.answer(from, what, outcome);
   if (outcome.outcome == verdict::done) static_cast<void>(receiver.finish());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Receives requests that come in parts: each record is a request of its own, and is answered at
+// Receives requests that are sent in parts: each record is a separate request, which is answered at
 // once.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time: with the receive lock of the queue pair held.
+/// Threads: one thread at a time, with the receive lock of the queue pair held.
 class part_receiver {
  public:
   explicit part_receiver(endpoint_state& state) noexcept : state_(state) {}
 
-  /// Executes a request or a part of one.
+  /// Executes a request or a part of it.
   void receive(queue_pair& target, peer& from, const message& what,
                std::span<const std::byte> payload) noexcept;
 

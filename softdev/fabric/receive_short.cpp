@@ -7,7 +7,7 @@
 namespace verbena::softdev {
 namespace {
 
-/// Bounds of a run: other threads see its completions, and get its locks, when it ends.
+/// The limits of a run: other threads see its completions, and get its locks, only when it ends.
 constexpr std::size_t most_short_bytes = 1024;
 constexpr std::uint32_t most_in_run = 32;
 
@@ -58,7 +58,8 @@ bool short_receiver::begin(peer& from, std::uint32_t destination, std::uint32_t 
   return true;
 }
 
-/// The acknowledgement is due before a program can see a completion, or its reply could come first.
+/// The acknowledgement must be due before a program can see a completion; otherwise the program's
+/// reply could be sent first.
 void short_receiver::finish() noexcept {
   if (taken_ > 0) state_.successes.add(by_->to, last_);
   run_.end();

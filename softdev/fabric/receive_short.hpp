@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Short sends that come one after the other for one queue pair: they are decoded in place, and
-// acknowledged together.
+// Receives runs of short sends to one queue pair: decodes them in place, and acknowledges them
+// together.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class short_receiver {
   /// Executes a request. Returns false, after `end`, if it is not a short send or cannot be
   /// executed here.
   [[nodiscard]] bool receive(peer& from, std::span<const std::byte> bytes) noexcept;
-  /// Ends the run: acknowledges it and shows its completions. To be called before any other record.
+  /// Ends the run: acknowledges it and publishes its completions. Call it before any other record.
   void end() noexcept {
     if (lock_) finish();
   }
@@ -31,10 +31,10 @@ class short_receiver {
   void finish() noexcept;
 
   endpoint_state& state_;
-  std::unique_lock<biased_lock> lock_;  ///< of the queue pair that has a run; or none
+  std::unique_lock<biased_lock> lock_;  ///< of the queue pair with a run, if any
   peer* from_ = nullptr;
   connection* by_ = nullptr;
-  message last_;  ///< of those that were executed: what its acknowledgement says
+  message last_;  ///< the last executed request: the fields for its acknowledgement
   std::uint32_t taken_ = 0;
   receive_run run_;
 };

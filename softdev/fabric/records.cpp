@@ -60,7 +60,7 @@ void put_header(request_header& out, const message& what, const request_part& pa
   out.destination_lid = what.destination_lid;
 }
 
-/// Takes what differs between the transports; false when it is not there.
+/// Takes the fields that differ between transports. Returns false if bytes are missing.
 bool take_address(const request_header& header, std::span<const std::byte>& bytes,
                   message& out) noexcept {
   const carriage carried = rules_of(out.transport).carried;
@@ -75,11 +75,11 @@ bool take_address(const request_header& header, std::span<const std::byte>& byte
   const auto more = take<delivery_header>(bytes);
   if (!more) return false;
   out.qkey = more->qkey;
-  // In parts, but each of them whole.
+  // Each part is a whole request.
   return bytes.size() == (is_read_or_atomic(out.opcode) ? 0 : out.length);
 }
 
-/// Takes what precedes the payload of a request. In line, for the short requests.
+/// Takes the headers in front of the payload of a request. Inlined for short requests.
 [[gnu::always_inline]] inline bool take_headers(std::span<const std::byte>& bytes,
                                                 message& out) noexcept {
   const auto header = take<request_header>(bytes);

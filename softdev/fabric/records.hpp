@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The records that the engines of two processes exchange through a ring. A receiver copies a header
-// once to private memory and checks the copy; the bytes behind it go to their destination as they
-// are.
+// once to private memory and checks the copy; the bytes after it are copied to their destination
+// unchanged.
 #pragma once
 
 #include <array>
@@ -26,8 +26,9 @@ enum type : std::uint16_t {
   reference = 5,
 };
 
-/// A request; the two operands follow it only for atomics. 40 bytes, so that a small message is one
-/// cache line. A datagram has no remote address; there it says more of its origin.
+/// A request. Operands follow it only for an atomic. It has 40 bytes, so that a small message fits
+/// in one cache line. For a datagram, `remote_address` contains the origin and `remote_key` the
+/// Q_Key.
 struct request_header {
   std::uint32_t destination_qpn;
   std::uint32_t source_qpn;
@@ -49,14 +50,14 @@ struct operands {
   std::uint64_t swap;
 };
 
-/// Follows a request over SRD. Such a request comes whole, or in parts each of which is a request
-/// of its own.
+/// Follows a request over SRD. Such a request is sent whole, or in parts, each of which is a
+/// separate request.
 struct delivery_header {
   std::uint32_t qkey;
   std::uint32_t reserved;
 };
 
-/// More of a message: which one, and where the bytes belong in it.
+/// More bytes of a message: identifies the message and the offset of the bytes.
 struct fragment_header {
   std::uint32_t destination_qpn;
   std::uint32_t source_qpn;
@@ -69,12 +70,12 @@ static_assert(sizeof(fragment_header) == 24);
 /// Follows a request whose payload the responder copies from the requester's memory.
 struct reference_header {
   std::uint64_t generation;  ///< valid while the queue pair publishes the same number
-  std::uint32_t elements;    ///< as many follow, each an `sge`
+  std::uint32_t elements;    ///< number of `sge` that follow
   std::uint32_t reserved;
 };
 static_assert(sizeof(reference_header) == 16);
 
-/// What became of a request.
+/// The outcome of a request.
 struct answer_header {
   std::uint32_t destination_qpn;
   std::uint32_t source_qpn;
@@ -122,30 +123,31 @@ void put(std::span<std::byte>& room, const Header& header) noexcept {
   room = room.subspan(sizeof header);
 }
 
-/// Payload of one record: long enough to copy fast, short enough that both sides copy at once.
+/// The most payload of one record: long enough for fast copies, short enough that both sides copy
+/// at the same time.
 inline constexpr std::uint32_t payload_bytes = 32768;
-/// Fills `room` from `offset` of what `pieces` make up; they have at least so many bytes there.
-/// Returns the piece that is not accessible, or nullptr.
+/// Fills `room` with the bytes of `pieces` from `offset` on. Returns the piece that is not
+/// accessible, or nullptr. Precondition: `pieces` have enough bytes.
 [[nodiscard]] const std::byte* put_payload(std::span<std::byte> room,
                                            std::span<const segment> pieces,
                                            std::uint64_t offset) noexcept;
 
-/// The bytes that a request's headers take.
+/// Returns the number of bytes of a request's headers.
 [[nodiscard]] inline std::uint32_t request_bytes(transport kind, opcode op) noexcept {
   return static_cast<std::uint32_t>(
       sizeof(request_header) + (is_atomic(op) ? sizeof(operands) : 0) +
       (rules_of(kind).carried == carriage::parts ? sizeof(delivery_header) : 0));
 }
 void put_request(std::span<std::byte>& room, const message& what) noexcept;
-/// A part of a request that is a request of its own.
+/// A part of a request that is sent as a separate request.
 struct request_part {
   softdev::opcode opcode = softdev::opcode::send;
   std::uint32_t length = 0;
 };
 void put_request_part(std::span<std::byte>& room, const message& what,
                       const request_part& part) noexcept;
-/// Decodes a request into `out`, which is a new message. False when the bytes are no request that a
-/// correct process sends.
+/// Decodes a request into `out`, which is a new message. Returns false if the bytes are not a valid
+/// request.
 [[nodiscard]] bool take_request(std::span<const std::byte>& bytes, message& out) noexcept;
 
 /// The place of a payload in registered memory of the requester.
@@ -156,15 +158,15 @@ struct payload_reference {
 
   [[nodiscard]] std::span<const sge> list() const noexcept { return {elements.data(), count}; }
 };
-/// The bytes that a request by reference takes.
+/// Returns the number of bytes of a request by reference.
 [[nodiscard]] std::uint32_t reference_bytes(transport kind, opcode op,
                                             std::size_t elements) noexcept;
-/// The elements follow.
+/// Puts the headers of a request by reference. The caller puts the elements behind them.
 void put_reference(std::span<std::byte>& room, const message& what, std::uint64_t generation,
                    std::size_t elements) noexcept;
-/// Decodes a request by reference into `out` and `payload`, which are new. False when the bytes are
-/// no such request that a correct process sends. The elements are copied once; where they point is
-/// not checked.
+/// Decodes a request by reference into `out` and `payload`, which are new. Returns false if the
+/// bytes are not a valid request of this kind. Copies the elements once; does not check their
+/// memory.
 [[nodiscard]] bool take_reference(std::span<const std::byte> bytes, message& out,
                                   payload_reference& payload) noexcept;
 

@@ -17,18 +17,18 @@ std::uint32_t longest_part(const peer& to, transport kind) noexcept {
   return std::min(payload_bytes, to.max_record() / 2 - request_bytes(kind, opcode::rdma_write));
 }
 
-/// Returns the process that has the queue pair `qpn`; pairing begins with one that is new. Returns
+/// Returns the process that has the queue pair `qpn`, and begins to pair if it is new. Returns
 /// nullptr if memory is exhausted.
 peer* part_sender::find_peer(const queue_pair& sender, connection& by, std::uint32_t qpn) noexcept {
   const std::uint32_t slot = slot_of_number(qpn);
-  // In the order of their slots.
+  // `by.peers` is sorted by slot.
   const auto at =
       std::ranges::lower_bound(by.peers, slot, {}, [](const auto& e) { return e->slot(); });
   if (at != by.peers.end() && (*at)->slot() == slot) return at->get();
   auto found = state_.try_connect(slot);
   if (found == nullptr) return nullptr;
   if (found->state() == peer_state::connecting)
-    state_.home.ring(sender);  // wakes who services the link
+    state_.home.ring(sender);  // wakes the thread that services the link
   try {
     return by.peers.insert(at, std::move(found))->get();
   } catch (const std::bad_alloc&) {
@@ -79,7 +79,7 @@ response part_sender::push(queue_pair& sender, peer& to, const message& what,
   const std::byte* bad = nullptr;
   pushed all = push_part(to, what, part, local, bad);
   if (all == pushed::no_room) {
-    // Room that came back before it was known that we wait is found by trying once more.
+    // Try once more: room may have returned before the queue pair was known to wait.
     state_.wait_for_room(sender, to);
     all = push_part(to, what, part, local, bad);
     if (all == pushed::no_room) return {.outcome = verdict::blocked};
@@ -106,7 +106,7 @@ pushed part_sender::push_part(peer& to, const message& what, const request_part&
   return pushed::all;
 }
 
-/// Ends what was on its way to processes that died. Wants both locks of the queue pair.
+/// Ends the requests in flight to processes that died. Both locks of the queue pair are held.
 void part_sender::tell_lost(queue_pair& which, connection& mine) noexcept {
   const auto is_dead = [](const auto& known) { return known->state() == peer_state::dead; };
   for (const auto& known : mine.peers) {

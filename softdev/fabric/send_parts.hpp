@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// SRD between processes. A request that cannot be executed by its sender's thread goes through the
-// ring in parts, one at a time; each part is a record of its own that is answered at once. So a
-// receiver keeps nothing between two records, whatever becomes of a sender, and records of many
-// senders may come in any order. What has no room for its answer is sent back to be tried again:
-// kept in the ring, it could hold up the very records that make room.
+// SRD between processes. If the sender's thread cannot execute a request directly, the request goes
+// through the ring in parts, one at a time. Each part is a separate record, which is answered at
+// once. So a receiver keeps no state between two records, even if a sender ends, and the records of
+// many senders may arrive in any order. If the data of a read has no room, the receiver answers
+// that the sender must try again: a record that is kept in the ring could block the records that
+// make room.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ class part_sender {
   /// Executes a request, or sends it or its first part.
   [[nodiscard]] response send(queue_pair& sender, connection& by, const message& what,
                               std::span<const segment> local) noexcept;
-  /// Ends what was on its way to processes that died. Wants both locks of the queue pair.
+  /// Ends the requests in flight to processes that died. Both locks of the queue pair are held.
   void tell_lost(queue_pair& which, connection& mine) noexcept;
 
  private:
@@ -35,7 +36,7 @@ class part_sender {
   endpoint_state& state_;
 };
 
-/// The longest payload of a part between two processes. Both have rings of one size.
+/// Returns the longest payload of a part between two processes, whose rings have the same size.
 [[nodiscard]] std::uint32_t longest_part(const peer& to, transport kind) noexcept;
 
 }  // namespace verbena::softdev

@@ -13,8 +13,8 @@ namespace verbena::softdev {
 using namespace records;
 
 namespace {
-// Requests that go through the ring after a refusal: more after each, unless many in between were
-// not refused.
+// The number of requests that go through the ring after a refusal. It doubles with each refusal,
+// but starts again if more references than that were sent in between.
 constexpr std::uint32_t first_pause = 2;
 constexpr std::uint32_t longest_pause = 1U << 16U;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Long requests over RC whose payload lies in shareable memory: the ring carries a reference, and
-// the responder copies the payload from the requester's memory (pull_payload.hpp). The memory
-// belongs to the request until its answer comes, so nothing changes there meanwhile. If a request
-// ends without an answer, the queue pair publishes another generation first: a responder that
-// copied then finds that the one of the reference is gone.
+// Long requests over RC whose payload is in shareable memory: the ring carries a reference, and the
+// responder copies the payload from the requester's memory (pull_payload.hpp). The memory belongs
+// to the request until its answer arrives, so its content does not change. If a request ends
+// without an answer, the queue pair first publishes another generation. A responder that copies
+// later finds that the generation of the reference is no longer valid.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace verbena::softdev {
 
-/// Threads: thread-safe for different senders: with the send lock of the sender held. Does not
+/// Threads: thread-safe for different senders; the send lock of the sender is held. Does not
 /// allocate.
 class reference_sender {
  public:
@@ -22,17 +22,18 @@ class reference_sender {
 
   /// Publishes the first generation of a queue pair that is connected.
   void begin(const queue_pair& sender, connection& by) noexcept;
-  /// Whether the request that the path was given is to be sent by reference.
+  /// Returns whether to send the next request of `sender` by reference.
   [[nodiscard]] bool takes(queue_pair& sender, connection& by, const message& what) noexcept {
     return what.length >= min_bytes && may_refer(sender, by, what);
   }
-  /// Sends such a request.
+  /// Sends a request by reference.
   [[nodiscard]] pushed push(queue_pair& sender, connection& by, const message& what) noexcept;
 
-  /// The responder cannot read the payload of a request: it and some that follow are sent through
-  /// the ring. The first request in each arena is refused, because the responder maps it then.
+  /// Notes that the responder could not read the payload of a request: this request and some that
+  /// follow are sent through the ring. The first request in each arena is refused, because the
+  /// responder requests the mapping of the arena then.
   static void note_refusal(connection& by) noexcept;
-  /// References that were sent become void: requests of `sender` end without an answer.
+  /// Invalidates the references that were sent, because requests of `sender` end without an answer.
   void disown(const queue_pair& sender, connection& by) noexcept;
 
   /// Requests sent by reference; approximate if several threads post.

@@ -13,17 +13,17 @@ namespace verbena::softdev {
 using namespace records;
 
 namespace {
-/// A request with less payload waits for the end of its run to be announced.
+/// A request with less payload is announced only at the end of its run.
 constexpr std::uint64_t min_announced_bytes = 4096;
-/// The most requests that follow one in a call.
+/// The most requests that one call sends after the first.
 constexpr std::uint8_t max_followers_in_ring = 63;
 
-/// The most payload of a record. Two records fit into the half of the ring that requests have.
+/// Returns the most payload of a record. Two records fit in the half of the ring for requests.
 std::uint32_t most_payload(const peer& to) noexcept {
   return std::min(payload_bytes, to.max_record() / 2);
 }
 
-/// Copies the members one by one: they were just stored so.
+/// Copies the members one by one, as they were just stored: a wider load would wait for the stores.
 std::span<std::byte> front_of(const ring_producer::reservation& record) noexcept {
   return {record.payload.data(), record.payload.size()};
 }
@@ -49,7 +49,7 @@ void ring_sender::send(queue_pair& sender, connection& by, const message& what,
   };
   pushed all = push();
   if (all == pushed::no_room) {
-    // Room that came back before it was known that we wait is found by trying once more.
+    // Try once more: room may have returned before the queue pair was known to wait.
     state_.wait_for_room(sender, *by.to);
     all = push();
     if (all == pushed::no_room) {
@@ -80,8 +80,8 @@ void ring_sender::send(queue_pair& sender, connection& by, const message& what,
     out.followers = send_following(sender, by);
 }
 
-/// Sends the short requests that follow one, under one lock. Returns how many. They are not
-/// executed directly, because that one is not answered yet.
+/// Sends the short requests that follow a request, under one lock. Returns their number. They are
+/// not executed directly, because the first request is not answered yet.
 std::uint8_t ring_sender::send_following(queue_pair& sender, connection& by) noexcept {
   peer& to = *by.to;
   const std::uint32_t spare = state_.reserve_for_answers();
@@ -133,7 +133,7 @@ void signal_receiver(peer& to, connection& by, std::uint32_t receiver, bool soli
   }
 }
 
-/// Pushes what is left of a request. `bad` becomes the piece of it that is not accessible.
+/// Writes the rest of a request to the ring. If a piece of it is not accessible, sets `bad` to it.
 pushed ring_sender::push_parts(connection& by, const message& what, std::span<const segment> local,
                                const std::byte*& bad) noexcept {
   const std::uint64_t total = is_read_or_atomic(what.opcode) ? 0 : what.length;

@@ -10,20 +10,21 @@
 
 namespace verbena::softdev {
 
-/// Threads: one thread at a time: with the send lock of the sender held.
+/// Threads: one thread at a time, with the send lock of the sender held.
 class ring_sender {
  public:
   explicit ring_sender(endpoint_state& state) noexcept : state_(state), references_(state) {}
 
-  /// True if the request was begun before and waits for room.
+  /// Returns whether the request was begun before and waits for room.
   [[nodiscard]] static bool has_begun(const connection& by, const message& what) noexcept {
     return by.sent.partly && by.sent.psn == what.psn;
   }
-  /// Sends a request, or goes on with it, to the process that `by` has chosen, and short ones that
-  /// follow it. `out` is new.
+  /// Sends a request, or its rest, to the process `by.to`, and short requests that follow it. `out`
+  /// is new.
   void send(queue_pair& sender, connection& by, const message& what, std::span<const segment> local,
             response& out) noexcept;
-  /// Announces the short requests that `send` only committed, which a receiver that polls has seen.
+  /// Announces the short requests that send() only committed. A receiver that polls sees them
+  /// earlier.
   static void announce(connection& by) noexcept;
   [[nodiscard]] reference_sender& references() noexcept { return references_; }
   [[nodiscard]] const reference_sender& references() const noexcept { return references_; }
@@ -37,8 +38,8 @@ class ring_sender {
   reference_sender references_;
 };
 
-/// Wakes who waits for the completion channel of the queue pair `receiver`, once per arming. What
-/// it receives was announced before: either we see the arming, or who armed sees the request.
+/// Signals the completion channel of the queue pair `receiver`, once per arming. The request was
+/// announced before: either this thread sees the arming, or the thread that armed sees the request.
 void signal_receiver(peer& to, connection& by, std::uint32_t receiver, bool solicited) noexcept;
 
 }  // namespace verbena::softdev

@@ -22,8 +22,8 @@ address_watch address_watch::open() noexcept {
 }
 
 void address_watch::drain() const noexcept {
-  // What changed is read from the kernel afterwards; the messages only say that something did.
-  // ENOBUFS says that some were lost, which is as good.
+  // The addresses are read from the kernel afterwards, so the content of the messages does not
+  // matter, and lost messages (ENOBUFS) do no harm.
   std::array<char, 4096> message;
   while (::recv(socket_.get(), message.data(), message.size(), 0) > 0 || errno == ENOBUFS) {
   }

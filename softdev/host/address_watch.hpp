@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Hears from the kernel that addresses or interfaces of this host changed.
+// Notification by the kernel that addresses or interfaces of this host changed.
 #pragma once
 
 #include "verbena/base/fd.hpp"
@@ -10,14 +10,14 @@ namespace verbena::softdev {
 /// thread at a time.
 class address_watch {
  public:
-  /// Without a socket where the kernel gives none: then changes are not heard of.
+  /// Opens the socket. If this fails, returns an object without a socket, which reports no changes.
   [[nodiscard]] static address_watch open() noexcept;
 
   address_watch() noexcept = default;
 
-  /// Readable when something changed; -1 without a socket.
+  /// Returns the descriptor, which is readable when something changed; -1 without a socket.
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-  /// Forgets what was heard so far. Does not block.
+  /// Discards the messages received so far. Does not block.
   void drain() const noexcept;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What happens to the device or its port, and who is told.
+// Asynchronous events of the device and its port, and their observers.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace verbena::softdev {
 
-/// ibv_event_type, those that are about no object.
+/// The values of ibv_event_type for events of the device or its port.
 enum class device_event : std::uint8_t {
   fatal = 8,
   port_active = 9,
@@ -21,8 +21,8 @@ enum class device_event : std::uint8_t {
   speed_change = 20,
 };
 
-/// Learns what happens to the device, for each context. Threads: thread-safe, with the lock of the
-/// listeners held: must not call them.
+/// Receives the events of the device for each context. Threads: thread-safe. The lock of the
+/// listeners is held, so the observer must not call them.
 class device_observer {
  public:
   virtual void event(void* context, device_event what) = 0;
@@ -34,13 +34,13 @@ class device_observer {
 /// The open contexts of a process. Threads: thread-safe.
 class device_listeners {
  public:
-  /// `observer` outlives the listeners. Allocates.
+  /// Adds a context. `observer` must outlive the listeners. Allocates.
   void add(void* context, device_observer& observer);
-  /// When it returns, `context` is told nothing any more.
+  /// Removes a context. After the return, no event is reported to it.
   void remove(const void* context) noexcept;
-  /// Tells all of them, on this thread.
+  /// Reports an event to all contexts, on this thread.
   void raise(device_event what);
-  /// Calls `action` with the context of each, which stays until it returns.
+  /// Calls `action` with each context. No context is removed before `action` returns.
   template <class Action>
   void for_each(Action action) {
     const std::lock_guard lock(mutex_);

@@ -39,7 +39,7 @@ void event_delays::schedule(const completion_queue& queue, time_ns when) noexcep
 void event_delays::raise_due(time_ns now) noexcept {
   if (earliest() > now) return;
   const std::lock_guard lock(
-      lock_);  // until the events are raised, so that no queue ends meanwhile
+      lock_);  // until the events are raised, so that no queue is destroyed before
   for (entry& each : entries_) {
     if (each.when > now) continue;
     each.when = never;

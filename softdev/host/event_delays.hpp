@@ -17,13 +17,13 @@ namespace verbena::softdev {
 /// thread-safe. Allocates in add() only.
 class event_delays {
  public:
-  /// Adds a queue, once. It must be removed before it ends.
+  /// Adds a queue; further calls have no effect. Remove the queue before it is destroyed.
   void add(completion_queue& queue);
-  /// Removes a queue. After that, no event of it is raised here.
+  /// Removes a queue. After that, none of its events is raised here.
   void remove(const completion_queue& queue) noexcept;
   /// Raises the event of `queue` at `when` at the latest.
   void schedule(const completion_queue& queue, time_ns when) noexcept;
-  /// When the first event is due; `never` if none waits.
+  /// Returns when the first event is due; `never` if no event waits.
   [[nodiscard]] time_ns earliest() const noexcept {
     return earliest_.load(std::memory_order_seq_cst);
   }

@@ -15,8 +15,8 @@ namespace {
 // The queue of which this thread is a collector.
 thread_local event_queue* collecting = nullptr;
 
-// True when every signal handler of the process asks for system calls to be restarted. Which signal
-// interrupted us cannot be known; programs hardly ever mix both kinds.
+// Returns whether all signal handlers of the process have SA_RESTART. The signal that interrupted a
+// call is not known, but programs hardly ever mix both kinds of handlers.
 bool handlers_restart() noexcept {
   for (int number = 1; number < NSIG; ++number) {
     // A thread that waits causes none of these, and sanitizers handle them.
@@ -30,7 +30,7 @@ bool handlers_restart() noexcept {
   return true;
 }
 
-// Calls wait(may_block), which returns an errno, as often as a blocking read of `fd` would.
+// Calls wait(may_block), which returns an errno, until a blocking read of `fd` would return.
 template <class Wait>
 int wait_like_read(int fd, Wait wait) noexcept {
   const int flags = fcntl(fd, F_GETFL);
@@ -44,8 +44,8 @@ int wait_like_read(int fd, Wait wait) noexcept {
 
 }  // namespace
 
-/// The descriptor is made readable after the lock was given back: otherwise the thread that this
-/// wakes would wait for the lock at once.
+/// Holds the lock while events are added. Makes the descriptor readable after the lock was
+/// released: otherwise the woken thread would immediately wait for the lock.
 class event_queue::adding {
  public:
   explicit adding(event_queue& to) noexcept : to_(to), lock_(to.mutex_) {}
@@ -77,7 +77,7 @@ void event_queue::append(event_node& node) noexcept {
 void event_queue::became_shorter() noexcept {
   if (first_ != nullptr || !readable_) return;
   readable_ = false;
-  // The count is 1, or the thread that set `readable_` is about to make it so.
+  // The count is 1, or the thread that set `readable_` is about to set it to 1.
   std::uint64_t count = 0;
   while (read(fd_.get(), &count, sizeof count) < 0 && (errno == EAGAIN || errno == EINTR)) {
     sched_yield();

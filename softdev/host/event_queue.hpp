@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What stands behind a completion channel's and a context's file descriptor: events in the order in
-// which they happened, and an eventfd that is readable exactly while there are any. Putting an
-// event in never allocates: the nodes are part of the objects that the events are about.
+// The event queue of a completion channel or a context: events in the order in which they occurred,
+// and an eventfd that is readable exactly while there are any. Adding an event never allocates: the
+// nodes are part of the objects to which the events belong.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace verbena::softdev {
 
-/// One kind of event of one object. Belongs to that object; `event_queue::drop` ends its use.
-/// All members but `owner` and `kind` are the queue's. Threads: guarded by its queue.
+/// One kind of event of one object, which owns the node. event_queue::drop() ends its use. Only the
+/// queue uses the members other than `owner` and `kind`. Threads: guarded by its queue.
 struct event_node {
-  void* owner = nullptr;      ///< the object the event is about
-  std::uint32_t kind = 0;     ///< what happened, in the reader's numbers
+  void* owner = nullptr;      ///< the object of the event
+  std::uint32_t kind = 0;     ///< the kind of event, in the reader's numbers
   std::uint32_t pending = 0;  ///< events not yet taken
   event_node* next = nullptr;
 };
@@ -31,17 +31,17 @@ class event_queue {
   event_queue(const event_queue&) = delete;
   event_queue& operator=(const event_queue&) = delete;
 
-  /// Readable while there are events. Only to be waited for; its O_NONBLOCK flag means nothing
-  /// here.
+  /// Returns the descriptor, which is readable while there are events. Only wait for it; the queue
+  /// ignores its O_NONBLOCK flag.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
-  /// Adds one event. Does not allocate or block; one system call when the queue was empty.
+  /// Adds one event. Does not allocate or block; one system call if the queue was empty.
   void push(event_node& node) noexcept;
-  /// Adds one event unless one of that node is pending.
+  /// Adds one event unless an event of the node is pending.
   void push_once(event_node& node) noexcept;
 
-  /// Adds one event by a node of `pool` that is in no queue, and whose kind it becomes; for events
-  /// of one object that keep their order. False, and nothing is added, when all are pending.
+  /// Adds one event of `kind` with a node of `pool` that is not pending. For events of one object
+  /// that must keep their order. Returns false and adds no event if all nodes are pending.
   [[nodiscard]] bool push_any(std::span<event_node> pool, std::uint32_t kind) noexcept;
 
   /// An event that was taken.
@@ -49,15 +49,15 @@ class event_queue {
     void* owner = nullptr;  ///< nullptr: there was none
     std::uint32_t kind = 0;
   };
-  /// Takes the oldest event and adds one to `*owner`'s count of taken events by calling
-  /// `taken(owner, kind)` before anybody can drop the node.
+  /// Takes the oldest event. Calls `taken(owner, kind)`, which counts the event as taken, before
+  /// another thread can drop the node.
   [[nodiscard]] event pop(void (*taken)(void* owner, std::uint32_t kind)) noexcept;
 
-  /// Forgets the pending events of `node`.
+  /// Removes the pending events of `node`.
   void drop(event_node& node) noexcept;
 
-  /// While it exists, events that this thread adds do not make fd() readable: it is about to take
-  /// them. Those that are left at the end do. One per thread.
+  /// While it exists, events that this thread adds do not make fd() readable, because the thread is
+  /// about to take them. Its destructor makes fd() readable if events are left. One per thread.
   class collector {
    public:
     explicit collector(event_queue& of) noexcept;
@@ -78,15 +78,15 @@ class event_queue {
   std::mutex mutex_;
   event_node* first_ = nullptr;
   event_node* last_ = nullptr;
-  bool readable_ = false;  ///< the descriptor is, or a thread is about to make it so
+  bool readable_ = false;  ///< the descriptor is readable, or a thread is about to make it readable
 };
 
-/// Waits until `fd` is readable. 0, EAGAIN when it is not and has O_NONBLOCK, or EINTR when a
-/// signal handler ran that was installed without SA_RESTART (as a blocking read would behave). A
-/// point of cancellation.
+/// Waits until `fd` is readable, like a blocking read. Returns 0; EAGAIN if it is not readable and
+/// has O_NONBLOCK; EINTR if a signal handler ran that was installed without SA_RESTART. A
+/// cancellation point.
 [[nodiscard]] int wait_readable(int fd) noexcept;
-/// The same for the descriptor of a receiver of wake-ups, whose signals it takes. `signaled` tells
-/// whether there were any.
+/// Waits likewise for the descriptor of a receiver of wake-ups, and takes its signals. Sets
+/// `signaled` to whether there were any.
 [[nodiscard]] int wait_readable(wake_receiver& receiver, bool& signaled) noexcept;
 
 }  // namespace verbena::softdev

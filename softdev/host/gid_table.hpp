@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The GID table of the port. As in the kernel, an entry keeps its index as long as its address is
-// there; the index of one that went is free for the next that comes.
+// The GID table of the port. As in the kernel, an entry keeps its index as long as its address
+// exists. The index of a removed address is free for the next new one.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace verbena::softdev {
 
-/// One entry of the table; all zero when it is empty.
+/// One entry of the table; all zero if it is empty.
 struct gid_entry {
   std::array<std::uint8_t, 16> gid{};
   std::uint32_t interface_index = 0;
@@ -31,18 +31,18 @@ class gid_table {
   gid_table(const gid_table&) = delete;
   gid_table& operator=(const gid_table&) = delete;
 
-  /// The entry of an index; an empty one for an index beyond the table.
+  /// Returns the entry at an index; an empty one for an index beyond the table.
   [[nodiscard]] gid_entry at(std::size_t index) const noexcept;
   [[nodiscard]] entries all() const noexcept;
-  /// Another number after each change; not 0.
+  /// Returns a number that differs after each change and is never 0.
   [[nodiscard]] std::uint64_t version() const noexcept {
     return version_.load(std::memory_order_acquire);
   }
   [[nodiscard]] bool contains(std::span<const std::uint8_t, 16> gid) const noexcept;
 
-  /// Makes the table hold `now`, as far as there is room. True when that is a change.
+  /// Sets the addresses of the table to `now`, as far as there is room. Returns whether it changed.
   bool set(std::span<const gid_entry> now) noexcept;
-  /// Every entry is at the next index; the last one's is at the first. They stay there.
+  /// Moves every entry to the next index, and the last entry to the first. They stay there.
   void move() noexcept;
 
  private:

@@ -10,7 +10,8 @@
 namespace verbena::softdev {
 namespace {
 
-/// How long a process waits for the others that use groups. One that takes longer is stopped.
+/// The longest wait for the pairing with other users of groups. A process that takes longer is
+/// stopped.
 constexpr std::chrono::milliseconds pairing_patience{1000};
 constexpr int between_looks_ms = 2;
 
@@ -20,7 +21,7 @@ bool is_connecting(const std::shared_ptr<peer>& which) noexcept {
 
 }  // namespace
 
-/// Who paired with us has seen us, so that what it sends from now on comes here, too.
+/// Pairs with the other users of groups. From then on, their datagrams also reach this process.
 int group_membership::meet_users() {
   if (const int failed = how_.thread.start()) return failed;
   const auto others = how_.neighbours.meet_group_users();
@@ -28,7 +29,7 @@ int group_membership::meet_users() {
   const auto until = link::time_point::clock::now() + pairing_patience;
   while (std::ranges::any_of(*others, is_connecting) && link::time_point::clock::now() < until) {
     how_.work.tend();
-    how_.thread.wake();  // it may have to tend at an earlier time now
+    how_.thread.wake();  // it may have to tend earlier now
     pollfd sockets{how_.neighbours.service_fd(), POLLIN, 0};
     if (std::ranges::any_of(*others, is_connecting)) ::poll(&sockets, 1, between_looks_ms);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The multicast groups of this process: those of the engine, made known to other processes.
+// The multicast groups of this process: those of the engine, announced to other processes and
+// hosts.
 #pragma once
 
 #include <atomic>
@@ -27,13 +28,15 @@ class group_membership {
   group_membership(const group_membership&) = delete;
   group_membership& operator=(const group_membership&) = delete;
 
-  /// Makes this process one of those that send to multicast groups or receive from them: begins to
-  /// pair with the others and waits for that, a second at most. Only the first call does something.
+  /// Announces this process as a user of multicast groups, before it sends to one or joins one.
+  /// Pairs with the other users and waits for that, a second at most. Only the first call has an
+  /// effect.
   [[nodiscard]] int use();
-  /// Attaches a queue pair to a group, after which all that use groups send here. 0 (also when it
-  /// is attached already), ENOMEM beyond the limits, or another errno. Blocks as `use`.
+  /// Attaches a queue pair to a group. After that, all users of groups send its datagrams to this
+  /// process. Returns 0 (also if the queue pair is attached already), ENOMEM beyond the limits, or
+  /// another errno. Blocks like use().
   [[nodiscard]] int attach(const queue_pair& which, const gid_bytes& group);
-  /// Ends that. EINVAL when it is not attached.
+  /// Detaches a queue pair. Returns EINVAL if it is not attached.
   [[nodiscard]] int detach(const queue_pair& which, const gid_bytes& group);
 
  private:

@@ -27,8 +27,8 @@ std::atomic<host*> current{nullptr};
 
 std::mutex& creation_mutex() {
   static auto* const mutex = [] {
-    // A fork waits for a creation in progress, so that the child never sees a lock that is held by
-    // a thread it does not have.
+    // A fork waits for a creation in progress. So the child never sees a lock that is held by a
+    // thread that does not exist in the child.
     static std::mutex* const made = new std::mutex;
     pthread_atfork(
         [] {
@@ -57,8 +57,8 @@ time_ns to_time_ns(link::time_point when) noexcept {
 /// File descriptors that the first peer needs: sockets, shared memory, and its process.
 constexpr std::size_t descriptors_of_a_peer = 8;
 
-/// Fails if there are no descriptors for a peer: the first request to it would fail without a
-/// reason that the program could see.
+/// Returns an error if there are no descriptors for a peer. Otherwise, the first request to a peer
+/// would fail without a reason that the program can see.
 result<void> check_descriptors() {
   std::array<unique_fd, descriptors_of_a_peer> spare;
   const unique_fd any(::open("/", O_PATH | O_CLOEXEC));
@@ -66,7 +66,7 @@ result<void> check_descriptors() {
     each.reset(any ? ::fcntl(any.get(), F_DUPFD_CLOEXEC, 0) : -1);
     if (each) continue;
     const int code = errno;
-    if (code != EMFILE) break;  // they are not what is missing
+    if (code != EMFILE) break;  // something else is missing
     rlimit limit{};
     static_cast<void>(::getrlimit(RLIMIT_NOFILE, &limit));
     return error::from_errno(code, "fcntl(F_DUPFD_CLOEXEC)", "soft0",
@@ -82,7 +82,7 @@ void handle_exit() noexcept {
   if (host* const own = current.load(std::memory_order_acquire)) own->handle(process_event::exit);
 }
 
-// When something could not be done because another thread was at it.
+// The delay of work that was not possible because another thread held a lock.
 constexpr time_ns restless_ns = 50'000;
 
 }  // namespace
@@ -98,7 +98,7 @@ result<host*> host::instance() {
   const std::lock_guard lock(creation_mutex());
   known = current.load(std::memory_order_acquire);
   if (known != nullptr && known->usable()) return known;
-  // In a child of fork the parent's is left alone: destroying it would touch what both share.
+  // A child of fork does not destroy the parent's host: that would change objects that both share.
   VERBENA_TRY(known, make());
   current.store(known, std::memory_order_release);
   [[maybe_unused]] static const int registered = std::atexit(&handle_exit);
@@ -162,7 +162,7 @@ host::host(parts made, persona looks)
   if (wire_) wire_->watch(recorder_->wire());
 }
 
-/// The path to other processes, and to other hosts if the wire is on.
+/// Returns the path to other processes, and to other hosts if the wire is on.
 remote_path& host::outward() noexcept {
   if (!wire_) return path_;
   if (!paths_) paths_.emplace(path_, *wire_, link_->segment());
@@ -213,8 +213,8 @@ void host::progress() noexcept {
   const bool tended = link_->service_due();
   if (tended) tend();
   run();
-  // The thread may have to tend at an earlier time now. And what was in use just now is left to it:
-  // the caller need not come again.
+  // The thread may have to tend earlier now. It also repeats work that a held lock prevented: the
+  // caller need not call again.
   if (tended || path_.restless() || (wire_ && wire_->restless())) thread_.wake();
 }
 
@@ -241,7 +241,7 @@ host::published host::publish(std::uint32_t key, const memory_region& region) {
 
 result<registered_region> host::register_region(const memory_region& region) {
   catch_memory_faults();
-  // The public table has no room near some keys: another key is tried then.
+  // If the public table has no room near a key, another key is tried.
   for (int attempt = 0; attempt < 16; ++attempt) {
     VERBENA_TRY(const std::uint32_t key, engine_->register_region(region));
     const auto [made, visible] = publish(key, region);
@@ -258,7 +258,7 @@ result<registered_region> host::reregister_region(const registered_region& old,
   VERBENA_TRY_VOID(engine_->replace_region(old.key, region));
   link_->segment().withdraw_region(old.key);
   link_->fence_memory(old.memory);
-  // Peers that do not find the key ask this process, which has the last word.
+  // Peers that do not find the key send their requests to this process, which decides.
   const registered_region made = publish(old.key, region).region;
   if (old.shareable) link_->arenas().release(old.memory);
   return made;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The device in this process: the engine, the link to other processes, the thread, and what the
-// device says about itself. There is one for each process that opens the device, and it is never
-// destroyed: threads of the program may use it while the program exits.
+// The device in this process: the engine, the link to other processes, the progress thread, and the
+// adapter that the program sees. Each process that opens the device has one host. It is never
+// destroyed, because threads of the program may use it while the program exits.
 #pragma once
 
 #include <sys/types.h>
@@ -31,7 +31,7 @@
 
 namespace verbena::softdev {
 
-/// A registered memory region and what must be undone at its end. Threads: immutable value.
+/// A registered memory region, with the data for its deregistration. Threads: immutable value.
 struct registered_region {
   std::uint32_t key = 0;
   const void* memory = nullptr;
@@ -44,23 +44,24 @@ enum class process_event : std::uint8_t { before_fork, fork_in_parent, fork_in_c
 /// The device in a process. Threads: thread-safe.
 class host final : private engine_observer, private progress_work {
  public:
-  /// This process's; made at the first call in the process. A child of fork gets its own, apart
-  /// from that of its parent. Errors: what opening the link between processes, or an eventfd, gave.
-  /// Allocates; blocks only while another thread makes it.
+  /// Returns the host of this process, which the first call makes. A child of fork has a host that
+  /// is separate from its parent's. Errors: those of link::open(), EMFILE if a peer's descriptors
+  /// are missing, and those of the capture and of the port of the wire. Allocates; blocks only
+  /// while another thread makes the host.
   [[nodiscard]] static result<host*> instance();
 
   host(const host&) = delete;
   host& operator=(const host&) = delete;
 
   [[nodiscard]] engine& core() noexcept { return *engine_; }
-  /// False in a child of fork: then neither this nor anything made by it may be used.
+  /// Returns false in a child of fork: then neither the host nor objects that it made may be used.
   [[nodiscard]] bool usable() const noexcept { return is_current_generation(generation_); }
 
-  /// Does what is due, on the calling thread: one that polls, arms or waits for an event. Never
-  /// blocks or allocates; no system call unless peers arrive, leave or sleep.
+  /// Does the work that is due, on a thread that polls, arms or waits for an event. Never blocks or
+  /// allocates; no system call unless peers arrive, leave or sleep.
   void progress() noexcept;
-  /// Starts the thread unless it runs: with the first queue pair that leaves RESET, or when the
-  /// program asks for asynchronous events. 0 or an errno.
+  /// Starts the thread unless it runs. Call it when the first queue pair leaves RESET, or when the
+  /// program requests asynchronous events. Returns 0 or an errno.
   [[nodiscard]] int start_thread() noexcept { return thread_.start(); }
 
   /// Delayed events of completion queues.
@@ -68,38 +69,38 @@ class host final : private engine_observer, private progress_work {
   /// Wakes the thread: a deadline is earlier now, or there may be new work.
   void look_again() noexcept { thread_.wake(); }
 
-  /// Counts armed completion queues: while there are any, the thread is attentive.
+  /// Count armed completion queues: while there are any, the thread does not park.
   void note_armed() noexcept { thread_.expect_sleep(); }
   void note_disarmed() noexcept { thread_.expect_no_sleep(); }
 
   /// Registers memory with the engine and makes it visible to peers. O(1). Errors: as the engine's.
   [[nodiscard]] result<registered_region> register_region(const memory_region& region);
-  /// Gives the key of a registration another region. O(1); waits like the end of a registration.
-  /// Errors: the engine's `invalid_argument`, and then nothing has changed.
+  /// Assigns another region to the key of a registration. O(1); waits like deregister_region().
+  /// Errors: the engine's `invalid_argument`; then nothing has changed.
   [[nodiscard]] result<registered_region> reregister_region(const registered_region& old,
                                                             const memory_region& region);
-  /// Ends a registration: when it returns, neither this process nor a peer touches the memory
-  /// through it. Blocks while one does.
+  /// Ends a registration. After the return, neither this process nor a peer accesses the memory
+  /// through it. Blocks while there is such an access.
   void deregister_region(const registered_region& region) noexcept;
 
-  /// Numbers memory regions and completion queues in the order of their creation, from 1.
+  /// Number memory regions and completion queues in the order of their creation, from 1.
   [[nodiscard]] std::uint32_t next_region_index() noexcept { return ++regions_created_; }
   [[nodiscard]] std::uint32_t next_queue_index() noexcept { return ++queues_created_; }
 
-  /// Loses the paired processes, or the one of this pid: see link::lose_peers.
+  /// Ends the pairing with all processes, or only with process `pid`; see link::lose_peers().
   std::size_t lose_peers(std::optional<pid_t> pid);
 
   /// Memory that peers can map, for verbena_soft_allocate.
   [[nodiscard]] arena_registry& shareable_memory() noexcept { return link_->arenas(); }
   [[nodiscard]] link& neighbours() noexcept { return *link_; }
-  /// What peers see of this process.
+  /// The public segment of this process, which peers read.
   [[nodiscard]] public_segment& segment() noexcept { return link_->segment(); }
 
-  /// What the program sees of the device and its port.
+  /// The device and its port as the program sees them.
   [[nodiscard]] soft_adapter& adapter() noexcept { return adapter_; }
   [[nodiscard]] const soft_adapter& adapter() const noexcept { return adapter_; }
   [[nodiscard]] const persona& looks() const noexcept { return adapter_.looks(); }
-  /// What records the packets of this process; nullptr if nothing does.
+  /// Returns the recorder of this process's packets; nullptr if they are not captured.
   [[nodiscard]] capture::recorder* recorder() noexcept { return recorder_.get(); }
   /// Connections to other hosts.
   [[nodiscard]] const wire_access& wire() const noexcept { return wire_access_; }
@@ -152,7 +153,7 @@ class host final : private engine_observer, private progress_work {
   wire_access wire_access_;
   std::unique_ptr<capture::recorder> recorder_;
   std::unique_ptr<wire::wire_path> wire_;  ///< nullptr if the wire is off
-  std::optional<remote_paths> paths_;      ///< with the wire
+  std::optional<remote_paths> paths_;      ///< empty if the wire is off
   std::atomic<time_ns> tend_at_{never};
   std::atomic<std::uint32_t> regions_created_{0};
   std::atomic<std::uint32_t> queues_created_{0};
@@ -161,8 +162,8 @@ class host final : private engine_observer, private progress_work {
   event_delays delays_;
 };
 
-/// What the device says about itself on this host, whatever it looks like: its GUID. Described at
-/// the first call. Thread-safe.
+/// Returns the attributes of the device on this host that do not depend on its persona: its GUID.
+/// The first call computes them. Thread-safe.
 [[nodiscard]] const persona& process_persona();
 
 }  // namespace verbena::softdev

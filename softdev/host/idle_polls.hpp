@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Polls that find nothing. A program that polls without end would keep its processor from the very
-// process that it waits for, where processors are fewer than those who poll.
+// Polls that find nothing. If there are fewer processors than polling threads, a program that polls
+// all the time would keep its processor from the process for which it waits.
 #pragma once
 
 #include <atomic>
@@ -8,17 +8,17 @@
 
 namespace verbena::softdev {
 
-/// Counts polls in a row that found nothing. Threads: thread-safe; threads that poll at once may
-/// lose counts, which does no harm.
+/// Counts consecutive polls that found nothing. Threads: thread-safe. If several threads poll at
+/// the same time, counts may be lost, which does no harm.
 class idle_polls {
  public:
-  /// So many are tens of microseconds: longer than an answer takes when the peer has a processor.
+  /// This number of polls takes tens of microseconds, longer than an answer of a running peer.
   static constexpr std::uint32_t patience = 500;
 
   void note_found() noexcept {
     if (count_.load(std::memory_order_relaxed) != 0) count_.store(0, std::memory_order_relaxed);
   }
-  /// True when others should have the processor now.
+  /// Counts a poll that found nothing. Returns whether to yield the processor.
   [[nodiscard]] bool note_nothing() noexcept {
     const std::uint32_t count = count_.load(std::memory_order_relaxed);
     if (count == patience) return true;

@@ -27,7 +27,8 @@ bool is_function(const struct sigaction& action) noexcept {
          (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
 }
 
-/// Continues after a failed access of the device. Returns false if the fault is not one.
+/// Continues after a failed access of the device. Returns false if the device did not cause the
+/// fault.
 bool continue_after(ucontext_t& state) noexcept {
 #if defined(__x86_64__)
   auto& instruction = state.uc_mcontext.gregs[REG_RIP];
@@ -110,7 +111,7 @@ void catch_memory_faults() noexcept {
 
 bool memory_faults_are_caught() noexcept {
   struct sigaction now;
-  // A program that replaces one of the handlers replaces that of SIGSEGV.
+  // Checking SIGSEGV is enough: a program that replaces one of the handlers replaces this one.
   if (sigaction(SIGSEGV, nullptr, &now) != 0 || !is_ours(now)) return false;
   sigset_t blocked;
   return pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 &&

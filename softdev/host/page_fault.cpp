@@ -13,7 +13,7 @@
 namespace verbena::softdev {
 namespace {
 
-// The C library's headers are older than these.
+// The headers of the C library may not have these values.
 constexpr int populate_read = 22;   // MADV_POPULATE_READ
 constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
 
@@ -22,7 +22,7 @@ std::uintptr_t page_size() noexcept {
   return size;
 }
 
-// True when the page at `address` is mapped. One system call.
+// Returns whether the page at `address` is mapped. One system call.
 bool is_mapped(std::byte* address) noexcept {
   unsigned char resident = 0;
   const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(address) & ~(page_size() - 1);
@@ -30,7 +30,7 @@ bool is_mapped(std::byte* address) noexcept {
   return mincore(reinterpret_cast<void*>(page), 1, &resident) == 0 || errno != ENOMEM;
 }
 
-// True unless the page at `address` is known to be read-only. One system call.
+// Returns false if the page at `address` is known to be read-only. One system call.
 bool may_be_written(std::byte* address) noexcept {
   return fault_in(address, 1, true) || errno != EINVAL || !can_fault_in();
 }
@@ -75,7 +75,7 @@ bool ends_are_accessible(std::byte* first, std::uint64_t bytes, bool for_writing
   const std::uintptr_t differing_bits = reinterpret_cast<std::uintptr_t>(first) ^ last;
   for (std::byte* const end : ends) {
     if (!is_mapped(end) || (for_writing && !may_be_written(end))) return false;
-    if (differing_bits < page_size()) break;  // they are in one page
+    if (differing_bits < page_size()) break;  // both ends are in one page
   }
   return true;
 }

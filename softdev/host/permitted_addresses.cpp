@@ -66,9 +66,9 @@ bool permitted_addresses::permits(const gid_entry& own) const noexcept {
          std::ranges::find(interfaces_, name.data()) != interfaces_.end();
 }
 
-/// Reads what the setting permits, if the table has changed.
+/// Reads the permitted addresses from the GID table, if the table has changed.
 void permitted_addresses::read_table() noexcept {
-  // First the version: a change in between is read at the next call.
+  // The version first: a change in between is read at the next call.
   const std::uint64_t now = gids_.version();
   if (now == version_) return;
   version_ = now;

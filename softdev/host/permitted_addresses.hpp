@@ -15,42 +15,44 @@
 
 namespace verbena::softdev {
 
-/// Addresses that begin with the same bits. An address alone is a prefix of 128 bits.
+/// The addresses that begin with the same bits. A single address is a prefix of 128 bits.
 struct address_prefix {
   wire::network_address address{};
   unsigned bits = 128;  ///< of the 16 bytes, also for IPv4
 
-  /// Reads an address of IPv4 or IPv6, or one with the length of a prefix (10.9.0.0/24, fd00::/64).
-  /// Returns nullopt if the text is something else.
+  /// Parses an IPv4 or IPv6 address, with or without a prefix length (10.9.0.0/24, fd00::/64).
+  /// Returns nullopt for any other text.
   [[nodiscard]] static std::optional<address_prefix> from_text(const std::string& text);
   [[nodiscard]] bool contains(const wire::network_address& which) const noexcept;
   bool operator==(const address_prefix&) const = default;
 };
 
-/// Threads: `receives` one thread at a time, the others thread-safe.
+/// Threads: one thread at a time calls receives() and receives_groups_at(); the other functions are
+/// thread-safe.
 class permitted_addresses final : public wire::own_addresses {
  public:
-  /// `only`: addresses, prefixes and names of interfaces; empty: all. `gids` outlives this.
+  /// `only`: addresses, prefixes and names of interfaces; empty: all. `gids` must outlive this
+  /// object.
   permitted_addresses(const std::vector<std::string>& only, const gid_table& gids);
 
-  /// True if the setting contains the address of `own` or its interface. Asks the kernel for the
-  /// name of the interface. Does not allocate.
+  /// Returns whether the setting contains the address of `own` or its interface. Asks the kernel
+  /// for the name of the interface. Does not allocate.
   [[nodiscard]] bool permits(const gid_entry& own) const noexcept;
-  /// True if the setting contains the address itself, its prefix or everything: then packets to it
-  /// may arrive at each interface.
+  /// Returns whether the setting contains the address itself, its prefix or all addresses. Packets
+  /// to such an address may arrive at any interface.
   [[nodiscard]] bool contains(const wire::network_address& own) const noexcept;
-  /// The indexes of the interfaces that the setting contains. Asks the kernel. Allocates.
+  /// Returns the indexes of the interfaces that the setting contains. Asks the kernel. Allocates.
   [[nodiscard]] std::vector<std::uint32_t> listed_interfaces() const;
-  /// True if `own` is an address of the GID table that the setting permits and, unless the
-  /// setting contains the address itself, the interface is one of the setting or loopback. Reads
-  /// the table when it has changed.
+  /// Returns whether packets to `own` may arrive at `interface`. `own` must be in the GID table and
+  /// permitted. Unless the setting contains the address itself, the interface must be in the
+  /// setting, or loopback. Reads the table again if it has changed.
   [[nodiscard]] bool receives(const wire::network_address& own,
                               std::uint32_t interface) noexcept override;
   [[nodiscard]] bool receives_groups_at(std::uint32_t interface) noexcept override;
-  /// The interfaces at which this host is to join groups of one version of IP: those with a
-  /// permitted address of it, except for loopback. Asks the kernel. Allocates.
+  /// Returns the interfaces at which this host must join groups of one version of IP: those with a
+  /// permitted address of this version, except loopback. Asks the kernel. Allocates.
   [[nodiscard]] std::vector<std::uint32_t> interfaces_for_groups(bool ipv4) const;
-  /// That of the first entry of the GID table with the address.
+  /// Returns the interface of the first entry of the GID table with the address; 0 without one.
   [[nodiscard]] std::uint32_t interface_of(
       const wire::network_address& own) const noexcept override;
 

@@ -54,7 +54,7 @@ std::array<std::uint8_t, 16> mapped(in_addr address) noexcept {
 
 // The addresses of the host's interfaces that are up.
 struct host_addresses {
-  std::vector<gid_entry> ipv4;        // those that other hosts can reach first
+  std::vector<gid_entry> ipv4;        // those that other hosts can reach come first
   std::vector<gid_entry> ipv6;        // without ::1
   std::vector<gid_entry> link_local;  // of IPv6
 };
@@ -95,7 +95,8 @@ gid_entry subnet_gid(const std::array<std::uint8_t, 8>& guid) noexcept {
   return made;
 }
 
-// What a subnet manager would have told the port. All processes of a host come to the same.
+// Sets the attributes that a subnet manager would assign to the port. They are the same in all
+// processes of a host.
 void describe_subnet(const std::array<std::uint8_t, 6>& mac, persona& out) {
   constexpr unsigned unicast_lids = 0xbfff;
   const unsigned number = (static_cast<unsigned>(mac[4]) << 8U) | mac[5];
@@ -115,7 +116,7 @@ std::array<std::uint8_t, 6> hardware_address(std::span<const char> seed) noexcep
   const std::uint64_t hash = fnv1a(seed);
   std::array<std::uint8_t, 6> address;
   std::memcpy(address.data(), &hash, address.size());
-  address[0] = static_cast<std::uint8_t>((address[0] & 0xfcU) | 0x02U);  // unicast, nobody's
+  address[0] = static_cast<std::uint8_t>((address[0] & 0xfcU) | 0x02U);  // unicast, local
   return address;
 }
 
@@ -143,10 +144,10 @@ persona describe_host(persona_kind kind) {
   gid_entry link_local;
   link_local.gid = {0xfe, 0x80};
   std::copy(result.node_guid.begin(), result.node_guid.end(), link_local.gid.begin() + 8);
-  link_local.gid[8] ^= 0x02U;  // an interface identifier has this bit the other way round
+  link_local.gid[8] ^= 0x02U;  // in an interface identifier, this bit is inverted
   link_local.interface_index = addresses.front().interface_index;
   result.gids.push_back(link_local);
-  // IPv4 first: programs that take a fixed index expect it at 1.
+  // IPv4 first: programs with a fixed index expect it at 1.
   for (const auto* const each : {&addresses, &ipv6, &link_local_ipv6}) {
     const std::size_t room = persona::gid_table_length - result.gids.size();
     result.gids.insert(result.gids.end(), each->begin(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What soft0 says about itself: a RoCE v2 adapter with one P_Key and a GID table with the host's
-// addresses, an InfiniBand adapter with LIDs, P_Keys and GIDs made of its GUID, or an EFA with one
-// such GID. One port. Plain values; the shim puts them into the structs of verbs.h.
+// The attributes of soft0, which has one port: a RoCE v2 adapter with one P_Key and a GID table of
+// the host's addresses; an InfiniBand adapter with LIDs, P_Keys and GIDs made of its GUID; or an
+// EFA with one such GID. Plain values; the shim copies them to the structs of verbs.h.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace verbena::softdev {
 
-/// How many objects a process may have, where softdev/core sets no limit.
+/// The limits of objects per process that softdev/core does not set.
 struct object_limits {
   static constexpr int max_cq = 16384;
   static constexpr int max_pd = 32768;
@@ -30,7 +30,8 @@ struct port_speed {
   static constexpr std::uint8_t hdr = 64;  ///< 50 Gb/s
 };
 
-/// Who made the device. The vendor identifier has the locally administered bit set: it is nobody's.
+/// The identity of the device. The vendor identifier has the locally administered bit set, because
+/// it is not assigned to a vendor.
 struct device_identity {
   static constexpr const char* name = "soft0";
   static constexpr std::uint32_t vendor_id = 0x025642;
@@ -38,11 +39,11 @@ struct device_identity {
   static constexpr std::uint32_t hardware_version = 1;
 };
 
-/// What kind of adapter soft0 looks like.
+/// The kind of adapter that soft0 presents.
 enum class persona_kind : std::uint8_t { roce, infiniband, efa };
 
-/// What is different when soft0 looks like an Elastic Fabric Adapter: the numbers by which programs
-/// know one, and the sizes of its queues (rdma-core's providers/efa, the kernel's efa_verbs.c).
+/// The values of soft0 as an Elastic Fabric Adapter: the numbers by which programs recognize one,
+/// and the sizes of its queues (rdma-core's providers/efa, the kernel's efa_verbs.c).
 struct efa_identity {
   static constexpr std::uint32_t vendor_id = 0x1d0f;
   static constexpr std::uint32_t vendor_part_id = 0xefa1;
@@ -52,15 +53,15 @@ struct efa_identity {
   static constexpr std::uint32_t max_receive_sge = 3;
   static constexpr std::uint32_t max_rdma_sge = 2;
   static constexpr std::uint32_t max_inline_bytes = 32;
-  /// The port has no LID. Between the processes of the host this stands in its place, so that no
-  /// message comes from, or goes to, a port of another kind.
+  /// The port has no LID. Between the processes of the host this number replaces it, so that ports
+  /// of different kinds exchange no messages.
   static constexpr std::uint16_t own_lid = 0xffff;
 };
 
-/// What depends on the host and on the kind of adapter. Threads: immutable.
+/// The attributes that depend on the host and on the kind of adapter. Threads: immutable.
 struct persona {
   static constexpr int gid_table_length = gid_table::length;
-  /// Entries of the GID table that the port tells of.
+  /// Returns the number of entries of the GID table that the port reports.
   [[nodiscard]] int gid_count() const noexcept {
     return kind == persona_kind::efa ? 1 : gid_table_length;
   }
@@ -74,8 +75,8 @@ struct persona {
   std::vector<gid_entry> gids;              ///< at most gid_table_length; index 0 is link-local
 };
 
-/// Six bytes that stay the same on this host, with the locally administered bit, from `seed` (the
-/// text of /etc/machine-id, or a host name).
+/// Returns a MAC address that depends only on `seed` (the text of /etc/machine-id, or a host name),
+/// with the locally administered bit.
 [[nodiscard]] std::array<std::uint8_t, 6> hardware_address(std::span<const char> seed) noexcept;
 
 /// Describes this host: identifier, interfaces, addresses. Reads files, asks the kernel, allocates.

@@ -15,9 +15,9 @@
 namespace verbena::softdev {
 namespace {
 
-// How long the thread stays away from a program that polls before it looks again.
+// How long the thread parks while the program polls.
 constexpr time_ns park_ns = 2'000'000;
-// What is waited for instead of `never`.
+// The longest wait, also if the deadline is `never`.
 constexpr time_ns longest_wait_ns = 3'600'000'000'000;
 
 // Numbers of the watched descriptors.
@@ -44,14 +44,14 @@ int progress_thread::start() noexcept {
   return 0;
 }
 
-/// Watches the descriptors that the work names. 0 or an errno.
+/// Watches the descriptors of `wakes_`. Returns 0 or an errno.
 int progress_thread::watch() noexcept {
   for (const auto& [fd, number] :
        {std::pair(wakes_.watch_fd, watch_number), std::pair(wakes_.tend_fd, tend_number),
         std::pair(wakes_.run_fd, run_number)}) {
     if (fd < 0) continue;
     const auto watched = wakes_.wakes->watch(fd, number);
-    // A start that failed later has left them there.
+    // EEXIST: an earlier start has added them and failed later.
     if (!watched && watched.error().code() != EEXIST) return watched.error().code();
   }
   return 0;
@@ -74,10 +74,11 @@ void progress_thread::expect_sleep() noexcept {
   if (parked_.load(std::memory_order_seq_cst) && !sleep_parked()) wakes_.wakes->signal();
 }
 
-/// Lets peers wake the thread where it is parked. False if it has to wake before its time is over.
+/// Makes peers wake the parked thread. Returns false if the thread must wake before its time is
+/// over.
 bool progress_thread::sleep_parked() noexcept {
   const std::lock_guard lock(park_lock_);
-  if (!parked_.load(std::memory_order_relaxed)) return true;  // it sees who expects to sleep
+  if (!parked_.load(std::memory_order_relaxed)) return true;  // the thread reads `attentive_` next
   if (work_.next_deadline() < parked_until_) return false;
   if (!announced_.exchange(true, std::memory_order_seq_cst)) {
     called_.store(false, std::memory_order_seq_cst);
@@ -99,7 +100,7 @@ void progress_thread::loop() noexcept {
     waiting_.store(true, std::memory_order_seq_cst);
     if (!called_.load(std::memory_order_seq_cst)) {
       if (work_.fall_asleep()) {
-        // Falling asleep may have left something for later.
+        // fall_asleep() may have set a deadline.
         const time_ns until = work_.next_deadline();
         const time_ns now = monotonic_now();
         if (until > now) wait_for(until - now);

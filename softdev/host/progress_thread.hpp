@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The one thread of the device in a process. It runs what no call of the program runs: retries
-// whose time has come, and the peers' requests while the program computes. While the program polls,
-// it keeps out of the way.
+// The thread of the device in a process. It does the work that no call of the program does: retries
+// that are due, and requests of peers while the program computes. While the program polls, the
+// thread parks: it waits and leaves the work to the program.
 #pragma once
 
 #include <atomic>
@@ -14,35 +14,38 @@
 
 namespace verbena::softdev {
 
-/// What the thread drives. Threads: thread-bound, called on that thread only.
+/// The work of the thread. Threads: tend(), run(), next_deadline() and sleep_on() are thread-safe;
+/// the other functions are thread-bound: only the thread calls them.
 class progress_work {
  public:
-  /// Does what nobody else does: pairing with peers, noticing their death.
+  /// Pairs with peers and detects their exit.
   virtual void tend() noexcept = 0;
-  /// Does what is due; not while the program polls, because polling does it.
+  /// Does the work that is due. While the program polls, the thread does not call it, because the
+  /// polls do this work.
   virtual void run() noexcept = 0;
-  /// When to run again at the latest, on CLOCK_MONOTONIC; `never` if nothing is pending.
+  /// Returns when to run again at the latest, on CLOCK_MONOTONIC; `never` if nothing is pending.
   [[nodiscard]] virtual time_ns next_deadline() const noexcept = 0;
-  /// About to wait: false when there is something to do after all. `awake` follows in both cases.
+  /// Prepares a wait. Returns false if there is work to do. awake() follows in both cases.
   [[nodiscard]] virtual bool fall_asleep() noexcept = 0;
-  /// Peers are to wake the thread, which waits already, when they send something. The caller looks
-  /// for what they sent before.
+  /// Makes peers wake the thread, which waits already, when they send something. The caller checks
+  /// for records that they sent before.
   virtual void sleep_on() noexcept = 0;
-  /// After each `fall_asleep`, and after each wait that `sleep_on` began.
+  /// Ends a wait. Called after each fall_asleep(), and after a wait during which sleep_on() was
+  /// called.
   virtual void awake() noexcept = 0;
-  /// `watch_fd` is readable.
+  /// Handles a readable `watch_fd`.
   virtual void watched() noexcept = 0;
 
  protected:
   ~progress_work() = default;
 };
 
-/// What the thread waits for.
+/// The descriptors and signals for which the thread waits.
 struct progress_wakes {
-  int watch_fd = -1;  ///< readable when `watched` is to be called; -1 for none
-  int tend_fd = -1;   ///< readable when there is something to tend; -1 for none
-  int run_fd = -1;    ///< readable when there is something to run; -1 for none
-  /// Signaled when there is something to run. The thread waits on it.
+  int watch_fd = -1;  ///< readable when watched() must be called; -1 for none
+  int tend_fd = -1;   ///< readable when tend() has work; -1 for none
+  int run_fd = -1;    ///< readable when run() has work; -1 for none
+  /// Signaled when run() has work. The thread waits for it.
   wake_receiver* wakes = nullptr;
 };
 
@@ -50,26 +53,26 @@ struct progress_wakes {
 /// as the process.
 class progress_thread {
  public:
-  /// `work` and what is in `wakes` outlive the thread.
+  /// `work` and the objects in `wakes` must outlive the thread.
   progress_thread(progress_work& work, const progress_wakes& wakes) noexcept
       : work_(work), wakes_(wakes) {}
   progress_thread(const progress_thread&) = delete;
   progress_thread& operator=(const progress_thread&) = delete;
 
-  /// Starts the thread unless it runs. 0, or the errno of epoll_ctl(2) or pthread_create(3).
-  /// Allocates.
+  /// Starts the thread unless it runs. Returns 0, or the errno of epoll_ctl(2) or
+  /// pthread_create(3). Allocates.
   [[nodiscard]] int start() noexcept;
   [[nodiscard]] bool started() const noexcept { return started_.load(std::memory_order_acquire); }
 
-  /// There is something to run, or an earlier time to run at. No system call unless it sleeps.
+  /// Wakes the thread: run() has work, or an earlier deadline. No system call unless it sleeps.
   void wake() noexcept;
 
-  /// The program runs the work itself by polling: the thread stays away for a while. Two loads at
-  /// most, usually.
+  /// Notes that the program polls and so does the work itself: the thread parks for a while.
+  /// Usually costs one load.
   void note_polling() noexcept {
     if (!polled_.load(std::memory_order_relaxed)) polled_.store(true, std::memory_order_relaxed);
   }
-  /// Counts reasons not to stay away although the program polls: armed completion queues.
+  /// Count the reasons not to park although the program polls: armed completion queues.
   void expect_sleep() noexcept;
   void expect_no_sleep() noexcept { attentive_.fetch_sub(1, std::memory_order_relaxed); }
 
@@ -89,8 +92,8 @@ class progress_thread {
   alignas(64) std::atomic<bool> polled_{false};
   alignas(64) std::atomic<bool> waiting_{false};  ///< in a wait that `wake` must end
   spin_lock park_lock_;                           ///< guards the next two
-  std::atomic<bool> parked_{false};               ///< away from a program that polls
-  std::atomic<bool> announced_{false};            ///< parked, and peers are to wake it
+  std::atomic<bool> parked_{false};               ///< parked because the program polls
+  std::atomic<bool> announced_{false};            ///< parked, and peers wake it
   std::atomic<time_ns> parked_until_{0};
   std::atomic<bool> called_{false};  ///< `wake` was called since the last run
   std::atomic<std::int32_t> attentive_{0};

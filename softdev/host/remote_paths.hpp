@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The two paths of an engine that reaches other hosts: between processes of this host, and by
-// packets. The address of a connection decides when it becomes ready to receive
-// (queue_pair_attributes::path_to_peer), that of a datagram for this one
-// (datagram_address::path). An engine that reaches this host only does not know of it.
+// The two paths of an engine that reaches other hosts: between processes of this host, and over
+// packets. For a connection, its address determines the path when it becomes ready to receive
+// (queue_pair_attributes::path_to_peer). For a datagram, its own address determines the path
+// (datagram_address::path). An engine that reaches only this host does not use this class.
 #pragma once
 
 #include <span>
@@ -15,10 +15,10 @@
 
 namespace verbena::softdev {
 
-/// Threads: thread-safe, as the two paths.
+/// Threads: thread-safe, like the two paths.
 class remote_paths final : public remote_path {
  public:
-  /// All outlive the path.
+  /// All arguments must outlive the path.
   remote_paths(remote_path& same_host, remote_path& wire, public_segment& segment) noexcept
       : same_host_(same_host), wire_(wire), segment_(segment) {}
 
@@ -31,7 +31,7 @@ class remote_paths final : public remote_path {
   }
   void end_run(queue_pair& sender) noexcept override {
     if (rules_of(sender.transport()).connected) return path_of(sender).end_run(sender);
-    // The datagrams of one run can have used both.
+    // The datagrams of one run may have used both paths.
     same_host_.end_run(sender);
     wire_.end_run(sender);
   }
@@ -45,7 +45,7 @@ class remote_paths final : public remote_path {
     segment_.withdraw_queue_pair(which.number());
   }
   void changed(queue_pair& which, bool gone) noexcept override {
-    // Also a queue pair whose connection was prepared and not made.
+    // Also if the connection of the queue pair was prepared but not made.
     const bool ends = gone || which.state() == queue_pair_state::reset;
     if (ends || is_by_wire(which)) wire_.changed(which, gone);
     if (!is_by_wire(which)) same_host_.changed(which, gone);
@@ -53,8 +53,8 @@ class remote_paths final : public remote_path {
   void fence() noexcept override { same_host_.fence(); }
 
  private:
-  /// The members on this host come first: if the path to one of them has no room, the datagram
-  /// comes once more. Without room for the packet, it is lost.
+  /// Sends first to the members on this host: if the path to one of them has no room, the datagram
+  /// is submitted again. If there is no room for the packet, the packet is lost.
   response submit_to_group(queue_pair& sender, const message& what,
                            std::span<const segment> local) noexcept {
     const response here = same_host_.submit(sender, what, local, false);

@@ -15,7 +15,7 @@
 namespace verbena::softdev {
 namespace {
 
-/// All headers of the shortest packet.
+/// Enough for all headers of the shortest packet.
 constexpr std::uint32_t least_captured_bytes = 64;
 
 void ignored(const char* rule, std::string_view value) {
@@ -23,8 +23,8 @@ void ignored(const char* rule, std::string_view value) {
             "' is ignored");
 }
 
-/// A program with the privileges of another user must not write to files that its caller names, nor
-/// open ports for its caller.
+/// Reads a variable. A program with the privileges of another user must not write to files that its
+/// caller names, nor open ports for its caller.
 const char* from_environment(const char* name) {
   const std::string_view which = name;
   const bool guarded = which.starts_with("VERBENA_SOFTDEV_CAPTURE") ||
@@ -32,7 +32,7 @@ const char* from_environment(const char* name) {
   return guarded ? ::secure_getenv(name) : std::getenv(name);
 }
 
-/// The parts of a list with commas, without empty ones.
+/// Splits a list at its commas; omits empty parts.
 std::vector<std::string> parts_of(std::string_view list) {
   std::vector<std::string> parts;
   while (!list.empty()) {
@@ -43,8 +43,8 @@ std::vector<std::string> parts_of(std::string_view list) {
   return parts;
 }
 
-/// Replaces `number` by the text of a variable if that is a number of at least `least`. `rule` says
-/// what it must be.
+/// Sets `number` to the number in the text of a variable if it is at least `least`. Otherwise logs
+/// `rule`, unless the text is empty.
 template <class Number>
 void read_number(const char* text, Number least, const char* rule, Number& number) {
   if (text == nullptr) return;
@@ -59,7 +59,7 @@ void read_number(const char* text, Number least, const char* rule, Number& numbe
   }
 }
 
-/// Removes what can be no name of an interface and is no address, and reports it.
+/// Removes and reports entries that are neither an address nor a possible name of an interface.
 void check_list(std::vector<std::string>& list) {
   std::erase_if(list, [](const std::string& each) {
     const bool is_name = each.find('/') == std::string::npos && std::ranges::count(each, ':') < 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the environment asks of the device. Every value is checked; one that makes no sense is
-// reported through the log hook and ignored.
+// The settings of the device in the environment. Every value is checked; an invalid one is reported
+// through the log hook and ignored.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct wire_setting {
   std::vector<std::string> only;  ///< addresses, prefixes and interfaces that are used; empty: all
   std::uint16_t port = wire::roce_port;
   wire::fault_rates faults;  ///< of received packets
-  bool forced = false;       ///< also between processes of this host, and within one
+  bool forced = false;       ///< also between processes of this host, and within a process
 };
 
 /// The device's settings. Threads: immutable.
@@ -39,10 +39,10 @@ struct settings {
   wire_setting wire;
 };
 
-/// The settings that the environment has now. Thread-safe unless the environment is being changed.
+/// Reads the settings from the environment. Thread-safe unless the environment is being changed.
 [[nodiscard]] settings current_settings();
 
-/// Reads settings from `lookup` (getenv, or a test's table). Logs what it ignores.
+/// Reads settings from `lookup` (getenv, or a test's table). Logs the values that it ignores.
 [[nodiscard]] settings read_settings(const char* (*lookup)(const char* name));
 
 }  // namespace verbena::softdev

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The adapter that the device presents to the program: what it looks like, the addresses and the
-// attributes of its port, and who is told when they change. The state that decides whether messages
-// pass is in softdev/core/port_state.hpp.
+// The adapter that the device presents to the program: its persona, the addresses and attributes of
+// its port, and the observers of changes. The state that decides whether messages pass is in
+// softdev/core/port_state.hpp.
 #pragma once
 
 #include <atomic>
@@ -21,29 +21,31 @@ class soft_adapter {
   soft_adapter(const soft_adapter&) = delete;
   soft_adapter& operator=(const soft_adapter&) = delete;
 
-  /// What the device looks like in this process.
+  /// The persona of the device in this process.
   [[nodiscard]] const persona& looks() const noexcept { return looks_; }
 
-  /// The addresses of the port, as they were read last; the thread reads them when they change.
+  /// The addresses of the port, as they were read last. The progress thread reads them when they
+  /// change.
   [[nodiscard]] const gid_table& gids() const noexcept { return gids_; }
-  /// Reads the addresses of the host again, and tells the listeners when they have changed: true
-  /// then. Asks the kernel; allocates.
+  /// Reads the addresses of the host again. If they have changed, reports an event and returns
+  /// true. Asks the kernel; allocates.
   bool refresh_gids();
-  /// Moves the addresses to other indexes, and tells the listeners.
+  /// Moves the addresses to other indexes, and reports an event.
   void move_gids();
-  /// Readable when addresses of the host have changed; -1 if the device does not follow them.
+  /// Returns a descriptor that is readable when addresses of the host have changed; -1 if the
+  /// device does not follow them.
   [[nodiscard]] int address_fd() const noexcept { return addresses_.fd(); }
-  /// `address_fd` is readable. One thread at a time.
+  /// Handles a readable address_fd(). One thread at a time.
   void addresses_changed();
 
   /// The LID of the subnet manager; 0 on Ethernet.
   [[nodiscard]] std::uint16_t sm_lid() const noexcept { return sm_lid_.load(); }
   void set_sm_lid(std::uint16_t lid) noexcept { sm_lid_.store(lid); }
-  /// What the port runs at (ibv_port_attr::active_speed).
+  /// The speed of the port (ibv_port_attr::active_speed).
   [[nodiscard]] std::uint8_t speed() const noexcept { return speed_.load(); }
   void set_speed(std::uint8_t speed) noexcept { speed_.store(speed); }
 
-  /// Who is told what happens to the device.
+  /// The listeners to events of the device.
   [[nodiscard]] device_listeners& listeners() noexcept { return listeners_; }
 
  private:

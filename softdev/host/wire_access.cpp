@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint8_t most_mtu_code = 5;  ///< 4096 bytes
 
-/// The bytes of the longest headers that a packet with a payload can have, with the ICRC.
+/// Returns the bytes of the longest headers of a packet with a payload, including the ICRC.
 std::uint32_t all_header_bytes(const wire::network_address& peer) noexcept {
   constexpr wire::packet_opcode longest =
       wire::make_opcode(wire::packet_transport::rc, wire::operation::write_only_with_imm);
@@ -33,7 +33,7 @@ std::string interface_name(std::uint32_t index) {
   return ::if_indextoname(index, name.data()) != nullptr ? name.data() : "";
 }
 
-/// The MTU of an interface; 0 if there is none of that name.
+/// Returns the MTU of an interface; 0 if no interface has that name.
 std::uint32_t mtu_of(const std::string& interface) {
   const unique_fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
@@ -43,7 +43,8 @@ std::uint32_t mtu_of(const std::string& interface) {
   return known ? static_cast<std::uint32_t>(std::max(request.ifr_mtu, 0)) : 0;
 }
 
-/// The largest path MTU that fits packets of `route_mtu` bytes; 0 if 256 bytes do not fit.
+/// Returns the largest path MTU that fits in packets of `route_mtu` bytes; 0 if 256 bytes do not
+/// fit.
 std::uint8_t largest_mtu_code(const wire::network_address& peer, std::uint32_t route_mtu) noexcept {
   std::uint8_t code = most_mtu_code;
   while (code > 0 && bytes_of_mtu(code) + all_header_bytes(peer) > route_mtu) --code;
@@ -63,7 +64,7 @@ struct failing_call {
 
 namespace {
 
-/// The interface of a link-local address, or 0.
+/// Returns the interface of a link-local address, or 0.
 std::uint32_t scope_of(const wire_address& which) noexcept {
   return wire::scope_of(which.own.gid, which.peer, which.own.interface_index);
 }
@@ -95,7 +96,7 @@ result<std::uint32_t> wire_access::find_route(const failing_call& by,
     return by.with(EACCES, "VERBENA_SOFTDEV_WIRE does not contain " + own +
                                ", the address of the source GID; add it or its interface");
   const bool one_version = wire::is_ipv4(address.own.gid) == wire::is_ipv4(address.peer);
-  // With two versions only the source is of interest.
+  // If the versions differ, only the source is checked.
   auto mtu = wire::find_route_mtu({.source = address.own.gid,
                                    .destination = one_version ? address.peer : address.own.gid,
                                    .interface = scope_of(address)});
@@ -130,7 +131,7 @@ result<void> wire_access::connect(queue_pair& which, const wire_address& address
                                " bytes, but the route to " + wire::to_text(address.peer) +
                                " has an MTU of " + std::to_string(mtu) +
                                "; use a smaller path MTU, or a larger MTU of the interfaces");
-  // Interfaces can have other indexes now than at the last connection.
+  // The indexes of interfaces may have changed since the last connection.
   const bool by_address = own_.contains(address.own.gid);
   if (!by_address) path_->permit_interfaces(own_.listed_interfaces());
   return path_->connect(which, {.own = address.own.gid,
@@ -213,7 +214,7 @@ void wire_access::leave_group(const gid_bytes& group) { groups_.erase(group); }
 
 std::uint32_t wire_access::largest_payload(const gid_table::entries& gids) const {
   std::uint8_t code = most_mtu_code;
-  // Every interface has a link-local address, also those that do not lead to other hosts.
+  // Every interface has a link-local address, even if it does not lead to other hosts.
   for (const gid_entry& each : gids) {
     if (each.empty() || wire::is_link_local(each.gid) || !own_.permits(each)) continue;
     const std::uint32_t mtu = mtu_of(interface_name(each.interface_index));

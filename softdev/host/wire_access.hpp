@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who may use the wire, and how: the setting, and the connections and destinations that it permits.
+// Access to the wire: the setting, and the connections and destinations that it permits.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ struct failing_call;
 /// Threads: thread-safe.
 class wire_access {
  public:
-  /// `gids` outlives this.
+  /// `gids` must outlive this object.
   wire_access(const wire_setting& setting, const gid_table& gids)
       : own_(setting.only, gids), forced_(setting.forced) {}
-  /// Sets the path, once and before anything else is called. Without a path, the wire is off.
+  /// Sets the path. Call it once, before any other function. Without a path, the wire is off.
   void begin(wire::wire_path& path) noexcept { path_ = &path; }
   /// The own addresses that the setting contains, for the path.
   [[nodiscard]] permitted_addresses& own_addresses() noexcept { return own_; }
@@ -43,28 +43,29 @@ class wire_access {
   [[nodiscard]] bool on() const noexcept { return path_ != nullptr; }
   /// Returns whether an interface has this address and the setting permits it. Asks the kernel.
   [[nodiscard]] bool reaches_hosts_from(const gid_entry& own) const;
-  /// How a connection reaches its peer, or a datagram its destination, whose GID is one of this
-  /// host or not.
+  /// Returns the path of a connection to its peer, or of a datagram to its destination. `is_own`:
+  /// the GID is one of this host.
   [[nodiscard]] path_to_peer path_to(const gid_bytes& peer, bool is_own) const noexcept {
     const bool possible = on() && is_host_address(peer);
-    // The generated GID of index 0 is link-local, and no address of an interface.
+    // The generated GID of index 0 is link-local, and not an address of an interface.
     const bool by_force = forced_ && !wire::is_link_local(peer);
     if (possible && (!is_own || by_force)) return path_to_peer::wire;
     return is_own ? path_to_peer::same_host : path_to_peer::none;
   }
   /// Prepares a connection that is about to become ready to receive with a path MTU of
   /// `payload_bytes`. Errors: EACCES if the setting does not contain the own address; EADDRNOTAVAIL
-  /// if it is not an address of an interface; ENETUNREACH or EHOSTUNREACH without a route; EINVAL
-  /// if packets are longer than the route permits; those of wire_path::connect.
+  /// if it is not an address of an interface, or not of the peer's version of IP; ENETUNREACH or
+  /// EHOSTUNREACH without a route; EINVAL if packets are longer than the route permits; those of
+  /// wire_path::connect.
   [[nodiscard]] result<void> connect(queue_pair& which, const wire_address& address,
                                      std::uint32_t payload_bytes) const;
-  /// The own address from which packets to another host leave: `own`, or that of the route.
-  /// `interface`: that of link-local addresses. Errors: EACCES if the setting does not contain the
-  /// address; those of wire::find_source. Precondition: the wire is on.
+  /// Returns the source address of packets to another host: `own`, or that of the route.
+  /// `interface` is the interface of link-local addresses. Errors: EACCES if the setting does not
+  /// contain the address; those of wire::find_source. Precondition: the wire is on.
   [[nodiscard]] result<gid_bytes> reach(const gid_bytes& peer, std::uint32_t interface,
                                         const std::optional<gid_bytes>& own,
                                         const gid_table::entries& gids) const;
-  // As those of wire_path. Precondition: the wire is on.
+  // See wire_path. Precondition: the wire is on.
   [[nodiscard]] result<void> open() const { return path_->open(); }
   void send_message(const wire::management_ends& ends,
                     wire::management_view message) const noexcept {
@@ -73,22 +74,23 @@ class wire_access {
   void set_management(wire::management_observer* observer) const noexcept {
     path_->set_management(observer);
   }
-  /// Prepares a queue pair of UD that is about to become ready to receive: it receives datagrams of
-  /// other hosts. Does nothing if the wire is off. Errors: those of wire_path::connect.
+  /// Prepares a UD queue pair, which is about to become ready to receive, for datagrams of other
+  /// hosts. Does nothing if the wire is off. Errors: those of wire_path::connect.
   [[nodiscard]] result<void> accept_datagrams(queue_pair& which) const;
-  /// The largest path MTU (ibv_mtu) of datagrams to an address of another host. Errors: those of
-  /// `connect`; EINVAL if the route has no room for a path MTU of 256 bytes.
+  /// Returns the largest path MTU (ibv_mtu) of datagrams to an address of another host. Errors:
+  /// those of connect() that concern address and route; EINVAL if the route has no room for a path
+  /// MTU of 256 bytes.
   [[nodiscard]] result<std::uint8_t> find_datagram_mtu(const wire_address& address) const;
-  /// The largest path MTU (ibv_mtu) of datagrams from an address to a group; 0 if they reach this
-  /// host only: the wire is off, the source is not a permitted address of an interface, or the
-  /// group is one of the other version of IP.
+  /// Returns the largest path MTU (ibv_mtu) of datagrams from an address to a group. Returns 0 if
+  /// they reach only this host: the wire is off, the source is not a permitted address of an
+  /// interface, or the group is of the other version of IP.
   [[nodiscard]] std::uint8_t find_group_mtu(const wire_address& address) const;
-  /// Has this host receive the datagrams of a group from other hosts, or ends that. Logs if that is
-  /// not possible. Does nothing if the wire is off. One thread at a time.
+  /// Begin and end the reception of datagrams to a group from other hosts. A failure is logged. Do
+  /// nothing if the wire is off. One thread at a time.
   void join_group(const gid_bytes& group);
   void leave_group(const gid_bytes& group);
-  /// The largest path MTU that all interfaces with a permitted GID have room for: 256 to 4096 bytes
-  /// of payload. Asks the kernel.
+  /// Returns the largest path MTU that all interfaces with a permitted GID have room for: 256 to
+  /// 4096 bytes of payload. Asks the kernel.
   [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;
 
  private:

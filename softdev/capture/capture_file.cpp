@@ -35,7 +35,7 @@ constexpr std::size_t trailer = 4;
 
 constexpr std::size_t padded(std::size_t bytes) noexcept { return (bytes + 3) / 4 * 4; }
 
-/// The bytes of the options of a packet.
+/// Returns the number of bytes of a packet's options.
 std::size_t option_bytes(const packet_notes& notes, bool says_lost) noexcept {
   std::size_t bytes = says_lost ? option_head + sizeof(std::uint64_t) : 0;
   if (notes.direction != packet_notes::way::unknown) bytes += option_head + sizeof(std::uint32_t);
@@ -43,7 +43,7 @@ std::size_t option_bytes(const packet_notes& notes, bool says_lost) noexcept {
   return bytes != 0 ? bytes + option_head : 0;
 }
 
-/// Writes values one behind the other. Threads: one thread at a time.
+/// Writes values one after the other. Threads: one thread at a time.
 class block_writer {
  public:
   explicit block_writer(std::byte* to) noexcept : at_(to) {}
@@ -52,7 +52,7 @@ class block_writer {
     std::memcpy(at_, &value, sizeof value);
     at_ += sizeof value;
   }
-  /// Puts bytes, and zeros up to a multiple of four.
+  /// Writes bytes, and zeros up to a multiple of four.
   void put_padded(std::span<const std::byte> bytes) noexcept {
     at_ = std::ranges::copy(bytes, at_).out;
     at_ = std::fill_n(at_, padded(bytes.size()) - bytes.size(), std::byte{0});
@@ -71,7 +71,7 @@ class block_writer {
   std::byte* at_;
 };
 
-/// The section header and the one interface: Ethernet, times in nanoseconds. All processes append
+/// The section header and the only interface: Ethernet, times in nanoseconds. All processes append
 /// packets of this interface.
 struct file_header {
   std::uint32_t section_type = 0x0a0d'0d0a;
@@ -105,7 +105,7 @@ error failed(const std::string& path, const char* call) {
                            "VERBENA_SOFTDEV_CAPTURE names the file of a capture");
 }
 
-/// Writes the header of an empty file, or checks that of another.
+/// Writes the header to an empty file; checks the header of another file.
 result<void> begin_file(int fd, const std::string& path) {
   struct stat status{};
   if (::flock(fd, LOCK_EX) != 0) return failed(path, "flock");
@@ -146,7 +146,7 @@ result<capture_file> capture_file::connect(const std::string& path) {
 result<capture_file> capture_file::open(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) return connect(path);
-  // Without O_NONBLOCK, opening a FIFO would wait.
+  // Without O_NONBLOCK, opening a FIFO would block.
   constexpr int flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   unique_fd made(::open(path.c_str(), flags, S_IRUSR | S_IWUSR));
   if (!made) return failed(path, "open");
@@ -172,7 +172,7 @@ void capture_file::add(std::uint64_t time_ns, std::span<const std::byte> capture
   to.put(static_cast<std::uint32_t>(captured.size()));
   to.put(static_cast<std::uint32_t>(original_bytes));
   to.put_padded(captured);
-  // First, where `verbena capture` looks for it.
+  // The first option: `verbena capture` expects it there.
   if (says_lost) {
     to.put_option(dropped_option, lost_);
     reported_ = lost_;
@@ -188,7 +188,7 @@ void capture_file::add(std::uint64_t time_ns, std::span<const std::byte> capture
   ++packets_;
 }
 
-/// Sends the buffer to the reader; waits for it, whatever signals arrive meanwhile.
+/// Sends the buffer to the reader. Waits for the reader, even if signals interrupt the wait.
 ssize_t capture_file::send_all() noexcept {
   using std::chrono::steady_clock;
   const auto end = steady_clock::now() + std::chrono::milliseconds(longest_wait_ms);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where captured packets go: a file in the format pcapng, which several processes append to, or the
-// socket of a program that reads them.
+// The destination of captured packets: a pcapng file, to which several processes append, or the
+// socket of a program that reads the packets.
 #pragma once
 
 #include <cstddef>
@@ -16,31 +16,33 @@
 
 namespace verbena::softdev::capture {
 
-/// What is stored with a packet besides its bytes.
+/// The data that is stored with a packet besides its bytes.
 struct packet_notes {
   enum class way : std::uint8_t { unknown, inbound, outbound };
   way direction = way::unknown;
   std::string_view comment;  ///< at most capture_file::max_comment_bytes; empty: none
 };
 
-/// Blocks of packets, which are written together. A packet that cannot be written is counted, and
-/// the next one that can says how many are missing before it. Threads: one thread at a time.
+/// Collects the blocks of packets and writes them together. Counts packets that cannot be written;
+/// the next written packet states how many are missing before it. Threads: one thread at a time.
 class capture_file {
  public:
-  /// Opens `path`. A file that does not exist is made, for this user only; one that exists must be
-  /// a regular file of this user and a capture of soft0, and is continued. Errors:
-  /// `invalid_argument` for another file, or the errno of the system.
+  /// Opens a file, or connects to the socket at `path`. Creates a file that does not exist, for
+  /// this user only. An existing file must be a regular file of this user, and empty or a capture
+  /// of soft0; packets are appended to it. Errors: `invalid_argument` for another file, or the
+  /// errno of the failed call.
   [[nodiscard]] static result<capture_file> open(const std::string& path);
 
-  /// Adds a packet of `original_bytes`, of which `captured` are stored; writes what was added
-  /// before if there is no room. Time: nanoseconds since 1970. Preconditions: `captured` has at
-  /// most max_captured_bytes, and the comment max_comment_bytes. Does not allocate.
+  /// Adds a packet of `original_bytes` bytes, of which `captured` is stored. If the buffer has no
+  /// room, first writes the packets in it. `time_ns`: nanoseconds since 1970. Preconditions:
+  /// `captured` has at most max_captured_bytes, and the comment max_comment_bytes. Does not
+  /// allocate.
   void add(std::uint64_t time_ns, std::span<const std::byte> captured, std::size_t original_bytes,
            const packet_notes& notes = {}) noexcept;
-  /// Counts a packet that could not be made.
+  /// Counts a packet that could not be recorded.
   void note_lost() noexcept { ++lost_; }
-  /// Writes what was added. Waits for the reader of a socket, at most longest_wait_ms; after a
-  /// reader that was slower, not until it has read several times.
+  /// Writes the packets in the buffer. Waits for the reader of a socket, at most longest_wait_ms.
+  /// After a timeout, does not wait again until several sends have succeeded.
   void flush() noexcept;
 
   static constexpr std::size_t max_captured_bytes = 5000;
@@ -58,10 +60,10 @@ class capture_file {
 
   unique_fd fd_;
   medium medium_;
-  bool stopped_ = false;        ///< a block was written in part: what followed it could not be read
-  int sends_without_wait_ = 0;  ///< so many must succeed before the reader is waited for
-  std::uint64_t lost_ = 0;      ///< packets that no written block has reported
-  std::uint64_t reported_ = 0;  ///< of them, in the buffer
+  bool stopped_ = false;        ///< a block was written in part: later blocks would be unreadable
+  int sends_without_wait_ = 0;  ///< number that must succeed before the next wait for the reader
+  std::uint64_t lost_ = 0;      ///< lost packets that no written block has reported
+  std::uint64_t reported_ = 0;  ///< those that a block in the buffer reports
   std::uint32_t packets_ = 0;   ///< in the buffer
   std::size_t filled_ = 0;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(buffer_bytes);

@@ -25,13 +25,14 @@ packet_transport transport_of(transport kind) noexcept {
   return kind == transport::uc ? packet_transport::uc : packet_transport::rc;
 }
 
-/// A port of its own for each queue pair and direction, as adapters choose it.
+/// Returns the UDP source port of a queue pair and direction, chosen as adapters do.
 std::uint16_t port_of(std::uint32_t from, std::uint32_t to) noexcept {
   const std::uint32_t mixed = from * 0x9e37'79b1U ^ to;
   return static_cast<std::uint16_t>(0xc000U | ((mixed ^ mixed >> 14U) & 0x3fffU));
 }
 
-/// The addresses in the route header of a datagram. Without a header, `route` stays.
+/// Reads the addresses in the route header of a datagram. Without a header, does not change
+/// `route`.
 void read_route(const message& what, std::span<const segment> local, conversation_route& route) {
   if (!what.origin.has_route || local.empty() || local.front().bytes < route_header_bytes) return;
   const datagram_route read = route_of(
@@ -67,7 +68,8 @@ conversation::requests::iterator conversation::find(std::uint32_t request_psn) n
   return index < unanswered_.size() ? unanswered_.begin() + index : unanswered_.end();
 }
 
-/// Returns false if the payload is not accessible; then the path refuses the request as well.
+/// Puts the packets of a request. Returns false if the payload is not accessible; then the path
+/// refuses the request as well.
 bool conversation::put_request(const request& which, std::span<const segment> local,
                                packet_output& out) const {
   const message& what = which.what;
@@ -149,8 +151,8 @@ void conversation::answered(std::uint32_t request_psn, std::span<const segment> 
 void conversation::respond(const requests::iterator& to, std::span<const segment> sinks,
                            const response& answer, packet_output& out) {
   const request which = *to;
-  // A request that is to be repeated keeps its numbers, as do those behind it.
-  if (answer.outcome == verdict::unread) return;  // repeated in another form, unseen on a wire
+  // A request that will be repeated keeps its numbers, and so do the requests after it.
+  if (answer.outcome == verdict::unread) return;  // repeated in another form, invisible on a wire
   const bool again =
       answer.outcome == verdict::receiver_not_ready || answer.outcome == verdict::no_answer;
   if (again)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The requests of one queue pair, and the answers to them, as packets of RoCE v2: numbers them as
+// Makes RoCE v2 packets of the requests of one queue pair and of their answers: numbers packets as
 // adapters do, and divides messages by the path MTU.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace verbena::softdev::capture {
 
-/// Takes packets. Threads: one thread at a time.
+/// Receives the packets of conversations. Threads: one thread at a time.
 class packet_output {
  public:
   virtual void put(const wire::network_header& around, const wire::packet& what) noexcept = 0;
@@ -23,7 +23,7 @@ class packet_output {
   ~packet_output() = default;
 };
 
-/// The addresses between which the packets of a queue pair go.
+/// The addresses in the packets of a queue pair.
 struct conversation_route {
   wire::network_address source{};
   wire::network_address destination{};
@@ -35,29 +35,29 @@ struct conversation_route {
 /// Threads: one thread at a time. Allocates for requests over RC that are not answered.
 class conversation {
  public:
-  /// `mtu`: bytes.
+  /// `mtu`: in bytes.
   conversation(const conversation_route& route, std::uint32_t first_psn, std::uint32_t mtu) noexcept
       : route_(route), mtu_(mtu), next_psn_(first_psn) {}
 
-  /// The requester gives a request to its path: puts its packets, unless they were put and nothing
-  /// says that they were lost.
+  /// Puts the packets of a request before it is given to its path, unless they were put and are not
+  /// known to be lost.
   void sending(const message& what, std::span<const segment> local, packet_output& out);
-  /// The path returned `answer`: puts the packets of the responder.
+  /// Puts the packets of the responder after the path has returned `answer`.
   void sent(const message& what, std::span<const segment> local, const response& answer,
             packet_output& out);
-  /// The responder answered a request that was pending.
+  /// Puts the packets of the responder after it has answered a pending request.
   void answered(std::uint32_t request_psn, std::span<const segment> sinks, const response& answer,
                 packet_output& out);
 
  private:
-  /// A request whose packets were put. A request of the device has one sequence number, on the wire
-  /// it has one for each packet.
+  /// A request, which has one packet sequence number in the device, and one for each packet on the
+  /// wire.
   struct request {
     message what;
     std::uint32_t first_psn = 0;
     std::uint32_t packets = 1;
     std::uint32_t msn = 0;
-    bool put = false;  ///< and not lost
+    bool put = false;  ///< its packets were put and not lost
   };
   using requests = std::deque<request>;
 
@@ -77,7 +77,7 @@ class conversation {
   std::uint32_t next_psn_;
   std::uint32_t messages_ = 0;
   requests unanswered_;        ///< with consecutive numbers
-  bool datagram_put_ = false;  ///< where nobody answers: the next request was put
+  bool datagram_put_ = false;  ///< transports without acknowledgements: the next request was put
 };
 
 }  // namespace verbena::softdev::capture

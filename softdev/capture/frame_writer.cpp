@@ -13,7 +13,7 @@ constexpr std::size_t ethernet_bytes = 14;
 constexpr std::uint16_t ethernet_ipv4 = 0x0800;
 constexpr std::uint16_t ethernet_ipv6 = 0x86dd;
 
-/// The address of the interface: made of the network address, because soft0 has none.
+/// Writes a MAC address that is made from the network address, because soft0 has none.
 void put_hardware_address(const wire::network_address& of, std::span<std::byte, 6> out) noexcept {
   const bool multicast = is_multicast(of);
   constexpr std::array<std::byte, 6> locally_administered{std::byte{0x02}};
@@ -32,7 +32,7 @@ void put_hardware_address(const wire::network_address& of, std::span<std::byte, 
   if (multicast) out[0] = out[1] = std::byte{0x33};
 }
 
-/// Writes the headers of Ethernet, IP and UDP in front of a packet. Returns their bytes.
+/// Writes the headers of Ethernet, IP and UDP in front of a packet. Returns their size in bytes.
 std::size_t put_headers(const wire::network_header& around, std::size_t packet_bytes,
                         std::span<std::byte> frame) noexcept {
   put_hardware_address(around.destination, frame.first<6>());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Packets as Ethernet frames in a file, for all that records packets in a process.
+// Writes packets as Ethernet frames to a capture file, for all recorders of a process.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 
 namespace verbena::softdev::capture {
 
-/// Nanoseconds since 1970.
+/// Returns the nanoseconds since 1970.
 [[nodiscard]] std::uint64_t wall_clock() noexcept;
 
-/// Threads: thread-safe. Takes no lock but its own. Does not allocate after it was made.
+/// Threads: thread-safe. Takes only its own lock. Does not allocate after construction.
 class frame_writer {
  public:
   /// Stores at most `packet_bytes` of each frame.
@@ -29,20 +29,20 @@ class frame_writer {
   frame_writer(const frame_writer&) = delete;
   frame_writer& operator=(const frame_writer&) = delete;
 
-  /// Adds a packet, which gets an ICRC.
+  /// Encodes and adds a packet, including its ICRC.
   void put(std::uint64_t time_ns, const wire::network_header& around,
            const wire::packet& what) noexcept;
-  /// Adds a packet that is complete: BTH to ICRC, or what a sender of another protocol put there.
+  /// Adds a complete packet: BTH to ICRC, or the content of a datagram of another protocol.
   void put(std::uint64_t time_ns, const wire::network_header& around,
            std::span<const std::byte> packet, const packet_notes& notes) noexcept;
-  /// Counts a packet that could not be made.
+  /// Counts a packet that could not be recorded.
   void note_lost() noexcept;
-  /// Writes what was put. See capture_file::flush.
+  /// Writes the packets that were put. See capture_file::flush.
   void flush() noexcept;
 
  private:
   const std::size_t packet_bytes_;
-  std::mutex mutex_;  ///< guards all that follows; no other lock is taken while it is held
+  std::mutex mutex_;  ///< guards the members below; no other lock is taken while it is held
   capture_file file_;
   std::array<std::byte, capture_file::max_captured_bytes> frame_;
 };

@@ -17,7 +17,7 @@ constexpr conversation_route loopback{
     .source = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1},
     .destination = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}};
 
-/// RoCE v2 has no packets for the parts of requests over SRD.
+/// Returns whether RoCE v2 has packets for the requests: not for the parts of SRD requests.
 bool has_packets(const queue_pair& sender) noexcept {
   return rules_of(sender.transport()).carried != carriage::parts;
 }
@@ -66,9 +66,9 @@ void recorder::record(const queue_pair& sender, Action action) noexcept {
 
 response recorder::submit(queue_pair& sender, const message& what, std::span<const segment> local,
                           bool earlier_done) noexcept {
-  // Its packets are recorded when they leave.
+  // wire_recorder records its packets when they are sent.
   if (what.by == path_to_peer::wire) return next_.submit(sender, what, local, earlier_done);
-  // Before the peer can see the request: what it causes comes behind it in the file.
+  // Before the peer can see the request, so that its effects follow it in the file.
   record(sender, [&](conversation& with) { with.sending(what, local, *this); });
   const response answer = execute(sender, what, local, earlier_done);
   record(sender, [&](conversation& with) { with.sent(what, local, answer, *this); });
@@ -83,7 +83,7 @@ response recorder::execute(queue_pair& sender, const message& what, std::span<co
   queue_pair* const target = home_.find(what.destination_qpn);
   if (target == nullptr) return without_answer(reason::peer_unknown, what);
   const response answer = execute_in_process(*target, what, local);
-  // A target in this process counts what it drops.
+  // Without acknowledgements, the requester sees no refusal; the target counts dropped messages.
   const bool silent =
       !rules_of(what.transport).acknowledged && answer.outcome != verdict::local_protection_error;
   return silent ? response{} : answer;

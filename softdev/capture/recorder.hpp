@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Records the requests of this process, and the answers to them, as packets of RoCE v2. It is the
-// path of an engine in front of the path to other processes (request_routes::observe): an engine
-// that is not recorded does not know of it. Requests to other hosts are packets, which
+// Records the requests of this process, and the answers to them, as RoCE v2 packets. The recorder
+// is a path of the engine that calls the path to other processes (request_routes::observe). An
+// engine that is not recorded does not use it. Requests to other hosts are packets, which
 // wire_recorder records.
 #pragma once
 
@@ -21,12 +21,12 @@
 
 namespace verbena::softdev::capture {
 
-/// Threads: thread-safe. Allocates and writes to its file in each call. A packet for which memory
-/// is missing is not recorded.
+/// Threads: thread-safe. Allocates and writes to its file in each call. If memory is exhausted, a
+/// packet is not recorded.
 class recorder final : public remote_path, public traffic_observer, private packet_output {
  public:
   /// Begins to record. Stores at most `packet_bytes` of each packet. `home` and `next`, the path to
-  /// other processes, outlive the recorder. Precondition: there is no queue pair.
+  /// other processes, must outlive the recorder. Precondition: there is no queue pair.
   recorder(engine& home, remote_path& next, capture_file file, std::size_t packet_bytes);
   ~recorder() = default;
   recorder(const recorder&) = delete;
@@ -34,7 +34,7 @@ class recorder final : public remote_path, public traffic_observer, private pack
 
   /// Sets the addresses of a queue pair that is connected.
   void set_route(std::uint32_t qp_num, const conversation_route& route);
-  /// Records the packets of the path to other hosts into the same file.
+  /// Returns the recorder of packets to and from other hosts, which writes to the same file.
   [[nodiscard]] wire::packet_watcher& wire() noexcept { return wire_; }
 
   response submit(queue_pair& sender, const message& what, std::span<const segment> local,
@@ -61,11 +61,11 @@ class recorder final : public remote_path, public traffic_observer, private pack
   remote_path& next_;
   frame_writer frames_;
   wire_recorder wire_;
-  std::mutex mutex_;  ///< guards all that follows; only the lock of `frames_` is taken with it
+  std::mutex mutex_;  ///< guards the members below; only the lock of `frames_` is taken with it
   std::map<std::uint32_t, conversation_route> routes_;
   std::map<std::uint32_t, conversation> conversations_;
   bool told_missing_ = false;
-  std::uint64_t now_ = 0;  ///< of the packets that are being put
+  std::uint64_t now_ = 0;  ///< time of the packets that are being put
 };
 
 }  // namespace verbena::softdev::capture

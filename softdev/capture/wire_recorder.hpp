@@ -15,10 +15,10 @@
 
 namespace verbena::softdev::capture {
 
-/// Threads: as packet_watcher says. Writes to the file at the end of each batch.
+/// Threads: as packet_watcher states. Writes to the file at the end of each batch.
 class wire_recorder final : public wire::packet_watcher {
  public:
-  /// `to` outlives the recorder.
+  /// `to` must outlive the recorder.
   explicit wire_recorder(frame_writer& to) noexcept : to_(to) {}
   ~wire_recorder() = default;
   wire_recorder(const wire_recorder&) = delete;
@@ -45,7 +45,7 @@ class wire_recorder final : public wire::packet_watcher {
   frame_writer& to_;
   std::uint64_t sent_at_ = 0;
   arrival last_;
-  std::atomic<pthread_t> taker_{};  ///< the thread that examines `last_`; none if it is written
+  std::atomic<pthread_t> taker_{};  ///< the thread that examines `last_`; none if it was written
 };
 
 }  // namespace verbena::softdev::capture

@@ -343,6 +343,32 @@ result<std::vector<peer_region>> group::exchange(std::string_view name, const re
   return regions;
 }
 
+result<void> group::publish(std::string_view name, std::span<const std::byte> value,
+                            deadline until) {
+  return state().client.publish(name, value, until);
+}
+
+result<void> group::publish(std::string_view name, const remote_region& mine, deadline until) {
+  return publish(name, std::span<const std::byte>(mine.encode()), until);
+}
+
+result<void> group::withdraw(std::string_view name, deadline until) {
+  return state().client.withdraw(name, until);
+}
+
+result<exchanged_bytes> group::find(std::uint32_t rank, std::string_view name, deadline until) {
+  return state().client.find(rank, name, until);
+}
+
+result<peer_region> group::find_region(std::uint32_t rank, std::string_view name, deadline until) {
+  VERBENA_TRY(const auto bytes, find(rank, name, until));
+  auto region = remote_region::decode(bytes);
+  if (!region)
+    return std::move(region).error().with_diagnosis(
+        fmt::format("the value \"{}\" of rank {} is no region", name, rank));
+  return peer_region{.rank = rank, .region = *region};
+}
+
 result<void> group::barrier(deadline until, barrier_algorithm algorithm) {
   return barrier(state().members, until, algorithm);
 }

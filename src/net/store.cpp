@@ -139,7 +139,8 @@ deadline store_server::next_deadline() const noexcept {
     if (has_news(each)) until = deadline::after(std::chrono::nanoseconds(0));
   }
   for (const auto& [name, group] : groups_)
-    until = earlier(until, earlier(group.until, group.first_end));
+    until =
+        earlier(earlier(until, group.values.first_end()), earlier(group.until, group.first_end));
   return until;
 }
 
@@ -178,21 +179,9 @@ bool store_server::send_next(store_session& to) {
     send(to, *std::exchange(to.next_answer, std::nullopt));
     return true;
   }
-  if (!has_news(to)) return false;
-  // The next changes of one kind. A member that returned is known from its agreement.
-  const store_group& group = *to.group;
-  auto changed = group.changed_since(to.informed);
-  const auto has_session = [&](std::uint32_t each) { return group.ranks[each].session != nullptr; };
-  if (changed.empty()) {
-    to.informed = group.changes;
-    return false;
-  }
-  const bool is_of_returned = has_session(changed.front());
-  const auto other = std::ranges::find(changed, !is_of_returned, has_session);
-  const auto told = std::span(changed.begin(), other);
-  to.informed = other == changed.end() ? group.changes : group.ranks[told.back()].change;
-  send(to, is_of_returned ? encode_returned(told) : encode_left(told));
-  return true;
+  const auto news = has_news(to) ? to.group->next_news(to.informed) : std::nullopt;
+  if (news) send(to, *news);
+  return news.has_value();
 }
 
 bool store_server::take(store_session& from, const blob& message) {
@@ -202,6 +191,8 @@ bool store_server::take(store_session& from, const blob& message) {
     note(from.stream, request.error().diagnosis());
     return false;
   }
+  // A request ends the waiting for a value.
+  if (from.group != nullptr) from.group->values.stop_waiting(from.rank);
   if (auto* const hello = std::get_if<store_hello>(&*request);
       hello != nullptr && from.group == nullptr && !from.unproved) {
     greet(from, std::move(*hello));
@@ -215,7 +206,7 @@ bool store_server::take(store_session& from, const blob& message) {
   } else if (const auto* const proof = std::get_if<store_proof>(&*request);
              proof != nullptr && from.unproved) {
     check_proof(from, *proof);
-  } else {
+  } else if (!use_values(from, *request)) {
     count([](auto& of) { ++of.refused; });
     note(from.stream, "it sent its messages in the wrong order");
     return false;
@@ -255,7 +246,8 @@ void store_server::admit(store_session& from, const store_hello& hello) {
   if (found == groups_.end()) {
     if (groups_.size() >= options_.max_groups || hello.rank >= hello.size || hello.size > max_ranks)
       return refuse(from, {.why = store_failure::full});
-    found = groups_.try_emplace(hello.name, hello.name, hello.size).first;
+    found =
+        groups_.try_emplace(hello.name, hello.name, hello.size, options_, bytes_of_values_).first;
   }
   store_group& group = found->second;
   if (group.size() != hello.size || hello.rank >= group.size())
@@ -277,6 +269,30 @@ void store_server::admit(store_session& from, const store_hello& hello) {
   from.group = &group;
   from.rank = hello.rank;
   answer(from, encode_done({}));
+}
+
+bool store_server::use_values(store_session& from, store_request& request) {
+  if (from.group == nullptr || !from.group->ranks[from.rank].is_present()) return false;
+  store_group& group = *from.group;
+  if (auto* const publish = std::get_if<store_publish>(&request)) {
+    deliver(group, group.values.publish(from.rank, std::move(*publish)));
+    return true;
+  }
+  if (const auto* const withdraw = std::get_if<store_withdraw>(&request)) {
+    deliver(group, group.values.withdraw(from.rank, *withdraw));
+    return true;
+  }
+  auto* const find = std::get_if<store_find>(&request);
+  if (find == nullptr || find->rank >= group.size()) return false;
+  const std::uint32_t asked = find->rank;
+  deliver(group, group.values.find(from.rank, std::move(*find)));
+  if (group.ranks[asked].has_left()) deliver(group, group.values.remove(asked));
+  if (group.agreeing != 0) deliver(group, group.values.interrupt(group.agreeing_members().front()));
+  return true;
+}
+
+void store_server::deliver(store_group& in, const published_values::due_replies& due) {
+  for (const auto& [to, reply] : due) answer(*in.ranks[to].session, encode(reply));
 }
 
 void store_server::contribute(store_session& from, store_exchange exchange) {
@@ -380,8 +396,10 @@ void store_server::expire() {
           .ranks = group.ranks_that([](const auto& each) { return each.is_member && !each.parts; }),
           .name = group.exchange});
   }
-  for (auto& [name, group] : groups_)
+  for (auto& [name, group] : groups_) {
     if (group.first_end.expired()) expire_agreements(group);
+    deliver(group, group.values.expire());
+  }
 }
 
 void store_server::drop_silent() {
@@ -425,6 +443,7 @@ void store_server::leave(store_session& client) {
   place.session = nullptr;
   place.gone = true;
   place.waits = false;
+  deliver(group, group.values.remove(client.rank));
   group.note_change(client.rank);
   --admitted_;
   if (was_present && group.is_exchanging() && !group.failure)
@@ -469,6 +488,7 @@ void store_server::agree(store_session& from, store_agreement wanted) {
       fail_agreement(group, with);
       return answer(from, encode(with));
     }
+    deliver(group, group.values.interrupt(from.rank));
   }
   group.begin_agreement(from.rank, std::move(wanted));
   try_conclude(group);
@@ -535,19 +555,9 @@ void store_server::expire_agreement(store_group& of, std::uint32_t rank) {
     return answer(*place.session, encode(late));
   }
   late.ranks = of.not_agreeing();
-  if (place.agreement->kind != agreement_kind::leaves_out || !can_expel(of, late.ranks))
+  if (place.agreement->kind != agreement_kind::leaves_out || !of.can_expel(late.ranks))
     return fail_agreement(of, late);
   for (const std::uint32_t other : late.ranks) expel(of, other);
-}
-
-// More than half of the connected members can expel the others; of two halves, the one without the
-// highest rank, as in ranks_to_leave_out().
-bool store_server::can_expel(const store_group& of, std::span<const std::uint32_t> missing) {
-  const bool are_present =
-      std::ranges::all_of(missing, [&](std::uint32_t each) { return of.ranks[each].is_present(); });
-  if (!are_present || of.agreeing != missing.size())
-    return are_present && of.agreeing > missing.size();
-  return missing.empty() || of.agreeing_members().back() < missing.back();
 }
 
 // Closes the connection of a rank after a last message.

@@ -29,8 +29,9 @@ struct store_link {
   store_link(bringup::stream with, const membership& who)
       : stream(std::move(with)), rank(who.rank), size(who.size) {}
 
-  /// Notes news about ranks. Returns false if the message is an answer.
+  /// Notes news about ranks. Returns false if the message is an answer that this rank waits for.
   bool take_news(const store_answer& from) {
+    if (const auto* const reply = std::get_if<store_reply>(&from)) return reply->number != awaited;
     if (const auto* const left = std::get_if<store_left>(&from)) {
       for (const std::uint32_t each : left->ranks) {
         std::erase(returning, each);
@@ -56,6 +57,8 @@ struct store_link {
   std::optional<steps<blob>> receiving;     // a message between answers
   std::vector<std::uint32_t> departed;      // in the order in which they left
   std::vector<std::uint32_t> returning;     // of departed
+  std::uint32_t last_number = 0;            // of a request about a value
+  std::uint32_t awaited = 0;                // the number of the reply; 0: none
   std::optional<store_failed> last_answer;  // why the store closes the connection
   bool is_lost = false;
 };
@@ -70,10 +73,15 @@ namespace {
 // The time for the rest of a message that has begun.
 constexpr std::chrono::seconds time_to_receive{2};
 
+// The time that the store has at least to read a request about a value.
+constexpr std::chrono::seconds time_to_send{2};
+
 // A new process of a rank tries again after this time while the old one is connected.
 constexpr std::chrono::milliseconds time_to_retry{10};
 
 using detail::store_failure;
+
+static_assert(store_client::max_value_bytes == detail::max_value_bytes);
 
 // The time that the store has until it must answer: less than the time of the caller.
 std::uint32_t timeout_ms(deadline until) {
@@ -92,12 +100,15 @@ std::string called(std::string_view call, const std::string& name) {
   return name.find(' ') == std::string::npos ? name + "()" : "the step \"" + name + "\"";
 }
 
+std::string to_text(const membership& who) {
+  return who.name.empty() ? fmt::format("rank {}", who.rank)
+                          : fmt::format("rank {} of group {}", who.rank, who.name);
+}
+
 error explain(std::string_view call, const membership& who, const detail::store_failed& why) {
   const std::string what = called(call, why.name);
   const std::string ranks = detail::to_text(why.ranks);
-  const std::string object = who.name.empty()
-                                 ? fmt::format("rank {}", who.rank)
-                                 : fmt::format("rank {} of group {}", who.rank, who.name);
+  const std::string object = to_text(who);
   const auto invalid = [&](const std::string& text) {
     return error::invalid_argument(std::string(call), object, text);
   };
@@ -218,6 +229,136 @@ result<T> receive(detail::store_link& link, const membership& who, std::string_v
                          "the store sent another answer than that of the request");
 }
 
+// A request about a value: of this rank, or of another one.
+struct value_request {
+  const char* call;
+  std::uint32_t rank;
+  std::string_view name;
+};
+
+error explain(const value_request& what, const membership& who, const detail::store_reply& why) {
+  using detail::value_outcome;
+  const std::string object = to_text(who);
+  const auto aborted = [&](const std::string& text) {
+    return error::from_errno(ECONNABORTED, what.call, object, text);
+  };
+  const auto full = [&](const std::string& text) {
+    return error::unavailable(0, what.call, object, text);
+  };
+  switch (why.outcome) {
+    case value_outcome::missing:
+      return error::timed_out(what.call, object,
+                              fmt::format("rank {} had not published \"{}\" before the deadline",
+                                          what.rank, what.name));
+    case value_outcome::gone:
+      return aborted(fmt::format("rank {} left the group, and \"{}\" does not exist without it",
+                                 what.rank, what.name));
+    case value_outcome::interrupted:
+      return aborted(
+          fmt::format("rank {} called shrink() or readmit() before rank {} had published \"{}\"",
+                      why.detail, what.rank, what.name));
+    case value_outcome::unknown:
+      return error::from_errno(ENOENT, what.call, object,
+                               fmt::format("this rank has not published \"{}\"", what.name));
+    case value_outcome::too_many:
+      return full(
+          fmt::format("\"{}\" exceeds the limit of {} names of a rank; withdraw names, or raise "
+                      "store_options::max_values_per_rank",
+                      what.name, why.detail));
+    case value_outcome::too_many_bytes:
+      return full(
+          fmt::format("\"{}\" exceeds the limit of {} bytes in the names and values of a rank; "
+                      "withdraw names, or raise store_options::max_value_bytes_per_rank",
+                      what.name, why.detail));
+    case value_outcome::full:
+      return full(
+          fmt::format("\"{}\" exceeds the limit of {} bytes in the names and values of all ranks; "
+                      "withdraw names, or raise store_options::max_value_bytes",
+                      what.name, why.detail));
+    case value_outcome::done:
+      break;
+  }
+  return error::protocol(what.call, object, "the store sent an unknown outcome");
+}
+
+// Receives the next message. At the deadline, returns nullopt; the rest is received later, so that
+// the connection remains usable.
+result<std::optional<detail::store_answer>> receive_until(detail::store_link& link,
+                                                          deadline until) {
+  while (true) {
+    if (!link.receiving) {
+      pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
+      if (::poll(&event, 1, until.poll_timeout_ms()) <= 0) {
+        if (until.expired()) return std::optional<detail::store_answer>();
+        continue;
+      }
+      link.receiving.emplace(link.stream.receive_in_steps(deadline::after(time_to_receive)));
+    }
+    if (auto received = link.receiving->progress()) {
+      link.receiving.reset();
+      VERBENA_TRY(const auto bytes, *std::move(received));
+      VERBENA_TRY(auto answer, detail::decode_answer(bytes));
+      return std::optional(std::move(answer));
+    }
+    if (until.expired()) return std::optional<detail::store_answer>();
+    const auto wait = std::min(until.when(), link.receiving->next_deadline().when());
+    pollfd event{.fd = link.receiving->fd(), .events = link.receiving->events(), .revents = 0};
+    ::poll(&event, 1, deadline::at(wait).poll_timeout_ms());
+  }
+}
+
+// Receives until an answer that this rank waits for, or, if it waits for none, until no message is
+// incomplete. Returns nullopt if there is no answer.
+result<std::optional<detail::store_answer>> receive_reply(detail::store_link& link,
+                                                          deadline until) {
+  while (link.awaited != 0 || link.receiving) {
+    VERBENA_TRY(auto next, receive_until(link, until));
+    if (!next || !link.take_news(*next)) return next;
+  }
+  return std::optional<detail::store_answer>();
+}
+
+// Returns the reply to a request, or nullopt if there is none before the deadline.
+result<std::optional<detail::store_answer>> exchange_messages(detail::store_link& link,
+                                                              std::span<const std::byte> request,
+                                                              deadline until) {
+  VERBENA_TRY(auto early, receive_reply(link, until));
+  if (early || link.receiving) return early;
+  const auto end_of_send = std::max(until.when(), deadline::after(time_to_send).when());
+  VERBENA_TRY_VOID(link.stream.send(request, deadline::at(end_of_send)));
+  link.awaited = link.last_number;
+  auto reply = receive_reply(link, until);
+  link.awaited = 0;
+  return reply;
+}
+
+// Sends a request about a value, and returns the value of the reply. A request is abandoned at its
+// deadline; its reply is ignored later.
+template <class Encode>
+result<detail::blob> ask(detail::store_link& link, const membership& who, const value_request& what,
+                         Encode&& encode, deadline until) {
+  const auto late = [&](const char* why) { return error::timed_out(what.call, to_text(who), why); };
+  if (!detail::is_value_name(what.name))
+    return error::invalid_argument(
+        what.call, to_text(who),
+        fmt::format("the name of a value has 1 to {} printable characters of ASCII",
+                    detail::max_store_name_bytes));
+  if (until.expired()) return late("the deadline passed before the store was asked");
+  receive_news(link, who);
+  if (link.last_answer) return explain(what.call, who, *link.last_answer);
+  link.last_number = std::max(link.last_number + 1, std::uint32_t{1});
+  VERBENA_TRY(auto answer, exchange_messages(link, encode(link.last_number), until));
+  if (!answer) return late("the store did not answer before the deadline");
+  if (const auto* const failed = std::get_if<detail::store_failed>(&*answer))
+    return explain(what.call, who, *failed);
+  auto* const reply = std::get_if<detail::store_reply>(&*answer);
+  if (reply == nullptr)
+    return error::protocol(what.call, link.stream.peer(),
+                           "the store sent another answer than that of the request");
+  if (reply->outcome != detail::value_outcome::done) return explain(what, who, *reply);
+  return std::move(reply->value);
+}
+
 // Each side proves that it has the secret, if one of them has a secret. Returns the refusal.
 result<std::optional<detail::store_failed>> greet(detail::store_link& link, const membership& who,
                                                   detail::store_entry entry, deadline until) {
@@ -308,6 +449,51 @@ result<std::vector<exchanged_bytes>> store_client::exchange(std::string_view nam
                                                             std::span<const std::byte> for_all,
                                                             deadline until) {
   return exchange(name, std::span(&for_all, 1), until);
+}
+
+result<void> store_client::publish(std::string_view name, std::span<const std::byte> value,
+                                   deadline until) {
+  if (value.size() > max_value_bytes)
+    return error::invalid_argument("publish", to_text(who_),
+                                   fmt::format("a value of {} bytes exceeds the limit of {} bytes",
+                                               value.size(), max_value_bytes));
+  VERBENA_TRY(const auto none,
+              ask(
+                  *link_, who_, {.call = "publish", .rank = who_.rank, .name = name},
+                  [&](std::uint32_t number) { return detail::encode_publish(number, name, value); },
+                  until));
+  static_cast<void>(none);
+  return {};
+}
+
+result<void> store_client::withdraw(std::string_view name, deadline until) {
+  VERBENA_TRY(
+      const auto none,
+      ask(
+          *link_, who_, {.call = "withdraw", .rank = who_.rank, .name = name},
+          [&](std::uint32_t number) {
+            return encode(detail::store_withdraw{.number = number, .name = std::string(name)});
+          },
+          until));
+  static_cast<void>(none);
+  return {};
+}
+
+result<exchanged_bytes> store_client::find(std::uint32_t rank, std::string_view name,
+                                           deadline until) {
+  if (rank >= who_.size)
+    return error::invalid_argument(
+        "find", to_text(who_),
+        fmt::format("rank {} is not less than the size of the group, {}", rank, who_.size));
+  return ask(
+      *link_, who_, {.call = "find", .rank = rank, .name = name},
+      [&](std::uint32_t number) {
+        return encode(detail::store_find{.number = number,
+                                         .timeout_ms = timeout_ms(until),
+                                         .rank = rank,
+                                         .name = std::string(name)});
+      },
+      until);
 }
 
 std::span<const std::uint32_t> store_client::departed() {

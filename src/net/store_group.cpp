@@ -56,4 +56,26 @@ std::vector<std::uint32_t> store_group::changed_since(std::uint64_t informed) co
   return changed;
 }
 
+std::optional<blob> store_group::next_news(std::uint64_t& informed) const {
+  // A member that returned is known from its agreement.
+  const auto changed = changed_since(informed);
+  const auto has_session = [&](std::uint32_t each) { return ranks[each].session != nullptr; };
+  if (changed.empty()) {
+    informed = changes;
+    return std::nullopt;
+  }
+  const bool is_of_returned = has_session(changed.front());
+  const auto other = std::ranges::find(changed, !is_of_returned, has_session);
+  const auto told = std::span(changed.begin(), other);
+  informed = other == changed.end() ? changes : ranks[told.back()].change;
+  return is_of_returned ? encode_returned(told) : encode_left(told);
+}
+
+bool store_group::can_expel(std::span<const std::uint32_t> missing) const {
+  const bool are_present =
+      std::ranges::all_of(missing, [&](std::uint32_t each) { return ranks[each].is_present(); });
+  if (!are_present || agreeing != missing.size()) return are_present && agreeing > missing.size();
+  return missing.empty() || agreeing_members().back() < missing.back();
+}
+
 }  // namespace verbena::inline VERBENA_ABI::net::detail

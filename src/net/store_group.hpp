@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "src/net/published_values.hpp"
 #include "src/net/store_message.hpp"
 #include "verbena/base/deadline.hpp"
 
@@ -30,8 +32,12 @@ struct store_session;
 ///
 /// The work for a message of a client grows at most linearly with the number of ranks.
 struct store_group {
-  store_group(std::string called, std::uint32_t size)
-      : name(std::move(called)), ranks(size), members(size) {}
+  store_group(std::string called, std::uint32_t size, const store_options& limits,
+              std::size_t& bytes_of_values)
+      : name(std::move(called)),
+        ranks(size),
+        members(size),
+        values(size, limits, bytes_of_values) {}
   store_group(const store_group&) = delete;
   store_group& operator=(const store_group&) = delete;
 
@@ -47,6 +53,8 @@ struct store_group {
     bool is_counted = false;             // the agreement, in `agreeing` and `awaited`
     std::uint32_t awaited = 0;           // by the members that have called an agreement
 
+    /// Returns whether its process has left, and no new one is connected.
+    [[nodiscard]] bool has_left() const noexcept { return session == nullptr && gone; }
     [[nodiscard]] bool is_present() const noexcept {
       return session != nullptr && is_member && !waits;
     }
@@ -90,6 +98,10 @@ struct store_group {
   [[nodiscard]] bool is_agreed() const;
   void begin_agreement(std::uint32_t rank, store_agreement wanted);
   void end_agreement(std::uint32_t rank);
+  /// Returns whether the members in an agreement can expel `missing`, the others: they are more
+  /// than half of the connected members; or half of them, without the highest rank, as in
+  /// ranks_to_leave_out().
+  [[nodiscard]] bool can_expel(std::span<const std::uint32_t> missing) const;
   [[nodiscard]] std::vector<std::uint32_t> departed_members() const {
     return ranks_that([](const auto& each) { return each.is_member && each.gone; });
   }
@@ -100,6 +112,9 @@ struct store_group {
   /// Returns the ranks of the changes after a number of them, in their order, without members that
   /// are connected.
   [[nodiscard]] std::vector<std::uint32_t> changed_since(std::uint64_t informed) const;
+  /// Returns the message about the next changes of one kind, and adds them to `informed`; nullopt
+  /// if there are none.
+  [[nodiscard]] std::optional<blob> next_news(std::uint64_t& informed) const;
 
   std::string name;
   std::vector<rank_state> ranks;
@@ -115,6 +130,7 @@ struct store_group {
   deadline until = deadline::never();  // the earliest of the ranks that have arrived
   std::uint32_t hurried = 0;           // the rank of that deadline
   std::optional<store_failed> failure;
+  published_values values;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -15,12 +15,16 @@ constexpr std::uint8_t hello_type = 1;
 constexpr std::uint8_t exchange_type = 2;
 constexpr std::uint8_t proof_type = 3;
 constexpr std::uint8_t agreement_type = 4;
+constexpr std::uint8_t publish_type = 5;
+constexpr std::uint8_t withdraw_type = 6;
+constexpr std::uint8_t find_type = 7;
 constexpr std::uint8_t done_type = 1;
 constexpr std::uint8_t failed_type = 2;
 constexpr std::uint8_t left_type = 3;
 constexpr std::uint8_t challenge_type = 4;
 constexpr std::uint8_t agreed_type = 5;
 constexpr std::uint8_t returned_type = 6;
+constexpr std::uint8_t reply_type = 7;
 
 class writer {
  public:
@@ -45,10 +49,11 @@ class writer {
   }
   void put_parts(std::span<const std::span<const std::byte>> parts) {
     put(static_cast<std::uint32_t>(parts.size()));
-    for (const auto& each : parts) {
-      put(static_cast<std::uint32_t>(each.size()));
-      put_bytes(each);
-    }
+    for (const auto& each : parts) put_value(each);
+  }
+  void put_value(std::span<const std::byte> bytes) {
+    put(static_cast<std::uint32_t>(bytes.size()));
+    put_bytes(bytes);
   }
   [[nodiscard]] blob take() { return std::move(out_); }
 
@@ -98,6 +103,16 @@ class checked_reader {
     is_long_ = is_long_ || bytes.size() > max_store_name_bytes;
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
+  [[nodiscard]] std::string take_value_name() {
+    auto name = take_name();
+    is_unnamed_ = is_unnamed_ || !is_value_name(name);
+    return name;
+  }
+  [[nodiscard]] blob take_value() {
+    const auto bytes = take_bytes(take<std::uint32_t>());
+    is_large_ = is_large_ || bytes.size() > max_value_bytes;
+    return {bytes.begin(), bytes.end()};
+  }
   [[nodiscard]] std::uint32_t take_count() noexcept {
     const auto count = take<std::uint32_t>();
     is_long_ = is_long_ || count > max_ranks;
@@ -119,12 +134,17 @@ class checked_reader {
   }
   [[nodiscard]] result<void> end() const {
     if (is_short_) return broken("the message ends before its last value");
-    if (is_unknown_) return broken("the message has an unknown entry or kind of agreement");
+    if (is_unknown_)
+      return broken("the message has an unknown entry, kind of agreement or outcome");
     if (is_long_)
       return broken(
           fmt::format("the message has more than {} parts or ranks, or a name of more "
                       "than {} bytes",
                       max_ranks, max_store_name_bytes));
+    if (is_large_)
+      return broken(fmt::format("the message has a value of more than {} bytes", max_value_bytes));
+    if (is_unnamed_)
+      return broken("the name of a value is empty or has characters that are not printable");
     if (!from_.rest().empty())
       return broken(fmt::format("{} bytes follow the message", from_.rest().size()));
     return {};
@@ -135,6 +155,8 @@ class checked_reader {
   bool is_short_ = false;
   bool is_long_ = false;
   bool is_unknown_ = false;
+  bool is_large_ = false;
+  bool is_unnamed_ = false;
 };
 
 store_hello read_hello(checked_reader& from) {
@@ -164,6 +186,30 @@ store_agreement read_agreement(checked_reader& from) {
   out.awaited = from.take_ranks();
   out.name = from.take_name();
   out.parts = from.take_parts();
+  return out;
+}
+
+store_publish read_publish(checked_reader& from) {
+  store_publish out;
+  out.number = from.take<std::uint32_t>();
+  out.name = from.take_value_name();
+  out.value = from.take_value();
+  return out;
+}
+
+store_withdraw read_withdraw(checked_reader& from) {
+  store_withdraw out;
+  out.number = from.take<std::uint32_t>();
+  out.name = from.take_value_name();
+  return out;
+}
+
+store_find read_find(checked_reader& from) {
+  store_find out;
+  out.number = from.take<std::uint32_t>();
+  out.timeout_ms = from.take<std::uint32_t>();
+  out.rank = from.take<std::uint32_t>();
+  out.name = from.take_value_name();
   return out;
 }
 
@@ -211,6 +257,48 @@ blob encode(const store_challenge& of) {
   out.put_bytes(of.random);
   out.put_bytes(of.proof);
   return out.take();
+}
+
+blob encode(const store_withdraw& of) {
+  writer out(8 + of.name.size());
+  out.put(withdraw_type);
+  out.put(of.number);
+  out.put_name(of.name);
+  return out.take();
+}
+
+blob encode(const store_find& of) {
+  writer out(16 + of.name.size());
+  out.put(find_type);
+  out.put(of.number);
+  out.put(of.timeout_ms);
+  out.put(of.rank);
+  out.put_name(of.name);
+  return out.take();
+}
+
+blob encode(const store_reply& of) {
+  writer out(32 + of.value.size());
+  out.put(reply_type);
+  out.put(of.number);
+  out.put(static_cast<std::uint8_t>(of.outcome));
+  out.put(of.detail);
+  out.put_value(of.value);
+  return out.take();
+}
+
+blob encode_publish(std::uint32_t number, std::string_view name, std::span<const std::byte> value) {
+  writer out(16 + name.size() + value.size());
+  out.put(publish_type);
+  out.put(number);
+  out.put_name(name);
+  out.put_value(value);
+  return out.take();
+}
+
+bool is_value_name(std::string_view name) noexcept {
+  return !name.empty() && name.size() <= max_store_name_bytes &&
+         std::ranges::all_of(name, [](char each) { return each >= 0x20 && each < 0x7f; });
 }
 
 digest prove(std::string_view secret, std::string_view side, const store_hello& hello,
@@ -298,6 +386,15 @@ result<store_request> decode_request(std::span<const std::byte> bytes) {
     case agreement_type:
       out = read_agreement(from);
       break;
+    case publish_type:
+      out = read_publish(from);
+      break;
+    case withdraw_type:
+      out = read_withdraw(from);
+      break;
+    case find_type:
+      out = read_find(from);
+      break;
     default:
       return broken(fmt::format("a request has the unknown type {}", type));
   }
@@ -324,6 +421,15 @@ result<store_answer> decode_answer(std::span<const std::byte> bytes) {
     out.renewal = from.take<std::uint32_t>();
     out.ranks = from.take_ranks();
     out.parts = from.take_parts();
+    VERBENA_TRY_VOID(from.end());
+    return store_answer(std::move(out));
+  }
+  if (type == reply_type) {
+    store_reply out;
+    out.number = from.take<std::uint32_t>();
+    out.outcome = from.take_up_to(value_outcome::full);
+    out.detail = from.take<std::uint64_t>();
+    out.value = from.take_value();
     VERBENA_TRY_VOID(from.end());
     return store_answer(std::move(out));
   }

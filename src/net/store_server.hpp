@@ -77,6 +77,9 @@ class store_server {
   void check_proof(store_session& from, const store_proof& proof);
   void admit(store_session& from, const store_hello& hello);
   void refuse(store_session& from, const store_failed& why);
+  /// Handles a request about values. Returns false if it is none, or not permitted.
+  [[nodiscard]] bool use_values(store_session& from, store_request& request);
+  void deliver(store_group& in, const published_values::due_replies& due);
   void contribute(store_session& from, store_exchange exchange);
   void complete(store_group& of);
   void agree(store_session& from, store_agreement wanted);
@@ -87,8 +90,6 @@ class store_server {
   /// Handles the deadlines of the agreement that have passed.
   void expire_agreements(store_group& of);
   void expire_agreement(store_group& of, std::uint32_t rank);
-  [[nodiscard]] static bool can_expel(const store_group& of,
-                                      std::span<const std::uint32_t> missing);
   void expel(store_group& of, std::uint32_t rank);
   void fail(store_group& of, store_failed why);
   void expire();
@@ -120,6 +121,7 @@ class store_server {
   store_options options_;
   std::optional<steps<bringup::stream>> accepting_;
   std::list<store_session> sessions_;
+  std::size_t bytes_of_values_ = 0;  // of all groups
   std::map<std::string, store_group> groups_;
   std::uint32_t admitted_ = 0;    // clients that have a group
   bool has_new_session_ = false;  // since the last wait

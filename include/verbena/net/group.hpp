@@ -183,6 +183,29 @@ class group {
                                                           const remote_region& mine,
                                                           deadline until);
 
+  /// Publishes bytes, or a region, under a name of this rank, for find() of all ranks; see
+  /// store_client::publish(). Blocks, without delivering completions.
+  ///
+  /// Before the memory of a region is freed, withdraw() its name, and make sure that no rank still
+  /// uses it, for example by a barrier.
+  /// @{
+  [[nodiscard]] result<void> publish(std::string_view name, std::span<const std::byte> value,
+                                     deadline until);
+  [[nodiscard]] result<void> publish(std::string_view name, const remote_region& mine,
+                                     deadline until);
+  /// @}
+  /// Removes a name of this rank; see store_client::withdraw().
+  [[nodiscard]] result<void> withdraw(std::string_view name, deadline until);
+  /// Returns the bytes that `rank` has published under `name`; waits until it has. See
+  /// store_client::find(). Blocks, without delivering completions.
+  [[nodiscard]] result<exchanged_bytes> find(std::uint32_t rank, std::string_view name,
+                                             deadline until);
+  /// Returns the region that `rank` has published under `name`; waits until it has.
+  ///
+  /// Errors: those of find(); `protocol` if the value is no region.
+  [[nodiscard]] result<peer_region> find_region(std::uint32_t rank, std::string_view name,
+                                                deadline until);
+
   /// Returns the barriers and collective operations in steps, for coroutines and event loops.
   [[nodiscard]] group_steps in_steps() const { return group_steps(state()); }
 

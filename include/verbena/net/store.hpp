@@ -25,6 +25,12 @@ struct store_options {
   /// The largest message of a rank, and the largest answer. A client can make the store allocate
   /// twice this number of bytes.
   std::size_t max_message_bytes = std::size_t{1} << 20U;
+  /// Names that a rank may have published at the same time; see group::publish().
+  std::uint32_t max_values_per_rank = 1024;
+  /// Bytes of the names and values of a rank.
+  std::size_t max_value_bytes_per_rank = std::size_t{1} << 20U;
+  /// Bytes of the names and values of all ranks of all groups.
+  std::size_t max_value_bytes = std::size_t{64} << 20U;
   /// The connections that have not sent a greeting: limits and timeout.
   bringup::listener_options listener = {};
   /// If not empty, each client must prove that it has the same secret: membership::secret.

@@ -29,8 +29,9 @@ void destroy(store_link& link) noexcept;
 /// Bytes of an exchange. Threads: immutable value.
 using exchanged_bytes = std::vector<std::byte>;
 
-/// A connection to a store, through which a rank exchanges bytes with all other ranks. group has
-/// one; programs that need only the exchange use it without a group.
+/// A connection to a store, through which a rank exchanges bytes with all other ranks, or publishes
+/// them for those that look for them. group has one; programs that need only these functions use it
+/// without a group.
 ///
 /// If an exchange fails, the group has failed: all later exchanges of all ranks fail with the same
 /// error, until group::shrink() or group::readmit() has succeeded. The destructor closes the
@@ -39,6 +40,9 @@ class store_client {
  public:
   /// The largest message, in bytes: at most store_options::max_message_bytes of the store.
   static constexpr std::size_t max_message_bytes = std::size_t{1} << 20U;
+
+  /// The largest value of publish(), in bytes.
+  static constexpr std::size_t max_value_bytes = std::size_t{64} * 1024;
 
   /// Connects to the store, and states rank and size. Waits until the store listens. Blocks and
   /// allocates.
@@ -68,6 +72,40 @@ class store_client {
                                                               std::span<const std::byte> for_all,
                                                               deadline until);
   /// @}
+
+  /// Publishes bytes under a name of this rank, for find() of all ranks. Replaces an earlier value
+  /// of the name. Other ranks need not call anything.
+  ///
+  /// The store keeps the value until withdraw(), or until this process leaves the group. `name` has
+  /// 1 to 255 printable characters of ASCII, `value` at most max_value_bytes. Returns when the
+  /// store has the value. Blocks and allocates.
+  ///
+  /// These functions also work after an exchange has failed. At its deadline, a call returns
+  /// without ending the connection, except if the store does not read the request for 2 s.
+  ///
+  /// Errors: `invalid_argument` if the name or the length is not permitted; `unavailable` names a
+  /// limit of store_options that the value exceeds; `timed_out` if the store does not answer: it
+  /// may have the value; ECONNABORTED if the group has expelled this rank; those of
+  /// bringup::stream.
+  [[nodiscard]] result<void> publish(std::string_view name, std::span<const std::byte> value,
+                                     deadline until);
+  /// Removes a name of this rank. Errors: those of publish(); ENOENT if the rank has not published
+  /// the name.
+  [[nodiscard]] result<void> withdraw(std::string_view name, deadline until);
+  /// Returns the value that `rank` has published under `name`. Waits until it is published. Blocks
+  /// and allocates.
+  ///
+  /// A value exists only while its process is in the group: if the process ends or leaves, the
+  /// store removes its values. A new process of the rank publishes its own. The process can still
+  /// end after find() has returned. The last eighth of the time, at most 250 ms, is for the answer
+  /// of the store.
+  ///
+  /// Errors: `timed_out` names the rank and the name; ECONNABORTED at once if the rank has left,
+  /// and no new process waits in group::rejoin(), or if a member calls group::shrink() or
+  /// group::readmit() while this rank waits; `invalid_argument` if `rank` is not less than size();
+  /// those of publish(), except its limits.
+  [[nodiscard]] result<exchanged_bytes> find(std::uint32_t rank, std::string_view name,
+                                             deadline until);
 
   /// Returns the ranks that have closed their connections, in the order in which the store noticed
   /// it: they have ended, or left the group. Reads what the store has sent, without blocking. If

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A rank that the test kills: `net_killed_rank exchange|connect|barrier PORT RANK SIZE`. It joins
-// the group of the store at PORT up to the named step, prints a line, and waits. `net_killed_rank
-// first_use PORT RANK SIZE` joins with connection on first use, prints a line, and stops itself.
-// `net_killed_rank work PORT RANK SIZE joins|rejoins STEPS at_join|on_first_use` works with the
-// other ranks, at most so many times.
+// the group of the store at PORT up to the named step, prints a line, and waits. Before `exchange`,
+// it publishes a value. `net_killed_rank first_use PORT RANK SIZE` joins with connection on first
+// use, prints a line, and stops itself. `net_killed_rank work PORT RANK SIZE joins|rejoins STEPS
+// at_join|on_first_use` works with the other ranks, at most so many times.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -87,7 +87,8 @@ int main(int argc, char** argv) {
   const auto pd = device.allocate_pd().value();
   if (argc == 8) return work_until_the_end(pd, who, std::span(argv + 5, 3));
   if (step == "exchange") {
-    const auto client = net::store_client::connect(who, test::test_deadline()).value();
+    auto client = net::store_client::connect(who, test::test_deadline()).value();
+    client.publish("mine", bytes_of("alive"), test::test_deadline()).value();
     wait_for_the_end(client.size());
   }
   if (step == "connect") connect_half(pd, who);

@@ -101,6 +101,28 @@ TEST(killed_rank, ends_an_exchange_and_is_named) {
       });
 }
 
+// parity: ibverbs-rs-98
+TEST(killed_rank, ends_waiting_for_its_values_and_is_named) {
+  const test_store store;
+  killed_rank victim("exchange", store.address().port);
+  ASSERT_TRUE(victim.is_ready());
+  std::atomic<std::uint32_t> found = 0;
+  survive(
+      [&] {
+        while (found != ranks - 1) std::this_thread::yield();
+        victim.kill();
+      },
+      [&](std::uint32_t rank) {
+        auto client = connect_client(store.member(rank, ranks));
+        EXPECT_EQ(text_of(client.find(killed, "mine", test_deadline()).value()), "alive");
+        ++found;
+        const auto began = deadline::clock::now();
+        for (const char* const name : {"never", "mine"})
+          expect_error(client.find(killed, name, test_deadline()), "rank 1 left the group");
+        EXPECT_LT(deadline::clock::now() - began, 20s);
+      });
+}
+
 TEST(killed_rank, ends_joining_before_the_addresses_and_is_named) {
   const test_store store;
   killed_rank victim("exchange", store.address().port);

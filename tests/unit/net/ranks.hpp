@@ -15,6 +15,7 @@
 #include "verbena/base/deadline.hpp"
 #include "verbena/net/group.hpp"
 #include "verbena/net/store.hpp"
+#include "verbena/net/store_client.hpp"
 
 namespace verbena::test {
 
@@ -43,6 +44,16 @@ class test_store {
  private:
   net::store store_;
 };
+
+/// Returns a connected client of a store.
+inline net::store_client connect_client(const net::membership& who) {
+  return net::store_client::connect(who, test_deadline()).value();
+}
+
+/// Returns exchanged bytes as text.
+inline std::string text_of(const net::exchanged_bytes& of) {
+  return {reinterpret_cast<const char*>(of.data()), of.size()};
+}
 
 using rank_list = std::vector<std::uint32_t>;
 

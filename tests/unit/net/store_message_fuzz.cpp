@@ -34,6 +34,18 @@ void check_request(fuzz::input bytes) {
     require(agreement->awaited.size() <= max_ranks && agreement->parts.size() <= max_ranks);
     return require_same(encode_agreement(*agreement, views(agreement->parts)), bytes);
   }
+  if (const auto* const publish = std::get_if<store_publish>(&*request)) {
+    require(is_value_name(publish->name) && publish->value.size() <= max_value_bytes);
+    return require_same(encode_publish(publish->number, publish->name, publish->value), bytes);
+  }
+  if (const auto* const withdraw = std::get_if<store_withdraw>(&*request)) {
+    require(is_value_name(withdraw->name));
+    return require_same(encode(*withdraw), bytes);
+  }
+  if (const auto* const find = std::get_if<store_find>(&*request)) {
+    require(is_value_name(find->name));
+    return require_same(encode(*find), bytes);
+  }
   const auto& exchange = std::get<store_exchange>(*request);
   require(exchange.parts.size() <= max_ranks && exchange.name.size() <= max_store_name_bytes);
   require_same(encode_exchange(exchange.timeout_ms, exchange.name, views(exchange.parts)), bytes);
@@ -54,6 +66,10 @@ void check_answer(fuzz::input bytes) {
     return require_same(encode_returned(returned->ranks), bytes);
   if (const auto* const agreed = std::get_if<store_agreed>(&*answer))
     return require_same(encode_agreed(agreed->renewal, agreed->ranks, views(agreed->parts)), bytes);
+  if (const auto* const reply = std::get_if<store_reply>(&*answer)) {
+    require(reply->value.size() <= max_value_bytes);
+    return require_same(encode(*reply), bytes);
+  }
   if (const auto* const challenge = std::get_if<store_challenge>(&*answer))
     return require_same(encode(*challenge), bytes);
   require_same(encode_done(views(std::get<blobs>(*answer))), bytes);
@@ -72,6 +88,10 @@ void store_message_seeds(fuzz::seed_folder& into) {
   into.add("agreement", encode_agreement({.awaited = {2}, .name = "readmit"}, parts));
   into.add("agreed", encode_agreed(7, std::array<std::uint32_t, 2>{0, 2}, parts));
   into.add("returned", encode_returned(std::array<std::uint32_t, 1>{2}));
+  into.add("publish", encode_publish(3, "weights", part));
+  into.add("withdraw", encode(store_withdraw{.number = 4, .name = "weights"}));
+  into.add("find", encode(store_find{.number = 5, .timeout_ms = 9, .rank = 1, .name = "weights"}));
+  into.add("reply", encode(store_reply{.number = 5, .value = part}));
   into.add("proof", encode(store_proof{}));
   into.add("done", encode_done(parts));
   into.add("left", encode_left(std::array<std::uint32_t, 2>{3, 0}));

@@ -92,7 +92,7 @@ TEST(store_message, agreements_are_decoded) {
     EXPECT_FALSE(decode_request(std::span(message).first(length))) << length;
   auto unknown = message;
   unknown[5] = std::byte{2};
-  expect_error(decode_request(unknown), "unknown entry or kind of agreement");
+  expect_error(decode_request(unknown), "unknown entry, kind of agreement or outcome");
 
   const auto agreed = encode_agreed(6, std::array{3U}, std::span(&view, 1));
   const auto answer = decode_answer(agreed);
@@ -121,6 +121,56 @@ TEST(store_message, proofs_and_challenges_are_decoded) {
     EXPECT_FALSE(decode_answer(std::span(sent).first(length))) << length;
   for (std::size_t length = 0; length < proof.size(); ++length)
     EXPECT_FALSE(decode_request(std::span(proof).first(length))) << length;
+}
+
+TEST(store_message, requests_about_values_are_decoded) {
+  const blob value = bytes("value");
+  const auto published = encode_publish(7, "weights", value);
+  const auto publish = std::get<store_publish>(decode_request(published).value());
+  EXPECT_EQ(publish.number, 7U);
+  EXPECT_EQ(publish.name, "weights");
+  EXPECT_EQ(publish.value, value);
+  const auto withdrawn = encode(store_withdraw{.number = 8, .name = "weights"});
+  const auto withdraw = std::get<store_withdraw>(decode_request(withdrawn).value());
+  EXPECT_EQ(withdraw.number, 8U);
+  EXPECT_EQ(withdraw.name, "weights");
+  const auto sought =
+      encode(store_find{.number = 9, .timeout_ms = 50, .rank = 3, .name = "weights"});
+  const auto find = std::get<store_find>(decode_request(sought).value());
+  EXPECT_EQ(find.number, 9U);
+  EXPECT_EQ(find.timeout_ms, 50U);
+  EXPECT_EQ(find.rank, 3U);
+  EXPECT_EQ(find.name, "weights");
+  for (const auto& message : {published, withdrawn, sought})
+    for (std::size_t length = 0; length < message.size(); ++length)
+      EXPECT_FALSE(decode_request(std::span(message).first(length))) << length;
+}
+
+TEST(store_message, replies_are_decoded) {
+  const auto message = encode(store_reply{
+      .number = 9, .outcome = value_outcome::full, .detail = 1ULL << 40U, .value = bytes("x")});
+  const auto reply = std::get<store_reply>(decode_answer(message).value());
+  EXPECT_EQ(reply.number, 9U);
+  EXPECT_EQ(reply.outcome, value_outcome::full);
+  EXPECT_EQ(reply.detail, 1ULL << 40U);
+  EXPECT_EQ(reply.value, bytes("x"));
+  for (std::size_t length = 0; length < message.size(); ++length)
+    EXPECT_FALSE(decode_answer(std::span(message).first(length))) << length;
+  auto unknown = message;
+  unknown[5] = std::byte{8};
+  expect_error(decode_answer(unknown), "unknown entry, kind of agreement or outcome");
+}
+
+TEST(store_message, names_and_values_beyond_the_limits_are_refused) {
+  for (const auto& name : {std::string(), std::string("a\nb"), std::string("a\0b", 3)})
+    expect_error(decode_request(encode_publish(1, name, {})),
+                 "the name of a value is empty or has characters that are not printable");
+  expect_error(decode_request(encode(store_find{.name = std::string(256, 'x')})),
+               "a name of more than 255 bytes");
+  expect_error(decode_request(encode_publish(1, "x", blob(max_value_bytes + 1))),
+               "a value of more than 65536 bytes");
+  expect_error(decode_answer(encode(store_reply{.value = blob(max_value_bytes + 1)})),
+               "a value of more than 65536 bytes");
 }
 
 // Each value that the two sides agree on changes the proof.

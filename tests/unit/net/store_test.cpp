@@ -26,26 +26,18 @@ namespace {
 
 using testing_support::expect_error;
 
-std::string text_of(const net::exchanged_bytes& of) {
-  return {reinterpret_cast<const char*>(of.data()), of.size()};
-}
-
-net::store_client connect(const net::membership& who) {
-  return net::store_client::connect(who, test_deadline()).value();
-}
-
 /// Clients of one thread, so that their order is known.
 struct two_clients {
   test_store store;
-  std::optional<net::store_client> a = connect(store.member(0, 2));
-  std::optional<net::store_client> b = connect(store.member(1, 2));
+  std::optional<net::store_client> a = connect_client(store.member(0, 2));
+  std::optional<net::store_client> b = connect_client(store.member(1, 2));
 };
 
 // parity: ibverbs-rs-71
 TEST(store_exchange, returns_the_parts_of_all_ranks_in_order) {
   const test_store store;
   for_each_rank(5, [&](std::uint32_t rank) {
-    auto client = connect(store.member(rank, 5));
+    auto client = connect_client(store.member(rank, 5));
     for (int round = 0; round < 3; ++round) {
       const auto all =
           client.exchange("same name", bytes_of("of " + std::to_string(rank)), test_deadline())
@@ -64,7 +56,7 @@ TEST(store_exchange, returns_the_parts_of_all_ranks_in_order) {
 TEST(store_exchange, delivers_parts_for_single_ranks) {
   const test_store store;
   for_each_rank(3, [&](std::uint32_t rank) {
-    auto client = connect(store.member(rank, 3));
+    auto client = connect_client(store.member(rank, 3));
     std::array<std::string, 3> texts;
     std::array<std::span<const std::byte>, 3> parts;
     for (std::size_t to = 0; to < 3; ++to) {
@@ -86,9 +78,10 @@ std::vector<std::uint32_t> wait_for_departed(net::store_client& of, std::size_t 
 
 TEST(store_departed, ranks_are_reported_in_their_order_and_once) {
   const test_store store;
-  auto first = connect(store.member(0, 4));
+  auto first = connect_client(store.member(0, 4));
   std::vector<std::optional<net::store_client>> others(4);
-  for (const std::uint32_t rank : {1U, 2U, 3U}) others[rank] = connect(store.member(rank, 4));
+  for (const std::uint32_t rank : {1U, 2U, 3U})
+    others[rank] = connect_client(store.member(rank, 4));
   EXPECT_TRUE(first.departed().empty());
   others[2].reset();
   EXPECT_EQ(wait_for_departed(first, 1), (std::vector<std::uint32_t>{2}));
@@ -107,22 +100,22 @@ TEST(store_departed, report_precedes_the_answer_of_an_exchange) {
 
 TEST(store_departed, rank_that_connects_later_is_informed) {
   const test_store store;
-  auto first = connect(store.member(0, 3));
-  std::optional<net::store_client> second = connect(store.member(1, 3));
+  auto first = connect_client(store.member(0, 3));
+  std::optional<net::store_client> second = connect_client(store.member(1, 3));
   second.reset();
   static_cast<void>(wait_for_departed(first, 1));
-  auto third = connect(store.member(2, 3));
+  auto third = connect_client(store.member(2, 3));
   EXPECT_EQ(wait_for_departed(third, 1), (std::vector<std::uint32_t>{1}));
 }
 
 TEST(store_departed, end_of_the_store_of_rank_0_is_its_end) {
   std::optional<net::store> store = net::store::open({.host = "127.0.0.1"}).value();
   net::membership who{.rank = 1, .size = 2, .store = store->local_address()};
-  auto here = connect(who);
+  auto here = connect_client(who);
   who.rank = 0;
   who.host = net::store_host::separate;
   who.name = "other";
-  auto there = connect(who);
+  auto there = connect_client(who);
   store.reset();
   EXPECT_EQ(wait_for_departed(here, 1), (std::vector<std::uint32_t>{0}));
   EXPECT_TRUE(there.departed().empty());
@@ -155,7 +148,7 @@ class secrets : public ::testing::Test {
 
 TEST_F(secrets, ranks_with_the_secret_exchange) {
   for_each_rank(2, [&](std::uint32_t rank) {
-    auto client = connect(member(rank, "a secret"));
+    auto client = connect_client(member(rank, "a secret"));
     EXPECT_TRUE(client.exchange("x", bytes_of("x"), test_deadline()));
   });
   EXPECT_EQ((*store).statistics().refused, 0U);
@@ -234,8 +227,8 @@ TEST_F(secrets, group_uses_the_secret_of_its_membership) {
 
 TEST(store_exchange, groups_with_other_names_are_separate) {
   const test_store store;
-  auto a = connect(store.member(0, 1, "a"));
-  auto b = connect(store.member(0, 1, "b"));
+  auto a = connect_client(store.member(0, 1, "a"));
+  auto b = connect_client(store.member(0, 1, "b"));
   EXPECT_EQ(text_of(a.exchange("x", bytes_of("a"), test_deadline()).value().front()), "a");
   EXPECT_EQ(text_of(b.exchange("x", bytes_of("b"), test_deadline()).value().front()), "b");
 }
@@ -260,7 +253,8 @@ TEST(store_exchange, deadline_names_the_missing_ranks) {
   const test_store store;
   std::vector<net::store_client> clients;
   clients.reserve(4);
-  for (std::uint32_t rank = 0; rank < 4; ++rank) clients.push_back(connect(store.member(rank, 4)));
+  for (std::uint32_t rank = 0; rank < 4; ++rank)
+    clients.push_back(connect_client(store.member(rank, 4)));
   const auto began = deadline::clock::now();
   const auto late = clients[1].exchange("table", bytes_of("x"), deadline::after(400ms));
   EXPECT_LT(deadline::clock::now() - began, 20s);
@@ -275,8 +269,8 @@ TEST(store_exchange, deadline_names_the_missing_ranks) {
 
 TEST(store_exchange, earliest_deadline_of_a_waiting_rank_counts) {
   const test_store store;
-  auto patient = connect(store.member(0, 3));
-  auto hurried = connect(store.member(1, 3));
+  auto patient = connect_client(store.member(0, 3));
+  auto hurried = connect_client(store.member(1, 3));
   std::thread waits([&] {
     expect_error(patient.exchange("x", bytes_of("x"), test_deadline()),
                  "when the deadline of rank 1 passed");
@@ -336,7 +330,7 @@ TEST(store_exchange, answer_beyond_the_limit_is_refused) {
 // parity: ibverbs-rs-73
 TEST(store_connect, second_process_of_a_rank_is_refused) {
   const test_store store;
-  const auto first = connect(store.member(1, 2));
+  const auto first = connect_client(store.member(1, 2));
   const auto second = net::store_client::connect(store.member(1, 2), test_deadline());
   expect_error(second, "another process has rank 1 of the group");
   EXPECT_EQ((*store).statistics().refused, 1U);
@@ -345,14 +339,14 @@ TEST(store_connect, second_process_of_a_rank_is_refused) {
 // parity: ibverbs-rs-73
 TEST(store_connect, other_size_is_refused) {
   const test_store store;
-  const auto first = connect(store.member(0, 2));
+  const auto first = connect_client(store.member(0, 2));
   expect_error(net::store_client::connect(store.member(1, 3), test_deadline()),
                "this process states a group of 3 ranks, and others one of 2");
 }
 
 TEST(store_connect, group_beyond_the_limit_is_refused) {
   const test_store store({.max_groups = 1});
-  const auto first = connect(store.member(0, 1, "a"));
+  const auto first = connect_client(store.member(0, 1, "a"));
   expect_error(net::store_client::connect(store.member(0, 1, "b"), test_deadline()),
                "no room for another group");
 }
@@ -379,8 +373,8 @@ TEST(store_connect, rank_beyond_the_limit_of_clients_is_refused) {
   strangers.reserve(3);
   for (int i = 0; i < 3; ++i)
     strangers.push_back(bringup::stream::connect(store.address(), test_deadline()).value());
-  const auto a = connect(store.member(0, 2, "a"));
-  std::optional<net::store_client> b = connect(store.member(0, 2, "b"));
+  const auto a = connect_client(store.member(0, 2, "a"));
+  std::optional<net::store_client> b = connect_client(store.member(0, 2, "b"));
   expect_error(net::store_client::connect(store.member(1, 2, "a"), test_deadline()),
                "no room for another group or rank");
   b.reset();
@@ -533,7 +527,7 @@ TEST(store_trust, garbage_and_silence_do_not_disturb_other_clients) {
   EXPECT_FALSE(hasty.receive(test_deadline()));
 
   for_each_rank(2, [&](std::uint32_t rank) {
-    auto client = connect(store.member(rank, 2));
+    auto client = connect_client(store.member(rank, 2));
     EXPECT_TRUE(client.exchange("x", bytes_of("x"), test_deadline()));
   });
   EXPECT_EQ((*store).statistics().refused, 5U);
@@ -546,7 +540,7 @@ TEST(store_trust, silent_connections_beyond_the_limit_replace_older_ones) {
   for (int i = 0; i < 4; ++i)
     silent.push_back(bringup::stream::connect(store.address(), test_deadline()).value());
   EXPECT_FALSE(silent.front().receive(test_deadline()));
-  auto client = connect(store.member(0, 1));
+  auto client = connect_client(store.member(0, 1));
   EXPECT_TRUE(client.exchange("x", bytes_of("x"), test_deadline()));
 }
 
@@ -563,7 +557,7 @@ TEST(store_trust, hello_of_another_version_is_refused) {
 
 TEST(store_trust, message_during_an_exchange_ends_the_connection) {
   const test_store store;
-  auto good = connect(store.member(0, 3));
+  auto good = connect_client(store.member(0, 3));
   auto bad = bringup::stream::connect(store.address(), test_deadline()).value();
   ASSERT_TRUE(
       bad.send(net::detail::encode(net::detail::store_hello{.rank = 1, .size = 3, .name = "test"}),
@@ -585,7 +579,7 @@ TEST(store_open, port_in_use_is_an_error) {
 
 TEST(store_open, ends_while_clients_wait) {
   std::optional<test_store> store(std::in_place);
-  auto client = connect(store->member(0, 2));
+  auto client = connect_client(store->member(0, 2));
   std::thread waits([&] { EXPECT_FALSE(client.exchange("x", bytes_of("x"), test_deadline())); });
   store.reset();
   waits.join();

@@ -79,7 +79,7 @@ class Examples(unittest.TestCase):
     # Fewer clients than on the host: connecting takes about 15 times as long.
     arguments = {name: ("--clients", 20) for name in ("coroutines", "asio_echo", "senders")}
     # Fewer ranks, for the same reason; they also share one processor.
-    arguments |= {name: (3,) for name in ("group", "hash_table", "training", "sort", "replicated_log")}
+    arguments |= {name: (3,) for name in ("group", "hash_table", "training", "sort", "replicated_log", "batches")}
 
     # iWARP connects them by the connection manager, at an address of the device.
     on_siw = ("coroutines", "asio_echo", "senders", "epoll_loop")

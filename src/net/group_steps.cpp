@@ -57,8 +57,8 @@ struct collective_call {
 
 namespace {
 
-/// Lets an operation that has not begun fail on all its ranks, unless it begins: its steps are
-/// destroyed. Threads: one thread at a time, with the board.
+/// An operation that waits for its turn. If its steps are destroyed before it begins, the
+/// destructor makes it fail on all its ranks. Threads: one thread at a time, with the board.
 class queued_operation {
  public:
   queued_operation(const participants& of, operation_name name) noexcept : of_(of), name_(name) {}

@@ -94,7 +94,7 @@ class operation_batch {
     next.out = &out;
     next.rank = rank;
   }
-  /// Calls `use` with the channel and the waiter of each operation that has not ended.
+  /// Calls `use` with the channel and the waiter of each operation in flight.
   template <class Use>
   void for_each_in_flight(Use&& use) {
     for (const entry& each : std::span(entries_).first(count_))

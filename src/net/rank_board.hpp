@@ -208,11 +208,11 @@ class rank_board {
   [[nodiscard]] std::vector<std::uint32_t> probe(multi_channel& channels,
                                                  std::span<const std::uint32_t> ranks,
                                                  deadline until);
-  /// Lets all operations fail with `why` until the next epoch.
+  /// Makes all operations fail with `why` until the next epoch.
   void stop(error why) { failure_ = std::move(why); }
   /// Clears the board for an epoch. Precondition: no rank writes to the board.
   void clear(std::uint32_t epoch, std::span<const std::uint32_t> members);
-  /// Lets operations begin. Other ranks may write to the board.
+  /// Permits operations again. From here on, other ranks may write to the board.
   void start(std::span<const std::uint32_t> members);
 
   /// Begins an operation. `what` are numbers that must be equal on all ranks. Errors: that of
@@ -224,10 +224,9 @@ class rank_board {
   [[nodiscard]] result<void> run(collective& in);
   /// Continues an operation without waiting, and polls once. Returns true when it has ended.
   [[nodiscard]] result<bool> poll(collective& in);
-  /// Lets an operation fail that is in progress, because its steps are destroyed or an exception
-  /// ended it.
+  /// Fails the operation in progress: its steps are destroyed, or an exception ended it.
   void cancel(collective& in) noexcept;
-  /// Lets an operation in steps fail that has not begun. Then the one in progress fails, too: later
+  /// Fails a queued operation in steps. The operation in progress fails too, because later
   /// operations of this rank would pair with the wrong ones of other ranks. Returns the failure of
   /// the board.
   [[nodiscard]] error give_up(const participants& of, operation_name name, error why);
@@ -237,7 +236,7 @@ class rank_board {
   [[nodiscard]] const std::optional<error>& failure() const noexcept { return failure_; }
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
   /// Returns whether shrink() and readmit() must wait: an operation in steps is in progress, or
-  /// queued on a board that has not failed.
+  /// queued on a working board.
   [[nodiscard]] bool is_in_progress() const noexcept {
     return running_ != nullptr || (first_turn_ != nullptr && !failure_);
   }
@@ -290,7 +289,7 @@ class rank_board {
   [[nodiscard]] bool has_arrived(std::uint32_t from) const;
   [[nodiscard]] result<void> check_arrived(collective& in, std::uint32_t from);
   [[nodiscard]] result<bool> write_pending(collective& in);
-  /// Returns whether a write that has not completed reads a word of the outgoing line of a rank.
+  /// Returns whether a write in flight reads a word of the outgoing line of a rank.
   [[nodiscard]] bool is_read(std::uint32_t rank, std::size_t place) const;
   /// Posts a write; returns false if there is no room in the queue, or no connection yet.
   [[nodiscard]] result<bool> write(collective& in, const board_write& what,

@@ -77,7 +77,8 @@ class store_server {
   void check_proof(store_session& from, const store_proof& proof);
   void admit(store_session& from, const store_hello& hello);
   void refuse(store_session& from, const store_failed& why);
-  /// Handles a request about values. Returns false if it is none, or not permitted.
+  /// Handles a request about values. Returns false if the request is about something else, or not
+  /// permitted.
   [[nodiscard]] bool use_values(store_session& from, store_request& request);
   void deliver(store_group& in, const published_values::due_replies& due);
   void contribute(store_session& from, store_exchange exchange);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <limits>
 #include <span>
 
@@ -32,11 +33,11 @@ class several {
   void post(std::uint32_t rank, const verbena::detail::operation_description& what,
             operation_result& out) {
     if (batch_.is_full()) wait();
-    if (batch_.try_post(rank, what, out, limit_.when())) return;
+    if (try_post(rank, what, out)) return;
     // The queue may be full because of operations of this call.
     if (!batch_.empty()) {
       wait();
-      if (batch_.try_post(rank, what, out, limit_.when())) return;
+      if (try_post(rank, what, out)) return;
     }
     batch_.refuse();
   }
@@ -46,6 +47,20 @@ class several {
   }
 
  private:
+  // Refuses the operation if the limit has passed: await() would end its connection although the
+  // peer had no time.
+  [[nodiscard]] bool try_post(std::uint32_t rank,
+                              const verbena::detail::operation_description& what,
+                              operation_result& out) {
+    if (is_late_) {
+      batch_.refuse(rank, out, refusal::limit_passed, ETIMEDOUT);
+      return true;
+    }
+    const bool has_room = batch_.try_post(rank, what, out, limit_.when());
+    // A post that connects its channel waits, possibly until the limit.
+    if (has_room && batch_.has_last_failed_to_connect()) is_late_ = limit_.when().expired();
+    return has_room;
+  }
   void await_all() {
     batch_.for_each_in_flight([this](verbena::detail::channel_core& on, const auto& waiter) {
       on.await(waiter, limit_.when());
@@ -54,10 +69,12 @@ class several {
   void wait() {
     await_all();
     batch_.collect();
+    is_late_ = limit_.when().expired();
   }
 
   operation_batch batch_;
   abort_at limit_;
+  bool is_late_ = false;  // the limit passed during a wait
 };
 
 template <class Part>

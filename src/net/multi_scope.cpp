@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/net/multi_scope.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "src/net/rank_list.hpp"
 
@@ -14,13 +14,11 @@ error with_failures(error why, std::span<const peer_failure> failures) {
   std::vector<std::uint32_t> ranks;
   ranks.reserve(failures.size());
   for (const peer_failure& each : failures) ranks.push_back(each.rank);
-  std::ranges::sort(ranks);
-  const auto repeated = std::ranges::unique(ranks);
-  ranks.erase(repeated.begin(), repeated.end());
-  return std::move(why).with_diagnosis("operations failed with " + to_text(ranks));
+  return with_failed_ranks(std::move(why), std::move(ranks));
 }
 
 error from_failures(std::span<const peer_failure> failures) {
+  VERBENA_ASSERT(!failures.empty(), "error() of a scope that succeeded: check has_value() first");
   return with_failures(failures.front().result.error(), failures);
 }
 

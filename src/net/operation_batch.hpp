@@ -84,6 +84,12 @@ class operation_batch {
     if (has_room) ++count_;
     return has_room;
   }
+  /// Returns whether the last operation is refused because its channel could not be connected.
+  /// Precondition: try_post() has returned true.
+  [[nodiscard]] bool has_last_failed_to_connect() const noexcept {
+    const auto& last = entries_[count_ - 1].waiter;
+    return last.ended && last.result.refusal() == refusal::connect_failed;
+  }
   /// Takes the refusal of the last try_post() as the result of its operation.
   void refuse() noexcept { ++count_; }
   /// Takes the result of an operation that is not posted. Precondition: !is_full().
@@ -118,8 +124,8 @@ class operation_batch {
   /// Returns the first failure, with the ranks of all.
   [[nodiscard]] result<void> outcome() {
     if (!first_) return {};
-    return channel_access::reason(channels_[failed_.front()], *first_)
-        .with_diagnosis("operations failed with " + to_text(each_once(std::move(failed_))));
+    auto first = channel_access::reason(channels_[failed_.front()], *first_);
+    return with_failed_ranks(std::move(first), std::move(failed_));
   }
 
  private:

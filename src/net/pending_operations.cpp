@@ -35,8 +35,7 @@ result<void> pending_operations::wait(deadline until) {
                             "operations are still in flight with " +
                                 detail::to_text(detail::each_once(std::move(late))));
   if (!first) return {};
-  return first->error().with_diagnosis("operations failed with " +
-                                       detail::to_text(detail::each_once(std::move(failed))));
+  return detail::with_failed_ranks(first->error(), std::move(failed));
 }
 
 buffer pending_multicast::take_buffer() {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
+#include <utility>
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
@@ -24,6 +26,17 @@ std::vector<std::uint32_t> each_once(std::vector<std::uint32_t> ranks) {
   const auto repeated = std::ranges::unique(ranks);
   ranks.erase(repeated.begin(), repeated.end());
   return ranks;
+}
+
+std::vector<std::uint32_t> all_ranks(std::uint32_t size) {
+  std::vector<std::uint32_t> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0U);
+  return ranks;
+}
+
+error with_failed_ranks(error first, std::vector<std::uint32_t> failed) {
+  return std::move(first).with_diagnosis("operations failed with " +
+                                         to_text(each_once(std::move(failed))));
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "verbena/base/config.hpp"
+#include "verbena/base/error.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
@@ -15,5 +15,9 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 [[nodiscard]] std::string to_text(std::span<const std::uint32_t> ranks);
 /// Returns the ranks in ascending order, each once.
 [[nodiscard]] std::vector<std::uint32_t> each_once(std::vector<std::uint32_t> ranks);
+/// Returns the ranks below `size`.
+[[nodiscard]] std::vector<std::uint32_t> all_ranks(std::uint32_t size);
+/// Adds the ranks whose operations failed to the first failure.
+[[nodiscard]] error with_failed_ranks(error first, std::vector<std::uint32_t> failed);
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -33,8 +33,13 @@ namespace verbena::inline VERBENA_ABI::net {
 ///
 /// The functions for several ranks post all operations, and wait until they have completed. They
 /// return an error that names each rank whose operation failed, and set `result` of each part. If a
-/// send queue is full, they wait for earlier operations of the same call. They do not allocate,
-/// lock or make a system call, except for the text of an error.
+/// queue is full, they wait for earlier operations of the same call. They do not allocate, lock or
+/// make a system call, except for the text of an error. With connect_mode::on_first_use, a post
+/// that connects its channel blocks until the limit of the call, or without a limit for at most
+/// first_use_options::timeout; allocates; and makes system calls.
+///
+/// At most 64 operations of a call are in flight. Further parts are posted after these have
+/// completed, so a peer must not wait for a later part before it serves an earlier one.
 ///
 /// *Contract* of these functions: until they return, the program neither writes memory of sources,
 /// nor reads or writes memory of sinks, and keeps both registered.
@@ -42,7 +47,8 @@ namespace verbena::inline VERBENA_ABI::net {
 /// Threads: one thread at a time, for all channels and the hub together.
 class multi_channel {
  public:
-  /// Collects connected channels on `hub`; the index of a channel is its rank.
+  /// Collects connected channels on `hub`; the index of a channel is its rank. Precondition: all
+  /// channels were created on `hub`.
   multi_channel(completion_hub hub, std::vector<channel> channels)
       : hub_(std::move(hub)), channels_(std::move(channels)) {}
 
@@ -62,7 +68,7 @@ class multi_channel {
   ///
   /// Errors: `invalid_argument` if a rank does not exist, before anything is posted; otherwise the
   /// first failure, and the ranks of all failures. If `limit` passes, ends the connections of the
-  /// operations in flight.
+  /// operations in flight, and refuses those that are not posted yet as refusal::limit_passed.
   [[nodiscard]] result<void> scatter(std::span<peer_send> parts, abort_at limit = {},
                                      std::source_location posted = std::source_location::current());
   /// Writes each part to the memory of its rank. Errors: see scatter() of messages.
@@ -84,8 +90,10 @@ class multi_channel {
   [[nodiscard]] multi_channel_steps in_steps() noexcept { return multi_channel_steps(*this); }
 
   /// Posts a send of each part, and takes its buffer. A post that is refused, for example because a
-  /// queue is full, is the result of its operation. Never blocks. Precondition: the ranks exist.
-  /// Allocates the lists of the result.
+  /// queue is full, is the result of its operation. Precondition: the ranks exist. Allocates the
+  /// lists of the result. Does not block, except with connect_mode::on_first_use: a post that
+  /// connects its channel blocks for at most first_use_options::timeout, allocates and makes system
+  /// calls.
   ///
   /// *Contract* of all posts of this class: the program must not use copies of spans of a buffer
   /// until the operation has returned it.
@@ -111,7 +119,8 @@ class multi_channel {
   /// Calls `body` with a multi_scope; its operations have completed when scope() returns, also if
   /// `body` fails or throws. The result has the value of `body` (a value, a result<T> or void), and
   /// every failure that `body` did not inspect. If `limit` passes, ends the connections with
-  /// operations in flight. Allocates a list of size() elements.
+  /// operations in flight. Allocates a list of size() elements. Nests one scope per channel, so the
+  /// stack use grows with size().
   template <std::invocable<multi_scope&> Body>
   auto scope(abort_at limit, Body&& body) {
     multi_scope opened(size());

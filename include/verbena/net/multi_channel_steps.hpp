@@ -21,6 +21,8 @@ class multi_channel;
 /// Each function posts operations, and returns steps that end when all have completed, with the
 /// errors of the function of multi_channel with this name. Several calls may be in progress. If a
 /// send or receive queue is full, the steps wait for room; the order among calls is unspecified.
+/// At most 64 operations of a call are in flight. Further parts are posted after these have
+/// completed, so a peer must not wait for a later part before it serves an earlier one.
 /// After `limit`, they post no further operation: refusal::limit_passed. The steps poll the hub of
 /// the channels: at first each time they are continued; after 50 us they wait for an event of the
 /// hub, for at most 20 ms. If several calls wait, one may take the event of another, which is then

@@ -51,7 +51,8 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] multi_scope_r
     return {failures_.data(), failures_.size()};
   }
   /// Returns the error of the body if it failed, otherwise the first failure of an operation; with
-  /// the ranks of all failures. Precondition: !has_value(). Allocates.
+  /// the ranks of all failures. If a channel could not be connected, channel::describe() returns
+  /// the cause. Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const {
     return body_ ? detail::from_failures(failures())
                  : detail::with_failures(body_.error(), failures());
@@ -74,7 +75,11 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] multi_scope_r
 /// does not write its sources, and neither reads nor writes its sinks.
 ///
 /// The functions for several ranks return an operation for each part, in the order of the parts. A
-/// post that is refused, for example because a queue is full, is the result of its operation.
+/// post that is refused, for example because a queue is full, is the result of its operation. Posts
+/// do not block, except with connect_mode::on_first_use: a post that connects its channel blocks
+/// until the limit of the scope, or without a limit for at most first_use_options::timeout;
+/// allocates; and makes system calls.
+///
 /// Threads: one thread at a time, with the channels.
 class multi_scope {
  public:

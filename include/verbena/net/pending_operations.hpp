@@ -72,7 +72,8 @@ class [[nodiscard("destroying the operations gives up buffers and results")]] pe
   ///
   /// Errors: the first failure, with the ranks of all; `timed_out` with the ranks of the operations
   /// that are in flight when `until` passes. The connections are unaffected, and wait() can be
-  /// called again. Allocates only for an error.
+  /// called again. If a channel could not be connected, channel::describe() returns the cause.
+  /// Allocates only for an error.
   [[nodiscard]] result<void> wait(deadline until = deadline::never());
 
  private:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -195,6 +196,21 @@ TEST(multi_channel, passed_limit_ends_only_the_connection_of_its_operation) {
   EXPECT_EQ(parts[0].result.end(), operation_end::aborted);
   EXPECT_NE((*all.here)[1].failure(), nullptr);
   EXPECT_TRUE((*all.here)[0].write(source(all.local, 0, 8), all.remote.remote()));
+}
+
+// A batch has 64 operations: the last part is not in flight when the limit passes.
+TEST(multi_channel, operation_after_the_limit_is_refused_and_its_connection_remains) {
+  three_peers all(128);
+  std::vector<net::peer_receive> parts;
+  for (std::uint32_t each = 0; each < 65; ++each)
+    parts.push_back(
+        {.rank = each < 64 ? 1U : 2U, .into = sink(all.local, std::size_t{each} * 32, 32)});
+  expect_error(all.here->gather(parts, abort_after(50ms)), "operations failed with ranks 1 and 2");
+  EXPECT_EQ(parts[0].result.end(), operation_end::aborted);
+  EXPECT_EQ(parts[64].result.refusal(), refusal::limit_passed);
+  EXPECT_EQ(parts[64].result.code(), ETIMEDOUT);
+  EXPECT_EQ((*all.here)[2].failure(), nullptr);
+  EXPECT_TRUE((*all.here)[2].write(source(all.local, 0, 8), all.remote.remote()));
 }
 
 // parity: ibverbs-rs-65
@@ -441,6 +457,13 @@ TEST(pending_operations, multicast_to_no_rank_returns_its_buffer) {
 TEST(multi_channel_death, rank_out_of_range_stops_the_program) {
   three_peers all;
   EXPECT_DEATH(static_cast<void>((*all.here)[3]), "a rank is not less than the number of channels");
+}
+
+TEST(multi_scope_death, error_of_a_success_stops_the_program) {
+  three_peers all;
+  const auto done = all.here->scope([](net::multi_scope& /*scope*/) {});
+  ASSERT_TRUE(done);
+  EXPECT_DEATH(static_cast<void>(done.error()), "error\\(\\) of a scope that succeeded");
 }
 
 }  // namespace

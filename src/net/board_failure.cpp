@@ -67,7 +67,8 @@ error rank_board::fail_unpolled(collective& in) {
 error rank_board::fail_late(collective& in, std::uint32_t awaited) {
   const auto missing = find_missing(in);
   // A rank that failed because of another one may have ended, so that it cannot be reached.
-  if (auto told = check_failure_of_others(in); !told) return std::move(told).error();
+  if (auto failed_elsewhere = check_failure_of_others(in); !failed_elsewhere)
+    return std::move(failed_elsewhere).error();
   const std::string call = fmt::format("{}()", in.name.function);
   if (missing.empty())
     return fail(
@@ -83,6 +84,7 @@ error rank_board::fail_late(collective& in, std::uint32_t awaited) {
 }
 
 error rank_board::fail(collective& in, std::uint32_t culprit, error why) {
+  is_reporting_ = true;
   failure_ = why;
   release_memory(in);
   abandon();
@@ -92,16 +94,17 @@ error rank_board::fail(collective& in, std::uint32_t culprit, error why) {
   const auto try_to_report = [&](std::uint32_t rank) {
     return report_to(in, rank, culprit, time_to_connect);
   };
-  std::vector<std::uint32_t> untold(in.ranks.begin(), in.ranks.end());
-  std::erase(untold, rank_);
-  std::erase_if(untold, try_to_report);
+  std::vector<std::uint32_t> unreported(in.ranks.begin(), in.ranks.end());
+  std::erase(unreported, rank_);
+  std::erase_if(unreported, try_to_report);
   const auto limit = deadline::after(time_to_release);
-  while (std::erase_if(untold, try_to_report), !untold.empty() && !limit.expired())
+  while (std::erase_if(unreported, try_to_report), !unreported.empty() && !limit.expired())
     if (channel_access::core_of(in.channels[rank_]).progress() <= 0) ::sched_yield();
-  for (const std::uint32_t each : untold) channel_access::core_of(in.channels[each]).flush();
+  for (const std::uint32_t each : unreported) channel_access::core_of(in.channels[each]).flush();
   for (std::size_t polls = 0; polls < in_flight_; ++polls)
     channel_access::core_of(in.channels[rank_]).progress();
   abandon();
+  is_reporting_ = false;
   return why;
 }
 
@@ -135,6 +138,7 @@ error rank_board::destroyed(operation_name name) const {
 }
 
 void rank_board::cancel(collective& in) noexcept {
+  if (is_reporting_) return fail_without_memory(&in);  // an allocation in fail() has failed
   if (failure_) return;
   call_or_else([&] { static_cast<void>(fail(in, rank_, destroyed(in.name))); },
                [&] { fail_without_memory(&in); });
@@ -146,9 +150,7 @@ error rank_board::give_up(const participants& of, operation_name name, error why
   if (running_ != nullptr)
     ranks.insert(ranks.end(), running_->ranks.begin(), running_->ranks.end());
   std::erase_if(ranks, [this](std::uint32_t each) { return each >= size_ || !is_member_[each]; });
-  std::ranges::sort(ranks);
-  const auto twice = std::ranges::unique(ranks);
-  ranks.erase(twice.begin(), twice.end());
+  ranks = each_once(std::move(ranks));
   collective unbegun{.channels = of.channels,
                      .client = of.client,
                      .name = name,
@@ -163,11 +165,13 @@ error rank_board::give_up(const participants& of, operation_name name, error why
 }
 
 void rank_board::give_up(const participants& of, operation_name name) noexcept {
+  if (is_reporting_) return fail_without_memory(running_);
   call_or_else([&] { static_cast<void>(give_up(of, name, destroyed(name))); },
                [&] { fail_without_memory(running_); });
 }
 
 void rank_board::fail_without_memory(collective* in) noexcept {
+  is_reporting_ = false;
   if (!failure_) failure_.emplace(error_kind::os, ECANCELED, "");
   if (in == nullptr) return;
   release_memory(*in);

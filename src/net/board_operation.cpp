@@ -24,9 +24,10 @@ using verbena::detail::operation_kind;
 }  // namespace
 
 void rank_board::end_barrier() {
-  // Each rank has entered the barrier behind its receives; possibly not yet received the last
-  // message.
-  for (const std::uint32_t each : sent_to_) pairs_[each].known = pairs_[each].sent - 1;
+  // Every rank received all earlier messages before it entered the barrier. Only the last message
+  // of the barrier may still be in flight.
+  for (const std::uint32_t each : sent_to_)
+    pairs_[each].acknowledged_by_peer = pairs_[each].sent - 1;
   for (const std::uint32_t each : received_from_)
     pairs_[each].acknowledged = pairs_[each].received - 1;
 }
@@ -184,10 +185,10 @@ void rank_board::acknowledge(collective& in, std::uint32_t from) {
 
 bool rank_board::has_room(std::uint32_t to) {
   pair_state& with = pairs_[to];
-  if (with.sent - with.known < board_layout::slots) return true;
-  const auto told = number_of(load(board_layout::acknowledged_at(to)));
-  if (is_before(with.known, told)) with.known = told;
-  return with.sent - with.known < board_layout::slots;
+  if (with.sent - with.acknowledged_by_peer < board_layout::slots) return true;
+  const auto acknowledged = number_of(load(board_layout::acknowledged_at(to)));
+  if (is_before(with.acknowledged_by_peer, acknowledged)) with.acknowledged_by_peer = acknowledged;
+  return with.sent - with.acknowledged_by_peer < board_layout::slots;
 }
 
 bool rank_board::has_arrived(std::uint32_t from) const {
@@ -352,11 +353,11 @@ result<void> rank_board::look(collective& in) {
 }
 
 result<void> rank_board::check_failure_of_others(collective& in) {
-  const std::uint64_t told = load(board_layout::failure_at);
-  if (told == 0) return {};
-  if (told >> 48U != epoch_ % 0x1'0000) return {};  // of an earlier epoch
-  const std::uint32_t by = (tag_of(told) & 0xffffU) - 1;
-  const auto culprit = number_of(told);
+  const std::uint64_t report = load(board_layout::failure_at);
+  if (report == 0) return {};
+  if (report >> 48U != epoch_ % 0x1'0000) return {};  // of an earlier epoch
+  const std::uint32_t by = (tag_of(report) & 0xffffU) - 1;
+  const auto culprit = number_of(report);
   const std::string what =
       by == culprit
           ? fmt::format("rank {} gave up {}; its error has the cause", by, in.name.noun)

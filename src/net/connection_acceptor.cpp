@@ -20,6 +20,30 @@ namespace {
 // A connection that has sent no request for this time makes room for a newer one.
 constexpr std::chrono::milliseconds time_to_speak{250};
 
+// The pause after an exception.
+constexpr int pause_ms = 20;
+
+// Calls `body`. Returns false after an exception, for example of an allocation: it must not end the
+// process.
+template <class Body>
+[[nodiscard]] bool succeeds(Body&& body) noexcept {
+#ifdef VERBENA_NO_EXCEPTIONS
+  body();
+  return true;
+#else
+  try {
+    body();
+    return true;
+  } catch (...) {
+    // Without an allocation.
+    log(log_level::warning,
+        "an exception, for example of an allocation, interrupted the thread that accepts "
+        "connections on first use; peers try again");
+    return false;
+  }
+#endif
+}
+
 }  // namespace
 
 connection_acceptor::connection_acceptor(parts of)
@@ -54,10 +78,21 @@ connection_acceptor::~connection_acceptor() {
 
 void connection_acceptor::run() {
   while (!stopping_.load()) {
-    accept();
-    wait();
+    const auto accept_and_wait = [this] {
+      accept();
+      wait();
+    };
+    if (!succeeds(accept_and_wait)) pause();
     advance();
   }
+}
+
+// After an exception in accept() or wait().
+void connection_acceptor::pause() {
+  accepting_.reset();
+  sessions_.remove_if([](const session& each) { return !each.serving; });
+  pollfd stopped{.fd = stop_.get(), .events = POLLIN, .revents = 0};
+  static_cast<void>(::poll(&stopped, 1, pause_ms));
 }
 
 std::list<connection_acceptor::session>::iterator connection_acceptor::oldest_silent() {
@@ -127,11 +162,15 @@ void connection_acceptor::wait() {
 void connection_acceptor::advance() {
   for (auto next = sessions_.begin(); next != sessions_.end();) {
     const auto current = next++;
-    const auto ended = current->serving->progress();
-    if (!ended) continue;
-    if (!*ended)
-      log(log_level::info, "a request to connect on first use failed: " + ended->error().message());
-    sessions_.erase(current);
+    bool is_open = false;  // also after an exception
+    static_cast<void>(succeeds([&] {
+      const auto ended = current->serving->progress();
+      is_open = !ended;
+      if (ended && !*ended)
+        log(log_level::info,
+            "a request to connect on first use failed: " + ended->error().message());
+    }));
+    if (!is_open) sessions_.erase(current);
   }
 }
 

@@ -51,6 +51,7 @@ class connection_acceptor {
   void run();
   void accept();
   void wait();
+  void pause();
   void advance();
   /// A connection of a peer.
   struct session {

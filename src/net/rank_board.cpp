@@ -167,7 +167,8 @@ void rank_board::clear(std::uint32_t epoch, std::span<const std::uint32_t> membe
   for (std::uint32_t each = 0; each < size_; ++each) {
     for (std::uint32_t slot = 0; slot < slots; ++slot) store(arrival_at(each, slot), 0);
     store(acknowledged_at(each), first);
-    pairs_[each] = {.sent = first, .known = first, .received = first, .acknowledged = first};
+    pairs_[each] = {
+        .sent = first, .acknowledged_by_peer = first, .received = first, .acknowledged = first};
   }
   for (std::size_t place = 0; place < entered_words; ++place) store(entered_at + place * word, 0);
   store(failure_at, 0);
@@ -179,6 +180,7 @@ void rank_board::clear(std::uint32_t epoch, std::span<const std::uint32_t> membe
 void rank_board::start(std::span<const std::uint32_t> members) {
   set_members(members);
   failure_.reset();
+  is_reporting_ = false;
 }
 
 void rank_board::set_members(std::span<const std::uint32_t> members) {

@@ -262,7 +262,7 @@ class rank_board {
   };
   struct pair_state {
     std::uint32_t sent = 0;
-    std::uint32_t known = 0;  // of sent: received by the other rank
+    std::uint32_t acknowledged_by_peer = 0;  // of sent
     std::uint32_t received = 0;
     std::uint32_t acknowledged = 0;  // of received
     /// The place in posted_ of the last write of each word of the outgoing line.
@@ -344,6 +344,7 @@ class rank_board {
   std::vector<std::uint32_t> sent_to_;        // in this barrier
   std::vector<std::uint32_t> received_from_;  // in this barrier
   std::optional<error> failure_;
+  bool is_reporting_ = false;  // fail() has begun and not ended
   std::chrono::nanoseconds first_use_timeout_ = std::chrono::nanoseconds::max();
   board_turn* first_turn_ = nullptr;  // of the operations in steps
   collective* running_ = nullptr;     // the first of them

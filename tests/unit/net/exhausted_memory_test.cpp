@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: MIT
-// Operations of several channels when an allocation fails.
+// Operations of several channels, and the thread that accepts connections, when an allocation
+// fails.
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <latch>
 #include <new>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "src/net/channel_access.hpp"
+#include "src/net/connection_message.hpp"
+#include "src/net/peer_connector.hpp"
 #include "tests/unit/net/ranks.hpp"
+#include "verbena/base/log.hpp"
 #include "verbena/base/sanitizers.hpp"
+#include "verbena/bringup/stream.hpp"
 
 // Sanitizers have their own operator new.
 #if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
@@ -21,11 +30,18 @@
 namespace {
 // The next allocation of so many bytes fails.
 thread_local std::size_t failing_bytes = 0;
+// So many allocations from now on, the last of which fails; 0: none fails.
+thread_local int until_failure = 0;
+
+[[nodiscard]] bool must_fail(std::size_t size) noexcept {
+  if (until_failure != 0 && --until_failure == 0) return true;
+  return size == failing_bytes && std::exchange(failing_bytes, 0) != 0;
+}
 }  // namespace
 
 // Not inline: g++ would see malloc() and free() behind a `new` and warn.
 [[gnu::noinline]] void* operator new(std::size_t size) {
-  if (size != failing_bytes || std::exchange(failing_bytes, 0) == 0)
+  if (!must_fail(size))
     if (void* made = std::malloc(size); made != nullptr) return made;
   throw std::bad_alloc();
 }
@@ -75,6 +91,67 @@ TEST(exhausted_memory, destroyed_steps_still_fail_the_operation_on_all_ranks) {
     ASSERT_FALSE(met);
     EXPECT_EQ(met.error().code(), ECANCELED);
   });
+}
+
+// The list of the ranks that are informed cannot be allocated.
+TEST(exhausted_memory, failure_without_memory_is_reported_to_all_ranks) {
+  std::latch failed(1);
+  in_group(3, [&failed](joined_rank& here) {
+    ASSERT_TRUE(here.group.barrier(test_deadline()));
+    const auto central = net::barrier_algorithm::central;  // the others wait for rank 0
+    if (here.group.rank() == 0) {
+      failing_bytes = 3 * sizeof(std::uint32_t);
+      EXPECT_THROW(static_cast<void>(here.group.barrier(deadline::after(20ms), central)),
+                   std::bad_alloc);
+      EXPECT_EQ(failing_bytes, 0U);
+      return failed.count_down();
+    }
+    failed.wait();
+    const auto met = here.group.barrier(deadline::after(20s), central);
+    testing_support::expect_error(met, "rank 0");  // from rank 0 or from the other rank
+    EXPECT_EQ(met.error().code(), ECONNABORTED);
+  });
+}
+
+// Counted from the log message about a broken request, which the thread writes.
+std::atomic<int> allocations_of_thread = 0;
+
+TEST(exhausted_memory, thread_that_accepts_connections_continues) {
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  const auto cq = device.create_cq(64).value();
+  const auto acceptor =
+      net::detail::peer_connector::start({.rank = 0, .size = 2, .host = "127.0.0.1"},
+                                         {.domain = pd, .cq = cq, .options = {}, .budget = {}}, {})
+          .value();
+  const std::array<std::uint32_t, 2> ranks{0, 1};
+  acceptor->open(1, ranks);
+  set_log_hook(
+      [](log_level /*level*/, std::string_view line, void* /*user*/) {
+        if (line.find("a request to connect on first use failed") != std::string_view::npos)
+          until_failure = allocations_of_thread.load();
+      },
+      nullptr, log_level::info);
+  const auto to = acceptor->contact({});
+  const auto queue = pd.create_qp<rc>(cq, cq, {}).value();
+  // It has another epoch: an accepted one would have a queue pair, whose destructor in checked
+  // builds allocates.
+  const auto request = net::detail::encode(net::detail::connect_request{
+      .token = to.token, .rank = 1, .epoch = 0, .local = queue.endpoint()});
+  const auto answer_to = [&](std::span<const std::byte> message) -> result<std::vector<std::byte>> {
+    VERBENA_TRY(auto with, bringup::stream::connect(to.acceptor, test_deadline()));
+    VERBENA_TRY_VOID(with.send(message, test_deadline()));
+    return with.receive(test_deadline());
+  };
+  for (int count = 1; count <= 60; ++count) {
+    allocations_of_thread = count;
+    EXPECT_FALSE(answer_to({}));
+    bool is_answered = false;
+    const auto until = test_deadline();
+    while (!is_answered && !until.expired()) is_answered = answer_to(request).has_value();
+    ASSERT_TRUE(is_answered) << "allocation " << count;
+  }
+  set_log_hook(nullptr);
 }
 
 }  // namespace

@@ -126,20 +126,54 @@ result<void> check_confirmation(std::span<const std::byte> bytes) {
   return broken("confirmation of a connection", bytes);
 }
 
-result<void> check_contacts(std::span<const rank_contact> of) {
-  const auto is_loopback = [](const rank_contact& each) {
-    const std::string& host = each.acceptor.host;
+std::string rejection_text(const connect_answer& of) {
+  using enum connection_answer;
+  switch (of.what) {
+    case busy:
+      if (of.limit != 0)
+        return fmt::format(
+            "is busy: its queue_pair_budget of {} queue pairs is in use, partly by "
+            "connections in progress; raise the budget",
+            of.limit);
+      return "is busy: it is serving an earlier request of this rank, or as many requests as its "
+             "first_use_options::max_accepting permits; raise the limit if many ranks connect at "
+             "once";
+    case crossed:
+      return "is connecting to this rank at the same time; its request has precedence but did not "
+             "complete before the deadline; use a longer deadline";
+    case connected:
+      return "has a connection to this rank, which this rank does not have; if it stays so, call "
+             "shrink()";
+    case other_epoch:
+      return "changes its members, or does not regard this rank as a member";
+    case no_room:
+      return fmt::format(
+          "cannot connect: its budget, {} queue pairs, is in use; raise the limit of "
+          "its queue_pair_budget",
+          of.limit);
+    case failed:
+      return "could not create or connect a queue pair; its log has the reason";
+    case accepted:
+      break;
+  }
+  return "accepted without an endpoint";
+}
+
+result<void> check_contacts(const char* call, std::span<const rank_contact> of,
+                            std::span<const std::uint32_t> ranks) {
+  const auto is_loopback = [of](std::uint32_t rank) {
+    const std::string& host = of[rank].acceptor.host;
     return host.starts_with("127.") || host == "::1";
   };
-  const auto inside = std::ranges::find_if(of, is_loopback);
-  const auto outside = std::ranges::find_if_not(of, is_loopback);
-  if (inside == of.end() || outside == of.end()) return {};
+  const auto inside = std::ranges::find_if(ranks, is_loopback);
+  const auto outside = std::ranges::find_if_not(ranks, is_loopback);
+  if (inside == ranks.end() || outside == ranks.end()) return {};
   return error::protocol(
-      "join", fmt::format("rank {}", inside - of.begin()),
+      call, fmt::format("rank {}", *inside),
       fmt::format("peers on other hosts cannot reach it at {}, the address of its connection to "
                   "the store, and rank {} is at {}; set first_use_options::host to an address of "
                   "its host",
-                  inside->acceptor.host, outside - of.begin(), outside->acceptor.host));
+                  of[*inside].acceptor.host, *outside, of[*outside].acceptor.host));
 }
 
 bool are_equal(const connection_token& a, const connection_token& b) noexcept {

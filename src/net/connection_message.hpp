@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct connect_request {
 
 enum class connection_answer : std::uint8_t {
   accepted = 1,
-  busy,         ///< too many connections are being made
+  busy,         ///< cannot serve the request now, possibly because of connections in progress
   crossed,      ///< the acceptor's process asks as well, and its request counts
   connected,    ///< this pair has a connection
   other_epoch,  ///< the members of the group change, or have changed
@@ -59,7 +60,7 @@ enum class connection_answer : std::uint8_t {
 /// Threads: immutable value.
 struct connect_answer {
   connection_answer what = connection_answer::failed;
-  std::uint32_t limit = 0;  ///< of the budget, if there is no room
+  std::uint32_t limit = 0;  ///< of the budget, if it is in use; otherwise 0
   std::optional<verbena::endpoint> local = {};
 };
 
@@ -77,9 +78,13 @@ inline constexpr std::size_t max_connection_message_bytes = 64;
 [[nodiscard]] result<connect_answer> decode_connect_answer(std::span<const std::byte> bytes);
 [[nodiscard]] result<void> check_confirmation(std::span<const std::byte> bytes);
 
-/// Errors: `protocol` if only some of the ranks are at a loopback address, because the others
-/// cannot reach them.
-[[nodiscard]] result<void> check_contacts(std::span<const rank_contact> of);
+/// Returns why a peer has rejected a request, and the remedy; the rank of the peer precedes it.
+[[nodiscard]] std::string rejection_text(const connect_answer& of);
+
+/// Checks the contacts of `ranks`, which are indices of `of`. Errors of `call`: `protocol` if only
+/// some of the ranks are at a loopback address, because the others cannot reach them.
+[[nodiscard]] result<void> check_contacts(const char* call, std::span<const rank_contact> of,
+                                          std::span<const std::uint32_t> ranks);
 
 /// Compares in constant time.
 [[nodiscard]] bool are_equal(const connection_token& a, const connection_token& b) noexcept;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "src/net/group_state.hpp"
 #include "src/net/peer_connector.hpp"
 #include "src/net/pmix.hpp"
+#include "src/net/rank_list.hpp"
 #include "src/net/rendezvous.hpp"
 #include "src/net/renewal.hpp"
 #include "src/net/unconnected_channels.hpp"
@@ -181,7 +181,7 @@ struct first_use_group {
       boards.push_back(contact->board);
       contacts.push_back(*std::move(contact));
     }
-    VERBENA_TRY_VOID(check_contacts(contacts));
+    VERBENA_TRY_VOID(check_contacts("join", contacts, members));
     connector->set_contacts(std::move(contacts));
     for (std::uint32_t each = 0; each < channels.size(); ++each)
       channel_access::core_of(channels[each]).connect_on_first_use(connector, each);
@@ -201,8 +201,7 @@ result<group> group::join(const protection_domain& domain, const membership& who
   if (options.connect == connect_mode::on_first_use) {
     VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
     VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, options));
-    std::vector<std::uint32_t> members(who.size);
-    std::iota(members.begin(), members.end(), 0U);
+    auto members = detail::all_ranks(who.size);
     VERBENA_TRY_VOID(parts.meet(client, board, members, until));
     return group(new detail::group_state{.own_store = std::move(own.opened),
                                          .announced = std::move(own.announced),
@@ -217,8 +216,7 @@ result<group> group::join(const protection_domain& domain, const membership& who
                                              detail::with_boards(options.channels), options.hub));
   VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
   VERBENA_TRY(auto theirs, detail::exchange_addresses(client, prepared, board.remote(), until));
-  std::vector<std::uint32_t> members(who.size);
-  std::iota(members.begin(), members.end(), 0U);
+  auto members = detail::all_ranks(who.size);
   VERBENA_TRY_VOID(board.connect(std::move(theirs.boards), members));
   VERBENA_TRY(auto channels, std::move(prepared).handshake(theirs.endpoints));
   // A peer that is not ready would not answer the first requests.

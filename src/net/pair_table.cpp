@@ -33,6 +33,15 @@ void pair_claim::withdraw() {
   of_->counts_.accepted -= withdrawn ? 1U : 0U;
 }
 
+pair_request::~pair_request() {
+  if (of_ != nullptr) of_->end_asking(peer_, has_connected_);
+}
+
+void pair_request::count() const {
+  const std::lock_guard lock(of_->mutex_);
+  ++of_->counts_.asked;
+}
+
 void pair_table::open(std::uint32_t epoch, std::span<const std::uint32_t> members) {
   const std::lock_guard lock(mutex_);
   for (pair& each : pairs_) each.is_member = false;
@@ -49,16 +58,19 @@ void pair_table::close() {
 void pair_table::forget(std::uint32_t peer) {
   std::optional<made_pair> forgotten;
   const std::lock_guard lock(mutex_);
-  pairs_[peer].is_used = false;
-  forgotten = std::exchange(pairs_[peer].made, std::nullopt);
+  forgotten = take_made(peer);
 }
 
 void pair_table::remove(std::uint32_t peer) {
   std::optional<made_pair> removed;
   const std::lock_guard lock(mutex_);
-  pairs_[peer].is_used = false;
   pairs_[peer].is_member = false;
-  removed = std::exchange(pairs_[peer].made, std::nullopt);
+  removed = take_made(peer);
+}
+
+std::optional<made_pair> pair_table::take_made(std::uint32_t peer) {
+  pairs_[peer].is_used = false;
+  return std::exchange(pairs_[peer].made, std::nullopt);
 }
 
 pair_table::turn pair_table::wait_for_turn(std::uint32_t peer, deadline until) {
@@ -72,8 +84,7 @@ pair_table::turn pair_table::wait_for_turn(std::uint32_t peer, deadline until) {
   }
   if (with.is_accepting) return {};
   with.asks = true;
-  ++counts_.asked;
-  return {.may_ask = true};
+  return {.request = pair_request(*this, peer)};
 }
 
 void pair_table::end_asking(std::uint32_t peer, bool has_connected) {

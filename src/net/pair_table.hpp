@@ -51,6 +51,29 @@ class pair_claim {
   std::uint32_t epoch_;
 };
 
+/// The right of this rank to request the connection of a pair, which ends with the object. Until
+/// then, requests of the peer are rejected if its rank is higher. Threads: that of the group.
+class pair_request {
+ public:
+  pair_request(pair_table& of, std::uint32_t peer) noexcept : of_(&of), peer_(peer) {}
+  pair_request(pair_request&& other) noexcept
+      : of_(std::exchange(other.of_, nullptr)),
+        peer_(other.peer_),
+        has_connected_(other.has_connected_) {}
+  pair_request& operator=(pair_request&&) = delete;
+  ~pair_request();
+
+  /// Counts a request that was sent.
+  void count() const;
+  /// Records that this rank has connected the pair.
+  void succeed() noexcept { has_connected_ = true; }
+
+ private:
+  pair_table* of_;
+  std::uint32_t peer_;
+  bool has_connected_ = false;
+};
+
 /// The answer to a request, and the right to connect if it is accepted.
 struct claim_or_answer {
   std::optional<pair_claim> claim;
@@ -74,9 +97,9 @@ class pair_table {
 
   /// The next action of the thread of the group for a pair.
   struct turn {
-    bool may_ask = false;                ///< end_asking() must follow
-    bool is_member = true;               ///< otherwise the pair cannot be connected
-    std::optional<made_pair> made = {};  ///< at the request of the peer
+    std::optional<pair_request> request = {};  ///< this rank may request the connection
+    bool is_member = true;                     ///< otherwise the pair cannot be connected
+    std::optional<made_pair> made = {};        ///< at the request of the peer
   };
   /// Waits while the peer's request is in progress, at most until `until`.
   [[nodiscard]] turn wait_for_turn(std::uint32_t peer, deadline until);
@@ -95,13 +118,18 @@ class pair_table {
 
  private:
   friend class pair_claim;
+  friend class pair_request;
   struct pair {
     bool is_member = false;
-    bool asks = false;                   // this rank has sent a request
+    bool asks = false;                   // there is a pair_request
     bool is_accepting = false;           // there is a claim
     bool is_used = false;                // its queue pair was taken, or connected by this rank
     std::optional<made_pair> made = {};  // not taken yet
   };
+
+  /// Marks a pair as not connected, and returns its queue pair, to be destroyed without the lock.
+  /// Precondition: the lock is held.
+  [[nodiscard]] std::optional<made_pair> take_made(std::uint32_t peer);
 
   const std::uint32_t rank_;
   const std::uint32_t max_accepting_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -21,6 +22,11 @@ namespace {
 constexpr std::chrono::seconds time_of_attempt{2};
 
 constexpr bringup::stream_options small_messages{.max_blob_bytes = max_connection_message_bytes};
+
+// A connection to such an address reaches the host of the peer itself.
+bool is_wildcard(std::string_view host) {
+  return host == "0.0.0.0" || host == "::" || host == "::ffff:0.0.0.0";
+}
 
 }  // namespace
 
@@ -45,6 +51,12 @@ result<std::shared_ptr<peer_connector>> peer_connector::start(const place& at, p
     return refuse("first_use_options::timeout is not positive: no operation could connect");
   VERBENA_TRY(auto listener,
               bringup::listener::open({.host = at.host}, {.streams = small_messages}));
+  if (is_wildcard(listener.local_address().host))
+    return error::invalid_argument(
+        "join", fmt::format("rank {}", at.rank),
+        fmt::format("first_use_options::host is {}, which peers cannot connect to; set an address "
+                    "of this host",
+                    at.host));
   unique_fd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop) return error::from_errno(errno, "eventfd", fmt::format("rank {}", at.rank));
   auto made = std::make_shared<peer_connector>(at, std::move(maker), options);
@@ -97,8 +109,8 @@ error peer_connector::no_room_here(std::uint32_t peer) const {
 
 result<void> peer_connector::connect(verbena::detail::channel_core& which, std::uint32_t peer,
                                      deadline until) {
-  if (peer == rank_) return connect_to_self(which);
   const auto limit = until.is_never() ? deadline::after(timeout_) : until;
+  if (peer == rank_) return connect_to_self(which, limit);
   retry_pauses pauses(seed_ + peer);
   std::optional<error> last;
   while (true) {
@@ -108,11 +120,11 @@ result<void> peer_connector::connect(verbena::detail::channel_core& which, std::
       install(which, peer, *std::move(turn.made));
       return {};
     }
-    if (turn.may_ask && limit.expired()) pairs_.end_asking(peer, false);
-    if (turn.may_ask && !limit.expired()) {
-      auto asked = ask(peer, earliest(limit, time_of_attempt));
+    if (turn.request && !limit.expired()) {
+      auto asked = ask(peer, *turn.request, earliest(limit, time_of_attempt));
       auto* const made = std::get_if<made_pair>(&asked);
-      pairs_.end_asking(peer, made != nullptr);
+      if (made != nullptr) turn.request->succeed();
+      turn.request.reset();
       if (made != nullptr) {
         install(which, peer, std::move(*made));
         return {};
@@ -121,6 +133,7 @@ result<void> peer_connector::connect(verbena::detail::channel_core& which, std::
       if (failed.is_final) return std::move(failed.why);
       last = std::move(failed.why);
     }
+    turn.request.reset();
     if (limit.expired()) {
       auto late = error::timed_out("connect on first use", fmt::format("rank {}", rank_),
                                    fmt::format("rank {} was not connected in time", peer));
@@ -130,10 +143,15 @@ result<void> peer_connector::connect(verbena::detail::channel_core& which, std::
   }
 }
 
-result<void> peer_connector::connect_to_self(verbena::detail::channel_core& which) {
+result<void> peer_connector::connect_to_self(verbena::detail::channel_core& which, deadline until) {
   if (!acceptor_) return fail(rank_, ENOTCONN, "has left its group");
   VERBENA_TRY(auto mine, maker_.make());
-  if (!mine) return no_room_here(rank_);
+  for (retry_pauses pauses(seed_ + rank_); !mine;) {
+    if (!pairs_.has_other_requests(rank_) || until.expired()) return no_room_here(rank_);
+    // A request in progress may end without a connection.
+    pairs_.pause(rank_, earliest(until, pauses.next()));
+    VERBENA_TRY(mine, maker_.make());
+  }
   const auto self = mine->queue.endpoint();
   VERBENA_TRY(auto made, unmade_pair::connect(*std::move(mine), self));
   pairs_.end_asking(rank_, true);
@@ -147,15 +165,17 @@ void peer_connector::install(verbena::detail::channel_core& which, std::uint32_t
   shares_[peer] = std::move(made.share);
 }
 
-peer_connector::attempt peer_connector::ask(std::uint32_t peer, deadline until) {
+peer_connector::attempt peer_connector::ask(std::uint32_t peer, const pair_request& as,
+                                            deadline until) {
   auto mine = maker_.make();
   if (!mine) return failed_attempt{.why = std::move(mine).error(), .is_final = true};
   if (!*mine)
     return failed_attempt{.why = no_room_here(peer), .is_final = !pairs_.has_other_requests(peer)};
-  return ask(peer, **std::move(mine), until);
+  return ask(peer, as, **std::move(mine), until);
 }
 
-peer_connector::attempt peer_connector::ask(std::uint32_t peer, unmade_pair mine, deadline until) {
+peer_connector::attempt peer_connector::ask(std::uint32_t peer, const pair_request& as,
+                                            unmade_pair mine, deadline until) {
   const auto try_again = [](error why) {
     return failed_attempt{.why = std::move(why), .is_final = false};
   };
@@ -171,6 +191,7 @@ peer_connector::attempt peer_connector::ask(std::uint32_t peer, unmade_pair mine
   const auto request = encode(connect_request{
       .token = to.token, .rank = rank_, .epoch = epoch_, .local = mine.queue.endpoint()});
   if (auto sent = with->send(request, until); !sent) return try_again(std::move(sent).error());
+  as.count();
   const auto bytes = with->receive(until);
   if (!bytes) return try_again(bytes.error());
   const auto answer = decode_connect_answer(*bytes);
@@ -190,37 +211,9 @@ peer_connector::attempt peer_connector::ask(std::uint32_t peer, unmade_pair mine
 
 peer_connector::failed_attempt peer_connector::explain(std::uint32_t peer,
                                                        const connect_answer& why) const {
-  using enum connection_answer;
-  const auto again = [&](const char* text) {
-    return failed_attempt{.why = fail(peer, EAGAIN, text), .is_final = false};
-  };
-  switch (why.what) {
-    case busy:
-      return again(
-          "is busy: it is making as many connections as its first_use_options::max_accepting "
-          "permits; raise the limit if many ranks connect at once");
-    case crossed:
-      return again(
-          "is connecting to this rank at the same time; its request has precedence but did not "
-          "complete before the deadline; use a longer deadline");
-    case connected:
-      return again(
-          "has a connection to this rank, which this rank does not have; if it stays so, "
-          "call shrink()");
-    case other_epoch:
-      return again("changes its members, or does not regard this rank as a member");
-    case no_room:
-      return {.why = fail(peer, ENOBUFS,
-                          fmt::format("cannot connect: its budget, {} queue pairs, is in use; "
-                                      "raise the limit of its queue_pair_budget",
-                                      why.limit)),
-              .is_final = true};
-    case failed:
-      return again("could not create or connect a queue pair; its log has the reason");
-    case accepted:
-      break;
-  }
-  return again("accepted without an endpoint");
+  const bool is_final = why.what == connection_answer::no_room;
+  return {.why = fail(peer, is_final ? ENOBUFS : EAGAIN, rejection_text(why)),
+          .is_final = is_final};
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

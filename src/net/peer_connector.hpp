@@ -31,8 +31,8 @@ class peer_connector final : public verbena::detail::first_use {
     std::string host;  ///< the address of this host for peers
   };
   /// Starts the acceptor, which refuses requests until open(). Errors: `invalid_argument` for
-  /// options out of range; those of bringup::listener::open(); the errno of eventfd(2) or
-  /// pthread_create(3).
+  /// options out of range, and for a host that peers cannot connect to; those of
+  /// bringup::listener::open(); the errno of eventfd(2) or pthread_create(3).
   [[nodiscard]] static result<std::shared_ptr<peer_connector>> start(
       const place& at, pair_maker maker, const first_use_options& options);
   peer_connector(const place& at, pair_maker maker, const first_use_options& options);
@@ -68,10 +68,11 @@ class peer_connector final : public verbena::detail::first_use {
   };
   using attempt = std::variant<made_pair, failed_attempt>;
 
-  [[nodiscard]] attempt ask(std::uint32_t peer, deadline until);
-  [[nodiscard]] attempt ask(std::uint32_t peer, unmade_pair mine, deadline until);
+  [[nodiscard]] attempt ask(std::uint32_t peer, const pair_request& as, deadline until);
+  [[nodiscard]] attempt ask(std::uint32_t peer, const pair_request& as, unmade_pair mine,
+                            deadline until);
   [[nodiscard]] failed_attempt explain(std::uint32_t peer, const connect_answer& why) const;
-  [[nodiscard]] result<void> connect_to_self(verbena::detail::channel_core& which);
+  [[nodiscard]] result<void> connect_to_self(verbena::detail::channel_core& which, deadline until);
   void install(verbena::detail::channel_core& which, std::uint32_t peer, made_pair made);
   [[nodiscard]] error fail(std::uint32_t peer, int code, const std::string& why) const;
   [[nodiscard]] error no_room_here(std::uint32_t peer) const;

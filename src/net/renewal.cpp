@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <chrono>
 #include <functional>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "src/net/rank_list.hpp"
 #include "src/net/rendezvous.hpp"
 #include "verbena/base/bytes.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
@@ -85,11 +85,7 @@ result<std::vector<std::uint32_t>> decode_rank_set(std::span<const std::byte> by
   const auto form = bytes.front();
   const auto rest = bytes.subspan(1);
   std::vector<std::uint32_t> ranks;
-  if (form == all_form && rest.empty()) {
-    ranks.resize(size);
-    std::iota(ranks.begin(), ranks.end(), 0U);
-    return ranks;
-  }
+  if (form == all_form && rest.empty()) return all_ranks(size);
   if (form == bits_form && rest.size() == bytes_of_bits(size)) {
     for (std::uint32_t each = 0; each < rest.size() * 8; ++each)
       if ((rest[each / 8] >> each % 8 & std::byte{1}) != std::byte{0}) ranks.push_back(each);
@@ -141,6 +137,24 @@ error renewal::about(std::uint32_t rank, error why) const {
   return std::move(why).with_diagnosis(fmt::format("received from rank {} in {}()", rank, call_));
 }
 
+void renewal::note_cause(std::uint32_t rank, error why) {
+  log(log_level::warning,
+      fmt::format("the channel from rank {} to rank {} could not be reconnected in {}(): {}",
+                  group_.client.rank(), rank, call_, why.message()));
+  causes_.emplace(rank, std::move(why));
+}
+
+error renewal::with_causes(error why) const {
+  constexpr std::size_t most = 4;  // the log has all
+  std::size_t shown = 0;
+  for (const auto& [rank, cause] : causes_) {
+    if (shown++ == most) break;
+    why = std::move(why).with_diagnosis(
+        fmt::format("the channel of this rank to rank {}: {}", rank, cause.message()));
+  }
+  return why;
+}
+
 result<void> renewal::shrink() {
   auto broken = find_broken();
   const auto reported = of_members(broken);
@@ -165,8 +179,7 @@ result<void> renewal::readmit(std::span<const std::uint32_t> awaited) {
 }
 
 result<void> renewal::rejoin() {
-  std::vector<std::uint32_t> all(group_.client.size());
-  std::iota(all.begin(), all.end(), 0U);
+  const auto all = all_ranks(group_.client.size());
   return run({.kind = agreement_kind::waits, .name = readmit_name}, all, all);
 }
 
@@ -301,7 +314,10 @@ void renewal::renew_queues() {
     }
     auto again = group_.channels[each].prepare_reconnect();
     // Without an endpoint of this rank, the other one regards it as not reachable, too.
-    if (again) prepared_.emplace(each, *std::move(again));
+    if (again)
+      prepared_.emplace(each, *std::move(again));
+    else
+      note_cause(each, std::move(again).error());
   }
 }
 
@@ -340,7 +356,7 @@ result<void> renewal::connect() {
     const auto again = prepared_.find(rank);
     if (again == prepared_.end() || address.size() != bytes_with_endpoint) {
       if (rank == group_.client.rank())
-        return fail(ECONNABORTED, "the loopback channel could not be prepared again");
+        return with_causes(fail(ECONNABORTED, "the loopback channel could not be prepared again"));
       unreachable_.push_back(rank);
       continue;
     }
@@ -350,6 +366,7 @@ result<void> renewal::connect() {
     prepared_.erase(again);
     if (connected) continue;
     if (rank == group_.client.rank()) return about(rank, std::move(connected).error());
+    note_cause(rank, std::move(connected).error());
     unreachable_.push_back(rank);
   }
   // A rank that ended after the first step has sent no board.
@@ -366,6 +383,7 @@ result<void> renewal::take_contacts(const store_agreed& addresses) {
     boards[rank] = contact->board;
     contacts[rank] = *std::move(contact);
   }
+  VERBENA_TRY_VOID(check_contacts(call_, contacts, members_));
   group_.connector->set_contacts(std::move(contacts));
   group_.connector->open(epoch_, members_);
   return group_.board.connect(std::move(boards), members_);
@@ -392,9 +410,9 @@ result<void> renewal::settle() {
     std::ranges::set_difference(members_, left_out, std::back_inserter(rest));
     if (contains(left_out, own)) {
       group_.client.leave();
-      return fail(ECONNABORTED,
-                  fmt::format("not all of {} reach all of {}, which continue without them",
-                              to_text(left_out), to_text(rest)));
+      return with_causes(fail(
+          ECONNABORTED, fmt::format("not all of {} reach all of {}, which continue without them",
+                                    to_text(left_out), to_text(rest))));
     }
     for (const std::uint32_t each : left_out) drop(each);
     members_ = rest;

@@ -88,6 +88,10 @@ class renewal {
   [[nodiscard]] std::vector<std::uint32_t> connected_members();
   /// Sets the boards, and on first use the contacts, that the members sent in `addresses`.
   [[nodiscard]] result<void> take_contacts(const store_agreed& addresses);
+  /// Records and logs why the channel to a rank could not be reconnected.
+  void note_cause(std::uint32_t rank, error why);
+  /// Adds the recorded causes to an error.
+  [[nodiscard]] error with_causes(error why) const;
   [[nodiscard]] error about(std::uint32_t rank, error why) const;
   [[nodiscard]] error fail(int code, const std::string& why) const;
 
@@ -100,6 +104,7 @@ class renewal {
   std::vector<std::uint32_t> renewed_;  // the ranks whose channels get new queue pairs
   std::map<std::uint32_t, prepared_reconnection> prepared_;
   std::vector<std::uint32_t> unreachable_;
+  std::map<std::uint32_t, error> causes_;  // why channels could not be reconnected
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -66,9 +66,10 @@ struct group_options {
 ///
 /// Collective operations: broadcast(), all_gather(), reduce(), all_reduce() and all_to_all(). All
 /// members, or those of a list in ascending order, call the same operation with memory of equal
-/// length. Two ranks must call the barriers and collective operations that both take part in in the
-/// same order. An operation returns as soon as this rank has its result and its memory is free
-/// again, possibly before other ranks have called it. While it waits, it behaves like barrier().
+/// length. If two ranks take part in several barriers and collective operations together, both must
+/// call them in the same order. An operation returns as soon as this rank has its result and its
+/// memory is free again, possibly before other ranks have called it. While it waits, it behaves
+/// like barrier().
 ///
 /// *Contract* of the memory: that of this process, in a region of the protection domain of the
 /// group that is not zero-based. Until the operation returns, the program does not access it.
@@ -76,20 +77,22 @@ struct group_options {
 /// Errors of collective operations: those of barrier(); `invalid_argument` if the root is not one
 /// of the ranks, or if the length does not fit, before anything is sent; if the lengths, roots or
 /// operations of ranks differ, `invalid_argument` names one of them. After a failure, the content
-/// of the memory is unspecified. If bytes in flight do not arrive within 100 ms after it, or if a
-/// full send queue has no room to report it within 100 ms, the connection to that rank ends.
+/// of the memory is unspecified. If writes in flight do not complete within 100 ms after a failure,
+/// or a full send queue has no room for the failure report within 100 ms, the operation ends the
+/// connection to that rank.
 ///
-/// With connect_mode::on_first_use, join() connects no channel. The first operation on a channel of
-/// either side connects it: also of those that do not block otherwise. It waits for the connection
-/// until its own deadline, or without a deadline until first_use_options::timeout; allocates; and
-/// makes system calls. The peer needs no call: a thread of its group connects its side. If the
-/// channel cannot be connected, the operation is refused as refusal::connect_failed, and
-/// channel::describe() returns the cause: ECONNREFUSED if the process of the peer has ended,
+/// With connect_mode::on_first_use, join() connects no channel. The first operation that either
+/// side posts connects the channel, even if the operation normally does not block. It waits for the
+/// connection until its own deadline, or without a deadline until first_use_options::timeout;
+/// allocates; and makes system calls. The peer needs no call: a thread of its group connects its
+/// side. If the channel cannot be connected, the operation is refused as refusal::connect_failed,
+/// and channel::describe() returns the cause: ECONNREFUSED if the process of the peer has ended,
 /// ENOBUFS if the queue_pair_budget of one side is in use, otherwise `timed_out`. The next
 /// operation tries again. The peer must be able to connect to this process by TCP, at the local
 /// address of the connection to the store.
 ///
-/// The destructor closes the connection to the store, then the channels, without waiting. If this
+/// The destructor closes the connection to the store, then the channels. With
+/// connect_mode::on_first_use, it first waits for the thread that accepts connections. If this
 /// process has the store, it also ends the store; answers that have begun are sent, for at most 2
 /// s. Ranks that still exchange then fail, so end a program with a barrier.
 ///
@@ -103,9 +106,8 @@ class group {
   /// Errors: those of membership::check(), store::open(), store_client::connect(),
   /// store_client::exchange() and prepared_multi_channel::create(); with
   /// connect_mode::on_first_use, also those of bringup::listener::open(). If a rank does not join
-  /// before
-  /// `until`, or ends while others join, the error names it. If `until` is not the same for all
-  /// ranks, the earliest counts.
+  /// before `until`, or ends while others join, the error names it. If `until` is not the same for
+  /// all ranks, the earliest counts.
   [[nodiscard]] static result<group> join(const protection_domain& domain, const membership& who,
                                           deadline until, const group_options& options = {});
 
@@ -121,22 +123,23 @@ class group {
   [[nodiscard]] static result<group> rejoin(const protection_domain& domain, const membership& who,
                                             deadline until, const group_options& options = {});
 
-  /// Agrees with the other members that are alive on the members, and lets the group work again
-  /// after a failure. All of them must call shrink(). Blocks and allocates.
+  /// Removes the ranks that have failed, and makes the group usable again. All surviving members
+  /// must call shrink(). Blocks and allocates. May exceed `until` by 5 s for each connection that
+  /// does not flush.
   ///
   /// A rank is no longer a member if it has closed its connection to the store; if it does not call
   /// shrink() in about half of the time, and more than half of the connected members do, or half of
-  /// them without the highest rank; or if it and another member cannot reach each other, so that
-  /// the group with the fewest ranks left out remains. Such a rank gets an error, and can only end
-  /// or rejoin().
+  /// them without the highest rank; or if it and another member cannot reach each other. The
+  /// members then leave out as few ranks as possible. A rank that is left out gets an error, and
+  /// can only end or rejoin().
   ///
   /// Channels between members stay as they are, with the operations in flight. A channel that has
   /// failed on one side, also that of this rank to itself, or that does not answer a read within 2
   /// s, is reconnected: its operations end first. A send for which the peer has posted no receive
   /// delays this read.
   ///
-  /// Exchanges that wait fail with ECONNABORTED. A program that keeps states of others, for example
-  /// remote regions, exchanges them again.
+  /// Exchanges in progress fail with ECONNABORTED. A program that caches data of other ranks, such
+  /// as remote regions, must exchange it again.
   ///
   /// Errors: `timed_out` with the members that have not called it, if too few have; ECONNABORTED if
   /// the others continue without this rank, or began again after an error; `invalid_argument` if
@@ -216,8 +219,9 @@ class group {
   /// A notification is executed after earlier operations on the same channel: a send for which the
   /// peer has not posted a receive delays the barrier.
   ///
-  /// Does not allocate, lock or post more than size() requests at once; yields the processor while
-  /// it waits. The first barrier of each set of ranks allocates.
+  /// Posts at most size() requests at once. Yields the processor while it waits, and every 2 ms
+  /// reads from the connection to the store without blocking. Allocates at the first barrier of a
+  /// set of ranks, when the store reports a departed rank, and for errors.
   ///
   /// Errors: `timed_out` with the ranks that have not called it. To find them, the function reads
   /// the memory of the other ranks in the last eighth of the time, at most 50 ms. If a rank cannot
@@ -226,9 +230,9 @@ class group {
   /// named other ranks or another algorithm.
   [[nodiscard]] result<void> barrier(
       deadline until, barrier_algorithm algorithm = barrier_algorithm::dissemination);
-  /// Waits until all of `ranks` have called barrier() with the same ranks and algorithm. Two ranks
-  /// must call the barriers that both take part in in the same order. With one rank, returns at
-  /// once.
+  /// Waits until all of `ranks` have called barrier() with the same ranks and algorithm. If two
+  /// ranks take part in several barriers and collective operations together, both must call them in
+  /// the same order. With one rank, returns at once.
   ///
   /// Errors: also `invalid_argument` if the ranks are not in ascending order, repeat a rank, or
   /// lack rank(). These errors do not make the group fail.

@@ -17,8 +17,14 @@ struct budget_state;
 /// the groups of a process can have one budget. Threads: thread-safe.
 class queue_pair_budget {
  public:
-  /// Permits `limit` queue pairs at the same time.
+  /// Permits `limit` queue pairs at the same time; 0 permits none. Allocates.
   explicit queue_pair_budget(std::uint32_t limit);
+  // Without moves, which would leave an object without a budget.
+  /// Shares the budget.
+  queue_pair_budget(const queue_pair_budget&) noexcept = default;
+  /// Shares the budget.
+  queue_pair_budget& operator=(const queue_pair_budget&) noexcept = default;
+  ~queue_pair_budget() = default;
 
   /// Returns the largest number of queue pairs.
   [[nodiscard]] std::uint32_t limit() const noexcept;

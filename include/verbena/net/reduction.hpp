@@ -35,10 +35,11 @@ struct maximum {
 
 /// An operation that combines elements of type T: a function object such as `std::plus<>`,
 /// `std::bit_or<>`, minimum or maximum. It must be associative and commutative, except for
-/// rounding. An element has at most max_element_bytes.
+/// rounding. An element has at most max_element_bytes, and an alignment of at most 64 bytes.
 template <class Operation, class T>
-concept reduces = std::is_trivially_copyable_v<T> && sizeof(T) <= max_element_bytes &&
-                  std::is_invocable_r_v<T, const Operation&, const T&, const T&>;
+concept reduces =
+    std::is_trivially_copyable_v<T> && sizeof(T) <= max_element_bytes && alignof(T) <= 64 &&
+    std::is_invocable_r_v<T, const Operation&, const T&, const T&>;
 
 namespace detail {
 

@@ -244,6 +244,22 @@ TEST(all_reduce, uses_any_operation_and_element) {
     });
 }
 
+// The bytes of a message are aligned to 64 bytes.
+struct alignas(64) aligned_element {
+  std::uint64_t value;
+};
+struct alignas(128) overaligned_element {
+  std::uint64_t value;
+};
+struct sum_of_elements {
+  template <class T>
+  T operator()(const T& a, const T& b) const {
+    return {a.value + b.value};
+  }
+};
+static_assert(net::reduces<sum_of_elements, aligned_element>);
+static_assert(!net::reduces<sum_of_elements, overaligned_element>);
+
 TEST(collective, subsets_operations_and_barriers_follow_each_other) {
   in_group(6, [&](joined_rank& here) {
     const std::vector<std::uint32_t> even{0, 2, 4};

@@ -17,6 +17,7 @@
 #include <latch>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -295,6 +296,13 @@ TEST(first_use, survivors_shrink_and_connect_a_rank_that_rejoins) {
   });
 }
 
+TEST(first_use, budget_that_was_moved_from_remains) {
+  net::queue_pair_budget first(3);
+  const net::queue_pair_budget second = std::move(first);
+  EXPECT_EQ(first.limit(), 3U);  // NOLINT(bugprone-use-after-move): a move copies
+  EXPECT_EQ(second.in_use(), 0U);
+}
+
 TEST(first_use, invalid_limits_are_refused) {
   const test_store store;
   const auto device = testing_support::open_soft();
@@ -302,6 +310,10 @@ TEST(first_use, invalid_limits_are_refused) {
   expect_error(
       net::group::join(pd, store.member(0, 1), test_deadline(), on_first_use({.max_accepting = 0})),
       "max_accepting is 0");
+  for (const char* host : {"0.0.0.0", "::"})
+    expect_error(
+        net::group::join(pd, store.member(0, 1), test_deadline(), on_first_use({.host = host})),
+        "first_use_options::host is " + std::string(host));
 }
 
 TEST(first_use, a_pause_doubles_and_is_random) {
@@ -656,6 +668,26 @@ TEST(first_use, operations_of_several_ranks_connect_until_their_limit) {
   for (const auto each : by->limits) EXPECT_EQ(each.when(), limit.when().when());
 }
 
+TEST(first_use, operation_after_a_late_connection_is_refused_and_its_channel_remains) {
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  auto channels = net::detail::create_unconnected(pd, 2, {}, {}).value();
+  net::detail::channel_access::core_of(channels[0])
+      .connect_on_first_use(std::make_shared<failing_connections>(), 0);
+  const auto cq = channels.hub().cq();
+  auto queue = pd.create_qp<rc>(cq, cq, {}).value();
+  const auto self = queue.endpoint();
+  net::detail::channel_access::core_of(channels[1])
+      .connect_first(std::move(queue).handshake(self).value());
+  const auto memory = pd.allocate(64, access::local_write).value();
+  std::array parts{net::peer_receive{.rank = 0, .into = sink(memory, 0, 8)},
+                   net::peer_receive{.rank = 1, .into = sink(memory, 0, 8)}};
+  EXPECT_FALSE(channels.gather(parts, abort_after(20ms)));
+  EXPECT_EQ(parts[0].result.refusal(), refusal::connect_failed);
+  EXPECT_EQ(parts[1].result.refusal(), refusal::limit_passed);
+  EXPECT_EQ(channels[1].failure(), nullptr);
+}
+
 /// Connects no channel in time. A rank reports a failure during the second attempt.
 class late_connections final : public verbena::detail::first_use {
  public:
@@ -699,7 +731,8 @@ TEST(connection_message, loopback_addresses_are_refused_if_other_ranks_are_elsew
     std::vector<net::detail::rank_contact> out;
     for (const char* host : hosts)
       out.push_back({.board = {}, .token = {}, .acceptor = {.host = host, .port = 4711}});
-    return net::detail::check_contacts(out);
+    const rank_list all{0, 1, 2};
+    return net::detail::check_contacts("join", out, std::span(all).first(out.size()));
   };
   EXPECT_TRUE(contacts({"127.0.0.1", "127.0.0.2", "::1"}));
   EXPECT_TRUE(contacts({"10.0.0.1", "fd00::1"}));
@@ -707,6 +740,14 @@ TEST(connection_message, loopback_addresses_are_refused_if_other_ranks_are_elsew
   expect_error(failed, "rank 2");
   expect_error(failed, "rank 0 is at 10.0.0.1; set first_use_options::host");
   expect_error(contacts({"::1", "fd00::1"}), "cannot reach it at ::1");
+  // Ranks that are not members have no contact.
+  const std::array<net::detail::rank_contact, 3> some{
+      {{.board = {}, .token = {}, .acceptor = {.host = "127.0.0.1", .port = 1}},
+       {},
+       {.board = {}, .token = {}, .acceptor = {.host = "127.0.0.1", .port = 2}}}};
+  EXPECT_TRUE(net::detail::check_contacts("readmit", some, rank_list{0, 2}));
+  EXPECT_EQ(net::detail::check_contacts("readmit", some, rank_list{0, 1}).error().call(),
+            "readmit");
 }
 
 TEST(first_use, budget_of_a_request_that_may_fail_is_no_final_limit) {
@@ -715,7 +756,8 @@ TEST(first_use, budget_of_a_request_that_may_fail_is_no_final_limit) {
   const std::vector<std::uint32_t> all{0, 1, 2};
   pairs.open(0, all);
   EXPECT_FALSE(pairs.has_other_requests(0));
-  ASSERT_TRUE(pairs.wait_for_turn(0, test_deadline()).may_ask);
+  auto turn = pairs.wait_for_turn(0, test_deadline());
+  ASSERT_TRUE(turn.request);
   EXPECT_FALSE(pairs.has_other_requests(0));
   EXPECT_TRUE(pairs.has_other_requests(2));
   {
@@ -723,10 +765,71 @@ TEST(first_use, budget_of_a_request_that_may_fail_is_no_final_limit) {
     ASSERT_TRUE(crossing.claim) << "the request of the lower rank counts";
     EXPECT_TRUE(pairs.has_other_requests(0)) << "one of both requests ends without a connection";
   }
-  pairs.end_asking(0, false);
+  turn.request.reset();
   const auto accepting = pairs.claim(2, 0);
   EXPECT_TRUE(pairs.has_other_requests(0));
   EXPECT_FALSE(pairs.has_other_requests(2));
+}
+
+TEST(first_use, request_that_ends_by_an_exception_lets_the_peer_connect) {
+  net::detail::pair_table pairs(1, 3, 4);
+  pairs.open(0, rank_list{0, 1, 2});
+  const auto give_up = [&] {
+    const auto turn = pairs.wait_for_turn(2, test_deadline());
+    EXPECT_EQ(pairs.claim(2, 0).why_not, net::detail::connection_answer::crossed);
+    throw std::runtime_error("no memory");
+  };
+  EXPECT_THROW(give_up(), std::runtime_error);
+  EXPECT_FALSE(pairs.has_other_requests(0));
+  EXPECT_TRUE(pairs.claim(2, 0).claim);
+}
+
+// The time passes before the request: rank 1 connects instead.
+TEST_F(connection_acceptor, late_operation_counts_no_request_and_lets_the_peer_connect) {
+  connector_->set_contacts({contact(), contact(), contact()});
+  auto channels = net::detail::create_unconnected(pd_, 3, {}, {}).value();
+  auto& core = net::detail::channel_access::core_of(channels[1]);
+  core.connect_on_first_use(connector_, 1);
+  expect_error(connector_->connect(core, 1, deadline::after(0ms)), "was not connected in time");
+  EXPECT_EQ(connector_->statistics().asked, 0U);
+  const auto queue = make_queue();
+  auto with = connect();
+  EXPECT_EQ(ask(with, request(1, queue)).what, net::detail::connection_answer::accepted);
+}
+
+TEST(connection_message, texts_of_a_busy_peer_name_what_is_in_use) {
+  using net::detail::connection_answer;
+  using net::detail::rejection_text;
+  EXPECT_NE(rejection_text({.what = connection_answer::busy, .limit = 7})
+                .find("queue_pair_budget of 7 queue pairs"),
+            std::string::npos);
+  EXPECT_NE(rejection_text({.what = connection_answer::busy}).find("max_accepting"),
+            std::string::npos);
+}
+
+// Another request holds the share that this rank needs for the channel to itself.
+TEST_F(connection_acceptor, channel_to_this_rank_waits_for_requests_in_progress) {
+  const net::queue_pair_budget budget(1);
+  const auto limited = net::detail::peer_connector::start(
+                           {.rank = 0, .size = 3, .host = "127.0.0.1"},
+                           {.domain = pd_, .cq = cq_, .options = {}, .budget = budget}, {})
+                           .value();
+  limited->open(4, rank_list{0, 1, 2});
+  const auto to = limited->contact({});
+  const auto queue = make_queue();
+  std::optional<bringup::stream> peer =
+      bringup::stream::connect(to.acceptor, test_deadline()).value();
+  auto wanted = request(1, queue);
+  wanted.token = to.token;
+  EXPECT_EQ(ask(*peer, wanted).what, net::detail::connection_answer::accepted);
+  auto channels = net::detail::create_unconnected(pd_, 3, {}, {}).value();
+  auto& core = net::detail::channel_access::core_of(channels[0]);
+  core.connect_on_first_use(limited, 0);
+  const auto began = deadline::clock::now();
+  EXPECT_EQ(limited->connect(core, 0, deadline::after(20ms)).error().code(), ENOBUFS);
+  EXPECT_GE(deadline::clock::now() - began, 20ms);
+  peer.reset();
+  EXPECT_TRUE(limited->connect(core, 0, test_deadline()));
 }
 
 TEST(connection_message, is_refused_if_it_is_cut_or_too_long) {

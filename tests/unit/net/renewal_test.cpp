@@ -283,6 +283,48 @@ TEST(shrink, half_that_does_not_reach_the_other_is_left_out) {
   });
 }
 
+/// While it exists, no queue pair can be connected again.
+class port_down {
+ public:
+  explicit port_down(const context& of) : of_(of) { inject_event(of_, "port 1 down").value(); }
+  port_down(const port_down&) = delete;
+  port_down& operator=(const port_down&) = delete;
+  ~port_down() { EXPECT_TRUE(inject_event(of_, "port 1 up")); }
+
+ private:
+  const context& of_;
+};
+
+TEST(shrink, failure_of_the_loopback_channel_has_its_cause) {
+  in_group(1, [](joined_rank& here) {
+    here.group[0].flush();
+    {
+      const port_down without_link(here.device);
+      const auto failed = here.group.shrink(test_deadline());
+      expect_error(failed, "the loopback channel could not be prepared again");
+      expect_error(failed, "port");
+    }
+    here.group.shrink(test_deadline()).value();
+  });
+}
+
+TEST(shrink, rank_that_is_left_out_has_the_causes_of_its_broken_channels) {
+  const test_store store;
+  for_each_rank(2, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 2));
+    std::optional<port_down> without_link;
+    if (rank == 0) {
+      here.group[1].flush();
+      without_link.emplace(here.device);
+    }
+    here.group.exchange("the port is down", bytes_of("x"), test_deadline()).value();
+    const auto shrunk = here.group.shrink(test_deadline());
+    if (rank == 0) return shrunk.value();
+    expect_error(shrunk, "not all of rank 1 reach all of rank 0");
+    expect_error(shrunk, "the channel of this rank to rank 0: ");
+  });
+}
+
 /// A store of one rank that answers its agreements with `answer`, or not at all.
 class false_store {
  public:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/base/earliest.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/verbs/completion_channel.hpp"
@@ -104,8 +105,7 @@ result<std::size_t> completion_hub::wait(deadline until) const {
     if (delivered != 0 || until.expired()) return delivered;
     VERBENA_TRY(delivered, arm_and_progress());
     if (delivered != 0) return delivered;
-    const deadline next = next_deadline();
-    VERBENA_TRY(const auto event, events.wait(next.when() < until.when() ? next : until));
+    VERBENA_TRY(const auto event, events.wait(detail::earliest(next_deadline(), until)));
     if (event) --table_->due_events();
   }
 }

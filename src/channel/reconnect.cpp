@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/earliest.hpp"
 #include "src/channel/connect.hpp"
 #include "src/channel/connection_options.hpp"
 #include "src/channel/connection_record.hpp"
@@ -151,8 +152,7 @@ result<reconnection> channel::reconnect(bringup::stream& peer, deadline until,
   if (auto checked = detail::check_reconnectable("channel::reconnect", core()); !checked)
     return bringup::detail::give_up(std::move(checked).error(), peer);
   core().disconnect();
-  auto end_of_wait = deadline::after(options.port_timeout);
-  if (until.when() < end_of_wait.when()) end_of_wait = until;
+  const auto end_of_wait = detail::earliest(until, options.port_timeout);
   auto queue = wait_for_queue(core(), peer, end_of_wait);
   if (!queue) return bringup::detail::give_up(std::move(queue).error(), peer);
   prepared_reconnection again(core(), *std::move(queue));

@@ -9,12 +9,12 @@
 #include <exception>
 #include <utility>
 
+#include "src/base/earliest.hpp"
 #include "src/net/board_layout.hpp"
 #include "src/net/channel_access.hpp"
 #include "src/net/message_word.hpp"
 #include "src/net/rank_board.hpp"
 #include "src/net/rank_list.hpp"
-#include "src/net/rendezvous.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
@@ -22,6 +22,7 @@ namespace {
 using board_layout::failure_at;
 using board_layout::outgoing_failure_at;
 using board_layout::seen_at;
+using verbena::detail::earliest;
 using verbena::detail::operation_kind;
 
 // The time for writes in flight after a failure, and for room to report it to a rank.

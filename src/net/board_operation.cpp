@@ -9,16 +9,17 @@
 #include <chrono>
 #include <cstring>
 
+#include "src/base/earliest.hpp"
 #include "src/base/relax.hpp"
 #include "src/net/board_layout.hpp"
 #include "src/net/channel_access.hpp"
 #include "src/net/message_word.hpp"
 #include "src/net/rank_board.hpp"
-#include "src/net/rendezvous.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
+using verbena::detail::earliest;
 using verbena::detail::operation_kind;
 
 }  // namespace

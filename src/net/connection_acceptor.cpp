@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/earliest.hpp"
 #include "src/base/quiet_thread.hpp"
 #include "verbena/base/log.hpp"
 
@@ -140,7 +141,7 @@ void connection_acceptor::wait() {
   events.push_back({.fd = stop_.get(), .events = POLLIN, .revents = 0});
   auto until = deadline::never();
   const auto wait_at_most_until = [&](deadline when) {
-    if (when.when() < until.when()) until = when;
+    until = verbena::detail::earliest(until, when);
   };
   if (!pauses_.end().expired()) {
     wait_at_most_until(pauses_.end());

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/base/earliest.hpp"
 #include "src/base/quiet_thread.hpp"
 #include "src/net/http.hpp"
 #include "src/net/rendezvous.hpp"
@@ -104,8 +105,8 @@ class etcd_client {
   }
 
   [[nodiscard]] result<json> ask(const char* path, const json& question, deadline until) {
-    VERBENA_TRY(auto answer,
-                post_json(place_.server + path, question.dump(), earliest(until, time_to_answer)));
+    VERBENA_TRY(auto answer, post_json(place_.server + path, question.dump(),
+                                       verbena::detail::earliest(until, time_to_answer)));
     local_address_ = std::move(answer.local_address);
     auto parsed = json::parse(answer.body, nullptr, false);
     if (answer.status != 200)
@@ -289,7 +290,7 @@ result<std::optional<std::string>> try_put(etcd_client& with, const key_value& w
 result<std::string> put_when_free(etcd_client& with, const std::string& key,
                                   const std::string& value, const std::string& lease,
                                   deadline until) {
-  jittered_pauses pauses;
+  retry_pauses pauses(pauses_for_store);
   std::optional<announced_store> other;
   while (true) {
     auto stored = try_put(with, {key, value}, lease, other, until);
@@ -307,7 +308,7 @@ result<std::string> put_when_free(etcd_client& with, const std::string& key,
 
 // etcd may start after this process.
 result<std::string> grant_first_lease(etcd_client& with, deadline until) {
-  jittered_pauses pauses;
+  retry_pauses pauses(pauses_for_store);
   while (true) {
     auto lease = with.grant_lease(until);
     if (lease || is_final(lease.error()) || !pauses.wait(until)) return lease;
@@ -391,7 +392,7 @@ result<owned_announcement> meet_by_etcd(membership& place, std::optional<store>&
   etcd_client with(parsed);
   const auto key = with.key_of(place);
   place.host = store_host::rank_0;
-  jittered_pauses pauses;
+  retry_pauses pauses(pauses_for_store);
   while (place.rank != 0) {
     auto found = look(with, key, until);
     if (found) {

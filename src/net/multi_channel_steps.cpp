@@ -8,8 +8,8 @@
 #include <chrono>
 #include <utility>
 
+#include "src/base/earliest.hpp"
 #include "src/net/operation_batch.hpp"
-#include "src/net/rendezvous.hpp"
 #include "src/net/step_pauses.hpp"
 #include "verbena/net/multi_channel.hpp"
 
@@ -19,6 +19,8 @@ namespace verbena::inline VERBENA_ABI::net {
 namespace detail {
 
 namespace {
+
+using verbena::detail::earliest;
 
 // The time for a queue pair in the error state to flush.
 constexpr std::chrono::seconds longest_flush{5};
@@ -65,8 +67,7 @@ class batch_in_steps : public operation_batch {
     VERBENA_TRY(const bool may_wait, hub_.arm());
     if (!may_wait) return verbena::detail::expiry(deadline::after(std::chrono::nanoseconds(0)));
     auto until = earliest(hub_.next_deadline(), longest_wait);
-    const deadline of_limit = is_aborting_ ? flushed_by_ : limit_;
-    if (of_limit.when() < until.when()) until = of_limit;
+    until = earliest(until, is_aborting_ ? flushed_by_ : limit_);
     return verbena::detail::ready(hub_.fd(), POLLIN, until);
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "src/net/peer_connector.hpp"
+#include "src/base/earliest.hpp"
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
@@ -10,12 +11,17 @@
 #include <system_error>
 #include <utility>
 
-#include "src/net/rendezvous.hpp"
 #include "verbena/base/random.hpp"
 #include "verbena/bringup/stream.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
+
+using verbena::detail::earliest;
+
+// The pauses between attempts to connect.
+constexpr retry_pauses::range pauses_to_connect{.first = std::chrono::milliseconds(1),
+                                                .longest = std::chrono::milliseconds(250)};
 
 // The time of one attempt, and of the answer to a confirmation, even if the operation has less. A
 // new attempt finds out that the process of the peer has ended.
@@ -111,7 +117,7 @@ result<void> peer_connector::connect(verbena::detail::channel_core& which, std::
                                      deadline until) {
   const auto limit = until.is_never() ? deadline::after(timeout_) : until;
   if (peer == rank_) return connect_to_self(which, limit);
-  retry_pauses pauses(seed_ + peer);
+  retry_pauses pauses(pauses_to_connect, seed_ + peer);
   std::optional<error> last;
   while (true) {
     auto turn = pairs_.wait_for_turn(peer, limit);
@@ -146,7 +152,7 @@ result<void> peer_connector::connect(verbena::detail::channel_core& which, std::
 result<void> peer_connector::connect_to_self(verbena::detail::channel_core& which, deadline until) {
   if (!acceptor_) return fail(rank_, ENOTCONN, "has left its group");
   VERBENA_TRY(auto mine, maker_.make());
-  for (retry_pauses pauses(seed_ + rank_); !mine;) {
+  for (retry_pauses pauses(pauses_to_connect, seed_ + rank_); !mine;) {
     if (!pairs_.has_other_requests(rank_) || until.expired()) return no_room_here(rank_);
     // A request in progress may end without a connection.
     pairs_.pause(rank_, earliest(until, pauses.next()));

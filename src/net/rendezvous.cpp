@@ -2,36 +2,20 @@
 #include "src/net/rendezvous.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "verbena/base/random.hpp"
+#include "src/base/earliest.hpp"
 #include "verbena/bringup/stream.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
+using verbena::detail::earliest;
+
 constexpr std::chrono::seconds time_to_probe{3};
-constexpr std::chrono::milliseconds longest_pause{1000};
 
 }  // namespace
-
-bool jittered_pauses::wait(deadline until) {
-  const auto half = longest_ / 2;
-  const auto more = random_u32() % static_cast<std::uint32_t>(half.count());
-  const auto next = deadline::after(half + std::chrono::milliseconds(more));
-  if (next.when() >= until.when()) return false;
-  longest_ = std::min(longest_ * 2, longest_pause);
-  while (!next.expired()) ::poll(nullptr, 0, next.poll_timeout_ms());
-  return true;
-}
-
-deadline earliest(deadline until, std::chrono::nanoseconds most) noexcept {
-  const auto limit = deadline::after(most);
-  return until.when() < limit.when() ? until : limit;
-}
 
 result<void> probe_store(const bringup::address& at, deadline until) {
   auto connected = bringup::stream::connect(at, earliest(until, time_to_probe));
@@ -48,7 +32,7 @@ result<void> meet_by_service(membership& place, std::optional<store>& own, deadl
     place.store = {.host = "127.0.0.1", .port = own->local_address().port};
     return {};
   }
-  jittered_pauses pauses;
+  retry_pauses pauses(pauses_for_store);
   while (true) {
     // Each attempt resolves the name again: a host that has been started again has another address.
     const auto probed = probe_store(place.store, until);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 
+#include "src/net/retry_pauses.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/net/membership.hpp"
@@ -12,19 +13,9 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// Pauses between attempts, which become longer up to 1 s. Their length is random, so that many
-/// processes do not ask at the same time. Threads: one thread at a time.
-class jittered_pauses {
- public:
-  /// Blocks for the next pause. Returns false, without blocking, if the deadline would pass.
-  [[nodiscard]] bool wait(deadline until);
-
- private:
-  std::chrono::milliseconds longest_{50};
-};
-
-/// Returns the earlier of `until` and a point in `most` from now.
-[[nodiscard]] deadline earliest(deadline until, std::chrono::nanoseconds most) noexcept;
+/// The pauses between attempts to reach a store.
+inline constexpr retry_pauses::range pauses_for_store{.first = std::chrono::milliseconds(50),
+                                                      .longest = std::chrono::seconds(1)};
 
 /// Connects to a store and closes the connection, which shows that the store exists. Blocks for at
 /// most 3 s. Errors: those of bringup::stream::connect().

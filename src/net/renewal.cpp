@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "src/net/renewal.hpp"
+#include "src/base/earliest.hpp"
 
 #include <fmt/format.h>
 
@@ -13,12 +14,13 @@
 
 #include "src/net/channel_access.hpp"
 #include "src/net/rank_list.hpp"
-#include "src/net/rendezvous.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
+
+using verbena::detail::earliest;
 
 // The names of the first agreement are those of the functions.
 constexpr const char* shrink_name = "shrink";

@@ -1,27 +1,43 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <poll.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 
-#include "verbena/base/config.hpp"
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/random.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// The pauses between attempts: between half and all of a time that doubles from 1 ms to 250 ms.
-/// Equal seeds have equal pauses. Threads: one thread at a time.
+/// The pauses between attempts: between half and all of a time that doubles up to a maximum. They
+/// are random, so that many processes do not try at the same time; equal seeds have equal pauses.
+/// Threads: one thread at a time.
 class retry_pauses {
  public:
-  static constexpr std::chrono::nanoseconds first = std::chrono::milliseconds(1);
-  static constexpr std::chrono::nanoseconds longest = std::chrono::milliseconds(250);
+  /// The times of the pauses.
+  struct range {
+    std::chrono::nanoseconds first;
+    std::chrono::nanoseconds longest;
+  };
 
-  explicit retry_pauses(std::uint64_t seed) noexcept : state_(seed) {}
+  explicit retry_pauses(range within, std::uint64_t seed = random_u64()) noexcept
+      : state_(seed), most_(within.first), longest_(within.longest) {}
 
+  /// Returns the next pause.
   [[nodiscard]] std::chrono::nanoseconds next() noexcept {
     const auto half = static_cast<std::uint64_t>(most_.count()) / 2;
-    most_ = std::min(most_ * 2, longest);
+    most_ = std::min(most_ * 2, longest_);
     return std::chrono::nanoseconds(static_cast<std::int64_t>(half + next_number() % (half + 1)));
+  }
+  /// Blocks for the next pause. Returns false, without blocking, if the deadline would pass.
+  [[nodiscard]] bool wait(deadline until) noexcept {
+    const auto end = deadline::after(next());
+    if (end.when() >= until.when()) return false;
+    while (!end.expired()) ::poll(nullptr, 0, end.poll_timeout_ms());
+    return true;
   }
 
  private:
@@ -34,7 +50,8 @@ class retry_pauses {
   }
 
   std::uint64_t state_;
-  std::chrono::nanoseconds most_ = first;
+  std::chrono::nanoseconds most_;
+  std::chrono::nanoseconds longest_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

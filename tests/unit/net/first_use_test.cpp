@@ -318,10 +318,11 @@ TEST(first_use, invalid_limits_are_refused) {
 
 TEST(first_use, a_pause_doubles_and_is_random) {
   using net::detail::retry_pauses;
-  retry_pauses a(1);
-  retry_pauses equal(1);
-  retry_pauses other(2);
-  auto most = retry_pauses::first;
+  constexpr retry_pauses::range within{.first = 1ms, .longest = 250ms};
+  retry_pauses a(within, 1);
+  retry_pauses equal(within, 1);
+  retry_pauses other(within, 2);
+  auto most = within.first;
   int different = 0;
   for (int i = 0; i < 40; ++i) {
     const auto pause = a.next();
@@ -329,7 +330,7 @@ TEST(first_use, a_pause_doubles_and_is_random) {
     EXPECT_LE(pause, most);
     EXPECT_EQ(pause, equal.next());
     different += pause != other.next() ? 1 : 0;
-    most = std::min(most * 2, retry_pauses::longest);
+    most = std::min(most * 2, within.longest);
   }
   EXPECT_GT(different, 30);
 }

@@ -188,8 +188,10 @@ std::vector<std::uint32_t> rank_board::probe(multi_channel& channels,
                                              std::span<const std::uint32_t> ranks, deadline until) {
   abandon();
   std::vector<std::uint32_t> silent;
-  std::vector<std::uint32_t> without_room;  // operations of the program fill the queue
+  // Operations of the program fill the queue, or an earlier read is still in flight.
+  std::vector<std::uint32_t> without_room;
   const auto try_post = [&](std::uint32_t rank) {
+    if (!late_reads_[rank].ended) return false;
     if (post(channels, read_of_entered(rank), until)) {
       ++in_flight_;
       return true;
@@ -240,7 +242,7 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
     // A rank that cannot be connected takes only its share of the time.
     const auto left = until.when() - deadline::clock::now();
     const auto share = deadline::after(left / static_cast<std::int64_t>(in.count()));
-    if (post(in.channels, read_of_entered(each), share))
+    if (late_reads_[each].ended && post(in.channels, read_of_entered(each), share))
       ++in_flight_;
     else
       missing.push_back(each);
@@ -258,8 +260,12 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
 
 void rank_board::abandon() noexcept {
   // The memory of the board stays registered, so that the requests can complete later.
-  for (const request& each : std::span(posted_).first(in_flight_))
-    if (!each.waiter.ended) verbena::detail::channel_core::redirect(*each.slot, nullptr);
+  for (const request& each : std::span(posted_).first(in_flight_)) {
+    if (each.waiter.ended) continue;
+    auto* const late = each.is_read ? &late_reads_[each.rank] : nullptr;
+    if (late != nullptr) late->ended = false;
+    verbena::detail::channel_core::redirect(*each.slot, late);
+  }
   in_flight_ = 0;
 }
 

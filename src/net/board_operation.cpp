@@ -289,6 +289,7 @@ bool rank_board::post(multi_channel& channels, const access_to_board& what, dead
   request& next = posted_[in_flight_];
   next.rank = what.rank;
   next.reads_program = false;
+  next.is_read = what.kind == operation_kind::read;
   next.reads = 0;
   next.waiter.ended = false;
   const verbena::detail::memory_piece piece(

@@ -42,7 +42,9 @@ rank_board::rank_board(memory_region memory, std::uint32_t rank, std::uint32_t s
       member_count_(size),
       is_member_(size, true),
       pairs_(size),
-      posted_(std::size_t{size} + std::size_t{4} * slots) {
+      posted_(std::size_t{size} + std::size_t{4} * slots),
+      late_reads_(size) {
+  for (auto& each : late_reads_) each.ended = true;
   sent_to_.reserve(size);
   received_from_.reserve(size);
 }

@@ -251,6 +251,7 @@ class rank_board {
     verbena::detail::operation_slot* slot = nullptr;
     std::uint32_t rank = 0;
     bool reads_program = false;  // memory of the program
+    bool is_read = false;        // of `entered`
     std::size_t reads = 0;       // the offset of the word of the board; 0: other memory
   };
   /// A write or read of the board of a rank.
@@ -340,7 +341,10 @@ class rank_board {
   std::map<std::uint32_t, std::uint32_t> entered_;  // by tag of the ranks: number of operations
   std::uint32_t subsets_ = 0;                       // words of subsets in use, or replaced
   std::vector<request> posted_;
-  std::size_t in_flight_ = 0;                 // of posted_
+  std::size_t in_flight_ = 0;  // of posted_
+  /// By rank: the last read of its `entered` if it was abandoned. The next one has the same
+  /// destination, so it must wait until this one has ended.
+  std::vector<verbena::detail::operation_waiter> late_reads_;
   std::vector<std::uint32_t> sent_to_;        // in this barrier
   std::vector<std::uint32_t> received_from_;  // in this barrier
   std::optional<error> failure_;

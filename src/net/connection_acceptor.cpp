@@ -181,7 +181,7 @@ steps<void> connection_acceptor::serve(bringup::stream peer, session& as) {
   as.is_silent = false;
   auto taken = take(request);
   if (!taken) {
-    pairs_.count_garbage();
+    pairs_.count_malformed();
     co_return std::move(taken).error().with_diagnosis("sent by " + peer.peer());
   }
   const auto answer = encode(taken->answer);

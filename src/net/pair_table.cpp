@@ -21,7 +21,7 @@ bool pair_claim::publish(made_pair made) {
   }
   replaced = std::exchange(with.made, std::move(made));
   // The peer has given up the connection that is replaced.
-  of_->counts_.accepted += replaced ? 0U : 1U;
+  of_->counts_.requests_accepted += replaced ? 0U : 1U;
   of_->changed_.notify_all();
   return true;
 }
@@ -30,7 +30,7 @@ void pair_claim::withdraw() {
   std::optional<made_pair> withdrawn;
   const std::lock_guard lock(of_->mutex_);
   withdrawn = std::exchange(of_->pairs_[peer_].made, std::nullopt);
-  of_->counts_.accepted -= withdrawn ? 1U : 0U;
+  of_->counts_.requests_accepted -= withdrawn ? 1U : 0U;
 }
 
 pair_request::~pair_request() {
@@ -39,7 +39,7 @@ pair_request::~pair_request() {
 
 void pair_request::count() const {
   const std::lock_guard lock(of_->mutex_);
-  ++of_->counts_.asked;
+  ++of_->counts_.requests_sent;
 }
 
 void pair_table::open(std::uint32_t epoch, std::span<const std::uint32_t> members) {
@@ -96,7 +96,7 @@ void pair_table::end_asking(std::uint32_t peer, bool has_connected) {
   with.is_used = true;
   replaced = std::exchange(with.made, std::nullopt);
   // The peer has given up the connection that it had made.
-  counts_.accepted -= replaced ? 1U : 0U;
+  counts_.requests_accepted -= replaced ? 1U : 0U;
 }
 
 bool pair_table::has_other_requests(std::uint32_t peer) const {
@@ -115,25 +115,25 @@ void pair_table::pause(std::uint32_t peer, deadline until) {
 
 claim_or_answer pair_table::claim(std::uint32_t peer, std::uint32_t epoch) {
   const std::lock_guard lock(mutex_);
-  const auto refuse = [&](connection_answer why) {
-    ++counts_.refused;
+  const auto reject = [&](connection_answer why) {
+    ++counts_.requests_rejected;
     return claim_or_answer{.claim = std::nullopt, .why_not = why};
   };
   pair& with = pairs_[peer];
   if (!is_open_ || epoch_ != epoch || !with.is_member)
-    return refuse(connection_answer::other_epoch);
-  if (with.is_used) return refuse(connection_answer::connected);
-  if (with.asks && rank_ < peer) return refuse(connection_answer::crossed);
+    return reject(connection_answer::other_epoch);
+  if (with.is_used) return reject(connection_answer::connected);
+  if (with.asks && rank_ < peer) return reject(connection_answer::crossed);
   // An earlier request, which the peer has abandoned, is still in progress here.
-  if (with.is_accepting || accepting_ >= max_accepting_) return refuse(connection_answer::busy);
+  if (with.is_accepting || accepting_ >= max_accepting_) return reject(connection_answer::busy);
   with.is_accepting = true;
   ++accepting_;
   return {.claim = pair_claim(*this, peer, epoch)};
 }
 
-void pair_table::count_garbage() {
+void pair_table::count_malformed() {
   const std::lock_guard lock(mutex_);
-  ++counts_.garbage;
+  ++counts_.malformed;
 }
 
 first_use_statistics pair_table::statistics() const {
@@ -141,7 +141,7 @@ first_use_statistics pair_table::statistics() const {
   auto out = counts_;
   for (const pair& each : pairs_) {
     out.connected += each.is_used || each.made ? 1 : 0;
-    out.waiting += each.made ? 1 : 0;
+    out.unused += each.made ? 1 : 0;
   }
   return out;
 }

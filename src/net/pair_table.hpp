@@ -52,7 +52,7 @@ class pair_claim {
 };
 
 /// The right of this rank to request the connection of a pair, which ends with the object. Until
-/// then, requests of the peer are rejected if its rank is higher. Threads: that of the group.
+/// then, requests of the peer are rejected if its rank is higher. Threads: one thread at a time.
 class pair_request {
  public:
   pair_request(pair_table& of, std::uint32_t peer) noexcept : of_(&of), peer_(peer) {}
@@ -113,7 +113,7 @@ class pair_table {
 
   [[nodiscard]] std::size_t size() const noexcept { return pairs_.size(); }
   [[nodiscard]] claim_or_answer claim(std::uint32_t peer, std::uint32_t epoch);
-  void count_garbage();
+  void count_malformed();
   [[nodiscard]] first_use_statistics statistics() const;
 
  private:

@@ -22,11 +22,10 @@ enum class connect_mode : std::uint8_t {
 struct first_use_options {
   /// The time for a connection if the first operation has no deadline.
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);
-  /// The most connections that this process makes at the same time at the request of peers, at
-  /// least 1. The others ask again.
+  /// The maximum number of connection requests that this process serves at once; at least 1.
+  /// Further peers retry.
   std::uint32_t max_accepting = 32;
-  /// The most queue pairs, of this and of other groups with a copy of the budget. Without a budget,
-  /// there is no limit.
+  /// Limits the queue pairs of all groups that share it. Unset: no limit.
   std::optional<queue_pair_budget> budget = {};
   /// The address of this host at which peers reach it: numeric, or a name. If empty, the local
   /// address of the connection to the store.
@@ -37,12 +36,14 @@ struct first_use_options {
 
 /// Counters of connections on first use. Threads: immutable value.
 struct first_use_statistics {
-  std::uint32_t connected = 0;  ///< channels with a queue pair, of either side's request
-  std::uint32_t waiting = 0;    ///< connected by peers, and not used by this process yet
-  std::uint64_t asked = 0;      ///< requests to peers, with those that were repeated
-  std::uint64_t accepted = 0;   ///< requests of peers that led to a connection
-  std::uint64_t refused = 0;    ///< requests of peers that have to ask again
-  std::uint64_t garbage = 0;    ///< connections that broke the format or lacked the token
+  /// Channels with a queue pair, whichever side requested the connection.
+  std::uint32_t connected = 0;
+  std::uint32_t unused = 0;             ///< connected by a peer, not yet used by this process
+  std::uint64_t requests_sent = 0;      ///< connection requests sent, including retries
+  std::uint64_t requests_accepted = 0;  ///< connection requests of peers that led to a connection
+  /// Connection requests of peers that were rejected; the peer retries.
+  std::uint64_t requests_rejected = 0;
+  std::uint64_t malformed = 0;  ///< connections that sent a malformed message or a wrong token
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net

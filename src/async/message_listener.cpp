@@ -26,7 +26,7 @@ struct connected_channel {
 };
 
 /// A client that is not connected yet: one of the two.
-struct newcomer {
+struct accepted_peer {
   std::optional<bringup::stream> stream = {};
   std::optional<cm::connection_request> request = {};
 };
@@ -44,16 +44,16 @@ struct channel_needs {
 
 namespace {
 
-steps<newcomer> next_of(bringup::listener& from) {
+steps<accepted_peer> next_of(bringup::listener& from) {
   VERBENA_CO_TRY(auto accepted, co_await from.accept_in_steps(deadline::never()));
-  newcomer made;
+  accepted_peer made;
   made.stream.emplace(std::move(accepted));
   co_return std::move(made);
 }
 
-steps<newcomer> next_of(cm::listener& from) {
+steps<accepted_peer> next_of(cm::listener& from) {
   VERBENA_CO_TRY(auto accepted, co_await from.accept_in_steps(deadline::never()));
-  newcomer made;
+  accepted_peer made;
   made.request.emplace(std::move(accepted));
   co_return std::move(made);
 }
@@ -66,8 +66,8 @@ steps<message_channel> connect_over(bringup::stream& peer, const channel_needs& 
   co_return connected_channel::on(needs.on, std::move(made));
 }
 
-steps<message_channel> connect_newcomer(newcomer who, const channel_needs& needs, deadline until) {
-  newcomer self = std::move(who);
+steps<message_channel> negotiate(accepted_peer who, const channel_needs& needs, deadline until) {
+  accepted_peer self = std::move(who);
   if (self.stream) co_return co_await connect_over(*self.stream, needs, until);
   VERBENA_CO_TRY(auto prepared, needs.prepare());
   VERBENA_CO_TRY(auto made,
@@ -129,17 +129,22 @@ class listener_state {
   [[nodiscard]] bool serve(listener_accept& which);
   void await(listener_accept& which) noexcept;
   void stop_waiting(const listener_accept& which) noexcept;
+  /// Waits for the next client, unless max_pending is reached or a failure was not returned yet.
+  void listen() noexcept;
   [[nodiscard]] engine_state& on() const noexcept { return needs_.on; }
 
  private:
   /// Waits for the next client.
-  struct acceptor : steps_operation<newcomer> {
-    acceptor(listener_state& state, steps<newcomer>&& accepting)
+  struct acceptor : steps_operation<accepted_peer> {
+    acceptor(listener_state& state, steps<accepted_peer>&& accepting)
         : steps_operation(state.on(), std::move(accepting)), of(state) {}
     bool begin() noexcept { return start(ended); }
     static void ended(queued_waiter& self) noexcept {
       auto& mine = static_cast<acceptor&>(self);
-      if (mine.settle()) mine.of.welcome();
+      if (!mine.settle()) return;
+      listener_state& state = mine.of;
+      state.peer_accepted();
+      state.listen();
     }
     using steps_operation::take_result;
     listener_state& of;
@@ -151,18 +156,31 @@ class listener_state {
     bool begin() noexcept { return start(ended); }
     static void ended(queued_waiter& self) noexcept {
       auto& mine = static_cast<client&>(self);
-      if (mine.settle()) mine.of.finish(mine.at);
+      if (!mine.settle()) return;
+      listener_state& state = mine.of;
+      state.negotiation_ended(mine.at);
+      state.listen();
     }
     using steps_operation::take_result;
     listener_state& of;
     std::list<client>::iterator at = {};
   };
+  /// Calls listen().
+  struct next_turn : queued_waiter {
+    listener_state* of = nullptr;
+  };
 
   [[nodiscard]] std::uint16_t cm_port() const noexcept { return manager_ ? manager_->port() : 0; }
-  void listen() noexcept;
-  void welcome() noexcept;
-  void admit(newcomer&& who);
-  void finish(std::list<client>::iterator which) noexcept;
+  [[nodiscard]] bool may_accept() const noexcept {
+    return !acceptor_ && !is_closed_ && !failure_ &&
+           clients_.size() + connected_.size() < options_.max_pending;
+  }
+  void listen_in_next_turn() noexcept;
+  // The caller of these calls listen() afterwards. They do not, so that the stack does not grow
+  // with the number of clients.
+  void peer_accepted() noexcept;
+  void start_negotiation(accepted_peer&& who);
+  void negotiation_ended(std::list<client>::iterator which) noexcept;
   void serve_all() noexcept;
 
   channel_needs needs_;
@@ -176,11 +194,14 @@ class listener_state {
   listener_accept* first_waiting_ = nullptr;
   std::list<client> clients_;
   std::optional<acceptor> acceptor_;
+  next_turn next_turn_;
+  bool has_next_turn_ = false;  // in the list of completed operations
 };
 
 // The steps refer to the listeners, so these stay open until the steps are destroyed.
 void listener_state::close() noexcept {
   is_closed_ = true;
+  if (std::exchange(has_next_turn_, false)) on().table().remove_completed(next_turn_);
   acceptor_.reset();
   clients_.clear();
   connected_.clear();
@@ -189,35 +210,48 @@ void listener_state::close() noexcept {
   serve_all();
 }
 
+// A stream of clients that are accepted, and perhaps refused, at once must not keep the engine from
+// other work.
 void listener_state::listen() noexcept {
-  while (!acceptor_ && !is_closed_ && !failure_ &&
-         clients_.size() + connected_.size() < options_.max_pending) {
+  constexpr int most_per_turn = 64;
+  if (has_next_turn_) return;
+  for (int accepted = 0; may_accept(); ++accepted) {
+    if (accepted == most_per_turn) return listen_in_next_turn();
     acceptor_.emplace(*this, tcp_ ? next_of(*tcp_) : next_of(*manager_));
     if (acceptor_->begin()) return;
-    welcome();
+    peer_accepted();
   }
 }
 
-void listener_state::welcome() noexcept {
+void listener_state::listen_in_next_turn() noexcept {
+  next_turn_.of = this;
+  next_turn_.complete = [](queued_waiter& self) noexcept {
+    listener_state& mine = *static_cast<next_turn&>(self).of;
+    mine.has_next_turn_ = false;
+    mine.listen();
+  };
+  has_next_turn_ = true;
+  on().table().append_completed(next_turn_);
+}
+
+void listener_state::peer_accepted() noexcept {
   auto next = acceptor_->take_result();
   acceptor_.reset();
   if (next)
-    admit(*std::move(next));
+    start_negotiation(*std::move(next));
   else
     failure_ = std::move(next).error();
   serve_all();
-  listen();
 }
 
-void listener_state::admit(newcomer&& who) {
+void listener_state::start_negotiation(accepted_peer&& who) {
   auto& made = clients_.emplace_back(
-      *this,
-      connect_newcomer(std::move(who), needs_, deadline::after(options_.negotiation_timeout)));
+      *this, negotiate(std::move(who), needs_, deadline::after(options_.negotiation_timeout)));
   made.at = std::prev(clients_.end());
-  if (!made.begin()) finish(made.at);
+  if (!made.begin()) negotiation_ended(made.at);
 }
 
-void listener_state::finish(std::list<client>::iterator which) noexcept {
+void listener_state::negotiation_ended(std::list<client>::iterator which) noexcept {
   auto made = which->take_result();
   clients_.erase(which);
   if (made) {
@@ -227,7 +261,6 @@ void listener_state::finish(std::list<client>::iterator which) noexcept {
     log(log_level::info, "message_listener: closed a client: " + made.error().message());
   }
   serve_all();
-  listen();
 }
 
 bool listener_state::serve(listener_accept& which) {
@@ -282,7 +315,10 @@ error accept_timed_out() {
 }  // namespace
 
 bool listener_accept::start(ended_function when_ended) noexcept {
-  if (of_->serve(*this)) return false;
+  if (of_->serve(*this)) {
+    of_->listen();  // it may have stopped until this channel or failure was returned
+    return false;
+  }
   if (until_.expired()) {
     value_.emplace(accept_timed_out());
     return false;

@@ -30,7 +30,7 @@
 
 namespace verbena::inline VERBENA_ABI::async {
 
-/// How to accept. Threads: immutable value.
+/// Options of listen(). Threads: immutable value.
 struct listen_options {
   message_channel_options channels = {};  ///< of each channel
   /// The time that a client has to connect after its greeting or request; then it is closed.
@@ -40,7 +40,7 @@ struct listen_options {
   std::size_t max_pending = 1024;
 };
 
-/// How to connect. Threads: immutable value.
+/// Options of connect(). Threads: immutable value.
 struct connect_options {
   message_channel_options channel = {};  ///< of the channel
   /// See bringup::connect_options::retry_refused.

@@ -4,7 +4,10 @@
 #include "verbena/async/message_listener.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -269,6 +272,75 @@ TEST_F(message_listeners, sides_can_be_destroyed_at_each_step) {
   }
   auto listener = open();
   EXPECT_EQ(engine.run(serve_and_ask(listener, 2)), 2);
+}
+
+// The second client waits in the backlog until accept() returns the first one, which is connected.
+TEST_F(message_listeners, full_listener_accepts_again_after_accept_returns_a_connected_client) {
+  async::message_listener listener(engine, pd, peers::listen(),
+                                   {.channels = tiny_messages, .max_pending = 1});
+  const auto connect = [&]() -> task<void> {
+    const auto made = co_await async::connect(engine, pd, host_text(listener.port()),
+                                              listener_deadline(), {.channel = tiny_messages});
+    EXPECT_TRUE(made);
+  };
+  const auto accept = [&]() -> task<bool> {
+    const auto made = co_await listener.accept(deadline::after(20s));
+    co_return made.has_value();
+  };
+  for (int i = 0; i < 2; ++i) {
+    async::scope running;
+    running.spawn(connect());
+    const auto until = listener_deadline();
+    while (running.running() != 0 && !until.expired()) engine.poll();
+    EXPECT_EQ(running.running(), 0U) << "the listener does not accept";
+    const bool is_accepted = engine.run(accept());
+    EXPECT_TRUE(is_accepted);
+  }
+}
+
+TEST_F(message_listeners, listener_accepts_again_after_accept_returns_a_failure) {
+  auto listener = open();
+  const auto waiting = peers::raw_connection(listener.port());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  // The number of the next descriptor. poll(2) fails with EINVAL if the limit is lower than needed.
+  none.rlim_cur = static_cast<rlim_t>(unique_fd(::dup(waiting.get())).get());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (int i = 0; i < 200; ++i) engine.poll();  // accept4() fails, and no accept() is pending
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto accept = [&]() -> task<void> {
+    const auto failed = co_await listener.accept(listener_deadline());
+    EXPECT_FALSE(failed);
+    if (!failed) {
+      EXPECT_EQ(failed.error().code(), EMFILE) << failed.error().message();
+    }
+  };
+  engine.run(accept());
+  EXPECT_EQ(engine.run(serve_and_ask(listener, 1)), 1);
+}
+
+TEST_F(message_listeners, refused_clients_do_not_keep_the_engine_from_other_work) {
+  constexpr std::uint64_t clients = 200;
+  auto full = async::engine::create(context, {.operations = 1}).value();
+  async::message_listener listener(full, pd, peers::listen({.backlog = 256}),
+                                   {.channels = tiny_messages});
+  std::vector<unique_fd> sockets;
+  for (std::uint64_t i = 0; i < clients; ++i) {
+    sockets.push_back(peers::raw_connection(listener.port()));
+    peers::send_bytes(sockets.back(), bringup::encode_greeting(bringup::spoken_versions));
+  }
+  const auto until = listener_deadline();
+  std::uint64_t most = 0;
+  for (std::uint64_t before = 0; before < clients && !until.expired();) {
+    full.poll();
+    static_cast<void>(full.arm());  // the next poll looks at the descriptors
+    const std::uint64_t now = listener.statistics().failed;
+    most = std::max(most, now - before);
+    before = now;
+  }
+  EXPECT_EQ(listener.statistics().failed, clients);
+  EXPECT_LE(most, 130U) << "clients that were refused in one poll";
 }
 
 // The engine belongs to the context of the connection manager.

@@ -33,7 +33,7 @@ class scope {
   scope& operator=(const scope&) = delete;
   ~scope() {
     VERBENA_ASSERT(running_ == 0,
-                   "a scope was destroyed while tasks of it run: await its join() first");
+                   "a scope was destroyed while its tasks were running: co_await join() first");
   }
 
   /// Starts a task. It runs until it waits for the first time, then spawn() returns.
@@ -41,7 +41,6 @@ class scope {
   /// Allocates the frame of one coroutine. The value of the task is discarded.
   template <class T>
   void spawn(task<T> started) {
-    ++running_;
     run(std::move(started));
   }
   /// Returns the number of tasks that have not ended.
@@ -69,11 +68,17 @@ class scope {
 
   template <class T>
   detail::started_coroutine run(task<T> started) {
+    ++running_;  // here, because allocating the frame can fail
+                 // The task is destroyed with its parameters before join() continues.
 #ifdef VERBENA_NO_EXCEPTIONS
-    co_await std::move(started);
+    {
+      task<T> mine = std::move(started);
+      co_await std::move(mine);
+    }
 #else
     try {
-      co_await std::move(started);
+      task<T> mine = std::move(started);
+      co_await std::move(mine);
     } catch (...) {
       if (!exception_) exception_ = std::current_exception();
     }
@@ -133,8 +138,19 @@ auto when_all(Range& range, Start start) -> task<std::vector<
   };
   scope running;
   std::size_t index = 0;
+#ifdef VERBENA_NO_EXCEPTIONS
   for (auto& element : range) running.spawn(run(element, index++));
   co_await running.join();
+#else
+  std::exception_ptr exception;  // of an allocation or of the range
+  try {
+    for (auto& element : range) running.spawn(run(element, index++));
+  } catch (...) {
+    exception = std::current_exception();
+  }
+  co_await running.join();
+  if (exception) std::rethrow_exception(exception);
+#endif
   std::vector<value> out;
   out.reserve(values.size());
   for (auto& each : values) out.push_back(*std::move(each));

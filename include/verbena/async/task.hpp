@@ -58,9 +58,10 @@ class checked_frame {
 };
 #endif
 
-/// The base of the promises of all tasks. A task that ends before its caller is suspended does not
-/// resume it: the caller goes on by itself. The stack therefore does not grow in a loop that awaits
-/// tasks. Threads: one thread at a time.
+/// The base of the promises of all tasks. A task that ends inside start() does not resume its
+/// caller, which continues by itself. The stack therefore does not grow in a loop that awaits
+/// tasks. A task that ends elsewhere resumes its caller, also if another thread is still inside
+/// start(). Threads: one thread at a time.
 class task_promise_base : public checked_frame {
  public:
   [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
@@ -71,8 +72,10 @@ class task_promise_base : public checked_frame {
     void await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
       task_promise_base& promise = ended.promise();
       promise.ended_ = true;
-      // The caller may destroy this frame.
-      if (promise.caller_) promise.caller_.resume();
+      if (starting == &promise)
+        starting = nullptr;
+      else
+        promise.caller_.resume();  // may destroy this frame
     }
     void await_resume() const noexcept {}
   };
@@ -87,7 +90,15 @@ class task_promise_base : public checked_frame {
   }
 
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
-  void set_caller(std::coroutine_handle<> caller) noexcept { caller_ = caller; }
+  /// Starts the coroutine `self` of the promise. Returns true if `caller` is resumed when it ends,
+  /// and may already have been resumed by another thread; false if it has ended.
+  [[nodiscard]] bool start(std::coroutine_handle<> self, std::coroutine_handle<> caller) {
+    caller_ = caller;
+    const task_promise_base* const outer = std::exchange(starting, this);
+    self.resume();
+    // From here on, *this may be destroyed.
+    return std::exchange(starting, outer) != nullptr;
+  }
   void rethrow() const {
 #ifndef VERBENA_NO_EXCEPTIONS
     if (exception_) std::rethrow_exception(exception_);
@@ -95,6 +106,9 @@ class task_promise_base : public checked_frame {
   }
 
  private:
+  // The task that this thread starts; nullptr once it has ended.
+  static inline constinit thread_local const task_promise_base* starting = nullptr;
+
   std::coroutine_handle<> caller_;
   std::exception_ptr exception_;
   bool ended_ = false;
@@ -154,7 +168,9 @@ class [[nodiscard("a task runs when it is awaited, spawned or passed to engine::
   /// Owns the coroutine of a promise.
   explicit task(handle of) noexcept : handle_(of) {}
   /// Takes the coroutine of `other`, which must not be awaited afterwards.
-  task(task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  task(task&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)),
+        started_(std::exchange(other.started_, false)) {}
   /// Destroys its own coroutine and takes that of `other`.
   task& operator=(task&& other) noexcept {
     if (this != &other) {
@@ -182,11 +198,7 @@ class [[nodiscard("a task runs when it is awaited, spawned or passed to engine::
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     [[nodiscard]] bool await_suspend(std::coroutine_handle<> caller) const {
       of.started_ = true;
-      of.handle_.resume();
-      promise_type& promise = of.handle_.promise();
-      if (promise.has_ended()) return false;
-      promise.set_caller(caller);
-      return true;
+      return of.handle_.promise().start(of.handle_, caller);
     }
     T await_resume() const { return of.handle_.promise().take(); }
   };

@@ -6,11 +6,17 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <coroutine>
+#include <cstddef>
+#include <iterator>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/async/async_pair.hpp"
@@ -84,6 +90,60 @@ TEST_F(async_engine, scope_waits_for_its_tasks_and_throws_the_first_exception) {
     EXPECT_EQ(first, 1);
   }
   EXPECT_EQ(ended, 10);
+}
+
+TEST_F(async_engine, parameters_of_tasks_are_destroyed_before_join_returns) {
+  const auto keep = [](async::engine& on, std::shared_ptr<int> kept) -> task<void> {
+    co_await on.yield();
+    EXPECT_NE(kept, nullptr);
+  };
+  const auto root = [&](async::engine& on) -> task<void> {
+    const auto kept = std::make_shared<int>(1);
+    async::scope running;
+    running.spawn(keep(on, kept));
+    co_await running.join();
+    EXPECT_EQ(kept.use_count(), 1);
+  };
+  engine.run(root(engine));
+}
+
+/// Four elements; the iterator throws when it reaches the third one.
+struct failing_range {
+  struct iterator {
+    using iterator_category = std::input_iterator_tag;
+    using value_type = int;
+    using difference_type = std::ptrdiff_t;
+    using pointer = int*;
+    using reference = int&;
+    int* at;
+    const int* fails_at;
+    int& operator*() const { return *at; }
+    iterator& operator++() {
+      if (++at == fails_at) throw std::runtime_error("no third element");
+      return *this;
+    }
+    bool operator==(const iterator& other) const { return at == other.at; }
+  };
+  // when_all() first determines the number of elements, which does not fail.
+  [[nodiscard]] iterator begin() {
+    return {elements.data(), begins++ == 0 ? nullptr : &elements.at(2)};
+  }
+  [[nodiscard]] iterator end() { return {elements.data() + elements.size(), nullptr}; }
+  std::array<int, 4> elements{0, 1, 2, 3};
+  int begins = 0;
+};
+
+TEST_F(async_engine, when_all_waits_for_the_started_tasks_if_it_cannot_start_the_others) {
+  int ended = 0;
+  const auto root = [&](async::engine& on) -> task<void> {
+    failing_range elements;
+    static_cast<void>(co_await async::when_all(elements, [&](int, std::size_t) -> task<int> {
+      co_await on.yield();
+      co_return ++ended;
+    }));
+  };
+  EXPECT_THROW(engine.run(root(engine)), std::runtime_error);
+  EXPECT_EQ(ended, 2);
 }
 
 TEST_F(async_engine, sleepers_wake_in_the_order_of_their_deadlines) {

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "verbena/async/detail/channel_operation.hpp"
+#include "verbena/base/assert.hpp"
+#include "verbena/base/deadline.hpp"
 
 namespace verbena::inline VERBENA_ABI::async {
 namespace detail {
@@ -17,9 +19,13 @@ constexpr std::chrono::seconds longest_flush(5);
 
 channel_state::channel_state(engine_state& on, verbena::channel&& of) noexcept
     : on_(on), of_(std::move(of)), core_(&of_->core()) {
+  VERBENA_ASSERT(&core_->table() == &on_.table(),
+                 "the channel was not created on the hub of its async::engine: create it on "
+                 "engine.hub()");
   const bool is_accepted = core_->accept_queued();
   VERBENA_ASSERT(is_accepted,
                  "an engine has at most 65536 channels: create another engine for more");
+  on_.add_user();
   flush_.of = this;
   flush_.expire = [](timer& self) noexcept {
     channel_state& mine = *static_cast<flush_timer&>(self).of;
@@ -27,7 +33,10 @@ channel_state::channel_state(engine_state& on, verbena::channel&& of) noexcept
   };
 }
 
-channel_state::~channel_state() { on_.timers().reset(flush_); }
+channel_state::~channel_state() {
+  on_.timers().reset(flush_);
+  on_.remove_user();
+}
 
 void channel_state::wait_for_room(channel_operation& which) noexcept {
   waiting_[which.receives_].push_back(which);

@@ -22,6 +22,8 @@ using clock = std::chrono::steady_clock;
 namespace {
 // How often the descriptors of coroutines are polled if the engine does not sleep.
 constexpr std::uint32_t polls_per_descriptor_poll = 64;
+// How often the timers are checked while each poll finds completions.
+constexpr std::uint32_t polls_per_clock_read = 16;
 }  // namespace
 
 result<engine> engine::create(const context& of, const engine_options& options) {
@@ -51,6 +53,16 @@ engine_state::engine_state(completion_hub on, operation_table& table, unique_fd 
       epoll_(std::move(epoll)),
       wakes_(std::move(wakes)),
       spin_(spin) {}
+
+engine_state::~engine_state() {
+  VERBENA_ASSERT(users_ == 0,
+                 "an async::engine was destroyed before its channels and listeners: destroy them "
+                 "first, and the coroutines that await their operations");
+  VERBENA_ASSERT(
+      timers_.empty() && descriptors_.empty() && taken_ == nullptr && entered_ == nullptr,
+      "an async::engine was destroyed while coroutines waited for it: end them first");
+  while (callers_.load(std::memory_order_acquire) != 0) verbena::detail::relax();
+}
 
 #ifdef VERBENA_CHECKED
 namespace {
@@ -94,8 +106,14 @@ std::size_t engine_state::poll() {
     resumed += static_cast<std::size_t>(completed);
   else
     resumed += lose_all();
-  if (!timers_.empty()) resumed += timers_.expire(clock::now());
+  if (!timers_.empty() && (resumed == 0 || ++polls_without_clock_ >= polls_per_clock_read))
+    resumed += expire_timers();
   return resumed;
+}
+
+std::size_t engine_state::expire_timers() noexcept {
+  polls_without_clock_ = 0;
+  return timers_.expire(clock::now());
 }
 
 std::size_t engine_state::take_signals() noexcept {
@@ -174,9 +192,17 @@ deadline engine_state::next_deadline() const noexcept {
   return next && *next < of_hub.when() ? deadline::at(*next) : of_hub;
 }
 
-void engine_state::run_until(const bool& ended) {
+void engine_state::end_run(std::atomic<bool>& ended) noexcept {
+  callers_.fetch_add(1, std::memory_order_relaxed);
+  ended.store(true, std::memory_order_release);
+  // From here on, `ended` may no longer exist.
+  signal();
+  callers_.fetch_sub(1, std::memory_order_release);
+}
+
+void engine_state::run_until(const std::atomic<bool>& ended) {
   auto idle_since = clock::time_point::max();
-  while (!ended) {
+  while (!ended.load(std::memory_order_acquire)) {
     if (poll() != 0) {
       idle_since = clock::time_point::max();
       continue;
@@ -207,13 +233,22 @@ void engine_state::wait_for_event() noexcept {
 }
 
 void engine_state::enter(entry& which) noexcept {
+  // The thread of the engine sees this when it takes the entry.
+  callers_.fetch_add(1, std::memory_order_relaxed);
   which.next = entered_.load(std::memory_order_relaxed);
   while (!entered_.compare_exchange_weak(which.next, &which, std::memory_order_release)) {
   }
-  wake();
+  signal();
+  callers_.fetch_sub(1, std::memory_order_release);
 }
 
 void engine_state::wake() noexcept {
+  callers_.fetch_add(1, std::memory_order_relaxed);
+  signal();
+  callers_.fetch_sub(1, std::memory_order_release);
+}
+
+void engine_state::signal() noexcept {
   if (signals_.fetch_or(woken, std::memory_order_seq_cst) != sleeping) return;
   constexpr std::uint64_t one = 1;
   // It fails only if the eventfd is readable already.

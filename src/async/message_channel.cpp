@@ -17,6 +17,15 @@ constexpr std::size_t index_of(message_event what) { return static_cast<std::siz
 
 }  // namespace
 
+message_channel_state::message_channel_state(engine_state& on,
+                                             verbena::message_channel&& of) noexcept
+    : on_(on), of_(std::move(of)) {
+  VERBENA_ASSERT(&core().table() == &on_.table(),
+                 "the message channel was not prepared on the hub of its async::engine: prepare it "
+                 "on engine.hub()");
+  on_.add_user();
+}
+
 void message_channel_state::close() noexcept {
   if (!of_) return;
   core().wake_all();

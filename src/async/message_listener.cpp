@@ -105,10 +105,15 @@ bool connect_operation::start(ended_function then) noexcept {
 class listener_state {
  public:
   listener_state(engine_state& on, const protection_domain& pd, const listen_options& options)
-      : needs_{.on = on, .pd = pd, .options = options.channels}, options_(options) {}
+      : needs_{.on = on, .pd = pd, .options = options.channels}, options_(options) {
+    on.add_user();
+  }
   listener_state(const listener_state&) = delete;
   listener_state& operator=(const listener_state&) = delete;
-  ~listener_state() { close(); }
+  ~listener_state() {
+    close();
+    on().remove_user();
+  }
 
   void start(bringup::listener&& from) {
     tcp_.emplace(std::move(from));

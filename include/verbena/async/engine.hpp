@@ -4,6 +4,7 @@
 
 #include <poll.h>
 
+#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
@@ -80,8 +81,8 @@ class engine {
   [[nodiscard]] const completion_hub& hub() const noexcept { return state_->hub(); }
 
   /// Delivers completions, expires timers, and resumes the owners of completed operations. Returns
-  /// the number of resumed owners and expired timers: if it is not 0, what the program waits for
-  /// may have ended.
+  /// the number of resumed operations and expired timers. If it is not 0, check whether your
+  /// condition holds.
   ///
   /// If polling fails, all operations of the hub end as `lost`, and failure() returns the error.
   std::size_t poll() { return state_->poll(); }
@@ -102,7 +103,7 @@ class engine {
   /// sleeps when nothing has completed for engine_options::spin. Blocks.
   template <class T>
   T run(task<T> root) {
-    bool ended = false;
+    std::atomic<bool> ended = false;
     auto awaited = std::move(root).operator co_await();
     start(awaited, ended);
     state_->run_until(ended);
@@ -110,7 +111,8 @@ class engine {
   }
 
   /// Runs the loop until `work` completes, and returns its values; nullopt if it was stopped.
-  /// Throws its error. `work` sends values in one way only. Blocks.
+  /// Throws its error. `work` may complete on any thread. Precondition: `work` has exactly one
+  /// `set_value` signature. Blocks.
   template <execution::sender_in<detail::engine_env> Sender>
   auto run(Sender&& work) {
     detail::run_outcome<Sender> outcome(*state_);
@@ -163,7 +165,7 @@ class engine {
       : state_(std::move(state)) {}
 
   template <class Awaiter>
-  static detail::started_coroutine start(Awaiter& awaited, bool& ended) {
+  static detail::started_coroutine start(Awaiter& awaited, std::atomic<bool>& ended) {
     // Resumed without a value: run() takes it from the awaiter.
     struct waiting {
       Awaiter& of;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): one expression
@@ -174,7 +176,7 @@ class engine {
       void await_resume() const noexcept {}
     };
     co_await waiting{awaited};
-    ended = true;
+    ended.store(true, std::memory_order_release);
   }
 
   std::unique_ptr<detail::engine_state> state_;

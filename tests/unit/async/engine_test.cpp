@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tests/unit/async/async_pair.hpp"
+#include "tests/unit/async/owned_coroutine.hpp"
 #include "tests/unit/campaign_seed.hpp"
 #include "verbena/base/fd.hpp"
 
@@ -47,6 +48,83 @@ TEST_F(async_engine, exceptions_pass_through_tasks) {
 TEST_F(async_engine, task_that_never_started_can_be_destroyed) {
   auto unused = text_of(1);
   unused = text_of(2);
+}
+
+TEST_F(async_engine, started_task_that_was_moved_must_end_before_it_is_destroyed) {
+  const auto wait = [](async::engine& on) -> task<void> { co_await on.yield(); };
+  EXPECT_DEATH(
+      {
+        auto waiting = wait(engine);
+        static_cast<void>(
+            std::move(waiting).operator co_await().await_suspend(std::noop_coroutine()));
+        const auto moved = std::move(waiting);
+      },
+      "a task was destroyed before it ended");
+}
+
+/// Continues on another thread, which has returned before await_suspend() does.
+struct another_thread {
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller) const {
+    std::thread([caller] { caller.resume(); }).join();
+  }
+  [[nodiscard]] std::thread::id await_resume() const noexcept { return std::this_thread::get_id(); }
+};
+
+TEST_F(async_engine, caller_continues_on_the_thread_on_which_its_task_ended) {
+  const auto child = []() -> task<std::thread::id> { co_return co_await another_thread(); };
+  std::thread::id of_child;
+  std::thread::id of_parent;
+  const auto parent = [&]() -> async::detail::started_coroutine {
+    of_child = co_await child();
+    of_parent = std::this_thread::get_id();
+  };
+  parent();
+  EXPECT_NE(of_child, std::this_thread::get_id());
+  EXPECT_EQ(of_parent, of_child);
+}
+
+owned_coroutine yield_to(const async::engine& on) {
+  co_await on.yield();
+  ADD_FAILURE() << "resumed";
+}
+owned_coroutine enter_to(const async::engine& on) {
+  co_await on.enter();
+  ADD_FAILURE() << "resumed";
+}
+
+TEST_F(async_engine, coroutine_that_was_destroyed_in_yield_or_enter_is_not_resumed) {
+  for (const std::size_t destroyed : {0U, 1U, 2U}) {
+    std::array yielding{yield_to(engine), yield_to(engine), yield_to(engine)};
+    std::array entering{enter_to(engine), enter_to(engine), enter_to(engine)};
+    yielding.at(destroyed).handle.destroy();
+    entering.at(destroyed).handle.destroy();
+    for (std::size_t i = 0; i < yielding.size(); ++i) {
+      if (i == destroyed) continue;
+      yielding.at(i).handle.destroy();
+      entering.at(i).handle.destroy();
+    }
+    EXPECT_EQ(engine.poll(), 0U);
+  }
+}
+
+// Sanitizers detect that the thread uses the engine after the coroutine has ended its loop.
+TEST_F(async_engine, engine_may_be_destroyed_by_the_coroutine_that_entered_it) {
+  const int rounds = campaign_size(50, 20'000);
+  for (int round = 0; round < rounds; ++round) {
+    auto other =
+        std::make_unique<async::engine>(async::engine::create(context, {.operations = 1}).value());
+    bool has_entered = false;
+    const auto enter = [](const async::engine& to,
+                          bool& entered) -> async::detail::started_coroutine {
+      co_await to.enter();
+      entered = true;
+    };
+    std::thread thread([&] { enter(*other, has_entered); });
+    while (!has_entered) other->poll();
+    other.reset();
+    thread.join();
+  }
 }
 
 #if defined(__GNUC__) && !defined(__clang__) && (__GNUC__ * 100 + __GNUC_MINOR__ < 1203)

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <thread>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -328,6 +329,34 @@ TEST_F(async_senders, engine_runs_a_sender) {
   const auto done = engine.run(write());
   ASSERT_TRUE(done);
   EXPECT_TRUE(std::get<0>(*done));
+}
+
+/// Sends a number on a thread of its own.
+struct sender_of_a_thread {
+  using sender_concept = execution::sender_t;
+  using completion_signatures = execution::completion_signatures<execution::set_value_t(int)>;
+
+  template <class Receiver>
+  struct state {
+    using operation_state_concept = execution::operation_state_t;
+    Receiver to;
+    std::jthread thread{};
+    void start() noexcept {
+      thread = std::jthread([this] {
+        std::this_thread::sleep_for(5ms);  // the engine sleeps then
+        execution::set_value(std::move(to), 7);
+      });
+    }
+  };
+  template <class Receiver>
+  [[nodiscard]] state<Receiver> connect(Receiver to) const {
+    return {std::move(to)};
+  }
+};
+
+TEST_F(async_senders, engine_runs_a_sender_that_completes_on_another_thread) {
+  auto other = async::engine::create(context, {.operations = 1, .spin = 0ns}).value();
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(std::get<0>(other.run(sender_of_a_thread()).value()), 7);
 }
 
 TEST_F(async_senders, scheduler_of_an_operation_is_that_of_its_engine) {

@@ -32,20 +32,27 @@ class engine_state {
                std::chrono::nanoseconds spin) noexcept;
   engine_state(const engine_state&) = delete;
   engine_state& operator=(const engine_state&) = delete;
-  ~engine_state() = default;
+  ~engine_state();
 
   std::size_t poll();
   [[nodiscard]] bool arm();
   [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
   [[nodiscard]] deadline next_deadline() const noexcept;
-  void run_until(const bool& ended);
+  void run_until(const std::atomic<bool>& ended);
+  /// Sets `ended` and wakes run_until(). Any thread.
+  void end_run(std::atomic<bool>& ended) noexcept;
   [[nodiscard]] const error* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
 
   /// Has poll() call `resume` of an entry. Any thread.
   void enter(entry& which) noexcept;
   /// Removes an entry whose `resume` was not called yet.
   void leave(const entry& which) noexcept;
+  /// Any thread.
   void wake() noexcept;
+
+  /// Counts a channel or listener, which must call remove_user() before the engine is destroyed.
+  void add_user() noexcept { ++users_; }
+  void remove_user() noexcept { --users_; }
 
   [[nodiscard]] operation_table& table() const noexcept { return table_; }
   [[nodiscard]] timer_queue& timers() noexcept { return timers_; }
@@ -56,9 +63,11 @@ class engine_state {
   static constexpr std::uint32_t sleeping = 1;  // arm() was called: a waker has to write to wakes_
   static constexpr std::uint32_t woken = 2;     // by wake() or enter()
 
+  void signal() noexcept;
   void take_entered() noexcept;
   [[nodiscard]] std::size_t resume_entered() noexcept;
   [[nodiscard]] std::size_t take_signals() noexcept;
+  [[nodiscard]] std::size_t expire_timers() noexcept;
   void poll_descriptors() noexcept;
   [[nodiscard]] std::size_t lose_all() noexcept;
   void fail(error why) noexcept;
@@ -71,26 +80,41 @@ class engine_state {
   const std::chrono::nanoseconds spin_;
   timer_queue timers_;
   descriptor_set descriptors_;
-  std::uint32_t polls_ = 0;  // since the descriptors were polled
+  std::size_t users_ = 0;                  // channels and listeners
+  std::uint32_t polls_without_clock_ = 0;  // since the timers were checked
+  std::uint32_t polls_ = 0;                // since the descriptors were polled
   std::optional<error> failure_;
   std::atomic<entry*> entered_{nullptr};   // the last one first
   entry* taken_ = nullptr;                 // removed from entered_, in the order of the calls
   std::atomic<std::uint32_t> signals_{0};  // since the last poll: `sleeping` and `woken`
   bool woken_before_arming_ = false;       // such a signal is not written to wakes_
   std::uint64_t unread_wakes_ = 0;         // writes to wakes_, some of which may come yet
+  // The calls of enter() and wake() that have not returned: the coroutine that entered may already
+  // have ended the loop.
+  std::atomic<std::uint32_t> callers_{0};
 #ifdef VERBENA_CHECKED
   std::atomic<const void*> polling_{nullptr};  // an object of the thread that polls
 #endif
 };
 
-/// See engine::enter(). Thread-safe.
+/// See engine::enter(). Threads: any thread; destroyed on the thread of the engine once it waits.
 class enter_awaiter : private entry {
  public:
   explicit enter_awaiter(engine_state& to) noexcept : to_(to) {}
+  enter_awaiter(const enter_awaiter&) = delete;
+  enter_awaiter& operator=(const enter_awaiter&) = delete;
+  ~enter_awaiter() {
+    if (is_waiting_) to_.leave(*this);
+  }
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> caller) noexcept {
     caller_ = caller;
-    resume = [](entry& self) noexcept { static_cast<enter_awaiter&>(self).caller_.resume(); };
+    resume = [](entry& self) noexcept {
+      auto& mine = static_cast<enter_awaiter&>(self);
+      mine.is_waiting_ = false;
+      mine.caller_.resume();
+    };
+    is_waiting_ = true;
     to_.enter(*this);
   }
   void await_resume() const noexcept {}
@@ -98,6 +122,7 @@ class enter_awaiter : private entry {
  private:
   engine_state& to_;
   std::coroutine_handle<> caller_;
+  bool is_waiting_ = false;
 };
 
 /// See engine::yield().
@@ -105,12 +130,20 @@ class enter_awaiter : private entry {
 class yield_awaiter : private queued_waiter {
  public:
   explicit yield_awaiter(engine_state& of) noexcept : of_(of) {}
+  yield_awaiter(const yield_awaiter&) = delete;
+  yield_awaiter& operator=(const yield_awaiter&) = delete;
+  ~yield_awaiter() {
+    if (is_waiting_) of_.table().remove_completed(*this);
+  }
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> caller) noexcept {
     caller_ = caller;
     complete = [](queued_waiter& self) noexcept {
-      static_cast<yield_awaiter&>(self).caller_.resume();
+      auto& mine = static_cast<yield_awaiter&>(self);
+      mine.is_waiting_ = false;
+      mine.caller_.resume();
     };
+    is_waiting_ = true;
     of_.table().append_completed(*this);
   }
   void await_resume() const noexcept {}
@@ -118,6 +151,7 @@ class yield_awaiter : private queued_waiter {
  private:
   engine_state& of_;
   std::coroutine_handle<> caller_;
+  bool is_waiting_ = false;
 };
 
 /// See engine::wait_until().

@@ -26,8 +26,7 @@ using verbena::detail::message_core;
 /// Threads: one thread at a time, that of the engine.
 class message_channel_state {
  public:
-  message_channel_state(engine_state& on, verbena::message_channel&& of) noexcept
-      : on_(on), of_(std::move(of)) {}
+  message_channel_state(engine_state& on, verbena::message_channel&& of) noexcept;
   message_channel_state(const message_channel_state&) = delete;
   message_channel_state& operator=(const message_channel_state&) = delete;
 
@@ -47,7 +46,7 @@ class message_channel_state {
   }
 
  private:
-  ~message_channel_state() = default;
+  ~message_channel_state() { on_.remove_user(); }
 
   engine_state& on_;
   std::optional<verbena::message_channel> of_;

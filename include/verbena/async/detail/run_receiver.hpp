@@ -2,6 +2,7 @@
 // The receiver of async::engine::run().
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <optional>
 #include <tuple>
@@ -14,7 +15,8 @@
 
 namespace verbena::inline VERBENA_ABI::async::detail {
 
-/// The result of a sender that the engine runs. Threads: one thread at a time, the engine's.
+/// The result of a sender that the engine runs. Threads: the receiver any thread; the rest that of
+/// the engine.
 template <class Sender>
 class run_outcome {
   using values = execution::single_value_t<std::tuple, Sender, engine_env>;
@@ -32,19 +34,19 @@ class run_outcome {
       requires std::is_constructible_v<values, Values...>
     void set_value(Values&&... each) && noexcept {
       of_->values_.emplace(std::forward<Values>(each)...);
-      of_->ended_ = true;
+      of_->end();
     }
     void set_error(std::exception_ptr why) && noexcept {
       of_->exception_ = std::move(why);
-      of_->ended_ = true;
+      of_->end();
     }
-    void set_stopped() && noexcept { of_->ended_ = true; }
+    void set_stopped() && noexcept { of_->end(); }
 
    private:
     run_outcome* of_;
   };
   [[nodiscard]] receiver_type receiver() noexcept { return receiver_type(*this); }
-  [[nodiscard]] const bool& has_ended() const noexcept { return ended_; }
+  [[nodiscard]] const std::atomic<bool>& has_ended() const noexcept { return ended_; }
   [[nodiscard]] std::optional<values> take() && {
 #ifndef VERBENA_NO_EXCEPTIONS
     if (exception_) std::rethrow_exception(std::move(exception_));
@@ -53,10 +55,13 @@ class run_outcome {
   }
 
  private:
+  // The object may be destroyed before this returns.
+  void end() noexcept { on_.end_run(ended_); }
+
   engine_state& on_;
   std::optional<values> values_;
   std::exception_ptr exception_;
-  bool ended_ = false;
+  std::atomic<bool> ended_ = false;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::async::detail

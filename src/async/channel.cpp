@@ -54,7 +54,7 @@ void channel_state::post_waiting() noexcept {
       auto& first = static_cast<channel_operation&>(each.front());
       if (!of_) {
         stop_waiting(first);
-        first.end_refused(refusal::not_connected, ENOTCONN);
+        first.end_refused(refusal::channel_destroyed, ENOTCONN);
         continue;
       }
       const std::uint32_t room = first.receives_ ? core_->free_receives() : core_->free_sends();
@@ -74,6 +74,11 @@ void channel_state::abort() noexcept {
   on_.timers().set(flush_, std::chrono::steady_clock::now() + longest_flush);
 }
 
+void channel_state::flush() noexcept {
+  const bool has_limit = core_->is_aborting() && flush_.is_set;
+  core_->flush(has_limit ? deadline::at(flush_.when) : deadline::after(longest_flush));
+}
+
 void channel_state::close() noexcept {
   of_.reset();
   core_ = nullptr;
@@ -82,7 +87,7 @@ void channel_state::close() noexcept {
 
 bool channel_operation::start(ended_function when_ended, bool receives,
                               post_function post) noexcept {
-  if (!state_->of()) return refuse(refusal::not_connected, ENOTCONN);
+  if (!state_->of()) return refuse(refusal::channel_destroyed, ENOTCONN);
   channel_core& core = state_->core();
   const std::uint32_t room = receives ? core.free_receives() : core.free_sends();
   const bool waits = core.qp() && (room == 0 || state_->has_waiting(receives));
@@ -113,7 +118,7 @@ void channel_operation::set_timer() noexcept {
 void channel_operation::end_early(int code) noexcept {
   if (stage_ == stage::waiting) {
     state_->stop_waiting(*this);
-    end_refused(refusal::queue_full, code);
+    end_refused(code == ETIMEDOUT ? refusal::limit_passed : refusal::cancelled, code);
   } else if (stage_ != stage::idle && !ended) {
     state_->abort();
   }
@@ -132,7 +137,7 @@ void channel_operation::give_up() noexcept {
     state_->stop_waiting(*this);
   } else {
     // The device may access the memory of the coroutine.
-    if (!ended && state_->of()) state_->core().flush();
+    if (!ended && state_->of()) state_->flush();
     state_->on().table().remove_completed(*this);
   }
   if (state_->has_waiting()) state_->post_waiting();

@@ -96,6 +96,10 @@ void channel_core::fail_because(failure_cause why, int code) noexcept {
 }
 
 void channel_core::flush_because(failure_cause why) {
+  flush_because(why, deadline::after(flush_timeout));
+}
+
+void channel_core::flush_because(failure_cause why, deadline until) {
   if (!queue_) return;
   fail_because(why);
   aborting_ = why == failure_cause::aborted;
@@ -103,7 +107,7 @@ void channel_core::flush_because(failure_cause why) {
       !moved) {
     log(log_level::warning, moved.error().message());
     lose(moved.error().code());
-  } else if (!spin(deadline::after(flush_timeout), [&] { return in_flight() == 0; })) {
+  } else if (!spin(until, [&] { return in_flight() == 0; })) {
     log(log_level::warning,
         "a queue pair in the error state did not flush within 5 s; it is destroyed");
     lose(0);

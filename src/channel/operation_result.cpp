@@ -50,6 +50,12 @@ error refused(refusal why, int code) {
       return error::timed_out(call, {},
                               "the limit of the call passed before the operation was posted: use a "
                               "later one");
+    case refusal::cancelled:
+      return error::from_errno(code, call, {}, "the operation was cancelled before it was posted");
+    case refusal::channel_destroyed:
+      return error::from_errno(code, call, {},
+                               "the channel was destroyed before the operation was posted: keep it "
+                               "until its operations have ended");
     case refusal::none:
       break;
   }

@@ -124,6 +124,7 @@ post_status channel_core::submit(const operation_description& what, std::uint64_
 bool channel_core::post(const operation_description& what, queued_waiter& waiter) {
   const auto refuse = [&](refusal why, int code) {
     waiter.result = operation_result::refuse(why, code, waiter.result.posted());
+    waiter.ended = true;
     return false;
   };
   if (!queue_) [[unlikely]] {

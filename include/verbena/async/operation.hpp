@@ -8,12 +8,13 @@
 #include "verbena/async/detail/engine_state.hpp"
 #include "verbena/async/detail/operation_state.hpp"
 #include "verbena/async/execution.hpp"
+#include "verbena/base/assert.hpp"
 #include "verbena/base/config.hpp"
 
 namespace verbena::inline VERBENA_ABI::async {
 
 /// An operation of a channel, a message channel, a listener or an engine, which starts when it is
-/// awaited, or connected to a receiver and started.
+/// awaited, or connected to a receiver and started. It can be started once.
 ///
 /// It copies its arguments, except the elements of lists of slices, the bytes of inline data and of
 /// messages, and buffers: these must outlive it. Its channel or listener must exist when it starts.
@@ -31,12 +32,13 @@ namespace verbena::inline VERBENA_ABI::async {
 template <class Operation>
 class [[nodiscard("an operation starts when it is awaited")]] operation : private Operation {
  private:
-  // A reference would do, but g++ 12 copies what it refers to.
+  // A pointer-like aggregate: g++ 12 copies the operation if the awaiter is a reference to it.
   struct awaiter {
     operation& of;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): one expression
 
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     [[nodiscard]] bool await_suspend(std::coroutine_handle<> caller) const noexcept {
+      VERBENA_ASSERT(!of.caller_, "an operation was awaited twice: create another one");
       of.caller_ = caller;
       return of.start(resume);
     }
@@ -47,12 +49,13 @@ class [[nodiscard("an operation starts when it is awaited")]] operation : privat
   };
 
  public:
-  /// Made by the functions of channels.
+  /// Constructed by the functions of channels, listeners and engines.
   template <class State, class... Arguments>
   explicit operation(State& of, Arguments&&... arguments) noexcept
       : Operation(of, std::forward<Arguments>(arguments)...) {}
 
-  /// Starts the operation; the value of `co_await` is its result.
+  /// Starts the operation; the value of `co_await` is its result. Precondition: the operation was
+  /// not started before.
   [[nodiscard]] awaiter operator co_await() && noexcept { return {*this}; }
 
   /// Marks the operation as a sender.

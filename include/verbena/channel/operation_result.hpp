@@ -50,7 +50,9 @@ enum class refusal : std::uint8_t {
   /// The channel is connected by its first operation (net::connect_mode::on_first_use), and this
   /// failed with code(). The next operation tries again. channel::describe() returns the cause.
   connect_failed,
-  limit_passed,  ///< the abort_at of its call passed before it was posted: ETIMEDOUT
+  limit_passed,       ///< the abort_at of its call passed before it was posted: ETIMEDOUT
+  cancelled,          ///< it was cancelled while it waited for room in the queue: ECANCELED
+  channel_destroyed,  ///< the channel was destroyed while it waited for room in the queue: ENOTCONN
 };
 
 /// The source location of a post; by default that of the call. Threads: immutable value.

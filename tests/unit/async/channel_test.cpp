@@ -8,6 +8,8 @@
 #include <optional>
 #include <random>
 #include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/async/async_pair.hpp"
@@ -146,6 +148,8 @@ TEST_F(async_channel, limit_of_an_operation_that_waits_for_room_leaves_the_conne
       EXPECT_EQ(done.has_value(), expected);
       if (!expected) {
         EXPECT_EQ(done.code(), ETIMEDOUT);
+        EXPECT_EQ(done.refusal(), refusal::limit_passed);
+        EXPECT_EQ(done.error().kind(), error_kind::timed_out);
       }
     };
     async::scope running;
@@ -174,18 +178,24 @@ TEST_F(async_channel, abort_ends_operations_in_flight_and_those_that_wait) {
 }
 
 TEST_F(async_channel, destroyed_channel_ends_its_operations_once) {
-  int ended = 0;
-  engine.run([](async_channel& of, int& count) -> task<void> {
+  int lost = 0;
+  int refused = 0;
+  engine.run([](async_channel& of, int& posted, int& waited) -> task<void> {
     const auto receive = [&]() -> task<void> {
-      EXPECT_FALSE(co_await of.b->receive(of.next_sink()));
-      ++count;
+      const auto done = co_await of.b->receive(of.next_sink());
+      if (done.end() == operation_end::lost) ++posted;
+      if (done.refusal() != refusal::channel_destroyed) co_return;
+      ++waited;
+      EXPECT_EQ(done.code(), ENOTCONN);
+      EXPECT_NE(done.error().message().find("the channel was destroyed"), std::string::npos);
     };
     async::scope running;
     for (int i = 0; i < 10; ++i) running.spawn(receive());
     of.b.reset();
     co_await running.join();
-  }(*this, ended));
-  EXPECT_EQ(ended, 10);
+  }(*this, lost, refused));
+  EXPECT_EQ(lost, 4);
+  EXPECT_EQ(refused, 6);
 }
 
 TEST_F(async_channel, channel_may_be_destroyed_by_a_coroutine_that_it_resumed) {
@@ -245,6 +255,70 @@ TEST_F(async_channel, coroutine_that_is_destroyed_while_it_waits_for_room_leaves
   while (ended < 6) engine.poll();
   for (std::size_t i = 0; i < all.size(); ++i)
     if (i != 5) all[i].handle.destroy();
+}
+
+TEST_F(async_channel,
+       refused_operation_that_is_destroyed_before_it_is_resumed_leaves_the_connection) {
+  const auto other = pd.context().allocate_pd().value();
+  const auto foreign = other.allocate(64, all_access).value();
+  const auto receive = [](async::channel& of, const memory_region& into) -> breakable {
+    static_cast<void>(co_await of.receive(sink(into)));
+    ADD_FAILURE() << "resumed";
+  };
+  std::optional<breakable> waiting;
+  // Its completion makes room for the operation that waits, which is then refused.
+  const auto first = [&]() -> task<void> {
+    EXPECT_TRUE(co_await b->receive(next_sink()));
+    waiting->handle.destroy();
+  };
+  const auto receive_one = [&]() -> task<void> { EXPECT_TRUE(co_await b->receive(next_sink())); };
+  const auto root = [&]() -> task<void> {
+    async::scope running;
+    running.spawn(first());
+    for (int i = 0; i < 3; ++i) running.spawn(receive_one());
+    waiting = receive(*b, foreign);
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_TRUE(co_await a->send(source(memory, 0, 8)));
+    }
+    co_await running.join();
+    EXPECT_EQ(b->get().failure(), nullptr);
+  };
+  engine.run(root());
+}
+
+TEST_F(async_channel, operation_that_is_awaited_twice_stops_the_program) {
+  const auto write = [](async_channel& of) -> task<void> {
+    auto refused = of.a->write(source(of.memory, 0, 64), of.memory.remote().slice(0, 8));
+    static_cast<void>(co_await std::move(refused));
+    static_cast<void>(co_await std::move(refused));  // NOLINT(bugprone-use-after-move)
+  };
+  EXPECT_DEATH(engine.run(write(*this)), "an operation was awaited twice");
+}
+
+TEST_F(async_channel, channel_of_another_hub_stops_the_program) {
+  auto other = async::engine::create(context).value();
+  auto one = connect().first;
+  EXPECT_DEATH(
+      { const async::channel wrong(other, std::move(one)); },
+      "not created on the hub of its async::engine");
+}
+
+TEST_F(async_channel, engine_that_is_destroyed_before_its_channels_stops_the_program) {
+  EXPECT_DEATH(
+      { const auto ended = std::move(engine); }, "destroyed before its channels and listeners");
+}
+
+TEST_F(async_channel, engine_that_is_destroyed_while_a_coroutine_waits_stops_the_program) {
+  const auto wait = [](const async::engine& on) -> breakable {
+    co_await on.wait_until(deadline::after(60s));
+  };
+  auto other = async::engine::create(context).value();
+  EXPECT_DEATH(
+      {
+        wait(other);
+        const auto ended = std::move(other);
+      },
+      "destroyed while coroutines waited for it");
 }
 
 TEST_F(async_channel, released_channel_has_blocking_operations_again) {

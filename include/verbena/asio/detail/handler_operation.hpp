@@ -342,8 +342,7 @@ class handler_operation final : public pending_operation, private Operation {
   [[nodiscard]] std::error_code code_of_failure(const value_type& outcome) const {
     const auto aborted = ::asio::error::make_error_code(::asio::error::operation_aborted);
     if constexpr (is_of_channel) {
-      // A connected channel does not lose its connection by a failure, only when it is destroyed.
-      if (is_closed_ && outcome.refusal() == refusal::not_connected) return aborted;
+      if (is_closed_ && outcome.refusal() == refusal::channel_destroyed) return aborted;
     } else if (is_closed_) {
       return aborted;
     }

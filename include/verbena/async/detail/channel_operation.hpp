@@ -62,6 +62,9 @@ class channel_state {
   /// Moves the queue pair to the error state. If its operations are not flushed within 5 s, the
   /// queue pair is destroyed. Does not block.
   void abort() noexcept;
+  /// Ends the connection and waits until its operations are flushed: at most 5 s, or until the
+  /// limit of an earlier abort().
+  void flush() noexcept;
   /// Destroys the channel. Operations in flight end as `lost`, those that wait are refused.
   void close() noexcept;
 

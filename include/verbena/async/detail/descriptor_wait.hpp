@@ -32,8 +32,8 @@ class descriptor_wait : protected descriptor_entry {
   descriptor_wait(const descriptor_wait& idle) noexcept : descriptor_wait(idle.on_) {}
   ~descriptor_wait() { stop(); }
 
-  /// Begins to wait for `events` of poll(2); without a descriptor for -1. Returns false if the
-  /// outcome is known: `then` is then not called.
+  /// Starts to wait for the poll(2) events `wanted`. If `descriptor` is -1, waits only for the
+  /// deadline. Returns false if the outcome is known: `then` is then not called.
   [[nodiscard]] bool start_wait(int descriptor, int wanted, deadline until,
                                 ended_function then) noexcept;
   /// Called by `then`.

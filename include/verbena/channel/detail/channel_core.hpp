@@ -210,6 +210,8 @@ class channel_core {
   /// Moves the queue pair to the error state and waits until nothing is in flight. Destroys the
   /// queue pair if it does not flush in time.
   void flush() { flush_because(failure_cause::program); }
+  /// Like flush(), until a deadline.
+  void flush(deadline until) { flush_because(failure_cause::program, until); }
   /// Moves the queue pair to the error state, without waiting for the flush. Flushed operations end
   /// as `aborted` until the channel is connected again.
   void begin_abort() noexcept;
@@ -297,6 +299,7 @@ class channel_core {
   }
   void await_longer(const operation_waiter& waiter, deadline until);
   void flush_because(failure_cause why);
+  void flush_because(failure_cause why, deadline until);
   void fail_because(failure_cause why, int code = 0) noexcept;
   template <class Ended>
   bool spin(deadline until, Ended&& ended);

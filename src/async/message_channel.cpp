@@ -35,11 +35,12 @@ void message_channel_state::close() noexcept {
 bool message_operation::start(ended_function when_ended) noexcept {
   const bool is_first = !state_->of() || event_ == index_of(message_event::delivery) ||
                         state_->suspended(event_) == 0;
-  if (is_first && attempt_(*this, false)) return false;
   if (!until_.is_never() && until_.expired()) {
-    attempt_(*this, true);
+    // It does not overtake others that wait: its result is that of an operation that timed out.
+    if (is_first) attempt_(*this, true);
     return false;
   }
+  if (is_first && attempt_(*this, false)) return false;
   complete = when_ended;
   is_suspended_ = true;
   ++state_->suspended(event_);
@@ -71,12 +72,12 @@ void message_operation::expire() noexcept {
   // If it was woken before, it still has its last attempt.
   if (!state_->of() || !state_->core().stop_waiting(message_event(event_), *this)) return;
   state_->on().table().append_completed(*this);
-  has_no_turn_ = true;
+  woken_by_timer_ = true;
 }
 
 void message_operation::end_turn() noexcept {
   message_core& core = state_->core();
-  if (has_no_turn_) return core.rouse();
+  if (woken_by_timer_) return core.wake_next();
   core.settle(message_event(event_));
 }
 
@@ -84,7 +85,7 @@ void message_operation::give_up() noexcept {
   state_->on().timers().reset(timer_);
   --state_->suspended(event_);
   if (state_->of() && state_->core().stop_waiting(message_event(event_), *this)) {
-    state_->core().rouse();
+    state_->core().wake_next();
   } else {
     state_->on().table().remove_completed(*this);
     if (state_->of()) end_turn();
@@ -128,7 +129,7 @@ bool message_send::attempt(message_operation& self, bool is_last) noexcept {
     return true;
   }
   message_core& core = mine.state().core();
-  const bool is_first = mine.result_.code() == 0;
+  const bool is_first = mine.result_.code() == ETIMEDOUT;  // as initialized
   mine.result_ =
       mine.memory_ == nullptr ? core.send(mine.bytes_) : core.send(*mine.memory_, mine.part_);
   if (!mine.result_.is_retryable()) return true;

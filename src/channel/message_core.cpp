@@ -163,7 +163,7 @@ void message_core::lose(int code) noexcept {
     retire_before(sends_.next_id(), false);
     receives_.release_all();
   }
-  rouse();
+  wake_next();
 }
 
 bool message_core::close() noexcept {
@@ -184,7 +184,7 @@ void message_core::flush() {
     log(log_level::warning, moved.error().message());
     return lose(moved.error().code());
   }
-  rouse();
+  wake_next();
   const auto is_quiet = [this] { return sends_.count() == 0 && receives_.posted() == 0; };
   const auto until = deadline::after(flush_timeout);
   while (!is_quiet() && queue_ && !is_stuck_ && !until.expired())

@@ -164,10 +164,10 @@ class message_core final : public table_member {
   /// Ends the turn of the recipient that was woken for an event.
   void settle(message_event what) noexcept {
     waiting_[static_cast<std::size_t>(what)].has_turn = false;
-    rouse();
+    wake_next();
   }
   /// Wakes the first recipient of each event that has occurred, unless another has its turn.
-  void rouse() noexcept;
+  void wake_next() noexcept;
 
   [[nodiscard]] bool has_ended() const noexcept { return failure_.has_value(); }
   [[nodiscard]] const std::optional<message_failure>& failure() const noexcept { return failure_; }

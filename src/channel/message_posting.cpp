@@ -246,7 +246,7 @@ void message_core::tend() {
       start_timer_if_needed();
     }
   }
-  rouse();
+  wake_next();
 }
 
 // The peer may be waiting for a receive, for which there is no buffer.
@@ -321,7 +321,7 @@ bool message_core::is_worth_sending() noexcept {
   return !lacks_buffer_;
 }
 
-void message_core::rouse() noexcept {
+void message_core::wake_next() noexcept {
   if (has_ended() || !queue_) return wake_all();
   const auto is_next = [this](message_event what) {
     return has_waiting(what) && !waiting_[static_cast<std::size_t>(what)].has_turn;

@@ -158,6 +158,37 @@ TEST_F(async_messages, deadline_that_passes_leaves_the_channel_and_messages_unaf
   }(*this));
 }
 
+TEST_F(async_messages, operation_whose_deadline_has_passed_does_not_overtake_those_that_wait) {
+  engine.run([](async_messages& of) -> task<void> {
+    std::optional<std::uint64_t> first;
+    const auto receive = [&]() -> task<void> {
+      const auto message = co_await of.b->receive(deadline::after(20s));
+      if (message) first = number_in(*message);
+    };
+    async::scope running;
+    running.spawn(receive());
+    EXPECT_TRUE(co_await of.a->send(bytes_of(7)));
+    const auto until = deadline::after(10s);
+    while (!first && !until.expired()) {
+      const auto late = co_await of.b->receive(deadline::after(0s));
+      EXPECT_TRUE(late.timed_out());
+      co_await of.engine.yield();
+    }
+    EXPECT_EQ(first, 7U);
+    co_await running.join();
+  }(*this));
+  ASSERT_FALSE(HasFailure());
+  engine.run([](async_messages& of) -> task<void> {
+    of.exhaust();
+    const auto send = [&]() -> task<void> { EXPECT_TRUE(co_await of.a->send(bytes_of(8))); };
+    async::scope running;
+    running.spawn(send());
+    const auto late = co_await of.a->send(bytes_of(9), deadline::after(0s));
+    EXPECT_EQ(late.code(), ETIMEDOUT);
+    while (running.running() != 0) static_cast<void>(co_await of.b->receive());
+  }(*this));
+}
+
 TEST_F(async_messages, sender_without_credit_continues_when_the_peer_receives) {
   engine.run([](async_messages& of) -> task<void> {
     of.exhaust();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -108,7 +109,7 @@ class message_operation : protected queued_waiter {
   limit_timer timer_;
   bool is_suspended_ = false;
   bool has_expired_ = false;
-  bool has_no_turn_ = false;  // it was not woken by the channel, but by its timer
+  bool woken_by_timer_ = false;  // it was not woken by the channel, but by its timer
 };
 
 /// See async::message_channel::receive(). Threads: one thread at a time, that of the engine.
@@ -142,7 +143,7 @@ class message_send : public message_operation {
   std::span<const std::byte> bytes_;
   buffer* memory_ = nullptr;  // nullptr: the bytes are copied
   buffer_slice part_;
-  send_result result_ = send_result::refuse(send_refusal::queue_full, 0);
+  send_result result_ = send_result::refuse(send_refusal::queue_full, ETIMEDOUT);
 };
 
 /// See async::message_channel::drain(). Threads: one thread at a time, that of the engine.

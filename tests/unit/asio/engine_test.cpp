@@ -18,6 +18,7 @@
 #include <asio/strand.hpp>
 #include <asio/use_awaitable.hpp>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <random>
@@ -77,11 +78,38 @@ void write_many(asio_pair& of, int count, Token token) {
   EXPECT_EQ(count, 0);
 }
 
+/// A handler whose alignment exceeds that of operator new.
+struct alignas(1024) aligned_handler {
+  explicit aligned_handler(int& calls) noexcept : count(calls) { check(); }
+  aligned_handler(const aligned_handler& other) noexcept : count(other.count) { check(); }
+  aligned_handler& operator=(const aligned_handler&) = delete;
+  ~aligned_handler() = default;
+  void operator()(std::error_code code, const operation_result& /*done*/) const {
+    EXPECT_FALSE(code);
+    ++count;
+  }
+  void check() const noexcept {
+    const volatile auto at = reinterpret_cast<std::uintptr_t>(this);
+    EXPECT_EQ(at % alignof(aligned_handler), 0U);
+  }
+  int& count;
+};
+
+TEST_F(asio_engine, memory_of_operations_has_the_alignment_of_their_handlers) {
+  int count = 0;
+  for (int i = 0; i < 3; ++i) a->async_write(from(), remote(), aligned_handler(count));
+  run();
+  EXPECT_EQ(count, 3);
+}
+
 #ifdef VERBENA_COUNTS_ALLOCATIONS
 TEST_F(asio_engine, operations_do_not_allocate_if_blocks_are_reused) {
   const auto plain = [](const auto& handler) { return handler; };
   const auto recycling = [](const auto& handler) {
     return net::bind_allocator(net::recycling_allocator<void>(), handler);
+  };
+  const auto with_executor = [this](const auto& handler) {
+    return net::bind_executor(io->get_executor(), handler);
   };
   auto [blocking, peer] = connect();
   const auto write_blocking = [&](int count) {
@@ -90,6 +118,7 @@ TEST_F(asio_engine, operations_do_not_allocate_if_blocks_are_reused) {
   write_blocking(10);
   write_many(*this, 10, plain);
   write_many(*this, 10, recycling);
+  write_many(*this, 10, with_executor);
   const std::size_t at_first = allocations;
   write_blocking(2000);
   const std::size_t of_device = allocations - at_first;  // the checker of checked builds allocates

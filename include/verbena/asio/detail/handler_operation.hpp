@@ -170,6 +170,8 @@ class handler_work<Handler, true> {
   [[nodiscard]] static bool is_own(const executor_of<Handler>& executor, const loop& on) noexcept {
     if constexpr (std::is_same_v<executor_of<Handler>, loop::executor_type>)
       return executor == on.executor();
+    else if constexpr (std::is_same_v<executor_of<Handler>, loop::native_executor_type>)
+      return on.native() == executor;
     else
       return false;
   }
@@ -282,6 +284,11 @@ class handler_operation final : public pending_operation, private Operation {
     else
       work.call(on, std::move(handler), code, std::move(outcome));
   }
+  void begin_to_end() noexcept override {
+    if constexpr (is_of_channel) {
+      if (!this->waits_for_room()) Operation::cancel();
+    }
+  }
   void destroy() noexcept override {
     loop::drop(*this);
     slot_.leave();
@@ -308,8 +315,11 @@ class handler_operation final : public pending_operation, private Operation {
   using own_allocator_type = typename std::allocator_traits<
       allocator_of<Handler>>::template rebind_alloc<handler_operation>;
   // Handlers without an allocator use the memory of the loop.
-  static constexpr bool uses_loop_memory =
-      std::is_same_v<own_allocator_type, std::allocator<handler_operation>>;
+  // Its blocks have the alignment of operator new, which can be too small for a handler.
+  static constexpr bool uses_loop_memory() {
+    return std::is_same_v<own_allocator_type, std::allocator<handler_operation>> &&
+           alignof(handler_operation) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+  }
 
   template <class... Arguments>
   handler_operation(loop& on, Handler&& handler, Arguments&&... arguments) noexcept
@@ -323,7 +333,7 @@ class handler_operation final : public pending_operation, private Operation {
     return own_allocator_type(::asio::get_associated_allocator(of));
   }
   [[nodiscard]] static void* take_memory(loop& on, own_allocator_type& allocator) {
-    if constexpr (uses_loop_memory)
+    if constexpr (uses_loop_memory())
       return on.memory().take(sizeof(handler_operation));
     else
       return std::allocator_traits<own_allocator_type>::allocate(allocator, 1);
@@ -333,7 +343,7 @@ class handler_operation final : public pending_operation, private Operation {
     loop& on = on_;
     auto allocator = own_allocator(handler);
     this->~handler_operation();
-    if constexpr (uses_loop_memory)
+    if constexpr (uses_loop_memory())
       on.memory().give(this, sizeof(handler_operation));
     else
       std::allocator_traits<own_allocator_type>::deallocate(allocator, this, 1);
@@ -396,8 +406,14 @@ class initiation {
   template <class Handler, class... Arguments>
   [[gnu::always_inline]] inline void operator()(Handler&& handler, Arguments&&... arguments) const {
     using type = std::decay_t<Handler>;
-    handler_operation<Operation, type>::begin(*on_, type(std::forward<Handler>(handler)),
-                                              std::forward<Arguments>(arguments)...);
+    // Moved once, into the operation. Copying may throw, so it precedes the operation.
+    if constexpr (std::is_same_v<type, Handler>)
+      handler_operation<Operation, type>::begin(
+          *on_, std::move(handler),  // NOLINT(*-move-forwarding-reference)
+          std::forward<Arguments>(arguments)...);
+    else
+      handler_operation<Operation, type>::begin(*on_, type(std::forward<Handler>(handler)),
+                                                std::forward<Arguments>(arguments)...);
   }
 
  private:

@@ -69,6 +69,7 @@ class engine_service final : public ::asio::execution_context::service {
 class loop : public std::enable_shared_from_this<loop> {
  public:
   using executor_type = ::asio::any_io_executor;
+  using native_executor_type = ::asio::io_context::executor_type;
 
   static result<std::shared_ptr<loop>> create(async::engine on, const executor_type& executor,
                                               std::chrono::nanoseconds spin) {
@@ -92,8 +93,8 @@ class loop : public std::enable_shared_from_this<loop> {
         descriptor_(std::in_place, executor_),
         timer_(std::in_place, executor_) {
     // target() does not check the type.
-    using native_type = ::asio::io_context::executor_type;
-    if (executor_.target_type() == typeid(native_type)) native_ = *executor_.target<native_type>();
+    if (executor_.target_type() == typeid(native_executor_type))
+      native_ = *executor_.target<native_executor_type>();
   }
   loop(const loop&) = delete;
   loop& operator=(const loop&) = delete;
@@ -104,6 +105,10 @@ class loop : public std::enable_shared_from_this<loop> {
     return async::detail::state_of(engine_);
   }
   [[nodiscard]] const executor_type& executor() const noexcept { return executor_; }
+  /// Returns that executor if it is the one of an io_context; nullopt otherwise.
+  [[nodiscard]] const std::optional<native_executor_type>& native() const noexcept {
+    return native_;
+  }
   [[nodiscard]] operation_memory& memory() const noexcept { return *memory_; }
   [[nodiscard]] bool is_shut_down() const noexcept { return is_shut_down_; }
   /// Returns the code 0: a copy is cheaper than a new one.
@@ -142,6 +147,8 @@ class loop : public std::enable_shared_from_this<loop> {
   /// this.
   void shut_down() noexcept {
     is_shut_down_ = true;
+    // The devices flush all channels at the same time.
+    pending_.for_each([](pending_operation& each) { each.begin_to_end(); });
     // The handlers may own channels, whose other operations then end.
     while (has_operations()) (pending_.empty() ? ended_ : pending_).first().destroy();
     detach();
@@ -290,7 +297,7 @@ class loop : public std::enable_shared_from_this<loop> {
 
   async::engine engine_;
   executor_type executor_;
-  std::optional<::asio::io_context::executor_type> native_;  // if it is that of an io_context
+  std::optional<native_executor_type> native_;  // if it is that of an io_context
   std::shared_ptr<operation_memory> memory_;
   const std::chrono::nanoseconds spin_;
   const std::error_code success_;

@@ -22,6 +22,8 @@ class pending_operation : public list_links {
 
   /// Frees the operation, then calls its handler. Precondition: it has ended and is in no list.
   virtual void finish() = 0;
+  /// Called before all operations are destroyed: begins what destroy() would have to wait for.
+  virtual void begin_to_end() noexcept = 0;
   /// Frees the operation and destroys its handler without calling it.
   virtual void destroy() noexcept = 0;
   /// Ends the operation early, if its state and `type` permit it.
@@ -48,6 +50,12 @@ class operation_list {
   }
   /// Returns the last operation, or what equals no operation.
   [[nodiscard]] const list_links* last() const noexcept { return ends_.previous; }
+  /// Calls `use` with each operation. `use` does not change the list.
+  template <class Use>
+  void for_each(Use use) const {
+    for (list_links* each = ends_.next; each != &ends_; each = each->next)
+      use(static_cast<pending_operation&>(*each));
+  }
   void append(list_links& which) noexcept {
     which.next = &ends_;
     which.previous = ends_.previous;

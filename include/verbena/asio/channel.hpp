@@ -11,6 +11,7 @@
 #include "verbena/asio/detail/handler_operation.hpp"
 #include "verbena/asio/engine.hpp"
 #include "verbena/async/detail/channel_operation.hpp"
+#include "verbena/async/detail/lasting_list.hpp"
 #include "verbena/channel/abort_at.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/sink.hpp"
@@ -33,8 +34,8 @@ namespace verbena::inline VERBENA_ABI::asio {
 /// - all others: an errno as the values of asio::error have it.
 ///
 /// Operations, their memory and their limits are those of async::channel, including the *Contract*:
-/// until the handler is called or destroyed, the memory of sources is not written, and that of
-/// sinks is neither read nor written. An operation that waits for room in a queue can be cancelled
+/// until the handler is called or destroyed, the program must not write the memory of sources and
+/// must not access that of sinks. An operation that waits for room in a queue can be cancelled
 /// by any cancellation type, without an effect on the connection. A posted operation is cancelled
 /// by `terminal` only, which ends the connection.
 ///
@@ -56,7 +57,7 @@ class [[nodiscard]] channel {
   channel(engine& on, verbena::channel&& connected)
       : of_(detail::loop_of(on), std::move(connected)) {}
 
-  /// Sends a message; ends when the device of the peer has it.
+  /// Sends a message. Completes when the peer's device has acknowledged the message.
   template <class Token>
   auto async_send(const source& data, Token&& token, place posted = place::current()) {
     return one<kind::send>(piece(data), {}, abort_at(), std::forward<Token>(token), posted);
@@ -69,15 +70,15 @@ class [[nodiscard]] channel {
   }
   /// Sends a message from several slices, from inline data, or with options.
   template <class Token>
-  auto async_send(const outgoing& data, const operation_options& options, Token&& token,
-                  place posted = place::current()) {
+  auto async_send(const async::detail::lasting_outgoing& data, const operation_options& options,
+                  Token&& token, place posted = place::current()) {
     return async_send(data, options, abort_at(), std::forward<Token>(token), posted);
   }
   /// Sends a message from several slices, from inline data, or with options, with a limit.
   template <class Token>
-  auto async_send(const outgoing& data, const operation_options& options, abort_at limit,
-                  Token&& token, place posted = place::current()) {
-    return any({.kind = kind::send, .out = data, .options = options}, limit,
+  auto async_send(const async::detail::lasting_outgoing& data, const operation_options& options,
+                  abort_at limit, Token&& token, place posted = place::current()) {
+    return any({.kind = kind::send, .out = data.get(), .options = options}, limit,
                std::forward<Token>(token), posted);
   }
   /// Receives one message. `byte_length()` of the result is its length.
@@ -93,16 +94,18 @@ class [[nodiscard]] channel {
   }
   /// Receives one message into several slices, which are filled in order.
   template <class Token>
-  auto async_receive(std::span<const sink> into, Token&& token, place posted = place::current()) {
+  auto async_receive(const async::detail::lasting_sinks& into, Token&& token,
+                     place posted = place::current()) {
     return async_receive(into, abort_at(), std::forward<Token>(token), posted);
   }
   /// Receives one message into several slices, with a limit.
   template <class Token>
-  auto async_receive(std::span<const sink> into, abort_at limit, Token&& token,
+  auto async_receive(const async::detail::lasting_sinks& into, abort_at limit, Token&& token,
                      place posted = place::current()) {
-    return any({.kind = kind::receive, .in = into}, limit, std::forward<Token>(token), posted);
+    return any({.kind = kind::receive, .in = into.get()}, limit, std::forward<Token>(token),
+               posted);
   }
-  /// Writes to the beginning of `to`, unnoticed by the peer's program.
+  /// Writes to the beginning of `to`. The peer's program is not notified.
   template <class Token>
   auto async_write(const source& data, const remote_region& to, Token&& token,
                    place posted = place::current()) {
@@ -116,16 +119,18 @@ class [[nodiscard]] channel {
   }
   /// Writes from several slices, from inline data, or with options.
   template <class Token>
-  auto async_write(const outgoing& data, const remote_region& to, const operation_options& options,
-                   Token&& token, place posted = place::current()) {
+  auto async_write(const async::detail::lasting_outgoing& data, const remote_region& to,
+                   const operation_options& options, Token&& token,
+                   place posted = place::current()) {
     return async_write(data, to, options, abort_at(), std::forward<Token>(token), posted);
   }
   /// Writes from several slices, from inline data, or with options, with a limit.
   template <class Token>
   // lint: allow(parameters): those of async::channel, and the token
-  auto async_write(const outgoing& data, const remote_region& to, const operation_options& options,
-                   abort_at limit, Token&& token, place posted = place::current()) {
-    return any({.kind = kind::write, .out = data, .remote = to, .options = options}, limit,
+  auto async_write(const async::detail::lasting_outgoing& data, const remote_region& to,
+                   const operation_options& options, abort_at limit, Token&& token,
+                   place posted = place::current()) {
+    return any({.kind = kind::write, .out = data.get(), .remote = to, .options = options}, limit,
                std::forward<Token>(token), posted);
   }
   /// Reads the beginning of `from`: as many bytes as `into` has.
@@ -142,16 +147,16 @@ class [[nodiscard]] channel {
   }
   /// Reads into several slices, which are filled in order.
   template <class Token>
-  auto async_read(std::span<const sink> into, const remote_region& from, Token&& token,
-                  place posted = place::current()) {
+  auto async_read(const async::detail::lasting_sinks& into, const remote_region& from,
+                  Token&& token, place posted = place::current()) {
     return async_read(into, from, abort_at(), std::forward<Token>(token), posted);
   }
   /// Reads into several slices, with a limit.
   template <class Token>
-  auto async_read(std::span<const sink> into, const remote_region& from, abort_at limit,
-                  Token&& token, place posted = place::current()) {
-    return any({.kind = kind::read, .in = into, .remote = from}, limit, std::forward<Token>(token),
-               posted);
+  auto async_read(const async::detail::lasting_sinks& into, const remote_region& from,
+                  abort_at limit, Token&& token, place posted = place::current()) {
+    return any({.kind = kind::read, .in = into.get(), .remote = from}, limit,
+               std::forward<Token>(token), posted);
   }
   /// Replaces the first 8 bytes of `target` by `operands.desired` if they are `operands.expected`.
   /// Stores their previous value in `before`, in host byte order.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "verbena/async/detail/channel_operation.hpp"
+#include "verbena/async/detail/lasting_list.hpp"
 #include "verbena/async/engine.hpp"
 #include "verbena/async/operation.hpp"
 #include "verbena/base/assert.hpp"
@@ -32,9 +33,9 @@ namespace verbena::inline VERBENA_ABI::async {
 /// coroutines may await operations of a channel at once.
 ///
 /// An operation copies its arguments, except the elements of lists of slices and the bytes of
-/// inline data. *Contract of all operations.* From `co_await` until the coroutine is resumed, the
-/// memory of sources is not written, and that of sinks is neither read nor written; both stay
-/// registered.
+/// inline data. A temporary list is refused at compile time. *Contract of all operations.* From
+/// `co_await` until the coroutine is resumed, the program must not write the memory of sources,
+/// must not access the memory of sinks, and must keep both registered.
 ///
 /// `limit` ends the connection if the operation has not completed then: the queue pair is moved to
 /// the error state, and the operation ends as `aborted` when the device has flushed it. An
@@ -63,17 +64,18 @@ class [[nodiscard]] channel {
   /// Destroys the queue pair. Operations in flight end as `lost`.
   ~channel();
 
-  /// Sends a message; ends when the device of the peer has it.
+  /// Sends a message. Completes when the peer's device has acknowledged the message.
   [[nodiscard]] auto send(const source& data, abort_at limit = {},
                           std::source_location posted = std::source_location::current()) {
     return of_piece<kind::send>(state(), piece(data), remote_region(), limit.when(), posted);
   }
   /// Sends a message from several slices, from inline data, or with options.
-  [[nodiscard]] auto send(const outgoing& data, const operation_options& options,
+  [[nodiscard]] auto send(const detail::lasting_outgoing& data, const operation_options& options,
                           abort_at limit = {},
                           std::source_location posted = std::source_location::current()) {
     return general(
-        state(), detail::operation_description{.kind = kind::send, .out = data, .options = options},
+        state(),
+        detail::operation_description{.kind = kind::send, .out = data.get(), .options = options},
         limit.when(), posted);
   }
   /// Receives one message. `byte_length()` of the result is its length.
@@ -82,23 +84,23 @@ class [[nodiscard]] channel {
     return of_piece<kind::receive>(state(), piece(into), remote_region(), limit.when(), posted);
   }
   /// Receives one message into several slices, which are filled in order.
-  [[nodiscard]] auto receive(std::span<const sink> into, abort_at limit = {},
+  [[nodiscard]] auto receive(const detail::lasting_sinks& into, abort_at limit = {},
                              std::source_location posted = std::source_location::current()) {
-    return general(state(), detail::operation_description{.kind = kind::receive, .in = into},
+    return general(state(), detail::operation_description{.kind = kind::receive, .in = into.get()},
                    limit.when(), posted);
   }
-  /// Writes to the beginning of `to`, unnoticed by the peer's program.
+  /// Writes to the beginning of `to`. The peer's program is not notified.
   [[nodiscard]] auto write(const source& data, const remote_region& to, abort_at limit = {},
                            std::source_location posted = std::source_location::current()) {
     return of_piece<kind::write>(state(), piece(data), to, limit.when(), posted);
   }
   /// Writes from several slices, from inline data, or with options.
-  [[nodiscard]] auto write(const outgoing& data, const remote_region& to,
+  [[nodiscard]] auto write(const detail::lasting_outgoing& data, const remote_region& to,
                            const operation_options& options, abort_at limit = {},
                            std::source_location posted = std::source_location::current()) {
     return general(state(),
                    detail::operation_description{
-                       .kind = kind::write, .out = data, .remote = to, .options = options},
+                       .kind = kind::write, .out = data.get(), .remote = to, .options = options},
                    limit.when(), posted);
   }
   /// Reads the beginning of `from`: as many bytes as `into` has.
@@ -107,12 +109,13 @@ class [[nodiscard]] channel {
     return of_piece<kind::read>(state(), piece(into), from, limit.when(), posted);
   }
   /// Reads into several slices, which are filled in order.
-  [[nodiscard]] auto read(std::span<const sink> into, const remote_region& from,
+  [[nodiscard]] auto read(const detail::lasting_sinks& into, const remote_region& from,
                           abort_at limit = {},
                           std::source_location posted = std::source_location::current()) {
-    return general(state(),
-                   detail::operation_description{.kind = kind::read, .in = into, .remote = from},
-                   limit.when(), posted);
+    return general(
+        state(),
+        detail::operation_description{.kind = kind::read, .in = into.get(), .remote = from},
+        limit.when(), posted);
   }
   /// Replaces the first 8 bytes of `target` by `operands.desired` if they are `operands.expected`.
   /// Stores their previous value in `before`, in host byte order.

@@ -54,10 +54,9 @@ class [[nodiscard]] message_channel {
   [[nodiscard]] auto send(std::span<const std::byte> bytes, deadline until = deadline::never()) {
     return operation<detail::message_send>(state(), bytes, until);
   }
-  /// Sends the bytes of `memory` that `part` names, without a copy; waits for room. If the message
-  /// is refused, `memory` still has the buffer.
-  // NOLINTNEXTLINE(cppcoreguidelines-rvalue-reference-param-not-moved): only if it is accepted
-  [[nodiscard]] auto send(buffer&& memory, const buffer_slice& part = {},
+  /// Sends the bytes of `memory` that `part` names, without a copy; waits for room. Takes the
+  /// buffer from `memory` only when the message is accepted.
+  [[nodiscard]] auto send(buffer& memory, const buffer_slice& part = {},
                           deadline until = deadline::never()) {
     return operation<detail::message_send>(state(), memory, part, until);
   }

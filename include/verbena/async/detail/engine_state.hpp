@@ -97,7 +97,7 @@ class engine_state {
 #endif
 };
 
-/// See engine::enter(). Threads: any thread; destroyed on the thread of the engine once it waits.
+/// See engine::enter(). Thread-safe; destroyed on the thread of the engine once it waits.
 class enter_awaiter : private entry {
  public:
   explicit enter_awaiter(engine_state& to) noexcept : to_(to) {}

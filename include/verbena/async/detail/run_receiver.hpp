@@ -15,8 +15,8 @@
 
 namespace verbena::inline VERBENA_ABI::async::detail {
 
-/// The result of a sender that the engine runs. Threads: the receiver any thread; the rest that of
-/// the engine.
+/// The result of a sender that the engine runs. Threads: one thread at a time, that of the engine;
+/// the receiver is called by any thread.
 template <class Sender>
 class run_outcome {
   using values = execution::single_value_t<std::tuple, Sender, engine_env>;

@@ -4,11 +4,11 @@
 // table produces, and passes received messages to the table.
 //
 //   message    0x56 42 41 44 ("VBAD")   version u8   kind u8   access u8   length of the name u8
-//              number u32   region 21 bytes   zero 3 bytes   name 44 bytes, zero behind its end
+//              number u32   region 21 bytes   zero 3 bytes   name 44 bytes, padded with zeros
 //
-// A message always has `advertisement_bytes`. Like every message of a reliable connection it
+// A message always has `advertisement_bytes`. Like every message of a reliable connection, it
 // consumes the next receive of the peer. If the program sends messages as well, both sides must
-// agree on the order; a message of the program in place of an advertisement is an error.
+// agree on the order. A message of the program in place of an advertisement message is an error.
 #pragma once
 
 #include <array>
@@ -47,7 +47,7 @@ struct advertised_buffer {
 /// The kinds of advertisement messages.
 enum class advertisement_kind : std::uint8_t {
   advertised = 1,  ///< the peer advertised a buffer: next() returns it
-  revoked = 2,     ///< the peer revokes it: end the requests that use it, then release()
+  revoked = 2,     ///< the peer revokes a buffer: call release() when no request uses it
   released = 3,    ///< the peer released a buffer of this side: it may be deregistered
 };
 
@@ -61,7 +61,7 @@ struct advertisement_update {
 
 /// Limits of a table. Threads: immutable value.
 struct advertisement_limits {
-  /// Buffers of the peer that are not released. More of them are a protocol error of the peer.
+  /// Unreleased buffers of the peer. If the peer advertises more, it violates the protocol.
   std::size_t buffers_of_peer = 256;
   /// Advertised buffers of this side that the peer has not released.
   std::size_t own_buffers = 256;
@@ -99,16 +99,17 @@ class advertisement_table {
   /// Revokes a buffer of this side. Returns the message to send. Errors: ENOENT for a number that
   /// is not advertised; EALREADY if the buffer was revoked before.
   [[nodiscard]] result<advertisement_message> revoke(std::uint32_t number);
-  /// Returns whether the peer has not released this buffer, so it must stay registered.
+  /// Returns whether the buffer must stay registered: the peer has not released it.
   [[nodiscard]] bool is_advertised(std::uint32_t number) const noexcept;
 
   /// Processes a message of the peer. Errors: `protocol` if it is not an advertisement message, has
-  /// invalid fields, or does not fit the state of the buffer; the table does not change then.
+  /// invalid fields, or does not fit the state of the buffer. The table is then unchanged.
   [[nodiscard]] result<advertisement_update> take(std::span<const std::byte> message);
 
   /// Returns the number of buffers that next() has not returned yet.
   [[nodiscard]] std::size_t pending() const noexcept;
-  /// Returns the oldest buffer that it has not returned yet; skips revoked ones.
+  /// Returns the oldest buffer of the peer that next() has not returned yet. Skips revoked buffers.
+  /// Returns `nullopt` if there is none.
   [[nodiscard]] std::optional<advertised_buffer> next();
   /// Returns the buffer of this name, or `nullopt` if there is none or it is revoked.
   [[nodiscard]] std::optional<advertised_buffer> find(std::string_view name) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The decision about two offers: an agreement, or the mismatch. Both sides compute it from the two
-// offers, and get equal results. docs/guide/connect.md has a table of situations.
+// The decision about two offers: an agreement or a mismatch. Both sides compute it from the two
+// offers, with equal results. docs/guide/connect.md has a table of situations.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ enum class reach : std::uint8_t {
   routed_ipv6,       ///< IPv6 addresses of two subnets with routes beyond them (RoCE v2)
   loopback,          ///< loopback addresses of one host
   link_local,        ///< link-local addresses, if a side has no others
-  user_selected,     ///< the program chose one of them, and no rule excludes the pair
+  user_selected,     ///< a program chose one of the two addresses, and no other reason applies
   lid,               ///< LIDs of one InfiniBand subnet
 };
-/// `same subnet`, `routed`, `loopback`, `link-local`, `user-selected`, `LID`.
+/// Returns `same subnet`, `routed`, `loopback`, `link-local`, `user-selected` or `LID`.
 [[nodiscard]] std::string to_string(reach of);
 
 /// The limits of the requests that one side sends. Threads: immutable value.
@@ -34,8 +34,8 @@ struct agreed_direction {
   /// Reads and atomics in flight: the lesser of the sender's initiator depth and the receiver's
   /// responder resources.
   std::uint8_t reads = 0;
-  /// The requested ACK timeout, raised to what the other device needs, to at most
-  /// `longest_raised_timeout_exponent`.
+  /// The requested ACK timeout. If the receiver's device acknowledges later, the timeout is raised
+  /// to its ACK delay, but to at most `longest_raised_timeout_exponent`.
   ack_timeout timeout = {};
 
   friend bool operator==(agreed_direction, agreed_direction) noexcept = default;
@@ -47,7 +47,7 @@ inline constexpr std::uint8_t longest_raised_timeout_exponent = 20;
 /// The values that both sides use. Threads: immutable value.
 struct agreement {
   bringup::reach reach = reach::same_subnet_ipv4;  ///< why the addresses reach each other
-  /// Positions in the lists of GIDs of the offers; `nullopt`: addressed LID alone.
+  /// Positions in the lists of GIDs of the offers; `nullopt`: addressed by LID only.
   /// @{
   std::optional<std::size_t> our_gid;
   std::optional<std::size_t> their_gid;
@@ -63,12 +63,12 @@ struct agreement {
 
 /// The mismatch of two offers. If several apply, the first one is reported.
 enum class mismatch : std::uint8_t {
-  transport,         ///< RC here and UC there
+  transport,         ///< the queue pairs have different transports
   iwarp,             ///< a side is iWARP, which only the connection manager connects
   port_down,         ///< a port is down
-  link_layer,        ///< InfiniBand here and Ethernet there
-  fabric,            ///< soft0 without VERBENA_SOFTDEV_WIRE here, an adapter there
-  host,              ///< soft0 on two hosts, on one of them without VERBENA_SOFTDEV_WIRE
+  link_layer,        ///< one port is InfiniBand, the other Ethernet
+  fabric,            ///< one side is soft0 without VERBENA_SOFTDEV_WIRE, the other an adapter
+  host,              ///< soft0 on two hosts, at least once without VERBENA_SOFTDEV_WIRE
   partition,         ///< P_Keys of two partitions, or of two limited members
   no_lid,            ///< a port has no LID: no subnet manager assigned one
   no_gid,            ///< a port has no address
@@ -94,7 +94,7 @@ struct disagreement {
 /// An agreement or a disagreement. Threads: one thread at a time.
 class decision {
  public:
-  /// Makes a decision of its content.
+  /// Creates a decision from its content.
   /// @{
   decision(agreement made) noexcept;    // NOLINT(google-explicit-constructor): as result<T>
   decision(disagreement why) noexcept;  // NOLINT(google-explicit-constructor): as result<T>
@@ -120,11 +120,11 @@ class decision {
   disagreement why_;
 };
 
-/// Decides about two offers. A chosen GID takes precedence; RoCE v2 precedes RoCE v1; then the
-/// order of `reach` applies.
-/// Allocates.
+/// Decides about two offers. A GID that a program chose takes precedence. RoCE v2 precedes RoCE v1;
+/// then the order of `reach` applies. Allocates.
 [[nodiscard]] decision decide(const offer& ours, const offer& theirs);
 
+/// Returns the agreement in words, for example
 /// `RoCE v2 ::ffff:192.0.2.1 to ::ffff:192.0.2.2 (same subnet), MTU 1024, reads 16 and 16`.
 [[nodiscard]] std::string to_string(const agreement& made, const offer& ours, const offer& theirs);
 

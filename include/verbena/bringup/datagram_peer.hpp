@@ -28,28 +28,28 @@ struct datagram_peer {
   /// The message of the peer's program: its negotiation_options::message.
   std::vector<std::byte> message;
 
-  /// Returns where to send. The address handle must outlive the requests.
+  /// Returns the destination of send requests. The address handle must outlive the requests.
   [[nodiscard]] verbena::destination destination() const& { return ah.destination(number, key); }
   /// Deleted: the address handle of a temporary would be destroyed before the request is sent.
   verbena::destination destination() const&& = delete;
 };
 
-/// How to exchange addresses. Threads: immutable value.
+/// Options of the exchange. Threads: immutable value.
 struct datagram_options {
   /// The entry of the port's GID table to send from. `nullopt`: both sides choose by their subnets.
   std::optional<verbena::gid_index> gid_index = {};
   std::uint8_t service_level = 0;        ///< at most 15
   std::uint8_t traffic_class = 0;        ///< on RoCE: DSCP in the upper six bits
-  std::uint8_t hop_limit = 64;           ///< how many routers packets may pass
-  negotiation_options negotiation = {};  ///< how to negotiate; there are no probe messages
+  std::uint8_t hop_limit = 64;           ///< largest number of routers on the path
+  negotiation_options negotiation = {};  ///< `probing` is ignored: no probe messages are sent
 };
 
 /// Exchanges the addresses of two UD queue pairs, and creates the address handle in `pd`, the
-/// protection domain of `local`. Both sides call this function; a queue pair can have any number of
-/// peers. The sides choose their GIDs by the rule of connect_queue_pair().
+/// protection domain of `local`. Both sides must call this function. A queue pair can have any
+/// number of peers. The sides choose their GIDs by the rule of connect_queue_pair().
 ///
-/// The function returns when the peer is ready, too: post the receives for the peer's first
-/// datagrams before the call. `until` applies to all steps. Blocks and allocates.
+/// Post the receives for the peer's first datagrams before the call: when it returns, both sides
+/// are ready and may send. `until` applies to all steps. Blocks and allocates.
 ///
 /// Errors: `invalid_argument` for a queue pair of another protection domain; those of
 /// negotiation::failure() and of protection_domain::create_ah(). The queue pair is not changed.

@@ -4,9 +4,9 @@
 //   greeting   0x56 42 55 50 ("VBUP")   lowest version u16   highest version u16
 //   frame      type u8   zero u8   zero u16   payload length u32   payload
 //
-// stream::connect() sends its greeting first; a listener responds only to a valid greeting. Adopted
-// sockets and negotiation send their greetings at once. The version is the highest that both sides
-// support. Frames follow in both directions.
+// stream::connect() sends its greeting first; a listener responds only to a valid greeting.
+// stream::adopt() and negotiation send their greetings at once. The version is the highest that
+// both sides support. Frames follow in both directions.
 //
 // To connect queue pairs, each side sends these frames, and waits for the peer's frame of one type
 // before it sends the next type:
@@ -43,7 +43,7 @@ enum class verdict : std::uint8_t {
   again = 1,    ///< the sender's port has changed: both sides make new offers
 };
 
-/// `blob`, `endpoint`, `ready`, `refusal`, `offer`, `verdict` or `unknown (9)`.
+/// Returns `blob`, `endpoint`, `ready`, `refusal`, `offer`, `verdict` or `unknown (9)`.
 [[nodiscard]] std::string to_string(frame_type type);
 
 /// One frame. Threads: one thread at a time.
@@ -92,8 +92,8 @@ inline constexpr std::size_t max_refusal_bytes = 512;
 [[nodiscard]] std::vector<std::byte> encode_frame(frame_type type,
                                                   std::span<const std::byte> payload);
 
-/// Assembles one frame from bytes in any fragmentation. It requests the missing bytes only, so the
-/// caller reads nothing behind the frame. It allocates the payload after the header is validated.
+/// Assembles one frame from bytes in any fragmentation. It requests only the missing bytes, so the
+/// caller never reads beyond the frame. It allocates the payload after it has validated the header.
 /// Threads: one thread at a time.
 class frame_decoder {
  public:
@@ -105,7 +105,7 @@ class frame_decoder {
   [[nodiscard]] std::span<std::byte> room() noexcept;
   /// Returns the size of room(): the bytes that may be read without reading past the frame.
   [[nodiscard]] std::size_t missing() const noexcept;
-  /// Reports that the first `count` bytes of room() were filled. Precondition: count fits.
+  /// Consumes the first `count` bytes of room(). Precondition: `count` is at most missing().
   /// Errors (all `protocol`): unknown type, reserved bits, payload too long.
   [[nodiscard]] result<void> filled(std::size_t count);
   /// Returns whether bytes of the frame have arrived.

@@ -21,12 +21,13 @@ class greeter;
 void destroy(greeter& state) noexcept;
 }  // namespace detail
 
-/// How to listen. Threads: immutable value.
+/// Options of a listener. Threads: immutable value.
 struct listener_options {
-  /// The time that a connection has to send its greeting; then it is closed.
+  /// The time limit for a peer's greeting. If the limit passes, the connection is closed.
   std::chrono::nanoseconds greeting_timeout = std::chrono::seconds(5);
-  /// Connections without a complete greeting. At the limit, a new connection replaces the oldest,
-  /// but waits in the backlog until that has been open for `min_greeting_time`.
+  /// Connections that accept() has not returned yet. At the limit, a new connection waits in the
+  /// backlog until the oldest one without a complete greeting has been open for
+  /// `min_greeting_time`, and then replaces it.
   std::size_t max_greeting = 64;
   std::chrono::nanoseconds min_greeting_time = std::chrono::seconds(1);  ///< see max_greeting
   /// The backlog of the kernel, see listen(2).
@@ -43,9 +44,9 @@ struct listener_statistics {
   std::uint64_t closed = 0;  ///< closed by the peer before the greeting
 };
 
-/// A listening socket, and its connections without a complete greeting. A peer that sends garbage,
-/// is slow, has another version or disconnects is closed, counted and logged (level info). It does
-/// not delay other peers. Threads: one thread at a time.
+/// A listening socket, and its connections that accept() has not returned yet. If a peer sends
+/// garbage, is slow, has no common version or disconnects, its connection is closed, counted and
+/// logged (level info). Such a peer does not delay others. Threads: one thread at a time.
 class listener {
  public:
   /// Moves the listener; the other object must not be used afterwards.
@@ -70,9 +71,9 @@ class listener {
   [[nodiscard]] std::uint16_t port() const noexcept;
   /// Returns the counters since open().
   [[nodiscard]] listener_statistics statistics() const noexcept;
-  /// Returns a descriptor for poll(2), readable if accept() has work to do: also while peers whose
-  /// greeting is complete wait for further calls of accept(). Call accept() at intervals even if
-  /// it is not readable: accept() applies the greeting timeouts.
+  /// Returns a descriptor for poll(2), which is readable if accept() has work to do. It stays
+  /// readable until accept() has returned all peers with a complete greeting. Call accept() at
+  /// intervals even if it is not readable, because accept() applies the greeting timeouts.
   [[nodiscard]] int fd() const noexcept;
 
  private:

@@ -33,7 +33,7 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
-/// A connected queue pair, and what was agreed for it. Threads: one thread at a time.
+/// A connected queue pair and its negotiated terms. Threads: one thread at a time.
 template <connected_transport Transport>
 struct negotiated_queue_pair {
   queue_pair<Transport> queue;  ///< connected
@@ -110,8 +110,8 @@ template <connected_transport Transport>
 /// Threads: one thread at a time.
 class negotiation_base {
  public:
-  /// Returns what the negotiation waits for. It changes in advance(), set_ready() and the calls
-  /// that end the negotiation.
+  /// Returns the event that the negotiation waits for. The status changes only in advance(),
+  /// set_ready() and the calls that end the negotiation.
   [[nodiscard]] negotiation_status status() const noexcept;
   /// Returns whether the negotiation has failed, or has finished and has nothing left to send.
   [[nodiscard]] bool is_done() const noexcept;
@@ -119,7 +119,7 @@ class negotiation_base {
   /// Performs all steps that are possible now. Call it first, after received(), and no later than
   /// next_advance(). `now` is a point of the steady clock.
   void advance(deadline::clock::time_point now);
-  /// Returns when to call advance() again if no bytes arrive; `nullopt`: not needed.
+  /// Returns the time of the next call of advance() if no bytes arrive; `nullopt`: not needed.
   [[nodiscard]] std::optional<deadline::clock::time_point> next_advance() const noexcept;
 
   /// Returns the bytes to send. After abandon() and time_out() they contain the error for the peer:
@@ -127,11 +127,11 @@ class negotiation_base {
   [[nodiscard]] std::span<const std::byte> outgoing() const noexcept;
   /// Removes the first `count` bytes of outgoing(), which were sent.
   void sent(std::size_t count);
-  /// Returns how many bytes may be read from the connection now. A program that reads no more
-  /// leaves its own bytes, which follow the negotiation, in the connection.
+  /// Returns how many bytes may be read from the connection now. If the program reads at most this
+  /// number, the bytes that follow the negotiation remain in the connection.
   [[nodiscard]] std::size_t bytes_wanted() const noexcept;
-  /// Consumes bytes of the peer, in any fragmentation: at most bytes_wanted() of them. Returns how
-  /// many were consumed. Call advance(), then pass the rest.
+  /// Consumes at most bytes_wanted() bytes of the peer, in any fragmentation. Returns the number of
+  /// consumed bytes. Call advance() before you pass the rest.
   std::size_t received(std::span<const std::byte> bytes);
 
   /// Notifies the peer that this side can receive. Precondition: status() is waiting_for_receives.
@@ -175,14 +175,15 @@ class negotiation_base {
   verbena::detail::sole_owner<detail::negotiation_core> core_;
 };
 
-/// Connects a queue pair with the peer's: offers cross, both sides decide by one rule, connect, and
-/// send probe messages. The class has no socket, clock or thread: the program carries the bytes and
-/// keeps the deadline. Calls query and modify the device, and do not wait; they allocate.
+/// Connects a queue pair with the peer's. The sides exchange offers, compute the same agreement,
+/// connect, and send probe messages. The class has no socket, clock or thread: the program
+/// transfers the bytes and enforces the deadline. The calls query and modify the device and
+/// allocate. They do not wait.
 ///
-/// Every byte of the peer is validated. The peer can speak to this class over any ordered, reliable
-/// byte stream, with this class or a bringup::stream. Both sides send their greeting at once, so
-/// there is no active or passive side. A failed negotiation destroys the queue pair when this
-/// object is destroyed. Threads: one thread at a time.
+/// Every byte of the peer is validated. The peer can use this class or a bringup::stream, over any
+/// ordered, reliable byte stream. Both sides send their greeting at once, so there is no active or
+/// passive side. If the negotiation fails, the destructor destroys the queue pair. Threads: one
+/// thread at a time.
 template <connected_transport Transport>
 class [[nodiscard]] negotiation : public negotiation_base {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How to negotiate, and the result of a negotiation.
+// The options and the result of a negotiation.
 #pragma once
 
 #include <chrono>
@@ -15,13 +15,13 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
-/// Says when a negotiation sends probe messages over the path before the program's messages. The
-/// messages use a second queue pair, which exists during the negotiation only. Both sides must want
-/// it.
+/// Selects when a negotiation sends probe messages over the path. The probe messages use a second
+/// queue pair, which exists only during the negotiation. They are sent only if both sides select
+/// them.
 enum class probing : std::uint8_t {
   automatic,  ///< on RoCE over a network, where firewalls and small MTUs drop packets silently
   always,     ///< also where lost packets are unlikely: on InfiniBand and on soft0
-  never,      ///< no second queue pair; a blocked path shows as *retries exceeded* later
+  never,      ///< no second queue pair; on a blocked path, later requests fail: *retries exceeded*
 };
 
 /// Options of a negotiation. Threads: immutable value.
@@ -55,7 +55,7 @@ enum class negotiation_status : std::uint8_t {
 /// The peer of a negotiation. Threads: one thread at a time.
 struct negotiation_peer {
   std::string name = "the peer";  ///< for error messages
-  /// The protocol version, if the greetings were exchanged before, as a stream does.
+  /// The protocol version if the greetings were exchanged before, for example by a stream.
   std::optional<std::uint16_t> version = {};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The capabilities and requests of one side of a connection, on which both sides decide.
+// The capabilities and requests of one side of a connection: the input of decide().
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ enum class fabric : std::uint8_t {
   this_host = 2,     ///< soft0: processes of one host
   soft_network = 3,  ///< soft0 with `VERBENA_SOFTDEV_WIRE`: processes of one host, and RoCE
 };
-/// `an adapter`, `iWARP`, `soft0`, `soft0 with VERBENA_SOFTDEV_WIRE`.
+/// Returns `an adapter`, `iWARP`, `soft0` or `soft0 with VERBENA_SOFTDEV_WIRE`.
 [[nodiscard]] std::string to_string(fabric of);
 
 /// The transport of the queue pair. The values are part of the wire format.
@@ -36,7 +36,7 @@ enum class offered_transport : std::uint8_t {
   uc = 3,  ///< unreliable connection
   ud = 4,  ///< unreliable datagrams
 };
-/// `RC`, `UC`, `UD`.
+/// Returns `RC`, `UC` or `UD`.
 [[nodiscard]] std::string to_string(offered_transport of);
 
 /// An entry of the port's GID table. Threads: immutable value.
@@ -79,7 +79,7 @@ struct offer {
   static constexpr std::size_t max_gids = 32;
   /// The largest length of the device's name.
   static constexpr std::size_t max_device_name = 64;
-  /// The largest encoding.
+  /// The largest size of an encoded offer.
   static constexpr std::size_t max_encoded_bytes = 72 + max_device_name + 20 * max_gids;
 
   offered_transport transport = offered_transport::rc;    ///< transport of the queue pair
@@ -101,7 +101,7 @@ struct offer {
   offered_reliability reliability;  ///< zero for UC and UD
   std::vector<offered_gid> gids;    ///< of the port
 
-  /// Encodes the offer. Precondition: the limits above hold. Allocates.
+  /// Encodes the offer. Precondition: at most max_gids and max_device_name are used. Allocates.
   [[nodiscard]] std::vector<std::byte> encode() const;
   /// Decodes an offer. Errors: `protocol`, with the invalid field.
   [[nodiscard]] static result<offer> decode(std::span<const std::byte> bytes);

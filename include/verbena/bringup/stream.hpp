@@ -31,21 +31,21 @@ struct stream_options {
   std::size_t max_blob_bytes = 64 * 1024;
 };
 
-/// How to connect. Threads: immutable value.
+/// Options of stream::connect(). Threads: immutable value.
 struct connect_options {
-  /// How long to repeat a connection request that the host refuses because no process listens yet;
-  /// 0: do not repeat it. Requests follow at intervals of 200 ms. The deadline applies as well.
+  /// How long to repeat a connection request that the host refuses because no process listens yet,
+  /// at intervals of 200 ms. 0: do not repeat it. The deadline applies as well.
   std::chrono::nanoseconds retry_refused = std::chrono::nanoseconds(0);
   stream_options stream = {};  ///< limits of the stream
 };
 
-/// A connected peer that has sent its greeting: bounded blobs cross in both directions, each call
-/// with a deadline. Threads: one thread at a time.
+/// A connection with a peer that has sent its greeting. Transfers blobs of limited size in both
+/// directions; each call has a deadline. Threads: one thread at a time.
 ///
 /// After an error, all later calls return ENOTCONN. Errors of all calls: `timed_out`; `protocol` if
-/// the peer breaks the format or the order of calls; ECONNRESET if the peer closed the connection;
-/// ECONNABORTED with the peer's reason if the peer gave up; otherwise the errno of the system call.
-/// All errors name the peer.
+/// the peer violates the format or the order of calls; ECONNRESET if the peer closed the
+/// connection; ECONNABORTED with the peer's reason if the peer gave up; otherwise the errno of the
+/// system call. All errors name the peer.
 class stream {
  public:
   /// Resolves `to`, connects to one of its addresses and exchanges greetings. Blocks. A host name
@@ -57,10 +57,9 @@ class stream {
                                                       connect_options options = {});
 
   /// Takes over a connected stream socket of the program (TCP, AF_UNIX, socketpair(2)), and
-  /// exchanges greetings. The peer adopts its end, or uses connect() or a listener. The stream owns
-  /// the socket from here on, even if this function fails, and makes it non-blocking. Bytes that
-  /// the program exchanged before stay the program's affair: both sides must have read all of them.
-  /// Blocks.
+  /// exchanges greetings. The peer calls adopt() for its end, or uses connect() or a listener.
+  /// Takes ownership of the socket, even if this function fails, and makes it non-blocking. If the
+  /// sides exchanged bytes before, both must have read all of them. Blocks.
   ///
   /// Errors: `invalid_argument` for a descriptor that is not a stream socket, or that listens;
   /// ENOTCONN for a socket that is not connected.
@@ -83,9 +82,9 @@ class stream {
                                                         std::span<const std::byte> payload,
                                                         deadline until);
 
-  /// As send(), receive() and exchange(), in steps that do not block. The bytes are copied. Until
-  /// the operation has ended, the stream must not be moved or used in any other way. If the steps
-  /// are destroyed before the end, all later calls return ENOTCONN.
+  /// Performs send(), receive() or exchange() in steps that do not block. The bytes are copied.
+  /// Until the steps have ended, the stream must not be moved or used in any other way. If the
+  /// steps are destroyed before the end, all later calls return ENOTCONN.
   /// @{
   [[nodiscard]] steps<void> send_in_steps(std::span<const std::byte> blob, deadline until);
   [[nodiscard]] steps<std::vector<std::byte>> receive_in_steps(deadline until);
@@ -96,9 +95,9 @@ class stream {
                                                                 deadline until);
   /// @}
 
-  /// Sends the reason of the failure to the peer, and ends the stream. Does not block: if the
-  /// socket cannot take the reason, the peer sees a closed connection. The peer's pending or next
-  /// call returns `reason`.
+  /// Sends the reason of the failure to the peer, and ends the stream. The peer's pending or next
+  /// call returns `reason`. Does not block: if the socket buffer is full, the peer sees a closed
+  /// connection.
   void refuse(std::string_view reason) noexcept;
   /// Ends the stream in both directions; the descriptor stays open until destruction.
   void shut_down() noexcept;
@@ -120,7 +119,7 @@ class stream {
   stream(unique_fd socket, std::string peer, stream_options options) noexcept
       : socket_(std::move(socket)), peer_(std::move(peer)), options_(options) {}
 
-  // Ends the stream if steps are destroyed before their end: a part of a frame is then missing.
+  // Ends the stream if steps are destroyed before their end, because a frame may be incomplete.
   class in_use {
    public:
     explicit in_use(stream& of) noexcept : of_(&of) {}

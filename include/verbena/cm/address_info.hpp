@@ -19,7 +19,7 @@ struct address_query {
   std::string node;                    ///< a name or an address; empty for any address of this host
   std::string service;                 ///< a port number or a name of services(5); empty for none
   port_space space = port_space::tcp;  ///< port space of the addresses
-  bool passive = false;                ///< to listen: the result is in `source`
+  bool passive = false;                ///< for a listener: the results are in `source`
   bool numeric_host = false;           ///< `node` must be an address; no name server is queried
   bool no_route = false;               ///< do not resolve the route
   std::optional<int> family = {};      ///< only AF_INET, AF_INET6 or AF_IB
@@ -36,7 +36,7 @@ struct address_info {
   std::vector<std::byte> route;
 };
 
-/// Resolves `query`. Returns the results, preferred ones first. Blocks during the resolution.
+/// Resolves `query`. Returns the results in order of preference. Blocks and allocates.
 /// Errors: `unavailable` with the text of gai_strerror(3) if the name cannot be resolved; those of
 /// cm_functions() and rdma_getaddrinfo(3).
 [[nodiscard]] result<std::vector<address_info>> resolve(const address_query& query,

@@ -36,7 +36,7 @@ using receive_poster = function_ref<result<void>(queue_pair<rc>&)>;
 /// A receive_poster that is kept, for operations in steps.
 using kept_receive_poster = owned_function<result<void>(queue_pair<rc>&)>;
 
-/// How to connect or to accept. Threads: immutable value.
+/// Options of connector::connect() and connection_request::accept(). Threads: immutable value.
 struct connection_options {
   /// Private data for the peer: at most 56 bytes in a request, 196 in a reply.
   std::span<const std::byte> private_data = {};
@@ -48,7 +48,7 @@ struct connection_options {
   /// Both sides must set equal values. With `passive` on iWARP, accept() returns when the passive
   /// side may send. To permit that, connect() writes 8 bytes to the peer three times within 50 ms;
   /// the writes occupy three entries of its send queue until the next signaled request completes.
-  /// The private data of the reply may then have 21 bytes less.
+  /// The maximum length of the private data of the reply is then 21 bytes less.
   first_sender first = first_sender::active;
 };
 

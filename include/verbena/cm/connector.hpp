@@ -22,7 +22,7 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-/// How to resolve the peer. Threads: immutable value.
+/// Options of connector::resolve(). Threads: immutable value.
 struct connector_options {
   /// The local address, which selects the device. If not set, the route selects it.
   std::optional<socket_address> from = {};

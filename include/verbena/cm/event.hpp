@@ -51,8 +51,8 @@ enum class event_kind : std::uint32_t {
   internal = 19,                    ///< RDMA_CM_EVENT_INTERNAL, of newer rdma-core
 };
 
-/// Returns `ADDR_RESOLVED`: the name of rdma_cma.h without `RDMA_CM_EVENT_`; `unknown (77)` for
-/// others.
+/// Returns the name of rdma_cma.h without `RDMA_CM_EVENT_`, such as `ADDR_RESOLVED`. Returns
+/// `unknown (77)` for other values.
 [[nodiscard]] std::string to_string(event_kind kind);
 /// Returns whether the event reports the failure of a step: ADDR_ERROR, ROUTE_ERROR, CONNECT_ERROR,
 /// UNREACHABLE, REJECTED, DEVICE_REMOVAL, MULTICAST_ERROR, ADDRINFO_ERROR.
@@ -60,7 +60,7 @@ enum class event_kind : std::uint32_t {
 
 /// The rejection of a request by the peer. Threads: one thread at a time.
 struct rejection {
-  /// The status after reject() of the peer's program, on InfiniBand and RoCE.
+  /// The status if the peer's program called reject(), on InfiniBand and RoCE.
   static constexpr int by_the_program = 28;
   /// The status if no program listens at the port, on InfiniBand and RoCE.
   static constexpr int no_listener = 8;
@@ -77,13 +77,13 @@ struct rejection {
 [[nodiscard]] std::string describe_rejection(int status);
 
 /// A copy of an event. The event was acknowledged, so destroying an identifier does not wait for
-/// it. A connect_request owns the new identifier until take_request(): destroying the event before
-/// rejects the request. Threads: one thread at a time.
+/// it. A connect_request owns the new identifier until take_request(). If it is destroyed before
+/// take_request(), the request is rejected. Threads: one thread at a time.
 class event {
  public:
   /// Moves the event with its request.
   event(event&&) noexcept;
-  /// Rejects the request of this event, if not taken, and moves the other event.
+  /// Rejects the request of this event, unless it was taken, and moves the other event.
   event& operator=(event&& other) noexcept;
   ~event();
 
@@ -97,18 +97,20 @@ class event {
   /// Returns the name of the identifier in error messages.
   [[nodiscard]] const std::string& object() const noexcept { return object_; }
 
-  /// Returns the new identifier of a connect_request, to accept or reject it. Its events go to the
-  /// listener's channel. Errors: `invalid_argument` for another kind, or if it was taken before.
+  /// Returns the new identifier of a connect_request, to accept or reject the request. Its events
+  /// are reported on the listener's channel. Errors: `invalid_argument` for another kind, or if the
+  /// identifier was taken before.
   [[nodiscard]] result<identifier> take_request();
 
   /// Returns the parameters of connect_request, connect_response and established, in connected port
-  /// spaces.
+  /// spaces; `nullopt` for other events.
   [[nodiscard]] std::optional<connection_parameters> connection() const noexcept;
-  /// Returns the address of established, in datagram port spaces, and of multicast_join.
+  /// Returns the address of established, in datagram port spaces, and of multicast_join; `nullopt`
+  /// for other events.
   [[nodiscard]] std::optional<datagram_parameters> datagram() const noexcept;
   /// Returns the private data of the peer, padded with zeros; valid as long as the event.
   [[nodiscard]] std::span<const std::byte> private_data() const noexcept { return private_data_; }
-  /// Returns the rejection; `nullopt` for other kinds than `rejected`.
+  /// Returns the rejection; `nullopt` for kinds other than `rejected`.
   [[nodiscard]] std::optional<rejection> rejected() const;
 
   /// Returns the error of `call`, with cause and remedy. Precondition: is_failure(kind()).
@@ -132,7 +134,7 @@ class event {
   identifier request_ = identifier(nullptr);  // of a connect_request that was not taken
 };
 
-/// Returns `REJECTED of connection 10.0.0.1:40000 -> 10.0.0.2:7471, status 28, …`.
+/// Describes an event: `REJECTED of connection 10.0.0.1:40000 -> 10.0.0.2:7471, status 28, …`.
 [[nodiscard]] std::string to_string(const event& of);
 
 }  // namespace verbena::inline VERBENA_ABI::cm

@@ -48,7 +48,7 @@ enum class membership : std::uint32_t {
 /// at a time.
 class identifier {
  public:
-  /// Creates an identifier whose events go to `channel`: rdma_create_id(3).
+  /// Creates an identifier whose events are reported on `channel`: rdma_create_id(3).
   [[nodiscard]] static result<identifier> create(const event_channel& channel,
                                                  port_space space = port_space::tcp);
 
@@ -81,8 +81,8 @@ class identifier {
   [[nodiscard]] result<void> reject_ece(std::span<const std::byte> private_data = {});
   /// Completes the connection after `connect_response`: rdma_establish(3).
   [[nodiscard]] result<void> establish();
-  /// Closes the connection. Both sides get `disconnected`. The caller owns the queue pair and
-  /// brings it to the error state to flush outstanding requests.
+  /// Closes the connection. Both sides receive the event `disconnected`. The caller owns the queue
+  /// pair, and must move it to the error state to flush outstanding requests.
   [[nodiscard]] result<void> disconnect();
   /// Reports an asynchronous event of the queue pair: rdma_notify(3). After
   /// `communication_established` the connection is established even if the peer's last connection
@@ -110,7 +110,7 @@ class identifier {
   /// group, or with `multicast_error`. The caller attaches the queue pair.
   [[nodiscard]] result<void> join_multicast(const socket_address& group,
                                             membership as = membership::full);
-  /// Leaves a multicast group. Errors: EADDRNOTAVAIL for a group that it has not joined.
+  /// Leaves a multicast group. Errors: EADDRNOTAVAIL if the identifier has not joined the group.
   [[nodiscard]] result<void> leave_multicast(const socket_address& group);
 
   /// Offers ECE options to the peer. Call it before connect() or accept().
@@ -140,8 +140,7 @@ class identifier {
   [[nodiscard]] rdma_cm_id* native() const;
   /// Returns the provider that executes the calls.
   [[nodiscard]] const verbena::provider& provider() const;
-  /// Returns the name for messages: `connection 10.0.0.1:40000 -> 10.0.0.2:7471 on
-  /// mlx5_0`.
+  /// Returns the name for messages: `connection 10.0.0.1:40000 -> 10.0.0.2:7471 on mlx5_0`.
   [[nodiscard]] std::string name() const;
 
  private:

@@ -23,7 +23,7 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-/// How to listen. Threads: immutable value.
+/// Options of listener::open(). Threads: immutable value.
 struct listener_options {
   int backlog = 128;           ///< pending requests; more are rejected
   bool reuse_address = false;  ///< see identifier::allow_address_reuse()

@@ -23,7 +23,7 @@ class session_core;
 void destroy(session_core& core) noexcept;
 using session_core_owner = verbena::detail::sole_owner<session_core>;
 
-// A slice is a list of one.
+// Converts a slice to a list of one slice; returns a list unchanged.
 inline std::span<const local_slice> as_list(const local_slice& slice) noexcept {
   return {&slice, 1};
 }

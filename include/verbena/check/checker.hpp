@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The checker of checked builds, which tracks requests in flight and their memory. It needs no
-// calls; these functions query and configure it. In other builds there is no checker, and the
+// The checker of checked builds, which tracks requests in flight and their memory. Programs need no
+// calls to use it; these functions query and configure it. Other builds contain no checker, and the
 // functions have no effect. docs/guide/checker.md describes the mistakes that the checker detects.
 #pragma once
 
@@ -20,8 +20,8 @@ inline constexpr bool enabled = true;
 [[nodiscard]] std::size_t requests_in_flight() noexcept;
 
 /// Switches the checker off for the rest of the process, like the environment variable
-/// `VERBENA_CHECKER=off`. Use it in programs that violate rules to observe the effect. Objects that
-/// exist already stay watched. Thread-safe.
+/// `VERBENA_CHECKER=off`. Use it in programs that violate rules to observe the effect. The checker
+/// still tracks objects that exist already. Thread-safe.
 void switch_off() noexcept;
 
 /// Notifies the checker that the program also posts requests of a queue pair or shared receive

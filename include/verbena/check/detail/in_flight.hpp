@@ -109,9 +109,9 @@ void begin_destroy_region(const void* region, bool deregisters, std::optional<ca
 void destroy_failed_region(const void* region) noexcept;
 void destroyed_region(const void* region) noexcept;
 
-/// The queue pair was reset, which discards its requests. Thread-safe.
+/// Records that a queue pair was reset, which discards its requests. Thread-safe.
 void forget(const void* queue_pair) noexcept;
-/// The program moved the queue pair to the error state. Thread-safe.
+/// Records that the program moved a queue pair to the error state. Thread-safe.
 void failed(const void* queue_pair) noexcept;
 
 /// The numbers of recorded requests: [`first`, `end`).
@@ -124,7 +124,7 @@ numbers add(place at, std::span<const request> posted, call_site where);
 /// Removes requests that the device did not accept. Stops the program if the queue `is_full` and no
 /// completion can free an entry. Thread-safe.
 void remove(place at, numbers which, bool is_full, call_site where);
-/// Polling `completion_queue` failed. Thread-safe.
+/// Records that polling `completion_queue` failed. Thread-safe.
 void poll_failed(const void* completion_queue, call_site where);
 /// Removes the requests of completions polled from `completion_queue` of `context`. Thread-safe.
 void complete(const void* context, const void* completion_queue,

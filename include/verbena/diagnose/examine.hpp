@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Derives findings from facts: what the facts mean, and the remedy. Pure functions of the facts.
+// Derives findings from facts: their meaning and the remedy. Pure functions of the facts, which
+// allocate and do not block.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +21,18 @@ enum class device_kind : std::uint8_t {
   kernel,    ///< rxe or siw: a software device of the kernel
   hardware,  ///< an adapter
 };
-/// `software device`, `software device of the kernel`, `hardware`.
+/// Returns `software device`, `software device of the kernel` or `hardware`.
 [[nodiscard]] const char* to_string(device_kind of) noexcept;
 
-/// Names a device and port on which RDMA works. Threads: immutable value.
+/// A device and port on which RDMA works. Threads: immutable value.
 struct usable_port {
   std::string device;                    ///< its name
   port_number port;                      ///< of the device
   device_kind kind = device_kind::soft;  ///< kind of the device
 };
 
-/// Returns the best working port, or nullopt. Hardware is preferred to rxe and siw, and these to
-/// soft0.
+/// Returns the best working port, or `nullopt`. Hardware is preferred to rxe and siw, and rxe and
+/// siw are preferred to soft0.
 [[nodiscard]] std::optional<usable_port> best_usable(const host_facts& host,
                                                      const devices_facts& devices);
 

@@ -9,7 +9,7 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose {
 
-/// Orders findings by importance, the least important first.
+/// The importance of a finding, in ascending order.
 enum class severity : std::uint8_t {
   ok,       ///< no fault
   note,     ///< information
@@ -17,10 +17,10 @@ enum class severity : std::uint8_t {
   problem,  ///< the subject does not work
 };
 
-/// `ok`, `note`, `warning`, `problem`.
+/// Returns `ok`, `note`, `warning` or `problem`.
 [[nodiscard]] const char* to_string(severity of) noexcept;
 
-/// Describes the result of one check. Threads: one thread at a time.
+/// The result of one check. Threads: one thread at a time.
 struct finding {
   std::string topic;                  ///< a fixed word, for programs: `memlock`, `gid`
   severity level = severity::ok;      ///< importance

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Facts about a host or container that matter for RDMA, read from its files once. examine.hpp
-// derives findings from them. Calls no verb.
+// Facts about a host or container that matter for RDMA, read from its files. examine.hpp derives
+// findings from them. No function calls a verb.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose {
 
-/// A resource limit; nullopt means unlimited. Threads: immutable value.
+/// A resource limit; `nullopt` means unlimited. Threads: immutable value.
 struct limit {
   std::optional<std::uint64_t> soft = {};  ///< the limit in effect
   std::optional<std::uint64_t> hard = {};  ///< the largest value that a process may set
@@ -60,15 +60,14 @@ struct route {
   std::string interface;          ///< outgoing interface: `eth0`
 };
 
-/// All facts about a host.
-/// Threads: immutable once gathered.
+/// All facts about a host. Threads: immutable once gathered.
 struct host_facts {
   std::string root;                       ///< folder that was read instead of /
   std::string kernel_release;             ///< `6.1.0-37-amd64`; empty if unknown
   bool has_class = false;                 ///< /sys/class/infiniband exists
   bool has_connection_manager = false;    ///< /dev/infiniband/rdma_cm exists
   std::vector<std::string> loaded;        ///< loaded modules
-  std::vector<std::string> available;     ///< of rdma_rxe and siw, the loadable ones
+  std::vector<std::string> available;     ///< rdma_rxe and siw, if they can be loaded
   bool has_module_tree = false;           ///< /lib/modules/RELEASE exists
   std::vector<kernel_device> devices;     ///< in /sys/class/infiniband
   std::vector<pci_adapter> adapters;      ///< on the PCI bus
@@ -86,7 +85,7 @@ struct host_facts {
   std::string fork_variable;              ///< `RDMAV_FORK_SAFE=1`; empty if not set
 };
 
-/// Sources of facts.
+/// The sources of the facts.
 struct fact_sources {
   /// The folder that is read instead of `/`, for tests or for the files of a container.
   std::string root = "/";
@@ -96,7 +95,7 @@ struct fact_sources {
 };
 
 /// Reads the facts. Never fails: facts that cannot be read keep their defaults. Blocks on the file
-/// system, allocates. Thread-safe unless another thread changes the environment.
+/// system; allocates. Thread-safe if no other thread changes the environment.
 [[nodiscard]] host_facts gather_host_facts(const fact_sources& from = {});
 
 /// Returns the IPv4 routes of the main table below `root`. Reads one file; never fails.

@@ -26,14 +26,15 @@ bool have_equal_bits(const gid& one, const gid& other, unsigned bits) {
   return true;
 }
 
-// Both hosts take the other's address for one of their own subnet.
+// Returns whether both addresses are in one subnet. The longer of the two prefixes applies, so each
+// host considers the other's address to be in its own subnet.
 bool in_one_subnet(const offered_gid& one, const offered_gid& other) {
   if (one.gid == other.gid) return true;
   const auto bits = std::max(one.prefix_bits, other.prefix_bits);
   return bits != 0 && have_equal_bits(one.gid, other.gid, bits);
 }
 
-// Which addresses of RoCE are there to choose from.
+// The offers whose GIDs can be chosen.
 struct both_sides {
   const offer& ours;
   const offer& theirs;
@@ -49,8 +50,8 @@ bool has_wide_address(const offer& of, gid_type type) {
   });
 }
 
-// Addresses of one link are the way when a side has nothing better: who has addresses of two
-// subnets does not expect to be on one link.
+// Link-local addresses are used only if a side has no other address of this type. If both sides
+// have other addresses, but in different subnets, they are probably not on one link.
 std::optional<reach> reach_on_link(const both_sides& of, gid_type type) {
   if (has_wide_address(of.ours, type) && has_wide_address(of.theirs, type)) return std::nullopt;
   return reach::link_local;
@@ -77,11 +78,11 @@ std::optional<reach> reach_by_rule(const both_sides& of, const offered_gid& one,
   return std::nullopt;
 }
 
-// How `one` of this side reaches `other` of the peer; nothing: it does not.
+// Returns how `one` of this side reaches `other` of the peer; nullopt if it does not.
 std::optional<reach> reach_of(const both_sides& of, const offered_gid& one,
                               const offered_gid& other) {
   if (one.type != other.type) return std::nullopt;
-  // An address that two hosts have leads each to itself.
+  // If two hosts have the same address, packets to it stay on the sending host.
   if (one.gid == other.gid && !of.one_host()) return std::nullopt;
   if (scope_of(one.gid) == scope_of(other.gid))
     if (const auto found = reach_by_rule(of, one, other)) return found;
@@ -94,7 +95,7 @@ struct chosen_pair {
   bringup::reach reach;
 };
 
-// The best pair. The order of two pairs is the same seen from both sides.
+// Returns the best pair. Both sides order the pairs equally, so they choose the same pair.
 std::optional<chosen_pair> choose_pair(const both_sides& of, bool ours_comes_first) {
   const auto key = [&](const chosen_pair& pair) {
     const auto& one = of.ours.gids[pair.ours];
@@ -162,7 +163,7 @@ bool partitions_meet(std::uint16_t one, std::uint16_t other) {
          (one & 0x7fffU) != 0;
 }
 
-// Incompatibilities that do not depend on addresses.
+// Returns the first mismatch that does not depend on addresses.
 std::optional<found_mismatch> find_mismatch(const offer& ours, const offer& theirs) {
   const auto both = [](mismatch reason) { return found_mismatch(reason, side::both); };
   if (ours.transport != theirs.transport) return both(mismatch::transport);
@@ -186,7 +187,7 @@ bool in_one_infiniband_subnet(const offer& ours, const offer& theirs) {
          ours.gids[0].gid.subnet_prefix() == theirs.gids[0].gid.subnet_prefix();
 }
 
-// InfiniBand: the LID addresses the peer, with a GID if a side chose one.
+// Addresses an InfiniBand peer by its LID, and also by a GID if a side chose one.
 std::optional<found_mismatch> address_by_lid(const both_sides& of, agreement& into) {
   const auto& [ours, theirs] = of;
   if (const auto whose = side_of(ours.lid == lid(0), theirs.lid == lid(0)))

@@ -17,7 +17,7 @@
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 namespace {
 
-// A probe message completes within microseconds on an idle host: look that often before sleeping.
+// Polls before the thread sleeps: a probe message completes within microseconds on an idle host.
 constexpr int polls_before_sleep = 200;
 constexpr int polls_of_a_step = 20;
 
@@ -25,7 +25,7 @@ deadline earlier(deadline one, std::optional<deadline::clock::time_point> other)
   return other && *other < one.when() ? deadline::at(*other) : one;
 }
 
-/// Returns whether the peer has closed its end and all of its bytes were read.
+/// Returns whether the peer has closed its end and all its bytes were read.
 bool has_ended(const stream& peer) noexcept {
   std::byte next{};
   return ::recv(peer.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
@@ -38,8 +38,8 @@ error give_up(error why, stream& peer) noexcept {
   return why;
 }
 
-/// The bytes in both directions. A peer that gives up closes its end: its reason is read even if
-/// this side can no longer send.
+/// Transfers the bytes in both directions. If the peer gives up, it sends the reason and closes its
+/// end. This side reads the reason even if it can no longer send.
 class carrier {
  public:
   carrier(negotiation_core& core, stream& peer, deadline until)
@@ -52,7 +52,7 @@ class carrier {
       const bool was_probing = core_.is_probing();
       core_.advance(deadline::clock::now());
       if (core_.status() == negotiation_status::failed) {
-        // A probe also fails if the peer has ended.
+        // A probe also fails if the peer has closed its end.
         if (was_probing && has_ended(peer_)) co_return closed_by(peer_.peer());
         co_return give_up_with_reason(used);
       }
@@ -97,7 +97,7 @@ class carrier {
       return {};
     }
     if (core_.bytes_wanted() != 0) return receive();
-    if (core_.outgoing().empty()) core_.peer_closed();  // only a hang-up is reported then
+    if (core_.outgoing().empty()) core_.peer_closed();  // poll(2) can only report a hang-up
     return {};
   }
 

@@ -12,7 +12,7 @@ constexpr std::size_t most_addresses_shown = 4;
 
 std::string name_of(const offer& of) { return of.device.empty() ? "the device" : of.device; }
 
-// `the port of mlx5_0 here is`, `the peer's port (mlx5_1) is`, `both ports are`
+// Returns `the port of mlx5_0 here is`, `the peer's port (mlx5_1) is` or `both ports are`.
 std::string port_is(side whose, const offer& ours, const offer& theirs) {
   switch (whose) {
     case side::ours:
@@ -25,7 +25,7 @@ std::string port_is(side whose, const offer& ours, const offer& theirs) {
   return "both ports are";
 }
 
-// Completes a remedy.
+// Returns the words at the end of a remedy that name the side.
 std::string where(side whose) {
   switch (whose) {
     case side::ours:
@@ -44,7 +44,7 @@ std::string key_text(std::uint16_t key) {
   return text.data();
 }
 
-// `::ffff:192.0.2.1/24 (RoCE v2)`, the first few of them
+// Returns the first addresses of an offer, each as `::ffff:192.0.2.1/24 (RoCE v2)`.
 std::string addresses_of(const offer& of) {
   std::string text;
   for (std::size_t i = 0; i < of.gids.size(); ++i) {

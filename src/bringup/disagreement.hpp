@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a disagreement says to the one who reads it.
+// The texts of disagreements.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
-/// The fault and the remedy, for the side of `ours`. The texts stand in
-/// docs/guide/connect.md.
+/// Returns the fault and the remedy, as seen from the side of `ours`. docs/guide/connect.md lists
+/// the texts.
 [[nodiscard]] std::string words_of(mismatch reason, side whose, const offer& ours,
                                    const offer& theirs);
 

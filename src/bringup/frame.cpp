@@ -32,7 +32,8 @@ std::string to_text(version_range range) {
   return std::to_string(range.lowest) + " to " + std::to_string(range.highest);
 }
 
-// Bytes of the character that `text` begins with; 0 when they are no UTF-8. Source: RFC 3629.
+// Returns the length in bytes of the first character of `text`; 0 if it is not UTF-8. Source: RFC
+// 3629.
 std::size_t character_bytes(std::span<const std::byte> text) {
   const auto byte = [&](std::size_t at) { return std::to_integer<unsigned>(text[at]); };
   const unsigned lead = byte(0);
@@ -45,7 +46,7 @@ std::size_t character_bytes(std::span<const std::byte> text) {
   if (count == 0 || count > text.size()) return 0;
   for (std::size_t at = 1; at < count; ++at)
     if ((byte(at) & 0xc0U) != 0x80) return 0;
-  // Written longer than needed, a surrogate, or beyond the last character.
+  // Overlong encodings; surrogates and characters beyond U+10FFFF.
   const bool too_small = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
   const bool too_large = (lead == 0xed && byte(1) >= 0xa0) || (lead == 0xf4 && byte(1) >= 0x90);
   return too_small || too_large ? 0 : count;

@@ -35,7 +35,7 @@ std::uint8_t count_bits(std::span<const std::uint8_t> mask) {
   return static_cast<std::uint8_t>(bits);
 }
 
-// The bytes of an address of the host, as a GID has them, and how many there are in front of it.
+// Converts an IPv4 or IPv6 address to a GID; nullopt for other families.
 std::optional<gid> gid_of(const sockaddr* address) {
   std::array<std::uint8_t, 16> bytes{};
   if (address == nullptr) return std::nullopt;
@@ -70,7 +70,7 @@ std::vector<host_address> addresses_of_host() {
   const std::unique_ptr<ifaddrs, free_addresses> list(first);
   for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
     const auto address = gid_of(each->ifa_addr);
-    // Some kernels leave the family of a mask unset; it is that of the address.
+    // An address is skipped if the kernel has not set the family of its mask.
     const auto mask = gid_of(each->ifa_netmask);
     if (!address || !mask) continue;
     const auto bytes = std::span(mask->bytes());
@@ -81,7 +81,7 @@ std::vector<host_address> addresses_of_host() {
   return out;
 }
 
-// The addresses of the interfaces in the host's tables.
+// The addresses and IPv4 routes of the host's interfaces.
 class host_tables {
  public:
   host_tables() : addresses_(addresses_of_host()), routes_(diagnose::gather_routes()) {}
@@ -92,7 +92,7 @@ class host_tables {
     const auto found = std::ranges::find(addresses_, entry.gid, &host_address::address);
     return found == addresses_.end() ? std::uint8_t{0} : found->prefix_bits;
   }
-  // A route for more than the subnet of the address leaves by its interface.
+  // Returns whether a route beyond the subnet of the address uses its interface.
   [[nodiscard]] bool is_routed(const gid_entry& entry, std::uint8_t bits) const {
     const auto name = entry.interface_name();
     if (!name || bits == 0) return false;
@@ -108,8 +108,8 @@ class host_tables {
   std::vector<diagnose::route> routes_;
 };
 
-// The boot's identifier, or else the host's name, mixed with the network namespace's number: what
-// soft0 and loopback addresses reach.
+// Identifies the host and the network namespace, within which soft0 and loopback addresses reach
+// each other. Mixes the boot identifier, or else the host name, with the inode of the namespace.
 std::array<std::uint8_t, 16> identify_host() {
   std::array<std::uint8_t, 16> out{};
   std::string line;
@@ -118,7 +118,7 @@ std::array<std::uint8_t, 16> identify_host() {
     utsname names{};
     if (::uname(&names) == 0) line = static_cast<const char*>(names.nodename);
   }
-  // Any text of the host's own will do: every character changes one of the bytes.
+  // Any text that differs between hosts suffices: every character changes one of the bytes.
   for (std::size_t i = 0; i < line.size(); ++i)
     out[i % out.size()] =
         static_cast<std::uint8_t>(out[i % out.size()] * 31U + static_cast<unsigned char>(line[i]));
@@ -141,7 +141,7 @@ bringup::fabric fabric_of(const context& device) {
   return device.provider().origin == provider_origin::soft ? fabric::this_host : fabric::network;
 }
 
-// soft0 reaches other hosts from some of its GIDs, or from none. Keeps only those if there are any.
+// Keeps only the GIDs from which soft0 reaches other hosts. If there are none, keeps all.
 bringup::fabric restrict_to_network(const context& device, port_number port,
                                     std::vector<offered_gid>& gids) {
   const auto reaches = device.provider().soft_reaches_hosts;
@@ -154,7 +154,7 @@ bringup::fabric restrict_to_network(const context& device, port_number port,
   return fabric::soft_network;
 }
 
-// Links of vendors' own that give out no LIDs are addressed by GID.
+// Ports with an unspecified link layer and without a LID are addressed by GID, like Ethernet.
 link_layer link_layer_of(const port_attributes& port) {
   if (port.link_layer() != link_layer::unspecified) return port.link_layer();
   return port.lid() == lid(0) ? link_layer::ethernet : link_layer::infiniband;
@@ -165,7 +165,7 @@ bool is_known_type(const gid_entry& entry) {
          entry.type == gid_type::roce_v2;
 }
 
-// Entries to offer first, because the others may not fit.
+// The sort key of GIDs: an offer contains the first max_gids of them.
 auto merit(const offered_gid& of) {
   const int older = of.type == gid_type::roce_v2 ? 0 : 1;
   return std::tuple(older, scope_of(of.gid), of.index);
@@ -197,7 +197,7 @@ result<std::vector<offered_gid>> gather_gids(const negotiating_side& side, const
   return out;
 }
 
-// iWARP has no partitions, and its devices no table of them.
+// iWARP devices have no P_Key table.
 result<partition_key> partition_key_of(const negotiating_side& side, const context& device) {
   if (fabric_of(device) == fabric::iwarp) return partition_key(0xffff);
   return device.query_pkey(side.wishes.route.port, side.wishes.route.pkey_index);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The offer of this side, made from the present state of the device and of the host.
+// Creates the offer of this side from the present state of the device and the host.
 #pragma once
 
 #include "verbena/base/result.hpp"
@@ -9,11 +9,11 @@
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
-/// The device of the side's queue pair, borrowed from it.
+/// Returns the device of the side's queue pair, without ownership.
 [[nodiscard]] context device_of(const negotiating_side& side);
 
-/// The offer without a probe. Errors: those of the device's queries; ENODATA when the GID that was
-/// chosen explicitly is not there. A port that is down is no error.
+/// Returns the offer without a probe queue pair. Errors: those of querying the device; ENODATA if
+/// the GID table does not contain the explicitly chosen GID. A port that is down is not an error.
 [[nodiscard]] result<offer> gather_offer(const negotiating_side& side);
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

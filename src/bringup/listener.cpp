@@ -32,7 +32,7 @@ void note_closed(const std::string& peer, std::string_view why) noexcept {
 
 namespace detail {
 
-// The sockets of a listener.
+// The sockets of a listener and its connections.
 class greeter {
  public:
   greeter(unique_fd socket, unique_fd epoll, unique_fd timer, address local,
@@ -266,7 +266,7 @@ bool greeter::answer(greeting& connection) {
     note_closed(connection.peer, theirs.error().diagnosis());
     return false;
   }
-  // Eight bytes always fit into the empty buffer of a new connection.
+  // Eight bytes always fit into the empty send buffer of a new connection.
   const auto ours = encode_greeting(spoken_versions);
   const auto sent = ::send(connection.socket.get(), ours.data(), ours.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(ours.size())) {

@@ -224,7 +224,7 @@ bool negotiation_core::read_offer() {
   terms_ = negotiated{.agreed = *decided, .ours = ours_, .theirs = *std::move(theirs)};
   if (!terms_->agreed.probe) probe_.reset();
   auto connected = connect_queue_pair();
-  // The decision must still hold: the addresses of a port can change while it is used.
+  // The addresses of a port can change at any time: check that the decision is still valid.
   const auto current = gather_offer(side_);
   const bool holds = current && *current == plain_;
   if (!connected && holds) return abandon(std::move(connected).error()), false;
@@ -366,7 +366,7 @@ void negotiation_core::abandon(error why) {
   failure_ = std::move(why);
   phase_ = phase::failed;
   next_.reset();
-  if (!peer_.version) return;  // a peer that has not greeted would not understand a frame
+  if (!peer_.version) return;  // without a greeting, the peer cannot parse a frame
   const auto text = failure_->message();
   send(frame_type::refusal, bytes_of(std::string_view(text).substr(0, max_refusal_bytes)));
 }

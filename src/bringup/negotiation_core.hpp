@@ -23,7 +23,7 @@
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
-/// The path from this side to the peer, as agreed.
+/// Returns the agreed path from this side to the peer.
 [[nodiscard]] address_vector path_of(const negotiated& what, const connection_wishes& wishes);
 
 class probe_pair;
@@ -48,7 +48,7 @@ class negotiation_core {
   std::size_t received(std::span<const std::byte> bytes);
   void advance(time_point now);
   [[nodiscard]] std::optional<time_point> next_advance() const noexcept;
-  /// Whether a probe message is in flight: its completion may arrive within microseconds.
+  /// Returns whether a probe message is in flight. It may complete within microseconds.
   [[nodiscard]] bool is_probing() const noexcept { return phase_ == phase::probe; }
   void set_ready();
   void abandon(error why);
@@ -90,7 +90,8 @@ class negotiation_core {
   [[nodiscard]] result<void> make_offer();
   [[nodiscard]] result<void> connect_queue_pair();
   [[nodiscard]] result<void> reset();
-  /// The payload of the next frame, if it is there and has this type; otherwise fails or waits.
+  /// Returns the payload of the next frame; nullopt if it is incomplete. If the frame has another
+  /// type than `type`, the negotiation fails.
   [[nodiscard]] std::optional<std::vector<std::byte>> take(frame_type type);
   bool begin_again();
   bool settle();

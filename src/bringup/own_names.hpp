@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The names by which this host is addressed.
+// The names and addresses of this host.
 #pragma once
 
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The errors that a peer causes by what it sends, or does not send.
+// Errors that the peer causes.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
-/// The peer closed the connection.
+/// Returns the error if the peer closed the connection.
 [[nodiscard]] error closed_by(const std::string& peer);
-/// The deadline passed while bytes of the peer were missing.
+/// Returns the error if the deadline passed before the peer sent all bytes.
 [[nodiscard]] error silent(std::string_view call, const std::string& peer, bool in_a_frame);
-/// A frame of another type than the protocol demands.
+/// Returns the error for a frame of type `got` when the protocol requires type `due`.
 [[nodiscard]] error unexpected_frame(std::string_view call, const std::string& peer, frame_type got,
                                      frame_type due);
-/// A refusal of the peer.
+/// Returns the error after the peer sent a refusal.
 [[nodiscard]] error refused_by(std::string_view call, const std::string& peer,
                                std::span<const std::byte> reason);
-/// `what` with the name of the peer as its object.
+/// Returns `what` with the name of the peer as its object.
 [[nodiscard]] error about(const error& what, const std::string& peer);
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -20,7 +20,7 @@
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
-/// The attributes that bring a queue pair to RTR, connected to `number` of the peer, as agreed.
+/// Returns the attributes that bring a queue pair to RTR, connected to `number` of the peer.
 [[nodiscard]] queue_pair_attributes rtr_attributes(const negotiated& what,
                                                    const connection_wishes& wishes,
                                                    offered_queue_pair number);
@@ -28,17 +28,19 @@ namespace verbena::inline VERBENA_ABI::bringup::detail {
 /// Threads: one thread at a time.
 class probe_pair {
  public:
-  /// Creates it in the protection domain of the side's queue pair, with its own completion queue.
+  /// Creates the pair in the protection domain of the side's queue pair, with a separate completion
+  /// queue.
   [[nodiscard]] static result<std::shared_ptr<probe_pair>> create(const negotiating_side& side);
 
   /// Returns its number and first PSN, for the offer.
   [[nodiscard]] offered_queue_pair offered() const;
-  /// Connects it to the peer's, and posts its receives.
+  /// Connects the pair to the peer's probe pair, and posts its receives.
   [[nodiscard]] result<void> connect(const negotiated& what, const connection_wishes& wishes);
   /// Sends one byte. The peer must have connected its own probe pair.
   [[nodiscard]] result<void> begin();
-  /// Polls; after the first byte sends a full packet. Returns true when both have arrived. Errors:
-  /// EHOSTUNREACH if no packet arrives, EMSGSIZE if only the short one does.
+  /// Polls; after the first message has arrived, sends a packet of full size. Returns true when
+  /// both have arrived. Errors: EHOSTUNREACH if no packet arrives, EMSGSIZE if only the short
+  /// packet arrives.
   [[nodiscard]] result<bool> poll(const negotiated& what, const std::string& peer);
 
  private:

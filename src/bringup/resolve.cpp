@@ -22,8 +22,8 @@ namespace verbena::inline VERBENA_ABI::bringup::detail {
 namespace {
 
 struct lookup {
-  int problem = 0;      // of getaddrinfo
-  int system_code = 0;  // errno when the problem is EAI_SYSTEM
+  int problem = 0;      // error code of getaddrinfo(3)
+  int system_code = 0;  // errno if `problem` is EAI_SYSTEM
   std::vector<socket_address> found;
 };
 
@@ -49,9 +49,9 @@ lookup look_up(const std::string& host, std::uint16_t port, int flags) {
   return made;
 }
 
-/// Shared by the resolving and the waiting thread; the last one frees it.
+/// The state that the resolving and the waiting thread share. The last of them frees it.
 struct shared_lookup {
-  unique_fd done;  // an eventfd, readable when `outcome` is there
+  unique_fd done;  // an eventfd, readable after `outcome` is set
   std::mutex mutex;
   std::optional<lookup> outcome;
 };

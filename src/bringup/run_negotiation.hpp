@@ -9,8 +9,8 @@
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
-/// Ends when the negotiation waits for the program's receives or is finished. Errors: those of the
-/// negotiation and of the stream.
+/// Runs the negotiation until it waits for the program's receives or is finished. Errors: those of
+/// the negotiation and of the stream.
 [[nodiscard]] steps<void> run(negotiation_core& core, stream& peer, deadline until);
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -94,8 +94,9 @@ int listen_one(int socket, const socket_address& at, int backlog, const char*& c
 
 namespace {
 
-/// Tries each address once. 0 in `code` and a socket, or the errno of an attempt: ECONNREFUSED if
-/// an address refused, because that one may accept later; otherwise that of the last attempt.
+/// Tries each address once. Returns the connected socket, with 0 in `code`. If all attempts fail,
+/// `code` is ECONNREFUSED if one of them was refused, since that address may accept later;
+/// otherwise it is the errno of the last attempt.
 steps<unique_fd> connect_once(std::span<const socket_address> addresses, deadline until,
                               int& code) {
   bool is_refused = false;
@@ -224,7 +225,7 @@ result<address> local_address_of(int socket) {
 void set_no_delay(int socket) noexcept {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on,
-               sizeof on);  // without it messages are slower only
+               sizeof on);  // a failure only delays messages
 }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

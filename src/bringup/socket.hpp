@@ -31,8 +31,8 @@ enum class resolve_for { connecting, listening };
 [[nodiscard]] steps<std::vector<socket_address>> resolve(address where, resolve_for purpose,
                                                          deadline until);
 
-/// Connects to the first of the addresses that answers; each gets its share of the time left. A
-/// refused connection is repeated for `retry_refused`.
+/// Connects to the first address of `where` that accepts. Each address gets a share of the
+/// remaining time. Refused connections are repeated for `retry_refused`.
 [[nodiscard]] steps<unique_fd> connect_to(address where, deadline until,
                                           std::chrono::nanoseconds retry_refused);
 

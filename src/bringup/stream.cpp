@@ -101,8 +101,8 @@ result<void> stream::read_some(std::span<std::byte> room, std::size_t& count) {
   return {};
 }
 
-/// Sends `out` and receives one frame, in the order that the socket allows. A refusal ends both. It
-/// is read even if the peer has closed its end.
+/// Sends `out` and receives one frame, in the order in which the socket is ready. A refusal of the
+/// peer ends both, and is read even if the peer has closed its end.
 steps<frame> stream::run(const char* call, std::span<const std::byte> out, deadline until) {
   frame_decoder decoder(options_.max_blob_bytes);
   std::optional<error> send_failure;
@@ -204,10 +204,10 @@ void stream::refuse(std::string_view reason) noexcept {
 }
 
 void stream::end_with(std::span<const std::byte> bytes) noexcept {
-  if (usable_) static_cast<void>(write_some(bytes));  // if it fails, the peer sees the end only
+  if (usable_) static_cast<void>(write_some(bytes));  // on failure, the peer sees a closed stream
   usable_ = false;
   ::shutdown(fd(), SHUT_WR);
-  // Unread bytes at close would turn the close into a reset, which can overtake the reason.
+  // If bytes are unread at close(2), the kernel sends a reset, which can overtake the reason.
   std::array<std::byte, 4096> unread;
   while (::recv(fd(), unread.data(), unread.size(), 0) > 0) continue;
 }

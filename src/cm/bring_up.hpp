@@ -18,12 +18,12 @@ namespace verbena::inline VERBENA_ABI::cm::detail {
                                                            const connection_options& options,
                                                            const connection_parameters* asked);
 
-/// Brings the queue pair to INIT. The active side calls it again after the reply, because
-/// attributes change then. Adds `more` access flags to those of the options.
+/// Brings the queue pair to INIT, with the access flags of the options and `more`. The active side
+/// calls initialise() again after the reply, because the reply can change attributes.
 [[nodiscard]] result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared,
                                       access_flags more = {});
-/// Brings the queue pair from INIT to RTS. `agreed` has the limits of reads in flight. No effect on
-/// iWARP.
+/// Brings the queue pair from INIT to RTS. `agreed` contains the limits of reads in flight. Has no
+/// effect on iWARP.
 [[nodiscard]] result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
                                       const connection_parameters& agreed);
 

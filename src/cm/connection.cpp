@@ -42,7 +42,7 @@ result<void> connection::notify_established() {
 
 void connection::close() noexcept {
   if (!id_.is_valid()) return;
-  // If the peer cannot be notified now, its retries fail.
+  // If notifying the peer fails, the peer's requests fail when its retries are exhausted.
   if (!disconnected_) static_cast<void>(disconnect());
 }
 
@@ -62,7 +62,7 @@ result<bool> connection::wait_disconnected(deadline until) {
     } else if (taken->kind() == event_kind::disconnected) {
       disconnected_ = true;
       VERBENA_TRY_VOID(flush());
-      // If the peer closed the connection, answers its request.
+      // If the peer closed the connection, respond to its disconnect request.
       if (!closed_) static_cast<void>(id_.disconnect());
       closed_ = true;
     }

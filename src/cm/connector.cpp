@@ -10,7 +10,7 @@
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {
 
-// The share of the remaining time for the first of `count` attempts.
+// Returns the deadline of the first of `count` attempts, which share the remaining time equally.
 deadline share_of(deadline until, std::size_t count) noexcept {
   if (until.is_never() || count <= 1) return until;
   return deadline::after((until.when() - deadline::clock::now()) /

@@ -92,7 +92,7 @@ event::event(const rdma_cm_event& pending, const std::shared_ptr<detail::channel
     request_ = identifier(std::make_shared<detail::identifier_state>(channel, pending.id));
   if (pending.id->qp_type == IBV_QPT_UD || is_of_multicast(kind_)) {
     const auto& native = pending.param.ud;
-    // In multicast events this field has the pointer of the join call.
+    // In multicast events, `private_data` is the context pointer of rdma_join_multicast(3).
     if (!is_of_multicast(kind_)) private_data_ = copy(native.private_data, native.private_data_len);
     has_datagram_ = kind_ == event_kind::established || kind_ == event_kind::multicast_join;
     if (has_datagram_) datagram_ = parameters_of(native);
@@ -127,7 +127,7 @@ event::~event() { drop_request(); }
 
 void event::drop_request() noexcept {
   if (!request_.is_valid()) return;
-  // A peer that is gone needs no rejection, so the result does not matter.
+  // The result does not matter: if the rejection cannot be sent, the peer has ended.
   request_.provider().cm->reject(request_.native(), nullptr, 0);
   request_ = identifier(nullptr);
 }

@@ -68,7 +68,7 @@ result<event_channel> event_channel::create(const verbena::provider& from) {
   if (!made)
     return detail::call_failed(made.code, calls->create_event_channel.name(),
                                to_string(from.origin));
-  // From here on the state object destroys the channel, also if a later step fails.
+  // From here on, the state object destroys the channel if a later step fails.
   auto state = std::make_shared<detail::channel_state>(from, made.native);
   if (const int code = verbena::detail::make_non_blocking(made.native->fd); code != 0)
     return error::from_errno(code, "fcntl", "event channel");

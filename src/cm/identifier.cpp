@@ -26,7 +26,7 @@ namespace {
 
 using detail::call_failed;
 
-// C functions take constant addresses without const.
+// Removes const: the C functions do not change the address, but their parameter is not const.
 sockaddr* without_const(const socket_address& address) noexcept {
   return const_cast<sockaddr*>(address.native());
 }
@@ -66,7 +66,7 @@ result<void> check_private_data(const identifier& id, message of, std::size_t by
                   words(of), to_string(id.space()), limit, bytes));
 }
 
-// The headers may lack the definition of ibv_ece.
+// Older headers only declare ibv_ece.
 ibv_ece* native_of(sys::ece_layout& options) noexcept {
   return reinterpret_cast<ibv_ece*>(&options);
 }
@@ -109,8 +109,8 @@ result<void> refuse(const Verb& verb, const identifier& id, std::span<const std:
               verb.name(), id);
 }
 
-// The contexts of the connection manager. They stay open until the process ends, as this class
-// holds a list of them. Threads: thread-safe.
+// The contexts of the connection manager. They stay open until the process ends, because this class
+// keeps the lists of rdma_get_devices(3). Threads: thread-safe.
 class open_devices {
  public:
   [[nodiscard]] bool contains(const identifier& id) {

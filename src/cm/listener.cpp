@@ -72,7 +72,7 @@ connection_request::~connection_request() { drop(); }
 void connection_request::drop() noexcept {
   if (!open_ || !id_.is_valid()) return;
   open_ = false;
-  static_cast<void>(id_.reject());  // a peer that is gone needs no rejection
+  static_cast<void>(id_.reject());  // if this fails, the peer has ended
 }
 
 result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared,

@@ -17,10 +17,10 @@
 
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
-/// The word of the passive side. Destroyed before the queue pair. Threads: one thread at a time.
+/// The word of the passive side. Destroy it before the queue pair. Threads: one thread at a time.
 class pending_ready_indication {
  public:
-  /// Creates it in the protection domain of `queue`. Errors: those of
+  /// Creates the word in the protection domain of `queue`. Errors: those of
   /// protection_domain::allocate().
   [[nodiscard]] static result<pending_ready_indication> create(const identifier& id,
                                                                const queue_pair<rc>& queue);
@@ -28,7 +28,8 @@ class pending_ready_indication {
   [[nodiscard]] std::vector<std::byte> announce(std::span<const std::byte> said) const;
   /// Waits until the word is written.
   [[nodiscard]] steps<void> wait(event_channel channel, identifier id, deadline until) const;
-  /// Returns the word, which must exist as long as the queue pair: it is written again.
+  /// Returns the memory region. Keep it while the queue pair is connected, because the peer writes
+  /// the word several times.
   [[nodiscard]] memory_region into_region() && { return std::move(word_); }
 
  private:

@@ -8,9 +8,9 @@
 
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
-/// The bit of all these ids. The lower 32 bits are the slot of the message.
+/// The bit that marks these ids. Their low 32 bits are the slot of the message.
 inline constexpr std::uint64_t library_mark = std::uint64_t{1} << 63;
-/// The bits of the first message on iWARP.
+/// The bits that mark the first message on iWARP.
 inline constexpr std::uint64_t greeting_mark = library_mark | std::uint64_t{1} << 62;
 
 /// Returns the slot of a message.

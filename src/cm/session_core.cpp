@@ -101,7 +101,7 @@ result<session_core_owner> session_core::create(pending_connection& side, role w
   VERBENA_TRY(auto made, make(side, which, options));
   session_core_owner core(new session_core(std::move(made), side.id().name()));
   if (core->objects_.iwarp) {
-    // It precedes all receives of the program.
+    // The peer's first message consumes the first receive, so it is posted before the program's.
     const auto slot = core->objects_.incoming.take().value_or(0);
     VERBENA_TRY_VOID(core->post_receive({.id = greeting_mark | slot},
                                         as_list(core->objects_.incoming.slice(slot))));
@@ -147,8 +147,8 @@ result<void> session_core::greet(held& lock, deadline until) {
   return first ? result<void>() : post_message({}, greeting_mark);
 }
 
-// siw processes received data only after its reply (siw_accept() in siw_cm.c). Data that arrived
-// before is processed when more data arrives: a write of zero bytes.
+// Posts a write of zero bytes. siw does not process data that arrives before its reply
+// (siw_accept() in siw_cm.c) until more data arrives.
 result<void> session_core::nudge() {
   send_batch<rc, 1> batch(queue_);
   batch.write({.id = greeting_mark, .signaled = true}, std::span<const local_slice>(),

@@ -36,8 +36,8 @@ class session_core {
   ~session_core() = default;
 
   [[nodiscard]] const protection_domain& domain() const noexcept { return objects_.domain; }
-  /// Returns the access flags for the registration of a buffer: `asked`, and those that reads into
-  /// it need.
+  /// Returns the access flags for the registration of a buffer: `asked`, and the flags that reads
+  /// into the buffer require.
   [[nodiscard]] access_flags access_for(access_flags asked) const;
 
   /// Returns the queue pair to be connected. No work request can be posted until begin().
@@ -93,7 +93,7 @@ class session_core {
   [[nodiscard]] static result<parts> make(pending_connection& side, role which,
                                           const session_options& options);
 
-  // The functions below are called with the lock held. Those that release it have it as an
+  // Call the functions below with the lock held. A function that releases it takes it as an
   // argument.
   using held = std::unique_lock<std::mutex>;
   /// Refers to the condition that ends a wait. Does not allocate; valid during the call.
@@ -124,8 +124,8 @@ class session_core {
   [[nodiscard]] result<void> post_change(std::string_view call, Change change);
   [[nodiscard]] error too_many(std::string_view call) const;
 
-  /// Waits until `ready` returns true. Calls it after each arrival. Returns false if the deadline
-  /// passes.
+  /// Waits until `ready` returns true. Calls `ready` after each arrival. Returns false if the
+  /// deadline passes.
   [[nodiscard]] result<bool> wait(held& lock, condition ready, deadline until);
   /// Polls the descriptors on behalf of all waiting threads.
   [[nodiscard]] result<void> watch(held& lock, deadline until);

@@ -41,7 +41,7 @@ result<void> session_core::watch(held& lock, deadline until) {
       pollfd{.fd = link_->fd(), .events = POLLIN, .revents = 0},
       pollfd{.fd = objects_.wake.get(), .events = POLLIN, .revents = 0},
   };
-  // The eventfd stays readable: after the end of the connection no thread sleeps.
+  // `wake` stays readable after the end of the connection, so no thread sleeps then.
   has_watcher_ = true;
   lock.unlock();
   const int outcome = ::poll(entries.data(), entries.size(), until.poll_timeout_ms());
@@ -68,7 +68,7 @@ void session_core::end(error why) {
   disconnected_ = true;
   if (!over_) over_ = std::move(why);
   const std::uint64_t one = 1;
-  // It cannot fail: the counter does not overflow.
+  // write(2) cannot fail here: the counter does not overflow.
   static_cast<void>(::write(objects_.wake.get(), &one, sizeof one));
   found_.notify_all();
 }
@@ -97,7 +97,7 @@ void session_core::take(const completion& done, session_queue which) {
   if ((id & library_mark) == 0) {
     inbox(which).put(done);
   } else if ((id & greeting_mark) == greeting_mark) {
-    if (which == session_queue::receive) greeted_ = done.ok();  // its slot is not used again
+    if (which == session_queue::receive) greeted_ = done.ok();  // the slot is not used again
   } else if (which == session_queue::send) {
     objects_.outgoing.release(slot_of(id));
   } else {

@@ -15,7 +15,7 @@
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {
 
-// Returns a copy of the address in its own type; the storage has another type.
+// Copies an address from its storage into its type, such as sockaddr_in.
 template <class Native>
 Native as(const sockaddr_storage& storage) noexcept {
   Native native;
@@ -40,7 +40,7 @@ socklen_t length_of(int family) noexcept {
   }
 }
 
-// Wildcard addresses.
+// Return wildcard addresses.
 sockaddr_in ipv4_of(std::uint16_t port) noexcept {
   sockaddr_in native{};
   native.sin_family = AF_INET;

@@ -29,15 +29,14 @@ class channel_state {
   rdma_event_channel* native_;
 };
 
-/// Owns an identifier; keeps the channel that its events go to.
-/// Threads: one thread at a time.
+/// Owns an identifier, and shares ownership of its event channel. Threads: one thread at a time.
 class identifier_state {
  public:
   identifier_state(std::shared_ptr<channel_state> channel, rdma_cm_id* native) noexcept
       : channel_(std::move(channel)), native_(native) {}
   identifier_state(const identifier_state&) = delete;
   identifier_state& operator=(const identifier_state&) = delete;
-  /// Destroys the identifier; one that cannot be is reported and kept, as its channel is.
+  /// Destroys the identifier. If this fails, reports it and leaks the identifier and its channel.
   ~identifier_state();
 
   [[nodiscard]] const verbena::provider& provider() const noexcept { return channel_->provider(); }

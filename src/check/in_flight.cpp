@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Requests as they are posted, and their completions as they are polled.
+// Checks requests when they are posted, and retires them when their completions are polled.
 #include "verbena/check/detail/in_flight.hpp"
 
 #ifdef VERBENA_CHECKED
@@ -17,7 +17,8 @@
 namespace verbena::inline VERBENA_ABI::detail::in_flight {
 namespace {
 
-// The region that a slice names, or the violated rule. Neither if the key is not of this library.
+// The region of a slice, or a region whose protection domain violates a rule. Both are nullptr if
+// this library has not registered the key.
 struct region_search {
   const known_region* found = nullptr;
   const known_region* foreign = nullptr;  // of another protection domain of the same device
@@ -34,8 +35,8 @@ region_search find_region(const registry& all, const known_queue& queue, std::ui
   return out;
 }
 
-// The memory of a slice; nothing when this process does not see it, or when it does not lie in its
-// region, which the device will say.
+// Returns the memory of a slice. Returns nullopt if this process does not map the memory. Also
+// returns nullopt if the slice exceeds its region, because the device reports this error.
 std::optional<piece> piece_of(const known_region& region, const slice& named) {
   const region_facts& facts = region.facts;
   if (facts.memory == nullptr || named.length == 0 || named.address < facts.base) return {};
@@ -56,7 +57,8 @@ finding overlap(const posted_request& later, const posted_request& earlier) {
   return in_flight_rule(details, earlier.where, "two requests in flight write the same memory");
 }
 
-// The device has the pages that were there when the region was registered, the program has others.
+// Finds memory that was replaced after its registration: the device accesses the registered pages,
+// the program others.
 std::optional<finding> check_replaced(const posted_request& posted, const piece& part,
                                       const known_region& region) {
   if (part.watched == nullptr) return {};
@@ -68,11 +70,11 @@ std::optional<finding> check_replaced(const posted_request& posted, const piece&
                         "the memory of a request was unmapped or replaced after its registration");
 }
 
-// Notes a piece of memory, or says which rule that breaks.
+// Records a piece of memory, or returns the violated rule.
 std::optional<finding> take_piece(registry& all, posted_request& posted, const piece& part,
                                   const void* caller) {
   const auto* const earlier = all.ranges.conflict(part.range, posted.how);
-  // A fence lets a request send what an earlier one of its queue reads.
+  // A fenced request may send memory that an earlier read of its queue pair writes.
   const bool waits = posted.fenced && posted.how == use::source && earlier != nullptr &&
                      earlier->queue == posted.queue && earlier->is_send;
   posted.pieces.push_back(part);
@@ -94,7 +96,7 @@ std::optional<finding> take_piece(registry& all, posted_request& posted, const p
   return {};
 }
 
-// Finds the memory of `posted` and notes it, or says which rule that breaks.
+// Finds and records the memory of `posted`, or returns the violated rule.
 std::optional<finding> take_memory(registry& all, posted_request& posted,
                                    const std::vector<slice>& slices, const void* caller) {
   for (const slice& named : slices) {
@@ -115,7 +117,7 @@ std::optional<finding> take_memory(registry& all, posted_request& posted,
   return {};
 }
 
-// Rules about a request and its queue that need no memory.
+// Checks that a receive of a datagram queue pair has room for the GRH.
 std::optional<finding> check_room(const posted_request& posted, const std::vector<slice>& slices) {
   const std::uint32_t needed = posted.queue->facts.header_bytes;
   if (posted.is_send || needed == 0) return {};
@@ -128,7 +130,8 @@ std::optional<finding> check_room(const posted_request& posted, const std::vecto
       "a receive of a datagram queue pair has fewer than the 40 bytes of the GRH");
 }
 
-// Checked last, so that a violation of another rule is reported first.
+// Checks that the process that created the queue uses it. Called last, so that a violation of
+// another rule is reported first.
 std::optional<finding> check_owner(const known_queue& queue) {
   if (queue.owner == ::getpid()) return {};
   return in_flight_rule(
@@ -137,7 +140,7 @@ std::optional<finding> check_owner(const known_queue& queue) {
       "device in the child");
 }
 
-// Retires the requests `which`, the latest of the queue except those of other threads.
+// Retires the requests with the numbers `which`. Requests of other threads may be between them.
 void remove_requests(registry& all, request_queue& from, numbers which) {
   for (auto at = from.begin(); at != from.end();) {
     const auto next = std::next(at);
@@ -147,7 +150,7 @@ void remove_requests(registry& all, request_queue& from, numbers which) {
   }
 }
 
-// Where the completion of a request may be waited for.
+// A request that a completion may belong to.
 struct match {
   known_queue* queue;
   request_queue* in;
@@ -159,7 +162,7 @@ std::optional<match> find_send(known_queue& queue, const polled_completion& poll
   auto found = std::ranges::find_if(sends, [&](const posted_request& each) {
     return each.id == polled.id && (each.signaled || !polled.ok);
   });
-  // A queue pair that was adopted may signal all without being told to.
+  // An adopted queue pair may have been created with sq_sig_all, which the checker does not know.
   if (found == sends.end()) found = std::ranges::find(sends, polled.id, &posted_request::id);
   if (found == sends.end()) return {};
   return match{&queue, &sends, found};
@@ -175,7 +178,7 @@ std::optional<match> find_receive(registry& all, known_queue& queue,
   return match{from, &from->receives, found};
 }
 
-// The device used the pages that were there at the post.
+// Finds memory that was replaced while the request was in flight: the device used the old pages.
 std::optional<finding> check_replaced_in_flight(const posted_request& done) {
   for (const piece& each : done.pieces) {
     const auto change = each.watched != nullptr ? each.watched->changed(each.range) : std::nullopt;
@@ -191,7 +194,7 @@ std::optional<finding> retire(registry& all, const match& done, bool ok) {
   std::optional<finding> first;
   if (ok) first = check_replaced_in_flight(*done.which);
   if (done.in == &done.queue->sends && done.queue->facts.in_order) {
-    // Earlier requests are complete; those that have completions of their own are told by these.
+    // Earlier requests are complete. Signaled ones are retired when their completions are polled.
     for (auto at = done.in->begin(); at != done.which;) {
       const auto next = std::next(at);
       if (!at->signaled) {
@@ -207,7 +210,7 @@ std::optional<finding> retire(registry& all, const match& done, bool ok) {
   return first ? first : found;
 }
 
-// Finds the requests that `polled` may complete; `seen` has the queues that were searched.
+// Returns the requests of the queues `candidates` that `polled` may complete.
 std::vector<match> find_matches(registry& all, const std::vector<known_queue*>& candidates,
                                 const void* completion_queue, const polled_completion& polled) {
   std::vector<match> matches;
@@ -261,7 +264,8 @@ std::optional<finding> complete_one(registry& all, const void* context,
   std::optional<finding> freed;
   for (const match& each : matches) {
     if (!freed) freed = check_owner(*each.queue);
-    // Nobody can tell which of several: all are taken for complete, and what comes later is known.
+    // If several requests match, all are considered complete. Their later completions are then
+    // accepted.
     if (matches.size() > 1) each.queue->posted_elsewhere = true;
     auto found = retire(all, each, polled.ok);
     if (!freed) freed = std::move(found);

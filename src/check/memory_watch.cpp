@@ -26,13 +26,13 @@
 namespace verbena::inline VERBENA_ABI::detail::in_flight {
 namespace {
 
-// Linux 5.11; not in the headers of before. Without it an ordinary process is refused.
+// UFFD_USER_MODE_ONLY of Linux 5.11; older headers lack it. Unprivileged processes need it.
 constexpr int user_mode_only = 1;
 
-// Each may cost the process two mappings more, of which it may have 65,530 (vm.max_map_count).
+// Each watched range may add two mappings to the process. The limit is 65,530 (vm.max_map_count).
 constexpr std::size_t most_watched = 8192;
 
-// Pages of memory, as the kernel names them.
+// Returns the range of the pages that contain `range`.
 memory_range whole_pages(memory_range range) noexcept {
   static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   return {range.begin / page * page, (range.end + page - 1) / page * page};
@@ -48,7 +48,8 @@ std::optional<memory_range> common(memory_range one, memory_range other) noexcep
   return part;
 }
 
-// A descriptor that tells what happens to memory; -1 where that is not allowed or not known.
+// Opens a userfaultfd(2) that reports unmapped, moved and discarded memory. Returns -1 if the
+// process is not permitted to, or if the kernel does not support it.
 int open_events() noexcept {
   const auto fd =
       static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | user_mode_only));
@@ -64,11 +65,11 @@ int open_events() noexcept {
 
 void forget_pages(int fd, memory_range pages) noexcept {
   uffdio_range range{pages.begin, pages.end - pages.begin};
-  // It fails when something else is mapped there now: then these pages are no longer watched.
+  // If this fails, other memory is mapped there now, and the pages are no longer watched.
   static_cast<void>(ioctl(fd, UFFDIO_UNREGISTER, &range));
 }
 
-// Whether other programs may see memory in `range`, too.
+// Returns whether `range` contains pages of a shared mapping.
 bool is_shared(memory_range range) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"),
                                                              &std::fclose);
@@ -87,13 +88,14 @@ bool is_shared(memory_range range) {
 
 }  // namespace
 
-/// Hears what happens to watched memory, in a thread of its own; one for each process, never
-/// destroyed. That thread takes no lock but mutex_, and it allocates nothing: threads that wait
-/// for it may be in the middle of malloc(3) or free(3). So no thread calls either with mutex_ held.
+/// Reads the changes of watched memory on a separate thread. Each process has one object, which is
+/// never destroyed. The thread locks only mutex_ and does not allocate, because a thread that waits
+/// for it may be inside malloc(3) or free(3). For the same reason, no thread may allocate or free
+/// memory while it holds mutex_. Threads: thread-safe.
 class memory_listener {
  public:
-  /// That of this process; nullptr where there is none. Lock-free: a child of fork() may call it
-  /// whatever other threads of its parent were doing.
+  /// Returns the listener of this process; nullptr if memory cannot be watched. Lock-free: a child
+  /// of fork() can call it in any state of the parent's other threads.
   [[nodiscard]] static memory_listener* here() {
     memory_listener* known = only_.load(std::memory_order_acquire);
     if (known == nullptr || known->process_ != ::getpid()) {
@@ -110,7 +112,7 @@ class memory_listener {
 
   memory_listener(const memory_listener&) = delete;
   memory_listener& operator=(const memory_listener&) = delete;
-  ~memory_listener() { stop(); }  // of one that never listened
+  ~memory_listener() { stop(); }  // called only if start() was not called
 
   [[nodiscard]] bool add(watched_memory& which) {
     const quiet_lock lock(mutex_);
@@ -144,7 +146,7 @@ class memory_listener {
 
   [[nodiscard]] std::optional<memory_change> find(const watched_memory& in, memory_range part) {
     if (!has_heard_.load(std::memory_order_acquire)) return {};
-    // In a child of fork() nobody writes any more, and nobody would unlock.
+    // In a child of fork(), no thread records changes, and none would unlock mutex_.
     if (process_ != ::getpid()) return in.find(part);
     const quiet_lock lock(mutex_);
     return in.find(part);
@@ -167,9 +169,10 @@ class memory_listener {
       stop();
   }
 
-  // The thread that changed memory continues when the change was read, before it is recorded. A
-  // child would have what was noted alone, so fork() waits for the rest. It does not keep the lock:
-  // another thread may hold what fork() wants next, and wait until its own change is heard.
+  // A thread that changes memory continues when the change was read, possibly before the change is
+  // recorded. The child inherits only recorded changes, so fork() waits for the others. It does not
+  // keep mutex_: another thread may hold a lock that fork() needs next, while it waits until the
+  // listener reads its change.
   static void before_fork() noexcept {
     memory_listener* const known = only_.load(std::memory_order_acquire);
     if (known != nullptr && known->process_ == ::getpid()) {
@@ -188,8 +191,8 @@ class memory_listener {
     while (true) {
       pollfd waiting{fd, POLLIN, 0};
       ::poll(&waiting, 1, -1);
-      // Before the events are read: who waits for that then asks for the lock, and gets it when
-      // the change is known.
+      // Set this before the events are read: a thread that waits for the reading then finds it set,
+      // and locks mutex_ only after the change is recorded.
       has_heard_.store(true, std::memory_order_seq_cst);
       const quiet_lock lock(mutex_);
       uffd_msg event{};
@@ -210,7 +213,7 @@ class memory_listener {
         return note({{event.arg.remove.start, event.arg.remove.end}, "discarded"});
       case UFFD_EVENT_REMAP: {
         const auto& moved = event.arg.remap;
-        // The kernel goes on watching it where it is now.
+        // The kernel continues to watch the pages at their new address.
         forget_pages(fd, {moved.to, moved.to + moved.len});
         return note({{moved.from, moved.from + moved.len}, "moved"});
       }
@@ -224,8 +227,8 @@ class memory_listener {
       if (const auto part = common(change.range, each->memory_)) each->note({*part, change.how});
   }
 
-  // From `begin` on: until where pages are watched without a gap (`begin`: not there), and from
-  // where again, at most `end`.
+  // Returns the end of the watched range that contains `begin`, or `begin` if no range does. The
+  // second value is the beginning of the next watched pages, at most `end`.
   [[nodiscard]] std::pair<std::uintptr_t, std::uintptr_t> next_watched(
       std::uintptr_t begin, std::uintptr_t end) const noexcept {
     std::uintptr_t from = end;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the sanitizer of this build is told about memory in flight, and what it then finds. Builds
-// without a sanitizer have none of it.
+// Reports memory in flight to the sanitizer of this build, which then detects invalid accesses. In
+// builds without a sanitizer, these functions have no effect.
 #pragma once
 
 #ifdef VERBENA_CHECKED
@@ -16,10 +16,9 @@ namespace verbena::inline VERBENA_ABI::detail::in_flight {
 #ifdef VERBENA_ADDRESS_SANITIZER
 /// Poisons whole granules of 8 bytes of a sink.
 void poison(memory_range sink) noexcept;
-/// Ends that state. Returns false if the state was changed by other code: the memory
-/// was freed.
+/// Reverts poison(). Returns false if other code has changed the state: the memory was freed.
 [[nodiscard]] bool unpoison(memory_range sink) noexcept;
-/// Whether the memory is there.
+/// Returns whether no byte of the range is poisoned, for example because it was freed.
 [[nodiscard]] bool is_addressable(memory_range range) noexcept;
 #else
 inline void poison(memory_range /*sink*/) noexcept {}
@@ -28,8 +27,8 @@ inline void poison(memory_range /*sink*/) noexcept {}
 #endif
 
 #ifdef VERBENA_THREAD_SANITIZER
-/// The adapter's side of one request, to ThreadSanitizer a fiber that runs from the post to the
-/// completion. Threads: one thread at a time, the one that has the registry's lock.
+/// The accesses of the adapter for one request. For ThreadSanitizer they are a fiber that runs from
+/// the post to the completion. Threads: one thread at a time, with the registry's lock held.
 class adapter_fiber {
  public:
   adapter_fiber() = default;
@@ -40,17 +39,17 @@ class adapter_fiber {
   ~adapter_fiber();
   /// Orders the earlier accesses of the thread before the request.
   void start();
-  /// The adapter accesses memory. `caller` is in whose code the request was posted.
+  /// Records an access of the adapter to memory. `caller` is the return address of the post.
   void access(memory_range range, use how, const void* caller) const;
-  /// The request is before what the thread does next.
+  /// Orders the request before the later accesses of the thread.
   void finish() const noexcept;
 
  private:
-  void* fiber_ = nullptr;  ///< none when there are too many
+  void* fiber_ = nullptr;  ///< nullptr if the maximum of fibers is in use
   char* moments_ = nullptr;
 };
-/// While it lives, ThreadSanitizer hears nothing of what this thread does: the checker's own lock
-/// must not order the threads of the program. Threads: thread-bound.
+/// Hides the accesses and locks of this thread from ThreadSanitizer while it exists: the checker's
+/// lock must not order the threads of the program. Threads: thread-bound.
 class silence {
  public:
   silence() noexcept;
@@ -59,14 +58,14 @@ class silence {
   ~silence();
 };
 #else
-/// Nothing, in this build. Threads: immutable value.
+/// Has no effect in this build. Threads: immutable value.
 class adapter_fiber {
  public:
   static void start() noexcept {}
   static void access(memory_range /*range*/, use /*how*/, const void* /*caller*/) noexcept {}
   static void finish() noexcept {}
 };
-/// Nothing, in this build. Threads: immutable value.
+/// Has no effect in this build. Threads: immutable value.
 struct silence {};
 #endif
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Memory in flight under AddressSanitizer: who touches a sink before its completion is reported by
-// the sanitizer, and memory that was freed is found at the completion. Accesses of the device are
-// unseen: soft0 copies by code that is not instrumented.
+// Memory in flight under AddressSanitizer. The sanitizer reports code that accesses a sink before
+// its completion. Freed memory is detected at the completion. The sanitizer does not see accesses
+// of the device: soft0 copies with code that is not instrumented.
 #include "src/check/model.hpp"
 
 #if defined(VERBENA_CHECKED) && defined(VERBENA_ADDRESS_SANITIZER)
@@ -22,7 +22,7 @@ struct shadow {
   shadow() noexcept { __asan_get_shadow_mapping(&scale, &offset); }
 };
 
-// The whole granules inside.
+// Returns the whole granules inside `range`.
 memory_range inside(memory_range range) noexcept {
   return {(range.begin + granule - 1) / granule * granule, range.end / granule * granule};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Requests in flight under ThreadSanitizer: each is a fiber that accesses the memory which the
-// request names, after the post and before the poll. Accesses of the program at the same time are
-// then races, and are reported with both stacks.
+// Requests in flight under ThreadSanitizer. Each request is a fiber that accesses its memory after
+// the post and before the poll. If the program accesses the memory meanwhile, the sanitizer reports
+// a race with both stacks.
 #include "src/check/model.hpp"
 
 #if defined(VERBENA_CHECKED) && defined(VERBENA_THREAD_SANITIZER)
@@ -13,7 +13,7 @@
 #include <vector>
 
 extern "C" {
-// Not in the header; TSan's runtime has had them from its beginning.
+// The header does not declare these functions; every runtime of ThreadSanitizer defines them.
 void AnnotateIgnoreSyncBegin(const char* file, int line);
 void AnnotateIgnoreSyncEnd(const char* file, int line);
 void AnnotateIgnoreReadsBegin(const char* file, int line);
@@ -30,12 +30,12 @@ void __tsan_write_range(void* address,
 namespace verbena::inline VERBENA_ABI::detail::in_flight {
 namespace {
 
-// g++ 12's runtime dies at 8,128 threads and fibers. Requests beyond have none: their post and
-// their completion are still in order.
+// The runtime of g++ 12 aborts at 8,128 threads and fibers. Further requests have no fiber, but
+// their posts are still ordered before their completions.
 constexpr std::size_t most_fibers = 512;
 
-// In a child of fork() the runtime does not hear how its thread orders things, if its parent had
-// threads. It would hear the fibers, and take one after the other for races.
+// In a child of fork() whose parent had several threads, the runtime ignores synchronization of the
+// remaining thread, but not switches of fibers. It would report fibers that are ordered as races.
 const pid_t process_at_start = ::getpid();
 
 std::vector<void*>& idle_fibers() {
@@ -70,8 +70,7 @@ void end_silence() noexcept {
   AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
 }
 
-// Describes a request to the runtime, by values only: the runtime must see the request, not how the
-// checker keeps it.
+// The values of a request for the runtime, which must not see accesses to the checker's own data.
 struct told {
   void* fiber;
   void* posted;
@@ -85,7 +84,7 @@ silence::~silence() { end_silence(); }
 
 adapter_fiber::~adapter_fiber() {
   if (fiber_ != nullptr) idle_fibers().push_back(fiber_);
-  delete[] moments_;  // and the runtime's records of them
+  delete[] moments_;  // also discards the records of the runtime for these addresses
 }
 
 void adapter_fiber::start() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which memory requests in flight name: sinks, which overlap nothing, and sources, which may
+// The memory of requests in flight. Sinks must not overlap other memory in flight; sources may
 // overlap each other.
 #pragma once
 
@@ -21,10 +21,11 @@ struct memory_range {
   std::uintptr_t end;
 };
 
-/// The set of them. Threads: one thread at a time.
+/// The memory ranges of all requests in flight. Threads: one thread at a time.
 class range_set {
  public:
-  /// A request that names memory which one of kind `how` in `range` must not; nullptr if none.
+  /// Returns a request in flight whose memory conflicts with a use `how` of `range`; nullptr if
+  /// there is none.
   [[nodiscard]] const posted_request* conflict(memory_range range, use how) const noexcept;
   /// Precondition: there is no conflict.
   void add(memory_range range, use how, const posted_request* owner);
@@ -36,7 +37,7 @@ class range_set {
     const posted_request* owner;
   };
   using parts = std::multimap<std::uintptr_t, part>;
-  // Of parts that are at most `longest` long.
+  // Returns the owner of a part that overlaps `range`. No part is longer than `longest`.
   [[nodiscard]] static const posted_request* overlapping(const parts& in, std::uintptr_t longest,
                                                          memory_range range) noexcept;
 

@@ -27,12 +27,12 @@ std::atomic<bool> switched_off{false};
 
 enum class wish : std::uint8_t { off, rules, on };
 
-// Settings from the environment.
+// Returns the setting in the environment variable VERBENA_CHECKER.
 wish wanted() {
   static const wish read = [] {
     const char* const value = std::getenv("VERBENA_CHECKER");
     const std::string_view word = value == nullptr ? "" : value;
-    // `sanitizers` is `on`, from when that had to be asked for.
+    // `sanitizers` is an earlier name of `on`.
     if (word.empty() || word == "on" || word == "sanitizers") return wish::on;
     if (word == "rules") return wish::rules;
     if (word == "off") return wish::off;
@@ -55,7 +55,7 @@ void visit_requests(const registry& all, Visit visit) {
   for (const auto& queue : all.leaving) visit_queue(*queue);
 }
 
-// One line about what is in flight when the process ends.
+// Logs one line about the requests in flight when the process ends.
 void report_at_exit() {
   registry& all = registry::get();
   std::string line;
@@ -68,7 +68,7 @@ void report_at_exit() {
       line += (count == 1 ? ": " : "; ") + describe(each) + " (" + each.where.file() + ":" +
               std::to_string(each.where.line()) + ")";
     });
-    // Code that runs after this may touch its memory.
+    // Code that runs later may access the memory of these requests.
     for (const auto& [native, queue] : all.queues) static_cast<void>(all.retire_all(*queue));
   }
   if (count == 0) return;
@@ -77,7 +77,8 @@ void report_at_exit() {
                               (count > 3 ? "; …" : ""));
 }
 
-// A child of fork() has the parent's requests in its copy, but they are not its own.
+// Arranges the report for this process only: the copy of the registry in a child of fork() contains
+// the parent's requests.
 void report_for_this_process() {
   static const pid_t owner = ::getpid();
   static const bool arranged = std::atexit([] {
@@ -86,7 +87,7 @@ void report_for_this_process() {
   static_cast<void>(arranged);
 }
 
-// The device accesses no region that is deregistered.
+// Removes the pieces of a deregistered region from all requests: the device no longer accesses it.
 void drop_region(registry& all, const region_identity& region) {
   const auto drop_from = [&](request_queue& in) {
     for (posted_request& each : in)
@@ -102,15 +103,15 @@ void drop_region(registry& all, const region_identity& region) {
   }
 }
 
-// Where the queue or region of the C API is in a list of those that leave.
+// Finds the queue or region of a C object in a list of those that are being destroyed.
 template <class List>
 auto of_native(List& leaving, const void* native) noexcept {
   return std::ranges::find_if(leaving,
                               [=](const auto& each) { return each->facts.native == native; });
 }
 
-// Message for a region with remote access if the program used other pages at its
-// addresses meanwhile; empty when it did not.
+// Returns the message for a region with remote access if the program has used other pages at its
+// addresses since the registration; otherwise an empty text.
 std::string open_and_replaced(const known_region& region) {
   if (!region.facts.is_open_to_peers || region.watched == nullptr) return {};
   const auto begin = reinterpret_cast<std::uintptr_t>(region.facts.memory);
@@ -257,7 +258,7 @@ void begin_destroy(const void* queue, bool destroys) {
 void destroy_failed(const void* queue) noexcept {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
-  if (known_queue* known = all.find(queue)) {  // borrowed by others
+  if (known_queue* known = all.find(queue)) {  // other handles of the queue remain
     ++known->handles;
     return;
   }
@@ -270,7 +271,7 @@ void destroy_failed(const void* queue) noexcept {
 }
 
 namespace {
-// Retires the requests of a destroyed queue; finds memory that was freed meanwhile.
+// Retires the requests of a destroyed queue. Returns a finding if their memory was freed.
 std::optional<finding> forget_gone(const void* queue) {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
@@ -289,13 +290,13 @@ std::optional<finding> forget_gone(const void* queue) {
   return freed;
 }
 
-// Retires the requests of a queue that must forget them.
+// Retires the requests of a queue pair that was reset. Returns a finding if their memory was freed.
 std::optional<finding> forget_requests(const void* queue_pair) {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
   known_queue* const known = all.find(queue_pair);
   if (known == nullptr) return {};
-  // Completions that are in their queue already may still be polled.
+  // Completions that are already in the completion queue may still be polled.
   for (const request_queue* each : {&known->sends, &known->receives})
     for (const posted_request& request : *each) known->imply(request.id);
   known->has_failed = false;
@@ -351,7 +352,7 @@ void begin_destroy_region(const void* region, bool deregisters, std::optional<ca
     all.leaving_regions.push_back(all.remove(*known));
   }
   if (!replaced.empty()) log(log_level::warning, replaced);
-  // Destructors have no place of a call.
+  // Destructors have no call site.
   if (found) stop(*found, where.value_or(call_site::here()));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the checker knows: queues, memory regions and requests in flight, behind one lock.
+// The records of the checker: queues, memory regions and requests in flight, guarded by one lock.
 #pragma once
 
 #ifdef VERBENA_CHECKED
@@ -28,10 +28,10 @@ namespace verbena::inline VERBENA_ABI::detail::in_flight {
 
 struct known_queue;
 
-/// Each region has one, which the pieces in it share.
+/// Identifies a region. The region and its pieces share it.
 struct region_identity {};
 
-/// Memory of a request, in a region that is known.
+/// The memory of a request in one registered region.
 struct piece {
   memory_range range;
   std::shared_ptr<const region_identity> region;
@@ -57,21 +57,21 @@ using request_queue = std::list<posted_request>;
 /// A queue pair or a shared receive queue.
 struct known_queue {
   queue_facts facts;
-  pid_t owner = ::getpid();  ///< the process that made it
+  pid_t owner = ::getpid();  ///< the process that created it
   int handles = 1;
-  bool destroyed = false;  ///< with its last handle; else that was borrowed
+  bool destroyed = false;  ///< its last handle destroys it; false if that handle does not own it
   bool has_failed = false;
   bool posted_elsewhere = false;
   request_queue sends;
   request_queue receives;
-  /// Of requests that were complete because later ones were, but may have completions: another
-  /// thread is about to tell. The latest few.
+  /// The ids of the latest requests that a later completion implied to be complete. Their own
+  /// completions may still follow, for example from another thread.
   std::deque<std::uint64_t> implied;
 
   [[nodiscard]] request_queue& at(queue_kind which) noexcept {
     return which == queue_kind::sends ? sends : receives;
   }
-  /// Remembers a request that is complete, though its completion may still come.
+  /// Records that a request is complete although its completion may still be polled.
   void imply(std::uint64_t id);
 };
 
@@ -79,37 +79,39 @@ struct known_region {
   region_facts facts;
   std::shared_ptr<const region_identity> identity;
   std::shared_ptr<const watched_memory>
-      watched;  ///< none: the memory does not change, or changes cannot be detected
+      watched;  ///< nullptr: the memory does not change, or changes cannot be detected
   int handles = 1;
 
   [[nodiscard]] bool has_pieces() const noexcept { return identity.use_count() > 1; }
 };
 
-/// Whether memory in flight is reported to the sanitizer of this build, if any.
+/// Returns whether memory in flight is reported to a sanitizer.
 [[nodiscard]] bool sanitizers_are_told();
 
-/// A broken rule about `earlier`.
+/// A violated rule, and the location of the request or registration that it concerns.
 struct finding {
   std::string rule;
   std::optional<call_site> earlier;
 };
-/// The rule in words that the documents list, with what is known in this case.
+/// Creates a finding from a rule, in the words of the documents, and the details of the case.
 [[nodiscard]] finding in_flight_rule(const std::string& details, std::optional<call_site> earlier,
                                      const char* rule);
-/// Stops the program. Not with the registry's lock.
+/// Stops the program. Precondition: the registry's lock is not held.
 [[noreturn]] void stop(const finding& found, call_site where);
-/// `RECV 7 of queue pair 0x11 on soft0`.
+/// Returns `RECV 7 of queue pair 0x11 on soft0`.
 [[nodiscard]] std::string describe(const posted_request& which);
+/// Returns
 /// `64 bytes at 0x7f00 of memory region 0x7f00+4096 of soft0 (server.cpp:9) were unmapped`.
 [[nodiscard]] std::string describe(const memory_change& change, const watched_memory& of);
 
-/// Everything. Never destroyed: requests are in flight until the process ends.
+/// All records of the checker. Never destroyed, since requests can be in flight until the process
+/// ends.
 struct registry {
   std::mutex mutex;
   std::unordered_map<const void*, std::unique_ptr<known_queue>> queues;
-  std::vector<std::unique_ptr<known_queue>> leaving;  ///< while the verb destroys them
+  std::vector<std::unique_ptr<known_queue>> leaving;  ///< while their verb destroys them
   std::unordered_map<std::uint32_t, std::vector<known_queue*>> by_number;
-  std::unordered_map<const void*, std::string> gone;  ///< names of queues that were destroyed
+  std::unordered_map<const void*, std::string> gone;  ///< the names of destroyed queues
   std::deque<const void*> oldest_gone;
   std::unordered_map<const void*, std::unique_ptr<known_region>> regions;
   std::unordered_multimap<std::uint32_t, known_region*> regions_by_key;
@@ -122,11 +124,11 @@ struct registry {
   [[nodiscard]] known_region* find_region(const void* region) noexcept;
   void add(std::unique_ptr<known_region> region);
   [[nodiscard]] std::unique_ptr<known_region> remove(const known_region& region) noexcept;
-  /// Retires a request; finds memory that was freed meanwhile.
+  /// Retires a request. Returns a finding if its memory was freed.
   std::optional<finding> retire(request_queue& in, request_queue::iterator which);
-  /// Ends that of all in the queue.
+  /// Retires all requests of a queue. Returns the first finding.
   std::optional<finding> retire_all(known_queue& of);
-  /// The device no longer accesses a piece.
+  /// Records that the device no longer accesses a piece. Returns false if the memory was freed.
   bool release(const posted_request& of, const piece& which);
 };
 

@@ -34,7 +34,7 @@ channel_core::channel_core(parts of)
       slots_(std::move(of.slots)),
       domain_(std::move(of.domain)),
       options_(of.options),
-      // With counted messages no memory is "usual": the address of this is not that of a domain.
+      // If messages are counted, no post is usual: `this` is not the address of a domain.
       usual_domain_(options_.counts_messages ? static_cast<const void*>(this)
                                              : static_cast<const void*>(domain_.native())),
       max_read_sge_(of.max_read_sge),

@@ -70,9 +70,10 @@ bool completion_hub::has_something_to_return() const noexcept {
 
 int completion_hub::fd() const { return events_of(*table_).fd(); }
 
-// Events that were received before the request would end the next wait at once. Completions that
-// arrived before the request may cause no event. A request causes at most one event, so the channel
-// is not asked for more: that would be a system call, or three on soft0, for each sleep.
+// Takes the due events first, because an earlier event would end the next wait at once. Polls after
+// the request, because completions that arrived before it may cause no event. A request causes at
+// most one event, so only the due events are read. Another read would cost a system call, or three
+// on soft0, per sleep.
 result<std::size_t> completion_hub::arm_and_progress() const {
   const completion_channel& events = events_of(*table_);
   std::uint32_t& due = table_->due_events();

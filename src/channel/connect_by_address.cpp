@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Message channels from an address alone: opens the device and connects over TCP or, on iWARP, with
-// the connection manager.
+// Connects message channels to an address: opens the device and connects over TCP or, on iWARP,
+// with the connection manager.
 #include <poll.h>
 
 #include <cerrno>
@@ -91,7 +91,7 @@ result<message_channel> message_channel::connect(std::string_view address,
   VERBENA_TRY(const auto to, bringup::parse_address(address, default_port));
   VERBENA_TRY(auto device, open_device());
   const bool with_cm = detail::is_iwarp(device);
-  std::optional<error> refused;  // says more than the timeout of the last attempt
+  std::optional<error> refused;  // more specific than the timeout of the last attempt
   while (true) {
     auto made = with_cm ? connect_with_cm(to, options, until)
                         : connect_over_tcp(device, to, options, until);

@@ -32,8 +32,8 @@ inline constexpr std::chrono::seconds flush_timeout{5};
                              .first_psn = of.first_psn,
                              .reliability = of.reliability};
   out.queues.max_send_wr += first_requests(on);
-  // The only place where the default differs: each operation of a channel has a deadline, so the
-  // adapter may wait for a receive of the peer without a limit of its own.
+  // Only here does a default differ from that of queue pairs. abort_at can limit an operation of a
+  // channel, so the adapter may wait for a receive of the peer without a limit.
   if (!out.reliability.rnr_retry_count)
     out.reliability.rnr_retry_count = reliability::unlimited_rnr_retries;
   return out;

@@ -18,21 +18,22 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// Sends the resume token if the program has no private data.
+// Puts the resume token into the options if the program has no private data.
 cm::connection_options introduced(cm::connection_options options,
                                   std::span<const std::byte> resume_token) {
   if (options.private_data.empty()) options.private_data = resume_token;
   return options;
 }
 
-// Transports pad private data with zeros. Anything but a resume token belongs to the program.
+// Returns the resume token at the beginning of private data, which transports pad with zeros.
+// Returns nullopt for other private data of the program.
 std::optional<resume_token> resume_token_in(std::span<const std::byte> said) {
   auto peer_token =
       resume_token::decode(said.first(std::min(said.size(), resume_token::encoded_size)));
   return peer_token ? std::optional(*peer_token) : std::nullopt;
 }
 
-// The channel reports failures of this port, and reconnects over it.
+// Checks the port of a connection, because the channel reports its failures and reconnects over it.
 result<void> check_port(const cm::pending_connection& peer, port_number chosen) {
   if (chosen == peer.port()) return {};
   return error::invalid_argument(
@@ -88,8 +89,8 @@ struct accepting {
 
 }  // namespace
 
-// Receives are posted before the connection is established. The channel has the queue pair while
-// `prepare` runs, returns it to be connected, and takes it back afterwards.
+// Posts receives before the connection is established. The channel owns the queue pair while
+// `prepare` runs. It then returns the queue pair to be connected, and takes it back afterwards.
 result<void> channel::lend(queue_pair<rc>& to_be_connected, channel_preparation prepare) {
   auto posted = prepare ? prepare(*this) : result<void>();
   auto& lent = core().qp();

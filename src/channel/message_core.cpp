@@ -17,7 +17,7 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-// Polls without completions before a signaled write ends an unsignaled tail.
+// After this number of polls without completions, a signaled write ends an unsignaled tail.
 constexpr std::uint32_t patient_polls = 256;
 
 bool is_flushed(const message_failure& why) {
@@ -42,7 +42,7 @@ message_core::message_core(parts of)
       message_bytes_(own_.terms.message_bytes) {}
 
 message_core::~message_core() {
-  // Completions of the destroyed queue pair must not stay until another channel has its number.
+  // Removes all completions of the destroyed queue pair before another channel gets its number.
   while (table().progress() > 0) {
   }
   table().dismiss(*this);

@@ -3,39 +3,40 @@
 // connected; the queue pair is always destroyed before the memory that it may access.
 //
 // Completions. One request per quarter of the send queue is signaled, and every request that takes
-// the last place of its kind. So whenever a place is missing, a signaled request is in flight, and
-// its completion retires all requests before it, since a send queue completes in order. The end of
-// an unsignaled tail is found with a small signaled write: when a caller waits for it, or after
-// many polls without completions.
+// the last place of its kind. Therefore, whenever a place is missing, a signaled request is in
+// flight. Its completion retires all requests before it, since a send queue completes in order. A
+// small signaled write detects the completion of an unsignaled tail: if a caller waits for it, or
+// after many polls without completions.
 //
 // Credits. Each side has a word that the peer writes: the number of receives that the peer has
-// posted since the beginning. A side sends message n only when this number, or the one agreed at
-// first, is at least n. A receive is therefore posted before each message arrives, and RNR cannot
-// happen. The write consumes no receive, and has places of the send queue that messages do not use.
+// posted since the beginning. A side sends message n only if this number, or the negotiated initial
+// number, is at least n. A receive is therefore posted before each message arrives, and RNR cannot
+// occur. The write consumes no receive, and has places of the send queue that messages do not use.
 //
-// Progress. If both programs poll and receive, neither side blocks forever: with credits, every
-// request completes by the work of the peer's adapter alone, so places become free. A side that
-// waits for credits has used all it was granted; the peer, which sees these messages arrive, has no
-// granted receive left, and posts and grants the next as soon as it has one buffer. If the peer is
-// dead, only a request can show it: a waiting side sends an occasional write as a probe.
+// Progress. If both programs poll and receive, neither side blocks forever. With credits, the
+// peer's adapter completes every request without the peer's program, so places become free. A side
+// that waits for credits has used all granted credits. When these messages arrive at the peer, no
+// granted receive is left there. The peer then posts and grants the next receive as soon as it has
+// a buffer. Only a request can detect that the peer is dead, so a waiting side sends an occasional
+// write as a probe.
 //
 // Sleeping. A write causes no completion at the peer, so it does not wake a side that sleeps until
-// its completion queue has an event. Such a side asks in its terms for grants by WRITE WITH
-// IMMEDIATE, which consume receives. It posts `credit_receives` receives beyond those that it
-// grants, and takes the credit only from the immediate data, after it has posted the consumed
-// receive again. A message that uses the credit of a grant therefore shows the granting side that
-// the receive of this grant is posted again, and no other acknowledgement is needed. The granting
-// side has at most `credit_receives` grants in flight of which it does not know this, so RNR still
-// cannot happen. If it withholds a grant for that reason, the peer has unused credit, the use of
-// which ends the wait. The immediate data are the low 32 bits of the count.
+// its completion queue has an event. Such a side requests in its terms that the peer grant credits
+// by WRITE WITH IMMEDIATE, which consumes receives. It posts `credit_receives` receives in addition
+// to those that it grants. It takes the credit only from the immediate data, after it has posted
+// the consumed receive again. A message that uses the credit of a grant is therefore the
+// acknowledgement that the receive of this grant is posted again. The granting side has at most
+// `credit_receives` grants in flight without this acknowledgement, so RNR cannot occur. If it
+// withholds a grant for that reason, the peer has unused credit, and the next message of the peer
+// ends the wait. The immediate data are the low 32 bits of the count.
 //
-// Where immediate data do not exist (iWARP), a waiting side reads the word by a timer: after 50 us,
-// and then at intervals that grow to 1 ms. The same timer retries to post receives if the peer may
-// wait and the program holds all buffers, whose return causes no completion, and it sends the
-// probes. It runs only while the channel waits.
+// iWARP has no immediate data. There, a waiting side reads the word by a timer: after 50 us, and
+// then at intervals that grow to 1 ms. The timer also retries to post receives if the peer may wait
+// and the program holds all buffers, because the return of a buffer causes no completion. It also
+// sends the probes. It runs only while the channel waits.
 //
-// Completions come from the operation table of a completion hub, or of the channel itself. The
-// table calls tend() after completions, because their number is all that the hub has to look at.
+// The operation table of a completion hub, or of the channel itself, delivers the completions. The
+// table calls tend() after completions, so the hub has to look only at their number.
 #pragma once
 
 #include <array>
@@ -139,7 +140,7 @@ class message_core final : public table_member {
   /// Destroys the queue pair; returns false if that is refused.
   [[nodiscard]] bool close() noexcept;
 
-  // Of the table:
+  // Called by the table:
   void completed(const completion& done) noexcept override;
   void tend() override;
   [[nodiscard]] std::optional<time_point> expire(time_point now, std::size_t& events) override;
@@ -183,7 +184,7 @@ class message_core final : public table_member {
   [[nodiscard]] const std::optional<queue_pair<rc>>& qp() const noexcept { return queue_; }
 
  private:
-  // Returns why a message of `bytes` cannot be posted now.
+  // The recipients that wait for one event.
   struct waiting_line {
     waiter_list waiters;
     bool has_turn = false;  // a recipient that was woken has not called settle()
@@ -191,6 +192,7 @@ class message_core final : public table_member {
   // The reasons for a write of the channel itself.
   enum class notice : std::uint8_t { grant, probe, tail };
 
+  // Returns why a message of `bytes` cannot be posted now.
   [[nodiscard]] send_refusal refusal_for(std::size_t bytes);
   [[nodiscard]] send_refusal missing() noexcept;
   [[nodiscard]] bool has_credit() noexcept;

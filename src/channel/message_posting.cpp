@@ -17,7 +17,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
 constexpr std::size_t word_bytes = sizeof(std::uint64_t);
-// Polls without credit before the first probe of the peer, and at most between two probes.
+// Numbers of polls without credit: before the first probe of the peer, and at most between probes.
 constexpr std::uint32_t first_probe = 256;
 constexpr std::uint32_t rarest_probe = 65536;
 // The intervals of the timer: of retries, and of probes.
@@ -58,7 +58,7 @@ bool message_core::accept_credit(std::uint64_t granted) noexcept {
   return true;
 }
 
-// The buffer is unused: the consumed receive is posted with it again before the credit is used.
+// Posts the consumed receive again, with its unused buffer, before the credit is used.
 void message_core::credit_arrived(std::uint32_t place, std::uint32_t low) noexcept {
   const std::uint32_t added = low - static_cast<std::uint32_t>(credit_);
   if (!queue_ || has_ended()) return receives_.release(place);
@@ -204,7 +204,8 @@ void message_core::post_notice(notice why) {
   if (grants) granted_ = posted_;
 }
 
-// A message beyond the count before a grant shows that the peer has its receive again.
+// Returns whether a grant can be written. With immediate data, a message beyond the count before an
+// earlier grant is the acknowledgement that the peer has posted the receive of that grant again.
 bool message_core::may_grant() const noexcept {
   return sends_.has_place(line_kind::notice) &&
          (grants_ < peer_credit_receives_ || peer_credit_receives_ == 0 ||
@@ -220,7 +221,7 @@ void message_core::grant_credits() {
   post_notice(notice::grant);
 }
 
-// When all messages have arrived, only a request can show that the peer is dead. The probe is a
+// If all messages have arrived, only a request can detect that the peer is dead. The probe is a
 // write of the present count, at growing intervals.
 void message_core::probe_for_credit() {
   const std::uint32_t polls = ++polls_without_credit_;
@@ -249,7 +250,7 @@ void message_core::tend() {
   wake_next();
 }
 
-// The peer may be waiting for a receive, for which there is no buffer.
+// Returns whether the peer may be waiting for a receive for which no buffer is free.
 bool message_core::is_starved() const noexcept {
   return receives_.missing() != 0 && receives_.posted_for_messages() == 0 && pool_is_empty_;
 }

@@ -210,7 +210,7 @@ void operation_table::start_timer(table_member& member) noexcept {
   member.next_timed_ = std::exchange(timed_, &member);
 }
 
-// A member may ask for attention again while it is tended: the next call does it.
+// If a member calls attend() while it is tended, the next call tends it again.
 std::size_t operation_table::upkeep_of_members() {
   table_member* next = std::exchange(attended_, nullptr);
   while (next != nullptr) {

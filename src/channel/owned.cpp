@@ -9,7 +9,7 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// The slice of a buffer that an operation names; none if it is empty.
+// The slice of a buffer for an operation; no slice if its length is 0.
 template <class Piece>
 class slice_of {
  public:

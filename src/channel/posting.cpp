@@ -25,7 +25,7 @@ bool is_atomic(operation_kind kind) noexcept {
   return kind == operation_kind::compare_and_swap || kind == operation_kind::fetch_and_add;
 }
 
-// A write with immediate data is a message.
+// Returns the kind for counting: a write with immediate data counts as a message.
 operation_kind counted_kind(const operation_description& what) noexcept {
   return what.kind == operation_kind::write && what.options.immediate
              ? operation_kind::write_with_immediate

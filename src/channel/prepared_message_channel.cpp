@@ -42,7 +42,7 @@ result<buffer_pool> make_pool(const protection_domain& domain, std::uint32_t byt
   return buffer_pool::create(domain, {.classes = {{.bytes = bytes, .count = count}}});
 }
 
-// The options of the queue pair.
+// Returns the options of the queue pair.
 channel_options connection_of(const message_channel_options& options, std::uint32_t inline_bytes,
                               std::uint32_t credit_receives) {
   return {.queues = {.max_send_wr = options.queues.max_send_wr + message_core::notice_places,
@@ -68,7 +68,8 @@ result<prepared_queue_pair<rc>> make_queue(const protection_domain& domain,
   return make(0);
 }
 
-// A side that may sleep is woken by the credits, if the transport has immediate data.
+// Returns the number of receives for credits. Credits wake a side that may sleep, if the transport
+// has immediate data; otherwise returns 0.
 std::uint8_t credit_receives_of(const context& on, bool has_events,
                                 const message_channel_options& options) {
   const bool wakes = has_events && options.credits != credits::off && !detail::is_iwarp(on);
@@ -128,7 +129,7 @@ result<detail::message_core_owner> make_core(const protection_domain& domain,
   return refused(domain, "the completion hub has the maximum number of message channels");
 }
 
-// The completion queue is that of `hub`, or without one its own.
+// Reserves slots in the completion queue of `hub`. Without a hub, creates a completion queue.
 result<detail::slot_reservation> places_for(const protection_domain& domain,
                                             const std::shared_ptr<detail::operation_table>& hub,
                                             const message_channel_options& options) {
@@ -230,7 +231,7 @@ steps<message_channel> prepared_message_channel::connect_in_steps(
 steps<message_channel> prepared_message_channel::negotiate(prepared_message_channel self,
                                                            bringup::stream& peer, deadline until,
                                                            bringup::negotiation_options options) {
-  // Used after the first step.
+  // A copy, because the message is used after the first step.
   const std::vector<std::byte> message(options.message.begin(), options.message.end());
   options.message = message;
   const auto ours = self.core_->terms().encode();

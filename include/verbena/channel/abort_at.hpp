@@ -7,22 +7,22 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// When a blocking operation or a scope ends the connection to get its memory back.
+/// The time at which a blocking operation or a scope ends the connection to release its memory.
 ///
 /// The device may access the memory of a posted operation until the operation completes. A call
 /// that names memory of the program therefore cannot return earlier, unless it ends the connection:
 /// the queue pair moves to the error state, and the device flushes the operations in flight. If the
 /// time passes, the operations end as operation_end::aborted, and the channel needs reconnect(). To
-/// wait for a limited time without that: post_receive() and pending_operation::wait(deadline).
-/// Threads: immutable value.
+/// wait for a limited time without ending the connection, use post_receive() and
+/// pending_operation::wait(deadline). Threads: immutable value.
 class abort_at {
  public:
-  /// Never: the call returns when the operation completes.
+  /// Sets no limit: the call returns when the operation completes.
   abort_at() noexcept : when_(deadline::never()) {}
-  /// When `when` passes.
+  /// Ends the connection when `when` passes.
   explicit abort_at(deadline when) noexcept : when_(when) {}
 
-  /// The point in time; deadline::never() if there is none.
+  /// Returns the point in time; deadline::never() if there is no limit.
   [[nodiscard]] deadline when() const noexcept { return when_; }
 
  private:

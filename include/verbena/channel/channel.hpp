@@ -260,9 +260,9 @@ class [[nodiscard]] channel {
       buffer&& before, const remote_region& target, std::uint64_t addend,
       std::source_location posted = std::source_location::current());
 
-  /// Starts a send that ends in completion_hub::next_completed() with `tag`: for programs with a
-  /// loop of their own, which need no object for each operation. Returns nullopt, or the refusal; a
-  /// refused operation does not end there. The first operation of a channel and of a hub allocates.
+  /// Starts a send. completion_hub::next_completed() returns its result with `tag`, so an event
+  /// loop needs no object per operation. Returns nullopt, or the refusal; next_completed() does not
+  /// return refused operations. The first operation of a channel and of a hub allocates.
   ///
   /// *Contract.* Until next_completed() has returned the operation, the memory of sources is not
   /// written, and that of sinks is neither read nor written; both stay registered. Inline data is
@@ -388,7 +388,7 @@ class [[nodiscard]] channel {
   /// Returns the descriptor for poll(2) and epoll(7), like completion_hub::fd().
   ///
   /// Precondition of this function, arm() and wait(): the channel was created with `.events =
-  /// true`, or on a completion_hub with a completion channel, which they then concern.
+  /// true`, or on a completion_hub with a completion channel. They then apply to the hub.
   [[nodiscard]] int fd() const;
   /// Requests an event for the next completion. Returns true if none has arrived, so that the
   /// caller may wait for fd(); see completion_hub::arm().

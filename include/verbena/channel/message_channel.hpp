@@ -70,10 +70,10 @@ class [[nodiscard]] message_channel {
   /// `[2001:db8::1]:7471`.
   ///
   /// Opens the device like open_device(), and connects over TCP; on iWARP through the connection
-  /// manager, which chooses the device by the route. While nothing listens at `address`, tries
+  /// manager, which chooses the device by the route. While no program listens at `address`, tries
   /// again for at most 5 s. The port is 7471 if `address` has none.
   ///
-  /// Errors: `invalid_argument` for a malformed address; ECONNREFUSED if nothing listens there;
+  /// Errors: `invalid_argument` for a malformed address; ECONNREFUSED if no program listens there;
   /// those of open_device(), prepare() and prepared_message_channel::connect(). All name the
   /// address. Blocks and allocates.
   [[nodiscard]] static result<message_channel> connect(std::string_view address);
@@ -175,23 +175,23 @@ class [[nodiscard]] message_channel {
   /// Messages that were not known to be delivered are unknown(). Blocks for at most 5 s.
   void flush();
 
-  /// Has completion_hub::next_ready() name this channel by `tag`, for the first time at once;
-  /// nullopt: no longer. The tag moves with the channel. Has no effect on a channel without a hub.
+  /// Sets the tag by which completion_hub::next_ready() returns this channel, the first time at
+  /// once. `nullopt` removes the tag. The tag moves with the channel. Has no effect without a hub.
   void set_tag(std::optional<std::uint64_t> tag);
 
   /// Returns the descriptor for poll(2) and epoll(7), like completion_hub::fd().
   ///
   /// Precondition of this function, next_deadline(), arm() and wait(): the channel was prepared
-  /// with
-  /// `.events = true`, or on a completion_hub with a completion channel, which they then concern.
+  /// with `.events = true`, or on a completion_hub with a completion channel. They then apply to
+  /// the hub.
   [[nodiscard]] int fd() const;
   /// Returns when progress() must be called even if fd() is not readable.
   [[nodiscard]] deadline next_deadline() const;
   /// Requests an event for the next completion. Returns true if nothing is left to do, so that the
   /// caller may wait for fd() until next_deadline(). See completion_hub::arm().
   ///
-  /// A program may sleep after try_send(), take_buffer(), try_receive() or try_drain() had no
-  /// success: whatever ends this wakes it.
+  /// A program may sleep after try_send(), take_buffer(), try_receive() or try_drain() has failed.
+  /// An event after which the call can succeed wakes the program.
   [[nodiscard]] result<bool> arm();
   /// Sleeps until the channel may have made progress, or until `until`. See completion_hub::wait().
   [[nodiscard]] result<std::size_t> wait(deadline until);
@@ -251,7 +251,8 @@ class [[nodiscard]] message_channel {
   detail::message_core_owner core_;
 };
 
-/// Describes the channel: `message channel on queue pair 0x11 on soft0, 12 sent, 12 delivered, …`.
+/// Describes the channel:
+/// `message channel on queue pair 0x11 on soft0, 12 sent, 12 delivered, …`.
 [[nodiscard]] std::string to_string(const message_channel& of);
 
 }  // namespace verbena::inline VERBENA_ABI

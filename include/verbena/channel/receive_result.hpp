@@ -17,9 +17,9 @@ class [[nodiscard("a wait can fail: check the result, or call value()")]] receiv
   // NOLINTNEXTLINE(google-explicit-constructor): a returned message becomes a result
   receive_result(received_message message) noexcept
       : message_(std::move(message)), has_message_(true) {}
-  /// Says that the deadline passed. The channel is unaffected.
+  /// Creates the result of a passed deadline. The channel is unaffected.
   receive_result() noexcept = default;
-  /// Says that the channel has ended.
+  /// Creates the result of a channel that has ended.
   // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
   receive_result(verbena::error why) noexcept : failure_(std::move(why)) {}
 

@@ -21,7 +21,7 @@ namespace verbena::inline VERBENA_ABI {
 
 /// The identity of the peer after a reconnection.
 enum class reconnected_peer : std::uint8_t {
-  same,     ///< the channel of the connection before
+  same,     ///< the channel of the previous connection
   another,  ///< another channel: the peer's program was restarted, or created a new channel
   unknown,  ///< no resume token was received, now or before
 };

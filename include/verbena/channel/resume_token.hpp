@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The identity of a channel and its record of the connection before, sent to the peer when it
-// connects.
+// The identity of a channel and its record of the previous connection. A side sends it to the peer
+// when it connects.
 #pragma once
 
 #include <array>
@@ -25,14 +25,14 @@ struct connection_identity {
 /// program that exchanges endpoints itself sends encode() along. Threads: immutable value.
 struct resume_token {
   /// Bytes of the wire format, version 1, integers in network order: version (1), flags (1: bit 0
-  /// means that there was a connection before, bit 1 that its messages were counted), zero (6),
-  /// channel (8), connection (8), of the connection before: its number (8), channel and number of
-  /// the peer (16), messages received (8); zero where a flag is not set.
+  /// means that there was a previous connection, bit 1 that its messages were counted), zero (6),
+  /// channel (8), connection (8), of the previous connection: its number (8), channel and number of
+  /// the peer (16), messages received (8); zero if the flag is not set.
   static constexpr std::size_t encoded_size = 56;
   /// The version of the wire format.
   static constexpr std::uint8_t wire_version = 1;
 
-  /// The connection before.
+  /// The previous connection.
   struct past {
     std::uint64_t connection = 0;   ///< its number on this side
     connection_identity peer = {};  ///< the identity that the peer sent
@@ -43,7 +43,7 @@ struct resume_token {
   };
 
   connection_identity self = {};    ///< this channel and its new connection
-  std::optional<past> before = {};  ///< nullopt: none, or without the identity of the peer
+  std::optional<past> before = {};  ///< nullopt: none, or the peer sent no identity
 
   /// Encodes the wire format.
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;

@@ -155,8 +155,9 @@ class channel_core {
   [[nodiscard]] operation_slot* post(const operation_description& what,
                                      const operation_interest& who, buffer* held = nullptr);
 
-  /// Has the completions of operations with queued recipients delivered to this channel; has no
-  /// effect if that was done before. Returns false if the table has too many of them. Allocates.
+  /// Adds the lines of this channel to the table, which then delivers the completions of queued
+  /// recipients. Has no effect if they are added already. Returns false if the table has too many
+  /// lines. Allocates.
   [[nodiscard]] bool accept_queued() {
     operation_table& of = table();
     return of.enroll(lines_[0]) && of.enroll(lines_[1]);
@@ -224,7 +225,7 @@ class channel_core {
   [[nodiscard]] cm::connection* connection() const noexcept;
   /// Flushes, destroys the queue pair, and records the end of the connection in the book.
   void disconnect();
-  /// Lets the first operation connect the channel to `peer`. Precondition: it has no queue pair.
+  /// Makes the first operation connect the channel to `peer`. Precondition: it has no queue pair.
   void connect_on_first_use(std::shared_ptr<first_use> by, std::uint32_t peer) noexcept;
   /// Installs the queue pair of the first operation. Precondition: connect_on_first_use().
   void connect_first(queue_pair<rc> queue);

@@ -36,8 +36,8 @@ struct operation_waiter {
   operation_result result;  ///< valid if `ended`
   bool ended = false;       ///< the device no longer accesses the memory
 };
-/// A recipient that is called when its operation has ended: by complete_all(), or by who runs the
-/// list of completed operations. Its operation needs no slot.
+/// A recipient that is called when its operation has ended: by complete_all(), or by the code that
+/// takes it from the list of completed operations. Its operation needs no slot.
 struct queued_waiter : operation_waiter {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): valid while it waits
   queued_waiter() noexcept {}
@@ -226,7 +226,7 @@ class operation_table {
   [[nodiscard]] const completion_queue& cq() const noexcept { return cq_; }
   /// Returns the completion channel of the queue; nullopt if it has none.
   [[nodiscard]] const std::optional<completion_channel>& events() const noexcept { return events_; }
-  /// The number of events that may be in the completion channel, or come without a new request.
+  /// Returns the number of events that may be in the completion channel, or arrive unrequested.
   [[nodiscard]] std::uint32_t& due_events() noexcept { return due_events_; }
   /// Reserves `count` slots for a channel; returns false if fewer are left.
   [[nodiscard]] bool reserve(std::uint32_t count) noexcept;

@@ -10,7 +10,7 @@
 namespace verbena::inline VERBENA_ABI::diagnose::detail {
 namespace {
 
-// Returns the type or the scope of an entry.
+// Returns the type of a GID; for RoCE v2 the scope of its address.
 std::string kind_of_entry(const gid_entry& entry) {
   if (entry.type != gid_type::roce_v2) return to_string(entry.type);
   return verbena::to_string(scope_of(entry.gid));
@@ -33,7 +33,7 @@ std::string reason_for(const gid_entry& chosen) {
   return "the port has no better GID; the peer must also use " + kind;
 }
 
-// Lists the entries that were not chosen.
+// Returns a list of the first entries that were not chosen.
 std::string others_of(const port_facts& port, const gid_entry& chosen) {
   constexpr std::size_t shown = 6;
   std::string text;

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t trial_bytes = 64;
 
-// Three retries of 67 ms each suffice: a working port acknowledges at once.
+// Three retries of 67 ms each suffice: a working port acknowledges within microseconds.
 queue_pair_options<rc> trial_options(port_number port) {
   return {.queues = {.max_send_wr = 1, .max_recv_wr = 1},
           .route = {.port = port},

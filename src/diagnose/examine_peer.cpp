@@ -42,7 +42,7 @@ void judge_route(const host_facts& host, const gid_entry& chosen, const gid& pee
   if (!address || !name) return;
   const std::string leads = interface_to(host, *address);
   if (leads.empty()) {
-    // Addresses of this host have no line in the main table.
+    // The main table has no route to the addresses of this host.
     found.meaning += "; the route table has no entry for it";
     found.level = severity::note;
     found.commands = {"ip route get " + to_string(peer).substr(7)};

@@ -41,7 +41,7 @@ std::string read_line(const std::filesystem::path& file) {
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code failed;
-  // No range-for: its steps throw.
+  // No range-for, because its operator++ throws.
   std::filesystem::directory_iterator entry(folder, failed);
   for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed))
     names.push_back(entry->path().filename().string());

@@ -18,7 +18,7 @@ namespace verbena::inline VERBENA_ABI::diagnose::detail {
                                     std::size_t limit = std::size_t{4} << 20U);
 /// Returns the first line of a file without surrounding spaces.
 [[nodiscard]] std::string read_line(const std::filesystem::path& file);
-/// Returns the sorted names in a folder; none if it cannot be read.
+/// Returns the sorted names in a folder; an empty list if it cannot be read.
 [[nodiscard]] std::vector<std::string> names_in(const std::filesystem::path& folder);
 /// Returns `path` inside the folder `root`.
 [[nodiscard]] std::filesystem::path below(const std::string& root, std::string_view path);

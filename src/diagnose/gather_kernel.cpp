@@ -31,7 +31,7 @@ constexpr std::array<maker, 7> makers = {{{0x15b3, "NVIDIA (Mellanox)", "mlx5_ib
                                           {0x1ded, "Alibaba", "erdma"},
                                           {0x19e5, "Huawei", "hns_roce_hw_v2"}}};
 
-// Network adapters of Amazon are EFA, or ENA, which does not support RDMA.
+// Returns whether a network adapter of Amazon is an EFA. The others are ENA, without RDMA.
 bool is_efa(std::uint64_t device) { return (device & 0xfff0U) == 0xefa0U; }
 
 void gather_modules(host_facts& out) {

@@ -71,7 +71,7 @@ void gather_group(host_facts& out, const std::filesystem::path& folder) {
   }
 }
 
-// The control group of this process and its ancestors: each may have limits.
+// Reads the limits of the control group of this process and of its ancestors.
 void gather_groups(host_facts& out) {
   const std::string groups = read_text(below(out.root, "proc/self/cgroup"));
   for (const auto line : lines_of(groups)) {

@@ -11,7 +11,8 @@ namespace {
 
 using namespace detail;
 
-// The kernel prints the bytes of an address in network order as one host-order number.
+// Parses an IPv4 address of /proc/net/route, which prints the network-order bytes as one
+// little-endian number.
 std::optional<std::uint32_t> address_of(std::string_view text) {
   const auto number = number_of(text, 16);
   if (!number || *number > 0xffff'ffffU) return std::nullopt;
@@ -35,7 +36,8 @@ std::vector<route> gather_routes(const std::string& root) {
   return routes;
 }
 
-// Destination, its length, source, its length, gateway, metric, three counters, interface.
+// A line contains: destination, its length, source, its length, gateway, metric, three counters,
+// interface.
 bool has_ipv6_gateway(const std::string& interface, const std::string& root) {
   const std::string text = read_text(below(root, "proc/net/ipv6_route"));
   const auto lines = lines_of(text);

@@ -22,7 +22,7 @@ namespace verbena::inline VERBENA_ABI::diagnose::detail {
 /// Returns whether the port is active and its test message did not fail. iWARP is not tested.
 [[nodiscard]] bool works(const port_facts& port);
 
-/// The best working port.
+/// The result of choose_port().
 struct chosen_port {
   const device_facts* device = nullptr;
   const port_facts* port = nullptr;

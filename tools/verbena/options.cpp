@@ -201,7 +201,7 @@ words split(int argc, char** argv) {
   const bool runs = !all.empty() && all.front() == "run";
   const bool needs_dashes = !all.empty() && (all.front() == "capture" || all.front() == "launch");
   if (!runs && !needs_dashes) return {.ours = all, .program = {}};
-  // Options of `capture` and `launch` have values, so their programs need the `--`.
+  // Options of `capture` and `launch` have values, so these commands need `--` before the program.
   auto end = std::find_if(all.begin() + 1, all.end(), [runs](const std::string& word) {
     return (runs && !word.starts_with('-')) || word == "--";
   });

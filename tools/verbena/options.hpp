@@ -68,7 +68,7 @@ struct launch_options {
   std::vector<std::string> command;  ///< the program and its arguments; not empty
   std::string hosts;                 ///< a file; empty: all ranks on this host
   std::string ssh = "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15";
-  std::string address;  ///< of this host, for the ranks; empty: the one from which ssh comes
+  std::string address;  ///< of this host, for the ranks; empty: the client address of ssh
   std::string agent;    ///< `verbena` on the hosts; empty: that of this host, or by PATH
   std::vector<std::string> variables;  ///< NAME or NAME=VALUE for the ranks
 };

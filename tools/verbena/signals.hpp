@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Signals that a command waits for.
+// The signals that a command waits for.
 #pragma once
 
 #include <sys/signalfd.h>
@@ -40,7 +40,7 @@ class awaited_signals {
   [[nodiscard]] int open_descriptor() const noexcept {
     return ::signalfd(-1, &awaited_, SFD_CLOEXEC | SFD_NONBLOCK);
   }
-  /// Returns the mask of the process without them.
+  /// Returns the signal mask before construction.
   [[nodiscard]] const sigset_t& before() const noexcept { return before_; }
 
  private:

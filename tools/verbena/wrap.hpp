@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Text in lines of 80 columns.
+// Formats text in lines of 80 columns.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,7 @@ packet_count count_one(std::span<const std::byte> block) noexcept {
   const std::size_t captured = value_at<std::uint32_t>(block, 20);
   if (captured > block.size()) return one;
   const std::size_t options = packet_fields + (captured + 3) / 4 * 4;
-  // soft0 writes no other option before it.
+  // soft0 writes no other option before `dropped_option`.
   if (options + 16 <= block.size() && value_at<std::uint16_t>(block, options) == dropped_option)
     one.lost = value_at<std::uint64_t>(block, options + 4);
   return one;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blocks of the format pcapng, as far as counting packets needs it.
+// Reads pcapng blocks in order to count packets.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace verbena::tool {
 
-/// The packets of a capture.
+/// The numbers of packets of a capture.
 struct packet_count {
   std::uint64_t stored = 0;
   std::uint64_t lost = 0;  ///< that processes could not write
@@ -22,10 +22,10 @@ struct packet_count {
   }
 };
 
-/// True if these are the first bytes of a pcapng file.
+/// Returns true if these are the first bytes of a pcapng file.
 [[nodiscard]] bool begins_capture(std::span<const std::byte> bytes) noexcept;
 
-/// Counts the packets in whole blocks; ignores what follows an invalid block.
+/// Counts the packets in whole blocks; ignores all bytes after an invalid block.
 [[nodiscard]] packet_count count_packets(std::span<const std::byte> blocks) noexcept;
 
 /// Counts the packets of a file. Returns nullopt if it cannot be read.

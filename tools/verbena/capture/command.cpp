@@ -35,7 +35,7 @@ int refuse(const std::string& text) {
   return run_status::failed;
 }
 
-/// Makes room for a new capture. Returns what prevents it, or an empty text.
+/// Removes an older capture from `file`. Returns the reason for a failure, or an empty text.
 std::string clear(const std::string& file) {
   const unique_fd old(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!old) return errno == ENOENT ? "" : file + ": " + std::generic_category().message(errno);
@@ -46,7 +46,7 @@ std::string clear(const std::string& file) {
   const auto count = ::read(old.get(), beginning.data(), beginning.size());
   if (status.st_size > 0 && (count != ssize_t{beginning.size()} || !begins_capture(beginning)))
     return file + " exists and is not a capture: remove it, or choose another file";
-  // Processes that still write to the old file keep it.
+  // Processes that still write to the old file keep it open.
   if (::unlink(file.c_str()) != 0) return file + ": " + std::generic_category().message(errno);
   return "";
 }
@@ -60,7 +60,8 @@ void forward_to_child(int signal) {
   if (child_to_end > 0) ::kill(child_to_end, signal);
 }
 
-/// The terminal sends signals to the program as well; the capture ends after the program.
+/// Ignores the signals of the terminal, which the program receives as well, and forwards SIGTERM
+/// and SIGHUP to the program. The capture ends after the program.
 void let_program_decide() {
   struct sigaction ignored{};
   ignored.sa_handler = SIG_IGN;
@@ -70,7 +71,8 @@ void let_program_decide() {
   for (const int signal : {SIGTERM, SIGHUP}) ::sigaction(signal, &forwarded, nullptr);
 }
 
-/// Starts `run` in a child, to which a signal goes from its beginning. Returns -1 if fork fails.
+/// Starts `run` in a child. From its beginning, signals to this process are forwarded to the child.
+/// Returns -1 if fork(2) fails.
 template <class Run>
 pid_t start(Run run) {
   sigset_t forwarded;
@@ -88,7 +90,8 @@ pid_t start(Run run) {
   return child;
 }
 
-/// Waits for the program, and meanwhile for packets. Returns the status as a shell does.
+/// Waits for the program to end, and receives packets meanwhile. Returns the exit status as a shell
+/// does.
 int wait_for(pid_t child, receiver* packets) {
   int status = 0;
   while (true) {
@@ -132,7 +135,7 @@ int execute(const capture_options& options) {
     set("VERBENA_SOFTDEV_CAPTURE_BYTES", std::to_string(*options.packet_bytes));
   std::cerr.flush();
   const pid_t child = start([&]() -> int {
-    // The stream is for packets only.
+    // Standard output is for packets only.
     if (streamed && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return run_status::failed;
     return execute(options.run);
   });

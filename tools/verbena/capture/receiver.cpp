@@ -73,7 +73,7 @@ bool receiver::receive_one(int flags) {
   const auto count = ::recv(socket_.get(), message.data(), message.size(), flags);
   if (count <= 0) return false;
   const auto bytes = std::span(message).first(static_cast<std::size_t>(count));
-  // Each process sends the header first.
+  // Each process sends the file header first; the stream needs only one.
   if (begins_capture(bytes)) {
     if (begun_) return true;
     begun_ = true;

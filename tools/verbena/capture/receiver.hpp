@@ -9,20 +9,21 @@
 
 namespace verbena::tool {
 
-/// A socket in a folder of this user, and the stream that it feeds. Threads: one thread at a time.
+/// A socket in a folder of this user, and the stream to which its packets are written. Threads: one
+/// thread at a time.
 class receiver {
  public:
-  /// Makes the socket. Throws std::system_error.
+  /// Creates the socket. Throws std::system_error.
   explicit receiver(int output);
   ~receiver();
   receiver(const receiver&) = delete;
   receiver& operator=(const receiver&) = delete;
 
-  /// The value of VERBENA_SOFTDEV_CAPTURE for the processes.
+  /// Returns the value of VERBENA_SOFTDEV_CAPTURE for the processes.
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  /// Writes what arrives within 50 ms.
+  /// Waits for packets for at most 50 ms, and writes those that arrive.
   void receive();
-  /// Writes what has arrived.
+  /// Writes the packets that have arrived. Does not wait.
   void drain();
   [[nodiscard]] const packet_count& count() const noexcept { return count_; }
 
@@ -34,7 +35,7 @@ class receiver {
   std::string path_;
   unique_fd socket_;
   bool begun_ = false;   ///< the header was written
-  bool broken_ = false;  ///< the stream has no reader any more
+  bool broken_ = false;  ///< writing failed: the stream has no reader
   packet_count count_;
 };
 

@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the names in a folder in the order of numbers, then of letters. Processes and files can
-/// end meanwhile.
+/// Returns the names in a folder, sorted by length and then by text, so that numbers are in numeric
+/// order. A process that ends meanwhile is not an error.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code failed;
@@ -66,7 +66,7 @@ section counters_of_port(const fs::path& folder) {
 }
 
 /// Reads the counters that a process of soft0 publishes (softdev/wire/socket/counter_page.hpp). The
-/// file is one of another process, so that each byte is possible.
+/// file belongs to another process, so its content is not trusted.
 section published_counters(const fs::path& file) {
   constexpr std::size_t head_bytes = 16;
   constexpr std::size_t name_bytes = 32;
@@ -74,7 +74,7 @@ section published_counters(const fs::path& file) {
   constexpr std::size_t most = 100;
   std::array<char, head_bytes + most * entry_bytes> bytes{};
   section all;
-  // A FIFO or a device can have this name, too: opening it must not wait, and it is not read.
+  // A FIFO or a device may have this name. Opening it must not block, and it is not read.
   const unique_fd from(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!from || ::fcntl(from.get(), F_GET_SEALS) < 0) return all;
   const ssize_t got = ::pread(from.get(), bytes.data(), bytes.size(), 0);

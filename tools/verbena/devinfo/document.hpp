@@ -55,7 +55,7 @@ struct coded {
 using value = std::variant<unknown, std::int64_t, std::uint64_t, double, std::string, hexadecimal,
                            enumerated, bit_set, coded, section, std::vector<section>>;
 
-/// The output that contains a field.
+/// The outputs that contain a field: all, only JSON, or only the table.
 enum class audience : std::uint8_t { everybody, programs, people };
 
 /// A key and its value. Threads: one thread at a time.

@@ -113,7 +113,7 @@ const explained_counter* explanation_of(const std::string& counter) {
   return known != explanations.end() ? known : nullptr;
 }
 
-/// `any`: also counters whose meaning is not known.
+/// Adds the counters of `owner` to the metrics. If `any` is false, adds only explained counters.
 void add_counters(const section& owner, const std::string& labels, bool any, metrics& to) {
   const auto* const counters = find<section>(owner, "counters");
   if (counters == nullptr) return;

@@ -53,7 +53,7 @@ bool set_variable(const std::string& name, const std::string& value) {
   return ::setenv(name.c_str(), value.c_str(), 1) == 0;  // NOLINT(concurrency-mt-unsafe)
 }
 
-// The place of the store, seen from this host.
+// Returns the address of the store for this host.
 std::optional<bringup::address> store_of(const agent_job& job) {
   bringup::address at{.host = job.store_host, .port = job.store_port};
   if (!at.host.empty()) return at;
@@ -76,7 +76,7 @@ class agent {
       wait();
       serve();
     }
-    // The launcher ends the connection when it has the messages; it may read late.
+    // The launcher closes the connection after it has read the messages, possibly late.
     while (!output_.is_idle() && !write_until_.expired()) {
       wait();
       serve();
@@ -109,7 +109,7 @@ class agent {
     const bool can_read = !output_.is_full();
     for (const auto& each : outputs_)
       if (can_read) events.push_back({.fd = each.end.get(), .events = POLLIN, .revents = 0});
-    // While ranks are awaited, the end of the time to write is no event.
+    // `write_until_` applies only after all ranks have ended.
     const auto write_until = is_needed() ? deadline::never() : write_until_;
     const auto until = kill_at_.when() < write_until.when() ? kill_at_ : write_until;
     ::poll(events.data(), events.size(), until.poll_timeout_ms());
@@ -129,7 +129,7 @@ class agent {
       if (each != 0) ::kill(-each, which);
   }
 
-  // The launcher has ended, or the connection to it.
+  // Ends the ranks after the launcher has ended or its connection was closed.
   void end_ranks() {
     if (is_ending_) return;
     is_ending_ = true;
@@ -257,13 +257,13 @@ class agent {
     if (::waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid != process)
       return;
-    // The children of the rank. Its number cannot belong to another process before waitpid().
+    // Kills the children of the rank. Its process id cannot be reused before waitpid(2).
     if (is_ending_) ::kill(-process, SIGKILL);
     int ended = 0;
     ::waitpid(process, &ended, 0);
     ranks_[rank] = 0;
     drain(rank);
-    // The launcher knows no output of a rank that has ended.
+    // The launcher does not accept output of a rank that has ended.
     std::erase_if(outputs_, [rank](const auto& each) { return each.rank == rank; });
     send(message_kind::ended, rank, static_cast<std::uint32_t>(ended), std::to_string(process));
   }

@@ -24,7 +24,7 @@ enum class message_kind : std::uint8_t {
   output,   ///< of a rank: bytes of its standard output
   errors,   ///< of a rank: bytes of its standard error
   ended,    ///< of a rank: its status of waitpid(2) in `number`, its process in `text`
-  refused,  ///< of the agent: why no process runs, and an exit status in `number`
+  refused,  ///< of the agent: why no process was started, and an exit status in `number`
 };
 
 /// A message. Threads: immutable value.
@@ -37,7 +37,7 @@ struct agent_message {
 
 /// The largest text of a message, except that of a job.
 inline constexpr std::size_t max_text_bytes = std::size_t{64} << 10U;
-/// The largest job: arguments and variables are limited by the kernel to less.
+/// The largest job. The kernel's limit of arguments and variables is lower.
 inline constexpr std::size_t max_job_bytes = std::size_t{8} << 20U;
 
 /// Appends the bytes of a message.
@@ -66,7 +66,7 @@ struct agent_job {
   std::uint32_t count = 1;  ///< ranks of this agent
   std::uint32_t size = 1;   ///< ranks of the group
   std::string folder;       ///< the working folder
-  /// The host of the store; empty: the host from which ssh came, by SSH_CONNECTION.
+  /// The host of the store; empty: the client address of SSH_CONNECTION.
   std::string store_host;
   std::uint16_t store_port = 0;
   std::string secret;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t max_line_bytes = std::size_t{64} << 10U;
 constexpr std::size_t max_waiting_bytes = std::size_t{1} << 20U;
 
-// Another process may have made the descriptor non-blocking.
+// Writes all bytes. Waits on EAGAIN: another process may have made the descriptor non-blocking.
 bool write_all(int to, std::string_view bytes) {
   while (!bytes.empty()) {
     const auto count = ::write(to, bytes.data(), bytes.size());
@@ -138,7 +138,7 @@ void prefixed_lines::add(std::string_view bytes) {
     out += prefix_ + partial_ + '\n';
     partial_.clear();
   }
-  // If the reader has gone, the output is lost, and the ranks end as they would without it.
+  // If the reader has ended, the output is lost; the ranks are not affected.
   to_->add(out);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Bytes between processes.
+// Reads and writes streams of bytes between processes.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace verbena::tool {
 
 struct output_state;
 
-/// Writes to a descriptor on a thread of its own, so that a reader that does not read delays
-/// nothing else in this process. The descriptor, which other processes may share, keeps its mode.
+/// Writes to a descriptor on a separate thread, so that a slow reader does not delay other work of
+/// this process. Does not change the mode of the descriptor, which other processes may share.
 ///
 /// The destructor discards bytes that the thread has not written. Create it with signals blocked.
 /// Threads: one thread at a time.
@@ -27,11 +27,11 @@ class output_thread {
 
   /// Adds bytes, without blocking. After a failure of write(2), bytes are discarded.
   void add(std::string_view bytes);
-  /// Discards the bytes that wait, and all later ones.
+  /// Discards the unwritten bytes, and all later ones.
   void discard();
-  /// Returns whether more than 1 MiB wait: then the caller should not read more.
+  /// Returns whether more than 1 MiB is unwritten: the caller should then stop reading its input.
   [[nodiscard]] bool is_full() const;
-  /// Returns whether no bytes wait, or they were discarded.
+  /// Returns whether all bytes were written or discarded.
   [[nodiscard]] bool is_idle() const;
   /// Returns whether write(2) has failed, or discard() was called.
   [[nodiscard]] bool has_failed() const;
@@ -41,7 +41,7 @@ class output_thread {
   bool acknowledge() const;
 
  private:
-  std::shared_ptr<output_state> state_;  // the thread also has it
+  std::shared_ptr<output_state> state_;  // shared with the thread
 };
 
 /// The result of read_some().
@@ -54,8 +54,8 @@ enum class read_outcome : unsigned char {
 /// Appends the bytes of one read(2), at most 64 KiB.
 [[nodiscard]] read_outcome read_some(int from, std::string& to);
 
-/// Writes lines with a prefix. A line is added at once, so that lines of several writers are not
-/// mixed; lines beyond 64 KiB are divided. Threads: one thread at a time.
+/// Writes lines with a prefix. Adds each line as a whole, so that lines of several writers are not
+/// mixed. Lines longer than 64 KiB are divided. Threads: one thread at a time.
 class prefixed_lines {
  public:
   /// Writes to `to`, which must outlive this object.

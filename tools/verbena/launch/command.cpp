@@ -35,12 +35,12 @@ int refuse(const std::string& why) {
 }
 
 void report(const rank_process& of, int ended) {
-  // One write: ranks may print at the same time.
+  // One write, because ranks may print at the same time.
   std::cerr << "verbena launch: rank " + std::to_string(of.rank) + " (process " +
                    std::to_string(of.pid) + ") " + describe_end(ended) + "\n";
 }
 
-// Waits until all have ended, and returns the status of the first one that failed.
+// Waits until all ranks have ended, and returns the status of the first one that failed.
 int wait_for_all(std::vector<rank_process>& ranks, const awaited_signals& signals) {
   int outcome = 0;
   const auto is_running = [](const rank_process& each) { return each.pid != 0; };

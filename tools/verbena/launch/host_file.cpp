@@ -20,7 +20,8 @@ namespace {
 constexpr std::size_t max_name_bytes = 253;
 constexpr std::string_view blanks = " \t\r";
 
-// Also keeps a host from being an option of ssh.
+// Returns whether `text` is a valid name. A leading `-` is invalid, because ssh would take the name
+// as an option.
 bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= max_name_bytes && text.front() != '-' &&
          std::ranges::all_of(text, [](unsigned char c) {

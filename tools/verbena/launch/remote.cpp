@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// One ssh for each host, which runs an agent there: the number of connections does not depend on
-// the number of ranks. The secret is in the first message to the agent, on its standard input.
+// Starts one ssh per host, which runs an agent there, so the number of connections does not depend
+// on the number of ranks. The first message to the agent, on its standard input, contains the
+// secret.
 #include "tools/verbena/launch/remote.hpp"
 
 #include <fcntl.h>
@@ -58,7 +59,7 @@ struct connection {
   unique_fd errors;
   std::string to_send = {};
   std::string noise = {};        // output before the greeting
-  std::string last_errors = {};  // the end of what ssh printed
+  std::string last_errors = {};  // the end of the standard error of ssh
   message_reader messages{max_text_bytes};
   prefixed_lines error_lines;
   std::map<std::uint32_t, rank_lines> ranks;  // those that have not ended
@@ -79,7 +80,7 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-// The command for the shell of the user on a host.
+// Returns the command for the shell of the user on a host.
 std::string agent_command(const launch_options& options) {
   if (!options.agent.empty()) return "exec " + quoted(options.agent) + " launch-agent";
   std::error_code ignored;
@@ -99,7 +100,7 @@ std::vector<std::string> ssh_command(const launch_host& to, const launch_options
   return command;
 }
 
-// The variables of this process that the ranks receive.
+// Returns the variables that the ranks receive.
 result<std::vector<std::string>> passed_variables(const launch_options& options) {
   std::vector<std::string> passed;
   for (char** each = environ; *each != nullptr; ++each)
@@ -125,7 +126,7 @@ result<std::vector<std::string>> passed_variables(const launch_options& options)
   return passed;
 }
 
-// The remedy of a failure of ssh.
+// Returns the remedy for a failure of ssh.
 std::string remedy(std::string_view said, const launch_host& host) {
   const auto has = [&](std::string_view words) { return said.find(words) != said.npos; };
   if (has("Permission denied"))
@@ -174,8 +175,8 @@ class remote_launch {
  private:
   void say(const std::string& what) { errors_.add("verbena launch: " + what + "\n"); }
 
-  // After a signal, output is discarded if its readers do not read for a while: the messages of the
-  // agents about the end of the ranks are behind it.
+  // After a signal, discards output if its readers do not read for `time_to_write`, because the
+  // messages about the end of the ranks follow this output.
   void check_readers() {
     const bool is_written = static_cast<int>(output_.acknowledge()) + errors_.acknowledge() != 0;
     if (!has_signal_ || is_written || !is_blocked())
@@ -190,7 +191,7 @@ class remote_launch {
   [[nodiscard]] bool is_blocked() const { return !(output_.is_idle() && errors_.is_idle()); }
   [[nodiscard]] bool can_write() const { return !output_.is_full() && !errors_.is_full(); }
 
-  // Waits for the readers of the output.
+  // Writes the remaining output, and waits for its readers.
   void write_rest() {
     while (is_blocked()) {
       std::array<pollfd, 3> events{pollfd{.fd = arrived_.get(), .events = POLLIN, .revents = 0},
@@ -215,7 +216,7 @@ class remote_launch {
     if (outcome_ == 0) outcome_ = status;
   }
 
-  // The group cannot become complete.
+  // Ends all agents, for example because the group cannot become complete.
   void end_all() {
     if (std::exchange(is_ending_, true)) return;
     kill_at_ = deadline::after(time_to_close);
@@ -337,7 +338,7 @@ class remote_launch {
     while (to.input && !to.to_send.empty()) {
       const auto count = ::write(to.input.get(), to.to_send.data(), to.to_send.size());
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && errno != EAGAIN) to.input.reset();  // the end of ssh tells why
+      if (count < 0 && errno != EAGAIN) to.input.reset();  // judge() reports the end of ssh
       if (count < 0) return;
       to.to_send.erase(0, static_cast<std::size_t>(count));
     }
@@ -405,7 +406,7 @@ class remote_launch {
                                       describe_end(ended));
   }
 
-  // ssh has ended.
+  // Reports the failure of a connection after its ssh has ended.
   void judge(connection& of) {
     of.error_lines.end();
     for (auto& [rank, lines] : of.ranks) {
@@ -447,7 +448,7 @@ class remote_launch {
   int outcome_ = 0;
   bool is_ending_ = false;      // this launcher ends the connections
   bool is_terminated_ = false;  // by SIGTERM
-  bool has_signal_ = false;     // that the ranks received, too
+  bool has_signal_ = false;     // a signal arrived, and was forwarded to the ranks
   deadline kill_at_ = deadline::never();
   deadline discard_at_ = deadline::never();
 };

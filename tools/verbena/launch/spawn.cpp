@@ -16,8 +16,8 @@
 namespace verbena::tool {
 namespace {
 
-// The child, which other threads of this process may have left with locked mutexes: it calls
-// functions that are safe in signal handlers only.
+// Runs in the child, where mutexes of other threads may be locked forever. Calls only
+// async-signal-safe functions.
 [[noreturn]] void become(char* const* words, const spawn_options& options, pid_t parent,
                          int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);

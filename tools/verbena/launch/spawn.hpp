@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Starting a program, with the errno if it cannot be executed.
+// Starts a program. Returns the errno if it cannot be executed.
 #pragma once
 
 #include <sys/types.h>

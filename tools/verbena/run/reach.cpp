@@ -45,7 +45,7 @@ class mapped_file {
   std::size_t size_ = 0;
 };
 
-// True if the file has one of the names between zero bytes.
+// Returns whether the file contains one of the names between zero bytes.
 bool names_one(const mapped_file& file, std::span<const std::string_view> names) {
   return std::ranges::any_of(names, [&](std::string_view name) {
     const auto whole = std::string(1, '\0') + std::string(name) + std::string(1, '\0');
@@ -53,7 +53,7 @@ bool names_one(const mapped_file& file, std::span<const std::string_view> names)
   });
 }
 
-// The C library itself has all of the names.
+// Returns whether the file is part of the C library, which contains all names itself.
 bool is_of_c_library(std::string_view path) {
   static constexpr std::string_view names[] = {"libc.so",  "libdl.so", "libpthread.so",
                                                "ld-linux", "ld64.so",  "libm.so"};

@@ -21,7 +21,7 @@ using ready_word = std::uint64_t;
 constexpr ready_word go_ahead = 0x766572'62656e61;  // "verbena"
 // An id that no channel or session uses.
 constexpr std::uint64_t ready_id = ~std::uint64_t{0};
-// Events of the connection manager are checked at this interval.
+// The interval at which events of the connection manager are processed.
 constexpr auto look_interval = 1ms;
 
 result<memory_region> allocate_word(const identifier& id, const queue_pair<rc>& queue,

@@ -27,7 +27,8 @@ class event_channel {
   /// system. All channels of a process use one provider. Errors: those of cm_functions() and
   /// rdma_create_event_channel(3).
   [[nodiscard]] static result<event_channel> create();
-  /// Creates a channel of one provider.
+  /// Creates a channel of the provider `from`. Errors: those of cm_functions() and
+  /// rdma_create_event_channel(3).
   [[nodiscard]] static result<event_channel> create(const verbena::provider& from);
 
   /// Returns the descriptor for poll(2), epoll(7) or an event loop: readable if there is an event.

@@ -60,7 +60,7 @@ class unconnected {
   int code_ = ECANCELED;
 };
 
-// How the connection manager connects a queue pair.
+// Connects a queue pair as the active side.
 struct requesting {
   cm::connector& peer;
   port_number port;
@@ -72,6 +72,7 @@ struct requesting {
     co_return co_await peer.connect_in_steps(std::move(queue), options, until, post_receives);
   }
 };
+// Connects a queue pair as the passive side.
 struct accepting {
   cm::connection_request request;
   port_number port;

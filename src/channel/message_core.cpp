@@ -121,7 +121,7 @@ void message_core::send_ended(const completion& done) noexcept {
     retire_before(id + 1, true);
     return;
   }
-  // A request that failed itself implies success of all before it; a flushed one implies nothing.
+  // If a request failed itself, all earlier requests succeeded. A flushed request implies nothing.
   retire_before(id, done.status() != completion_status::flushed);
   const bool is_message = sends_.is_message(id);
   fail({.part = is_message ? failed_part::message : failed_part::credit_write,

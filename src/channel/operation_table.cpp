@@ -56,7 +56,7 @@ std::ptrdiff_t operation_table::complete_all() {
   std::size_t called = 0;
   std::array<completion, batch> room;
   for (std::size_t polled = 0; polled < most_completions;) {
-    // Not empty if a recipient calls this function.
+    // Completions remain undelivered if a recipient calls this function.
     if (undelivered_ != undelivered_end_) [[unlikely]]
       deliver_undelivered();
     const poll_result found = cq_.poll(room);

@@ -13,8 +13,8 @@ class channel_core;
 /// Connects channels at their first operations. Threads: one thread at a time, with the channels.
 class first_use {
  public:
-  /// Connects a channel by channel_core::connect_first(), or returns why it cannot. Blocks until
-  /// `until`; if it is never, for a time of its own.
+  /// Connects a channel by channel_core::connect_first(), or returns the reason for the failure.
+  /// Blocks until `until`. If `until` is deadline::never(), the object sets the limit.
   [[nodiscard]] virtual result<void> connect(channel_core& which, std::uint32_t peer,
                                              deadline until) = 0;
 

@@ -15,7 +15,7 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
-/// Why two addresses are expected to reach each other, in order of preference.
+/// The reason why two addresses are expected to reach each other, in order of preference.
 enum class reach : std::uint8_t {
   same_subnet_ipv4,  ///< IPv4 addresses of one subnet
   same_subnet_ipv6,  ///< IPv6 addresses of one subnet

@@ -11,7 +11,7 @@
 
 namespace verbena::tool {
 
-/// How to start a program. Threads: one thread at a time.
+/// Options of spawn(). Threads: one thread at a time.
 struct spawn_options {
   /// Standard input, output and error of the program; -1: those of this process.
   std::array<int, 3> streams{-1, -1, -1};

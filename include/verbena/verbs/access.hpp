@@ -34,7 +34,8 @@ using access_flags = flags<access>;
 inline constexpr access_flags remote_access =
     access::remote_read | access::remote_write | access::remote_atomic;
 
-/// Returns `local_write | remote_read | 0x40000000`. Unknown bits are hexadecimal; empty: `none`.
+/// Returns `local_write | remote_read | 0x40000000`. Unknown bits are hexadecimal. The empty set is
+/// `none`.
 [[nodiscard]] std::string to_string(access_flags set);
 
 }  // namespace verbena::inline VERBENA_ABI

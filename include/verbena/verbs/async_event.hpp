@@ -47,7 +47,7 @@ enum class async_event_kind : std::uint32_t {
   device_speed_change = 20,  ///< the speed of the device changed (newer rdma-core)
 };
 
-/// Returns the name of verbs.h without `IBV_EVENT_`: `SRQ_LIMIT_REACHED`; else `unknown (77)`.
+/// Returns the name of verbs.h without `IBV_EVENT_`: `SRQ_LIMIT_REACHED`, or `unknown (77)`.
 [[nodiscard]] std::string to_string(async_event_kind kind);
 /// Returns the meaning and the remedy in words; empty for unknown values.
 [[nodiscard]] std::string_view describe(async_event_kind kind) noexcept;
@@ -66,8 +66,8 @@ concept raises_async_events = requires(const Object& object) {
 /// An asynchronous event. Source: ibv_get_async_event(3).
 ///
 /// The library acknowledges the event before it returns this copy, so no close() and no destructor
-/// waits for an event. The object of the event may therefore not exist any longer, and a new object
-/// may have its address: use concerns() only with handles that existed before the event was taken.
+/// waits for an event. Therefore the object of the event may no longer exist, and a new object may
+/// have its address. Use concerns() only with handles that existed before the event was taken.
 /// Threads: immutable value.
 class async_event {
  public:

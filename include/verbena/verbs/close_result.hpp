@@ -12,8 +12,8 @@ namespace verbena::inline VERBENA_ABI {
 
 /// Success, or an error and the object that could not be closed. The object is still usable.
 ///
-/// If the result is discarded, the destructor of the object tries to destroy it again. If that
-/// fails too, the destructor logs the error.
+/// If the result is discarded, the destructor of the object calls the verb again. If the verb fails
+/// again, the destructor logs the error.
 /// Threads: one thread at a time.
 template <class T>
 class [[nodiscard("if closing fails, the result contains the object")]] close_result {

@@ -31,9 +31,9 @@ struct failed_completion {
 
 /// The completion of one work request, from completion_queue::poll(). Source: ibv_poll_cq(3).
 ///
-/// It has the layout of `ibv_wc`. Default initialisation leaves it uninitialised, so that arrays
-/// cost nothing; `completion{}` is zero. If the request failed, only id(), status(), queue_pair()
-/// and vendor_error() are defined.
+/// The class has the layout of `ibv_wc`. Default initialisation does not write the members, so
+/// arrays cost nothing; `completion{}` is zero. If the request failed, only id(), status(),
+/// queue_pair() and vendor_error() are defined.
 /// Threads: one thread at a time.
 class completion {
  public:
@@ -69,7 +69,8 @@ class completion {
   [[nodiscard]] bool is_receive() const noexcept {
     return (static_cast<std::uint32_t>(opcode()) & IBV_WC_RECV) != 0;
   }
-  /// Returns the number of bytes of a receive, read or atomic. Defined if ok() and of these.
+  /// Returns the number of bytes of a receive, read or atomic. Defined if ok(), for these
+  /// operations.
   [[nodiscard]] std::uint32_t byte_length() const noexcept {
     check_defined();
     return wc_.byte_len;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Events for completions, for threads that sleep. completion_queue::wait() waits for one queue. In
-// an event loop, request_notification() arms a queue: the next completion adds one event to the
-// channel of the queue. This order loses no completion:
+// Completion events, for threads that sleep until a completion arrives. completion_queue::wait()
+// waits for one queue. In an event loop, request_notification() arms a queue: the next completion
+// adds one event to the channel of the queue. This order loses no completion:
 //
 //   queue.request_notification(notify::any_completion).value();        // arm
 //   while (drain(queue) != 0) {}                                       // poll until it is empty
@@ -46,8 +46,8 @@ class completion_event {
 /// A file descriptor for events of completion queues, created by
 /// context::create_completion_channel().
 ///
-/// Copies share the completion channel. It is destroyed after the last copy and all its completion
-/// queues are destroyed.
+/// Copies share the completion channel. The channel is destroyed when its last copy and all its
+/// completion queues have been destroyed.
 /// Threads: one thread at a time uses each handle. Different threads may use copies concurrently.
 /// Each event is returned to one of the waiting threads.
 class completion_channel : public handle<detail::completion_channel_state> {

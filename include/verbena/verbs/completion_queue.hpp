@@ -63,7 +63,7 @@ class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
   [[nodiscard]] constexpr bool has_value() const noexcept { return count_ >= 0; }
   /// Returns whether polling succeeded.
   constexpr explicit operator bool() const noexcept { return has_value(); }
-  /// Returns the completions, an empty span if the queue was empty. Precondition: has_value().
+  /// Returns the completions, or an empty span if the queue was empty. Precondition: has_value().
   [[nodiscard]] constexpr std::span<completion> operator*() const noexcept {
     return {begin_, static_cast<std::size_t>(count_)};
   }
@@ -80,13 +80,13 @@ class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
   int count_;
 };
 
-/// A completion queue (CQ), created by context::create_cq(). Copies share the queue, which is
-/// destroyed after the last copy and all queue pairs that complete into it are destroyed.
+/// A completion queue (CQ), created by context::create_cq(). Copies share the queue. The queue is
+/// destroyed when its last copy and all queue pairs that complete into it have been destroyed.
 ///
 /// Threads: one thread at a time uses each handle. Different threads may use copies concurrently.
 class completion_queue : public handle<detail::completion_queue_state> {
  public:
-  /// Adopts a completion queue of the C API. Precondition: it belongs to `of`.
+  /// Adopts a completion queue of the C API. Precondition: the queue belongs to `of`.
   ///
   /// channel() is `nullopt`, and wait() polls in a loop without sleeping, even if `native` has a
   /// completion channel.
@@ -134,8 +134,8 @@ class completion_queue : public handle<detail::completion_queue_state> {
 
   /// Returns the number of completions that the queue can hold; at least the requested number.
   ///
-  /// The queue must hold a completion for each outstanding work request of its queue pairs. If it
-  /// overflows, it can no longer be used, and async_event_kind::cq_error is raised.
+  /// The queue must hold a completion for each outstanding work request of its queue pairs. If the
+  /// queue overflows, it can no longer be used, and the device raises async_event_kind::cq_error.
   [[nodiscard]] std::size_t capacity() const;
   /// Changes the capacity to at least `capacity`: ibv_resize_cq(3). Keeps the completions in the
   /// queue. May block in the kernel.

@@ -26,7 +26,7 @@ enum class completion_status : std::uint32_t {
       IBV_WC_LOC_EEC_OP_ERR,                      ///< the device found the EE context inconsistent
   local_protection_error = IBV_WC_LOC_PROT_ERR,   ///< the key of a slice does not permit the access
   flushed = IBV_WC_WR_FLUSH_ERR,                  ///< the queue pair was in the error state
-  memory_window_bind_error = IBV_WC_MW_BIND_ERR,  ///< the memory window must not be bound
+  memory_window_bind_error = IBV_WC_MW_BIND_ERR,  ///< the memory window cannot be bound
   bad_response = IBV_WC_BAD_RESP_ERR,             ///< the response of the peer is invalid
   local_access_error = IBV_WC_LOC_ACCESS_ERR,  ///< a WRITE with immediate data of the peer violated
                                                ///< the access flags of local memory
@@ -63,7 +63,7 @@ enum class completion_opcode : std::uint32_t {
   compare_and_swap = IBV_WC_COMP_SWAP,  ///< peer memory was compared, and perhaps changed
   fetch_and_add = IBV_WC_FETCH_ADD,     ///< peer memory was added to
   bind_memory_window = IBV_WC_BIND_MW,  ///< a memory window was bound
-  local_invalidate = IBV_WC_LOCAL_INV,  ///< this side invalidated one of its rkeys
+  local_invalidate = IBV_WC_LOCAL_INV,  ///< a local rkey was invalidated
   segmented_send = IBV_WC_TSO,          ///< a message was sent in segments
   flush = 8,                            ///< a FLUSH (newer rdma-core)
   atomic_write = 9,                     ///< an ATOMIC WRITE (newer rdma-core)
@@ -85,7 +85,7 @@ enum class completion_flag : std::uint32_t {
   global_route_header = IBV_WC_GRH,   ///< the first 40 bytes of the datagram are a GRH
   with_immediate = IBV_WC_WITH_IMM,   ///< the message has immediate data
   checksum_ok = IBV_WC_IP_CSUM_OK,    ///< the checksums of IPv4 header and TCP or UDP are correct
-  with_invalidate = IBV_WC_WITH_INV,  ///< the message invalidated an rkey of this side
+  with_invalidate = IBV_WC_WITH_INV,  ///< the message invalidated a local rkey
   tag_synchronisation_requested =
       IBV_WC_TM_SYNC_REQ,                 ///< the device requests synchronisation of the tag list
   tag_matched = IBV_WC_TM_MATCH,          ///< the message matched a tag
@@ -101,7 +101,7 @@ enum class completion_status_class : std::uint8_t {
   success,         ///< the request succeeded
   flushed,         ///< WR_FLUSH_ERR: an earlier failure of the queue pair is the cause
   local_error,     ///< the request or the local memory or queue pair is wrong
-  remote_error,    ///< the peer refused the request or could not complete it
+  remote_error,    ///< the peer rejected the request or could not complete it
   retry_exceeded,  ///< the peer did not respond, or had no receive posted (RNR)
   device_error,    ///< the device failed, or the status is unknown
 };
@@ -110,15 +110,15 @@ enum class completion_status_class : std::uint8_t {
 
 /// Returns the class in words: `retry exceeded`.
 [[nodiscard]] std::string_view to_string(completion_status_class which) noexcept;
-/// Returns the name of verbs.h without `IBV_WC_`: `RETRY_EXC_ERR`; else `unknown (77)`.
+/// Returns the name of verbs.h without `IBV_WC_`: `RETRY_EXC_ERR`, or `unknown (77)`.
 [[nodiscard]] std::string to_string(completion_status status);
 /// Returns the meaning of the status in words; empty for unknown values.
 [[nodiscard]] std::string_view describe(completion_status status) noexcept;
 /// Returns the usual causes and remedies; empty if none are known.
 [[nodiscard]] std::string_view likely_cause(completion_status status) noexcept;
-/// Returns the name of verbs.h without `IBV_WC_`: `RDMA_WRITE`; else `unknown (77)`.
+/// Returns the name of verbs.h without `IBV_WC_`: `RDMA_WRITE`, or `unknown (77)`.
 [[nodiscard]] std::string to_string(completion_opcode opcode);
-/// Returns `WITH_IMM | 0x80`. Unknown bits are hexadecimal; empty: `none`.
+/// Returns `WITH_IMM | 0x80`. Unknown bits are hexadecimal. The empty set is `none`.
 [[nodiscard]] std::string to_string(completion_flags set);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -34,10 +34,10 @@ class protection_domain;
 /// A partition key (P_Key). The top bit indicates full membership.
 using partition_key = strong_id<struct partition_key_tag, std::uint16_t>;
 
-/// An open device, from device::open() or open_device(). Copies share the device, which is closed
-/// after the last copy and all objects made from it are destroyed.
+/// An open device, from device::open() or open_device(). Copies share the device. The device is
+/// closed when the last copy and all objects made from the context have been destroyed.
 ///
-/// Functions that query or create allocate, and may block in the kernel. Their errors have the
+/// Query and create functions allocate memory and may block in the kernel. Their errors have the
 /// errno of the verb and name the device and the port.
 /// Threads: thread-safe for const use; other members by one thread at a time.
 class context : public handle<detail::context_state> {
@@ -46,7 +46,7 @@ class context : public handle<detail::context_state> {
   [[nodiscard]] static context adopt(ibv_context* native, const verbena::provider& from,
                                      ownership owner);
   /// Borrows a context, which must stay open as long as `keep_alive` exists. The handles and all
-  /// objects made from them keep `keep_alive`.
+  /// objects made from them hold copies of `keep_alive`.
   [[nodiscard]] static context borrow(ibv_context* native, const verbena::provider& from,
                                       std::shared_ptr<const void> keep_alive);
 
@@ -103,7 +103,7 @@ class context : public handle<detail::context_state> {
   /// Creates a completion queue of at least `capacity` entries: ibv_create_cq(3).
   ///
   /// Errors: `invalid_argument` for a capacity of 0 or more than 2^31 - 1; otherwise the errno of
-  /// the verb; the message has the limits of the device.
+  /// the verb, with the limits of the device in the message.
   [[nodiscard]] result<completion_queue> create_cq(std::uint32_t capacity) const;
   /// Creates a completion queue with options. Errors: also `invalid_argument` for a completion
   /// vector that does not exist.

@@ -128,8 +128,8 @@ class device_attributes {
 /// The result of context::query_extended(). Threads: immutable value.
 class extended_device_attributes {
  public:
-  /// Converts from the C API. Precondition: the bytes that the provider did not fill are zero, also
-  /// those between and behind the members.
+  /// Converts from the C API. Precondition: the bytes that the provider did not fill are zero,
+  /// including padding.
   explicit extended_device_attributes(const ibv_device_attr_ex& native) noexcept : room_(native) {}
 
   /// Returns the basic attributes.

@@ -129,7 +129,7 @@ enum class tag_matching_capability : std::uint32_t {
 template <>
 inline constexpr bool enable_flags<tag_matching_capability> = true;
 
-/// Returns `xrc | mem_window | 0x8000`. Unknown bits are hexadecimal; empty: `none`.
+/// Returns `xrc | mem_window | 0x8000`. Unknown bits are hexadecimal. The empty set is `none`.
 /// @{
 [[nodiscard]] std::string to_string(flags<device_capability> set);
 [[nodiscard]] std::string to_string(flags<on_demand_operation> set);

@@ -20,9 +20,9 @@ namespace verbena::inline VERBENA_ABI {
 /// it last, `off` omits it, `only` omits all others. If libibverbs, the kernel modules or
 /// libverbena-soft.so are missing, their devices are omitted, with a line at debug level.
 ///
-/// Errors: `invalid_argument` for another value of VERBENA_SOFTDEV; `unavailable` if no library can
-/// be used; the message names the libraries and packages. An empty list is not an error. The first
-/// call loads the libraries. Allocates; may block in the kernel. Thread-safe.
+/// Errors: `invalid_argument` for any other value of VERBENA_SOFTDEV; `unavailable` if no library
+/// can be used; the message names the libraries and packages. An empty list is not an error. The
+/// first call loads the libraries. Allocates; may block in the kernel. Thread-safe.
 [[nodiscard]] result<std::vector<device>> list_devices();
 
 /// Returns the devices of one provider: ibv_get_device_list(3). Allocates; may block in the kernel.
@@ -43,13 +43,14 @@ enum class devices : std::uint8_t {
 /// not log.
 ///
 /// Errors: those of list_devices(); `unavailable` if there is no accepted device; the error of the
-/// last device that could not be opened. Thread-safe.
+/// last device that could not be opened. Allocates; may block in the kernel. Thread-safe.
 [[nodiscard]] result<context> open_device(devices accepted = devices::any);
 
 /// Opens the device with this name: `soft0`, `mlx5_0`.
 ///
 /// Errors: `unavailable` with ENODEV if there is no such device; the message lists the devices.
-/// Otherwise those of list_devices() and device::open(). Thread-safe.
+/// Otherwise those of list_devices() and device::open(). Allocates; may block in the kernel.
+/// Thread-safe.
 [[nodiscard]] result<context> open_device(std::string_view name);
 
 }  // namespace verbena::inline VERBENA_ABI

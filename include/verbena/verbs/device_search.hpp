@@ -15,7 +15,7 @@
 namespace verbena::inline VERBENA_ABI {
 
 // Errors of all functions: `unavailable` with ENODEV if no device matches; the message lists the
-// devices with the property of the search. Thread-safe.
+// devices with the property of the search. All functions are thread-safe.
 
 /// Returns the device with this name: `mlx5_0`.
 [[nodiscard]] result<device> find_by_name(std::span<const device> among, std::string_view name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Extended completion queues. A poll does not copy completions: the program reads the fields that
-// it needs from the queue of the device. Some fields exist only here. Source: ibv_create_cq_ex(3).
+// it needs from the queue of the device. Some fields are available only in this interface. Source:
+// ibv_create_cq_ex(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -49,7 +50,8 @@ inline constexpr bool enable_flags<completion_field> = true;
 /// A set of optional fields.
 using completion_fields = flags<completion_field>;
 
-/// Returns the names of verbs.h without `IBV_WC_EX_WITH_`: `BYTE_LEN | IMM`; empty: `none`.
+/// Returns the names of verbs.h without `IBV_WC_EX_WITH_`: `BYTE_LEN | IMM`. The empty set is
+/// `none`.
 [[nodiscard]] std::string to_string(completion_fields fields);
 
 /// Options of context::create_extended_cq().
@@ -93,12 +95,13 @@ template <class Result, class... Arguments>
 /// The completion is valid until ibv_next_poll() or ibv_end_poll(): the next increment of the
 /// iterator, or the destruction of the lazy_poll. Checked builds stop the program if the completion
 /// is read later. All builds stop the program if it reads a field that the queue was not created
-/// with (adopted queues: extended_completion_queue::adopt()). If the request failed, only id(),
-/// status(), queue_pair() and vendor_error() are defined.
-/// Threads: thread-bound, the thread that polls.
+/// with. For adopted queues see extended_completion_queue::adopt(). If the request failed, only
+/// id(), status(), queue_pair() and vendor_error() are defined.
+/// Threads: thread-bound to the thread that polls.
 class lazy_completion {
  public:
-  /// Refers to the current completion of `queue`. `clock_mask` has the bits of the device's clock.
+  /// Refers to the current completion of `queue`. `clock_mask` has the valid bits of the device's
+  /// clock.
   explicit lazy_completion(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
                            call_site polled = call_site::here()) noexcept
       : queue_(queue), clock_mask_(clock_mask), polled_(polled) {}
@@ -135,8 +138,8 @@ class lazy_completion {
   [[nodiscard]] completion_flags flags(call_site where = call_site::here()) const {
     return completion_flags::from_mask(read(&ibv_cq_ex::read_wc_flags, where));
   }
-  /// Returns the number of bytes of a receive, read or atomic. Defined if ok() and of these. Needs
-  /// completion_field::byte_length.
+  /// Returns the number of bytes of a receive, read or atomic. Defined if ok(), for these
+  /// operations. Needs completion_field::byte_length.
   [[nodiscard]] std::uint32_t byte_length(call_site where = call_site::here()) const {
     return read(&ibv_cq_ex::read_byte_len, where);
   }
@@ -214,7 +217,7 @@ class lazy_completion {
         {id(where), status(where), queue_pair(where), vendor_error(where)});
   }
 
-  /// Returns the queue of the C API, whose current completion this is.
+  /// Returns the queue of the C API that this completion is read from.
   [[nodiscard]] ibv_cq_ex* native(call_site where = call_site::here()) const {
     return queue(where);
   }
@@ -267,7 +270,7 @@ class lazy_position {
 #endif
 };
 
-/// Logs a failure that the program did not read.
+/// Logs a polling failure that the program did not read.
 void report_unread_polling_failure(int status) noexcept;
 /// Returns the error of a lazy_poll; out of line, so that callers stay small.
 [[nodiscard]] result<void> lazy_polling_failure(int status);
@@ -275,9 +278,9 @@ void report_unread_polling_failure(int status) noexcept;
 
 /// One poll of an extended completion queue: `for (const auto& done : cq.poll()) …`.
 ///
-/// The constructor calls ibv_start_poll(), the destructor ibv_end_poll(). Providers hold the lock
-/// of the queue in between: the thread must not call another function of the queue, and other
-/// threads wait. Checked builds stop the program if the thread polls the queue again.
+/// The constructor calls ibv_start_poll(), the destructor ibv_end_poll(). Between these calls,
+/// providers hold the lock of the queue: the thread must not call another function of the queue,
+/// and other threads wait. Checked builds stop the program if the thread polls the queue again.
 ///
 /// A failure of the device ends the poll, and result() returns it. If the program does not call
 /// result(), the destructor logs the failure. Does not block or allocate.
@@ -292,7 +295,7 @@ class [[nodiscard(
     using value_type = lazy_completion;
     /// Required of iterators; not used.
     using difference_type = std::ptrdiff_t;
-    /// The completions can be read once.
+    /// The iterator is single-pass.
     using iterator_concept = std::input_iterator_tag;
 
     /// Makes an iterator of `poll`, which must outlive it.
@@ -322,7 +325,7 @@ class [[nodiscard(
     lazy_poll* poll_;
   };
 
-  /// Begins to poll `queue`. `clock_mask` has the bits of the device's clock.
+  /// Begins to poll `queue`. `clock_mask` has the valid bits of the device's clock.
   explicit lazy_poll(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
                      call_site where = call_site::here())
       : at_(queue, clock_mask, where), where_(where) {
@@ -358,7 +361,8 @@ class [[nodiscard(
   /// Returns whether there is no current completion: the queue was empty, or all completions were
   /// read.
   [[nodiscard]] bool empty() const noexcept { return code_ != 0; }
-  /// Returns success, or the failure of the device that ended the poll. Returns a failure once.
+  /// Returns success, or the failure of the device that ended the poll. A failure is returned only
+  /// by the first call.
   [[nodiscard]] verbena::result<void> result() {
     if (code_ == 0 || code_ == ENOENT) return {};
     return detail::lazy_polling_failure(std::exchange(code_, ENOENT));

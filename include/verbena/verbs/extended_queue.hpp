@@ -28,11 +28,11 @@ namespace verbena::inline VERBENA_ABI {
 
 /// A batch of up to `Capacity` send requests, from `extended_queue::start_send`.
 ///
-/// At most one batch of a queue pair may be open. submit() ends the batch, whether it succeeds or
-/// fails, except if more than `Capacity` requests were added: then the batch stays open until it is
-/// destroyed. The destructor discards requests that were not submitted. submit() posts all requests
-/// or none. If more than `Capacity` requests are added, submit() posts no request and returns
-/// ENOBUFS. Batches cannot be copied or moved. No function blocks or allocates.
+/// At most one batch of a queue pair may be open. submit() posts all requests or none, and ends the
+/// batch even if it fails. If more than `Capacity` requests are added, submit() posts no request
+/// and returns ENOBUFS, and the batch stays open until it is destroyed. The destructor discards
+/// requests that were not submitted. Batches cannot be copied or moved. No function blocks or
+/// allocates.
 ///
 /// Precondition of each operation: `.operations` of the queue pair's options contains the
 /// operation. Checked builds stop the program if it does not; in other builds the behavior is
@@ -341,8 +341,8 @@ class extended_queue : public single_operations<extended_queue<Transport>, Trans
 
   /// Opens a batch of up to `Capacity` send requests.
   ///
-  /// *Contract.* At most one batch of the queue pair may be open. If a second batch is opened,
-  /// checked builds stop the program if the same thread opens it; otherwise the call can deadlock,
+  /// *Contract.* At most one batch of the queue pair may be open. Checked builds stop the program
+  /// if the same thread opens a second batch. In other cases, opening a second batch can deadlock
   /// or corrupt the send queue.
   template <std::size_t Capacity = 16>
   [[nodiscard]] [[gnu::always_inline]] inline extended_batch<Transport, Capacity> start_send(

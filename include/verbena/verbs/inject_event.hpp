@@ -25,47 +25,48 @@ namespace verbena::inline VERBENA_ABI {
 
 /// Injects events and faults into the software device of this process: `port 1 down; 1s port 1 up`.
 ///
-/// Commands from the first duration on are executed later. Errors: `not_supported` for other
-/// devices; EINVAL with line, column and the permitted values if the text is invalid; ENOENT if an
-/// object of a command does not exist; ENODEV in a child of fork(2). Thread-safe. Precondition:
-/// the calling thread has no open batch.
+/// The calling thread executes the commands before the first duration. A thread of the device
+/// executes all later commands. Errors: `not_supported` for other devices; EINVAL with line, column
+/// and the permitted values if the text is invalid; ENOENT if an object of a command does not
+/// exist; ENODEV in a child of fork(2). Thread-safe. Precondition: the calling thread has no open
+/// batch.
 [[nodiscard]] result<void> inject_event(const context& device, const std::string& commands);
 
 /// Injects faults and events in their order.
 ///
-/// If one of them is invalid, none is injected. Errors: those of inject_event(); EINVAL for a value
-/// that a fault does not permit, like a missing region. Thread-safe. Precondition: as
-/// inject_event().
+/// If one of the faults is invalid, no fault is injected. Errors: those of inject_event(); EINVAL
+/// for a value that a fault does not permit. Thread-safe. Precondition: see inject_event().
 [[nodiscard]] result<void> inject_faults(const context& device,
                                          std::span<const injected_fault> faults);
 /// Injects faults and events in their order.
 [[nodiscard]] result<void> inject_faults(const context& device,
                                          std::initializer_list<injected_fault> faults);
 
-/// Lets the selected requests complete with `status` instead of being sent.
+/// Completes the selected requests with `status` instead of sending them.
 ///
 /// The peer is not informed. Errors: those of inject_event(); EINVAL for a status that the device
 /// does not generate. Thread-safe. Precondition: see inject_event().
 [[nodiscard]] result<void> inject_failure(const context& device, completion_status status,
                                           const request_selection& which = {});
 
-/// Lets the selected requests complete with `retries_exceeded` although the peer executes them.
+/// Completes the selected requests with `retries_exceeded` although the peer executes them.
 ///
-/// Errors: those of inject_event(). Not over SRD. Thread-safe. Precondition: see inject_event().
+/// Errors: those of inject_event(). Does not support SRD. Thread-safe. Precondition: see
+/// inject_event().
 [[nodiscard]] result<void> inject_lost_acknowledgement(const context& device,
                                                        const request_selection& which = {});
 
-/// Lets the first `times` attempts of the selected requests find a receiver that is not ready.
+/// Simulates a receiver that is not ready for the first `times` attempts of requests.
 ///
-/// Only operations that consume a receive can be selected; by default all of these are. Errors:
-/// those of inject_event(); EINVAL for 0 or another operation. Thread-safe. Precondition: see
-/// inject_event().
+/// `which` selects the requests. Only operations that consume a receive can be selected; by default
+/// all such operations are selected. Errors: those of inject_event(); EINVAL if `times` is 0 or
+/// another operation is selected. Thread-safe. Precondition: see inject_event().
 [[nodiscard]] result<void> inject_rnr(const context& device, unsigned times,
                                       const request_selection& which = {});
 
 /// Delays the completion of the selected requests until `delay` after their start.
 ///
-/// Errors: those of inject_event(); EINVAL for a negative delay or one of more than a day.
+/// Errors: those of inject_event(); EINVAL for a negative delay and for a delay of more than a day.
 /// Thread-safe. Precondition: see inject_event().
 [[nodiscard]] result<void> inject_delay(const context& device, std::chrono::microseconds delay,
                                         const request_selection& which = {});

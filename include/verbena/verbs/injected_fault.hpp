@@ -13,13 +13,13 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Lists the faults that inject_faults() injects.
+/// The faults that inject_faults() injects.
 enum class fault_kind : std::uint8_t {
   failure,               ///< requests complete with `status` and are not sent
   lost_acknowledgement,  ///< requests are executed and complete with `retries_exceeded`
   receiver_not_ready,    ///< the first `times` attempts of requests find no receive
   delay,                 ///< requests complete `duration` after their start, or later
-  revoked_access,        ///< the memory region `key` or `index` permits no remote access any more
+  revoked_access,        ///< the memory region `key` or `index` no longer permits remote access
   completion_queue_overrun,  ///< the next completion of completion queue `index` is lost
   peer_exit,                 ///< the process `pid`, or every peer process, counts as exited
   port_down,                 ///< the port neither sends nor receives
@@ -28,23 +28,23 @@ enum class fault_kind : std::uint8_t {
   gid_move,                  ///< every address moves to the next GID index
 };
 
-/// Describes one fault or event that the software device injects. Threads: immutable value.
+/// A fault or event that the software device injects. Threads: immutable value.
 ///
-/// A fault uses the members that fault_kind names for it, and ignores the others.
+/// A fault uses the members that the comment of its fault_kind names, and ignores the others.
 struct injected_fault {
   fault_kind kind = fault_kind::failure;  ///< the fault
-  /// Time since the fault before it, at most a day.
+  /// The time since the previous fault; at most a day.
   std::chrono::microseconds after{};
-  /// The fault happens before a request of this selection is sent. Later requests wait, too.
+  /// The fault happens before a request of this selection is sent. Later requests wait too.
   std::optional<request_selection> before{};
 
-  /// Requests of `failure`, `lost_acknowledgement`, `receiver_not_ready` and `delay`.
+  /// The requests that `failure`, `lost_acknowledgement`, `receiver_not_ready` and `delay` affect.
   request_selection requests{};
-  completion_status status = completion_status::retries_exceeded;  ///< of `failure`
-  unsigned times = 1;                    ///< attempts of `receiver_not_ready`, from 1
-  std::chrono::microseconds duration{};  ///< of `delay`, at most a day
+  completion_status status = completion_status::retries_exceeded;  ///< for `failure`
+  unsigned times = 1;                    ///< attempts that `receiver_not_ready` fails, from 1
+  std::chrono::microseconds duration{};  ///< for `delay`; at most a day
 
-  /// Region of `revoked_access`.
+  /// The remote key of the region of `revoked_access`.
   std::optional<remote_key> key{};
   /// The n-th region or completion queue that the process created, from 1.
   std::uint32_t index = 0;

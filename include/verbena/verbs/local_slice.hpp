@@ -17,10 +17,10 @@ struct ibv_sge;
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A scatter/gather element (SGE): address, length and local key. It has at least one byte.
+/// A scatter/gather element (SGE): address, length and local key. A slice has at least one byte.
 ///
-/// It has the layout of `ibv_sge`, so an array of slices is a scatter/gather list. A slice does not
-/// keep the region alive: the region must outlive all work requests with the slice.
+/// The class has the layout of `ibv_sge`, so an array of slices is a scatter/gather list. A slice
+/// does not keep the region alive: the region must outlive all work requests with the slice.
 /// Threads: immutable value.
 class local_slice {
  public:
@@ -103,7 +103,7 @@ class local_slice {
 static_assert(std::is_standard_layout_v<local_slice> && std::is_trivially_copyable_v<local_slice>);
 
 namespace detail {
-/// The memory of which a slice is a part.
+/// The memory that contains a slice.
 struct sliced_memory {
   std::uint64_t address = 0;
   std::uint64_t length = 0;

@@ -16,7 +16,7 @@ namespace verbena::inline VERBENA_ABI {
 /// `ib_uverbs_advise_mr_advice`. See protection_domain::advise().
 enum class memory_advice : std::uint32_t {
   prefetch = 0,           ///< faults the pages in for reading
-  prefetch_write = 1,     ///< the same for reading and writing; needs access::local_write
+  prefetch_write = 1,     ///< also for writing; needs access::local_write
   prefetch_no_fault = 2,  ///< maps pages that are present; does not fault in other pages
 };
 

@@ -61,7 +61,7 @@ enum class port_flag : std::uint8_t {
 template <>
 inline constexpr bool enable_flags<port_flag> = true;
 
-/// Returns `sm | cm_sup | 0x8000000`. Unknown bits are hexadecimal; empty: `none`.
+/// Returns `sm | cm_sup | 0x8000000`. Unknown bits are hexadecimal. The empty set is `none`.
 /// @{
 [[nodiscard]] std::string to_string(flags<port_capability> set);
 [[nodiscard]] std::string to_string(flags<port_capability2> set);

@@ -50,7 +50,7 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public prepared_queue_pair_
   /// Errors: `invalid_argument` if only one side has a GID; otherwise those of modify(). After an
   /// error the queue pair is destroyed.
   [[nodiscard]] result<queue_pair<Transport>> handshake(const verbena::endpoint& remote) && {
-    // From here on the queue pair is destroyed if a step fails.
+    // If a step fails, `self` destroys the queue pair.
     prepared_queue_pair self = std::move(*this);
     VERBENA_TRY_VOID(self.connect(remote));
     return std::move(self).into_queue_pair();
@@ -143,7 +143,8 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public prepared_queue_pair_
 /// Errors: `invalid_argument` for options out of range, operations that the transport does not
 /// support, and queues of another context; `unavailable` if the port is neither active nor armed,
 /// or has no GID; `not_supported` if the transport needs the extended interface and the device does
-/// not have it; otherwise the errno of the verb; the message has the exceeded limit of the device.
+/// not have it; otherwise the errno of the verb, with the exceeded limit of the device in the
+/// message.
 template <transport Transport>
 result<prepared_queue_pair<Transport>> protection_domain::create_qp(
     const completion_queue& send, const completion_queue& receive,

@@ -78,10 +78,10 @@ concept constant_memory = (std::is_lvalue_reference_v<Memory> ||
                           !std::convertible_to<Memory&, std::span<std::byte>>;
 }  // namespace detail
 
-/// A protection domain (PD), created by context::allocate_pd(). Copies share the domain, which is
-/// deallocated after the last copy and all objects made from it are destroyed.
+/// A protection domain (PD), created by context::allocate_pd(). Copies share the domain. The domain
+/// is deallocated when its last copy and all objects made from it have been destroyed.
 ///
-/// Functions that register or create allocate, and may block in the kernel.
+/// Register and create functions allocate memory and may block in the kernel.
 /// Threads: thread-safe for const use; other members by one thread at a time.
 class protection_domain : public handle<detail::protection_domain_state> {
  public:
@@ -127,8 +127,8 @@ class protection_domain : public handle<detail::protection_domain_state> {
     return register_constant(memory, access, options, where);
   }
 
-  /// Registers a range of a dma-buf: ibv_reg_dmabuf_mr(3). The region does not have bytes(). The
-  /// addresses of slices and of remote() start at `base_address`.
+  /// Registers a range of a dma-buf: ibv_reg_dmabuf_mr(3). bytes() of the region must not be
+  /// called. The addresses of slices and of remote() start at `base_address`.
   ///
   /// Errors: `invalid_argument` for 0 bytes, contradictory access flags, and a range that ends
   /// beyond 2^64; `not_supported` if the device or the kernel does not support dma-buf; otherwise
@@ -173,21 +173,21 @@ class protection_domain : public handle<detail::protection_domain_state> {
 
   /// Creates a shared receive queue: ibv_create_srq(3).
   ///
-  /// Errors: `invalid_argument` for a `max_wr` of 0; otherwise the errno of the verb; the message
-  /// has the exceeded limit of the device.
+  /// Errors: `invalid_argument` for a `max_wr` of 0; otherwise the errno of the verb, with the
+  /// exceeded limit of the device in the message.
   [[nodiscard]] result<shared_receive_queue> create_srq(
       const shared_receive_queue_options& options) const;
 
   /// Creates an address handle: ibv_create_ah(3). Blocks while the kernel resolves the address.
   ///
-  /// Errors: `invalid_argument` for fields out of range; otherwise the errno of the verb; the
-  /// message has the fault of the address.
+  /// Errors: `invalid_argument` for fields out of range; otherwise the errno of the verb, with the
+  /// fault of the address in the message.
   [[nodiscard]] result<address_handle> create_ah(const address_vector& to) const;
   /// Returns the address for a reply to a received datagram, like ibv_init_ah_from_wc(3). The queue
   /// pair to reply to is source_queue_pair() of the completion.
   ///
   /// `header` is the GRH in front of the message. It is required if flags() of the completion
-  /// contains completion_flag::global_route_header, which is always so on Ethernet.
+  /// contains completion_flag::global_route_header. On Ethernet the flag is always set.
   ///
   /// Errors: `invalid_argument` for a failed completion, a missing header, a header that is not
   /// followed by UDP or InfiniBand transport, and a destination that is a multicast group or not a

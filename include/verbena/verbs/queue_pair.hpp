@@ -37,7 +37,7 @@ class prepared_queue_pair;
 /// how long. A query on a moved-from queue pair stops the program in all builds. A post on one
 /// stops the program in checked builds; in other builds its behavior is undefined.
 ///
-/// Threads: one thread at a time, not always the same one.
+/// Threads: one thread at a time, not necessarily always the same thread.
 template <class Transport>
 class queue_pair : public queue_pair_base,
                    public single_operations<queue_pair<Transport>, Transport> {

@@ -23,7 +23,7 @@ enum class queue_pair_state : std::uint32_t {
   init = IBV_QPS_INIT,               ///< receives can be posted; nothing is received yet
   ready_to_receive = IBV_QPS_RTR,    ///< receives, and processes requests of the peer
   ready_to_send = IBV_QPS_RTS,       ///< sends and receives
-  send_queue_drained = IBV_QPS_SQD,  ///< completes sends that have begun, begins no others
+  send_queue_drained = IBV_QPS_SQD,  ///< completes sends that have begun; does not begin others
   send_queue_error = IBV_QPS_SQE,    ///< UC and UD: a send failed; receiving continues
   error = IBV_QPS_ERR,               ///< flushes all requests
 };
@@ -33,7 +33,7 @@ enum class queue_pair_attribute : std::uint32_t {
   state = IBV_QP_STATE,                               ///< the next state
   current_state = IBV_QP_CUR_STATE,                   ///< the assumed current state
   drained_notification = IBV_QP_EN_SQD_ASYNC_NOTIFY,  ///< whether SQD raises SQ_DRAINED
-  access = IBV_QP_ACCESS_FLAGS,                       ///< remote operations of the peer
+  access = IBV_QP_ACCESS_FLAGS,                       ///< accepted remote operations
   pkey_index = IBV_QP_PKEY_INDEX,                     ///< index in the P_Key table of the port
   port = IBV_QP_PORT,                                 ///< the port
   qkey = IBV_QP_QKEY,                                 ///< the Q_Key
@@ -60,7 +60,7 @@ using queue_pair_attribute_mask = flags<queue_pair_attribute>;
 
 /// Returns `RESET`, `INIT`, `RTR`, `RTS`, `SQD`, `SQE`, `ERR` or `unknown (9)`.
 [[nodiscard]] std::string to_string(queue_pair_state state);
-/// Returns the names of verbs.h without `IBV_QP_`: `STATE | PKEY_INDEX`; empty: `none`.
+/// Returns the names of verbs.h without `IBV_QP_`: `STATE | PKEY_INDEX`. The empty set is `none`.
 [[nodiscard]] std::string to_string(queue_pair_attribute_mask mask);
 
 /// A set of attributes with values, for queue_pair modify() and query(). Each setter adds its

@@ -62,7 +62,8 @@ class queue_pair_base : public handle<detail::queue_pair_state_object> {
   /// Returns the queue pair number.
   [[nodiscard]] queue_pair_number number() const;
   /// Returns the sizes of the queues that the device granted; each is at least the requested size.
-  /// For an adopted queue pair all are 0; query() of queue_pair_attribute::capabilities has them.
+  /// For an adopted queue pair all sizes are 0; query() of queue_pair_attribute::capabilities
+  /// returns them.
   [[nodiscard]] const queue_sizes& capabilities() const noexcept { return granted_; }
   /// Returns whether the queue pair has the extended interface.
   [[nodiscard]] bool is_extended() const noexcept { return extended_.get() != nullptr; }

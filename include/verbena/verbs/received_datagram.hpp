@@ -24,7 +24,7 @@ class received_datagram {
   [[nodiscard]] static result<received_datagram> of(const completion& received,
                                                     std::span<const std::byte> memory);
 
-  /// Returns the message.
+  /// Returns the payload.
   [[nodiscard]] std::span<const std::byte> payload() const noexcept {
     return bytes_.subspan(global_route_header::encoded_size);
   }

@@ -27,12 +27,12 @@ struct remote_target {
 
 /// Address, length and remote key (rkey) of memory of a peer.
 ///
-/// It does not keep the memory registered: the peer may deregister the memory at any time. The
-/// adapter of the peer checks each access. Threads: immutable value.
+/// A remote_region does not keep the memory registered: the peer may deregister the memory at any
+/// time. The adapter of the peer checks each access. Threads: immutable value.
 class remote_region {
  public:
-  /// Bytes of the wire format, version 1: version (1), address (8), length (8), key (4), integers
-  /// in network order.
+  /// The number of bytes of the wire format, version 1. The fields are, with their bytes in
+  /// parentheses and integers in network order: version (1), address (8), length (8), key (4).
   static constexpr std::size_t encoded_size = 21;
   /// The version that encode() writes and decode() reads.
   static constexpr std::uint8_t wire_version = 1;

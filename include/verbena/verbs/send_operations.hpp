@@ -32,7 +32,8 @@ template <transport Transport>
 inline constexpr send_operations operations_of =
     send_operations::from_mask(transport_traits<Transport>::send_operations);
 
-/// Returns the names of verbs.h without `IBV_QP_EX_WITH_`: `SEND | RDMA_WRITE`; empty: `none`.
+/// Returns the names of verbs.h without `IBV_QP_EX_WITH_`: `SEND | RDMA_WRITE`. The empty set is
+/// `none`.
 [[nodiscard]] std::string to_string(send_operations operations);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Shared receive queues (SRQ): receives for several queue pairs. The number of receives depends on
-// the messages that arrive, and not on the number of peers.
+// the number of arriving messages, not on the number of peers.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -42,7 +42,8 @@ using shared_receive_batch =
     receive_batch<Capacity, detail::request_storage<ibv_recv_wr, Capacity>, ibv_srq>;
 
 /// A shared receive queue (SRQ), created by protection_domain::create_srq(). Copies share the
-/// queue, which is destroyed after the last copy and all queue pairs that use it are destroyed.
+/// queue. The queue is destroyed when its last copy and all queue pairs that use it have been
+/// destroyed.
 ///
 /// A receive completes into the completion queue of the queue pair whose message consumed it.
 /// Receives that are outstanding when the queue is destroyed do not complete.

@@ -27,7 +27,7 @@ struct ud {};
 ///   is_connected         whether a queue pair has one peer
 ///   has_destination      whether each send request has a destination
 ///   has_write, has_read, has_atomics   the RDMA and atomic operations
-///   has_classic          whether ibv_post_send(3) works; else only the extended interface does
+///   has_classic          whether ibv_post_send(3) works, and not only the extended interface
 ///   has_shared_receives  whether a queue pair can use a shared receive queue
 ///   send_operations      a mask of enum ibv_qp_create_send_ops_flags
 ///   create               optional: the function that creates queue pairs, if it is not

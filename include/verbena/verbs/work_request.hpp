@@ -37,13 +37,14 @@ struct compare_and_swap_operands {
 
 /// Inline data: bytes that are copied into the work request and need no registration.
 ///
-/// It has the layout of `ibv_data_buf`. queue_sizes::max_inline_data limits the bytes of a request.
+/// The class has the layout of `ibv_data_buf`. queue_sizes::max_inline_data limits the bytes of a
+/// request.
 /// Threads: immutable value; borrows the bytes.
 class inline_data {
  public:
   /// Makes inline data of `bytes`, which must stay valid until the request is posted.
   explicit inline_data(std::span<const std::byte> bytes) noexcept
-      // The C API has no const here; providers only read.
+      // The C API lacks const here; providers only read.
       : buffer_{const_cast<std::byte*>(bytes.data()), bytes.size()} {}
   /// Returns the number of bytes.
   [[nodiscard]] std::size_t length() const noexcept { return buffer_.length; }

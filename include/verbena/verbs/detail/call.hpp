@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls of verbs. Converts the error conventions of verbs to one.
+// Calls verbs and converts their error conventions to a common one.
 #pragma once
 
 #include <cerrno>

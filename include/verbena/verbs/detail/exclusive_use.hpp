@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checked builds: the objects that a thread may open only once at a time, such as a batch of an
-// extended queue or a poll of an extended completion queue. In other builds the functions have no
-// effect.
+// In checked builds, detects that a thread opens an object twice, such as a batch of an extended
+// queue or a poll of an extended completion queue. In other builds the functions have no effect.
 #pragma once
 
 #include "verbena/base/call_site.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checked builds: notifies module check of objects, of work requests that are posted and of
-// completions that are polled. In other builds the functions have no effect.
+// In checked builds, reports posted work requests, polled completions and destroyed objects to
+// module check. In other builds the functions have no effect.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -92,7 +92,8 @@ class closing_place {
   closing_place(const closing_place&) = delete;
   closing_place& operator=(const closing_place&) = delete;
   ~closing_place();
-  /// Returns the innermost location of this thread. Without one, returns the caller's location.
+  /// Returns the location in the innermost closing_place of this thread. If the thread has no
+  /// closing_place, returns the caller's location.
   [[nodiscard]] static call_site here() noexcept;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Scopes of this thread whose operations use memory of the program. Memory that is released asks
-// them whether an operation still uses it.
+// Lists the scopes of a thread whose operations use memory of the program. Before memory is
+// released, stop_if_in_use() checks that no operation of these scopes uses it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// A part of registered memory, as work requests name it.
+/// A range of registered memory, with the address and key that work requests contain.
 struct registered_range {
   std::uint64_t address;
   std::uint64_t length;
@@ -25,7 +25,8 @@ struct registered_range {
 /// A scope in the list of this thread. Threads: thread-bound.
 class memory_user {
  public:
-  /// Returns the post of an operation in flight that uses `memory`; nullptr if there is none.
+  /// Returns the source location of the post of an operation in flight that uses `memory`, or
+  /// nullptr if no operation uses it.
   using search = const std::source_location* (*)(const memory_user& self,
                                                  const registered_range& memory) noexcept;
 
@@ -33,7 +34,7 @@ class memory_user {
   memory_user& operator=(const memory_user&) = delete;
 
  protected:
-  /// Adds itself to the list. Scopes end in the reverse order of their creation.
+  /// Adds the scope to the list of this thread. Scopes end in the reverse order of their creation.
   explicit memory_user(search find) noexcept;
   ~memory_user();
 

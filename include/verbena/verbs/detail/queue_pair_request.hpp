@@ -25,9 +25,9 @@ struct native_queue_pair {
   ibv_qp_ex* extended = nullptr;
 };
 
-/// A function that creates the queue pair of `asked` and writes the granted sizes into `asked`. If
-/// `request.operations` is empty, `asked` has all operations of the transport, and the function may
-/// remove those that the device does not support.
+/// A function that creates a queue pair with the attributes `asked` and writes the granted sizes
+/// into `asked`. If `request.operations` is empty, `asked` has all operations of the transport, and
+/// the function may remove those that the device does not support.
 using queue_pair_creator = result<native_queue_pair> (*)(const protection_domain& pd,
                                                          const queue_pair_request& request,
                                                          ibv_qp_init_attr_ex& asked);

@@ -150,7 +150,7 @@ class request_list {
   }
   [[gnu::always_inline]] inline static void put(place at, std::span<const local_slice> list) {
     const auto [first, count] = as_sge_list(list);
-    // The C API has no const here; providers only read.
+    // The C API lacks const here; providers only read.
     at.request->sg_list = const_cast<ibv_sge*>(first);
     at.request->num_sge = static_cast<int>(count);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The second cause of ENOSPC at a post, besides a full queue; src/verbs/rxe_defects.cpp returns it.
+// The cause of ENOSPC at a post other than a full queue; src/verbs/rxe_defects.cpp returns it.
 #pragma once
 
 #include "verbena/base/config.hpp"

@@ -12,7 +12,7 @@ int detail::start_quiet_thread(pthread_t& out, void* (*run)(void*), void* argume
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  // A blocked fault ends the process without its handler.
+  // If the signal of a fault is blocked, the kernel ends the process without calling the handler.
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits the mask
   const int failed = pthread_create(&out, nullptr, run, argument);

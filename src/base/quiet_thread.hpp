@@ -8,8 +8,8 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Starts a thread with all signals blocked, so that signal handlers run on the user's threads. Not
-/// blocked are the signals of faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL).
+/// Starts a thread with all signals blocked, so that signal handlers run on the user's threads. The
+/// signals of faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL) are not blocked.
 ///
 /// Returns 0 or the errno of pthread_create(3). The caller joins or detaches `out`. Allocates.
 /// `name` has at most 15 bytes.

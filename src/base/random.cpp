@@ -21,7 +21,7 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// Reads what is left of `out` from a file. Returns whether all came.
+// Fills `out` from a file. Returns whether all bytes were read.
 bool fill_from_file(const char* path, std::span<std::byte> out) noexcept {
   const unique_fd file(::open(path, O_RDONLY | O_CLOEXEC));
   if (!file) return false;
@@ -34,15 +34,16 @@ bool fill_from_file(const char* path, std::span<std::byte> out) noexcept {
   return true;
 }
 
-// A bijection in which each bit of the argument changes about half of the bits of the result.
+// Mixes the bits of `value` with a bijection: each bit of `value` changes about half of the bits of
+// the result.
 std::uint64_t mix(std::uint64_t value) noexcept {
   value = (value ^ (value >> 30U)) * 0xbf58'476d'1ce4'e5b9U;
   value = (value ^ (value >> 27U)) * 0x94d0'49bb'1331'11ebU;
   return value ^ (value >> 31U);
 }
 
-// Numbers that differ between processes and calls. A process that sees one could guess others: the
-// kernel's 16 random bytes of each program are the only secret in them.
+// Fills `out` with numbers that differ between processes and calls. A process that sees one number
+// may guess others: the only secret is the 16 random bytes that the kernel passes to each program.
 void fill_from_state(std::span<std::byte> out) noexcept {
   static std::atomic<std::uint64_t> calls{0};
   std::uint64_t secret[2]{};
@@ -63,7 +64,7 @@ void fill_from_state(std::span<std::byte> out) noexcept {
   }
 }
 
-// A filter of system calls (seccomp) may deny getrandom(2).
+// Fills `out` if a system call filter (seccomp) denies getrandom(2).
 void fill_without_getrandom(std::span<std::byte> out) {
   if (fill_from_file("/dev/urandom", out)) return;
   static std::atomic<bool> told{false};
@@ -74,16 +75,16 @@ void fill_without_getrandom(std::span<std::byte> out) {
   fill_from_state(out);
 }
 
-/// Random bytes for the next numbers, so that not each number costs a system call. They are in a
+/// Random bytes for the next numbers, so that most numbers need no system call. The bytes are in a
 /// page that the kernel clears in a child of fork (MADV_WIPEONFORK), also after a raw clone(2):
 /// parent and child never use the same bytes. Bytes are erased when they are used. Threads:
 /// thread-safe.
 class random_stock {
  public:
-  /// The stock of the process; nullptr if the kernel cannot clear pages in a child.
+  /// Returns the stock of the process, or nullptr if the kernel cannot clear pages in a child.
   static random_stock* of_process() noexcept {
-    // Not initialized under the lock of a local variable: a child that was made at that moment
-    // would wait for it without end.
+    // Not a local static with a guard: a child that is forked while the guard is locked would wait
+    // for it forever.
     static constinit std::atomic<random_stock*> shared{nullptr};
     static constinit std::atomic<bool> cannot_make{false};
     random_stock* stock = shared.load(std::memory_order_acquire);
@@ -98,14 +99,14 @@ class random_stock {
     return stock;
   }
 
-  /// Returns false if another thread is here, or if a signal handler has forked in the meantime and
-  /// this is the child: the caller then asks the kernel.
+  /// Fills `out`. Returns false if another thread is in this function, or if this process is a
+  /// child that a signal handler has forked during the call. The caller then calls getrandom(2).
   [[nodiscard]] bool take(std::span<std::byte> out) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     const leave_when_done leave{busy_};
     std::uint32_t left = left_.load(std::memory_order_relaxed);
     if (!is_filled_.load(std::memory_order_relaxed) || left < out.size()) {
-      is_filled_.store(true, std::memory_order_relaxed);  // first: see above
+      is_filled_.store(true, std::memory_order_relaxed);  // first, so that a fork clears it
       fill_random(bytes_);
       left = capacity;
     }
@@ -118,7 +119,7 @@ class random_stock {
   }
 
  private:
-  static constexpr std::uint32_t capacity = 256;  // the most that getrandom(2) never interrupts
+  static constexpr std::uint32_t capacity = 256;  // getrandom(2) is uninterrupted up to this size
   struct leave_when_done {
     std::atomic<bool>& busy;
     ~leave_when_done() { busy.store(false, std::memory_order_release); }

@@ -17,8 +17,8 @@ struct broken_rule {
   int earlier_line = 0;  ///< the line in `earlier_file`
 };
 
-/// Handles a violated rule. It may log, or throw in a test. When it returns, the program is
-/// aborted.
+/// Handles a violated rule. The handler may log, or throw in a test. When it returns, the library
+/// aborts the program.
 using broken_rule_handler = void (*)(const broken_rule&);
 
 /// Replaces the handler and returns the previous one; nullptr restores the default.
@@ -34,13 +34,14 @@ namespace detail {
 
 }  // namespace verbena::inline VERBENA_ABI
 
-/// Stops the program and reports `rule` if `condition` is false. In all builds; for cold paths.
+/// Stops the program and reports `rule` if `condition` is false. Active in all builds; for cold
+/// paths.
 #define VERBENA_ASSERT(condition, rule) \
   (static_cast<bool>(condition)         \
        ? static_cast<void>(0)           \
        : ::verbena::detail::stop_on_broken_rule(rule, __FILE__, __LINE__))
 
-/// Does what VERBENA_ASSERT does, in checked builds only; for hot paths.
+/// Acts as VERBENA_ASSERT in checked builds; has no effect in other builds. For hot paths.
 #ifdef VERBENA_CHECKED
 #define VERBENA_CHECK(condition, rule) VERBENA_ASSERT(condition, rule)
 #else

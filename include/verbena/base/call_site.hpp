@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The place of a call, for the reports of checked builds. In other builds the type is empty, and an
-// argument of it costs nothing in an inlined function.
+// argument of the type costs nothing in an inlined function.
 #pragma once
 
 #include <source_location>
@@ -11,8 +11,8 @@ namespace verbena::inline VERBENA_ABI {
 
 #ifdef VERBENA_CHECKED
 
-/// Names a source file and line. As a parameter with the default `here()`, it is the place of the
-/// call. Threads: immutable value.
+/// Names a source file and line. A parameter with the default `here()` is the place of the call.
+/// Threads: immutable value.
 class call_site {
  public:
   /// Returns the place of this call, or of the call whose default argument it is.
@@ -20,7 +20,7 @@ class call_site {
       std::source_location at = std::source_location::current()) noexcept {
     return call_site(at.file_name(), static_cast<int>(at.line()));
   }
-  /// Returns the name of the file, which lives as long as the program.
+  /// Returns the name of the file. It has static storage duration.
   [[nodiscard]] constexpr const char* file() const noexcept { return file_; }
   /// Returns the line in file(), counted from 1.
   [[nodiscard]] constexpr int line() const noexcept { return line_; }

@@ -14,12 +14,12 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Defines what error::code() is.
+/// The kind of an error, which determines the meaning of error::code().
 enum class error_kind : std::uint8_t {
   os = 1,            ///< a verb or system call failed; the code is its errno (0: it set none)
   completion,        ///< a work request failed; the code is its ibv_wc_status
   not_supported,     ///< the device, provider or build lacks a feature; the code is an errno or 0
-  invalid_argument,  ///< refused before any verb was called; the code is EINVAL
+  invalid_argument,  ///< an argument was invalid, no verb was called; the code is EINVAL
   timed_out,         ///< a deadline passed; the code is ETIMEDOUT
   protocol,          ///< received bytes violate their format; the code is EPROTO
   unavailable,       ///< a library, module or device is missing; the code is an errno or 0
@@ -27,19 +27,19 @@ enum class error_kind : std::uint8_t {
 
 /// Describes a failed call, its cause and the remedy.
 ///
-/// The code of the failed call is always kept. Texts given as string literals are not copied, and
-/// copies of an error share their texts: copying never allocates, nor does an error made of
-/// literals. Threads: one thread at a time; copies are independent.
+/// Contains the code of the failed call. String literals are not copied, and copies of an error
+/// share their texts. Therefore copying an error never allocates, and making an error of literals
+/// does not allocate. Threads: one thread at a time; copies are independent.
 class [[nodiscard]] error {
  public:
-  /// Makes an error of its parts.
+  /// Makes an error from its parts.
   ///
-  /// `call`: the verb or function, as in its man page (`ibv_reg_mr`). `object`: what it was called
-  /// on (`soft0`, `queue pair 0x11 on soft0`). `diagnosis`: cause and remedy in words.
+  /// `call`: the verb or function, as in its man page (`ibv_reg_mr`). `object`: the object of the
+  /// call (`soft0`, `queue pair 0x11 on soft0`). `diagnosis`: cause and remedy in words.
   error(error_kind kind, int code, text_argument call, text_argument object = {},
         text_argument diagnosis = {});
 
-  /// Makes an error of an errno. EOPNOTSUPP and EPROTONOSUPPORT become `not_supported`.
+  /// Makes an error from an errno. EOPNOTSUPP and EPROTONOSUPPORT become `not_supported`.
   static error from_errno(int code, text_argument call, text_argument object = {},
                           text_argument diagnosis = {});
   /// Makes an error of kind `not_supported` with the code EOPNOTSUPP.
@@ -54,7 +54,7 @@ class [[nodiscard]] error {
   static error unavailable(int code, text_argument call, text_argument object,
                            text_argument diagnosis);
 
-  /// Returns what code() is.
+  /// Returns the kind, which determines the meaning of code().
   [[nodiscard]] error_kind kind() const noexcept { return kind_; }
   /// Returns the errno or completion status of the failed call; see kind().
   [[nodiscard]] int code() const noexcept { return code_; }
@@ -117,6 +117,6 @@ int print_error(const error& what);
 
 }  // namespace verbena::inline VERBENA_ABI
 
-/// Lets an error_kind be compared with a std::error_code.
+/// Permits comparisons of error_kind with std::error_code.
 template <>
 struct std::is_error_code_enum<verbena::error_kind> : std::true_type {};

@@ -17,7 +17,7 @@ class unique_fd {
   explicit unique_fd(int fd) noexcept : fd_(fd) {}
   /// Takes the descriptor of `other`, which is empty afterwards.
   unique_fd(unique_fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  /// Closes the own descriptor and takes the descriptor of `other`.
+  /// Closes its own descriptor and takes the descriptor of `other`, which is empty afterwards.
   unique_fd& operator=(unique_fd&& other) noexcept {
     if (this != &other) reset(std::exchange(other.fd_, -1));
     return *this;
@@ -39,8 +39,8 @@ class unique_fd {
 
 /// Waits until poll(2) reports one of `events`, an error or a hang-up on `fd`.
 ///
-/// Returns true if poll(2) reported something, and false if the deadline passed. Signals do not end
-/// the wait. Blocks; does not allocate.
+/// Returns true if poll(2) reported an event, and false if the deadline passed. Signals do not end
+/// the wait. Blocks; does not allocate. Errors: the errno of poll(2).
 [[nodiscard]] result<bool> wait_for_fd(int fd, short events, deadline until);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -32,8 +32,8 @@ concept referable = !is_function_ref<std::remove_cvref_t<Function>> &&
 }  // namespace detail
 
 /// Refers to a function, a lambda or another callable object, or is empty. Intended for parameters:
-/// it does not own the object, which must outlive it. A function may be a temporary pointer. Copies
-/// refer to one object. Does not allocate. Threads: immutable value.
+/// a function_ref does not own the object, which must outlive the function_ref. A function pointer
+/// may be a temporary. Copies refer to one object. Does not allocate. Threads: immutable value.
 template <class Result, class... Arguments>
 class function_ref<Result(Arguments...)> {
  public:
@@ -66,14 +66,14 @@ class function_ref<Result(Arguments...)> {
     if (pointer != nullptr) call_ = &call_function<std::decay_t<Function>>;
   }
 
-  /// Refused, because the assigned object would be destroyed before the first call.
+  /// Deleted: the assigned object would be destroyed before the first call.
   template <class Function>
     requires(!detail::is_function_ref<std::remove_cvref_t<Function>> &&
              !std::is_pointer_v<std::decay_t<Function>> &&
              !std::is_null_pointer_v<std::remove_cvref_t<Function>>)
   function_ref& operator=(Function&&) = delete;
 
-  /// Returns whether it refers to an object.
+  /// Returns whether the reference is not empty.
   explicit operator bool() const noexcept { return call_ != nullptr; }
 
   /// Calls the object. Precondition: the reference is not empty.

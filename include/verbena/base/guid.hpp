@@ -18,11 +18,11 @@ class guid {
  public:
   /// Makes the reserved GUID, all bytes zero.
   constexpr guid() noexcept = default;
-  /// Makes an identifier of its bytes in wire order.
+  /// Makes an identifier from its bytes in wire order.
   constexpr explicit guid(std::array<std::uint8_t, 8> bytes) noexcept : bytes_(bytes) {}
-  /// Makes a GUID of a `__be64` of the verbs API, whose bytes in memory are copied unchanged.
+  /// Makes a GUID from a `__be64` of the verbs API. Copies its bytes in memory unchanged.
   [[nodiscard]] static guid from_network_order(std::uint64_t be64) noexcept;
-  /// Makes a GUID of a number whose most significant byte is the first byte on the wire.
+  /// Makes a GUID from a number whose most significant byte is the first byte on the wire.
   [[nodiscard]] static constexpr guid from_number(std::uint64_t number) noexcept {
     guid made;
     for (std::size_t i = 0; i < 8; ++i)
@@ -44,7 +44,7 @@ class guid {
   [[nodiscard]] constexpr std::uint32_t oui() const noexcept {
     return static_cast<std::uint32_t>(number() >> 40);
   }
-  /// Returns whether all bytes are zero, which is not a valid identifier.
+  /// Returns whether all bytes are zero. Such a GUID does not identify a device.
   [[nodiscard]] constexpr bool is_reserved() const noexcept { return number() == 0; }
   friend constexpr auto operator<=>(const guid&, const guid&) noexcept = default;
 
@@ -61,7 +61,7 @@ class gid {
  public:
   /// Makes the zero GID.
   constexpr gid() noexcept = default;
-  /// Makes an identifier of its bytes in wire order.
+  /// Makes an identifier from its bytes in wire order.
   constexpr explicit gid(std::array<std::uint8_t, 16> bytes) noexcept : bytes_(bytes) {}
 
   /// Returns the bytes in wire order.

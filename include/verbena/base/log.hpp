@@ -17,20 +17,20 @@ enum class log_level : std::uint8_t {
   info,     ///< normal but notable
   warning,  ///< works, but not as requested
   error,    ///< a failure that could not be returned
-  off,      ///< as a threshold: logs nothing. Messages do not have this level
+  off,      ///< only a threshold: no message is logged
 };
 
-/// Receives one line without a newline. It must not throw.
+/// Receives one line without a newline. The hook must not throw.
 ///
-/// The library calls it on the thread that logs, possibly on several threads at once.
+/// The library calls the hook on the thread that logs, possibly on several threads at once.
 using log_hook = void (*)(log_level level, std::string_view line, void* user);
 
 /// Replaces the hook, which receives the messages of level `lowest` and above.
 ///
-/// nullptr restores the default hook, which writes `verbena: LEVEL: LINE` to standard error. Its
-/// lowest level is `warning`, or the level that the environment variable VERBENA_LOG names:
-/// `debug`, `info`, `warning`, `error` or `off`. `lowest` is ignored then. Thread-safe; a call in
-/// progress may still use the previous hook.
+/// nullptr restores the default hook, which writes `verbena: LEVEL: LINE` to standard error, and
+/// ignores `lowest`. The lowest level of the default hook is `warning`, or the level in the
+/// environment variable VERBENA_LOG: `debug`, `info`, `warning`, `error` or `off`. Thread-safe; a
+/// call in progress may still use the previous hook.
 void set_log_hook(log_hook hook, void* user = nullptr,
                   log_level lowest = log_level::debug) noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A callable object that is kept. std::move_only_function of C++23 is similar. Headers do not use
+// A callable object with one owner. std::move_only_function of C++23 is similar. Headers do not use
 // std::function, because its header is slow to compile.
 #pragma once
 
@@ -16,13 +16,13 @@ template <class Signature>
 class owned_function;
 
 /// Owns a function, a lambda or another callable object, or is empty. For functions that are called
-/// after the call that they are passed to. Allocates. Threads: one thread at a time.
+/// after the call that they were passed to has returned. Allocates. Threads: one thread at a time.
 template <class Result, class... Arguments>
 class owned_function<Result(Arguments...)> {
  public:
   /// Creates an empty function.
   owned_function() noexcept = default;
-  /// Keeps `function`. An empty function_ref or a null pointer makes an empty function.
+  /// Stores `function`. An empty function_ref or a null pointer makes an empty function.
   template <class Function>
     requires(!std::is_same_v<std::remove_cvref_t<Function>, owned_function> &&
              std::is_invocable_r_v<Result, std::decay_t<Function>&, Arguments...>)
@@ -37,7 +37,7 @@ class owned_function<Result(Arguments...)> {
 
   /// Returns whether there is a function.
   explicit operator bool() const noexcept { return kept_ != nullptr; }
-  /// Calls the function. Precondition: there is one.
+  /// Calls the function. Precondition: the owned_function is not empty.
   Result operator()(Arguments... arguments) const {
     VERBENA_ASSERT(kept_ != nullptr, "an empty owned_function was called");
     return kept_->call(std::forward<Arguments>(arguments)...);

@@ -38,10 +38,10 @@ struct overfull_batch {
 
 /// The result of posting one work request or a batch.
 ///
-/// If the verb refused a request, accepted() is the number of requests before it. Those complete.
-/// The refused request and all requests behind it were not posted. If more requests were added to
-/// a batch than it can hold, code() is ENOBUFS, no request was posted and excess() says how many
-/// did not fit.
+/// If the verb refused a request, accepted() is the number of requests before it, which complete.
+/// The refused request and all later requests were not posted. If more requests were added to a
+/// batch than it can hold, code() is ENOBUFS, no request was posted, and excess() is the number of
+/// requests that did not fit.
 /// Threads: immutable.
 class [[nodiscard("a post can fail: check it or call value()")]] post_status {
  public:

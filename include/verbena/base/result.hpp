@@ -21,10 +21,10 @@ template <class T>
 inline constexpr bool is_result<result<T>> = true;
 }  // namespace detail
 
-/// A value or an error, as std::expected. `value()` on an error raises it: it throws
-/// `verbena::exception`, or aborts with the message in builds without exceptions.
-/// Assignable if T is nothrow move constructible.
-/// Threads: one thread at a time. Never allocates by itself.
+/// A value or an error, like std::expected. If there is an error, value() throws
+/// `verbena::exception`, or aborts with the message in builds without exceptions. Assignable if T
+/// is nothrow move constructible.
+/// Threads: one thread at a time. Never allocates, except as T does.
 template <class T>
 class [[nodiscard("an error may be inside: check it, pass it on, or call value()")]] result {
  public:
@@ -33,55 +33,56 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
   /// The type of the error.
   using error_type = verbena::error;
 
-  /// A success: the value is made from `value`.
+  /// Makes a success with a value constructed from `value`.
   template <class U = T>
     requires(std::constructible_from<T, U> && !std::same_as<std::remove_cvref_t<U>, result> &&
              !std::same_as<std::remove_cvref_t<U>, verbena::error>)
   // NOLINTNEXTLINE(google-explicit-constructor): a returned value becomes a result
   result(U&& value) : state_(std::in_place, std::forward<U>(value)) {}
-  /// A failure.
+  /// Makes a failure.
   // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
   result(verbena::error what) noexcept : state_(std::move(what)) {}
 
-  /// Whether a value is inside.
+  /// Returns whether there is a value.
   [[nodiscard]] bool has_value() const noexcept { return state_.has_value(); }
-  /// As has_value().
+  /// Returns has_value().
   explicit operator bool() const noexcept { return has_value(); }
 
-  /// The value. Precondition: has_value().
+  /// Returns the value. Precondition: has_value().
   [[nodiscard]] T& operator*() & noexcept { return state_.value(); }
-  /// The value. Precondition: has_value().
+  /// Returns the value. Precondition: has_value().
   [[nodiscard]] const T& operator*() const& noexcept { return state_.value(); }
-  /// The value, to be moved from. Precondition: has_value().
+  /// Returns the value as an rvalue. Precondition: has_value().
   [[nodiscard]] T&& operator*() && noexcept { return std::move(state_.value()); }
-  /// The value's members. Precondition: has_value().
+  /// Returns a pointer to the value. Precondition: has_value().
   [[nodiscard]] T* operator->() noexcept { return __builtin_addressof(**this); }
-  /// The value's members. Precondition: has_value().
+  /// Returns a pointer to the value. Precondition: has_value().
   [[nodiscard]] const T* operator->() const noexcept { return __builtin_addressof(**this); }
 
-  /// The value, or raises the error.
+  /// Returns the value, or raises the error.
   T& value() & { return raise_unless_value(), **this; }
-  /// The value, or raises the error.
+  /// Returns the value, or raises the error.
   const T& value() const& { return raise_unless_value(), **this; }
-  /// By value, unlike std::expected: `for (auto& device : list_devices().value())` must not dangle.
+  /// Returns the value as an object, or raises the error. std::expected returns a reference, which
+  /// would dangle in `for (auto& device : list_devices().value())`.
   T value() && {
     if (!has_value()) raise(std::move(*this).error());
     return *std::move(*this);
   }
-  /// The value, or `other` in its place.
+  /// Returns the value, or `other` if there is an error.
   template <class U>
   [[nodiscard]] T value_or(U&& other) && {
     return has_value() ? *std::move(*this) : static_cast<T>(std::forward<U>(other));
   }
-  /// A copy of the value, or `other` in its place.
+  /// Returns a copy of the value, or `other` if there is an error.
   template <class U>
   [[nodiscard]] T value_or(U&& other) const& {
     return has_value() ? **this : static_cast<T>(std::forward<U>(other));
   }
 
-  /// The error. Precondition: !has_value().
+  /// Returns the error. Precondition: !has_value().
   [[nodiscard]] const verbena::error& error() const& noexcept { return state_.error(); }
-  /// The error, to be moved from. Precondition: !has_value().
+  /// Returns the error as an rvalue. Precondition: !has_value().
   [[nodiscard]] verbena::error&& error() && noexcept { return std::move(state_.error()); }
 
   /// Returns `next(value)`, which is a result, or this error.
@@ -90,7 +91,7 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
     if (!has_value()) return std::move(*this).error();
     return detail::call_with(std::forward<F>(next), *std::move(*this));
   }
-  /// A result with what `next` makes of the value, or this error.
+  /// Returns a result with the value `next(value)`, or this error.
   template <class F>
   auto transform(F&& next) && -> result<std::remove_cv_t<std::invoke_result_t<F, T&&>>> {
     if (!has_value()) return std::move(*this).error();
@@ -101,13 +102,13 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
       return detail::call_with(std::forward<F>(next), *std::move(*this));
     }
   }
-  /// The value, or what `next` makes of the error, a result itself.
+  /// Returns the value, or `next(error)`, which is a result.
   template <class F>
   result or_else(F&& next) && {
     if (has_value()) return std::move(*this);
     return detail::call_with(std::forward<F>(next), std::move(*this).error());
   }
-  /// The value, or the error that `next` makes of this one.
+  /// Returns the value, or the error `next(error)`.
   template <class F>
   result transform_error(F&& next) && {
     if (has_value()) return std::move(*this);
@@ -126,31 +127,31 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
 template <>
 class [[nodiscard("an error may be inside: check it, pass it on, or call value()")]] result<void> {
  public:
-  /// Nothing is inside on success.
+  /// A success has no value.
   using value_type = void;
   /// The type of the error.
   using error_type = verbena::error;
 
   result() noexcept : state_(std::in_place) {}
-  /// A failure.
+  /// Makes a failure.
   // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
   result(verbena::error what) noexcept : state_(std::move(what)) {}
 
-  /// Whether it is a success.
+  /// Returns whether the result is a success.
   [[nodiscard]] bool has_value() const noexcept { return state_.has_value(); }
-  /// As has_value().
+  /// Returns has_value().
   explicit operator bool() const noexcept { return has_value(); }
-  /// Nothing, or raises the error.
+  /// Raises the error if there is one.
   void value() const& {
     if (!has_value()) raise(error());
   }
-  /// Nothing, or raises the error.
+  /// Raises the error if there is one.
   void value() && {
     if (!has_value()) raise(std::move(*this).error());
   }
-  /// The error. Precondition: !has_value().
+  /// Returns the error. Precondition: !has_value().
   [[nodiscard]] const verbena::error& error() const& noexcept { return state_.error(); }
-  /// The error, to be moved from. Precondition: !has_value().
+  /// Returns the error as an rvalue. Precondition: !has_value().
   [[nodiscard]] verbena::error&& error() && noexcept { return std::move(state_.error()); }
 
   /// Returns `next()`, which is a result, after a success; otherwise this error.
@@ -159,7 +160,7 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
     if (!has_value()) return std::move(*this).error();
     return std::forward<F>(next)();
   }
-  /// A result with what `next()` returns, after a success; or this error.
+  /// Returns a result with the value `next()` after a success; otherwise this error.
   template <class F>
   auto transform(F&& next) && -> result<std::remove_cv_t<std::invoke_result_t<F>>> {
     if (!has_value()) return std::move(*this).error();
@@ -170,13 +171,13 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
       return std::forward<F>(next)();
     }
   }
-  /// Success, or what `next` makes of the error, a result itself.
+  /// Returns success, or `next(error)`, which is a result.
   template <class F>
   result or_else(F&& next) && {
     if (has_value()) return {};
     return detail::call_with(std::forward<F>(next), std::move(*this).error());
   }
-  /// Success, or the error that `next` makes of this one.
+  /// Returns success, or the error `next(error)`.
   template <class F>
   result transform_error(F&& next) && {
     if (has_value()) return {};
@@ -190,31 +191,31 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
 
 }  // namespace verbena::inline VERBENA_ABI
 
-// For VERBENA_TRY: a name that two of them in one function do not share.
+// For VERBENA_TRY: a name that is unique within a function.
 #define VERBENA_TRY_CONCAT_(a, b) a##b
 #define VERBENA_TRY_NAME_(line) VERBENA_TRY_CONCAT_(verbena_try_, line)
 
-/// Evaluates a result; returns its error from the enclosing function, or declares `name` with the
+/// Evaluates a result. Returns its error from the enclosing function, or declares `name` with the
 /// value: `VERBENA_TRY(auto pd, context.allocate_pd());`.
 #define VERBENA_TRY(name, expression)                                                      \
   auto VERBENA_TRY_NAME_(__LINE__) = (expression);                                         \
   if (!VERBENA_TRY_NAME_(__LINE__)) return std::move(VERBENA_TRY_NAME_(__LINE__)).error(); \
   name = *std::move(VERBENA_TRY_NAME_(__LINE__))
 
-/// Unwraps a result<void>.
+/// Evaluates a result<void>. Returns its error from the enclosing function.
 #define VERBENA_TRY_VOID(expression)                                       \
   do {                                                                     \
     auto verbena_try_result = (expression);                                \
     if (!verbena_try_result) return std::move(verbena_try_result).error(); \
   } while (false)
 
-/// As VERBENA_TRY, in a coroutine: `VERBENA_CO_TRY(auto peer, co_await connecting());`.
+/// Acts as VERBENA_TRY in a coroutine: `VERBENA_CO_TRY(auto peer, co_await connecting());`.
 #define VERBENA_CO_TRY(name, expression)                                                      \
   auto VERBENA_TRY_NAME_(__LINE__) = (expression);                                            \
   if (!VERBENA_TRY_NAME_(__LINE__)) co_return std::move(VERBENA_TRY_NAME_(__LINE__)).error(); \
   name = *std::move(VERBENA_TRY_NAME_(__LINE__))
 
-/// As VERBENA_TRY_VOID, in a coroutine.
+/// Acts as VERBENA_TRY_VOID in a coroutine.
 #define VERBENA_CO_TRY_VOID(expression)                                       \
   do {                                                                        \
     auto verbena_try_result = (expression);                                   \

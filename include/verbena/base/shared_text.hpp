@@ -24,8 +24,8 @@ void release(counted_text& text) noexcept;
 
 /// Refers to text from which a shared_text can be made. For parameters only.
 ///
-/// An array of const char is taken for a string literal and never copied: it must live as long as
-/// the program. Other text is copied when the shared_text is made.
+/// An array of const char is treated as a string literal and never copied: it must exist until the
+/// program ends. Other text is copied when the shared_text is made.
 /// Threads: immutable value; borrows the text.
 class text_argument {
  public:
@@ -58,26 +58,26 @@ class text_argument {
   bool is_literal_ = false;
 };
 
-/// Holds an immutable text: a reference to a string literal, or a copy that all its copies share.
+/// Holds an immutable text: a reference to a string literal, or a text that all copies share.
 ///
 /// Copying never allocates. Threads: immutable value; copies may be used by several threads.
 class shared_text {
  public:
   shared_text() noexcept = default;
-  /// Refers to a literal, shares a shared_text, or copies other text. Only the last allocates.
+  /// Refers to a literal, shares a shared_text, or copies other text. Only copying allocates.
   explicit shared_text(text_argument text);
   /// Shares the text of `other`.
   shared_text(const shared_text& other) noexcept : view_(other.view_), owned_(other.owned_) {
     if (owned_ != nullptr) detail::hold(*owned_);
   }
-  /// The moved-from text is empty.
+  /// Takes the text of `other`, which is empty afterwards.
   shared_text(shared_text&& other) noexcept : view_(other.view_), owned_(other.owned_) {
     other.view_ = {};
     other.owned_ = nullptr;
   }
   /// Shares the text of `other`.
   shared_text& operator=(const shared_text& other) noexcept { return *this = shared_text(other); }
-  /// The moved-from text is empty.
+  /// Takes the text of `other`, which is empty afterwards.
   shared_text& operator=(shared_text&& other) noexcept {
     shared_text taken(std::move(other));
     std::swap(view_, taken.view_);

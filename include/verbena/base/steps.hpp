@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations that consist of several steps, none of which blocks.
+// Operations that consist of several non-blocking steps.
 #pragma once
 
 #include <coroutine>
@@ -22,7 +22,7 @@ namespace detail {
 /// The event that ends a step, or the deadline.
 struct step_event {
   int fd = -1;       ///< -1: the step waits for the deadline only
-  short events = 0;  ///< those of poll(2); errors and hang-ups also end the step
+  short events = 0;  ///< events of poll(2); errors and hang-ups also end the step
   deadline until = deadline::never();
 };
 
@@ -87,7 +87,8 @@ class steps_promise final : public steps_promise_base {
   std::optional<result<T>> value_;
 };
 
-/// `co_await` in steps: waits until the event occurs (true) or the deadline passes (false).
+/// The awaiter of `co_await` in steps. Waits until the event occurs (true) or the deadline passes
+/// (false).
 /// Errors: the errno of poll(2). Threads: one thread at a time.
 class step_awaiter {
  public:
@@ -114,8 +115,7 @@ class step_awaiter {
 
 }  // namespace detail
 
-/// An operation that has started and proceeds in steps, none of which blocks. Its value is a
-/// `result<T>`.
+/// An operation in progress, which advances in non-blocking steps and returns a `result<T>`.
 ///
 ///   auto connecting = bringup::stream::connect_in_steps(address, until);
 ///   …                                        // wait until fd() is ready or next_deadline() passes
@@ -125,8 +125,9 @@ class step_awaiter {
 /// change with each call of progress(). In a coroutine: `co_await engine.complete(…)`, see
 /// async::engine. wait() is the blocking form.
 ///
-/// Destroying the object ends the operation as its deadline would: what it owned is destroyed.
-/// After the operation has ended, the object must not be used. Threads: one thread at a time.
+/// Destroying the object ends the operation, like an expired deadline, and destroys the objects
+/// that the operation owns. After the operation has ended, the object must not be used. Threads:
+/// one thread at a time.
 template <class T>
 class [[nodiscard("an operation ends when its steps are destroyed")]] steps {
  public:
@@ -150,18 +151,18 @@ class [[nodiscard("an operation ends when its steps are destroyed")]] steps {
     if (handle_) handle_.destroy();
   }
 
-  /// Returns the descriptor that the operation waits for, which it owns; -1 if it waits for
-  /// next_deadline() only, or has ended.
+  /// Returns the descriptor that the operation waits for; the operation owns it. Returns -1 if the
+  /// operation waits only for next_deadline() or has ended.
   [[nodiscard]] int fd() const noexcept { return awaited().fd; }
-  /// Returns the events of poll(2) that the operation waits for: POLLIN, POLLOUT or both. 0: for an
-  /// error or a hang-up.
+  /// Returns the events of poll(2) that the operation waits for: POLLIN, POLLOUT or both. 0 means
+  /// that it waits only for an error or a hang-up.
   [[nodiscard]] short events() const noexcept { return awaited().events; }
-  /// Returns when to call progress() even if fd() is not ready.
+  /// Returns the time at which to call progress() even if fd() is not ready.
   [[nodiscard]] deadline next_deadline() const noexcept { return awaited().until; }
 
-  /// Performs the next step if it is possible now. Returns the result of the operation when it has
-  /// ended; `nullopt`: not yet. Does not block, except in the cases that the function documents.
-  /// Throws exceptions of functions that the program has passed.
+  /// Performs the next step if it is possible now. Returns the result if the operation has ended,
+  /// otherwise `nullopt`. Does not block, except in the cases that the function that started the
+  /// operation documents. Throws exceptions of functions that the program has passed.
   [[nodiscard]] std::optional<result<T>> progress() {
     if (!is_suspended() || promise().progress()) return take();
     return std::nullopt;
@@ -203,7 +204,7 @@ class [[nodiscard("an operation ends when its steps are destroyed")]] steps {
                : detail::step_event{.until = deadline::at(deadline::clock::time_point::min())};
   }
   [[nodiscard]] result<T> take() {
-    const steps ended(std::exchange(handle_, nullptr));  // destroys what the operation owned
+    const steps ended(std::exchange(handle_, nullptr));  // destroys the objects of the operation
     return ended.promise().take();
   }
 

@@ -44,8 +44,8 @@ struct global_route_header {
   /// As in libibverbs, the header is IPv4 if the version at byte 0 is not 6 and the version at byte
   /// 20 is 4, or if an IPv4 header without options and with a correct checksum begins at byte 20.
   ///
-  /// Errors: `protocol` for fewer than 40 bytes, and for bytes that are neither an IPv6 header nor an
-  /// IPv4 header.
+  /// Errors: `protocol` for fewer than 40 bytes, and for bytes that are neither an IPv6 header
+  /// nor an IPv4 header.
   [[nodiscard]] static result<global_route_header> decode(std::span<const std::byte> bytes);
   /// Returns bytes that decode() reads. For IPv4, the first 20 bytes and the fields without a
   /// member (identification, fragment offset) are zero.

@@ -5,8 +5,8 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Owns an object of a type that only sources define: `void destroy(Object&) noexcept` ends it.
-/// Headers do not use std::unique_ptr for it, because its header is slow to compile.
+/// Owns an object of a type that only source files define. `void destroy(Object&) noexcept`
+/// destroys the object. Headers do not use std::unique_ptr, because its header is slow to compile.
 /// Threads: one thread at a time.
 template <class Object>
 class sole_owner {
@@ -26,8 +26,7 @@ class sole_owner {
     if (object_ != nullptr) destroy(*object_);
   }
 
-  /// Returns the object; nullptr if there is none: it was default-constructed or moved
-  /// from.
+  /// Returns the object, or nullptr if the owner was default-constructed or moved from.
   [[nodiscard]] Object* get() const noexcept { return object_; }
   [[nodiscard]] Object& operator*() const noexcept { return *object_; }
   [[nodiscard]] Object* operator->() const noexcept { return object_; }

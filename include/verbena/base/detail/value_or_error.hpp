@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The storage of result<T>. std::variant does the same, but compiles to about 30 functions for each
-// type, which dominated the time of compiling programs.
+// The storage of result<T>. std::variant would compile to about 30 functions for each type and
+// dominate the compile time of programs.
 #pragma once
 
 #include <concepts>
@@ -12,7 +12,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Calls `function` with `argument`, as std::invoke of <functional>.
+/// Calls `function` with `argument`, like std::invoke.
 template <class Function, class Argument>
 constexpr decltype(auto) call_with(Function&& function, Argument&& argument) {
   if constexpr (std::is_member_function_pointer_v<std::decay_t<Function>>) {
@@ -71,15 +71,16 @@ class value_or_error {
   ~value_or_error() { destroy(); }
 
   [[nodiscard]] bool has_value() const noexcept { return has_value_; }
-  /// Precondition of each: has_value().
+  /// Returns the value. Precondition: has_value().
   [[nodiscard]] T& value() noexcept { return value_; }
   [[nodiscard]] const T& value() const noexcept { return value_; }
-  /// Precondition of each: !has_value().
+  /// Returns the error. Precondition: !has_value().
   [[nodiscard]] verbena::error& error() noexcept { return error_; }
   [[nodiscard]] const verbena::error& error() const noexcept { return error_; }
 
  private:
-  // Constructs the alternative that has_value_ selects. Copies or moves, as `other` is passed.
+  // Constructs the alternative that has_value_ selects. Copies or moves, depending on the value
+  // category of `other`.
   template <class Other>
   void take(Other&& other) {
     if (has_value_) {

@@ -57,7 +57,8 @@ result<pool_layout> lay_out(const std::vector<size_class>& wanted) {
         {.bytes = bytes, .stride = (bytes + unit - 1) / unit * unit, .offset = 0, .count = count});
   }
   std::ranges::sort(made.classes, {}, &pool_class::bytes);
-  // The largest come first in memory: each class then begins where it must, without a gap.
+  // The class with the largest buffers is first in memory. Each class is then aligned without a
+  // gap.
   for (auto each = made.classes.rbegin(); each != made.classes.rend(); ++each) {
     const std::size_t need = each->stride * each->count;  // < 2^59
     if (need > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) - made.bytes)
@@ -108,7 +109,7 @@ std::vector<buffer> buffer_sharing::views(const std::shared_ptr<buffer>& of, std
   std::vector<buffer> made;
   made.reserve(count);
   if (count == 0) return made;
-  // The views own it.
+  // The views own the home.
   auto* const home = std::make_unique<pool_home>(*of->home_, memory_owner(of), count).release();
   for (std::uint32_t i = 0; i < count; ++i)
     made.push_back(buffer({.home = home,

@@ -9,10 +9,10 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Lets several operations own one buffer, which the device only reads.
+/// Shares one buffer, which the device only reads, between several operations.
 struct buffer_sharing {
-  /// Returns `count` buffers with the memory of `of`. The last of them to be
-  /// destroyed drops `of`. Allocates.
+  /// Returns `count` buffers with the memory of `of`. When the last of them is destroyed, it
+  /// releases `of`. Allocates.
   [[nodiscard]] static std::vector<buffer> views(const std::shared_ptr<buffer>& of,
                                                  std::uint32_t count);
 };

@@ -15,7 +15,8 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The memory and, while it is granted, its registration, which also keeps the memory.
+/// The memory and, while access is granted, its registration, which also keeps the memory
+/// allocated.
 class window_state {
  public:
   window_state(protection_domain of, std::shared_ptr<const memory_block> memory, std::size_t size)
@@ -29,8 +30,8 @@ class window_state {
 
 namespace {
 
-// Calls `whole(offset)` for each aligned word of 8 bytes of `window`, and `single(offset)` for the
-// other bytes.
+// Calls `whole(offset)` for each aligned word of 8 bytes of `window`, and `single(offset)` for each
+// other byte.
 template <class Whole, class Single>
 void for_each_word(const std::byte* window, std::size_t bytes, Whole whole, Single single) {
   std::size_t done = 0;

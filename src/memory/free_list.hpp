@@ -12,8 +12,8 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Free numbers of 0 to count - 1; initially all, and pop() returns 0 first. Writes before push(n)
-/// are visible after the pop() that returns n. Threads: thread-safe.
+/// The free numbers from 0 to count - 1. Initially all numbers are free, and pop() returns 0 first.
+/// Writes before push(n) are visible after the pop() that returns n. Threads: thread-safe.
 class free_list {
  public:
   /// Creates a list of `count` free numbers. Precondition: count < 2^32 - 1. Allocates; the other
@@ -25,7 +25,7 @@ class free_list {
       next_[i].store(i + 1 == count ? none : i + 1, std::memory_order_relaxed);
   }
 
-  /// Takes the number that was freed last; nullopt if none is free.
+  /// Takes the number that was freed last, or returns nullopt if no number is free. Does not block.
   [[nodiscard]] std::optional<std::uint32_t> pop() noexcept {
     std::uint64_t seen = head_.load(std::memory_order_acquire);
     while (true) {
@@ -39,7 +39,7 @@ class free_list {
     }
   }
 
-  /// Frees `number`, which must not be free.
+  /// Frees `number`, which must not be free. Does not block.
   void push(std::uint32_t number) noexcept {
     std::uint64_t seen = head_.load(std::memory_order_relaxed);
     do {
@@ -51,7 +51,8 @@ class free_list {
  private:
   static constexpr std::uint32_t none = 0xffff'ffff;
 
-  // The tag counts pops, so that a head differs from an earlier one with equal first number (ABA).
+  // The tag counts pops, so that a head differs from an earlier head with an equal first number
+  // (ABA).
   static constexpr std::uint64_t head_of(std::uint32_t first, std::uint32_t tag) noexcept {
     return (std::uint64_t{tag} << 32U) | first;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The host as hwloc sees it. Its topology is loaded once per process, on first use, and stays
-// until the process ends. Without hwloc there is an error in its place.
+// The NUMA nodes of the host, read by hwloc. The topology is loaded once per process, on first use,
+// and never freed. In builds without hwloc, this_numa_host() returns an error.
 #include "src/memory/numa_host.hpp"
 
 #ifdef VERBENA_WITH_HWLOC
@@ -34,7 +34,7 @@ numa_outcome outcome(int returned, const char* call) {
 
 class hwloc_numa_host final : public numa_host {
  public:
-  // Loads the topology and never frees it: threads may use it while the process ends.
+  // Takes a loaded topology and never frees it, because threads may use it while the process ends.
   explicit hwloc_numa_host(hwloc_topology_t topology) : topology_(topology) {}
 
   std::vector<numa_node> nodes() const override {
@@ -129,9 +129,9 @@ loaded load() {
   hwloc_topology_t topology = nullptr;
   if (hwloc_topology_init(&topology) != 0)
     return {.failure = {.code = ENOMEM, .call = "hwloc_topology_init"}};
-  // The component x86 would run this thread on each processor in turn.
+  // The x86 component of hwloc would bind this thread to each processor in turn.
   hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
-  // (Without groups a node would have all processors of the host.)
+  // Group objects are kept: without them, a node would have all processors of the host.
   hwloc_topology_set_cache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
   if (hwloc_topology_load(topology) != 0) {
     const int code = errno;
@@ -139,7 +139,7 @@ loaded load() {
     return {.failure = {.code = code, .call = "hwloc_topology_load"}};
   }
   if (hwloc_topology_is_thissystem(topology) == 0) {
-    // hwloc would pretend to bind.
+    // The topology is not that of this host: binding calls would succeed without an effect.
     hwloc_topology_destroy(topology);
     return {.failure = {.code = 0, .call = "hwloc_topology_is_thissystem"}};
   }

@@ -14,13 +14,13 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 /// The placement of a block.
 struct block_place {
-  std::string_view call;  ///< function of the interface, for messages
+  std::string_view call;  ///< the public function, for messages
   unsigned node = 0;
   numa_binding how = numa_binding::preferred;
 };
 
-/// Returns whether `bytes` can be placed, as far as is known before allocation. A preferred node
-/// that does not exist is no error, but a warning to the log hook.
+/// Returns whether `bytes` bytes can be placed, as far as is known before allocation. If a
+/// preferred node does not exist, logs a warning and does not return an error.
 [[nodiscard]] result<bool> can_place(const numa_host& host, std::size_t bytes,
                                      const block_place& where);
 
@@ -36,7 +36,7 @@ struct region_wanted {
   access_flags access;
 };
 
-/// Allocates and registers memory as `options` say. Errors: those of allocate_placed().
+/// Allocates and registers memory with `options`. Errors: those of allocate_placed().
 [[nodiscard]] result<memory_region> allocate_region(const char* call,
                                                     const protection_domain& domain,
                                                     region_wanted wanted,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The state that the handles and buffers of one pool share. Is destroyed with the last of them.
+// The state that the handles and buffers of one pool share. The last of them destroys it.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 /// One size class of a pool.
 struct pool_class {
-  std::size_t bytes;   ///< of one buffer
+  std::size_t bytes;   ///< size of one buffer
   std::size_t stride;  ///< from one buffer to the next
-  std::size_t offset;  ///< of the first one in the region
+  std::size_t offset;  ///< offset of the first buffer in the region
   std::uint32_t count;
 };
 
@@ -34,23 +34,23 @@ struct pool_layout {
 /// Lays out the classes `wanted`. Errors: `invalid_argument`.
 [[nodiscard]] result<pool_layout> lay_out(const std::vector<size_class>& wanted);
 
-/// Counts its users: a pool handle counts `one_handle`, a buffer `one_buffer`.
+/// The shared state of a pool, with a count of its users: a pool handle adds `one_handle`, a buffer
+/// adds `one_buffer`.
 struct pool_home : buffer_home {
   static constexpr std::uint64_t one_buffer = 1;
   static constexpr std::uint64_t one_handle = std::uint64_t{1} << 36U;
 
-  /// The home of buffers that are parts of `of`. Held by one pool handle.
+  /// Makes the home of buffers that are parts of `of`. One pool handle holds it.
   pool_home(memory_region of, pool_layout cut);
-  /// The home of one buffer that is all of `of`. Held by that buffer. `owner` keeps memory of the
-  /// program; empty for memory of the library.
+  /// Makes the home of one buffer that is all of `of`. The buffer holds it. `owner` owns memory of
+  /// the program; it is empty for memory of the library.
   pool_home(memory_region of, memory_owner owner);
-  /// The home of `views` buffers with the memory of another buffer, which `owner` keeps.
+  /// Makes the home of `views` buffers with the memory of another buffer, which `owner` owns.
   pool_home(const buffer_home& of, memory_owner owner, std::uint32_t views);
 
   pool_home(const pool_home&) = delete;
   pool_home& operator=(const pool_home&) = delete;
-  /// Deregisters, then destroys the owner of memory of the program; leaks it if deregistration is
-  /// refused.
+  /// Deregisters the region, then destroys `owner`. If deregistration fails, leaks `owner`.
   ~pool_home();
 
   void hold(std::uint64_t count) noexcept { holders.fetch_add(count, std::memory_order_relaxed); }
@@ -60,7 +60,7 @@ struct pool_home : buffer_home {
   std::optional<memory_region> region;  ///< nullopt for views
   memory_owner owner;                   ///< of memory of the program, or of views; otherwise empty
   pool_layout layout;
-  std::vector<std::unique_ptr<free_list>> free;  ///< of the class with the same index
+  std::vector<std::unique_ptr<free_list>> free;  ///< free buffers of the class with the same index
   alignas(64) std::atomic<std::uint64_t> holders;
 };
 

@@ -43,7 +43,8 @@ struct cached_block {
   std::map<cached_part, std::list<cached_entry>::iterator> entries = {};
 };
 
-/// The entries, most recently used first. The caller destroys removed regions, outside the lock.
+/// The entries, most recently used first. Removed regions are returned: the caller destroys them
+/// without the lock.
 class cache_state {
  public:
   using regions = std::vector<std::shared_ptr<const memory_region>>;
@@ -53,7 +54,7 @@ class cache_state {
 
   [[nodiscard]] const protection_domain& domain() const noexcept { return domain_; }
 
-  /// Returns an entry that covers `wanted` and marks it as most recently used; nullptr if none.
+  /// Returns an entry that covers `wanted` and marks it as most recently used, or returns nullptr.
   [[nodiscard]] std::shared_ptr<const memory_region> find(cached_block& block,
                                                           const cached_part& wanted) {
     const std::lock_guard lock(mutex_);

@@ -33,7 +33,7 @@ struct buffer_home {
   bool is_of_program = false;
   std::span<std::byte> of_program;  ///< the memory as the program accesses it
 };
-/// Returns a buffer to its home; destroys the home with its last user.
+/// Returns a buffer to its home, and destroys the home if the buffer was its last user.
 void give_back(buffer_home& home, std::uint32_t number) noexcept;
 struct buffer_sharing;
 
@@ -43,11 +43,11 @@ inline constexpr const char* empty_buffer = "an empty or moved-from buffer was u
 
 /// Registered memory: a part of a buffer_pool or a whole memory region. Move-only.
 ///
-/// The destructor returns the buffer to its pool. It may run on any thread, even after the last
-/// handle of the pool is destroyed: registration and memory live until the last buffer is
-/// destroyed. No request that names the buffer may be in flight then; operations of a scope of this
-/// thread are checked. A default-constructed or
-/// moved-from buffer is empty.
+/// The destructor returns the buffer to its pool. The destructor may run on any thread, even after
+/// the last handle of the pool has been destroyed: registration and memory exist until the last
+/// buffer is destroyed. No request that uses the buffer may be in flight when the buffer is
+/// destroyed; operations of a scope of this thread are checked. A default-constructed or moved-from
+/// buffer is empty.
 ///
 /// Destroying a buffer does not block, allocate or call the device, with two exceptions: the last
 /// buffer of a destroyed pool and a buffer of a whole region deregister the region, like
@@ -65,7 +65,7 @@ class [[nodiscard]] buffer {
         number_(other.number_),
         local_key_(other.local_key_),
         remote_key_(other.remote_key_) {}
-  /// Returns its own memory and takes that of `other`, which is empty afterwards.
+  /// Returns its own memory to its pool and takes the memory of `other`, which is empty afterwards.
   buffer& operator=(buffer&& other) noexcept {
     buffer taken(std::move(other));
     std::swap(home_, taken.home_);
@@ -87,7 +87,7 @@ class [[nodiscard]] buffer {
     detail::give_back(*home_, number_);
   }
 
-  /// Makes a buffer of all of `region`, which it deregisters when it is destroyed.
+  /// Makes a buffer of all of `region`. The buffer deregisters the region when it is destroyed.
   ///
   /// Preconditions: the library allocated the memory; the region is not zero-based; length() <=
   /// local_slice::max_length. Allocates.
@@ -95,10 +95,11 @@ class [[nodiscard]] buffer {
   /// Makes a buffer of memory of the program, such as mmap(2), huge pages or a dma-buf.
   ///
   /// `memory` is the region as the program accesses it; empty for a dma-buf without a mapping.
-  /// `owner` keeps the memory, for example `std::shared_ptr<void>(address, deleter)`: it is
+  /// `owner` owns the memory, for example `std::shared_ptr<void>(address, deleter)`. `owner` is
   /// destroyed once, after the buffer has been destroyed and the region deregistered. An operation
-  /// in flight owns its buffer, so this is after its completion, even if the channel is flushed or
-  /// destroyed. If deregistration is refused, `owner` is leaked, with a line of log.
+  /// in flight owns its buffer, so `owner` exists until the operation has completed, even if the
+  /// channel is flushed or destroyed. If deregistration fails, `owner` is leaked, and an error is
+  /// logged.
   ///
   /// Preconditions: `owner` is not empty; the region is not zero-based; length() <=
   /// local_slice::max_length; `memory` has that length or is empty. Allocates.
@@ -127,14 +128,15 @@ class [[nodiscard]] buffer {
     VERBENA_CHECK(home_ != nullptr, detail::empty_buffer);
     return {address(), capacity_, local_key()};
   }
-  /// Returns the bytes [offset, offset + length). Precondition: 1 <= length, and they lie inside.
+  /// Returns the slice [offset, offset + length). Precondition: the slice is inside the buffer and
+  /// not empty.
   [[nodiscard]] local_slice slice(std::size_t offset, std::size_t length) const {
     VERBENA_CHECK(home_ != nullptr, detail::empty_buffer);
     VERBENA_ASSERT(offset <= capacity_ && length <= capacity_ - offset,
                    "a slice exceeds its buffer");
     return {address() + offset, length, local_key()};
   }
-  /// Returns the bytes [offset, offset + length), or an error.
+  /// Returns the slice [offset, offset + length), or an error.
   ///
   /// Errors: `invalid_argument` if the part is empty or exceeds the buffer. An empty buffer has 0
   /// bytes.
@@ -147,10 +149,10 @@ class [[nodiscard]] buffer {
   [[nodiscard]] result<local_slice> try_element(std::size_t index, std::size_t count = 1) const {
     return tried(detail::range_of_elements(index, count, sizeof(T)));
   }
-  /// Returns what a peer needs to access the buffer, within access().
+  /// Returns address, length and rkey, for RDMA and atomic operations of a peer within access().
   ///
-  /// The remote key is that of the whole pool: a peer that has it can access every buffer of the
-  /// pool. Precondition: not empty().
+  /// The remote key is that of the whole pool: a peer that has the key can access every buffer of
+  /// the pool. Precondition: not empty().
   [[nodiscard]] remote_region remote() const {
     VERBENA_ASSERT(home_ != nullptr, detail::empty_buffer);
     return remote_region({.address = address(), .length = capacity_, .key = remote_key()});
@@ -175,7 +177,7 @@ class [[nodiscard]] buffer {
     return home_ == nullptr ? nullptr : home_->domain;
   }
 
-  /// Returns the memory now; the buffer is empty afterwards.
+  /// Returns the memory to its pool; the buffer is empty afterwards.
   void reset() noexcept { *this = buffer(); }
 
  private:

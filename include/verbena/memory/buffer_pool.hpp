@@ -22,15 +22,15 @@ struct pool_home;
 
 /// A number of buffers of one size. Threads: immutable value.
 struct size_class {
-  std::size_t bytes = 4096;  ///< of each buffer: 1 to local_slice::max_length
-  std::uint32_t count = 64;  ///< of buffers: 1 to buffer_pool::max_count
+  std::size_t bytes = 4096;  ///< size of each buffer, 1 to local_slice::max_length
+  std::uint32_t count = 64;  ///< number of buffers, 1 to buffer_pool::max_count
 };
 
 /// Options of a pool. Threads: immutable value.
 struct buffer_pool_options {
-  /// The sizes, 1 to buffer_pool::max_classes of them, in any order.
+  /// The size classes in any order; 1 to buffer_pool::max_classes.
   std::vector<size_class> classes = {size_class{}};
-  access_flags access = access::local_write;                 ///< of all buffers; not `zero_based`
+  access_flags access = access::local_write;                 ///< for all buffers; not `zero_based`
   verbena::huge_pages huge_pages = verbena::huge_pages::no;  ///< whether to use huge pages
   numa_placement placement = {};                             ///< NUMA node; default: anywhere
 };
@@ -38,8 +38,9 @@ struct buffer_pool_options {
 /// Buffers of one or more sizes in memory that is allocated and registered once.
 ///
 /// Buffers of 4 KiB or more are aligned to 4 KiB, smaller ones to 64 bytes; no two buffers share a
-/// cache line. A cheap handle: copies share the pool. Memory and registration live until the last
-/// handle and the last buffer are destroyed. Threads: thread-safe, except assignment to a handle.
+/// cache line. A buffer_pool is a handle: copies share the pool. Memory and registration exist
+/// until the last handle and the last buffer have been destroyed. Threads: thread-safe, except
+/// assignment to a handle.
 class buffer_pool {
  public:
   /// The maximum number of classes of a pool.
@@ -58,17 +59,17 @@ class buffer_pool {
   buffer_pool(const buffer_pool& other) noexcept;
   /// Takes the handle of `other`, which must not be used afterwards.
   buffer_pool(buffer_pool&& other) noexcept : home_(std::exchange(other.home_, nullptr)) {}
-  /// Becomes a handle of the pool of `other`.
+  /// Makes this a handle of the pool of `other`.
   buffer_pool& operator=(buffer_pool other) noexcept {
     std::swap(home_, other.home_);
     return *this;
   }
   ~buffer_pool();
 
-  /// Returns a buffer of at least `bytes`, or nullopt if none is free or no size fits.
+  /// Returns a buffer of at least `bytes` bytes, or nullopt if no buffer of that size is free.
   ///
-  /// Takes the smallest size that fits and has a free buffer. Does not block, lock, allocate or
-  /// call the kernel.
+  /// Takes a buffer of the smallest size that fits and has a free buffer. Does not block, lock,
+  /// allocate or call the kernel.
   [[nodiscard]] std::optional<buffer> take(std::size_t bytes) const;
 
   /// Returns the size of the largest buffers.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory that peers access while this side uses it: by copies and atomic words, not by references,
-// for which the compiler would assume that no other thread writes.
+// Memory that peers and this side access concurrently. This side accesses it by copies and atomic
+// words. With references, the compiler would assume that no other thread writes.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A word that is read and written atomically: an integer or enumeration of 4 or 8 bytes.
+/// A type that is read and written atomically: an integer or enumeration of 4 or 8 bytes.
 template <class Word>
 concept window_word =
     (std::integral<Word> || std::is_enum_v<Word>) && (sizeof(Word) == 4 || sizeof(Word) == 8);
@@ -84,16 +84,17 @@ void copy_into_window(std::byte* to, const std::byte* from, std::size_t bytes) n
 
 }  // namespace detail
 
-/// One or more T that peers may access between grant() and revoke().
+/// One or more elements of type T that peers may access between grant() and revoke().
 ///
-/// This side accesses them by copies, and single words by load() and store(). Every bit pattern
+/// This side accesses elements by copies, and single words by load() and store(). Every bit pattern
 /// that a peer may write must be a value of T: integers are suitable, bool and pointers are not. A
 /// copy of several words may mix old and new values if a peer writes them at the same time: agree
-/// on a word that says when they are valid, and load() it first. The bytes are initially zero.
+/// with the peer on a word that indicates when the data is valid, and load() this word first. The
+/// bytes are initially zero.
 ///
-/// The destructor revokes the grant; requests of peers may be in flight then, requests of this side
-/// may not. If the device refuses, the memory is leaked, with a line of log.
-/// Threads: grant(), revoke() and moving need exclusive access; everything else is thread-safe.
+/// The destructor revokes the grant. Requests of peers may be in flight at that time; requests of
+/// this side must not be. If deregistration fails, the memory is leaked, and an error is logged.
+/// Threads: grant(), revoke() and moves need exclusive access; all other functions are thread-safe.
 template <remote_layout T>
   requires(std::is_default_constructible_v<T> && !std::is_array_v<T>)
 class [[nodiscard]] exported_memory {
@@ -101,7 +102,7 @@ class [[nodiscard]] exported_memory {
   /// The type of the elements.
   using value_type = T;
 
-  /// Allocates `count` elements, which no peer may access yet. Blocks in the kernel.
+  /// Allocates `count` elements, without access by peers. Blocks in the kernel.
   ///
   /// Errors: `invalid_argument` for a `count` of 0 or beyond the address space; otherwise the errno
   /// of mmap(2).
@@ -122,16 +123,16 @@ class [[nodiscard]] exported_memory {
   /// The contents are kept. Blocks while an access of a peer is in progress. Has no effect if the
   /// memory is not granted. Errors: the errno of ibv_dereg_mr(3); the memory is then still granted.
   [[nodiscard]] result<void> revoke() { return base_.revoke(); }
-  /// Returns true if peers may access the memory.
+  /// Returns whether peers may access the memory.
   [[nodiscard]] bool granted() const { return base_.granted(); }
   /// Returns the number of elements.
   [[nodiscard]] std::size_t count() const noexcept { return base_.count(); }
 
-  /// Writes one element. Precondition: index < count().
+  /// Writes one element. Does not block or allocate. Precondition: index < count().
   void copy_in(const T& value, std::size_t index = 0) {
     detail::copy_into_window(at(index), reinterpret_cast<const std::byte*>(&value), sizeof(T));
   }
-  /// Reads one element. Precondition: index < count().
+  /// Reads one element. Does not block or allocate. Precondition: index < count().
   [[nodiscard]] T copy_out(std::size_t index = 0) const {
     T value;
     detail::copy_from_window(reinterpret_cast<std::byte*>(&value), at(index), sizeof(T));
@@ -170,13 +171,14 @@ class [[nodiscard]] exported_memory {
   void store(Word Class::* field, std::type_identity_t<Word> value, std::size_t index = 0) {
     word_at<Word>(at(index) + detail::offset_of<T>(field)).store(value, std::memory_order_release);
   }
-  /// Reads an element that is a word, atomically with acquire order.
+  /// Reads an element that is a word, atomically with acquire order. Precondition: index < count().
   [[nodiscard]] T load(std::size_t index = 0) const
     requires window_word<T>
   {
     return word_at<T>(at(index)).load(std::memory_order_acquire);
   }
-  /// Writes an element that is a word, atomically with release order.
+  /// Writes an element that is a word, atomically with release order. Precondition: index <
+  /// count().
   void store(T value, std::size_t index = 0)
     requires window_word<T>
   {

@@ -10,17 +10,17 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Owns an object that keeps memory of the program, as a parameter type. Move-only.
+/// Owns an object that owns memory of the program. For parameters. Move-only.
 ///
-/// The object is of any movable type, such as `std::shared_ptr<void>(address, deleter)`,
+/// The object has any movable type, such as `std::shared_ptr<void>(address, deleter)`,
 /// `std::unique_ptr`, `std::vector` or a class of the program. Its destructor releases the memory.
 /// Threads: one thread at a time; the object may be destroyed on any thread.
 class [[nodiscard]] memory_owner {
  public:
   /// Owns no object.
   memory_owner(std::nullptr_t) noexcept {}  // NOLINT(google-explicit-constructor): see below
-  /// Moves or copies `object`, and destroys it with this. A null smart pointer is no object.
-  /// Allocates.
+  /// Moves or copies `object`. The destructor destroys it. A null smart pointer makes an owner
+  /// without an object. Allocates.
   template <class Object>
     requires(!std::same_as<std::remove_cvref_t<Object>, memory_owner> &&
              !std::is_pointer_v<std::decay_t<Object>> &&
@@ -45,7 +45,7 @@ class [[nodiscard]] memory_owner {
     if (object_ != nullptr) destroy_(object_);
   }
 
-  /// Returns true if there is an object.
+  /// Returns whether there is an object.
   explicit operator bool() const noexcept { return object_ != nullptr; }
 
  private:

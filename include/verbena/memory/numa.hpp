@@ -16,28 +16,28 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Whether a NUMA node is preferred or required.
+/// Selects whether a NUMA node is preferred or required.
 enum class numa_binding : std::uint8_t {
-  /// On the node while it has free memory, then on the nearest node that has. If the node does not
-  /// exist or the kernel refuses, the kernel chooses, and the log hook gets a warning with the
-  /// reason.
+  /// On the node while it has free memory, otherwise on the nearest node with free memory. If the
+  /// node does not exist or the kernel refuses, the kernel chooses, and a warning with the reason
+  /// is logged.
   preferred,
   strict,  ///< on the node, or an error
 };
 
 /// The NUMA node for memory. Threads: immutable.
 ///
-/// Anything except anywhere() needs a library that was built with hwloc, unless the adapter has no
-/// node.
+/// All placements except anywhere() need a library that was built with hwloc, unless the adapter
+/// has no node.
 class numa_placement {
  public:
-  /// Lets the kernel choose: usually the node of the thread that touches the memory first.
+  /// Leaves the choice to the kernel: usually the node of the thread that touches the memory first.
   constexpr numa_placement() noexcept = default;
-  /// Lets the kernel choose the node.
+  /// Leaves the choice of the node to the kernel.
   [[nodiscard]] static constexpr numa_placement anywhere() noexcept { return {}; }
-  /// Chooses the node that the adapter is attached to: numa_node_of(). If there is none (soft0, the
-  /// software adapters of the kernel, hosts with one node), this is anywhere(), with either
-  /// binding.
+  /// Chooses the node that the adapter is attached to: numa_node_of(). If the adapter has no node
+  /// (soft0, the software adapters of the kernel, hosts with one node), acts as anywhere(), with
+  /// either binding.
   [[nodiscard]] static constexpr numa_placement near_adapter(numa_binding how) noexcept {
     return {kind::adapter, 0, how};
   }
@@ -78,25 +78,25 @@ struct placed_options {
 /// without hwloc; `unavailable` if hwloc cannot read the topology of this host. With
 /// numa_binding::strict also `invalid_argument` for a node that the host does not have or this
 /// process may not use; ENOMEM or EIO if the node has too little free memory; the errno of mbind(2)
-/// when the kernel refuses (EPERM in containers without CAP_SYS_NICE). Allocates; blocks in the
+/// if the kernel refuses (EPERM in containers without CAP_SYS_NICE). Allocates; blocks in the
 /// kernel, which clears and perhaps moves the pages of strictly bound memory.
 [[nodiscard]] result<memory_region> allocate_placed(const protection_domain& domain,
                                                     std::size_t bytes, access_flags access,
                                                     placed_options options);
 
-/// Returns the NUMA node of the adapter; nullopt if sysfs has none: see device::numa_node(). Reads
-/// a file; does not need hwloc.
+/// Returns the NUMA node of the adapter, or nullopt if sysfs does not report it: see
+/// device::numa_node(). Reads a file; does not need hwloc.
 [[nodiscard]] std::optional<unsigned> numa_node_of(const context& adapter);
 
-/// Returns the NUMA nodes that this process may use, in ascending order, as of the first call in
-/// the process, which takes some milliseconds.
+/// Returns the NUMA nodes that this process may use, in ascending order. The first call in the
+/// process reads the nodes and takes some milliseconds; later calls return the same nodes.
 ///
 /// Errors: `not_supported` in a library that was built without hwloc; `unavailable` when hwloc
 /// cannot read the topology of this host. Thread-safe. Allocates.
 [[nodiscard]] result<std::vector<unsigned>> numa_nodes();
 
-/// Returns the NUMA nodes of the pages of `memory`, in ascending order; untouched pages have none.
-/// Queries the kernel for each page: for tests and diagnosis.
+/// Returns the NUMA nodes of the pages of `memory`, in ascending order. Untouched pages do not have
+/// a node. Queries the kernel for each page: for tests and diagnosis.
 ///
 /// Errors: the errno of move_pages(2). Does not need hwloc. Thread-safe. Allocates.
 [[nodiscard]] result<std::vector<unsigned>> numa_nodes_of(std::span<const std::byte> memory);
@@ -108,7 +108,7 @@ struct placed_options {
 ///
 /// Errors: `invalid_argument` for a node that the host does not have, that this process may not use
 /// or that has no processors; those of numa_nodes(); otherwise the errno of sched_setaffinity(2) or
-/// set_mempolicy(2). After an error the thread runs where it ran before.
+/// set_mempolicy(2). After an error the thread keeps its previous binding to processors.
 [[nodiscard]] result<void> bind_thread_to_numa_node(unsigned node, numa_binding how);
 
 /// Binds the calling thread to the node of the adapter and returns the node. Returns nullopt and

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Registrations of parts of large memory, created on demand and cached. The arena owns the memory
-// or an owner object of it, so it deregisters before the memory is freed, without hooks in malloc.
+// Registrations of parts of large memory, created on demand and cached. The arena owns the memory,
+// or an object that owns the memory. Therefore it can deregister the memory before the memory is
+// freed, without hooks in malloc.
 #pragma once
 
 #include <cstddef>
@@ -36,14 +37,14 @@ struct registered_arena_statistics {
   std::uint64_t hits = 0;       ///< parts found in the cache
   std::uint64_t misses = 0;     ///< parts that were registered
   std::uint64_t evictions = 0;  ///< registrations removed because of the limits
-  std::size_t entries = 0;      ///< registrations cached now
+  std::size_t entries = 0;      ///< cached registrations
   std::size_t bytes = 0;        ///< their bytes
 };
 
 /// Memory of an arena, whose parts are registered on demand. Move-only.
 ///
-/// The destructor removes its registrations from the cache and frees the memory. A
-/// cached_registration that still exists, or a refused deregistration, keeps the memory.
+/// The destructor removes its registrations from the cache and frees the memory. If a
+/// cached_registration still exists, or if deregistration fails, the memory is not freed.
 /// Threads: one thread at a time; registered parts are shared with the device and perhaps with
 /// peers.
 class [[nodiscard]] cached_memory {
@@ -67,22 +68,23 @@ class [[nodiscard]] cached_memory {
   std::span<std::byte> bytes_;
 };
 
-/// A registered part of cached_memory. Copies share the registration, which also keeps the memory.
+/// A registered part of cached_memory. Copies share the registration, which also keeps the memory
+/// allocated.
 ///
-/// No request that names it may be in flight when the last copy is destroyed.
-/// Threads: one thread at a time; copies may be used by several.
+/// No request that uses the registration may be in flight when the last copy is destroyed.
+/// Threads: one thread at a time; several threads may use copies.
 class [[nodiscard]] cached_registration {
  public:
   /// Returns the registered part, for work requests.
   [[nodiscard]] local_slice slice() const { return slice(0, length_); }
-  /// Returns the bytes [offset, offset + length) of the part. Precondition: 1 <= length, and they
-  /// lie inside.
+  /// Returns the slice [offset, offset + length) of the part. Precondition: the slice is inside the
+  /// part and not empty.
   [[nodiscard]] local_slice slice(std::size_t offset, std::size_t length) const {
     VERBENA_ASSERT(offset <= length_ && length <= length_ - offset,
                    "a slice exceeds its cached registration");
     return region_->slice(offset_ + offset, length);
   }
-  /// Returns what a peer needs to access the part, within access().
+  /// Returns address, length and rkey, for RDMA and atomic operations of a peer within access().
   [[nodiscard]] remote_region remote() const { return region_->remote().slice(offset_, length_); }
   /// Returns the number of bytes of the part.
   [[nodiscard]] std::size_t length() const noexcept { return length_; }
@@ -100,10 +102,11 @@ class [[nodiscard]] cached_registration {
   std::size_t length_;
 };
 
-/// Registers parts of memory and caches the registrations that were used last. A cheap handle:
-/// copies share the cache, which lives until the last copy and the last cached_memory are
-/// destroyed. Threads: thread-safe, except assignment to a handle. Takes a lock, but not while it
-/// registers or deregisters.
+/// Registers parts of memory and caches the most recently used registrations. A registered_arena is
+/// a handle: copies share the cache, which exists until the last copy and the last cached_memory
+/// have been destroyed.
+/// Threads: thread-safe, except assignment to a handle. Locks a mutex, but not while it registers
+/// or deregisters.
 class registered_arena {
  public:
   /// Creates an empty arena of `domain`.
@@ -114,24 +117,25 @@ class registered_arena {
   /// Errors: `invalid_argument` for 0 bytes; otherwise the errno of mmap(2).
   [[nodiscard]] result<cached_memory> allocate(std::size_t bytes,
                                                allocate_options options = {}) const;
-  /// Adopts memory of the program, such as mmap(2) or huge pages, which `owner` keeps.
+  /// Adopts memory of the program, such as mmap(2) or huge pages, which `owner` owns.
   ///
   /// `owner`, for example `std::shared_ptr<void>(address, deleter)`, is destroyed once, after the
-  /// returned object and its last registration. If a deregistration is refused, it is leaked, with
-  /// a line of log. Preconditions: `memory` is not empty; `owner` is not empty. Allocates.
+  /// returned object and its last registration. If a deregistration fails, `owner` is leaked, and
+  /// an error is logged. Preconditions: `memory` is not empty; `owner` is not empty. Allocates.
   [[nodiscard]] cached_memory adopt(std::span<std::byte> memory, memory_owner owner) const;
 
   /// Returns a registration of `length` bytes at `offset` of `memory`, cached or new.
   ///
-  /// If `access` permits access by peers, the registration has exactly this range, since its remote
-  /// key gives access to all of it. Otherwise it may be longer: the one that begins at, or nearest
-  /// before, `offset`. Then the least recently used registrations are removed until the limits
-  /// hold; they are deregistered when their last copy is destroyed. Parts of more than `max_bytes`
-  /// are not cached. Blocks in the kernel if it registers or deregisters.
+  /// If `access` permits access by peers, the registration has exactly this range, because its
+  /// remote key gives access to the whole registration. Otherwise the cached registration that
+  /// begins at or nearest before `offset` is used if it contains the range. Then the least recently
+  /// used registrations are removed from the cache until the limits hold; they are deregistered
+  /// when their last copy is destroyed. Parts of more than `max_bytes` are not cached. Blocks in
+  /// the kernel if memory is registered or deregistered.
   ///
-  /// Errors: `invalid_argument` for contradicting access flags and for `zero_based`; otherwise the
-  /// errno of ibv_reg_mr(3). Preconditions: `memory` is of this arena; the part is not empty and
-  /// lies inside.
+  /// Errors: `invalid_argument` for contradictory access flags and for `zero_based`; otherwise the
+  /// errno of ibv_reg_mr(3). Preconditions: `memory` belongs to this arena; the part is inside
+  /// `memory` and not empty.
   [[nodiscard]] result<cached_registration> registered(const cached_memory& memory,
                                                        std::size_t offset, std::size_t length,
                                                        access_flags access) const;
@@ -139,7 +143,7 @@ class registered_arena {
   /// Removes all cached registrations without other users. Blocks in the kernel.
   void clear() const;
 
-  /// Returns statistics.
+  /// Returns the statistics of the cache.
   [[nodiscard]] registered_arena_statistics statistics() const;
 
  private:

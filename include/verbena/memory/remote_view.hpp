@@ -58,7 +58,7 @@ template <class T, class Field, class Class>
   return static_cast<std::uint64_t>(std::bit_cast<std::ptrdiff_t>(own));
 }
 
-/// Returns true if `bytes` bytes at `offset` lie inside `whole`.
+/// Returns whether `bytes` bytes at `offset` are inside `whole`.
 [[nodiscard]] constexpr bool has_part(const remote_region& whole, std::uint64_t offset,
                                       std::uint64_t bytes) {
   return offset <= whole.length() && bytes <= whole.length() - offset;
@@ -70,7 +70,7 @@ template <class T, class Field, class Class>
 template <class T>
 using remote_part = typename detail::remote_part<T>::type;
 
-/// One T in remote memory. Its region has exactly sizeof(T) bytes.
+/// One T in remote memory. The remote region has exactly sizeof(T) bytes.
 /// Threads: immutable value.
 template <remote_layout T>
 class remote_view {
@@ -80,8 +80,8 @@ class remote_view {
   /// The size of the object.
   static constexpr std::size_t size_bytes = sizeof(T);
 
-  /// Returns the T at `offset` of `whole`, or nullopt if it does not lie inside. Does not check the
-  /// alignment, which only atomics need.
+  /// Returns the T at `offset` of `whole`, or nullopt if the T is not inside `whole`. Does not
+  /// check the alignment, which only atomic operations need.
   [[nodiscard]] static constexpr std::optional<remote_view> of(const remote_region& whole,
                                                                std::uint64_t offset = 0) {
     if (!detail::has_part(whole, offset, size_bytes)) return std::nullopt;
@@ -121,7 +121,7 @@ class remote_array {
   [[nodiscard]] static constexpr std::optional<remote_array> of(const remote_region& whole) {
     return of(whole, 0, whole.length() / sizeof(T));
   }
-  /// Returns `count` T at `offset` of `whole`, or nullopt if they do not lie inside.
+  /// Returns `count` T at `offset` of `whole`, or nullopt if they are not inside `whole`.
   [[nodiscard]] static constexpr std::optional<remote_array> of(const remote_region& whole,
                                                                 std::uint64_t offset,
                                                                 std::uint64_t count) {

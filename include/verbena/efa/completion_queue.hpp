@@ -36,8 +36,8 @@ using address_handle_number = strong_id<struct address_handle_number_tag, std::u
 /// Returns the number of the sender's address handle, or `nullopt` if no address handle matches.
 ///
 /// Preconditions: `received` is a receive and is ok(). The queue was created with
-/// completion_field::source_lid, because EFA reports the address handle number in this field; if it
-/// was not, the library stops the program.
+/// completion_field::source_lid, because EFA reports the address handle number in this field. If
+/// the queue was created without this field, the library stops the program.
 [[nodiscard]] inline std::optional<address_handle_number> known_sender(
     const lazy_completion& received) {
   constexpr std::uint16_t unknown = 0xffff;

@@ -35,8 +35,8 @@ namespace verbena::inline VERBENA_ABI::efa {
 /// A set of capabilities.
 using capabilities = flags<capability>;
 
-/// Returns `RDMA_READ | RDMA_WRITE`: the names of efadv.h without `EFADV_DEVICE_ATTR_CAPS_`;
-/// `none`.
+/// Returns `RDMA_READ | RDMA_WRITE`: the names of efadv.h without `EFADV_DEVICE_ATTR_CAPS_`. The
+/// empty set is `none`.
 [[nodiscard]] std::string to_string(capabilities of);
 
 /// The result of efa::query_device(). Threads: immutable value.
@@ -81,7 +81,7 @@ class device_attributes {
 /// Returns one line for each limit.
 [[nodiscard]] std::string to_string(const device_attributes& device);
 
-/// Queries the device: efadv_query_device(3). Thread-safe as the context is; may load libefa.
+/// Queries the device: efadv_query_device(3). Thread-safe. May load libefa.
 ///
 /// Errors: `not_supported` for a device that is not an EFA; `unavailable` if libefa cannot be
 /// loaded: the message names the package.

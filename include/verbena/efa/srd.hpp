@@ -11,9 +11,9 @@
 //   batch.submit().value();
 //
 // Received messages have no GRH. A message has at most the port's MTU; reads and writes have the
-// limit of efa::query_device(). Each request generates a completion, `.signaled` or not. `.fenced`
-// and `.solicited` are not supported: submit() returns EINVAL. SRD has no ibv_post_send(3), no
-// shared receive queues and no atomic operations.
+// limit of efa::query_device(). Each request generates a completion, even if it is not `.signaled`.
+// `.fenced` and `.solicited` are not supported: submit() returns EINVAL. SRD has no
+// ibv_post_send(3), no shared receive queues and no atomic operations.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -69,11 +69,12 @@ struct transport_traits<efa::srd> {
 /// peer.
 template <>
 struct queue_pair_options<efa::srd> {
-  /// The sizes of the queues. Devices support little inline data, and none in RDMA WRITEs.
+  /// The sizes of the queues. Devices support little inline data, and no inline data in RDMA
+  /// WRITEs.
   queue_sizes queues = {};
   /// Operations of the queue pair. Empty: device_attributes::operations(), all operations of the
-  /// device; to post another one breaks the contract of posting. If the device does not support an
-  /// operation that is named here, creation fails.
+  /// device. Posting another operation violates the contract of posting. If the device does not
+  /// support an operation that is named here, creation fails.
   send_operations operations = {};
 
   /// The local port.

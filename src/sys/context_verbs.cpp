@@ -8,7 +8,7 @@
 namespace verbena::inline VERBENA_ABI::sys {
 namespace {
 
-// The extended table of `context` if it reaches as far as `member` and has it, else nullptr.
+// Returns the extended table of `context` if the table contains `Member`, otherwise nullptr.
 template <auto Member>
 verbs_context* table_with(ibv_context* context) noexcept {
   verbs_context* extended = verbs_get_ctx(context);
@@ -25,7 +25,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out) {
   std::memset(out, 0, sizeof *out);
   if (verbs_context* extended = table_with<&verbs_context::query_port>(context))
     return extended->query_port(context, port, out, sizeof *out);
-  // The old entry fills the part of the structure that it knows.
+  // The old function fills only the members of the old structure.
   return context->ops._compat_query_port(context, port,
                                          reinterpret_cast<_compat_ibv_port_attr*>(out));
 }

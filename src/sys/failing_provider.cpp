@@ -10,7 +10,7 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// C functions carry no state of their own: the thunks find the one instance here.
+// The thunks are C functions without state: they use this instance.
 std::atomic<failing_provider*> instance{nullptr};
 
 }  // namespace
@@ -64,7 +64,7 @@ void failing_provider::fail_verb(std::string_view name, int code) noexcept {
   const auto choose = [&](auto& member) {
     if (member.name() == name) verb_to_fail_ = member.name().data();
   };
-  // The names belong to the types of the members: any table has them.
+  // The names are part of the types of the members, so empty tables have them too.
   sys::verbs_table().for_each(choose);
   sys::cm_table().for_each(choose);
   sys::efa_table().for_each(choose);

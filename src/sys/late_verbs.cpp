@@ -12,7 +12,7 @@
 namespace verbena::inline VERBENA_ABI::sys {
 namespace {
 
-// The function that a verb stands for, found at its first call. A failure is tried again.
+// Looks up the function of a verb at its first call. If the lookup fails, the next call repeats it.
 template <rdma_library Library, class Verb>
 struct loading;
 template <rdma_library Library, fixed_text Name, failure Convention, class Return,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The functions of the system's libefa and librdmacm, each loaded when the first of its functions
-// is called: programs that use neither never have them in their process.
+// The functions of the system's libefa and librdmacm. Each library is loaded at the first call of
+// one of its functions, so programs that do not use a library do not load it.
 #pragma once
 
 #include "verbena/sys/cm_table.hpp"
@@ -8,10 +8,11 @@
 
 namespace verbena::inline VERBENA_ABI::sys {
 
-/// Sets all members of `table` to functions that load libefa. Where it cannot be loaded, or lacks a
-/// function, calls report EOPNOTSUPP; efa_functions() says why.
+/// Sets all members of `table` to functions that load libefa. If libefa cannot be loaded or lacks a
+/// function, calls report EOPNOTSUPP. efa_functions() returns the reason.
 void set_loading_efa(efa_table& table) noexcept;
-/// Loads librdmacm on first use, for cm_functions().
+/// Sets all members of `table` to functions that load librdmacm. If librdmacm cannot be loaded or
+/// lacks a function, calls report EOPNOTSUPP. cm_functions() returns the reason.
 void set_loading_cm(cm_table& table) noexcept;
 
 }  // namespace verbena::inline VERBENA_ABI::sys

@@ -48,7 +48,7 @@ std::string last_dl_error() {
 }
 
 std::vector<std::string> soft_library_candidates() {
-  std::vector<std::string> candidates{soft_soname};  // the loader's own search comes first
+  std::vector<std::string> candidates{soft_soname};  // the search path of the loader is tried first
 #ifdef VERBENA_SOFT_LIBRARY_PATHS
   std::string_view paths = VERBENA_SOFT_LIBRARY_PATHS;
   while (!paths.empty()) {
@@ -80,7 +80,7 @@ result<void*> load_soft_device_library() {
         ENOENT, "dlopen", chosen,
         last_dl_error() + "; VERBENA_SOFTDEV_LIBRARY names this file, correct it");
   }
-  // One engine per process: whoever loaded it first decides which file it is.
+  // A process has one software device: if the device is already loaded, that file is used.
   if (void* handle = ::dlopen(soft_soname, load_flags | RTLD_NOLOAD)) return handle;
   std::string reasons;
   for (const auto& candidate : soft_library_candidates()) {

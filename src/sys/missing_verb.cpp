@@ -21,8 +21,8 @@ struct later_verb {
   int version;  // of rdma-core
 };
 
-// The functions that are newer than rdma-core 28 and for which there is no other way. Source: the
-// symbol files of rdma-core (debian/*.symbols).
+// The functions that are newer than rdma-core 28 and that no older function can replace. Source:
+// the symbol files of rdma-core (debian/*.symbols).
 constexpr later_verb later_verbs[] = {
     {"ibv_reg_dmabuf_mr", rdma_library::ibverbs, "libibverbs.so.1", 34},
     {"rdma_set_local_ece", rdma_library::rdmacm, "librdmacm.so.1", 31},

@@ -10,7 +10,7 @@
 
 #include "verbena/sys/verb.hpp"
 
-// rdma-core 28 lacks the type.
+// The headers of rdma-core 28 do not declare the type.
 extern "C" {
 struct ibv_ece;
 }

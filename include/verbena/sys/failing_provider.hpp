@@ -11,21 +11,22 @@
 namespace verbena::inline VERBENA_ABI {
 
 /// Wraps a provider and makes selected calls fail. Counts calls of functions that can fail, from
-/// construction on. At most one exists at a time. It must outlive every object made through it.
-/// Threads: thread-safe.
+/// construction on. At most one failing_provider exists at a time. It must outlive every object
+/// made through it. Threads: thread-safe.
 class failing_provider {
  public:
-  /// Wraps `wrapped`, which must outlive it. Precondition: no other failing_provider exists.
+  /// Wraps `wrapped`, which must outlive the failing_provider. Precondition: no other
+  /// failing_provider exists.
   explicit failing_provider(const provider& wrapped);
   failing_provider(const failing_provider&) = delete;
   failing_provider& operator=(const failing_provider&) = delete;
   ~failing_provider();
 
-  /// Returns the provider to make objects through.
+  /// Returns the provider that makes selected calls fail. Make objects through this provider.
   [[nodiscard]] const provider& get() const noexcept { return provider_; }
 
-  /// Makes the `n`-th counted call from now fail with `code`; 1 is the next call, 0 is no call. The
-  /// call is not forwarded. Resets calls() and failed_verb().
+  /// Makes the `n`-th counted call from now fail with `code`; 1 means the next call, 0 means no
+  /// call. The call is not forwarded. Resets calls() and failed_verb().
   void fail_call(std::size_t n, int code) noexcept;
   /// Makes every call of the verb `name` ("ibv_destroy_cq") fail with `code`.
   /// Precondition: a table has a verb with this name.
@@ -33,7 +34,7 @@ class failing_provider {
 
   /// Returns the number of counted calls since construction or the last fail_call().
   [[nodiscard]] std::size_t calls() const noexcept { return calls_.load(); }
-  /// Returns the last verb that was made to fail; empty if there is none.
+  /// Returns the last verb that was made to fail; empty if no verb was.
   [[nodiscard]] std::string_view failed_verb() const noexcept;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Providers: the implementations of the verbs, which are libibverbs with its drivers and the
-// software device. Each context belongs to one provider. Objects of one provider are never passed
-// to the functions of another.
+// Providers: implementations of the verbs. They are libibverbs with its drivers, and the software
+// device. Each context belongs to one provider. Objects of one provider are never passed to the
+// functions of another.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct provider {
 };
 
 /// Returns the provider of the system's adapters: the linked libibverbs if the program has one,
-/// else libibverbs.so.1 (or the file that VERBENA_LIBIBVERBS names).
+/// otherwise libibverbs.so.1 (or the file that VERBENA_LIBIBVERBS names).
 ///
 /// Errors: `unavailable`; the message names the package. Loads the library at the first call and
 /// keeps it; after a failure the next call tries again. Thread-safe.

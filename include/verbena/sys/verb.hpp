@@ -14,9 +14,9 @@ namespace verbena::inline VERBENA_ABI::sys {
 
 /// The error convention of a C function. Source: the man pages of the functions.
 enum class failure : std::uint8_t {
-  null_and_errno,       ///< returns NULL and sets errno (not always)
+  null_and_errno,       ///< returns NULL and usually sets errno
   positive_errno,       ///< returns the errno itself
-  minus_one_and_errno,  ///< returns -1 and sets errno (not always)
+  minus_one_and_errno,  ///< returns -1 and usually sets errno
   negative_errno,       ///< returns a count, or the negated errno
   cannot_fail,          ///< returns void, or a value that is never an error
 };
@@ -38,8 +38,8 @@ struct fixed_text {
 template <fixed_text Name, failure Convention, class Signature>
 class verb;
 
-/// A pointer to a C function. If the loaded library does not have the function, the pointer is to
-/// one that reports EOPNOTSUPP in the convention of the function, so every call is defined.
+/// A pointer to a C function. If the loaded library does not have the function, the pointer refers
+/// to a function that reports EOPNOTSUPP in the same error convention, so every call is defined.
 /// Threads: immutable once its table is filled.
 template <fixed_text Name, failure Convention, class Return, class... Arguments>
 class verb<Name, Convention, Return(Arguments...)> {
@@ -59,9 +59,9 @@ class verb<Name, Convention, Return(Arguments...)> {
 
   /// Returns whether the loaded library has the function.
   [[nodiscard]] bool available() const noexcept { return function_ != &report_missing; }
-  /// Returns the C function, or one that reports EOPNOTSUPP.
+  /// Returns the C function, or a function that reports EOPNOTSUPP.
   [[nodiscard]] function get() const noexcept { return function_; }
-  /// Sets the pointer. nullptr: the loaded library does not have the function.
+  /// Sets the pointer. nullptr means that the loaded library does not have the function.
   void set(function to) noexcept { function_ = to != nullptr ? to : &report_missing; }
 
   /// Reports `code` in the convention of the function.

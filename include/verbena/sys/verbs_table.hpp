@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The functions of libibverbs that this library calls. The names have no prefix `ibv_`, because
-// some of those names are macros of verbs.h. The functions of the data path are not in the table:
-// they are pointers in the provider's own objects.
+// The functions of libibverbs that this library calls. The members lack the prefix `ibv_`, because
+// some names with the prefix are macros of verbs.h. The functions of the data path are not in the
+// table: they are pointers in the provider's own objects.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include "verbena/sys/verb.hpp"
 
-// rdma-core 28 lacks the type.
+// The headers of rdma-core 28 do not declare the type.
 extern "C" {
 struct ibv_gid_entry;
 }
@@ -129,7 +129,7 @@ struct verbs_table {
     all(query_port, query_device_ex, create_cq_ex, create_qp_ex, req_notify_cq, modify_cq,
         query_rt_values_ex, advise_mr);
   }
-  /// Calls `visit(member)` for both.
+  /// Calls `visit(member)` for every function of the table.
   template <class Visitor>
   void for_each(Visitor&& visit) {
     for_each_exported(visit);

@@ -34,7 +34,7 @@ bool completion_event::is_from(const completion_queue& queue) const {
 result<completion_channel> context::create_completion_channel() const {
   const auto made = detail::call_create(state().verbs().create_comp_channel, native());
   if (!made) return detail::creation_error(made.code, "ibv_create_comp_channel", name());
-  // From here on the state object destroys the channel, also if a later step fails.
+  // The state object destroys the channel, even if a later step fails.
   auto channel_state = make_state(made.native, *this, ownership::take);
   if (const int code = detail::make_non_blocking(made.native->fd); code != 0)
     return error::from_errno(code, "fcntl", channel_state->name());

@@ -132,7 +132,7 @@ result<std::span<completion>> completion_queue::wait(std::span<completion> out, 
     if (is_armed) {
       VERBENA_TRY_VOID(channel.wait(until));
     } else {
-      // Events of earlier arms would end the wait at once.
+      // Takes the events of earlier arms, which would end the wait at once.
       for (bool has_event = true; has_event;) {
         VERBENA_TRY(const auto earlier, channel.poll_event());
         has_event = earlier.has_value();

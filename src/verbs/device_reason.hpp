@@ -9,8 +9,8 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Returns the check that failed with its key and values. Returns an empty string if the device has
-/// no explanation. Only the software device has explanations, and it discards old ones.
+/// Returns the failed check with its key and values. If the device has no explanation, returns an
+/// empty string. Only the software device stores explanations, and it discards old ones.
 [[nodiscard]] std::string device_reason(const provider& of, const failed_completion& failed);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -20,8 +20,8 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 /// Returns why listing devices failed.
 [[nodiscard]] std::string explain_listing(int code);
-/// Returns the devices of the kernel for which libibverbs has no driver, and the remedy: those that
-/// are not in the list of devices. Returns an empty string if there are none.
+/// Returns the devices of the kernel that are not in `listed`, because libibverbs has no driver for
+/// them, and the remedy. Returns an empty string if there is no such device.
 [[nodiscard]] std::string explain_missing_hardware(std::span<const device> listed);
 [[nodiscard]] std::string explain_opening(int code);
 
@@ -38,7 +38,7 @@ struct registration {
   const void* memory;
   std::size_t bytes;
   access_flags access;
-  bool offset_in_page_differs = false;  ///< of the memory and of its base_address
+  bool offset_in_page_differs = false;  ///< between the memory and its base_address
 };
 /// Returns whether two addresses have different offsets in their pages.
 [[nodiscard]] bool differ_in_page(std::uint64_t a, std::uint64_t b) noexcept;

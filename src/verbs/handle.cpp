@@ -47,8 +47,8 @@ void report_refused_teardown(std::string_view call, const std::string& object, i
 }
 
 void abandon(std::shared_ptr<const void> object) {
-  // Never destroyed, because the objects must exist until the process ends. Reachable, so that leak
-  // checkers do not report them.
+  // The vector is never destroyed, because the objects must exist until the process ends. It is
+  // reachable, so that leak checkers do not report the objects.
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::shared_ptr<const void>>;
   const std::lock_guard lock(mutex);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* call = "verbena_soft_inject_event";
 
-/// Writes a selection as words of a command, each after a space.
+/// Returns a selection as words of a command, each after a space.
 std::string words_of(const request_selection& which) {
   static constexpr struct {
     send_operation operation;
@@ -41,7 +41,7 @@ std::string words_of(const request_selection& which) {
   return words;
 }
 
-/// Writes the command of a fault, without its time.
+/// Returns the command of a fault, without its time.
 std::string command_of(const injected_fault& fault) {
   switch (fault.kind) {
     case fault_kind::failure:
@@ -72,7 +72,7 @@ std::string command_of(const injected_fault& fault) {
   return "unknown";
 }
 
-/// Writes a fault as a step of a script.
+/// Returns a fault as a step of a script.
 std::string step_of(const injected_fault& fault) {
   std::string step;
   if (fault.after.count() != 0) step = fmt::format("{}us ", fault.after.count());
@@ -80,7 +80,7 @@ std::string step_of(const injected_fault& fault) {
   return step + command_of(fault);
 }
 
-/// The device's description of an invalid text; empty if the text is valid.
+/// Returns the device's description of an invalid text; empty if the text is valid.
 std::string problem_of(const context& device, const std::string& commands) {
   const auto check = device.provider().soft_check_commands;
   std::string text(check != nullptr ? check(commands.c_str(), nullptr, 0) : 0, '\0');

@@ -21,7 +21,7 @@ class memory_block {
   [[nodiscard]] static result<std::shared_ptr<const memory_block>> allocate(
       const provider& from, std::size_t bytes, allocate_options options);
 
-  /// Makes a block of memory of the program, which `owner` keeps. The destructor destroys `owner`
+  /// Makes a block of memory of the program, which `owner` owns. The destructor destroys `owner`
   /// and does not unmap the memory.
   [[nodiscard]] static std::shared_ptr<const memory_block> adopt(std::span<std::byte> memory,
                                                                  std::shared_ptr<const void> owner);
@@ -32,7 +32,8 @@ class memory_block {
 
   /// Returns the memory, which has at least the requested size.
   [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(memory_); }
-  /// Returns the size of the pages of the memory; no other memory is on these pages.
+  /// Returns the size of the pages of allocated memory, which contain no other memory. For memory
+  /// of the program, returns its size.
   [[nodiscard]] std::size_t mapped_bytes() const noexcept { return mapped_bytes_; }
 
  private:
@@ -47,7 +48,7 @@ class memory_block {
   void* memory_;
   std::size_t mapped_bytes_;
   const provider* soft_ = nullptr;     // its soft_free frees the memory; nullptr: munmap(2)
-  std::shared_ptr<const void> owner_;  // keeps memory of the program, which is not unmapped
+  std::shared_ptr<const void> owner_;  // owns memory of the program, which is not unmapped
 };
 
 }  // namespace verbena::inline VERBENA_ABI::detail

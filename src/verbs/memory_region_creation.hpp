@@ -24,8 +24,8 @@ struct region_source {
 [[nodiscard]] std::shared_ptr<memory_region_state> make_memory_region_state(
     ibv_mr* native, const protection_domain& pd, region_source from, ownership owner);
 
-/// Registers `part`, a range of `of`. The region keeps `of`, until the process ends if the provider
-/// refuses the deregistration. Errors: those of protection_domain::register_memory().
+/// Registers `part`, a range of `of`. The region keeps `of` alive. If deregistration fails, `of`
+/// exists until the process ends. Errors: those of protection_domain::register_memory().
 [[nodiscard]] result<memory_region> register_part(const protection_domain& pd,
                                                   std::span<std::byte> part, access_flags access,
                                                   std::shared_ptr<const memory_block> of);

@@ -59,7 +59,8 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
   const auto memory = wanted.memory;
   const auto access = wanted.access;
   const auto base = wanted.base_address;
-  // Old kernels refuse optional access flags. Only ibv_reg_mr_iova2 removes the flags there.
+  // Old kernels reject optional access flags. On these kernels only ibv_reg_mr_iova2 removes the
+  // flags.
   constexpr auto optional = std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
   const bool newer =
       base.has_value() || ((access.mask() & optional) != 0 && verbs.reg_mr_iova2.available());

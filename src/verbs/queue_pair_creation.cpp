@@ -135,7 +135,8 @@ result<gid_entry> find_gid(const context& device, const port_attributes& port,
   return device.routable_gid(asked.route.port);
 }
 
-// Ethernet has no LIDs, and vendor-specific link layers such as EFA's may have none.
+// Returns whether peers need the GID of the port. Ethernet has no LIDs, and ports with a
+// vendor-specific link layer such as EFA's may have no LID.
 bool is_addressed_by_gid(const port_attributes& port) noexcept {
   return port.link_layer() == link_layer::ethernet ||
          (port.link_layer() == link_layer::unspecified && port.lid() == lid(0));

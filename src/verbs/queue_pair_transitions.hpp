@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Required and optional attributes of state transitions. For use after a provider has refused a
-// transition with EINVAL: this code explains failures and refuses no transition.
+// transition with EINVAL: this code explains failures and does not check transitions in advance.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Invalid values in a refused change of a queue pair. For use after a provider has refused the
-// change: this code explains failures and refuses no change.
+// change: this code explains failures and does not check changes in advance.
 #pragma once
 
 #include <string>

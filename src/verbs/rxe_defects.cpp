@@ -14,12 +14,12 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-// A function of the provider, equal for all its queues.
+// A function of the provider that all its queues have.
 template <class Function>
 class provider_function {
  public:
-  // Replaces `member` and keeps its value. Does nothing if an earlier queue had another function,
-  // because that is another provider.
+  // Replaces `member` by `with` and stores its value. If an earlier queue had another function, has
+  // no effect, because the queue belongs to another provider.
   void replace(Function& member, Function with) noexcept {
     Function expected = nullptr;
     if (member == nullptr || member == with) return;
@@ -68,7 +68,7 @@ void set_sge_list(ibv_qp_ex* queue, std::size_t count, const ibv_sge* list) {
         "the extended interface of rxe computes a wrong length for a list of slices with different "
         "lengths (rdma-core pull request 1744), so the batch is refused: use with_poster(), or "
         "create the queue pair with .extended = false");
-  // A count beyond each limit: ibv_wr_complete() returns ENOSPC and posts nothing.
+  // The count exceeds every limit, so ibv_wr_complete() returns ENOSPC and posts no request.
   (*set_sge_list_of_rxe)(queue, SIZE_MAX, list);
 }
 

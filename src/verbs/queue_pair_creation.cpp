@@ -216,8 +216,8 @@ result<native_queue_pair> create_by_verbs(const protection_domain& pd,
   created<ibv_qp> made;
   std::string_view verb = verbs.create_qp.name();
   if (request.extended) made = call_create(verbs.create_qp_ex, pd.native()->context, &asked);
-  // ibv_qp_to_qp_ex(3) is only valid for queue pairs of ibv_create_qp_ex(3). It reads a field
-  // behind ibv_qp, and providers without the extended interface have other data there.
+  // ibv_qp_to_qp_ex(3) is only valid for queue pairs of ibv_create_qp_ex(3). The function reads a
+  // field after ibv_qp, and providers without the extended interface have other data there.
   if (made) return native_queue_pair{made.native, verbs.qp_to_qp_ex(made.native)};
   // Providers without send_ops fail with one of several errnos: repeat without send_ops. Invalid
   // options fail again.

@@ -59,7 +59,7 @@ inline void check_same_domain([[maybe_unused]] const destination& to,
 }  // namespace detail
 
 /// An address handle (AH), created by protection_domain::create_ah(). All datagram queue pairs of
-/// the protection domain can use it. It keeps the domain alive.
+/// the protection domain can use the handle. The handle keeps the domain alive.
 ///
 /// Copies share the object of the C API, which is destroyed after the last copy.
 /// Threads: thread-safe for const use; other members by one thread at a time.

@@ -40,7 +40,7 @@ class classic_poster : public single_operations<classic_poster<Transport>, Trans
     receive_storage receives;              ///< the receive batch
   };
 
-  /// Makes a poster to `queue` with batches in `in`. Both must outlive the poster.
+  /// Makes a poster for `queue` that stores its batches in `in`. Both must outlive the poster.
   classic_poster(ibv_qp* queue, lists& in) noexcept : queue_(queue), lists_(in) {}
   classic_poster(const classic_poster&) = delete;
   classic_poster& operator=(const classic_poster&) = delete;

@@ -154,8 +154,8 @@ class completion_queue : public handle<detail::completion_queue_state> {
   [[nodiscard]] std::optional<completion_channel> channel() const;
   /// Returns the reason of a failed completion: the failed check, the key and the numbers.
   ///
-  /// Only the software device stores reasons, and only of recent failures; otherwise returns an
-  /// empty string.
+  /// Only the software device stores reasons, and only of recent failures. If there is no reason,
+  /// returns an empty string. Allocates.
   [[nodiscard]] std::string explain(const completion& failed) const;
 
   /// Destroys the queue: ibv_destroy_cq(3). If the queue is shared, or if the verb fails, returns

@@ -78,14 +78,15 @@ class context : public handle<detail::context_state> {
   /// Errors: `not_supported` if the device has no readable clock.
   [[nodiscard]] result<device_clock_time> read_clock() const;
 
-  /// Returns the descriptor for poll(2) and epoll(7). It is readable if there is an asynchronous
-  /// event. The context owns it. The first call of async_fd(), poll_event() or wait_event() makes
-  /// it non-blocking, also for an adopted or borrowed context.
+  /// Returns the descriptor for poll(2) and epoll(7). The descriptor is readable if there is an
+  /// asynchronous event. The context owns it. The first call of async_fd(), poll_event() or
+  /// wait_event() makes it non-blocking, also for an adopted or borrowed context. If fcntl(2)
+  /// fails, the next poll_event() or wait_event() returns the error.
   [[nodiscard]] int async_fd() const;
   /// Takes one asynchronous event, or returns `nullopt` if there is none. Does not block.
   /// Thread-safe: each event is returned to one thread.
   ///
-  /// Errors: the errno of ibv_get_async_event(3); EIO if the device was removed.
+  /// Errors: the errno of ibv_get_async_event(3) or fcntl(2); EIO if the device was removed.
   [[nodiscard(
       "each event is returned only once: use the result")]] result<std::optional<async_event>>
   poll_event() const;

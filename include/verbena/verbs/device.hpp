@@ -53,7 +53,7 @@ class device {
   [[nodiscard]] std::optional<std::uint32_t> index() const;
   /// Returns the protocol family.
   [[nodiscard]] transport_type transport() const noexcept;
-  /// Returns the NUMA node of the device, or `nullopt` if sysfs does not report it.
+  /// Returns the NUMA node of the device, or `nullopt` if sysfs does not report it. Reads a file.
   [[nodiscard]] std::optional<unsigned> numa_node() const;
   /// Returns the origin of the provider.
   [[nodiscard]] provider_origin origin() const noexcept { return provider_->origin; }

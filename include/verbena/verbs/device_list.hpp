@@ -35,8 +35,9 @@ enum class devices : std::uint8_t {
   hardware_only,  ///< adapters; neither soft0 nor the kernel's rxe and siw
 };
 
-/// Opens a device: the first adapter with an active port. If there is none and `accepted` is `any`,
-/// opens the software device. If there is no software device, opens the first adapter.
+/// Opens a device: the first adapter with an active port. If no adapter has an active port and
+/// `accepted` is `any`, opens the software device. If there is no software device, opens the first
+/// adapter.
 ///
 /// If the software device or an adapter without an active port is opened, or if other devices were
 /// skipped, logs the reasons at warning level, once per process. If VERBENA_SOFTDEV is `only`, does

@@ -54,8 +54,8 @@ class queue_pair_base : public handle<detail::queue_pair_state_object> {
  public:
   /// Takes the queue pair of the other object, which must not be used afterwards.
   queue_pair_base(queue_pair_base&&) noexcept = default;
-  /// Destroys its own queue pair and takes that of the other object, which must not be used
-  /// afterwards.
+  /// Destroys its own queue pair and takes that of the other object. The other object must not be
+  /// used afterwards.
   queue_pair_base& operator=(queue_pair_base&&) noexcept = default;
   ~queue_pair_base() = default;
 

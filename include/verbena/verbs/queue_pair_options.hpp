@@ -29,7 +29,7 @@ struct queue_pair_options<rc> {
   /// support the interface, the queue pair has only the classic interface.
   bool extended = true;
   /// The operations of the extended interface (`send_ops_flags`). Some providers are faster with
-  /// fewer. Empty: all operations of the transport.
+  /// fewer operations. Empty: all operations of the transport.
   send_operations operations = {};
 
   /// The remote operations that the queue pair accepts from its peer: remote_read, remote_write,
@@ -55,7 +55,7 @@ struct queue_pair_options<uc> {
   /// support the interface, the queue pair has only the classic interface.
   bool extended = true;
   /// The operations of the extended interface (`send_ops_flags`). Some providers are faster with
-  /// fewer. Empty: all operations of the transport.
+  /// fewer operations. Empty: all operations of the transport.
   send_operations operations = {};
 
   /// The remote operations that the queue pair accepts from its peer: remote_write. Empty: the peer
@@ -79,7 +79,7 @@ struct queue_pair_options<ud> {
   /// support the interface, the queue pair has only the classic interface.
   bool extended = true;
   /// The operations of the extended interface (`send_ops_flags`). Some providers are faster with
-  /// fewer. Empty: all operations of the transport.
+  /// fewer operations. Empty: all operations of the transport.
   send_operations operations = {};
 
   /// The local port.

@@ -236,8 +236,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
       if (piece.length() != 0) set_slice(*next++, piece);
     at.request->num_sge = static_cast<int>(next - at.request->sg_list);
   }
-  // Finds the end of the used pieces. It is not stored, because few batches have lists of inline
-  // data.
+  // Returns the end of the used pieces. The end is not stored, because few batches have lists of
+  // inline data.
   [[nodiscard]] ibv_sge* free_pieces(const ibv_send_wr* of) {
     auto& storage = this->storage();
     while (of != storage.requests) {

@@ -18,8 +18,8 @@ void begin_exclusive(const void* object, const char* rule, call_site where);
 void check_not_open(const void* object, const char* rule, call_site where);
 /// Records that this thread closed `object`. Thread-safe.
 void end_exclusive(const void* object) noexcept;
-/// If an object that was created at `earlier` is not `valid`, stops the program with `rule` and
-/// both source locations. Thread-safe.
+/// Stops the program with `rule` and both source locations if `valid` is false. `earlier` is the
+/// location at which the object was created. Thread-safe.
 void check_valid(bool valid, call_site earlier, const char* rule, call_site where);
 
 #else

@@ -25,8 +25,8 @@ struct registered_range {
 /// A scope in the list of this thread. Threads: thread-bound.
 class memory_user {
  public:
-  /// Returns the source location of the post of an operation in flight that uses `memory`, or
-  /// nullptr if no operation uses it.
+  /// Returns where an operation in flight that uses `memory` was posted. If no operation uses
+  /// `memory`, returns nullptr.
   using search = const std::source_location* (*)(const memory_user& self,
                                                  const registered_range& memory) noexcept;
 

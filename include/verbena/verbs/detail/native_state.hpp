@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The owner of an object of the C API. Handles share it, and child objects keep it alive. It first
-// destroys the object, then releases the parents. If the verb fails, the object and its parents are
-// kept until the process ends, because a parent must not be destroyed before its child.
+// The owner of an object of the C API. Handles share it, and child objects keep it alive. The owner
+// first destroys the object, then releases the parents. If the verb fails, the object and its
+// parents are kept until the process ends, because a parent must not be destroyed before its child.
 #pragma once
 
 #include <memory>

@@ -194,7 +194,7 @@ class request_list {
   }
 
   // Ends the lifetime of the bookkeeping before the provider gets a pointer into this object.
-  // Compilers then know that the provider does not read it, and keep it in registers.
+  // Compilers then know that the provider does not read the bookkeeping, and keep it in registers.
   [[gnu::always_inline]] inline void end_bookkeeping() {
 #ifdef VERBENA_CHECKED
     end_use();

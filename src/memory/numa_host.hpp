@@ -58,9 +58,9 @@ class numa_host {
   [[nodiscard]] virtual numa_outcome locate(std::span<const std::byte> memory,
                                             page_nodes& found) const = 0;
 
-  /// For the calling thread.
+  /// Binds the calling thread to the processors and the memory of `node`.
   [[nodiscard]] virtual numa_outcome bind_thread(unsigned node, numa_binding how) const = 0;
-  /// For the calling thread.
+  /// Removes the binding of the calling thread.
   [[nodiscard]] virtual numa_outcome unbind_thread() const = 0;
 };
 

@@ -16,7 +16,7 @@ namespace verbena::inline VERBENA_ABI {
 
 /// The kind of an error, which determines the meaning of error::code().
 enum class error_kind : std::uint8_t {
-  os = 1,            ///< a verb or system call failed; the code is its errno (0: it set none)
+  os = 1,            ///< a verb or system call failed; the code is its errno, or 0
   completion,        ///< a work request failed; the code is its ibv_wc_status
   not_supported,     ///< the device, provider or build lacks a feature; the code is an errno or 0
   invalid_argument,  ///< an argument was invalid, no verb was called; the code is EINVAL

@@ -25,7 +25,8 @@ enum class log_level : std::uint8_t {
 /// The library calls the hook on the thread that logs, possibly on several threads at once.
 using log_hook = void (*)(log_level level, std::string_view line, void* user);
 
-/// Replaces the hook, which receives the messages of level `lowest` and above.
+/// Replaces the hook, which receives the messages of level `lowest` and above. The library passes
+/// `user` to each call of the hook.
 ///
 /// nullptr restores the default hook, which writes `verbena: LEVEL: LINE` to standard error, and
 /// ignores `lowest`. The lowest level of the default hook is `warning`, or the level in the
@@ -40,7 +41,7 @@ void set_log_level(log_level lowest) noexcept;
 /// Returns whether the current hook receives messages of `level`. Thread-safe; one atomic load.
 [[nodiscard]] bool is_logged(log_level level) noexcept;
 
-/// Passes one line to the hook if is_logged(level).
+/// Passes one line to the hook if is_logged(level). Thread-safe.
 void log(log_level level, std::string_view line) noexcept;
 
 /// Passes the line that `make()` returns to the hook. Calls `make` only if is_logged(level).

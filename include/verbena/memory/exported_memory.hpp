@@ -115,8 +115,8 @@ class [[nodiscard]] exported_memory {
   /// Permits access by peers and returns the remote region. Each grant has a new remote key.
   ///
   /// `peers` has one or more of `remote_read`, `remote_write` and `remote_atomic`; the queue pair
-  /// must permit the same. Blocks in the kernel. Errors: `invalid_argument` for other access flags
-  /// or none; otherwise the errno of ibv_reg_mr(3). Precondition: not granted().
+  /// must permit the same. Blocks in the kernel. Errors: `invalid_argument` if `peers` is empty or
+  /// has other access flags; otherwise the errno of ibv_reg_mr(3). Precondition: not granted().
   [[nodiscard]] result<remote_region> grant(access_flags peers) { return base_.grant(peers); }
   /// Deregisters the memory: later accesses of peers fail and end their connections.
   ///

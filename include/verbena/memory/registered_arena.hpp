@@ -140,7 +140,8 @@ class registered_arena {
                                                        std::size_t offset, std::size_t length,
                                                        access_flags access) const;
 
-  /// Removes all cached registrations without other users. Blocks in the kernel.
+  /// Removes all cached registrations without other users, and deregisters them. Blocks in the
+  /// kernel.
   void clear() const;
 
   /// Returns the statistics of the cache.

@@ -57,8 +57,8 @@ inline constexpr completion_fields sender_fields =
 /// verbena::extended_completion_queue.
 class completion_queue : public extended_completion_queue {
  public:
-  /// Returns the sender's GID if the protection domain of the receiving queue pair has no address
-  /// handle for the sender; otherwise returns `nullopt`.
+  /// Returns the sender's GID if no address handle matches the sender, otherwise `nullopt`. The
+  /// device searches the address handles of the receiving queue pair's protection domain.
   ///
   /// Preconditions: `received` is the current completion of a poll() of this queue, is a receive,
   /// and is ok().

@@ -87,7 +87,7 @@ class device_attributes {
 /// loaded: the message names the package.
 [[nodiscard]] result<device_attributes> query_device(const context& device);
 
-/// Returns whether the device is an EFA and libefa can be loaded.
+/// Returns whether the device is an EFA and libefa can be loaded. Thread-safe. May load libefa.
 [[nodiscard]] bool is_efa(const context& device);
 
 }  // namespace verbena::inline VERBENA_ABI::efa

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Values that ranks publish at the store, and that others find by rank and name.
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -318,6 +320,33 @@ TEST(published_trust, requests_that_are_not_permitted_end_the_connection) {
   EXPECT_EQ(text_of(good.find(0, "x", test_deadline()).value()), "good");
   EXPECT_FALSE(good.find(1, "x", deadline::after(20ms)));
   EXPECT_EQ((*store).statistics().refused, 7U);
+}
+
+// Otherwise the wait would last until its deadline. No other request for the rank follows.
+TEST(published_wait, ends_when_the_connection_of_the_rank_ends) {
+  const test_store store;
+  auto raw = bringup::stream::connect(store.address(), test_deadline()).value();
+  raw.send(encode(net::detail::store_hello{.rank = 0, .size = 3, .name = "test"}), test_deadline())
+      .value();
+  raw.receive(test_deadline()).value();
+  std::optional<net::store_client> asked = connect_client(store.member(1, 3));
+  auto other = connect_client(store.member(2, 3));
+  raw.send(encode(store_find{.number = 7, .timeout_ms = 50'000, .rank = 1, .name = "never"}),
+           test_deadline())
+      .value();
+  int unsent = 1;
+  while (unsent != 0) ASSERT_EQ(::ioctl(raw.fd(), SIOCOUTQ, &unsent), 0);
+  // The store handles all requests that have arrived before it waits for the next ones.
+  for (int i = 0; i < 2; ++i) other.publish("x", {}, test_deadline()).value();
+  const auto began = deadline::clock::now();
+  asked.reset();
+  auto answer = net::detail::decode_answer(raw.receive(test_deadline()).value()).value();
+  if (std::holds_alternative<net::detail::store_left>(answer))
+    answer = net::detail::decode_answer(raw.receive(test_deadline()).value()).value();
+  const auto& reply = std::get<store_reply>(answer);
+  EXPECT_EQ(reply.number, 7U);
+  EXPECT_EQ(reply.outcome, value_outcome::gone);
+  EXPECT_LT(deadline::clock::now() - began, 20s);
 }
 
 TEST(published_trust, client_without_the_secret_publishes_nothing) {

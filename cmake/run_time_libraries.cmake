@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Libraries of which only the headers are needed to build: the module `net` loads them at run time. Each is optional.
+# Libraries of which only the headers are needed to build: the module `net` and the software device load them at run time.
+# Each is optional.
 # - PMIx, by which processes of mpirun and prte find each other. Without it, `from_environment()` needs MASTER_ADDR or
 #   VERBENA_STORE.
 # - libcurl, through which groups use etcd. Without it, VERBENA_ETCD is an error.
+# - libcrypto of OpenSSL 3, with which soft0 authenticates packets. Without it, VERBENA_SOFTDEV_WIRE_KEY_FILE is an error.
 include_guard(GLOBAL)
 
 # verbena_run_time_library(NAME OPTION PACKAGE HEADER MESSAGE): looks for HEADER if the option is AUTO or ON. Sets
@@ -34,3 +36,6 @@ verbena_run_time_library(PMIX VERBENA_PMIX pmix pmix.h
 verbena_run_time_library(CURL VERBENA_ETCD libcurl curl/curl.h
   "Install libcurl4-openssl-dev (Debian, Ubuntu), libcurl-devel (Fedora) or curl (Arch), or build without etcd with \
 -DVERBENA_ETCD=OFF")
+verbena_run_time_library(OPENSSL VERBENA_OPENSSL libcrypto openssl/evp.h
+  "Install libssl-dev (Debian, Ubuntu), openssl-devel (Fedora) or openssl (Arch), or build without authenticated packets with \
+-DVERBENA_OPENSSL=OFF")

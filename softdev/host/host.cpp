@@ -17,6 +17,7 @@
 #include "softdev/host/memory_faults.hpp"
 #include "softdev/host/settings.hpp"
 #include "softdev/host/warn_once.hpp"
+#include "softdev/host/wire_key_file.hpp"
 #include "softdev/ipc/clock.hpp"
 
 namespace verbena::softdev {
@@ -119,10 +120,28 @@ result<host*> host::make() {
   if (wanted.wire.on && wanted.looks != persona_kind::roce)
     warn_once("soft0: VERBENA_SOFTDEV_WIRE needs VERBENA_SOFTDEV_PERSONA=roce; it is ignored");
   else if (wanted.wire.on) {
-    VERBENA_TRY(made.port, wire::port_share::open(wanted.wire.port, made.neighbours->slot()));
-    made.wire = wanted.wire;
+    VERBENA_TRY_VOID(open_wire(wanted.wire, made));
   }
   return new host(std::move(made), describe_host(wanted.looks));
+}
+
+/// If packets cannot be authenticated as the setting asks, there are none.
+result<void> host::open_wire(const wire_setting& wanted, parts& made) {
+  std::uint64_t fingerprint = 0;
+  if (wanted.has_key) {
+    auto key = read_wire_key(wanted.key_file);
+    if (!key) {
+      warn_once("soft0: VERBENA_SOFTDEV_WIRE is ignored, and other hosts are not reached: " +
+                key.error().message());
+      return {};
+    }
+    fingerprint = key->fingerprint();
+    made.key = *std::move(key);
+  }
+  VERBENA_TRY(made.port,
+              wire::port_share::open(wanted.port, made.neighbours->slot(), fingerprint));
+  made.wire = wanted;
+  return {};
 }
 
 host::host(parts made, persona looks)
@@ -138,7 +157,8 @@ host::host(parts made, persona looks)
                             wire::wire_path_options{.process_slot = link_->slot(),
                                                     .observer = this,
                                                     .faults = made.wire.faults,
-                                                    .addresses = &wire_access_.own_addresses()})
+                                                    .addresses = &wire_access_.own_addresses(),
+                                                    .key = made.key})
                       : nullptr),
       thread_(*this, {.watch_fd = adapter_.address_fd(),
                       .tend_fd = link_->service_fd(),

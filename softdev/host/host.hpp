@@ -118,10 +118,12 @@ class host final : private engine_observer, private progress_work {
     std::size_t captured_bytes = 0;
     std::optional<wire::port_share> port;
     wire_setting wire;
+    std::optional<wire::wire_key> key;
   };
   host(parts made, persona looks);
   [[nodiscard]] remote_path& outward() noexcept;
   static result<host*> make();
+  static result<void> open_wire(const wire_setting& wanted, parts& made);
   void wake() override { thread_.wake(); }
   void tend() noexcept override;
   void run() noexcept override;

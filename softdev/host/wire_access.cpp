@@ -43,14 +43,6 @@ std::uint32_t mtu_of(const std::string& interface) {
   return known ? static_cast<std::uint32_t>(std::max(request.ifr_mtu, 0)) : 0;
 }
 
-/// Returns the largest path MTU that fits in packets of `route_mtu` bytes; 0 if 256 bytes do not
-/// fit.
-std::uint8_t largest_mtu_code(const wire::network_address& peer, std::uint32_t route_mtu) noexcept {
-  std::uint8_t code = most_mtu_code;
-  while (code > 0 && bytes_of_mtu(code) + all_header_bytes(peer) > route_mtu) --code;
-  return code;
-}
-
 }  // namespace
 
 struct failing_call {
@@ -80,6 +72,19 @@ failing_call modification_of(const queue_pair& which) {
 }
 
 }  // namespace
+
+/// The bytes of a packet that are not payload.
+std::uint32_t wire_access::overhead(const wire::network_address& peer) const noexcept {
+  return all_header_bytes(peer) + trailer_bytes_;
+}
+
+/// The largest path MTU that fits packets of `route_mtu` bytes; 0 if 256 bytes do not fit.
+std::uint8_t wire_access::largest_mtu_code(const wire::network_address& peer,
+                                           std::uint32_t route_mtu) const noexcept {
+  std::uint8_t code = most_mtu_code;
+  while (code > 0 && bytes_of_mtu(code) + overhead(peer) > route_mtu) --code;
+  return code;
+}
 
 /// Returns false for groups, and for the IPv6 addresses without a host: :: and ::1.
 bool wire_access::is_host_address(const gid_bytes& which) noexcept {
@@ -124,7 +129,7 @@ result<void> wire_access::connect(queue_pair& which, const wire_address& address
                                   std::uint32_t payload_bytes) const {
   const failing_call by = modification_of(which);
   VERBENA_TRY(const std::uint32_t mtu, find_route(by, address));
-  const std::uint32_t needed = payload_bytes + all_header_bytes(address.peer);
+  const std::uint32_t needed = payload_bytes + overhead(address.peer);
   if (needed > mtu)
     return by.with(EINVAL, "the path MTU of " + std::to_string(payload_bytes) +
                                " bytes needs packets of " + std::to_string(needed) +
@@ -175,7 +180,7 @@ result<std::uint8_t> wire_access::find_datagram_mtu(const wire_address& address)
   if (code != 0) return code;
   return by.with(EINVAL, "the route to " + wire::to_text(address.peer) + " has an MTU of " +
                              std::to_string(mtu) + ", but packets with 256 bytes of payload need " +
-                             std::to_string(bytes_of_mtu(1) + all_header_bytes(address.peer)) +
+                             std::to_string(bytes_of_mtu(1) + overhead(address.peer)) +
                              "; use a larger MTU of the interfaces");
 }
 

@@ -13,6 +13,7 @@
 #include "softdev/host/gid_table.hpp"
 #include "softdev/host/permitted_addresses.hpp"
 #include "softdev/host/settings.hpp"
+#include "softdev/wire/auth/trailer.hpp"
 #include "softdev/wire/network.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
 #include "softdev/wire/socket/wire_path.hpp"
@@ -34,7 +35,9 @@ class wire_access {
  public:
   /// `gids` must outlive this object.
   wire_access(const wire_setting& setting, const gid_table& gids)
-      : own_(setting.only, gids), forced_(setting.forced) {}
+      : own_(setting.only, gids),
+        trailer_bytes_(setting.has_key ? wire::trailer_bytes : 0),
+        forced_(setting.forced) {}
   /// Sets the path. Call it once, before any other function. Without a path, the wire is off.
   void begin(wire::wire_path& path) noexcept { path_ = &path; }
   /// The own addresses that the setting contains, for the path.
@@ -94,11 +97,15 @@ class wire_access {
   [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;
 
  private:
+  [[nodiscard]] std::uint32_t overhead(const wire::network_address& peer) const noexcept;
+  [[nodiscard]] std::uint8_t largest_mtu_code(const wire::network_address& peer,
+                                              std::uint32_t route_mtu) const noexcept;
   [[nodiscard]] static bool is_host_address(const gid_bytes& which) noexcept;
   [[nodiscard]] result<std::uint32_t> find_route(const failing_call& by,
                                                  const wire_address& address) const;
 
   permitted_addresses own_;
+  const std::uint32_t trailer_bytes_;  ///< behind each packet
   const bool forced_;
   std::map<gid_bytes, wire::group_socket> groups_;
   wire::wire_path* path_ = nullptr;

@@ -28,7 +28,7 @@ class late_packets {
   /// Copies a packet until `due`. Returns its bytes, which may be changed; an empty span if there
   /// is no room.
   [[nodiscard]] std::span<std::byte> keep(const received_datagram& from, time_ns due) noexcept {
-    if (count_ == capacity || from.bytes.size() > max_packet_bytes) return {};
+    if (count_ == capacity || from.bytes.size() > max_datagram_bytes) return {};
     const std::uint16_t place = order_[count_];
     std::size_t at = count_++;
     for (; at > 0 && slots_[order_[at - 1]].due > due; --at) order_[at] = order_[at - 1];
@@ -59,7 +59,7 @@ class late_packets {
     time_ns due;
     datagram_ends ends;
     std::size_t length;
-    std::array<std::byte, max_packet_bytes> bytes;
+    std::array<std::byte, max_datagram_bytes> bytes;
   };
 
   const std::unique_ptr<slot[]> slots_;

@@ -2,10 +2,13 @@
 // Messages of the general services: datagrams to queue pair 1 (IBTA 13.4, 16).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "softdev/wire/network.hpp"
 #include "softdev/wire/packet.hpp"
@@ -42,6 +45,25 @@ class management_observer {
   return what.opcode == make_opcode(packet_transport::ud, operation::send_only) &&
          what.destination_qpn == general_services_qpn &&
          what.datagram.qkey == general_services_qkey && what.payload.size() == management_bytes;
+}
+
+/// Tells a host that its packets are dropped because the two hosts do not have the same key. Sent
+/// as this process sends all packets, so the receiver drops it for the same reason, which it then
+/// knows. A host that does not know it ignores it: its class is one of those for vendors.
+inline constexpr std::array<std::byte, management_bytes> key_mismatch_notice = [] {
+  std::array<std::byte, management_bytes> made{};
+  constexpr std::array<std::uint8_t, 4> head{1, 0x0f, 1, 3};  // versions, class, method: Send
+  constexpr std::string_view text = "soft0: VERBENA_SOFTDEV_WIRE_KEY_FILE differs";
+  constexpr std::size_t header_bytes = 24;
+  for (std::size_t i = 0; i < head.size(); ++i) made[i] = std::byte{head[i]};
+  for (std::size_t i = 0; i < text.size(); ++i)
+    made[header_bytes + i] = static_cast<std::byte>(text[i]);
+  return made;
+}();
+
+/// True for a packet with that message.
+[[nodiscard]] inline bool is_key_mismatch_notice(const packet& what) noexcept {
+  return has_message(what) && std::ranges::equal(what.payload, key_mismatch_notice);
 }
 
 }  // namespace verbena::softdev::wire

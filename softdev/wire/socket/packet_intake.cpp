@@ -28,6 +28,7 @@ forwarded_header header_of(const datagram_ends& ends, std::size_t datagram_bytes
 }  // namespace
 
 packet_intake::outcome packet_intake::receive(time_ns now) noexcept {
+  now_ = now;
   take_waiting();
   take_late(now);
   const outcome result =
@@ -71,9 +72,8 @@ void packet_intake::sort(received_train from, time_ns now) noexcept {
 void packet_intake::sort_rest(received_train from, time_ns now) noexcept {
   while (!from.bytes.empty()) {
     packet what;
-    if (parse(from.first(), largest_mtu, what) != packet_fault::none) {
-      ++counters_.malformed;
-      static_cast<void>(from.take(1));
+    if (parse(packet_of(from.first()), largest_mtu, what) != packet_fault::none) {
+      drop_malformed({from.ends, from.take(1).bytes});
       ++identification_;
       continue;
     }
@@ -101,7 +101,7 @@ void packet_intake::sort_watched(received_train from, time_ns now) noexcept {
   identification_ = 0;
   while (!from.bytes.empty()) {
     packet what;
-    const bool valid = parse(from.first(), largest_mtu, what) == packet_fault::none;
+    const bool valid = parse(packet_of(from.first()), largest_mtu, what) == packet_fault::none;
     if (valid && !is_own(what)) {
       const std::uint32_t slot = slot_of_number(what.destination_qpn);
       forward_watched(slot, from.take(count_for(slot, from)), now);
@@ -120,7 +120,7 @@ void packet_intake::forward_watched(std::uint32_t slot, received_train from, tim
   for (; !from.bytes.empty(); ++identification_) {
     const received_train next = from.take(1);
     if (fate.empty()) continue;
-    watcher_->arrived(headers_of(next.ends), next.bytes);
+    watcher_->arrived(headers_of(next.ends), without_trailer(next.bytes));
     watcher_->settled(fate);
   }
 }
@@ -132,7 +132,7 @@ void packet_intake::watch_next(const received_datagram& from, const packet* what
   const intake_counters before = counters_;
   network_header headers = headers_of(from.ends);
   if (what != nullptr) headers.identification = find_identification(from).value_or(identification_);
-  watcher_->arrived(headers, from.bytes);
+  watcher_->arrived(headers, without_trailer(from.bytes));
   sort_rest({from.ends, from.bytes, from.bytes.size()}, now);
   const std::string_view fate = fate_since(before);
   const bool may_be_late =
@@ -160,6 +160,10 @@ std::string_view packet_intake::fate_since(const intake_counters& before) const 
   if (counters_.foreign != before.foreign) return "dropped_wrong_source";
   if (counters_.other_interface != before.other_interface) return "dropped_wrong_interface";
   if (counters_.damaged != before.damaged) return "dropped_icrc";
+  if (counters_.auth_missing != before.auth_missing) return "dropped_auth_missing";
+  if (counters_.auth_failed != before.auth_failed) return "dropped_auth_failed";
+  if (counters_.auth_replayed != before.auth_replayed) return "dropped_auth_replayed";
+  if (counters_.auth_unexpected != before.auth_unexpected) return "dropped_auth_unexpected";
   return counters_.busy != before.busy ? "dropped_busy" : std::string_view();
 }
 
@@ -167,7 +171,7 @@ std::string_view packet_intake::fate_since(const intake_counters& before) const 
 std::size_t packet_intake::count_for(std::uint32_t slot, received_train from) const noexcept {
   std::size_t count = 0;
   for (packet what; !from.bytes.empty(); ++count, static_cast<void>(from.take(1)))
-    if (parse(from.first(), largest_mtu, what) != packet_fault::none || is_own(what) ||
+    if (parse(packet_of(from.first()), largest_mtu, what) != packet_fault::none || is_own(what) ||
         slot_of_number(what.destination_qpn) != slot)
       break;
   return count;
@@ -201,6 +205,9 @@ void packet_intake::sort_for_group(const received_datagram& from, const packet& 
   }
   // A process that forwards nothing checks the packet once, when it gives it to its members.
   if (share_.clients() > 0) {
+    if (verifier_ != nullptr &&
+        !count(verifier_->examine(headers_of(from.ends), from.bytes), from))
+      return;
     if (!is_undamaged(from)) return;
     counters_.forwarded +=
         share_.forward_to_all(header_of(from.ends, from.bytes.size()), from.bytes);
@@ -208,7 +215,7 @@ void packet_intake::sort_for_group(const received_datagram& from, const packet& 
   if (injected_)
     spoil(from, what, now);
   else
-    take_for_group(from, what);
+    take(from, what);
 }
 
 /// Loses, repeats, damages or delays a packet.
@@ -244,14 +251,15 @@ void packet_intake::take_late(time_ns now) noexcept {
   if (!some_are_late()) return;
   injected_->late.release(now, [this](const received_datagram& from) {
     packet what;
-    if (parse(from.bytes, largest_mtu, what) == packet_fault::none)
+    if (parse(packet_of(from.bytes), largest_mtu, what) == packet_fault::none)
       take(from, what);
     else
-      ++counters_.malformed;
+      drop_malformed(from);
   });
 }
 
 void packet_intake::take(const received_datagram& from, const packet& what) noexcept {
+  if (verifier_ != nullptr && !admits(from)) return;
   if (what.destination_qpn == multicast_qpn) return take_for_group(from, what);
   auto route = routes_.find(what.destination_qpn);
   if (!route) {
@@ -351,6 +359,7 @@ bool packet_intake::is_permitted(const datagram_ends& ends) const noexcept {
 
 void packet_intake::take_message(const received_datagram& from, const packet& what,
                                  time_ns now) noexcept {
+  if (is_unexpected(from)) return;
   if (management_ == nullptr || !has_message(what)) {
     ++counters_.unknown_pair;
     return;
@@ -359,6 +368,7 @@ void packet_intake::take_message(const received_datagram& from, const packet& wh
   const std::uint32_t slot = management_->slot_of(message).value_or(options_.process_slot);
   if (slot != options_.process_slot)
     return forward(slot, {from.ends, from.bytes, from.bytes.size()}, now);
+  if (verifier_ != nullptr && !admits(from)) return;
   if (!is_permitted(from.ends)) {
     ++counters_.foreign;
     return;
@@ -404,10 +414,11 @@ network_header packet_intake::headers_of(const datagram_ends& ends) const noexce
 /// one message. Others are deduced.
 std::optional<std::uint16_t> packet_intake::find_identification(
     const received_datagram& from) const noexcept {
-  if (from.bytes.size() < icrc_bytes + least_bth_bytes) return std::nullopt;
+  const auto bytes = packet_of(from.bytes);
+  if (bytes.size() < icrc_bytes + least_bth_bytes) return std::nullopt;
   network_header around = headers_of(from.ends);
-  const auto covered = from.bytes.first(from.bytes.size() - icrc_bytes);
-  const std::uint32_t received = load_icrc(from.bytes.last<icrc_bytes>());
+  const auto covered = bytes.first(bytes.size() - icrc_bytes);
+  const std::uint32_t received = load_icrc(bytes.last<icrc_bytes>());
   if (icrc(around, covered) == received) return identification_;
   if (identification_ != 0) {
     around.identification = 0;
@@ -416,11 +427,58 @@ std::optional<std::uint16_t> packet_intake::find_identification(
   return solve_identification(around, covered, received);
 }
 
+/// Returns whether the datagram is authenticated, and was not received before. Counts it if not.
+bool packet_intake::admits(const received_datagram& from) noexcept {
+  return count(verifier_->admit(headers_of(from.ends), from.bytes), from);
+}
+
+/// Returns whether a datagram is genuine. Counts it if not.
+bool packet_intake::count(authenticity what, const received_datagram& from) noexcept {
+  if (what == authenticity::genuine) return true;
+  (what == authenticity::missing      ? counters_.auth_missing
+   : what == authenticity::failed     ? counters_.auth_failed
+   : what == authenticity::replayed   ? counters_.auth_replayed
+                                      : counters_.auth_unexpected) += 1;
+  if (what != authenticity::replayed) note_mismatch(what, from);
+  return false;
+}
+
+/// Returns whether the datagram has a trailer although there is no key, and counts it then.
+bool packet_intake::is_unexpected(const received_datagram& from) noexcept {
+  return verifier_ == nullptr && has_trailer(from.bytes) && !count(authenticity::unexpected, from);
+}
+
+void packet_intake::drop_malformed(const received_datagram& from) noexcept {
+  if (!is_unexpected(from)) ++counters_.malformed;
+}
+
+/// Keeps a mismatch for take_mismatch. A damaged packet says nothing of its sender.
+void packet_intake::note_mismatch(authenticity what, const received_datagram& from) noexcept {
+  const auto place = std::ranges::find_if(told_, [&](const told_sender& each) {
+    return each.what == authenticity::genuine ||
+           (each.what == what && each.which == from.ends.source);
+  });
+  const bool is_new = place != told_.end() && place->what == authenticity::genuine;
+  if (mismatch_ || (!is_new && now_ < notice_at_)) return;
+  const received_datagram alone{from.ends, without_trailer(from.bytes)};
+  packet content;
+  if (parse(alone.bytes, largest_mtu, content) != packet_fault::none ||
+      !find_identification(alone))
+    return;
+  if (is_new) *place = {from.ends.source, what};
+  constexpr time_ns notice_interval = 1'000'000'000;
+  notice_at_ = now_ + notice_interval;
+  mismatch_ = {.what = what,
+               .ends = from.ends,
+               .is_new = is_new,
+               .is_notice = is_key_mismatch_notice(content)};
+}
+
 bool packet_intake::is_undamaged(const received_datagram& from) noexcept {
   const std::uint16_t expected = identification_;
   const auto found = find_identification(from);
   if (!found) {
-    ++counters_.damaged;
+    if (!is_unexpected(from)) ++counters_.damaged;
     return false;
   }
   if (*found != expected && *found != 0) ++counters_.solved;

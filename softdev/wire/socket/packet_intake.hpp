@@ -3,11 +3,16 @@
 // dropped.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "softdev/core/types.hpp"
+#include "softdev/wire/auth/packet_verifier.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/network.hpp"
 #include "softdev/wire/packet.hpp"
@@ -33,6 +38,10 @@ struct intake_counters {
   std::uint64_t foreign = 0;  ///< dropped: not from the host of the peer, or not to an own address
   std::uint64_t other_interface = 0;  ///< dropped: arrived at an interface that is not permitted
   std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
+  std::uint64_t auth_missing = 0;     ///< dropped: not authenticated
+  std::uint64_t auth_failed = 0;      ///< dropped: authenticated with another key, forged or damaged
+  std::uint64_t auth_replayed = 0;    ///< dropped: authenticated, and received before
+  std::uint64_t auth_unexpected = 0;  ///< dropped: authenticated, and this process has no key
   std::uint64_t busy = 0;             ///< dropped: a lock was taken for long, and no room to wait
   std::uint64_t messages = 0;         ///< received: to queue pair 1
   std::uint64_t rnr_naks = 0;         ///< received RNR NAKs
@@ -59,6 +68,14 @@ class own_addresses {
   ~own_addresses() = default;
 };
 
+/// A packet that was dropped because its sender does not have the key of this process.
+struct key_mismatch {
+  authenticity what = authenticity::genuine;
+  datagram_ends ends;
+  bool is_new = false;     ///< for this sender
+  bool is_notice = false;  ///< a key_mismatch_notice, which is not answered
+};
+
 /// Which packets belong to this process.
 struct intake_options {
   std::uint32_t process_slot = 0;
@@ -74,6 +91,14 @@ class packet_intake {
       : options_(options), share_(share), routes_(routes), packets_(packets) {}
   /// Has packets for this process suffer faults. Before the first packet. Allocates.
   void inject(const fault_rates& rates) { injected_.emplace(rates); }
+  /// Drops packets that are not authenticated. Before the first packet.
+  void verify(std::unique_ptr<packet_verifier> by) noexcept { verifier_ = std::move(by); }
+  [[nodiscard]] bool verifies() const noexcept { return verifier_ != nullptr; }
+  /// Returns a mismatch that was not returned before: the first one for each sender, up to a number
+  /// of senders, and then one in each second.
+  [[nodiscard]] std::optional<key_mismatch> take_mismatch() noexcept {
+    return std::exchange(mismatch_, std::nullopt);
+  }
   /// Shows the packets for this process. Before the first packet. `by` outlives the intake.
   void watch(packet_watcher& by) noexcept { watcher_ = &by; }
   [[nodiscard]] packet_watcher* watcher() const noexcept { return watcher_; }
@@ -135,6 +160,15 @@ class packet_intake {
       const received_datagram& from) const noexcept;
   [[nodiscard]] bool is_undamaged(const received_datagram& from) noexcept;
   void forward(std::uint32_t slot, const received_train& from, time_ns now) noexcept;
+  [[nodiscard]] std::span<const std::byte> packet_of(
+      std::span<const std::byte> datagram) const noexcept {
+    return verifier_ == nullptr ? datagram : without_trailer(datagram);
+  }
+  [[nodiscard]] bool admits(const received_datagram& from) noexcept;
+  [[nodiscard]] bool count(authenticity what, const received_datagram& from) noexcept;
+  [[nodiscard]] bool is_unexpected(const received_datagram& from) noexcept;
+  void note_mismatch(authenticity what, const received_datagram& from) noexcept;
+  void drop_malformed(const received_datagram& from) noexcept;
   void sort_for_group(const received_datagram& from, const packet& what, time_ns now) noexcept;
 
   const intake_options options_;
@@ -148,6 +182,15 @@ class packet_intake {
   datagram_batch batch_;
   waiting_packets waiting_;
   std::optional<injection> injected_;
+  std::unique_ptr<packet_verifier> verifier_;  ///< nullptr: packets are not authenticated
+  struct told_sender {
+    network_address which{};
+    authenticity what = authenticity::genuine;
+  };
+  std::array<told_sender, 16> told_{};  ///< senders whose mismatch was returned
+  time_ns notice_at_ = 0;               ///< when the next one may be answered
+  time_ns now_ = 0;                     ///< of the last call of `receive`
+  std::optional<key_mismatch> mismatch_;
   intake_counters counters_;
 };
 

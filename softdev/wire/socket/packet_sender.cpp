@@ -10,16 +10,24 @@
 
 namespace verbena::softdev::wire {
 
-result<std::unique_ptr<packet_sender>> packet_sender::open(std::uint16_t port) {
+result<std::unique_ptr<packet_sender>> packet_sender::open(std::uint16_t port, const wire_key* key) {
+  std::optional<packet_signer> signer;
+  if (key != nullptr) {
+    VERBENA_TRY(signer, packet_signer::open(*key));
+  }
   VERBENA_TRY(udp_socket socket, udp_socket::open(0, udp_socket::use::sending));
-  return std::unique_ptr<packet_sender>(new packet_sender(std::move(socket), port));
+  return std::unique_ptr<packet_sender>(
+      new packet_sender(std::move(socket), port, std::move(signer)));
 }
 
-packet_sender::packet_sender(udp_socket socket, std::uint16_t port)
+packet_sender::packet_sender(udp_socket socket, std::uint16_t port,
+                             std::optional<packet_signer> signer)
     : socket_(std::move(socket)),
       port_(port),
+      trailer_(signer ? trailer_bytes : 0),
       slots_(new slot[capacity]),
-      divides_(socket_.can_divide()) {}
+      divides_(socket_.can_divide()),
+      signer_(std::move(signer)) {}
 
 bool packet_sender::has_room() noexcept {
   // Some slots are kept for threads that ask at the same time.
@@ -46,12 +54,20 @@ network_header packet_sender::around(const slot& first, std::size_t place) const
           .destination_port = port_};
 }
 
+/// Writes what follows from the bytes in front of it: the ICRC, and the trailer if there is a key.
+void packet_sender::complete(const network_header& headers,
+                             std::span<std::byte> datagram) noexcept {
+  const std::span<std::byte> bytes = datagram.first(datagram.size() - trailer_);
+  store_icrc(icrc(headers, bytes.first(bytes.size() - icrc_bytes)), bytes.last<icrc_bytes>());
+  if (signer_) signer_->sign(headers, datagram);
+}
+
 void packet_sender::put(const datagram_ends& ends, const packet& what) noexcept {
   const std::lock_guard lock(mutex_);
   if (count_.load(std::memory_order_relaxed) == capacity) static_cast<void>(flush_locked());
   const std::size_t count = count_.load(std::memory_order_relaxed);
-  const std::size_t length = encoded_bytes(what);
-  if (count == capacity || length > max_packet_bytes) {
+  const std::size_t length = encoded_bytes(what) + trailer_;
+  if (count == capacity || length > max_packet_bytes + trailer_) {
     ++counters_.without_room;
     return;
   }
@@ -72,9 +88,8 @@ void packet_sender::put(const datagram_ends& ends, const packet& what) noexcept 
     udp_socket::divide(static_cast<std::uint16_t>(open_.length), message);
   }
   const std::span<std::byte> bytes(to.bytes.data(), length);
-  const std::size_t covered = encode(what, bytes);
-  store_icrc(icrc(around(slots_[open_.first], message.msg_iovlen), bytes.first(covered)),
-             bytes.last<icrc_bytes>());
+  static_cast<void>(encode(what, bytes));
+  complete(around(slots_[open_.first], message.msg_iovlen), bytes);
   pieces_[index] = {bytes.data(), length};
   ++message.msg_iovlen;
   open_.bytes += length;
@@ -108,7 +123,7 @@ void packet_sender::show(const datagram_ends& ends, std::size_t place,
                          .destination_port = port_};
   // The kernel's default: packets to a group do not leave the network.
   if (is_multicast(ends.destination)) headers.hop_limit = std::max<std::uint8_t>(ends.hop_limit, 1);
-  watcher_->sent(headers, {static_cast<const std::byte*>(piece.iov_base), piece.iov_len});
+  watcher_->sent(headers, {static_cast<const std::byte*>(piece.iov_base), packet_bytes(piece)});
 }
 
 /// Gives the kernel trains, and returns how many it took, or -1 and errno.
@@ -142,7 +157,7 @@ bool packet_sender::flush_locked() noexcept {
     for (std::size_t i = 0; i < done; ++i) {
       const msghdr& each = messages_[first_train_ + i].msg_hdr;
       for (const iovec& piece : std::span(each.msg_iov, each.msg_iovlen))
-        counters_.sent_bytes += piece.iov_len;
+        counters_.sent_bytes += packet_bytes(piece);
       packets += each.msg_iovlen;
     }
     counters_.sent += packets;
@@ -183,9 +198,7 @@ std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept 
   socket_.address(first.ends, port_, name, control, single);
   single.msg_iovlen = 1;
   for (iovec& piece : pieces) {
-    const std::span<std::byte> bytes(static_cast<std::byte*>(piece.iov_base), piece.iov_len);
-    store_icrc(icrc(around(first, 0), bytes.first(bytes.size() - icrc_bytes)),
-               bytes.last<icrc_bytes>());
+    complete(around(first, 0), {static_cast<std::byte*>(piece.iov_base), piece.iov_len});
     single.msg_iov = &piece;
     if (watcher_ != nullptr) watcher_->sending();
     if (::sendmsg(socket_.fd(), &single, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
@@ -194,7 +207,7 @@ std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept 
     }
     ++sent;
     if (watcher_ != nullptr) show(first.ends, 0, piece);
-    counters_.sent_bytes += piece.iov_len;
+    counters_.sent_bytes += packet_bytes(piece);
   }
   if (watcher_ != nullptr) watcher_->sent_all();
   counters_.sent += sent;

@@ -12,7 +12,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 
+#include "softdev/wire/auth/packet_signer.hpp"
+#include "softdev/wire/auth/trailer.hpp"
+#include "softdev/wire/auth/wire_key.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/network.hpp"
 #include "softdev/wire/packet.hpp"
@@ -25,6 +30,8 @@ namespace verbena::softdev::wire {
 /// The bytes of the longest packet from BTH to ICRC, of this device or of another one: all headers
 /// that a packet of RC can have, and the largest payload.
 inline constexpr std::size_t max_packet_bytes = largest_mtu + 12 + 16 + 4 + 4 + icrc_bytes;
+/// The bytes of the longest UDP payload: a packet, and its trailer if there is a key.
+inline constexpr std::size_t max_datagram_bytes = max_packet_bytes + trailer_bytes;
 
 /// Snapshot; approximate if several threads send.
 struct packet_sender_counters {
@@ -38,8 +45,10 @@ struct packet_sender_counters {
 /// Threads: thread-safe. Allocates in `open` only. System calls: one for several packets.
 class packet_sender {
  public:
-  /// `port`: where all packets go. Errors: those of udp_socket::open.
-  [[nodiscard]] static result<std::unique_ptr<packet_sender>> open(std::uint16_t port);
+  /// `port`: where all packets go. With a key, each packet gets a trailer. Errors: those of
+  /// udp_socket::open and packet_signer::open.
+  [[nodiscard]] static result<std::unique_ptr<packet_sender>> open(std::uint16_t port,
+                                                                   const wire_key* key = nullptr);
   packet_sender(const packet_sender&) = delete;
   packet_sender& operator=(const packet_sender&) = delete;
 
@@ -68,21 +77,26 @@ class packet_sender {
     datagram_ends ends;
     sockaddr_storage name;
     udp_socket::control control;
-    std::array<std::byte, max_packet_bytes> bytes;
+    std::array<std::byte, max_datagram_bytes> bytes;
   };
   /// The train that the next packet can join.
   struct open_train {
     bool exists = false;
     std::size_t first = 0;   ///< its slot
-    std::size_t length = 0;  ///< of each packet
+    std::size_t length = 0;  ///< of each datagram
     std::size_t bytes = 0;
   };
 
-  packet_sender(udp_socket socket, std::uint16_t port);
+  packet_sender(udp_socket socket, std::uint16_t port, std::optional<packet_signer> signer);
   [[nodiscard]] bool flush_locked() noexcept;
   [[nodiscard]] bool joins(std::size_t index, const datagram_ends& ends,
                            std::size_t length) const noexcept;
   [[nodiscard]] network_header around(const slot& first, std::size_t place) const noexcept;
+  void complete(const network_header& headers, std::span<std::byte> datagram) noexcept;
+  /// The packet of a datagram.
+  [[nodiscard]] std::size_t packet_bytes(const iovec& datagram) const noexcept {
+    return datagram.iov_len - trailer_;
+  }
   [[nodiscard]] int send_trains(std::size_t most) noexcept;
   void show(const datagram_ends& ends, std::size_t place, const iovec& piece) const noexcept;
   [[nodiscard]] const slot& slot_of(const iovec& piece) const noexcept {
@@ -92,6 +106,7 @@ class packet_sender {
 
   udp_socket socket_;
   const std::uint16_t port_;
+  const std::size_t trailer_;  ///< bytes behind each packet
   const std::unique_ptr<slot[]> slots_;
   packet_watcher* watcher_ = nullptr;
   std::mutex mutex_;  ///< guards all that follows; only the watcher takes a lock while it is held
@@ -103,6 +118,7 @@ class packet_sender {
   bool divides_;  ///< the kernel can divide messages
   std::atomic<std::uint32_t> message_psn_{0};
   packet_sender_counters counters_;
+  std::optional<packet_signer> signer_;
   std::array<iovec, capacity> pieces_{};      ///< of the slots with the same indexes
   std::array<mmsghdr, capacity> messages_{};  ///< one for each train
 };

@@ -31,11 +31,13 @@ constexpr time_ns rest_after_events = 1'000'000;
 /// can connect without limit. It bounds the processor time that they cost to a few percent.
 constexpr time_ns rest_after_hindrance = 20'000'000;
 
-/// What a client says first, and the answer of the owner: the same.
+/// What a client says first, and the answer of the owner: the same, but for the key, which is that
+/// of the owner.
 struct registration {
-  static constexpr std::uint32_t expected = 0x56'57'50'33;
+  static constexpr std::uint32_t expected = 0x56'57'50'34;
   std::uint32_t magic = expected;
   std::uint32_t slot = 0;
+  std::uint64_t key = 0;
 };
 
 /// The name of the owner's listener. Every user can take it, and the port, too: there is nothing to
@@ -66,6 +68,15 @@ error failure(int code, const char* call, std::uint16_t port, const char* diagno
   return error::from_errno(code, call, "UDP port " + std::to_string(port) + " of soft0", diagnosis);
 }
 
+error other_key(pid_t owner, std::uint16_t port) {
+  const std::string which = owner != 0 ? " (pid " + std::to_string(owner) + ")" : "";
+  const std::string text =
+      "the process that owns the port" + which +
+      " has another VERBENA_SOFTDEV_WIRE_KEY_FILE than this one; processes of one user need the "
+      "same file, or none of them one, or different values of VERBENA_SOFTDEV_WIRE_PORT";
+  return failure(EADDRINUSE, "connect", port, text.c_str());
+}
+
 error in_use(const char* call, std::uint16_t port) {
   return failure(EADDRINUSE, call, port,
                  "another program or another user has the port on which soft0 receives packets of "
@@ -76,16 +87,21 @@ error in_use(const char* call, std::uint16_t port) {
 }  // namespace
 
 port_share::port_share(unique_fd gate, unique_fd events, std::uint16_t port,
-                       std::uint32_t process_slot) noexcept
-    : gate_(std::move(gate)), events_(std::move(events)), port_(port), slot_(process_slot) {}
+                       std::uint32_t process_slot, std::uint64_t key) noexcept
+    : gate_(std::move(gate)),
+      events_(std::move(events)),
+      port_(port),
+      slot_(process_slot),
+      key_(key) {}
 
-result<port_share> port_share::open(std::uint16_t port, std::uint32_t process_slot) {
+result<port_share> port_share::open(std::uint16_t port, std::uint32_t process_slot,
+                                    std::uint64_t key) {
   unique_fd gate(::epoll_create1(EPOLL_CLOEXEC));
   unique_fd events(::epoll_create1(EPOLL_CLOEXEC));
   if (!gate || !events) return failure(errno, "epoll_create1", port);
   if (!watch(gate.get(), events.get(), events_number, EPOLLIN))
     return failure(errno, "epoll_ctl", port);
-  return port_share(std::move(gate), std::move(events), port, process_slot);
+  return port_share(std::move(gate), std::move(events), port, process_slot, key);
 }
 
 result<port_share::role> port_share::join() {
@@ -128,19 +144,20 @@ result<port_share::role> port_share::become_owner(unique_fd listener) {
 
 /// A process that is stopped, or just ends, has a listener, too: only an answer tells that it
 /// forwards.
-port_share::role port_share::register_at(unique_fd owner) noexcept {
-  const registration mine{.slot = slot_};
+result<port_share::role> port_share::register_at(unique_fd owner) {
+  const registration mine{.slot = slot_, .key = key_};
   if (::send(owner.get(), &mine, sizeof mine, MSG_NOSIGNAL) != sizeof mine) return role::none;
   asked_ = std::move(owner);
   return read_answer();
 }
 
-port_share::role port_share::read_answer() noexcept {
+result<port_share::role> port_share::read_answer() {
   registration said;
   const ssize_t bytes = ::recv(asked_.get(), &said, sizeof said, MSG_DONTWAIT);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return role::none;
   unique_fd owner = std::exchange(asked_, {});
   if (bytes != sizeof said || said.magic != registration::expected) return role::none;
+  if (said.key != key_) return other_key(identify_peer(owner.get()).pid, port_);
   owner_ = std::move(owner);
   role_ = role::client;
   watch_source();
@@ -235,6 +252,11 @@ void port_share::hear(std::uint64_t which) noexcept {
   const bool valid = bytes == sizeof said && said.magic == registration::expected &&
                      said.slot < slot_count && !from.registered;
   if (!valid) return forget(which);
+  if (said.key != key_) {
+    said.key = key_;
+    static_cast<void>(::send(from.socket.get(), &said, sizeof said, MSG_DONTWAIT | MSG_NOSIGNAL));
+    return forget(which);
+  }
   try {
     by_slot_[said.slot] = which;  // an older process with this slot has ended
   } catch (const std::bad_alloc&) {

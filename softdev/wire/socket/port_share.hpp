@@ -43,12 +43,15 @@ class port_share {
     client,  ///< what the owner forwards
   };
 
-  /// Opens what does not depend on the role. Errors: the errno of epoll_create1(2).
-  [[nodiscard]] static result<port_share> open(std::uint16_t port, std::uint32_t process_slot);
+  /// Opens what does not depend on the role. `key`: of wire_key::fingerprint; processes with
+  /// different ones do not share the port. Errors: the errno of epoll_create1(2).
+  [[nodiscard]] static result<port_share> open(std::uint16_t port, std::uint32_t process_slot,
+                                               std::uint64_t key = 0);
 
   /// Takes the port, or registers at its owner. Does not block. Returns `none` if the owner has not
   /// answered, or is just beginning or ending: try again soon. Errors: EADDRINUSE if another
-  /// program or another user has the port; the errno of another call. Allocates.
+  /// program, another user or a process with another key has the port; the errno of another call.
+  /// Allocates.
   [[nodiscard]] result<role> join();
   /// The process that was asked for a registration and has not answered: a stopped one does not. 0
   /// if no process was asked, or if it is outside the pid namespace of this process.
@@ -97,11 +100,11 @@ class port_share {
   void close_clients() noexcept;
 
  private:
-  port_share(unique_fd gate, unique_fd events, std::uint16_t port,
-             std::uint32_t process_slot) noexcept;
+  port_share(unique_fd gate, unique_fd events, std::uint16_t port, std::uint32_t process_slot,
+             std::uint64_t key) noexcept;
   [[nodiscard]] result<role> become_owner(unique_fd listener);
-  [[nodiscard]] role register_at(unique_fd owner) noexcept;
-  [[nodiscard]] role read_answer() noexcept;
+  [[nodiscard]] result<role> register_at(unique_fd owner);
+  [[nodiscard]] result<role> read_answer();
   void watch_source() noexcept;
   void rest_until(time_ns when) noexcept;
   [[nodiscard]] bool admit() noexcept;
@@ -119,6 +122,7 @@ class port_share {
   unique_fd events_;  ///< the listener and the clients
   std::uint16_t port_;
   std::uint32_t slot_;
+  std::uint64_t key_;  ///< its fingerprint; 0: none
   role role_ = role::none;
   udp_socket socket_;  ///< of the owner
   unique_fd listener_;

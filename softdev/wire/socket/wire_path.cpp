@@ -88,7 +88,12 @@ result<port_share::role> wire_path::open_sockets() {
   VERBENA_TRY(const port_share::role role, share_.join());
   if (role == port_share::role::none) return role;
   if (sender_ == nullptr) {
-    VERBENA_TRY(sender_, packet_sender::open(share_.port()));
+    const wire_key* const key = options_.key ? &*options_.key : nullptr;
+    if (key != nullptr && !intake_.verifies()) {
+      VERBENA_TRY(auto verifier, packet_verifier::open(*key));
+      intake_.verify(std::move(verifier));
+    }
+    VERBENA_TRY(sender_, packet_sender::open(share_.port(), key));
     sender_->watch(intake_.watcher());
   }
   if (page_ == nullptr) page_ = std::make_unique<counter_page>();
@@ -179,6 +184,7 @@ bool wire_path::progress() noexcept {
   due_.restless.store(false, std::memory_order_relaxed);
   const bool served = serve();
   const bool worked = receive(served);
+  tell_mismatch();
   packets_.expire();  // afterwards: the acknowledgement may have been there
   packets_.transmit();
   if (!sender_->flush() || packets_.wants_to_transmit())
@@ -187,8 +193,10 @@ bool wire_path::progress() noexcept {
   const time_ns serve_at = share_.serve_at();
   if (serve_at < due_.serve_at.exchange(serve_at, std::memory_order_relaxed)) wake();
   const std::string warning = std::exchange(lost_port_.warning, {});
+  const std::string key_warning = std::exchange(key_warning_, {});
   lock.unlock();  // the hook may use the device
   if (!warning.empty()) log(log_level::warning, warning);
+  if (!key_warning.empty()) log(log_level::warning, key_warning);
   return worked;
 }
 
@@ -241,6 +249,32 @@ void wire_path::rejoin() noexcept {
   } catch (const std::bad_alloc&) {
   }
   due_.rejoin_at.store(now + again, std::memory_order_relaxed);
+}
+
+/// Says, here and to the sender, why packets are dropped.
+void wire_path::tell_mismatch() noexcept {
+  const auto found = intake_.take_mismatch();
+  if (!found) return;
+  if (!found->is_notice)
+    sender_->put_message({.own = found->ends.destination,
+                          .peer = found->ends.source,
+                          .interface = scope_of(found->ends.destination, found->ends.source,
+                                                found->ends.interface)},
+                         key_mismatch_notice);
+  if (!found->is_new) return;
+  const char* const text =
+      found->what == authenticity::missing
+          ? " are dropped, because they are not authenticated; set VERBENA_SOFTDEV_WIRE_KEY_FILE to "
+            "the same key there, or unset it here"
+      : found->what == authenticity::failed
+          ? " are dropped, because their tag is wrong: that host has another key in "
+            "VERBENA_SOFTDEV_WIRE_KEY_FILE, or somebody forges its packets"
+          : " are dropped, because they are authenticated; set VERBENA_SOFTDEV_WIRE_KEY_FILE to the "
+            "same key here, or unset it there";
+  try {
+    key_warning_ = "soft0: packets of " + to_text(found->ends.source) + text;
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 /// Returns whether something came.

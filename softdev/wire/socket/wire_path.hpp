@@ -12,11 +12,13 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/core/remote_path.hpp"
+#include "softdev/wire/auth/wire_key.hpp"
 #include "softdev/wire/engine/packet_engine.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
 #include "softdev/wire/packet_watcher.hpp"
@@ -59,6 +61,8 @@ struct wire_path_options {
   std::chrono::milliseconds patience{2000};  ///< how long `connect` waits for the port's owner
   /// The addresses at which datagrams arrive; outlives it. nullptr: all.
   own_addresses* addresses = nullptr;
+  /// Packets are authenticated with it, and others are dropped.
+  std::optional<wire_key> key;
 };
 
 /// Threads: thread-safe. Opens sockets with the first connection or queue pair of UD, and none
@@ -170,6 +174,7 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] result<void> join();
   [[nodiscard]] bool serve() noexcept;
   void rejoin() noexcept;
+  void tell_mismatch() noexcept;
   [[nodiscard]] bool receive(bool at_any_rate) noexcept;
   [[nodiscard]] bool awaits_packets() const noexcept;
   void set_armed(bool wanted) noexcept;
@@ -207,6 +212,7 @@ class wire_path final : public remote_path, private packet_output {
   receive_right right_;  ///< guards all that follows
   port_share share_;
   lost_port lost_port_;
+  std::string key_warning_;  ///< to be logged without the lock
   time_ns serve_at_ = 0;
   packet_intake intake_;
   std::unique_ptr<counter_page> page_;

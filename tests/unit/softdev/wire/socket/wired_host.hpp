@@ -66,7 +66,8 @@ class wired_host {
       : number_(number),
         address_(own),
         own_(own),
-        path(home, port_share::open(port, number).value(),
+        path(home,
+             port_share::open(port, number, options.key ? options.key->fingerprint() : 0).value(),
              [&] {
                options.process_slot = number;
                options.addresses = &own_;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Trailers for the packets of one sender.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "softdev/wire/auth/wire_key.hpp"
+
+namespace verbena::softdev::wire {
+
+/// A sender with a number and a key of its own. Threads: one thread at a time. Allocates in `open`
+/// only.
+class packet_signer {
+ public:
+  /// Errors: those of gmac::open and getrandom(2).
+  [[nodiscard]] static result<packet_signer> open(const wire_key& key);
+
+  /// Writes the trailer of a packet, with a sequence number that was not used before. The packet
+  /// ends trailer_bytes before the end of `datagram`.
+  void sign(const network_header& around, std::span<std::byte> datagram) noexcept;
+  [[nodiscard]] std::uint64_t sender() const noexcept { return sender_; }
+
+ private:
+  packet_signer(gmac by, std::uint64_t sender) noexcept : by_(std::move(by)), sender_(sender) {}
+
+  gmac by_;
+  std::uint64_t sender_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace verbena::softdev::wire

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/auth/packet_verifier.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace verbena::softdev::wire {
+
+result<std::unique_ptr<packet_verifier>> packet_verifier::open(const wire_key& key) {
+  VERBENA_TRY(hmac_sha256 derivation, hmac_sha256::open());
+  VERBENA_TRY(gmac spare, gmac::open());
+  return std::unique_ptr<packet_verifier>(
+      new packet_verifier(key, std::move(derivation), std::move(spare)));
+}
+
+authenticity packet_verifier::admit(const network_header& around,
+                                    std::span<const std::byte> datagram) noexcept {
+  if (!has_trailer(datagram)) return authenticity::missing;
+  const packet_trailer said = read_trailer(datagram);
+  const auto known = senders_.find(said.sender);
+  sender* from = known != senders_.end() ? &known->second : nullptr;
+  if (from == nullptr && !prepare_spare(said.sender)) return authenticity::failed;
+  if (!has_tag(from != nullptr ? from->by : *spare_, around, datagram)) return authenticity::failed;
+  if (from == nullptr) from = add(said.sender);
+  if (from == nullptr) return authenticity::failed;  // without memory: as if it were lost
+  from->last = ++admitted_;
+  return from->window.accept(said.sequence) ? authenticity::genuine : authenticity::replayed;
+}
+
+authenticity packet_verifier::examine(const network_header& around,
+                                      std::span<const std::byte> datagram) noexcept {
+  if (!has_trailer(datagram)) return authenticity::missing;
+  const std::uint64_t which = read_trailer(datagram).sender;
+  const auto known = senders_.find(which);
+  if (known == senders_.end() && !prepare_spare(which)) return authenticity::failed;
+  gmac& by = known != senders_.end() ? known->second.by : *spare_;
+  return has_tag(by, around, datagram) ? authenticity::genuine : authenticity::failed;
+}
+
+bool packet_verifier::has_tag(gmac& by, const network_header& around,
+                              std::span<const std::byte> datagram) noexcept {
+  packet_tag right;
+  return compute_tag(by, around, datagram, right) &&
+         are_equal(right, read_trailer(datagram).tag);
+}
+
+/// Gives the spare MAC the key of a sender.
+bool packet_verifier::prepare_spare(std::uint64_t which) noexcept {
+  if (!spare_) {
+    try {
+      auto made = gmac::open();
+      if (!made) return false;
+      spare_.emplace(*std::move(made));
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  mac_key key;
+  return key_.derive_sender(derivation_, which, key) && spare_->set_key(key);
+}
+
+/// Makes a sender of the spare MAC. Returns nullptr without memory.
+packet_verifier::sender* packet_verifier::add(std::uint64_t which) noexcept {
+  if (senders_.size() >= most_senders) forget_oldest();
+  try {
+    sender made{.by = *std::move(spare_), .window = {}};
+    spare_.reset();
+    return &senders_.emplace(which, std::move(made)).first->second;
+  } catch (const std::bad_alloc&) {
+    return nullptr;  // the spare one is made again
+  }
+}
+
+void packet_verifier::forget_oldest() noexcept {
+  const auto oldest = std::ranges::min_element(
+      senders_, {}, [](const auto& each) { return each.second.last; });
+  senders_.erase(oldest);
+}
+
+}  // namespace verbena::softdev::wire

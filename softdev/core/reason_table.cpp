@@ -111,7 +111,8 @@ constexpr row rows[] = {
      "Post receives before the peer sends, or use flow control."},
     {reason::no_acknowledgement, "no_acknowledgement", "IBV_WC_RETRY_EXC_ERR",
      "The peer did not answer in time.",
-     "Check that its process runs; raise timeout or retry_cnt."},
+     "Check that its process runs, and that both sides have the same "
+     "VERBENA_SOFTDEV_WIRE_KEY_FILE, or none; raise timeout or retry_cnt."},
     {reason::port_down, "port_down", "IBV_WC_RETRY_EXC_ERR", "The local port is down.",
      "Wait for IBV_EVENT_PORT_ACTIVE."},
     {reason::peer_port_down, "peer_port_down", "IBV_WC_RETRY_EXC_ERR",

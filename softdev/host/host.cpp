@@ -128,8 +128,8 @@ result<host*> host::make() {
 /// If packets cannot be authenticated as the setting asks, there are none.
 result<void> host::open_wire(const wire_setting& wanted, parts& made) {
   std::uint64_t fingerprint = 0;
-  if (wanted.has_key) {
-    auto key = read_wire_key(wanted.key_file);
+  if (wanted.key_file) {
+    auto key = read_wire_key(*wanted.key_file);
     if (!key) {
       warn_once("soft0: VERBENA_SOFTDEV_WIRE is ignored, and other hosts are not reached: " +
                 key.error().message());

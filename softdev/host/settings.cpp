@@ -93,10 +93,8 @@ wire_setting read_wire(const char* (*lookup)(const char* name)) {
     else
       ignored(("VERBENA_SOFTDEV_WIRE_FAULTS: " + wrong).c_str(), text);
   }
-  if (const char* text = lookup("VERBENA_SOFTDEV_WIRE_KEY_FILE"); text != nullptr) {
+  if (const char* text = lookup("VERBENA_SOFTDEV_WIRE_KEY_FILE"); text != nullptr)
     result.key_file = text;
-    result.has_key = true;
-  }
   if (const char* text = lookup("VERBENA_SOFTDEV_PATH"); text != nullptr) {
     const std::string_view value = text;
     if (value == "wire" && result.on) {

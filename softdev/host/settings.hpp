@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,7 @@ struct wire_setting {
   std::vector<std::string> only;  ///< addresses, prefixes and interfaces that are used; empty: all
   std::uint16_t port = wire::roce_port;
   wire::fault_rates faults;  ///< of received packets
-  std::string key_file;      ///< of the secret that authenticates packets
-  bool has_key = false;      ///< the variable exists, perhaps without a path
+  std::optional<std::string> key_file;  ///< of the secret that authenticates packets
   bool forced = false;       ///< also between processes of this host, and within a process
 };
 

@@ -36,7 +36,7 @@ class wire_access {
   /// `gids` must outlive this object.
   wire_access(const wire_setting& setting, const gid_table& gids)
       : own_(setting.only, gids),
-        trailer_bytes_(setting.has_key ? wire::trailer_bytes : 0),
+        trailer_bytes_(setting.key_file ? wire::trailer_bytes : 0),
         forced_(setting.forced) {}
   /// Sets the path. Call it once, before any other function. Without a path, the wire is off.
   void begin(wire::wire_path& path) noexcept { path_ = &path; }

@@ -75,7 +75,7 @@ packet_verifier::sender* packet_verifier::add(std::uint64_t which) noexcept {
 void packet_verifier::forget_oldest() noexcept {
   const auto oldest = std::ranges::min_element(
       senders_, {}, [](const auto& each) { return each.second.last; });
-  senders_.erase(oldest);
+  if (oldest != senders_.end()) senders_.erase(oldest);
 }
 
 }  // namespace verbena::softdev::wire

@@ -4,6 +4,7 @@ a user namespace, so that an ordinary user can run this. Namespaces of the netwo
 abstract sockets nor addresses."""
 import contextlib
 import ipaddress
+import os
 import pathlib
 import re
 import signal
@@ -182,6 +183,24 @@ def ends(port, server_words, client_words):
         if client.status != 0:
             server.process.kill()
         return server.end(), client
+
+
+@contextlib.contextmanager
+def key_files(*names):
+    """Makes files with different secrets that the user of the programs can read."""
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder).chmod(0o755)
+        files = [pathlib.Path(folder, name) for name in names]
+        for each in files:
+            each.write_bytes(each.name.encode() * 16)
+            each.chmod(0o600)
+            if foreign.Setting.user == "other" and os.geteuid() == 0:
+                os.chown(each, foreign.NOBODY, foreign.NOBODY)
+        yield files
+
+
+def with_key(file):
+    return foreign.Setting.also(VERBENA_SOFTDEV_WIRE="on", **({"VERBENA_SOFTDEV_WIRE_KEY_FILE": file} if file else {}))
 
 
 # Prints "ready", then each frame of an interface behind its length, until its standard input ends.
@@ -439,6 +458,40 @@ class Hosts(foreign.Case):
                 server, client = pair(port, "ibv_ud_pingpong", "-g", 1, "-n", 10, "-p", port)
                 self.assertNotEqual(client.status, 0, client)
                 self.assertRegex(server.output + client.output, text)
+
+    def test_hosts_with_one_key_communicate(self):
+        with key_files("same") as (key,), with_key(key):
+            for port, words in ((18760, ("ibv_rc_pingpong", "-g", 1, "-n", 100)), (18761, ("ibv_ud_pingpong", "-g", 1, "-n", 100)),
+                                (18762, ("ib_write_bw", "-x", 1, "-F", "-s", 65536, "-n", 50))):
+                with self.subTest(words=words):
+                    self.assert_succeeded(*pair(port, *words, "-p", port))
+            with self.subTest("rping"):
+                with serve("rping", "-s", "-C", 3, "-p", 18763) as server:
+                    server.wait_for_port(18763, HOSTS[0].accepts)
+                    client = ask("rping", "-c", "-C", 3, "-p", 18763, "-a")
+                    self.assert_succeeded(server.end(), client)
+
+    def test_hosts_with_different_keys_fail_and_both_say_why(self):
+        # Whether server and client have a key, and the warnings.
+        missing, unexpected, wrong = "they are not authenticated", "they are authenticated", "their tag is wrong"
+        with key_files("one", "another") as (one, another):
+            for number, (there, here, server_says, client_says) in enumerate((
+                    (one, another, wrong, wrong), (one, None, missing, unexpected), (None, one, unexpected, missing))):
+                port = 18764 + number
+                with self.subTest(server_says=server_says), with_key(there), serve("ibv_rc_pingpong", "-g", 1, "-p", port) as server:
+                    server.wait_for_port(port, HOSTS[0].listens)
+                    with with_key(here):
+                        client = ask("ibv_rc_pingpong", "-g", 1, "-p", port)
+                    self.assertRegex(client.output, RETRIES_EXCEEDED)
+                    self.assertRegex(client.output, f"packets of {SERVER} are dropped, because {client_says}")
+                    server.process.kill()
+                    self.assertRegex(server.end().output, f"packets of {CLIENT} are dropped, because {server_says}")
+
+    def test_invalid_key_file_keeps_other_hosts_unreachable(self):
+        with tempfile.NamedTemporaryFile() as short, with_key(short.name):
+            server, client = pair(18768, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-p", 18768)
+        self.assertNotEqual(client.status, 0, client)
+        self.assertRegex(server.output + client.output, "VERBENA_SOFTDEV_WIRE is ignored.*VERBENA_SOFTDEV_WIRE_KEY_FILE")
 
     def test_port_that_another_program_has_is_refused_for_datagrams(self):
         holder = ("import socket, time; it = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); it.bind(('::', 4791)); "

@@ -125,8 +125,10 @@ TEST(sequence_window, agrees_with_a_set_of_all_numbers) {
   std::uint64_t state = 7;
   for (int i = 0; i < 40'000; ++i) {
     state = state * 6364136223846793005U + 1442695040888963407U;
-    const std::uint64_t step = (state >> 33U) % 4000;
-    const std::uint64_t number = highest + 1 > step ? highest + (state >> 60U) + 1 - step / 2 : 1;
+    const std::uint64_t drawn = state >> 33U;
+    const std::uint64_t back = drawn / 2 % 2500;
+    if (drawn % 2 != 0 && back >= highest) continue;
+    const std::uint64_t number = drawn % 2 == 0 ? highest + back / 400 : highest - back;
     if (number >= seen.size() || number == 0) continue;
     const bool known = seen[number];
     const bool old = number < highest && highest - number > sequence_window::reach;

@@ -126,7 +126,7 @@ TEST(late_packets, packets_come_in_the_order_of_their_times) {
   for (std::size_t i = 0; i < late_packets::capacity; ++i) EXPECT_TRUE(keep(1, 5));
   EXPECT_FALSE(keep(1, 5));
   EXPECT_EQ(release(5).size(), late_packets::capacity);
-  bytes.resize(max_packet_bytes + 1);
+  bytes.resize(max_datagram_bytes + 1);
   EXPECT_FALSE(keep(1, 5)) << "too long";
 }
 

@@ -138,8 +138,7 @@ result<void> host::open_wire(const wire_setting& wanted, parts& made) {
     fingerprint = key->fingerprint();
     made.key = *std::move(key);
   }
-  VERBENA_TRY(made.port,
-              wire::port_share::open(wanted.port, made.neighbours->slot(), fingerprint));
+  VERBENA_TRY(made.port, wire::port_share::open(wanted.port, made.neighbours->slot(), fingerprint));
   made.wire = wanted;
   return {};
 }

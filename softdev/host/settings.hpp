@@ -20,15 +20,15 @@ enum class listing : std::uint8_t { on, off };
 /// VERBENA_SOFTDEV_FAULTS: the result of an access to registered memory that is not accessible.
 enum class fault_policy : std::uint8_t { failed_request, signal };
 
-/// VERBENA_SOFTDEV_WIRE, …_WIRE_PORT, …_WIRE_FAULTS, …_WIRE_KEY_FILE and VERBENA_SOFTDEV_PATH: packets to other
-/// hosts.
+/// VERBENA_SOFTDEV_WIRE, …_WIRE_PORT, …_WIRE_FAULTS, …_WIRE_KEY_FILE and VERBENA_SOFTDEV_PATH:
+/// packets to other hosts.
 struct wire_setting {
   bool on = false;
   std::vector<std::string> only;  ///< addresses, prefixes and interfaces that are used; empty: all
   std::uint16_t port = wire::roce_port;
-  wire::fault_rates faults;  ///< of received packets
+  wire::fault_rates faults;             ///< of received packets
   std::optional<std::string> key_file;  ///< of the secret that authenticates packets
-  bool forced = false;       ///< also between processes of this host, and within a process
+  bool forced = false;                  ///< also between processes of this host, and within a process
 };
 
 /// The device's settings. Threads: immutable.

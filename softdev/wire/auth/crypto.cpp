@@ -3,21 +3,16 @@
 
 #include <cerrno>
 
-#ifdef VERBENA_WITH_OPENSSL
+// openssl/core.h exists since OpenSSL 3.0.
+#if defined(VERBENA_WITH_OPENSSL) && __has_include(<openssl/core.h>)
 #include <dlfcn.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
 #endif
 
-#if defined(VERBENA_WITH_OPENSSL) && OPENSSL_VERSION_NUMBER >= 0x30000000L
-#define VERBENA_HAS_LIBCRYPTO 1
-#else
-#define VERBENA_HAS_LIBCRYPTO 0
-#endif
-
 namespace verbena::softdev::wire {
 
-#if VERBENA_HAS_LIBCRYPTO
+#if defined(VERBENA_WITH_OPENSSL) && __has_include(<openssl/core.h>)
 namespace {
 
 constexpr const char* library_name = "libcrypto.so.3";
@@ -74,8 +69,9 @@ result<libcrypto> load() {
       !find_function(library, "EVP_MAC_init", found.begin_mac) ||
       !find_function(library, "EVP_MAC_update", found.update_mac) ||
       !find_function(library, "EVP_MAC_final", found.end_mac))
-    return failure(EIO, "dlsym", "the library lacks a function; VERBENA_SOFTDEV_WIRE_KEY_FILE needs "
-                                 "OpenSSL 3.0 or newer");
+    return failure(EIO, "dlsym",
+                   "the library lacks a function; VERBENA_SOFTDEV_WIRE_KEY_FILE needs "
+                   "OpenSSL 3.0 or newer");
   OSSL_LIB_CTX* const context = found.new_context();
   if (context != nullptr) {
     found.aes_256_gcm = found.fetch_cipher(context, "AES-256-GCM", nullptr);
@@ -166,7 +162,8 @@ namespace {
 error missing() {
   return error::from_errno(
       ENOTSUP, "dlopen", "libcrypto",
-      "VERBENA_SOFTDEV_WIRE_KEY_FILE needs libverbena-soft.so with OpenSSL 3, and this one was built "
+      "VERBENA_SOFTDEV_WIRE_KEY_FILE needs libverbena-soft.so with OpenSSL 3, and this one was "
+      "built "
       "without; install libssl-dev (Debian, Ubuntu) or openssl-devel (Fedora), and build it again");
 }
 

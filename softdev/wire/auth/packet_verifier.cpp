@@ -41,8 +41,7 @@ authenticity packet_verifier::examine(const network_header& around,
 bool packet_verifier::has_tag(gmac& by, const network_header& around,
                               std::span<const std::byte> datagram) noexcept {
   packet_tag right;
-  return compute_tag(by, around, datagram, right) &&
-         are_equal(right, read_trailer(datagram).tag);
+  return compute_tag(by, around, datagram, right) && are_equal(right, read_trailer(datagram).tag);
 }
 
 /// Gives the spare MAC the key of a sender.
@@ -73,8 +72,8 @@ packet_verifier::sender* packet_verifier::add(std::uint64_t which) noexcept {
 }
 
 void packet_verifier::forget_oldest() noexcept {
-  const auto oldest = std::ranges::min_element(
-      senders_, {}, [](const auto& each) { return each.second.last; });
+  const auto oldest =
+      std::ranges::min_element(senders_, {}, [](const auto& each) { return each.second.last; });
   if (oldest != senders_.end()) senders_.erase(oldest);
 }
 

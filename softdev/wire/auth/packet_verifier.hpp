@@ -17,9 +17,9 @@ namespace verbena::softdev::wire {
 /// What the trailer of a datagram says of it.
 enum class authenticity : std::uint8_t {
   genuine,
-  missing,   ///< there is no trailer
-  failed,    ///< the tag is wrong: another key, other addresses, or damage
-  replayed,  ///< the packet was received before, or is too old to know
+  missing,     ///< there is no trailer
+  failed,      ///< the tag is wrong: another key, other addresses, or damage
+  replayed,    ///< the packet was received before, or is too old to know
   unexpected,  ///< there is a trailer, and this process has no key
 };
 

@@ -205,8 +205,7 @@ void packet_intake::sort_for_group(const received_datagram& from, const packet& 
   }
   // A process that forwards nothing checks the packet once, when it gives it to its members.
   if (share_.clients() > 0) {
-    if (verifier_ != nullptr &&
-        !count(verifier_->examine(headers_of(from.ends), from.bytes), from))
+    if (verifier_ != nullptr && !count(verifier_->examine(headers_of(from.ends), from.bytes), from))
       return;
     if (!is_undamaged(from)) return;
     counters_.forwarded +=
@@ -435,10 +434,10 @@ bool packet_intake::admits(const received_datagram& from) noexcept {
 /// Returns whether a datagram is genuine. Counts it if not.
 bool packet_intake::count(authenticity what, const received_datagram& from) noexcept {
   if (what == authenticity::genuine) return true;
-  (what == authenticity::missing      ? counters_.auth_missing
-   : what == authenticity::failed     ? counters_.auth_failed
-   : what == authenticity::replayed   ? counters_.auth_replayed
-                                      : counters_.auth_unexpected) += 1;
+  (what == authenticity::missing    ? counters_.auth_missing
+   : what == authenticity::failed   ? counters_.auth_failed
+   : what == authenticity::replayed ? counters_.auth_replayed
+                                    : counters_.auth_unexpected) += 1;
   if (what != authenticity::replayed) note_mismatch(what, from);
   return false;
 }
@@ -454,24 +453,11 @@ void packet_intake::drop_malformed(const received_datagram& from) noexcept {
 
 /// Keeps a mismatch for take_mismatch. A damaged packet says nothing of its sender.
 void packet_intake::note_mismatch(authenticity what, const received_datagram& from) noexcept {
-  const auto place = std::ranges::find_if(told_, [&](const told_sender& each) {
-    return each.what == authenticity::genuine ||
-           (each.what == what && each.which == from.ends.source);
-  });
-  const bool is_new = place != told_.end() && place->what == authenticity::genuine;
-  if (mismatch_ || (!is_new && now_ < notice_at_)) return;
+  if (!mismatches_.wants(what, from.ends.source, now_)) return;
   const received_datagram alone{from.ends, without_trailer(from.bytes)};
   packet content;
-  if (parse(alone.bytes, largest_mtu, content) != packet_fault::none ||
-      !find_identification(alone))
-    return;
-  if (is_new) *place = {from.ends.source, what};
-  constexpr time_ns notice_interval = 1'000'000'000;
-  notice_at_ = now_ + notice_interval;
-  mismatch_ = {.what = what,
-               .ends = from.ends,
-               .is_new = is_new,
-               .is_notice = is_key_mismatch_notice(content)};
+  if (parse(alone.bytes, largest_mtu, content) == packet_fault::none && find_identification(alone))
+    mismatches_.keep(what, from.ends, is_key_mismatch_notice(content), now_);
 }
 
 bool packet_intake::is_undamaged(const received_datagram& from) noexcept {

@@ -3,7 +3,6 @@
 // dropped.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "softdev/wire/packet.hpp"
 #include "softdev/wire/packet_watcher.hpp"
 #include "softdev/wire/socket/datagram_batch.hpp"
+#include "softdev/wire/socket/key_mismatches.hpp"
 #include "softdev/wire/socket/late_packets.hpp"
 #include "softdev/wire/socket/management.hpp"
 #include "softdev/wire/socket/packet_faults.hpp"
@@ -39,8 +39,8 @@ struct intake_counters {
   std::uint64_t other_interface = 0;  ///< dropped: arrived at an interface that is not permitted
   std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
   std::uint64_t auth_missing = 0;     ///< dropped: not authenticated
-  std::uint64_t auth_failed = 0;      ///< dropped: authenticated with another key, forged or damaged
-  std::uint64_t auth_replayed = 0;    ///< dropped: authenticated, and received before
+  std::uint64_t auth_failed = 0;    ///< dropped: authenticated with another key, forged or damaged
+  std::uint64_t auth_replayed = 0;  ///< dropped: authenticated, and received before
   std::uint64_t auth_unexpected = 0;  ///< dropped: authenticated, and this process has no key
   std::uint64_t busy = 0;             ///< dropped: a lock was taken for long, and no room to wait
   std::uint64_t messages = 0;         ///< received: to queue pair 1
@@ -68,14 +68,6 @@ class own_addresses {
   ~own_addresses() = default;
 };
 
-/// A packet that was dropped because its sender does not have the key of this process.
-struct key_mismatch {
-  authenticity what = authenticity::genuine;
-  datagram_ends ends;
-  bool is_new = false;     ///< for this sender
-  bool is_notice = false;  ///< a key_mismatch_notice, which is not answered
-};
-
 /// Which packets belong to this process.
 struct intake_options {
   std::uint32_t process_slot = 0;
@@ -94,11 +86,8 @@ class packet_intake {
   /// Drops packets that are not authenticated. Before the first packet.
   void verify(std::unique_ptr<packet_verifier> by) noexcept { verifier_ = std::move(by); }
   [[nodiscard]] bool verifies() const noexcept { return verifier_ != nullptr; }
-  /// Returns a mismatch that was not returned before: the first one for each sender, up to a number
-  /// of senders, and then one in each second.
-  [[nodiscard]] std::optional<key_mismatch> take_mismatch() noexcept {
-    return std::exchange(mismatch_, std::nullopt);
-  }
+  /// Returns a mismatch to be reported, once.
+  [[nodiscard]] std::optional<key_mismatch> take_mismatch() noexcept { return mismatches_.take(); }
   /// Shows the packets for this process. Before the first packet. `by` outlives the intake.
   void watch(packet_watcher& by) noexcept { watcher_ = &by; }
   [[nodiscard]] packet_watcher* watcher() const noexcept { return watcher_; }
@@ -183,14 +172,8 @@ class packet_intake {
   waiting_packets waiting_;
   std::optional<injection> injected_;
   std::unique_ptr<packet_verifier> verifier_;  ///< nullptr: packets are not authenticated
-  struct told_sender {
-    network_address which{};
-    authenticity what = authenticity::genuine;
-  };
-  std::array<told_sender, 16> told_{};  ///< senders whose mismatch was returned
-  time_ns notice_at_ = 0;               ///< when the next one may be answered
-  time_ns now_ = 0;                     ///< of the last call of `receive`
-  std::optional<key_mismatch> mismatch_;
+  key_mismatches mismatches_;
+  time_ns now_ = 0;  ///< of the last call of `receive`
   intake_counters counters_;
 };
 

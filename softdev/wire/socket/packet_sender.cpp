@@ -10,7 +10,8 @@
 
 namespace verbena::softdev::wire {
 
-result<std::unique_ptr<packet_sender>> packet_sender::open(std::uint16_t port, const wire_key* key) {
+result<std::unique_ptr<packet_sender>> packet_sender::open(std::uint16_t port,
+                                                           const wire_key* key) {
   std::optional<packet_signer> signer;
   if (key != nullptr) {
     VERBENA_TRY(signer, packet_signer::open(*key));
@@ -24,7 +25,6 @@ packet_sender::packet_sender(udp_socket socket, std::uint16_t port,
                              std::optional<packet_signer> signer)
     : socket_(std::move(socket)),
       port_(port),
-      trailer_(signer ? trailer_bytes : 0),
       slots_(new slot[capacity]),
       divides_(socket_.can_divide()),
       signer_(std::move(signer)) {}
@@ -57,7 +57,7 @@ network_header packet_sender::around(const slot& first, std::size_t place) const
 /// Writes what follows from the bytes in front of it: the ICRC, and the trailer if there is a key.
 void packet_sender::complete(const network_header& headers,
                              std::span<std::byte> datagram) noexcept {
-  const std::span<std::byte> bytes = datagram.first(datagram.size() - trailer_);
+  const std::span<std::byte> bytes = datagram.first(datagram.size() - trailer());
   store_icrc(icrc(headers, bytes.first(bytes.size() - icrc_bytes)), bytes.last<icrc_bytes>());
   if (signer_) signer_->sign(headers, datagram);
 }
@@ -66,8 +66,8 @@ void packet_sender::put(const datagram_ends& ends, const packet& what) noexcept 
   const std::lock_guard lock(mutex_);
   if (count_.load(std::memory_order_relaxed) == capacity) static_cast<void>(flush_locked());
   const std::size_t count = count_.load(std::memory_order_relaxed);
-  const std::size_t length = encoded_bytes(what) + trailer_;
-  if (count == capacity || length > max_packet_bytes + trailer_) {
+  const std::size_t length = encoded_bytes(what) + trailer();
+  if (count == capacity || length > max_packet_bytes + trailer()) {
     ++counters_.without_room;
     return;
   }
@@ -75,11 +75,11 @@ void packet_sender::put(const datagram_ends& ends, const packet& what) noexcept 
   slot& to = slots_[index];
   const bool joined = joins(index, ends, length);
   if (!joined) {
-    ++trains_;
+    ++trains_.count;
     open_ = {.exists = true, .first = index, .length = length, .bytes = 0};
     to.ends = ends;
   }
-  msghdr& message = messages_[(first_train_ + trains_ - 1) % capacity].msg_hdr;
+  msghdr& message = messages_[(trains_.first + trains_.count - 1) % capacity].msg_hdr;
   if (!joined) {
     socket_.address(ends, port_, to.name, to.control, message);
     message.msg_iov = &pieces_[index];
@@ -129,7 +129,7 @@ void packet_sender::show(const datagram_ends& ends, std::size_t place,
 /// Gives the kernel trains, and returns how many it took, or -1 and errno.
 int packet_sender::send_trains(std::size_t most) noexcept {
   const auto send = [&] {
-    return ::sendmmsg(socket_.fd(), &messages_[first_train_], static_cast<unsigned>(most),
+    return ::sendmmsg(socket_.fd(), &messages_[trains_.first], static_cast<unsigned>(most),
                       MSG_DONTWAIT | MSG_NOSIGNAL);
   };
   if (watcher_ == nullptr) return send();
@@ -137,7 +137,7 @@ int packet_sender::send_trains(std::size_t most) noexcept {
   const int sent = send();
   if (sent < 0) return sent;
   for (const mmsghdr& train :
-       std::span(messages_).subspan(first_train_, static_cast<std::size_t>(sent))) {
+       std::span(messages_).subspan(trains_.first, static_cast<std::size_t>(sent))) {
     const std::span<const iovec> pieces(train.msg_hdr.msg_iov, train.msg_hdr.msg_iovlen);
     for (std::size_t i = 0; i < pieces.size(); ++i)
       show(slot_of(pieces.front()).ends, i, pieces[i]);
@@ -149,13 +149,13 @@ int packet_sender::send_trains(std::size_t most) noexcept {
 bool packet_sender::flush_locked() noexcept {
   bool room = true;
   open_.exists = false;
-  while (trains_ > 0) {
-    const std::size_t run = std::min(trains_, capacity - first_train_);
+  while (trains_.count > 0) {
+    const std::size_t run = std::min(trains_.count, capacity - trains_.first);
     const int sent = send_trains(run);
     auto done = static_cast<std::size_t>(std::max(sent, 0));
     std::size_t packets = 0;
     for (std::size_t i = 0; i < done; ++i) {
-      const msghdr& each = messages_[first_train_ + i].msg_hdr;
+      const msghdr& each = messages_[trains_.first + i].msg_hdr;
       for (const iovec& piece : std::span(each.msg_iov, each.msg_iovlen))
         counters_.sent_bytes += packet_bytes(piece);
       packets += each.msg_iovlen;
@@ -165,7 +165,7 @@ bool packet_sender::flush_locked() noexcept {
       if (errno == EINTR) continue;
       room = errno != EAGAIN && errno != ENOBUFS;
       if (!room) break;
-      msghdr& refused = messages_[first_train_].msg_hdr;
+      msghdr& refused = messages_[trains_.first].msg_hdr;
       packets = refused.msg_iovlen;
       done = 1;
       int code = errno;
@@ -179,8 +179,8 @@ bool packet_sender::flush_locked() noexcept {
       }
     }
     first_ = (first_ + packets) % capacity;
-    first_train_ = (first_train_ + done) % capacity;
-    trains_ -= done;
+    trains_.first = (trains_.first + done) % capacity;
+    trains_.count -= done;
     count_.store(count_.load(std::memory_order_relaxed) - packets, std::memory_order_relaxed);
   }
   return room;

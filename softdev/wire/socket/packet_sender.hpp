@@ -79,6 +79,11 @@ class packet_sender {
     udp_socket::control control;
     std::array<std::byte, max_datagram_bytes> bytes;
   };
+  /// The trains in the queue.
+  struct train_ring {
+    std::size_t first = 0;  ///< its message
+    std::size_t count = 0;
+  };
   /// The train that the next packet can join.
   struct open_train {
     bool exists = false;
@@ -93,9 +98,11 @@ class packet_sender {
                            std::size_t length) const noexcept;
   [[nodiscard]] network_header around(const slot& first, std::size_t place) const noexcept;
   void complete(const network_header& headers, std::span<std::byte> datagram) noexcept;
-  /// The packet of a datagram.
+  /// The bytes behind each packet.
+  [[nodiscard]] std::size_t trailer() const noexcept { return signer_ ? trailer_bytes : 0; }
+  /// The bytes of the packet of a datagram.
   [[nodiscard]] std::size_t packet_bytes(const iovec& datagram) const noexcept {
-    return datagram.iov_len - trailer_;
+    return datagram.iov_len - trailer();
   }
   [[nodiscard]] int send_trains(std::size_t most) noexcept;
   void show(const datagram_ends& ends, std::size_t place, const iovec& piece) const noexcept;
@@ -106,14 +113,12 @@ class packet_sender {
 
   udp_socket socket_;
   const std::uint16_t port_;
-  const std::size_t trailer_;  ///< bytes behind each packet
   const std::unique_ptr<slot[]> slots_;
   packet_watcher* watcher_ = nullptr;
   std::mutex mutex_;  ///< guards all that follows; only the watcher takes a lock while it is held
   std::size_t first_ = 0;  ///< slot
   std::atomic<std::size_t> count_{0};
-  std::size_t first_train_ = 0;
-  std::size_t trains_ = 0;
+  train_ring trains_;
   open_train open_;
   bool divides_;  ///< the kernel can divide messages
   std::atomic<std::uint32_t> message_psn_{0};

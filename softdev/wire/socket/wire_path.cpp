@@ -193,10 +193,8 @@ bool wire_path::progress() noexcept {
   const time_ns serve_at = share_.serve_at();
   if (serve_at < due_.serve_at.exchange(serve_at, std::memory_order_relaxed)) wake();
   const std::string warning = std::exchange(lost_port_.warning, {});
-  const std::string key_warning = std::exchange(key_warning_, {});
   lock.unlock();  // the hook may use the device
   if (!warning.empty()) log(log_level::warning, warning);
-  if (!key_warning.empty()) log(log_level::warning, key_warning);
   return worked;
 }
 
@@ -256,23 +254,25 @@ void wire_path::tell_mismatch() noexcept {
   const auto found = intake_.take_mismatch();
   if (!found) return;
   if (!found->is_notice)
-    sender_->put_message({.own = found->ends.destination,
-                          .peer = found->ends.source,
-                          .interface = scope_of(found->ends.destination, found->ends.source,
-                                                found->ends.interface)},
-                         key_mismatch_notice);
+    sender_->put_message(
+        {.own = found->ends.destination,
+         .peer = found->ends.source,
+         .interface = scope_of(found->ends.destination, found->ends.source, found->ends.interface)},
+        key_mismatch_notice);
   if (!found->is_new) return;
   const char* const text =
-      found->what == authenticity::missing
-          ? " are dropped, because they are not authenticated; set VERBENA_SOFTDEV_WIRE_KEY_FILE to "
-            "the same key there, or unset it here"
+      found->what == authenticity::missing ? " are dropped, because they are not authenticated; "
+                                             "set VERBENA_SOFTDEV_WIRE_KEY_FILE to "
+                                             "the same key there, or unset it here"
       : found->what == authenticity::failed
           ? " are dropped, because their tag is wrong: that host has another key in "
-            "VERBENA_SOFTDEV_WIRE_KEY_FILE, or somebody forges its packets"
-          : " are dropped, because they are authenticated; set VERBENA_SOFTDEV_WIRE_KEY_FILE to the "
+            "VERBENA_SOFTDEV_WIRE_KEY_FILE, or its packets are forged"
+          : " are dropped, because they are authenticated; set VERBENA_SOFTDEV_WIRE_KEY_FILE to "
+            "the "
             "same key here, or unset it there";
   try {
-    key_warning_ = "soft0: packets of " + to_text(found->ends.source) + text;
+    if (!lost_port_.warning.empty()) lost_port_.warning += "; ";
+    lost_port_.warning += "soft0: packets of " + to_text(found->ends.source) + text;
   } catch (const std::bad_alloc&) {
   }
 }

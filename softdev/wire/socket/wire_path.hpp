@@ -212,7 +212,6 @@ class wire_path final : public remote_path, private packet_output {
   receive_right right_;  ///< guards all that follows
   port_share share_;
   lost_port lost_port_;
-  std::string key_warning_;  ///< to be logged without the lock
   time_ns serve_at_ = 0;
   packet_intake intake_;
   std::unique_ptr<counter_page> page_;

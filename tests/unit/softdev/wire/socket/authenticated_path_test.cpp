@@ -101,11 +101,9 @@ TEST_F(authenticated_pair, owner_and_client_of_the_port_communicate) {
 class authenticated_bad_network : public authenticated_pair {
  protected:
   authenticated_bad_network()
-      : authenticated_pair({.faults = {.loss = 10'000,
-                                       .duplicate = 50'000,
-                                       .reorder = 50'000,
-                                       .corrupt = 50'000},
-                            .key = common_key()}) {}
+      : authenticated_pair(
+            {.faults = {.loss = 10'000, .duplicate = 50'000, .reorder = 50'000, .corrupt = 50'000},
+             .key = common_key()}) {}
 };
 
 TEST_F(authenticated_bad_network, damaged_and_repeated_packets_are_dropped_by_their_trailer) {
@@ -146,23 +144,23 @@ TEST(authenticated_port, process_with_another_key_is_refused_with_the_reason) {
 class attacked_host : public ::testing::Test {
  protected:
   explicit attacked_host(const wire_path_options& options = {.key = common_key()})
-      : victim(1, port, options, transport::ud),
+      : target(1, port, options, transport::ud),
         attacker(udp_socket::open(0, udp_socket::use::sending).value()) {
-    victim.activate();
+    target.activate();
     for (std::uint64_t i = 0; i < 8; ++i)
-      EXPECT_TRUE(victim.mine.post_receive(i, victim.memory.slice(i * 1024, 1024)));
+      EXPECT_TRUE(target.mine.post_receive(i, target.memory.slice(i * 1024, 1024)));
   }
   [[nodiscard]] network_header around() const {
     return {.source = loopback(7),
-            .destination = victim.address(),
+            .destination = target.address(),
             .source_port = attacker.port(),
             .destination_port = port};
   }
-  /// A datagram that the victim receives if it is authenticated, with room for `trailer` bytes.
+  /// A datagram that the target receives if it is authenticated, with room for `trailer` bytes.
   [[nodiscard]] octet_list datagram(std::size_t trailer) {
     const std::array<std::byte, 64> payload{};
     packet what{.opcode = make_opcode(packet_transport::ud, operation::send_only),
-                .destination_qpn = victim.pair().number(),
+                .destination_qpn = target.pair().number(),
                 .payload = payload};
     what.datagram = {.qkey = simulation::qkey, .source_qpn = 5};
     octet_list out(encoded_bytes(what) + trailer);
@@ -176,10 +174,10 @@ class attacked_host : public ::testing::Test {
     by.sign(around(), out);
     return out;
   }
-  /// Sends a datagram, and waits until the victim has counted it.
+  /// Sends a datagram, and waits until the target has counted it.
   void send(octet_list what) {
     const auto handled = [&] {
-      const intake_counters now = victim.path.counters().intake;
+      const intake_counters now = target.path.counters().intake;
       // Not the packets for an unknown queue pair: notices for other loopback addresses come back.
       return now.received + now.malformed + now.damaged + now.auth_missing + now.auth_failed +
              now.auth_replayed + now.auth_unexpected;
@@ -189,18 +187,18 @@ class attacked_host : public ::testing::Test {
     udp_socket::control control;
     iovec piece{what.data(), what.size()};
     msghdr message{};
-    attacker.address({.source = loopback(7), .destination = victim.address()}, port, name, control,
+    attacker.address({.source = loopback(7), .destination = target.address()}, port, name, control,
                      message);
     message.msg_iov = &piece;
     message.msg_iovlen = 1;
     ASSERT_EQ(::sendmsg(attacker.fd(), &message, 0), static_cast<ssize_t>(what.size()));
-    ASSERT_TRUE(run_until({&victim}, [&] { return handled() != before; }));
+    ASSERT_TRUE(run_until({&target}, [&] { return handled() != before; }));
     EXPECT_EQ(handled(), before + 1);
   }
-  [[nodiscard]] intake_counters counted() { return victim.path.counters().intake; }
+  [[nodiscard]] intake_counters counted() { return target.path.counters().intake; }
 
   const std::uint16_t port = free_port();
-  wired_host victim;
+  wired_host target;
   udp_socket attacker;
 };
 
@@ -247,25 +245,25 @@ TEST_F(attacked_host, packet_for_the_connection_manager_must_be_authenticated) {
     }
     int arrived = 0;
   } seen;
-  victim.path.set_management(&seen);
+  target.path.set_management(&seen);
   send(request);
   EXPECT_EQ(counted().auth_missing, 1U);
   EXPECT_EQ(seen.arrived, 0);
   auto genuine = packet_signer::open(common_key()).value();
   request.resize(request.size() + trailer_bytes);
   genuine.sign(around(), request);
-  ASSERT_TRUE(victim.path.open());
+  ASSERT_TRUE(target.path.open());
   sockaddr_storage name{};
   udp_socket::control control;
   iovec piece{request.data(), request.size()};
   msghdr message{};
-  attacker.address({.source = loopback(7), .destination = victim.address()}, port, name, control,
+  attacker.address({.source = loopback(7), .destination = target.address()}, port, name, control,
                    message);
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
   ASSERT_EQ(::sendmsg(attacker.fd(), &message, 0), static_cast<ssize_t>(request.size()));
-  EXPECT_TRUE(run_until({&victim}, [&] { return seen.arrived == 1; }));
-  victim.path.set_management(nullptr);
+  EXPECT_TRUE(run_until({&target}, [&] { return seen.arrived == 1; }));
+  target.path.set_management(nullptr);
 }
 
 TEST_F(attacked_host, mismatch_is_logged_once_with_the_sender_and_the_remedy) {

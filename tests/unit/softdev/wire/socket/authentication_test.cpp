@@ -54,7 +54,7 @@ struct golden_tag {
   std::string_view trailer;
 };
 constexpr golden_tag golden_tags[] = {
-#include "golden_tags.inc"
+#include "tests/unit/softdev/wire/golden_tags.inc"
 };
 
 TEST(wire_authentication, trailer_is_that_of_another_implementation) {

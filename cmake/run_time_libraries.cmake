@@ -36,6 +36,6 @@ verbena_run_time_library(PMIX VERBENA_PMIX pmix pmix.h
 verbena_run_time_library(CURL VERBENA_ETCD libcurl curl/curl.h
   "Install libcurl4-openssl-dev (Debian, Ubuntu), libcurl-devel (Fedora) or curl (Arch), or build without etcd with \
 -DVERBENA_ETCD=OFF")
-verbena_run_time_library(OPENSSL VERBENA_OPENSSL libcrypto openssl/evp.h
+verbena_run_time_library(OPENSSL VERBENA_OPENSSL libcrypto openssl/core.h
   "Install libssl-dev (Debian, Ubuntu), openssl-devel (Fedora) or openssl (Arch), or build without authenticated packets with \
 -DVERBENA_OPENSSL=OFF")

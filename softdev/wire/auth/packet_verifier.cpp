@@ -2,6 +2,7 @@
 #include "softdev/wire/auth/packet_verifier.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -24,8 +25,9 @@ authenticity packet_verifier::admit(const network_header& around,
   if (!has_tag(from != nullptr ? from->by : *spare_, around, datagram)) return authenticity::failed;
   if (from == nullptr) from = add(said.sender);
   if (from == nullptr) return authenticity::failed;  // without memory: as if it were lost
+  if (!from->window.accept(said.sequence)) return authenticity::replayed;
   from->last = ++admitted_;
-  return from->window.accept(said.sequence) ? authenticity::genuine : authenticity::replayed;
+  return authenticity::genuine;
 }
 
 authenticity packet_verifier::examine(const network_header& around,
@@ -56,7 +58,9 @@ bool packet_verifier::prepare_spare(std::uint64_t which) noexcept {
     }
   }
   mac_key key;
-  return key_.derive_sender(derivation_, which, key) && spare_->set_key(key);
+  const bool ready = key_.derive_sender(derivation_, which, key) && spare_->set_key(key);
+  ::explicit_bzero(key.data(), key.size());
+  return ready;
 }
 
 /// Makes a sender of the spare MAC. Returns nullptr without memory.

@@ -170,8 +170,10 @@ bool packet_sender::flush_locked() noexcept {
       done = 1;
       int code = errno;
       // Other refusals are of the route or the moment.
-      if (code == EIO || code == EINVAL || code == EMSGSIZE || code == EOPNOTSUPP) divides_ = false;
-      const std::size_t singly = packets > 1 ? send_singly(refused, code) : 0;
+      const bool divided = packets > 1;
+      if (divided && (code == EIO || code == EINVAL || code == EMSGSIZE || code == EOPNOTSUPP))
+        divides_ = false;
+      const std::size_t singly = divided ? send_singly(refused, code) : 0;
       if (singly < packets) {
         // No route, a filter, an address that is gone. As if the network lost them.
         counters_.last_error = code;

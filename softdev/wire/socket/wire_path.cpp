@@ -84,15 +84,16 @@ error wire_path::silence() const {
 
 result<port_share::role> wire_path::open_sockets() {
   const std::lock_guard lock(right_);
+  const wire_key* const key = options_.key ? &*options_.key : nullptr;
+  if (key != nullptr && !intake_.verifies()) {
+    // Before this process can become the owner of the port, which would not forward after an error.
+    VERBENA_TRY(auto verifier, packet_verifier::open(*key));
+    intake_.verify(std::move(verifier));
+  }
   // First, because the sender gets any port that is free.
   VERBENA_TRY(const port_share::role role, share_.join());
   if (role == port_share::role::none) return role;
   if (sender_ == nullptr) {
-    const wire_key* const key = options_.key ? &*options_.key : nullptr;
-    if (key != nullptr && !intake_.verifies()) {
-      VERBENA_TRY(auto verifier, packet_verifier::open(*key));
-      intake_.verify(std::move(verifier));
-    }
     VERBENA_TRY(sender_, packet_sender::open(share_.port(), key));
     sender_->watch(intake_.watcher());
   }

@@ -152,7 +152,7 @@ class attacked_host : public ::testing::Test {
   }
   [[nodiscard]] network_header around() const {
     return {.source = loopback(7),
-            .destination = target.address(),
+            .destination = destination,
             .source_port = attacker.port(),
             .destination_port = port};
   }
@@ -187,7 +187,7 @@ class attacked_host : public ::testing::Test {
     udp_socket::control control;
     iovec piece{what.data(), what.size()};
     msghdr message{};
-    attacker.address({.source = loopback(7), .destination = target.address()}, port, name, control,
+    attacker.address({.source = loopback(7), .destination = destination}, port, name, control,
                      message);
     message.msg_iov = &piece;
     message.msg_iovlen = 1;
@@ -200,6 +200,7 @@ class attacked_host : public ::testing::Test {
   const std::uint16_t port = free_port();
   wired_host target;
   udp_socket attacker;
+  network_address destination = loopback(1);
 };
 
 TEST_F(attacked_host, only_authenticated_datagrams_are_received_and_each_once) {
@@ -276,6 +277,19 @@ TEST_F(attacked_host, mismatch_is_logged_once_with_the_sender_and_the_remedy) {
   auto other = packet_signer::open(key_from("another secret, of nobody")).value();
   send(signed_datagram(other));
   EXPECT_NE(logged.text().find("their tag is wrong: that host has another key"), std::string::npos);
+}
+
+TEST_F(attacked_host, packet_to_an_address_that_is_not_permitted_is_neither_logged_nor_answered) {
+  warnings logged;
+  destination = loopback(9);
+  send(datagram(0));
+  EXPECT_EQ(counted().auth_missing, 1U);
+  EXPECT_EQ(logged.text(), "");
+  EXPECT_EQ(target.path.counters().output.sent, 0U);
+  destination = loopback(1);
+  send(datagram(0));
+  EXPECT_NE(logged.text(), "");
+  EXPECT_EQ(target.path.counters().output.sent, 1U);
 }
 
 TEST_F(attacked_host, damaged_packet_is_not_taken_for_one_of_another_key) {

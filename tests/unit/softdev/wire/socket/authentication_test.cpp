@@ -240,6 +240,7 @@ TEST_F(wire_verifier, sender_with_the_oldest_packet_is_forgotten) {
   ASSERT_EQ(admit(from_older), authenticity::genuine);
   const octets from_sender = sign(sender);
   ASSERT_EQ(admit(from_sender), authenticity::genuine);
+  ASSERT_EQ(admit(from_older), authenticity::replayed);  // does not count as its last packet
   for (std::size_t i = 0; i < packet_verifier::most_senders - 1; ++i) {
     auto another = packet_signer::open(key).value();
     ASSERT_EQ(admit(sign(another)), authenticity::genuine);

@@ -21,7 +21,7 @@ namespace verbena::softdev::wire {
 using mac_key = std::array<std::byte, 32>;
 using mac_nonce = std::array<std::byte, 12>;
 
-/// HMAC-SHA-256. Threads: one thread at a time. Allocates in `open` only.
+/// HMAC-SHA-256. Threads: one thread at a time. libcrypto allocates in both functions.
 class hmac_sha256 {
  public:
   /// Errors: ENOENT if libcrypto was not found; ENOTSUP if the device was built without OpenSSL;

@@ -24,7 +24,8 @@ enum class authenticity : std::uint8_t {
 };
 
 /// Knows the senders of genuine packets. Threads: one thread at a time. Allocates for each new
-/// sender of a genuine packet; libcrypto also does, for a moment, for a packet of an unknown sender.
+/// sender of a genuine packet; libcrypto also does, for a moment, for a packet of an unknown
+/// sender.
 class packet_verifier {
  public:
   /// The senders that are known at a time. Beyond, the one whose last packet is the oldest is

@@ -52,6 +52,8 @@ class byte_sink {
     at_ = std::ranges::copy(bytes, at_).out;
   }
   void put_bytes(std::span<const std::uint8_t> bytes) noexcept { put_bytes(std::as_bytes(bytes)); }
+  /// Leaves bytes that the caller has written.
+  void skip(std::size_t bytes) noexcept { at_ += bytes; }
   void put_zeros(std::size_t count) noexcept { at_ = std::fill_n(at_, count, std::byte{0}); }
   /// The place of the next value.
   [[nodiscard]] std::byte* position() const noexcept { return at_; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "softdev/core/copy.hpp"
 #include "softdev/wire/byte_cursor.hpp"
 #include "verbena/base/assert.hpp"
 
@@ -149,7 +150,9 @@ std::size_t encode(const packet& what, std::span<std::byte> out) noexcept {
   byte_sink to(out);
   write_base(what, to);
   write_extended(what, format, to);
-  to.put_bytes(what.payload);
+  if (copy_payload(to.position(), what.payload.data(), what.payload.size()) != copy_fault::none)
+    return 0;
+  to.skip(what.payload.size());
   to.put_zeros(pad_of(what.payload.size()));
   return bytes;
 }

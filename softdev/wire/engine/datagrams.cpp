@@ -22,11 +22,11 @@ response put_datagram(const message& what, std::span<const segment> local,
   made.psn = what.psn;
   made.datagram = {what.qkey, what.source_qpn};
   made.immediate = network_order(what.immediate);  // the core keeps it in network order
-  made.payload = payload.take(bytes);
-  if (made.payload.size() != bytes) return local_fault(payload.piece());
-  out.put_datagram(route_of(std::span<const std::byte, route_header_bytes>(local.front().data,
-                                                                           route_header_bytes)),
-                   made);
+  made.payload = payload.view(bytes);
+  const datagram_route by = route_of(
+      std::span<const std::byte, route_header_bytes>(local.front().data, route_header_bytes));
+  if (made.payload.size() != bytes || !out.put_datagram(by, made))
+    return local_fault(payload.piece());
   return {};
 }
 

@@ -154,7 +154,21 @@ std::span<const std::byte> payload_reader::take(std::size_t bytes) noexcept {
     rest_ = rest_.subspan(1);
     offset_ = 0;
   }
+  if (filled < bytes) piece_ = rest_.empty() ? nullptr : rest_.front().data;
   return std::span(chunk_).first(filled);
+}
+
+std::span<const std::byte> payload_reader::view(std::size_t bytes) noexcept {
+  if (rest_.empty() || rest_.front().bytes - offset_ < bytes) return take(bytes);
+  const segment piece = rest_.front();
+  piece_ = piece.data;
+  const std::span<const std::byte> seen(piece.data + offset_, bytes);
+  offset_ += bytes;
+  if (offset_ == piece.bytes) {
+    rest_ = rest_.subspan(1);
+    offset_ = 0;
+  }
+  return seen;
 }
 
 }  // namespace verbena::softdev::wire

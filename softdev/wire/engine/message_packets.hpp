@@ -57,23 +57,26 @@ void take_operands(const atomic_operands& from, message& out) noexcept;
 /// Returns the AETH syndrome of an answer; 0 for answers that are not sent.
 [[nodiscard]] std::uint8_t syndrome_of(const response& answer) noexcept;
 
-/// Copies the bytes of the pieces of a message, packet by packet. Threads: one thread at a time.
+/// Reads the bytes of the pieces of a message, packet by packet. Threads: one thread at a time.
 class payload_reader {
  public:
   /// Begins at `offset` of the pieces.
   explicit payload_reader(std::span<const segment> pieces, std::uint64_t offset = 0) noexcept;
 
-  /// Returns the next bytes, valid until the next call: fewer if the pieces end, or if the memory
-  /// is not accessible. Precondition: bytes <= largest_mtu.
+  /// Returns a copy of the next bytes, valid until the next call: fewer if the pieces end, or if
+  /// the memory is not accessible. Precondition: bytes <= largest_mtu.
   [[nodiscard]] std::span<const std::byte> take(std::size_t bytes) noexcept;
-  /// The start of the piece at which `take` stopped. Precondition: it returned fewer bytes.
-  [[nodiscard]] const std::byte* piece() const noexcept {
-    return rest_.empty() ? nullptr : rest_.front().data;
-  }
+  /// As `take`, but without a copy if one piece has all bytes: the result is the program's memory,
+  /// which may not be accessible.
+  [[nodiscard]] std::span<const std::byte> view(std::size_t bytes) noexcept;
+  /// The start of the piece at which `take` or `view` stopped, or of which `view` returned bytes;
+  /// nullptr after the last one. Precondition: one of this happened.
+  [[nodiscard]] const std::byte* piece() const noexcept { return piece_; }
 
  private:
   std::span<const segment> rest_;
   std::uint64_t offset_;
+  const std::byte* piece_ = nullptr;
   std::array<std::byte, largest_mtu> chunk_;
 };
 

@@ -178,7 +178,7 @@ void packet_engine::notify_sender(const queue_pair& which, packet_connection& by
   made.partition = home_.port().partition(which.attributes().pkey_index);
   made.destination_qpn = which.attributes().destination_qpn;
   made.payload = zeros;
-  out_.put(which, made);
+  static_cast<void>(out_.put(which, made));
   out_.count(packet_event::notification_sent);
 }
 
@@ -219,6 +219,7 @@ bool packet_engine::receive_response(queue_pair& which, const packet& what, bool
 }
 
 void packet_engine::transmit() noexcept {
+  if (!wants_to_transmit()) return;
   const access_epoch::guard inside(home_.epoch());
   if (!answering_.empty()) answering_.drain([this](std::uint32_t index) { put_answers(index); });
   if (!waiting_.empty() && out_.has_room())
@@ -243,8 +244,7 @@ void packet_engine::run_waiting(std::uint32_t index) noexcept {
     waiting_.insert(index);
 }
 
-void packet_engine::expire() noexcept {
-  const time_ns now = home_.now();
+void packet_engine::expire(time_ns now) noexcept {
   if (timers_.earliest() > now) return;
   const access_epoch::guard inside(home_.epoch());
   std::array<std::uint32_t, 64> due;

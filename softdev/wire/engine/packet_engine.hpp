@@ -54,8 +54,8 @@ class packet_engine final : public remote_path {
   [[nodiscard]] bool wants_to_transmit() const noexcept {
     return !answering_.empty() || !waiting_.empty();
   }
-  /// Repeats the packets whose time has come.
-  void expire() noexcept;
+  /// Repeats the packets whose time has come. `now` was read just before.
+  void expire(time_ns now) noexcept;
   /// When `expire` is due; `never` if no packet waits for an answer.
   [[nodiscard]] time_ns next_deadline() const noexcept { return timers_.earliest(); }
 

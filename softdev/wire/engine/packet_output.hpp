@@ -29,11 +29,13 @@ class packet_output {
  public:
   /// True if `put` can take a packet.
   [[nodiscard]] virtual bool has_room() noexcept = 0;
-  /// Sends a packet of a queue pair to its peer. The payload is valid during the call only.
-  /// Precondition: has_room(). If another thread took the room since, the packet is lost.
-  virtual void put(const queue_pair& from, const packet& what) noexcept = 0;
+  /// Sends a packet of a queue pair to its peer. The payload is valid during the call only, and can
+  /// be memory of the program: returns false if it is not accessible. Precondition: has_room(). If
+  /// another thread took the room since, the packet is lost.
+  [[nodiscard]] virtual bool put(const queue_pair& from, const packet& what) noexcept = 0;
   /// As `put`, for a packet of UD: sends it from the source of `by` to its destination.
-  virtual void put_datagram(const datagram_route& by, const packet& what) noexcept = 0;
+  [[nodiscard]] virtual bool put_datagram(const datagram_route& by,
+                                          const packet& what) noexcept = 0;
   /// Counts something. Called with the lock of a queue pair.
   virtual void count(packet_event /*what*/) noexcept {}
   /// packet_engine::next_deadline is earlier now.

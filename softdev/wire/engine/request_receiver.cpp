@@ -159,6 +159,7 @@ response request_receiver::execute_read(const packet& what) noexcept {
            .due = true,
            .end = packets_of(made.length, mtu_),
            .end_bytes = made.length};
+  some_due_ = true;
   ++kept_count_;
   return answer;
 }
@@ -182,6 +183,7 @@ response request_receiver::execute_atomic(const packet& what) noexcept {
            .original = answer.original,
            .due = true,
            .end = 1};
+  some_due_ = true;
   ++kept_count_;
   return answer;
 }
@@ -217,7 +219,7 @@ void request_receiver::repeat(const packet& what, const packet_role& role) noexc
     case operation::compare_swap:
     case operation::fetch_add:
       if (kept_answer* const kept = find(what.psn); kept != nullptr && is_atomic(kept->what.opcode))
-        kept->due = true;
+        some_due_ = kept->due = true;
       return;
     default:
       acknowledgement_due_ |= role.is_part;
@@ -245,17 +247,18 @@ void request_receiver::repeat_read(const packet& what) noexcept {
   if (what.remote.key != first.remote_key || what.remote.address != first.remote_address + offset ||
       what.remote.length > first.length - offset)
     return;
-  kept->due = true;
+  some_due_ = kept->due = true;
   kept->begin = kept->next = index;
   kept->end = index + packets_of(what.remote.length, mtu_);
   kept->end_bytes = static_cast<std::uint32_t>(offset + what.remote.length);
 }
 
-void request_receiver::put(packet made, operation kind, packet_output& out) noexcept {
+/// Returns false if the payload is not accessible.
+bool request_receiver::put(packet made, operation kind, packet_output& out) noexcept {
   made.opcode = make_opcode(packet_transport::rc, kind);
   made.partition = self_.home().port().partition(self_.attributes().pkey_index);
   made.destination_qpn = self_.attributes().destination_qpn;
-  out.put(self_, made);
+  return out.put(self_, made);
 }
 
 bool request_receiver::put_read(kept_answer& which, packet_output& out,
@@ -272,14 +275,16 @@ bool request_receiver::put_read(kept_answer& which, packet_output& out,
     made.psn = psn_plus(which.first_psn, which.next);
     made.answer = {syndrome_ack, which.msn};
     if (answer.outcome == verdict::done) {
-      made.payload = data.take(bytes);
-      if (made.payload.size() != bytes) answer = responder::unmapped(which.what, offset, bytes);
+      made.payload = data.view(bytes);
+      const operation kind =
+          read_response_operation(which.next - which.begin, which.end - which.begin);
+      if (made.payload.size() != bytes || !put(made, kind, out))
+        answer = responder::unmapped(which.what, offset, bytes);
     }
     if (answer.outcome != verdict::done) {
       refuse_read(which, made.psn, answer, out);
       return true;
     }
-    put(made, read_response_operation(which.next - which.begin, which.end - which.begin), out);
   }
   which.due = false;
   which.sent = true;
@@ -302,6 +307,7 @@ void request_receiver::refuse_read(kept_answer& which, std::uint32_t psn, const 
 }
 
 bool request_receiver::put_kept(packet_output& out) noexcept {
+  if (!some_due_) return true;
   // Between the parts of a long response, requests and acknowledgements of all are received.
   std::uint32_t budget = 64;
   for (std::uint32_t i = 0; i < keeps_; ++i) {
@@ -317,6 +323,7 @@ bool request_receiver::put_kept(packet_output& out) noexcept {
     each.due = false;
     each.sent = true;
   }
+  some_due_ = false;
   return true;
 }
 

@@ -82,7 +82,7 @@ class request_receiver {
                               std::uint32_t& budget) noexcept;
   void refuse_read(kept_answer& which, std::uint32_t psn, const response& why,
                    packet_output& out) noexcept;
-  void put(packet made, operation kind, packet_output& out) noexcept;
+  bool put(packet made, operation kind, packet_output& out) noexcept;
 
   queue_pair& self_;
   const std::uint32_t mtu_;
@@ -96,6 +96,7 @@ class request_receiver {
   bool acknowledgement_due_ = false;
   refusal refusal_;
   std::uint64_t kept_count_ = 0;  ///< that were ever kept; each replaces the oldest
+  bool some_due_ = false;         ///< of the kept answers; if not, put_kept has nothing to do
   std::array<kept_answer, limits::max_rd_atomic> kept_;
 };
 

@@ -200,9 +200,10 @@ response request_stream::submit_unreliable(const message& what,
   return put.outcome == verdict::pending ? response{} : put;
 }
 
-void request_stream::put(const packet& made) noexcept {
+/// Returns false if the payload is not accessible.
+bool request_stream::put(const packet& made) noexcept {
   if (psn_distance(made.psn, sent_end_) > 0) out_.count(packet_event::retransmitted);
-  out_.put(self_, made);
+  return out_.put(self_, made);
 }
 
 /// Puts the packets of a SEND or WRITE from `sent` on, as far as window and output permit.
@@ -230,9 +231,8 @@ response request_stream::put_packets(sent_request& which, const message& what,
     made.ack_requested =
         acknowledged_ && (last || (which.sent + 1) % acknowledgement_interval == 0 ||
                           (room == 0 && must_ask(oldest, psn)));
-    made.payload = payload.take(bytes);
-    if (made.payload.size() != bytes) return local_fault(payload.piece());
-    put(made);
+    made.payload = payload.view(bytes);
+    if (made.payload.size() != bytes || !put(made)) return local_fault(payload.piece());
     if (made.ack_requested) flow_.asked_end = psn_plus(psn, 1);
     ++which.sent;
     note_sent(psn_plus(psn, 1));
@@ -261,7 +261,7 @@ void request_stream::put_read_or_atomic(sent_request& which, const message& what
   } else {
     made.atomic = operands_of(what);
   }
-  put(made);
+  static_cast<void>(put(made));  // it has no payload
   which.sent = which.packets;
   flow_.asked_end = psn_plus(which.first_psn, which.packets);
   note_sent(flow_.asked_end);

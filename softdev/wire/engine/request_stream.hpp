@@ -108,7 +108,7 @@ class request_stream {
   [[nodiscard]] response put_packets(sent_request& which, const message& what,
                                      std::span<const segment> local) noexcept;
   void put_read_or_atomic(sent_request& which, const message& what) noexcept;
-  void put(const packet& made) noexcept;
+  [[nodiscard]] bool put(const packet& made) noexcept;
   void note_sent(std::uint32_t end_psn) noexcept;
   void pop() noexcept;
 

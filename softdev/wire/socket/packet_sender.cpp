@@ -62,17 +62,20 @@ void packet_sender::complete(const network_header& headers,
   if (signer_) signer_->sign(headers, datagram);
 }
 
-void packet_sender::put(const datagram_ends& ends, const packet& what) noexcept {
+bool packet_sender::put(const datagram_ends& ends, const packet& what) noexcept {
   const std::lock_guard lock(mutex_);
   if (count_.load(std::memory_order_relaxed) == capacity) static_cast<void>(flush_locked());
   const std::size_t count = count_.load(std::memory_order_relaxed);
   const std::size_t length = encoded_bytes(what) + trailer();
   if (count == capacity || length > max_packet_bytes + trailer()) {
     ++counters_.without_room;
-    return;
+    return true;
   }
   const std::size_t index = (first_ + count) % capacity;
   slot& to = slots_[index];
+  const std::span<std::byte> bytes(to.bytes.data(), length);
+  const std::size_t covered = encode(what, bytes);
+  if (covered == 0) return false;
   const bool joined = joins(index, ends, length);
   if (!joined) {
     ++trains_.count;
@@ -87,14 +90,13 @@ void packet_sender::put(const datagram_ends& ends, const packet& what) noexcept 
   } else if (message.msg_iovlen == 1) {
     udp_socket::divide(static_cast<std::uint16_t>(open_.length), message);
   }
-  const std::span<std::byte> bytes(to.bytes.data(), length);
-  static_cast<void>(encode(what, bytes));
   complete(around(slots_[open_.first], message.msg_iovlen), bytes);
   pieces_[index] = {bytes.data(), length};
   ++message.msg_iovlen;
   open_.bytes += length;
   if (length < open_.length) open_.exists = false;  // it is the last one
   count_.store(count + 1, std::memory_order_relaxed);
+  return true;
 }
 
 void packet_sender::put_message(const management_ends& ends, management_view message) noexcept {
@@ -103,7 +105,9 @@ void packet_sender::put_message(const management_ends& ends, management_view mes
               .psn = message_psn_.fetch_add(1, std::memory_order_relaxed) & max_24_bits,
               .payload = message};
   what.datagram = {.qkey = general_services_qkey, .source_qpn = general_services_qpn};
-  put({.source = ends.own, .destination = ends.peer, .interface = ends.interface}, what);
+  const datagram_ends sent{
+      .source = ends.own, .destination = ends.peer, .interface = ends.interface};
+  static_cast<void>(put(sent, what));  // no memory of the program
 }
 
 bool packet_sender::flush() noexcept {
@@ -128,9 +132,11 @@ void packet_sender::show(const datagram_ends& ends, std::size_t place,
 
 /// Gives the kernel trains, and returns how many it took, or -1 and errno.
 int packet_sender::send_trains(std::size_t most) noexcept {
-  const auto send = [&] {
-    return ::sendmmsg(socket_.fd(), &messages_[trains_.first], static_cast<unsigned>(most),
-                      MSG_DONTWAIT | MSG_NOSIGNAL);
+  const auto send = [&]() -> int {
+    constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+    if (most == 1)  // the system call for one takes less time
+      return ::sendmsg(socket_.fd(), &messages_[trains_.first].msg_hdr, flags) < 0 ? -1 : 1;
+    return ::sendmmsg(socket_.fd(), &messages_[trains_.first], static_cast<unsigned>(most), flags);
   };
   if (watcher_ == nullptr) return send();
   watcher_->sending();
@@ -185,6 +191,8 @@ bool packet_sender::flush_locked() noexcept {
     trains_.count -= done;
     count_.store(count_.load(std::memory_order_relaxed) - packets, std::memory_order_relaxed);
   }
+  // The slots that were used last are those in the cache.
+  if (trains_.count == 0) first_ = trains_.first = 0;
   return room;
 }
 

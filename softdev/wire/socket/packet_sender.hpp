@@ -58,7 +58,8 @@ class packet_sender {
   /// True if a packet can be put; may send others for that.
   [[nodiscard]] bool has_room() noexcept;
   /// Encodes a packet, with its ICRC, into the queue. If the queue is full, the packet is lost.
-  void put(const datagram_ends& ends, const packet& what) noexcept;
+  /// Returns false if the payload is not accessible.
+  [[nodiscard]] bool put(const datagram_ends& ends, const packet& what) noexcept;
   /// Puts a message of the general services.
   void put_message(const management_ends& ends, management_view message) noexcept;
   /// Sends what is in the queue. Returns false if the kernel has no room for all.

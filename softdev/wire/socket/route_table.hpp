@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -44,20 +45,20 @@ class route_table {
     wire_route& stored = routes_[qp_num];
     stored = route;
     stored.connection = ++connections_;
+    empty_.store(false, std::memory_order_relaxed);
   }
   void erase(std::uint32_t qp_num) noexcept {
     const std::lock_guard lock(mutex_);
     routes_.erase(qp_num);
+    empty_.store(routes_.empty(), std::memory_order_relaxed);
   }
   [[nodiscard]] std::optional<wire_route> find(std::uint32_t qp_num) const noexcept {
     const std::lock_guard lock(mutex_);
     const auto found = routes_.find(qp_num);
     return found != routes_.end() ? std::optional(found->second) : std::nullopt;
   }
-  [[nodiscard]] bool empty() const noexcept {
-    const std::lock_guard lock(mutex_);
-    return routes_.empty();
-  }
+  /// One load.
+  [[nodiscard]] bool empty() const noexcept { return empty_.load(std::memory_order_relaxed); }
   /// Replaces the interfaces of arrival::permitted_interfaces by those with these indexes.
   void permit_interfaces(std::vector<std::uint32_t> indexes) {
     const std::lock_guard lock(mutex_);
@@ -78,6 +79,7 @@ class route_table {
   std::unordered_map<std::uint32_t, wire_route> routes_;
   std::vector<std::uint32_t> permitted_;
   std::uint64_t connections_ = 0;
+  std::atomic<bool> empty_{true};
 };
 
 }  // namespace verbena::softdev::wire

@@ -104,20 +104,20 @@ result<port_share::role> wire_path::open_sockets() {
   return role;
 }
 
-void wire_path::put(const queue_pair& from, const packet& what) noexcept {
+bool wire_path::put(const queue_pair& from, const packet& what) noexcept {
   const nak_kind nak = nak_of(what);
   if (nak == nak_kind::not_ready) ++events_.rnr_naks_sent;
   if (nak == nak_kind::sequence) ++events_.sequence_naks_sent;
-  if (const auto route = routes_.find(from.number()))
-    sender_->put({.source = route->own,
-                  .destination = route->peer,
-                  .interface = route->interface,
-                  .traffic_class = route->traffic_class,
-                  .reacts_to_congestion = from.transport() == transport::rc},
-                 what);
+  const auto route = routes_.find(from.number());
+  return !route || sender_->put({.source = route->own,
+                                 .destination = route->peer,
+                                 .interface = route->interface,
+                                 .traffic_class = route->traffic_class,
+                                 .reacts_to_congestion = from.transport() == transport::rc},
+                                what);
 }
 
-void wire_path::put_datagram(const datagram_route& by, const packet& what) noexcept {
+bool wire_path::put_datagram(const datagram_route& by, const packet& what) noexcept {
   datagram_ends ends{.source = by.source,
                      .destination = by.destination,
                      .traffic_class = by.traffic_class,
@@ -126,7 +126,7 @@ void wire_path::put_datagram(const datagram_route& by, const packet& what) noexc
   const bool needs_interface = is_link_local(by.source) || is_multicast(by.destination);
   if (needs_interface && options_.addresses != nullptr)
     ends.interface = options_.addresses->interface_of(by.source);
-  sender_->put(ends, what);
+  return sender_->put(ends, what);
 }
 
 void wire_path::count(packet_event what) noexcept {
@@ -183,10 +183,11 @@ bool wire_path::progress() noexcept {
     return false;
   }
   due_.restless.store(false, std::memory_order_relaxed);
-  const bool served = serve();
-  const bool worked = receive(served);
+  const time_ns now = home_.now();  // once, because a poll that finds nothing is to be short
+  const bool served = serve(now);
+  const bool worked = receive(now, served);
   tell_mismatch();
-  packets_.expire();  // afterwards: the acknowledgement may have been there
+  packets_.expire(now);  // afterwards: the acknowledgement may have been there
   packets_.transmit();
   if (!sender_->flush() || packets_.wants_to_transmit())
     due_.restless.store(true, std::memory_order_relaxed);
@@ -213,9 +214,8 @@ void wire_path::flush_before_exit() noexcept {
 }
 
 /// What has to be done once in a while: processes that come and go.
-bool wire_path::serve() noexcept {
-  const time_ns now = home_.now();
-  if (due_.rejoin_at.load(std::memory_order_relaxed) <= now) rejoin();
+bool wire_path::serve(time_ns now) noexcept {
+  if (due_.rejoin_at.load(std::memory_order_relaxed) <= now) rejoin(now);
   if (now < serve_at_) return false;
   serve_at_ = now + serve_interval;
   page_->publish(name_counters(count_all()));
@@ -225,8 +225,7 @@ bool wire_path::serve() noexcept {
 
 /// The owner of the port ended: this process or another one becomes the owner. A new owner may be
 /// stopped, and not answer for long.
-void wire_path::rejoin() noexcept {
-  const time_ns now = home_.now();
+void wire_path::rejoin(time_ns now) noexcept {
   const auto patience = static_cast<time_ns>(std::chrono::nanoseconds(options_.patience).count());
   time_ns& pause = lost_port_.pause;
   time_ns again = later_rejoin;
@@ -279,9 +278,9 @@ void wire_path::tell_mismatch() noexcept {
 }
 
 /// Returns whether something came.
-bool wire_path::receive(bool at_any_rate) noexcept {
+bool wire_path::receive(time_ns now, bool at_any_rate) noexcept {
   if (!at_any_rate && !awaits_packets()) return false;
-  switch (intake_.receive(home_.now())) {
+  switch (intake_.receive(now)) {
     case packet_intake::outcome::idle:
       return false;
     case packet_intake::outcome::worked:

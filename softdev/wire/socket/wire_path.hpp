@@ -163,8 +163,8 @@ class wire_path final : public remote_path, private packet_output {
   };
 
   bool has_room() noexcept override { return sender_->has_room(); }
-  void put(const queue_pair& from, const packet& what) noexcept override;
-  void put_datagram(const datagram_route& by, const packet& what) noexcept override;
+  bool put(const queue_pair& from, const packet& what) noexcept override;
+  bool put_datagram(const datagram_route& by, const packet& what) noexcept override;
   void count(packet_event what) noexcept override;
   void deadline_changed() noexcept override { wake(); }
   void wake() noexcept {
@@ -172,10 +172,10 @@ class wire_path final : public remote_path, private packet_output {
   }
   [[nodiscard]] error silence() const;
   [[nodiscard]] result<void> join();
-  [[nodiscard]] bool serve() noexcept;
-  void rejoin() noexcept;
+  [[nodiscard]] bool serve(time_ns now) noexcept;
+  void rejoin(time_ns now) noexcept;
   void tell_mismatch() noexcept;
-  [[nodiscard]] bool receive(bool at_any_rate) noexcept;
+  [[nodiscard]] bool receive(time_ns now, bool at_any_rate) noexcept;
   [[nodiscard]] bool awaits_packets() const noexcept;
   void set_armed(bool wanted) noexcept;
   [[nodiscard]] wire_counters count_all() noexcept;

@@ -11,9 +11,11 @@
 
 #include <cstring>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "softdev/core/copy.hpp"
+#include "softdev/wire/socket/packet_sender.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -70,6 +72,20 @@ TEST(memory_faults, copy_returns_the_side_that_is_not_accessible) {
     ASSERT_EQ(copy_payload(memory.end() - bytes, ours.data(), bytes), copy_fault::none);
     ASSERT_EQ(std::memcmp(memory.end() - bytes, ours.data(), bytes), 0);
   }
+}
+
+TEST(memory_faults, packet_whose_payload_is_not_accessible_is_not_sent) {
+  install_memory_fault_handler();
+  const half_accessible memory;
+  const auto sender = wire::packet_sender::open(wire::roce_port).value();
+  wire::packet what{
+      .opcode = wire::make_opcode(wire::packet_transport::rc, wire::operation::send_only),
+      .payload = std::span<const std::byte>(memory.end() - 300, 600)};
+  EXPECT_FALSE(sender->put({}, what));
+  EXPECT_TRUE(sender->empty());
+  what.payload = what.payload.first(300);
+  EXPECT_TRUE(sender->put({}, what));
+  EXPECT_FALSE(sender->empty());
 }
 
 TEST(memory_faults, copy_to_a_non_canonical_address_returns_a_fault) {

@@ -36,17 +36,19 @@ std::uint32_t pair(fuzz::reader& from) { return from.take<std::uint16_t>(); }
 class checked_output final : public packet_output {
  public:
   bool has_room() noexcept override { return room > 0; }
-  void put(const queue_pair& /*from*/, const packet& what) noexcept override {
+  bool put(const queue_pair& /*from*/, const packet& what) noexcept override {
     require(room > 0);
     --room;
     require(what.destination_qpn == peer_qpn && what.payload.size() <= mtu);
     require(encode(what, bytes_) == encoded_bytes(what) - icrc_bytes);
+    return true;
   }
-  void put_datagram(const datagram_route& by, const packet& what) noexcept override {
+  bool put_datagram(const datagram_route& by, const packet& what) noexcept override {
     require(room > 0);
     --room;
     require(by.destination == elsewhere && what.payload.size() <= mtu);
     require(encode(what, bytes_) == encoded_bytes(what) - icrc_bytes);
+    return true;
   }
 
   std::uint32_t room = 0;
@@ -108,7 +110,7 @@ class scene {
         return;
       case 3:
         simulation::now += pair(from) * std::uint64_t{1000};
-        return on_.packets.expire();
+        return on_.packets.expire(simulation::now);
       case 4:
         return receive_answer(from);
       case 8:

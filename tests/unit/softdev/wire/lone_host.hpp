@@ -34,13 +34,11 @@ struct sent_packet {
 class kept_output final : public packet_output {
  public:
   bool has_room() noexcept override { return room > 0; }
-  void put(const queue_pair& /*from*/, const packet& what) noexcept override {
-    --room;
-    packets.push_back({what, {what.payload.begin(), what.payload.end()}, {}});
+  bool put(const queue_pair& /*from*/, const packet& what) noexcept override {
+    return keep(what, {});
   }
-  void put_datagram(const datagram_route& by, const packet& what) noexcept override {
-    --room;
-    packets.push_back({what, {what.payload.begin(), what.payload.end()}, by});
+  bool put_datagram(const datagram_route& by, const packet& what) noexcept override {
+    return keep(what, by);
   }
   void count(packet_event what) noexcept override { ++counts[what]; }
   /// The packets since the last call.
@@ -50,6 +48,15 @@ class kept_output final : public packet_output {
   int room = plenty;
   std::vector<sent_packet> packets;
   std::map<packet_event, int> counts;
+
+ private:
+  bool keep(const packet& what, const datagram_route& by) {
+    std::vector<std::byte> bytes(encoded_bytes(what));
+    if (encode(what, bytes) == 0) return false;
+    --room;
+    packets.push_back({what, {what.payload.begin(), what.payload.end()}, by});
+    return true;
+  }
 };
 
 class lone_host : public ::testing::Test {
@@ -124,7 +131,7 @@ class lone_host : public ::testing::Test {
     const time_ns next = std::min(home.next_deadline(), engine_of_packets.next_deadline());
     EXPECT_NE(next, never);
     simulation::now = std::max(simulation::now, next);
-    engine_of_packets.expire();
+    engine_of_packets.expire(simulation::now);
     while (home.progress()) {
     }
     return transmit();

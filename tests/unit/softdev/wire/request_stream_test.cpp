@@ -344,7 +344,7 @@ TEST_F(StreamWithoutRetries, wait_for_room_is_not_a_lost_packet) {
   EXPECT_EQ(post(opcode::send, 40 * mtu).size(), 16U);
   exchange({ack(15)});
   simulation::now += 10 * acknowledgement_timeout(attributes.timeout);
-  engine_of_packets.expire();
+  engine_of_packets.expire(simulation::now);
   EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
   out.room = kept_output::plenty;
   EXPECT_EQ(transmit().size(), 24U);

@@ -35,12 +35,14 @@ time_ns host::room_at() const noexcept {
   return link_free_at_ > full ? link_free_at_ - full : 0;
 }
 
-void host::put(const queue_pair& /*from*/, const packet& what) noexcept {
+bool host::put(const queue_pair& /*from*/, const packet& what) noexcept {
   put_between({.source = address_of(number_), .destination = address_of(1 - number_)}, what);
+  return true;
 }
 
-void host::put_datagram(const datagram_route& by, const packet& what) noexcept {
+bool host::put_datagram(const datagram_route& by, const packet& what) noexcept {
   put_between({.source = by.source, .destination = by.destination}, what);
+  return true;
 }
 
 void host::put_between(const network_header& around, const packet& what) noexcept {
@@ -79,7 +81,7 @@ void host::receive(std::span<const std::byte> bytes, bool marked) {
 }
 
 void host::run() {
-  packets_.expire();
+  packets_.expire(now);
   while (device_.progress()) {
   }
   packets_.transmit();

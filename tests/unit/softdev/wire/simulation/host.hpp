@@ -45,8 +45,8 @@ class host final : private packet_output {
 
  private:
   bool has_room() noexcept override;
-  void put(const queue_pair& from, const packet& what) noexcept override;
-  void put_datagram(const datagram_route& by, const packet& what) noexcept override;
+  bool put(const queue_pair& from, const packet& what) noexcept override;
+  bool put_datagram(const datagram_route& by, const packet& what) noexcept override;
   void put_between(const network_header& around, const packet& what) noexcept;
   [[nodiscard]] time_ns room_at() const noexcept;
 

@@ -34,7 +34,7 @@ class packet_sender_to_port : public ::testing::Test {
                 .destination_qpn = qpn,
                 .psn = psn,
                 .payload = std::span<const std::byte>(payload_).first(bytes)};
-    sender->put({.source = loopback(1), .destination = loopback(host)}, what);
+    EXPECT_TRUE(sender->put({.source = loopback(1), .destination = loopback(host)}, what));
   }
 
   /// A received packet, and the identification with which its ICRC is correct.
@@ -144,11 +144,11 @@ TEST_F(packet_sender_to_port, packets_of_connections_are_ect_and_datagrams_are_n
   for (const network_address& each : hosts)
     for (const std::uint8_t traffic_class : {0, 0x80})
       for (const bool reacts : {true, false}) {
-        sender->put({.source = each,
-                     .destination = each,
-                     .traffic_class = traffic_class,
-                     .reacts_to_congestion = reacts},
-                    what);
+        const datagram_ends ends{.source = each,
+                                 .destination = each,
+                                 .traffic_class = traffic_class,
+                                 .reacts_to_congestion = reacts};
+        EXPECT_TRUE(sender->put(ends, what));
         EXPECT_TRUE(sender->flush());
         wait_for(share.source());
         bool ended = false;
@@ -219,11 +219,12 @@ TEST_F(packet_sender_to_port, packets_leave_singly_if_the_kernel_divides_no_mess
 
 TEST_F(packet_sender_to_port, train_to_an_unreachable_address_is_lost_and_counted) {
   for (std::uint32_t psn = 0; psn < 3; ++psn)
-    sender->put({.source = loopback(1),
-                 .destination = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 240, 0, 0, 1}},
-                {.opcode = make_opcode(packet_transport::rc, operation::send_only),
-                 .destination_qpn = qpn,
-                 .psn = psn});
+    EXPECT_TRUE(
+        sender->put({.source = loopback(1),
+                     .destination = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 240, 0, 0, 1}},
+                    {.opcode = make_opcode(packet_transport::rc, operation::send_only),
+                     .destination_qpn = qpn,
+                     .psn = psn}));
   put(7, 8);
   const udp_socket receiver = udp_socket::open(port, udp_socket::use::receiving).value();
   EXPECT_TRUE(sender->flush());

@@ -26,16 +26,23 @@ void datagram_batch::prepare() noexcept {
 
 std::size_t datagram_batch::receive(const port_share& from, bool& ended) noexcept {
   ended = false;
+  expects_more_ = false;
   if (from.source() < 0) return 0;
   forwarded_ = from.now() == port_share::role::client;
   prepare();
-  const int count = ::recvmmsg(from.source(), messages_.data(), capacity, MSG_DONTWAIT, nullptr);
+  const int count = ::recvmmsg(from.source(), messages_.data(), static_cast<unsigned>(wanted_),
+                               MSG_DONTWAIT, nullptr);
   if (count < 0) {
+    wanted_ = 1;
     ended = forwarded_ && errno != EAGAIN && errno != EINTR;
     used_ = 1;  // it may have begun
     return 0;
   }
   used_ = std::min(static_cast<std::size_t>(count) + 1, capacity);
+  if (static_cast<std::size_t>(count) == wanted_) {
+    expects_more_ = count > 1;
+    wanted_ = std::min(2 * wanted_, capacity);
+  }
   // The owner sends no empty message: this is the end of the connection.
   const auto is_empty = [](const mmsghdr& each) { return each.msg_len == 0; };
   const auto all = std::span(messages_).first(static_cast<std::size_t>(count));

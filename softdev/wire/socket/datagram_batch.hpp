@@ -50,8 +50,13 @@ class datagram_batch {
   datagram_batch();
 
   /// Receives from the source of `from`. Does not block. Returns how many messages there are; sets
-  /// `ended` if the owner of the port ended.
+  /// `ended` if the owner of the port ended. Asks for one message after a call that found none, and
+  /// for twice as many after each call that got all it asked for: to learn that a message is the
+  /// only one would take as long as to receive it.
   std::size_t receive(const port_share& from, bool& ended) noexcept;
+  /// Returns whether it is likely that more messages can be received: the last batch had several,
+  /// and there was no room for more.
+  [[nodiscard]] bool expects_more() const noexcept { return expects_more_; }
   /// Reads a message of the last batch, which has at least one datagram. Returns false if it has no
   /// addresses. Precondition: `index` is less than the number of messages.
   [[nodiscard]] bool read(std::size_t index, received_train& out) const noexcept;
@@ -71,6 +76,8 @@ class datagram_batch {
   std::size_t used_ = capacity;  ///< messages that the kernel may have changed
   std::array<mmsghdr, capacity> messages_{};
   bool forwarded_ = false;
+  bool expects_more_ = false;
+  std::size_t wanted_ = 1;
 };
 
 }  // namespace verbena::softdev::wire

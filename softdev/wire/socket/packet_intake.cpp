@@ -58,7 +58,7 @@ packet_intake::outcome packet_intake::receive_batches(Sort sort) noexcept {
     }
     if (count == 0 && ended) return outcome::ended;
     if (count == 0) return i == 0 ? outcome::idle : outcome::worked;
-    if (count < datagram_batch::capacity) return outcome::worked;
+    if (!batch_.expects_more()) return outcome::worked;
   }
   return outcome::go_on;
 }

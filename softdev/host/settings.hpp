@@ -28,7 +28,7 @@ struct wire_setting {
   std::uint16_t port = wire::roce_port;
   wire::fault_rates faults;             ///< of received packets
   std::optional<std::string> key_file;  ///< of the secret that authenticates packets
-  bool forced = false;                  ///< also between processes of this host, and within a process
+  bool forced = false;                  ///< also between processes of this host, and within one
 };
 
 /// The device's settings. Threads: immutable.

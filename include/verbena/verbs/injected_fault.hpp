@@ -15,11 +15,11 @@ namespace verbena::inline VERBENA_ABI {
 
 /// The faults that inject_faults() injects.
 enum class fault_kind : std::uint8_t {
-  failure,               ///< requests complete with `status` and are not sent
-  lost_acknowledgement,  ///< requests are executed and complete with `retries_exceeded`
-  receiver_not_ready,    ///< the first `times` attempts of requests find no receive
-  delay,                 ///< requests complete `duration` after their start, or later
-  revoked_access,        ///< the memory region `key` or `index` no longer permits remote access
+  failure,                   ///< requests complete with `status` and are not sent
+  lost_acknowledgement,      ///< requests are executed and complete with `retries_exceeded`
+  receiver_not_ready,        ///< the first `times` attempts of requests find no receive
+  delay,                     ///< requests complete `duration` after their start, or later
+  revoked_access,            ///< the memory region `key` or `index` no longer permits remote access
   completion_queue_overrun,  ///< the next completion of completion queue `index` is lost
   peer_exit,                 ///< the process `pid`, or every peer process, counts as exited
   port_down,                 ///< the port neither sends nor receives

@@ -452,7 +452,14 @@ TEST(false_reply, end_of_the_store_ends_the_wait) {
   EXPECT_LT(deadline::clock::now() - began, 20s);
 }
 
-class published_in_groups : public ::testing::TestWithParam<net::connect_mode> {};
+class published_in_groups : public ::testing::TestWithParam<net::connect_mode> {
+ protected:
+  static net::group_options options() {
+    net::group_options made;
+    made.connect = GetParam();
+    return made;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(all, published_in_groups,
                          ::testing::Values(net::connect_mode::at_join,
                                            net::connect_mode::on_first_use));
@@ -463,7 +470,7 @@ TEST_P(published_in_groups, regions_are_found_and_read) {
   bringup::address place{.host = "127.0.0.1"};
   place.port = net::store::open(place).value().local_address().port;
   for_each_rank(3, [&](std::uint32_t rank) {
-    joined_rank here({.rank = rank, .size = 3, .store = place}, {.connect = GetParam()});
+    joined_rank here({.rank = rank, .size = 3, .store = place}, options());
     auto memory = here.pd.allocate(4096, access::local_write | access::remote_read).value();
     memory.bytes()[0] = std::byte(rank + 1);
     here.group.publish("memory", memory.remote(), test_deadline()).value();
@@ -484,18 +491,19 @@ TEST_P(published_in_groups, regions_are_found_and_read) {
 
 // Otherwise the members would expel the rank, because it does not call shrink().
 TEST_P(published_in_groups, waiting_ends_when_a_member_calls_shrink) {
-  in_group(3,
-           [](joined_rank& here) {
-             if (here.group.rank() != 1) {
-               const auto failed = here.group.find(2, "never", test_deadline());
-               expect_error(failed,
-                            " called shrink() or readmit() before rank 2 had published \"never\"");
-               EXPECT_EQ(failed.error().code(), ECONNABORTED);
-             }
-             here.group.shrink(test_deadline()).value();
-             EXPECT_EQ(members_of(here.group), (rank_list{0, 1, 2}));
-           },
-           {.connect = GetParam()});
+  in_group(
+      3,
+      [](joined_rank& here) {
+        if (here.group.rank() != 1) {
+          const auto failed = here.group.find(2, "never", test_deadline());
+          expect_error(failed,
+                       " called shrink() or readmit() before rank 2 had published \"never\"");
+          EXPECT_EQ(failed.error().code(), ECONNABORTED);
+        }
+        here.group.shrink(test_deadline()).value();
+        EXPECT_EQ(members_of(here.group), (rank_list{0, 1, 2}));
+      },
+      options());
 }
 
 TEST(published_again, new_process_of_a_rank_publishes_its_own_values) {

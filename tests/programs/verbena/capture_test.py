@@ -431,7 +431,11 @@ class Guide(Capture):
                               timeout=harness.BOUND, check=False, env=harness.environment(PATH=path))
 
     def test_commands_show_packets(self):
-        server, client, *rest = self.commands
+        setting, server, client, *rest = self.commands
+        name, value = setting.removeprefix("export ").split("=")
+        before = os.environ.get(name)
+        self.addCleanup(os.environ.pop if before is None else os.environ.__setitem__, name, before)
+        os.environ[name] = value
         port = free_port()
         started = subprocess.Popen(f"exec {server} -p {port}", shell=True, cwd=self.work, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL,

@@ -75,7 +75,8 @@ bool store_group::can_expel(std::span<const std::uint32_t> missing) const {
   const bool are_present =
       std::ranges::all_of(missing, [&](std::uint32_t each) { return ranks[each].is_present(); });
   if (!are_present || agreeing != missing.size()) return are_present && agreeing > missing.size();
-  return missing.empty() || agreeing_members().back() < missing.back();
+  return std::ranges::all_of(agreeing_members(),
+                             [&](std::uint32_t each) { return each < missing.back(); });
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

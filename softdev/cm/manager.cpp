@@ -203,7 +203,7 @@ endpoint_ptr manager::create(const channel_ptr& events, port_space space) {
   return connections_.create(events, space);
 }
 
-/// Drops the endpoint's events; adds the requests that the program has not taken to `orphans`.
+/// Drops the endpoint's pending events. Adds the requests among them to `orphans`.
 void manager::drop_events(const endpoint& which, std::vector<endpoint_ptr>& orphans) {
   const auto dropped = which.channel_->extract([&](const event& each) {
     return (each.listener != nullptr ? each.listener : each.about).get() == &which;

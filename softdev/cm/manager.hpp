@@ -42,8 +42,8 @@ class manager {
 
   [[nodiscard]] result<channel_ptr> create_channel();
   [[nodiscard]] endpoint_ptr create(const channel_ptr& events, port_space space);
-  /// Destroys an endpoint: informs the peer, drops its pending events, and rejects requests that
-  /// the program has not taken. Returns the number of its events that were taken.
+  /// Destroys an endpoint: informs the peer, drops its pending events, and rejects the requests
+  /// among them. Returns the number of its events that were taken.
   std::uint32_t destroy(const endpoint_ptr& which);
   /// Moves the pending events of an endpoint to `events`, which also receives its later events.
   /// Returns the number of its events that were taken so far.

@@ -44,7 +44,7 @@ class ephemeral_ports {
   /// table.
   static constexpr std::uint16_t public_blocks = 352;
 
-  /// Takes a free number. Returns 0 if there is none.
+  /// Takes a free number. Returns 0 if no number is free.
   [[nodiscard]] std::uint16_t take();
   /// Frees a number. Ignores numbers outside the blocks of this process.
   void give_back(std::uint16_t port) noexcept;

@@ -49,7 +49,7 @@ class ports {
 
   /// Binds the endpoint. Errors: those of manager::bind.
   [[nodiscard]] int take(port_holder& which, const address& source);
-  /// Binds the endpoint to a free port. EADDRNOTAVAIL if there is none.
+  /// Binds the endpoint to a free port. EADDRNOTAVAIL if no port is free.
   [[nodiscard]] int take_any(port_holder& which, const address& source);
   /// Gives the endpoint an address with a free number, without binding it: peers cannot connect.
   /// EADDRNOTAVAIL if there is no free number.

@@ -33,8 +33,8 @@ class receive_run {
  public:
   /// Begins a run. Returns false if the responder must execute the next request.
   [[nodiscard]] bool begin(queue_pair& to) noexcept;
-  /// Executes a send. Returns false if the responder must execute it, after `end`; then the queue
-  /// pair has not changed.
+  /// Executes a send. Returns false, and leaves the queue pair unchanged, if the responder must
+  /// execute it after `end`.
   [[nodiscard]] bool take(const short_send& what, std::span<const std::byte> payload) noexcept;
   /// Makes the completions visible.
   void end() noexcept { completions_.close(); }

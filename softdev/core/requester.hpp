@@ -74,7 +74,7 @@ class requester {
   /// afterwards.
   virtual void process_lost(std::uint32_t slot, const failure& why) noexcept;
 
-  /// Returns whether a request that was sent at least once has not completed.
+  /// Returns whether a request that was sent at least once is in flight.
   [[nodiscard]] bool draining() const noexcept { return window_.draining(); }
 
   // For the queue pair.

@@ -32,7 +32,7 @@ class responder {
   /// (sends, writes), `read`, or `finish` at once (atomics). Any other response is the answer and
   /// ends the request. `what` must stay valid until the request ends, or until `keep`.
   [[nodiscard]] response begin(const message& what) noexcept;
-  /// Copies the message of a request that has not ended. `what` of `begin` may then be destroyed.
+  /// Copies the message of the request in progress. `what` of `begin` may then be destroyed.
   void keep() noexcept;
   /// Stores the next bytes of the payload, in order. The last bytes of the message are stored last.
   /// If `bytes` are not accessible, the request is interrupted; bytes in a ring always are

@@ -14,8 +14,8 @@ namespace verbena::forward {
 /// Thread-safe.
 [[nodiscard]] plain_function real_function(const char* name, const char* version) noexcept;
 
-/// Returns a handle of the real library for dlsym; nullptr if there is none. Forwarders differ in
-/// the search: real_next.cpp and real_search.cpp. Called once.
+/// Returns a handle of the real library for dlsym, or nullptr if the search fails. Forwarders
+/// differ in the search: real_next.cpp and real_search.cpp. Called once.
 [[nodiscard]] void* find_real_library() noexcept;
 
 /// Returns a handle of the real libefa. The forwarders of its functions call this once.

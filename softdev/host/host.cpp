@@ -125,7 +125,7 @@ result<host*> host::make() {
   return new host(std::move(made), describe_host(wanted.looks));
 }
 
-/// If packets cannot be authenticated as the setting asks, there are none.
+/// Leaves the wire off, with a warning, if the key of the setting cannot be read.
 result<void> host::open_wire(const wire_setting& wanted, parts& made) {
   std::uint64_t fingerprint = 0;
   if (wanted.key_file) {

@@ -14,8 +14,8 @@ inline constexpr std::size_t least_secret_bytes = 16;
 inline constexpr std::size_t most_secret_bytes = 4096;
 
 /// Reads a secret: all bytes of a regular file that only its user can read. Does not block. Errors:
-/// the errno of open(2) or read(2); EINVAL if it is no regular file or has another size; EACCES if
-/// it is of another user, or other users can read or change it; those of wire_key::derive.
+/// the errno of open(2) or read(2); EINVAL if it is not a regular file or has another size; EACCES
+/// if it belongs to another user, or other users have access to it; those of wire_key::derive.
 [[nodiscard]] result<wire::wire_key> read_wire_key(const std::string& path);
 
 }  // namespace verbena::softdev

@@ -75,7 +75,7 @@ class link {
   /// `slot` is less than slot_count. For this process's own slot, returns a dead peer with
   /// nobody_there.
   [[nodiscard]] std::shared_ptr<peer> connect(std::uint32_t slot);
-  /// Returns the peer in `slot`, or nullptr if there is none or it is dead.
+  /// Returns the live peer in `slot`, or nullptr.
   [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const { return peers_.find(slot); }
 
   // ---- Multicast groups ----

@@ -31,7 +31,7 @@ bool is_temporary(int error) noexcept {
 
 }  // namespace
 
-/// An accepted connection whose hello has not arrived.
+/// An accepted connection that waits for its hello.
 struct pairing::pending_socket {
   unique_fd socket;
   pid_t pid = 0;

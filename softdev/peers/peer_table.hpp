@@ -29,7 +29,7 @@ class peer_table {
     std::shared_ptr<peer> of;
     bool is_new = false;
   };
-  /// Returns the peer of the slot; if there is none or it is dead, makes a new one.
+  /// Returns the live peer of the slot, or makes a new one.
   [[nodiscard]] entry find_or_make(std::uint32_t slot);
   /// Does the same; the next take_new() includes a new peer.
   [[nodiscard]] entry connect(std::uint32_t slot);
@@ -37,7 +37,7 @@ class peer_table {
   [[nodiscard]] const slot_set& slots_ever_used() const noexcept { return used_; }
   /// Appends the peers that connect() has made since the last call to `out`.
   void take_new(std::vector<std::shared_ptr<peer>>& out);
-  /// Returns the peer of the slot, or nullptr if there is none or it is dead.
+  /// Returns the live peer of the slot, or nullptr.
   [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const;
   /// Returns all peers, including dead ones that may be in an active section.
   [[nodiscard]] std::vector<std::shared_ptr<peer>> all() const;

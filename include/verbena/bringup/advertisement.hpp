@@ -99,17 +99,17 @@ class advertisement_table {
   /// Revokes a buffer of this side. Returns the message to send. Errors: ENOENT for a number that
   /// is not advertised; EALREADY if the buffer was revoked before.
   [[nodiscard]] result<advertisement_message> revoke(std::uint32_t number);
-  /// Returns whether the buffer must stay registered: the peer has not released it.
+  /// Returns whether the buffer must stay registered, because the peer can still use it.
   [[nodiscard]] bool is_advertised(std::uint32_t number) const noexcept;
 
   /// Processes a message of the peer. Errors: `protocol` if it is not an advertisement message, has
   /// invalid fields, or does not fit the state of the buffer. The table is then unchanged.
   [[nodiscard]] result<advertisement_update> take(std::span<const std::byte> message);
 
-  /// Returns the number of buffers that next() has not returned yet.
+  /// Returns the number of buffers that next() will return.
   [[nodiscard]] std::size_t pending() const noexcept;
-  /// Returns the oldest buffer of the peer that next() has not returned yet. Skips revoked buffers.
-  /// Returns `nullopt` if there is none.
+  /// Removes and returns the oldest pending buffer of the peer. Skips revoked buffers. Returns
+  /// `nullopt` if no buffer is pending.
   [[nodiscard]] std::optional<advertised_buffer> next();
   /// Returns the buffer of this name, or `nullopt` if there is none or it is revoked.
   [[nodiscard]] std::optional<advertised_buffer> find(std::string_view name) const;

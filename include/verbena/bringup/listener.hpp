@@ -25,8 +25,8 @@ void destroy(greeter& state) noexcept;
 struct listener_options {
   /// The time limit for a peer's greeting. If the limit passes, the connection is closed.
   std::chrono::nanoseconds greeting_timeout = std::chrono::seconds(5);
-  /// Connections that accept() has not returned yet. At the limit, a new connection waits in the
-  /// backlog until the oldest one without a complete greeting has been open for
+  /// The maximum number of connections that wait for accept(). At the limit, a new connection waits
+  /// in the backlog until the oldest one without a complete greeting has been open for
   /// `min_greeting_time`, and then replaces it.
   std::size_t max_greeting = 64;
   std::chrono::nanoseconds min_greeting_time = std::chrono::seconds(1);  ///< see max_greeting
@@ -44,7 +44,7 @@ struct listener_statistics {
   std::uint64_t closed = 0;  ///< closed by the peer before the greeting
 };
 
-/// A listening socket, and its connections that accept() has not returned yet. If a peer sends
+/// A listening socket, and the connections that wait for accept(). If a peer sends
 /// garbage, is slow, has no common version or disconnects, its connection is closed, counted and
 /// logged (level info). Such a peer does not delay others. Threads: one thread at a time.
 class listener {

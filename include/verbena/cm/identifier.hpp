@@ -110,7 +110,7 @@ class identifier {
   /// group, or with `multicast_error`. The caller attaches the queue pair.
   [[nodiscard]] result<void> join_multicast(const socket_address& group,
                                             membership as = membership::full);
-  /// Leaves a multicast group. Errors: EADDRNOTAVAIL if the identifier has not joined the group.
+  /// Leaves a multicast group. Errors: EADDRNOTAVAIL if the identifier is not a member.
   [[nodiscard]] result<void> leave_multicast(const socket_address& group);
 
   /// Offers ECE options to the peer. Call it before connect() or accept().

@@ -89,8 +89,8 @@ class store_client {
   /// bringup::stream.
   [[nodiscard]] result<void> publish(std::string_view name, std::span<const std::byte> value,
                                      deadline until);
-  /// Removes a name of this rank. Errors: those of publish(); ENOENT if the rank has not published
-  /// the name.
+  /// Removes a name of this rank. Errors: those of publish(); ENOENT if no value is published
+  /// under the name.
   [[nodiscard]] result<void> withdraw(std::string_view name, deadline until);
   /// Returns the value that `rank` has published under `name`. Waits until it is published. Blocks
   /// and allocates.

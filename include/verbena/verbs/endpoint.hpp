@@ -21,7 +21,7 @@ struct endpoint {
   /// The number of bytes of the wire format, version 1. The fields are, with their bytes in
   /// parentheses and integers in network order: version (1), flags (1: bit 0 is set if there is a
   /// GID), MTU (1, as in enum ibv_mtu), read depth (1), queue pair number (4), first packet
-  /// sequence number (4), LID (2), GID (16, zero if there is none).
+  /// sequence number (4), LID (2), GID (16, zero without a GID).
   static constexpr std::size_t encoded_size = 30;
   /// The version that encode() writes and decode() reads.
   static constexpr std::uint8_t wire_version = 1;

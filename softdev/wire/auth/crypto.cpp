@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* library_name = "libcrypto.so.3";
 
-/// What is used of libcrypto. Of a context of its own, which OpenSSL does not free at the exit of
-/// the process: threads of the device run until then.
+/// The functions and algorithms of libcrypto that are used. The algorithms belong to a separate
+/// library context: OpenSSL does not free it at exit, when threads of the device still run.
 struct libcrypto {
   decltype(&::OSSL_LIB_CTX_new) new_context = nullptr;
   decltype(&::EVP_CIPHER_fetch) fetch_cipher = nullptr;
@@ -141,7 +141,7 @@ bool gmac::compute(const mac_nonce& nonce, std::span<const std::byte> head,
                    std::span<const std::byte> body, packet_tag& out) noexcept {
   const libcrypto& by = *loaded();
   EVP_CIPHER_CTX* const context = context_.get();
-  packet_tag none;  // there is no plaintext
+  packet_tag none;  // for the ciphertext, which is empty
   int length = 0;
   std::array<OSSL_PARAM, 2> wanted{
       OSSL_PARAM{"tag", OSSL_PARAM_OCTET_STRING, out.data(), out.size(), OSSL_PARAM_UNMODIFIED},
@@ -162,9 +162,8 @@ namespace {
 error missing() {
   return error::from_errno(
       ENOTSUP, "dlopen", "libcrypto",
-      "VERBENA_SOFTDEV_WIRE_KEY_FILE needs libverbena-soft.so with OpenSSL 3, and this one was "
-      "built "
-      "without; install libssl-dev (Debian, Ubuntu) or openssl-devel (Fedora), and build it again");
+      "VERBENA_SOFTDEV_WIRE_KEY_FILE needs a libverbena-soft.so that was built with OpenSSL 3; "
+      "install libssl-dev (Debian, Ubuntu) or openssl-devel (Fedora), and build it again");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Two functions of OpenSSL's libcrypto. The library is loaded at the first call of `open`, into a
-// scope of its own: the program's OpenSSL, of whatever version, stays what it is.
+// Two functions of OpenSSL's libcrypto. The first call of `open` loads the library with local
+// scope, so that it does not affect an OpenSSL of the program, of any version.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ using mac_nonce = std::array<std::byte, 12>;
 class hmac_sha256 {
  public:
   /// Errors: ENOENT if libcrypto was not found; ENOTSUP if the device was built without OpenSSL;
-  /// EIO if libcrypto has not what is needed.
+  /// EIO if libcrypto lacks a function or an algorithm.
   [[nodiscard]] static result<hmac_sha256> open();
   /// Returns false if libcrypto failed.
   [[nodiscard]] bool compute(std::span<const std::byte> key, std::span<const std::byte> message,
@@ -46,9 +46,10 @@ class gmac {
  public:
   /// Errors: those of hmac_sha256::open.
   [[nodiscard]] static result<gmac> open();
-  // Return false if libcrypto failed.
+  /// Sets the key. Returns false if libcrypto failed.
   [[nodiscard]] bool set_key(const mac_key& key) noexcept;
-  /// Computes the tag of `head` and `body` as one message. Precondition: there is a key.
+  /// Computes the tag of `head` and `body` as one message. Returns false if libcrypto failed.
+  /// Precondition: a key is set.
   [[nodiscard]] bool compute(const mac_nonce& nonce, std::span<const std::byte> head,
                              std::span<const std::byte> body, packet_tag& out) noexcept;
 

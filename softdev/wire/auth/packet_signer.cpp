@@ -25,7 +25,7 @@ result<packet_signer> packet_signer::open(const wire_key& key) {
 void packet_signer::sign(const network_header& around, std::span<std::byte> datagram) noexcept {
   packet_trailer made{.sender = sender_, .sequence = ++sequence_};
   write_trailer(made, datagram);
-  // Without a tag, which libcrypto always makes, the receiver drops the packet.
+  // If libcrypto fails, the tag is wrong, and the receiver drops the packet.
   if (!compute_tag(by_, around, datagram, made.tag)) made.tag = {};
   std::ranges::copy(made.tag, datagram.last<tag_bytes>().begin());
 }

@@ -11,15 +11,15 @@
 
 namespace verbena::softdev::wire {
 
-/// A sender with a number and a key of its own. Threads: one thread at a time. Allocates in `open`
-/// only.
+/// A sender: its number, its key and its sequence numbers. Threads: one thread at a time. Allocates
+/// in `open` only.
 class packet_signer {
  public:
   /// Errors: those of gmac::open and getrandom(2).
   [[nodiscard]] static result<packet_signer> open(const wire_key& key);
 
-  /// Writes the trailer of a packet, with a sequence number that was not used before. The packet
-  /// ends trailer_bytes before the end of `datagram`.
+  /// Writes the trailer of a packet, with a new sequence number. The packet ends trailer_bytes
+  /// before the end of `datagram`.
   void sign(const network_header& around, std::span<std::byte> datagram) noexcept;
   [[nodiscard]] std::uint64_t sender() const noexcept { return sender_; }
 

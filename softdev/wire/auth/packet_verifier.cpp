@@ -71,7 +71,7 @@ packet_verifier::sender* packet_verifier::add(std::uint64_t which) noexcept {
     spare_.reset();
     return &senders_.emplace(which, std::move(made)).first->second;
   } catch (const std::bad_alloc&) {
-    return nullptr;  // the spare one is made again
+    return nullptr;  // prepare_spare() makes a new one
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which received packets were sent by somebody with the key, and now.
+// Checks that a received packet was sent by a process with the key, and is not a replay.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,22 @@
 
 namespace verbena::softdev::wire {
 
-/// What the trailer of a datagram says of it.
+/// The result of checking a datagram.
 enum class authenticity : std::uint8_t {
   genuine,
-  missing,     ///< there is no trailer
+  missing,     ///< the datagram has no trailer
   failed,      ///< the tag is wrong: another key, other addresses, or damage
-  replayed,    ///< the packet was received before, or is too old to know
-  unexpected,  ///< there is a trailer, and this process has no key
+  replayed,    ///< the packet was received before, or is older than the window
+  unexpected,  ///< the datagram has a trailer, and this process has no key
 };
 
-/// Knows the senders of genuine packets. Threads: one thread at a time. Allocates for each new
-/// sender of a genuine packet; libcrypto also does, for a moment, for a packet of an unknown
-/// sender.
+/// Checks datagrams, and keeps the sequence numbers of their senders. Threads: one thread at a
+/// time. Allocates for each new sender of a genuine packet. libcrypto also allocates temporarily
+/// for each packet of an unknown sender.
 class packet_verifier {
  public:
-  /// The senders that are known at a time. Beyond, the one whose last packet is the oldest is
-  /// forgotten. About 1.5 KiB each.
+  /// The maximum number of known senders. A further sender replaces the one whose last packet is
+  /// the oldest. A sender takes about 1.5 KiB.
   static constexpr std::size_t most_senders = 4096;
 
   /// Errors: those of gmac::open.
@@ -38,7 +38,7 @@ class packet_verifier {
   /// Checks a datagram, and remembers that it was received.
   [[nodiscard]] authenticity admit(const network_header& around,
                                    std::span<const std::byte> datagram) noexcept;
-  /// As `admit`, for a datagram that is only passed on: remembers nothing, so the result is not
+  /// Checks a datagram that is only forwarded. Remembers nothing, so the result is never
   /// `replayed`.
   [[nodiscard]] authenticity examine(const network_header& around,
                                      std::span<const std::byte> datagram) noexcept;
@@ -48,7 +48,7 @@ class packet_verifier {
   struct sender {
     gmac by;
     sequence_window window;
-    std::uint64_t last = 0;  ///< when its last packet came, in packets
+    std::uint64_t last = 0;  ///< the value of admitted_ after its last packet
   };
 
   packet_verifier(const wire_key& key, hmac_sha256 derivation, gmac spare) noexcept

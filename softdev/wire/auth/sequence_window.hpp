@@ -21,7 +21,7 @@ class sequence_window {
     const std::uint64_t highest_word = highest_ / 64;
     if (sequence == 0) return false;
     if (sequence > highest_) {
-      // The words between the two are of numbers that were not there.
+      // Clears the words between the two: their numbers were not received.
       for (std::uint64_t i = 1; i <= words && highest_word + i <= word; ++i)
         seen_[(highest_word + i) % words] = 0;
       highest_ = sequence;

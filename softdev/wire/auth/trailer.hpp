@@ -29,7 +29,7 @@ struct packet_trailer {
 
 inline constexpr std::size_t trailer_bytes = 4 + 8 + 8 + tag_bytes;
 
-/// Returns whether a datagram has a packet and a trailer, whose tag it does not check.
+/// Returns whether a datagram has a packet and a trailer. Does not check the tag.
 [[nodiscard]] inline bool has_trailer(std::span<const std::byte> datagram) noexcept {
   constexpr std::size_t least_packet_bytes = 12 + 4;  // BTH and ICRC
   if (datagram.size() < least_packet_bytes + trailer_bytes) return false;

@@ -43,7 +43,7 @@ bool wire_key::derive_sender(hmac_sha256& by, std::uint64_t sender, mac_key& out
 
 bool compute_tag(gmac& by, const network_header& around, std::span<const std::byte> datagram,
                  packet_tag& out) noexcept {
-  // Its length is a multiple of 16 bytes, the blocks of the MAC.
+  // The length is a multiple of 16 bytes, the block of the MAC.
   std::array<std::byte, 48> head;
   byte_sink to(head);
   to.put_bytes(around.source);

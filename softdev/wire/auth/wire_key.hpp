@@ -22,7 +22,8 @@ class wire_key {
   /// Derives the key of a sender. Returns false if libcrypto failed.
   [[nodiscard]] bool derive_sender(hmac_sha256& by, std::uint64_t sender,
                                    mac_key& out) const noexcept;
-  /// Equal for equal secrets, and not zero. Not a secret among processes of one user.
+  /// Returns a number that is equal for equal secrets, and not 0. Processes of one user may know
+  /// it.
   [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
  private:
@@ -32,8 +33,8 @@ class wire_key {
   std::uint64_t fingerprint_ = 0;
 };
 
-/// Computes the tag of a datagram with a trailer, whose tag is not covered. Returns false if
-/// libcrypto failed.
+/// Computes the tag of a datagram with a trailer. The bytes of the tag are not covered. Returns
+/// false if libcrypto failed.
 [[nodiscard]] bool compute_tag(gmac& by, const network_header& around,
                                std::span<const std::byte> datagram, packet_tag& out) noexcept;
 

@@ -66,11 +66,11 @@ class payload_reader {
   /// Returns a copy of the next bytes, valid until the next call: fewer if the pieces end, or if
   /// the memory is not accessible. Precondition: bytes <= largest_mtu.
   [[nodiscard]] std::span<const std::byte> take(std::size_t bytes) noexcept;
-  /// As `take`, but without a copy if one piece has all bytes: the result is the program's memory,
-  /// which may not be accessible.
+  /// Returns the next bytes like `take`, but without a copy if one piece has all of them. Then the
+  /// result is memory of the program, which may not be accessible.
   [[nodiscard]] std::span<const std::byte> view(std::size_t bytes) noexcept;
-  /// The start of the piece at which `take` or `view` stopped, or of which `view` returned bytes;
-  /// nullptr after the last one. Precondition: one of this happened.
+  /// Returns the start of the piece at which `take` or `view` stopped, or whose bytes `view`
+  /// returned; nullptr after the last piece. Precondition: `take` or `view` was called.
   [[nodiscard]] const std::byte* piece() const noexcept { return piece_; }
 
  private:

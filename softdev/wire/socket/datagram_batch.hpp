@@ -50,9 +50,9 @@ class datagram_batch {
   datagram_batch();
 
   /// Receives from the source of `from`. Does not block. Returns how many messages there are; sets
-  /// `ended` if the owner of the port ended. Asks for one message after a call that found none, and
-  /// for twice as many after each call that got all it asked for: to learn that a message is the
-  /// only one would take as long as to receive it.
+  /// `ended` if the owner of the port ended. Requests one message after a call that found none, and
+  /// twice as many after each call that got all it requested: learning that no second message is
+  /// there takes as long as receiving one.
   std::size_t receive(const port_share& from, bool& ended) noexcept;
   /// Returns whether it is likely that more messages can be received: the last batch had several,
   /// and there was no room for more.

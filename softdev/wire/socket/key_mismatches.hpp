@@ -14,11 +14,11 @@
 
 namespace verbena::softdev::wire {
 
-/// A packet that was dropped for that.
+/// A packet that was dropped because of its trailer.
 struct key_mismatch {
   authenticity what = authenticity::genuine;
   datagram_ends ends;
-  bool is_new = false;     ///< for this sender
+  bool is_new = false;     ///< the first one of this sender
   bool is_notice = false;  ///< a key_mismatch_notice, which is not answered
 };
 
@@ -29,7 +29,7 @@ class key_mismatches {
   static constexpr std::size_t most_senders = 16;
   static constexpr time_ns interval = 1'000'000'000;
 
-  /// Returns whether a packet is to be reported, if it is intact.
+  /// Returns whether an intact packet is to be reported.
   [[nodiscard]] bool wants(authenticity what, const network_address& source,
                            time_ns now) const noexcept {
     return !pending_ && (is_new(what, source) || now >= next_);

@@ -47,9 +47,9 @@ class management_observer {
          what.datagram.qkey == general_services_qkey && what.payload.size() == management_bytes;
 }
 
-/// Tells a host that its packets are dropped because the two hosts do not have the same key. Sent
-/// as this process sends all packets, so the receiver drops it for the same reason, which it then
-/// knows. A host that does not know it ignores it: its class is one of those for vendors.
+/// Informs a host that its packets are dropped because the two hosts have different keys. It is
+/// sent like all packets of this process, so the receiver drops it too, and learns the reason by
+/// that. Other implementations ignore it, because its management class is one for vendors.
 inline constexpr std::array<std::byte, management_bytes> key_mismatch_notice = [] {
   std::array<std::byte, management_bytes> made{};
   constexpr std::array<std::uint8_t, 4> head{1, 0x0f, 1, 3};  // versions, class, method: Send
@@ -61,7 +61,7 @@ inline constexpr std::array<std::byte, management_bytes> key_mismatch_notice = [
   return made;
 }();
 
-/// True for a packet with that message.
+/// Returns whether a packet is such a notice.
 [[nodiscard]] inline bool is_key_mismatch_notice(const packet& what) noexcept {
   return has_message(what) && std::ranges::equal(what.payload, key_mismatch_notice);
 }

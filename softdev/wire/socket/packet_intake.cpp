@@ -451,9 +451,9 @@ void packet_intake::drop_malformed(const received_datagram& from) noexcept {
   if (!is_unexpected(from)) ++counters_.malformed;
 }
 
-/// Keeps a mismatch for take_mismatch. A damaged packet says nothing of its sender.
+/// Keeps a mismatch for take_mismatch(). Ignores damaged packets.
 void packet_intake::note_mismatch(authenticity what, const received_datagram& from) noexcept {
-  // Hosts that may not send to this process learn nothing of it, and a group is no source.
+  // Hosts that may not send to this process get no notice. A group cannot be its source address.
   if (is_multicast(from.ends.destination) || !is_permitted(from.ends)) return;
   if (!mismatches_.wants(what, from.ends.source, now_)) return;
   const received_datagram alone{from.ends, without_trailer(from.bytes)};
@@ -470,7 +470,8 @@ bool packet_intake::is_undamaged(const received_datagram& from) noexcept {
     return false;
   }
   const bool solved = *found != expected && *found != 0;
-  // Some identification explains one of 65536 wrong ICRCs, also of a packet with a trailer.
+  // For one of 65536 wrong ICRCs, an identification exists with which it is right. This can happen
+  // with a packet that has a trailer.
   if (solved && has_trailer(from.bytes) && verifier_ == nullptr &&
       find_identification({from.ends, without_trailer(from.bytes)}))
     return count(authenticity::unexpected, from);

@@ -83,7 +83,7 @@ class packet_intake {
       : options_(options), share_(share), routes_(routes), packets_(packets) {}
   /// Has packets for this process suffer faults. Before the first packet. Allocates.
   void inject(const fault_rates& rates) { injected_.emplace(rates); }
-  /// Drops packets that are not authenticated. Before the first packet.
+  /// Makes the intake drop packets that are not authenticated. Call it before the first packet.
   void verify(std::unique_ptr<packet_verifier> by) noexcept { verifier_ = std::move(by); }
   [[nodiscard]] bool verifies() const noexcept { return verifier_ != nullptr; }
   /// Returns a mismatch to be reported, once.

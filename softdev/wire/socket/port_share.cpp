@@ -31,8 +31,7 @@ constexpr time_ns rest_after_events = 1'000'000;
 /// can connect without limit. It bounds the processor time that they cost to a few percent.
 constexpr time_ns rest_after_hindrance = 20'000'000;
 
-/// What a client says first, and the answer of the owner: the same, but for the key, which is that
-/// of the owner.
+/// The first message of a client. The answer of the owner repeats it, with the owner's key.
 struct registration {
   static constexpr std::uint32_t expected = 0x56'57'50'34;
   std::uint32_t magic = expected;

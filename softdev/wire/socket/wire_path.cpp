@@ -249,7 +249,7 @@ void wire_path::rejoin(time_ns now) noexcept {
   due_.rejoin_at.store(now + again, std::memory_order_relaxed);
 }
 
-/// Says, here and to the sender, why packets are dropped.
+/// Logs why packets are dropped, and informs the sender.
 void wire_path::tell_mismatch() noexcept {
   const auto found = intake_.take_mismatch();
   if (!found) return;

@@ -61,7 +61,8 @@ struct wire_path_options {
   std::chrono::milliseconds patience{2000};  ///< how long `connect` waits for the port's owner
   /// The addresses at which datagrams arrive; outlives it. nullptr: all.
   own_addresses* addresses = nullptr;
-  /// Packets are authenticated with it, and others are dropped.
+  /// Authenticates packets. Packets without a valid trailer are dropped. nullopt: no
+  /// authentication.
   std::optional<wire_key> key;
 };
 

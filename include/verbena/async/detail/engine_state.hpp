@@ -89,8 +89,8 @@ class engine_state {
   std::atomic<std::uint32_t> signals_{0};  // since the last poll: `sleeping` and `woken`
   bool woken_before_arming_ = false;       // such a signal is not written to wakes_
   std::uint64_t unread_wakes_ = 0;         // writes to wakes_, some of which may come yet
-  // The calls of enter() and wake() that have not returned: the coroutine that entered may already
-  // have ended the loop.
+  // The calls of enter(), wake() and end_run() in progress. During such a call, the coroutine that
+  // it resumes can already end the loop, and the engine be destroyed.
   std::atomic<std::uint32_t> callers_{0};
 #ifdef VERBENA_CHECKED
   std::atomic<const void*> polling_{nullptr};  // an object of the thread that polls

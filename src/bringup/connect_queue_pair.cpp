@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/base/earliest.hpp"
 #include "src/bringup/peer_errors.hpp"
 #include "src/bringup/run_negotiation.hpp"
 
@@ -21,8 +22,8 @@ namespace {
 constexpr int polls_before_sleep = 200;
 constexpr int polls_of_a_step = 20;
 
-deadline earlier(deadline one, std::optional<deadline::clock::time_point> other) {
-  return other && *other < one.when() ? deadline::at(*other) : one;
+deadline earliest(deadline one, std::optional<deadline::clock::time_point> other) {
+  return other ? verbena::detail::earliest(one, deadline::at(*other)) : one;
 }
 
 /// Returns whether the peer has closed its end and all its bytes were read.
@@ -72,7 +73,7 @@ class carrier {
           (core_.bytes_wanted() != 0 ? POLLIN : 0) | (core_.outgoing().empty() ? 0 : POLLOUT);
       VERBENA_CO_TRY(const bool ready,
                      co_await verbena::detail::ready(peer_.fd(), wanted,
-                                                     earlier(until_, core_.next_advance())));
+                                                     earliest(until_, core_.next_advance())));
       VERBENA_CO_TRY_VOID(proceed(ready));
     }
   }

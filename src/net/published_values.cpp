@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "src/net/store_group.hpp"
+#include "src/base/earliest.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
@@ -92,7 +92,8 @@ published_values::due_replies published_values::expire() {
 
 deadline published_values::first_end() const noexcept {
   deadline first = deadline::never();
-  for (const auto& [rank, waiting] : waiting_) first = earlier(first, waiting.until);
+  for (const auto& [rank, waiting] : waiting_)
+    first = verbena::detail::earliest(first, waiting.until);
   return first;
 }
 

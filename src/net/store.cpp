@@ -124,8 +124,8 @@ void store_server::wait() {
   // Newer connections may need the places of silent ones: drop_silent() is called at once.
   auto until = std::exchange(has_new_session_, false) ? deadline::after(std::chrono::seconds(0))
                                                       : next_deadline();
-  if (accepting_) until = earlier(until, accepting_->next_deadline());
-  if (!accepting_ || stopping_.load()) until = earlier(until, deadline::after(time_to_retry));
+  if (accepting_) until = earliest(until, accepting_->next_deadline());
+  if (!accepting_ || stopping_.load()) until = earliest(until, deadline::after(time_to_retry));
   const int found = ::poll(events.data(), events.size(), until.poll_timeout_ms());
   auto next = events.begin() + 2;
   for (auto& each : sessions_) each.ready = found > 0 ? (next++)->revents : short{0};
@@ -134,13 +134,13 @@ void store_server::wait() {
 deadline store_server::next_deadline() const noexcept {
   deadline until = deadline::never();
   for (const auto& each : sessions_) {
-    until = earlier(until, each.until);
-    if (each.sending) until = earlier(until, each.sending->next_deadline());
+    until = earliest(until, each.until);
+    if (each.sending) until = earliest(until, each.sending->next_deadline());
     if (has_news(each)) until = deadline::after(std::chrono::nanoseconds(0));
   }
   for (const auto& [name, group] : groups_)
     until =
-        earlier(earlier(until, group.values.first_end()), earlier(group.until, group.first_end));
+        earliest(earliest(until, group.values.first_end()), earliest(group.until, group.first_end));
   return until;
 }
 
@@ -543,7 +543,7 @@ void store_server::expire_agreements(store_group& of) {
   of.first_end = deadline::never();
   for (std::uint32_t each = 0; each < of.size(); ++each)
     if (of.ranks[each].until.expired()) expire_agreement(of, each);
-  for (const auto& each : of.ranks) of.first_end = earlier(of.first_end, each.until);
+  for (const auto& each : of.ranks) of.first_end = earliest(of.first_end, each.until);
 }
 
 void store_server::expire_agreement(store_group& of, std::uint32_t rank) {

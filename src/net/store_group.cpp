@@ -21,7 +21,7 @@ bool store_group::is_agreed() const {
 void store_group::begin_agreement(std::uint32_t rank, store_agreement wanted) {
   auto& place = ranks[rank];
   place.until = deadline::after(std::chrono::milliseconds(wanted.timeout_ms));
-  first_end = earlier(first_end, place.until);
+  first_end = earliest(first_end, place.until);
   wanted.awaited = each_once(std::move(wanted.awaited));
   std::erase_if(wanted.awaited, [&](std::uint32_t each) { return each >= size(); });
   place.agreement = std::move(wanted);

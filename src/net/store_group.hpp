@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/earliest.hpp"
 #include "src/net/published_values.hpp"
 #include "src/net/store_message.hpp"
 #include "verbena/base/deadline.hpp"
@@ -17,10 +18,7 @@
 namespace verbena::inline VERBENA_ABI::net::detail {
 
 struct store_session;
-
-[[nodiscard]] inline deadline earlier(deadline a, deadline b) noexcept {
-  return a.when() < b.when() ? a : b;
-}
+using verbena::detail::earliest;
 
 /// Returns whether two agreements belong to one step of one renewal.
 [[nodiscard]] inline bool is_same_step(const store_agreement& a, const store_agreement& b) {

@@ -17,33 +17,34 @@ result<std::unique_ptr<packet_verifier>> packet_verifier::open(const wire_key& k
 
 authenticity packet_verifier::admit(const network_header& around,
                                     std::span<const std::byte> datagram) noexcept {
-  if (!has_trailer(datagram)) return authenticity::missing;
-  const packet_trailer said = read_trailer(datagram);
-  const auto known = senders_.find(said.sender);
-  sender* from = known != senders_.end() ? &known->second : nullptr;
-  if (from == nullptr && !prepare_spare(said.sender)) return authenticity::failed;
-  if (!has_tag(from != nullptr ? from->by : *spare_, around, datagram)) return authenticity::failed;
-  if (from == nullptr) from = add(said.sender);
+  auto [what, trailer, from] = compare(around, datagram);
+  if (what != authenticity::genuine) return what;
+  if (from == nullptr) from = add(trailer.sender);
   if (from == nullptr) return authenticity::failed;  // without memory: as if it were lost
-  if (!from->window.accept(said.sequence)) return authenticity::replayed;
+  if (!from->window.accept(trailer.sequence)) return authenticity::replayed;
   from->last = ++admitted_;
   return authenticity::genuine;
 }
 
 authenticity packet_verifier::examine(const network_header& around,
                                       std::span<const std::byte> datagram) noexcept {
-  if (!has_trailer(datagram)) return authenticity::missing;
-  const std::uint64_t which = read_trailer(datagram).sender;
-  const auto known = senders_.find(which);
-  if (known == senders_.end() && !prepare_spare(which)) return authenticity::failed;
-  gmac& by = known != senders_.end() ? known->second.by : *spare_;
-  return has_tag(by, around, datagram) ? authenticity::genuine : authenticity::failed;
+  return compare(around, datagram).what;
 }
 
-bool packet_verifier::has_tag(gmac& by, const network_header& around,
-                              std::span<const std::byte> datagram) noexcept {
+/// Compares the tag of a datagram.
+packet_verifier::compared packet_verifier::compare(const network_header& around,
+                                                   std::span<const std::byte> datagram) noexcept {
+  if (!has_trailer(datagram)) return {};
+  compared out{.what = authenticity::failed, .trailer = read_trailer(datagram)};
+  if (const auto known = senders_.find(out.trailer.sender); known != senders_.end())
+    out.from = &known->second;
+  else if (!prepare_spare(out.trailer.sender))
+    return out;
   packet_tag right;
-  return compute_tag(by, around, datagram, right) && are_equal(right, read_trailer(datagram).tag);
+  if (compute_tag(out.from != nullptr ? out.from->by : *spare_, around, datagram, right) &&
+      are_equal(right, out.trailer.tag))
+    out.what = authenticity::genuine;
+  return out;
 }
 
 /// Gives the spare MAC the key of a sender.

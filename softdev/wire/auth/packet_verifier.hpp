@@ -53,8 +53,15 @@ class packet_verifier {
 
   packet_verifier(const wire_key& key, hmac_sha256 derivation, gmac spare) noexcept
       : key_(key), derivation_(std::move(derivation)), spare_(std::move(spare)) {}
-  [[nodiscard]] bool has_tag(gmac& by, const network_header& around,
-                             std::span<const std::byte> datagram) noexcept;
+  /// A datagram with the right tag, if `what` is genuine.
+  struct compared {
+    authenticity what = authenticity::missing;
+    packet_trailer trailer;
+    sender* from = nullptr;  ///< nullptr: unknown; the spare MAC has its key
+  };
+
+  [[nodiscard]] compared compare(const network_header& around,
+                                 std::span<const std::byte> datagram) noexcept;
   [[nodiscard]] bool prepare_spare(std::uint64_t which) noexcept;
   [[nodiscard]] sender* add(std::uint64_t which) noexcept;
   void forget_oldest() noexcept;

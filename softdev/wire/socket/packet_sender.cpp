@@ -74,8 +74,7 @@ bool packet_sender::put(const datagram_ends& ends, const packet& what) noexcept 
   const std::size_t index = (first_ + count) % capacity;
   slot& to = slots_[index];
   const std::span<std::byte> bytes(to.bytes.data(), length);
-  const std::size_t covered = encode(what, bytes);
-  if (covered == 0) return false;
+  if (encode(what, bytes) == 0) return false;
   const bool joined = joins(index, ends, length);
   if (!joined) {
     ++trains_.count;

@@ -27,6 +27,24 @@ constexpr time_ns later_rejoin = 100'000'000;
 constexpr time_ns longest_exit_wait = 1'000'000'000;
 constexpr time_ns exit_pause = 100'000;
 
+const char* reason_of(authenticity what) noexcept {
+  switch (what) {
+    case authenticity::missing:
+      return "they are not authenticated; set VERBENA_SOFTDEV_WIRE_KEY_FILE to the same key there, "
+             "or unset it here";
+    case authenticity::failed:
+      return "their tag is wrong: that host has another key in VERBENA_SOFTDEV_WIRE_KEY_FILE, or "
+             "its packets are forged";
+    case authenticity::unexpected:
+      return "they are authenticated; set VERBENA_SOFTDEV_WIRE_KEY_FILE to the same key here, or "
+             "unset it there";
+    case authenticity::genuine:
+    case authenticity::replayed:
+      break;  // not reported
+  }
+  return "";
+}
+
 }  // namespace
 
 wire_path::wire_path(engine& home, port_share share, const wire_path_options& options)
@@ -99,7 +117,7 @@ result<port_share::role> wire_path::open_sockets() {
   }
   if (page_ == nullptr) page_ = std::make_unique<counter_page>();
   due_.rejoin_at.store(never);
-  lost_port_ = {.warning = std::move(lost_port_.warning)};
+  lost_port_ = {};
   begun_.store(true, std::memory_order_release);
   return role;
 }
@@ -194,7 +212,7 @@ bool wire_path::progress() noexcept {
   // A sleeping thread does not know of a time before its deadline.
   const time_ns serve_at = share_.serve_at();
   if (serve_at < due_.serve_at.exchange(serve_at, std::memory_order_relaxed)) wake();
-  const std::string warning = std::exchange(lost_port_.warning, {});
+  const std::string warning = std::exchange(upkeep_.warning, {});
   lock.unlock();  // the hook may use the device
   if (!warning.empty()) log(log_level::warning, warning);
   return worked;
@@ -216,8 +234,8 @@ void wire_path::flush_before_exit() noexcept {
 /// What has to be done once in a while: processes that come and go.
 bool wire_path::serve(time_ns now) noexcept {
   if (due_.rejoin_at.load(std::memory_order_relaxed) <= now) rejoin(now);
-  if (now < serve_at_) return false;
-  serve_at_ = now + serve_interval;
+  if (now < upkeep_.serve_at) return false;
+  upkeep_.serve_at = now + serve_interval;
   page_->publish(name_counters(count_all()));
   share_.serve(now);
   return true;
@@ -233,7 +251,7 @@ void wire_path::rejoin(time_ns now) noexcept {
   try {
     const auto joined = share_.join();
     if (!joined) {
-      if (!std::exchange(lost_port_.told, true)) lost_port_.warning = joined.error().message();
+      if (!std::exchange(lost_port_.told, true)) warn(joined.error().message());
     } else if (*joined != port_share::role::none) {
       due_.rejoin_at.store(never, std::memory_order_relaxed);
       lost_port_ = {};
@@ -242,7 +260,7 @@ void wire_path::rejoin(time_ns now) noexcept {
     } else {
       again = pause = std::clamp(2 * pause, first_rejoin, later_rejoin);
       if (now - lost_port_.since > patience && !std::exchange(lost_port_.told, true))
-        lost_port_.warning = "soft0 receives no packets of other hosts: " + silence().message();
+        warn("soft0 receives no packets of other hosts: " + silence().message());
     }
   } catch (const std::bad_alloc&) {
   }
@@ -260,21 +278,17 @@ void wire_path::tell_mismatch() noexcept {
          .interface = scope_of(found->ends.destination, found->ends.source, found->ends.interface)},
         key_mismatch_notice);
   if (!found->is_new) return;
-  const char* const text =
-      found->what == authenticity::missing ? " are dropped, because they are not authenticated; "
-                                             "set VERBENA_SOFTDEV_WIRE_KEY_FILE to "
-                                             "the same key there, or unset it here"
-      : found->what == authenticity::failed
-          ? " are dropped, because their tag is wrong: that host has another key in "
-            "VERBENA_SOFTDEV_WIRE_KEY_FILE, or its packets are forged"
-          : " are dropped, because they are authenticated; set VERBENA_SOFTDEV_WIRE_KEY_FILE to "
-            "the "
-            "same key here, or unset it there";
   try {
-    if (!lost_port_.warning.empty()) lost_port_.warning += "; ";
-    lost_port_.warning += "soft0: packets of " + to_text(found->ends.source) + text;
+    warn("soft0: packets of " + to_text(found->ends.source) + " are dropped, because " +
+         reason_of(found->what));
   } catch (const std::bad_alloc&) {
   }
+}
+
+/// Adds a text to the next warning.
+void wire_path::warn(const std::string& text) {
+  if (!upkeep_.warning.empty()) upkeep_.warning += "; ";
+  upkeep_.warning += text;
 }
 
 /// Returns whether something came.

@@ -160,7 +160,12 @@ class wire_path final : public remote_path, private packet_output {
     bool told = false;
     time_ns since = never;  ///< the first attempt to find an owner
     time_ns pause = 0;      ///< until the next attempt
-    std::string warning;    ///< to be logged without the lock
+  };
+
+  /// What one call of `progress` leaves to a later one.
+  struct upkeep {
+    time_ns serve_at = 0;  ///< when serve() has to do its work again
+    std::string warning;   ///< to be logged without the right to receive
   };
 
   bool has_room() noexcept override { return sender_->has_room(); }
@@ -176,6 +181,7 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] bool serve(time_ns now) noexcept;
   void rejoin(time_ns now) noexcept;
   void tell_mismatch() noexcept;
+  void warn(const std::string& text);
   [[nodiscard]] bool receive(time_ns now, bool at_any_rate) noexcept;
   [[nodiscard]] bool awaits_packets() const noexcept;
   void set_armed(bool wanted) noexcept;
@@ -213,7 +219,7 @@ class wire_path final : public remote_path, private packet_output {
   receive_right right_;  ///< guards all that follows
   port_share share_;
   lost_port lost_port_;
-  time_ns serve_at_ = 0;
+  upkeep upkeep_;
   packet_intake intake_;
   std::unique_ptr<counter_page> page_;
 };

@@ -20,40 +20,26 @@ concept temporary_list =
     std::ranges::range<std::remove_cvref_t<List>> && !std::is_lvalue_reference_v<List> &&
     !std::ranges::borrowed_range<std::remove_cvref_t<List>>;
 
-/// Sinks of an operation. Threads: immutable value.
-class lasting_sinks {
+/// A parameter of an operation that refers to a list. Threads: immutable value.
+template <class View>
+class lasting {
  public:
   template <class List>
-    requires(std::is_convertible_v<List &&, std::span<const sink>> && !temporary_list<List>)
+    requires(std::is_convertible_v<List &&, View> && !temporary_list<List>)
   // NOLINTNEXTLINE(google-explicit-constructor,*-forwarding-reference-overload): a parameter type
-  lasting_sinks(List&& list) noexcept : list_(std::forward<List>(list)) {}
+  lasting(List&& list) noexcept : view_(std::forward<List>(list)) {}
   template <temporary_list List>
-    requires std::is_convertible_v<const List&, std::span<const sink>>
+    requires std::is_convertible_v<const List&, View>
   // NOLINTNEXTLINE(google-explicit-constructor,*-forwarding-reference-overload): a parameter type
-  lasting_sinks(List&& list) = delete;
+  lasting(List&& list) = delete;
 
-  [[nodiscard]] std::span<const sink> get() const noexcept { return list_; }
+  [[nodiscard]] const View& get() const noexcept { return view_; }
 
  private:
-  std::span<const sink> list_;
+  View view_;
 };
 
-/// Sources or inline data of an operation. Threads: immutable value.
-class lasting_outgoing {
- public:
-  template <class Data>
-    requires(std::is_convertible_v<Data &&, outgoing> && !temporary_list<Data>)
-  // NOLINTNEXTLINE(google-explicit-constructor,*-forwarding-reference-overload): a parameter type
-  lasting_outgoing(Data&& data) noexcept : data_(std::forward<Data>(data)) {}
-  template <temporary_list List>
-    requires std::is_convertible_v<const List&, outgoing>
-  // NOLINTNEXTLINE(google-explicit-constructor,*-forwarding-reference-overload): a parameter type
-  lasting_outgoing(List&& list) = delete;
-
-  [[nodiscard]] const outgoing& get() const noexcept { return data_; }
-
- private:
-  outgoing data_;
-};
+using lasting_sinks = lasting<std::span<const sink>>;
+using lasting_outgoing = lasting<outgoing>;  ///< sources or inline data
 
 }  // namespace verbena::inline VERBENA_ABI::async::detail

@@ -17,7 +17,9 @@ std::atomic<std::uint32_t> last_generation{0};
 
 void forget_in_child() { *word = 0; }
 
-void set_up() noexcept {
+// Runs when the library is loaded, before other constructors. A function-local static could still
+// be in construction in the parent when another thread forks, and its guard would block the child.
+[[gnu::constructor(101)]] void set_up() noexcept {
   const long page = sysconf(_SC_PAGESIZE);
   const auto bytes = static_cast<std::size_t>(page > 0 ? page : 4096);
   void* const memory =
@@ -38,8 +40,6 @@ const volatile std::uint32_t* generation_word = &ordinary_word;
 std::uint32_t current_generation() noexcept {
   // The number is set without a lock: a child of fork could inherit a lock that none of its threads
   // releases. If two first calls run at once, they agree on one number.
-  static const bool ready = (set_up(), true);
-  static_cast<void>(ready);
   const std::atomic_ref<std::uint32_t> here(*word);
   std::uint32_t seen = here.load();
   if (seen != 0) return seen;

@@ -50,9 +50,11 @@ def device(name, *more):
 
 MODULES = [
     library("base"), library("sys", "verbs"), library("verbs", "channel"), library("memory", "channel"),
-    library("bringup"), library("channel"), library("cm"), library("efa"), library("diagnose"),
+    library("bringup"), library("channel"), library("cm"), library("efa"), library("diagnose"), library("async", "asio"),
+    library("net"),
     device("core", "fabric", "shim"), device("ipc", "peers"), device("shm", "peers"), device("peers", "fabric", "shim"),
-    device("fabric", "shim", "survival"), device("host", "shim"), device("cm", "shim"), device("shim"),
+    device("fabric", "shim", "survival"), device("host", "shim"), device("cm", "shim"), device("shim"), device("wire"),
+    device("capture"),
 ]
 
 

@@ -259,6 +259,12 @@ def fuzz(run):
         (run.outcome.failed if each["failed"] else run.outcome.passed).append(f"fuzz/{each['target']}")
 
 
+def mutants(run):
+    """Seeds 5 faults. One may go unnoticed: the score of a full run is less than 100 %."""
+    run.step("seeded faults", sys.executable, "tests/mutants/mutants.py", "--count", 5, "--minimum", 80)
+    run.outcome.passed.append("mutants")
+
+
 @dataclasses.dataclass
 class Stage:
     name: str
@@ -298,6 +304,7 @@ STAGES = [
           labelled("program-matrix", "release"), long=True),
     Stage("vm-matrix", 3000, "conformance on the devices and kernels that the stage vm omits; channels and their campaigns",
           labelled("^vm-matrix$", "dev"), long=True),
+    Stage("mutants", 1200, "5 seeded faults, which the tests must notice: tests/mutants/mutants.py", mutants, long=True),
     Stage("campaign", 14400, "full-size campaigns; those of channels also under TSan", campaigns, long=True),
 ]
 

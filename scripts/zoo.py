@@ -21,7 +21,7 @@ LONGEST_S = 60
 CRATES = {"ib": "ibverbs", "rs": "ibverbs-rs", "rr": "rrddmma"}
 MARKS = {"yes": "+", "no": "-", "absent": ".", "unknown": "?"}
 # Messages that must not appear in the output of a correct program.
-ALARMS = re.compile(r"usage error|in flight when the process exits|left registered|refused")
+ALARMS = re.compile(r"usage error|still use memory at process exit|left registered|refused")
 
 
 @dataclasses.dataclass

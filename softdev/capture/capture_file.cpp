@@ -231,8 +231,8 @@ void capture_file::flush() noexcept {
     if (lost_ == 0)
       verbena::log(log_level::warning,
                    medium_ == medium::socket
-                       ? "soft0: packets are missing in the capture: its reader does not read"
-                       : "soft0: packets are missing in the capture: its file cannot be written");
+                       ? "soft0: the capture is incomplete: its reader is too slow"
+                       : "soft0: the capture is incomplete: its file cannot be written");
     lost_ += packets_;
   }
   reported_ = 0;

@@ -179,9 +179,9 @@ const char* text_of(peer_loss why) {
     case peer_loss::no_resources:
       return "this process has no free descriptors or memory";
     case peer_loss::too_many_links:
-      return "it is paired with this process as often as one process may be";
+      return "it has reached the limit of connections to this process";
     case peer_loss::stayed_inside:
-      return "it stayed within one access to memory of this process for seconds";
+      return "an access of it to this process's memory took too long; is it stopped?";
     case peer_loss::message_lost:
       return "this process had no memory for one of its messages";
     case peer_loss::unknown:

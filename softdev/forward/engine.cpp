@@ -75,8 +75,8 @@ void load() noexcept {
           : nullptr;
   if (device == nullptr) {
     complain_once(warning::other_engine,
-                  "the loaded software device has a different version than this library: ",
-                  "install both from one build");
+                  "the versions of the loaded software device and this library differ: ",
+                  "install both from the same build");
     return;
   }
   for (std::size_t i = 0; i < slot_count; ++i)

@@ -21,10 +21,11 @@ const char* describe(peer_end why) noexcept {
     case peer_end::out_of_resources:
       return "this process has no free descriptors or memory";
     case peer_end::too_many_links:
-      return "the process is paired with this process as often as one process may be, or it stayed "
-             "within accesses to this process's memory too often";
+      return "the process has reached the limit of connections to this process, or its accesses to "
+             "this process's memory timed out too often";
     case peer_end::stayed_inside:
-      return "the process stayed within one access to this process's memory for seconds";
+      return "an access of the process to this process's memory took too long; is the process "
+             "stopped?";
     case peer_end::message_lost:
       return "this process had no memory for one of its messages";
   }

@@ -69,20 +69,19 @@ constexpr std::size_t longest_message = 320;
 void complain(const peer& about) noexcept {
   std::array<char, longest_message> line{};
   std::snprintf(line.data(), line.size(),
-                "soft0: process %d has been accessing this process's memory for more than a "
-                "second; deregistration waits until it finishes or exits, for some seconds (is it "
-                "stopped?)",
+                "soft0: a deregistration is waiting for process %d, which has been accessing this "
+                "process's memory for more than a second; is it stopped?",
                 static_cast<int>(about.pid()));
   log(log_level::warning, line.data());
 }
 
 void say_that_pairing_ended(const peer& with, std::chrono::milliseconds waited) noexcept {
   std::array<char, longest_message> line{};
-  std::snprintf(line.data(), line.size(),
-                "soft0: the pairing with process %d was ended: it has been accessing this "
-                "process's memory for more than %lld ms; if it was stopped, it may still write "
-                "ordinary memory when it continues",
-                static_cast<int>(with.pid()), static_cast<long long>(waited.count()));
+  std::snprintf(
+      line.data(), line.size(),
+      "soft0: process %d was disconnected: it has been accessing this process's memory for more "
+      "than %lld ms; if it was stopped, it may still write to ordinary memory when it resumes",
+      static_cast<int>(with.pid()), static_cast<long long>(waited.count()));
   log(log_level::error, line.data());
 }
 }  // namespace

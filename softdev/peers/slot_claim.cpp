@@ -142,7 +142,7 @@ std::string describe_public_holders(std::string& remedy) {
   append(others, "other users");
   append(unknown, "processes that do not answer");
   remedy = others.empty() && unknown.empty()
-               ? "close some of these processes"
+               ? "end some of these processes"
                : "end these processes, or use a network namespace without other users "
                  "(unshare -n)";
   return out;
@@ -174,10 +174,10 @@ class slot_search {
     }
     std::string remedy;
     std::string text = "the " + std::to_string(public_slots) +
-                       " names of this user's processes are taken" +
-                       describe_public_holders(remedy);
-    text += no_table_.empty() ? "; so are the names that other users cannot take"
-                              : "; there are no names that other users cannot take: " + no_table_;
+                       " process slots of this user are in use" + describe_public_holders(remedy);
+    text += no_table_.empty()
+                ? "; so are those with names that other users cannot bind"
+                : "; names that other users cannot bind are unavailable: " + no_table_;
     return error::unavailable(EADDRINUSE, "bind", "soft0", text + "; " + remedy);
   }
 

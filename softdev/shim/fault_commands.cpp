@@ -105,9 +105,9 @@ void read_selection(word_reader& words, fault_rule& rule) {
 fault_rule with_seed(fault_rule rule) {
   if (rule.probability != 0 && rule.seed == 0) {
     rule.seed = seed_of_probabilities();
-    log(log_level::warning, "soft0: faults with a probability use seed " +
-                                std::to_string(rule.seed) + "; the command \"seed " +
-                                std::to_string(rule.seed) + "\" before them repeats them");
+    log(log_level::warning, "soft0: random faults use seed " + std::to_string(rule.seed) +
+                                "; the command \"seed " + std::to_string(rule.seed) +
+                                "\" before them injects the same faults again");
   }
   return rule;
 }
@@ -165,7 +165,7 @@ command read_when(word_reader& words) {
       words.refuse("do COMMAND, or " + std::string(selectors));
   constexpr unsigned most_inside = 7;
   if (!words.problem() && words.peek() == "when" && !words.nest(most_inside))
-    words.refuse("a command without `when`: at most 8 of them are nested");
+    words.refuse("a command other than `when` (at most 8 nested)");
   command act = words.problem() ? command() : read_command(words);
   return [rule, act](host& home) { return add_triggered_command(home, with_seed(rule), act); };
 }

@@ -22,10 +22,11 @@ result<script> read_commands(const char* text) {
   const std::size_t length = strnlen(text, longest + 1);
   if (length > longest)
     return error::invalid_argument(call, {},
-                                   "the text has more than 65536 bytes; use a file: @FILE");
+                                   "the script has more than 65536 bytes; use a file: @FILE");
   VERBENA_TRY(script steps, read_script(call, {text, length}));
   if (steps.empty())
-    return error::invalid_argument(call, {}, "the text has no command; name one, like port 1 down");
+    return error::invalid_argument(
+        call, {}, "the script is empty; give a command, for example `port 1 down`");
   return steps;
 }
 

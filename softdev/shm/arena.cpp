@@ -45,7 +45,7 @@ void* map_whole(int fd, std::size_t bytes, void* where) noexcept {
 
 error shortage(std::size_t bytes) {
   return error::from_errno(ENOMEM, "verbena_soft_allocate", std::to_string(bytes) + " bytes",
-                           "the size exceeds what memory or the address space can hold");
+                           "there is not enough memory or address space");
 }
 }  // namespace
 
@@ -128,7 +128,8 @@ result<std::shared_ptr<arena_registry::backing>> arena_registry::make_backing(st
 
 result<void*> arena_registry::allocate(std::size_t bytes, pages kind) {
   if (bytes == 0) {
-    return error::invalid_argument("verbena_soft_allocate", "0 bytes", "ask for at least one byte");
+    return error::invalid_argument("verbena_soft_allocate", "0 bytes",
+                                   "the size must be at least 1 byte");
   }
   if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / 2) {
     return shortage(bytes);
@@ -180,8 +181,9 @@ result<void*> arena_registry::allocate_large(std::size_t bytes, pages kind) {
   void* base = map_whole(store->fd.get(), length, nullptr);
   if (base == nullptr) {
     if (kind == pages::huge) {
-      return error::from_errno(ENOMEM, "mmap", "huge pages",
-                               "reserve some: sysctl vm.nr_hugepages=N (2 MiB each)");
+      return error::from_errno(
+          ENOMEM, "mmap", "huge pages",
+          "there are not enough free huge pages; reserve pages of 2 MiB: sysctl vm.nr_hugepages=N");
     }
     return shortage(length);
   }

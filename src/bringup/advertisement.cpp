@@ -73,10 +73,9 @@ result<taken_message> decode(std::span<const std::byte> bytes) {
   byte_reader reader(bytes);
   if (bytes.size() != advertisement_bytes ||
       reader.take<std::uint32_t>().value_or(0) != magic_of_advertisements)
-    return error::protocol(
-        "take", {},
-        "the peer sent another message where an advertisement message was due; both "
-        "sides must send and receive in one order");
+    return error::protocol("take", {},
+                           "expected an advertisement message from the peer, received a different "
+                           "message; both sides must send and receive in the same order");
   const auto version = reader.take<std::uint8_t>().value_or(0);
   const auto kind = reader.take<std::uint8_t>().value_or(0);
   const unsigned access = reader.take<std::uint8_t>().value_or(0xff);

@@ -104,9 +104,10 @@ result<version_range> decode_greeting(std::span<const std::byte, greeting_bytes>
   const auto lowest = reader.take<std::uint16_t>().value_or(0);
   const auto highest = reader.take<std::uint16_t>().value_or(0);
   if (their_magic != magic)
-    return error::protocol("decode_greeting", {},
-                           "the peer does not speak Verbena's bring-up (it began with " +
-                               hexadecimal(bytes) + "); check host and port");
+    return error::protocol(
+        "decode_greeting", {},
+        "the peer does not use Verbena's connection setup protocol (first bytes: " +
+            hexadecimal(bytes) + "); check host and port");
   if (lowest > highest)
     return error::protocol("decode_greeting", {},
                            "the peer's greeting has an empty range of versions: " +
@@ -118,9 +119,9 @@ result<std::uint16_t> negotiate(version_range ours, version_range theirs) {
   const auto best = std::min(ours.highest, theirs.highest);
   if (best >= std::max(ours.lowest, theirs.lowest)) return best;
   return error::protocol("negotiate", {},
-                         "the peer speaks version " + to_text(theirs) +
-                             " of the bring-up, this side " + to_text(ours) +
-                             "; update the older side");
+                         "the peer supports version " + to_text(theirs) +
+                             " of the connection setup protocol, this side version " +
+                             to_text(ours) + "; update the older side");
 }
 
 std::vector<std::byte> encode_frame(frame_type type, std::span<const std::byte> payload) {

@@ -183,8 +183,8 @@ void negotiation_core::begin_frames(std::uint16_t version) {
     phase_ = phase::round;
   } else if (!side_.connect_to_endpoint) {
     abandon(error::protocol(call_name, peer_.name,
-                            "the peer speaks version 1 of the bring-up, which has no UD; update "
-                            "the peer"));
+                            "the peer supports version 1 of the connection setup protocol, which "
+                            "does not support UD; update the peer"));
   } else {
     phase_ = phase::endpoint;
     send(frame_type::endpoint, side_.own_endpoint.encode());

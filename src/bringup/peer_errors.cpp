@@ -6,9 +6,9 @@
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
 error closed_by(const std::string& peer) {
-  return error::from_errno(ECONNRESET, "recv", peer,
-                           "the peer closed the connection: its process ended or gave up; see its "
-                           "messages");
+  return error::from_errno(
+      ECONNRESET, "recv", peer,
+      "the peer closed the connection: its process exited or rejected the connection; see its log");
 }
 
 error silent(std::string_view call, const std::string& peer, bool in_a_frame) {
@@ -29,7 +29,7 @@ error unexpected_frame(std::string_view call, const std::string& peer, frame_typ
 error refused_by(std::string_view call, const std::string& peer,
                  std::span<const std::byte> reason) {
   return error::from_errno(ECONNABORTED, call, peer,
-                           "the peer gave up: " + printable_refusal(reason));
+                           "the peer rejected the connection: " + printable_refusal(reason));
 }
 
 error about(const error& what, const std::string& peer) {

@@ -54,7 +54,7 @@ verbena::error send_result::error() const {
           "sides: raise message_bytes on both");
     case send_refusal::foreign_domain:
       return error::from_errno(code_, call, {},
-                               "the buffer is registered in another protection domain than the "
+                               "the buffer is registered in a different protection domain from the "
                                "channel: take it from the channel or from a pool of its domain");
     case send_refusal::ended:
       return error::from_errno(code_, call, {}, "the channel has ended: describe() says why");

@@ -22,9 +22,10 @@ error refused(refusal why, int code) {
           "the queue is full: wait for an operation to complete, or create the "
           "channel with larger queues (max_send_wr, max_recv_wr)");
     case refusal::foreign_domain:
-      return error::invalid_argument(call, {},
-                                     "the memory is registered in another protection domain than "
-                                     "the channel: register it in channel::domain()");
+      return error::invalid_argument(
+          call, {},
+          "the memory is registered in a different protection domain from "
+          "the channel: register it in channel::domain()");
     case refusal::too_many_slices:
       return error::invalid_argument(
           call, {},

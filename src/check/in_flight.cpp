@@ -65,7 +65,7 @@ std::optional<finding> check_replaced(const posted_request& posted, const piece&
   const auto change = part.watched->changed(part.range);
   if (!change) return {};
   const std::string details =
-      describe(posted) + " names memory, but " + describe(*change, *part.watched) + " since";
+      describe(posted) + " uses memory of which " + describe(*change, *part.watched) + " since";
   return in_flight_rule(details, region.facts.registered,
                         "the memory of a request was unmapped or replaced after its registration");
 }
@@ -102,10 +102,10 @@ std::optional<finding> take_memory(registry& all, posted_request& posted,
   for (const slice& named : slices) {
     const region_search search = find_region(all, *posted.queue, named.key);
     if (search.found == nullptr && search.foreign != nullptr) {
-      const std::string details =
-          describe(posted) + " names " + search.foreign->facts.name + " of another one";
-      return in_flight_rule(details, std::nullopt,
-                            "a request uses memory of another protection domain than its queue");
+      const std::string details = describe(posted) + " uses " + search.foreign->facts.name;
+      return in_flight_rule(
+          details, std::nullopt,
+          "the memory and the queue of a request belong to different protection domains");
     }
     if (search.found == nullptr) continue;
     const auto part = piece_of(*search.found, named);

@@ -73,7 +73,7 @@ void report_at_exit() {
   }
   if (count == 0) return;
   log(log_level::warning, std::to_string(count) +
-                              " requests with memory are in flight when the process exits" + line +
+                              " work requests still use memory at process exit" + line +
                               (count > 3 ? "; …" : ""));
 }
 
@@ -118,8 +118,8 @@ std::string open_and_replaced(const known_region& region) {
   const auto change = region.watched->changed({begin, begin + region.facts.length});
   if (!change || !is_in_use(change->range)) return {};
   return describe(*change, *region.watched) +
-         " since it was registered, and the program used these addresses again: what peers did "
-         "there meanwhile, they did to the pages of before";
+         " after registration, and the program has mapped other pages at these addresses: peers "
+         "still access the old pages";
 }
 
 }  // namespace
@@ -215,7 +215,7 @@ std::string describe(const posted_request& which) {
   text += ", which " + std::string(which.how == use::sink ? "writes " : "reads ") +
           std::to_string(first.end - first.begin) + " bytes at " + hexadecimal(first.begin);
   if (which.pieces.size() > 1)
-    text += " and " + std::to_string(which.pieces.size() - 1) + " pieces more";
+    text += " and " + std::to_string(which.pieces.size() - 1) + " more slices";
   return text;
 }
 
@@ -341,7 +341,7 @@ void begin_destroy_region(const void* region, bool deregisters, std::optional<ca
         const bool names_it = std::ranges::any_of(
             each.pieces, [=](const piece& part) { return part.region == known->identity; });
         if (found || !names_it || each.queue->has_failed) return;
-        const std::string details = known->facts.name + " is named by " + describe(each);
+        const std::string details = known->facts.name + " is used by " + describe(each);
         found =
             in_flight_rule(details, each.where,
                            "a memory region was deregistered while a request in flight uses it");

@@ -24,7 +24,7 @@ result<connection_parameters> parameters_for(const identifier& id,
                                              const connection_parameters* asked) {
   if (prepared.native()->context != id.native()->verbs)
     return error::invalid_argument("connect", id.name(),
-                                   "the queue pair belongs to another open device than the "
+                                   "the queue pair belongs to a different open device from the "
                                    "connection; create the queue pair with context() of this "
                                    "connector or request");
   const auto& wishes = prepared.options().reliability;

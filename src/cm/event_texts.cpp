@@ -17,13 +17,13 @@ struct reason_text {
 // Reasons of REJ messages. Source: InfiniBand Architecture Specification 12.6.7.2, as in the
 // kernel's enum ib_cm_rej_reason.
 constexpr std::array<reason_text, 31> reasons = {{
-    {1, "the peer has no queue pair left"},
-    {2, "the peer has no end-to-end context left"},
-    {3, "the peer lacks resources"},
-    {4, "the peer waited too long for an answer"},
+    {1, "no QP is available at the peer"},
+    {2, "no EE context is available at the peer"},
+    {3, "no resources are available at the peer"},
+    {4, "timeout at the peer: it waited too long for an answer"},
     {5, "the peer does not support the request"},
-    {6, "the peer does not know the connection"},
-    {7, "the communication ids of the connection are invalid"},
+    {6, "invalid communication ID: the peer has no such connection"},
+    {7, "invalid communication instance: the communication IDs of the connection are invalid"},
     {8, "no program listens at this port of the peer"},
     {9, "the peer does not support this transport"},
     {10,
@@ -42,13 +42,13 @@ constexpr std::array<reason_text, 31> reasons = {{
     {21, "the peer does not accept the alternate traffic class"},
     {22, "the peer does not accept the alternate hop limit"},
     {23, "the peer does not accept the alternate packet rate"},
-    {24, "the peer must be reached over another port"},
-    {25, "the peer must be reached over another port and GID"},
+    {24, "port and CM redirection: connect to another port and GID"},
+    {25, "port redirection: connect to another port"},
     {26, "the peer does not support this path MTU"},
     {27, "the peer has too few responder resources"},
     {28, "the peer's program rejected the request"},
     {29, "the peer does not accept the RNR retry count"},
-    {30, "the communication id is in use"},
+    {30, "the communication ID is in use"},
     {31, "the peer does not support this version of the protocol"},
 }};
 

@@ -27,7 +27,7 @@ result<protection_domain> domain_for(const pending_connection& side, const conte
     return error::invalid_argument(
         "session", device.name(),
         fmt::format(
-            "session_options::domain belongs to another device than the one that reaches {}",
+            "session_options::domain belongs to a different device from the one that reaches {}",
             side.peer_address() ? to_string(*side.peer_address()) : "the peer"));
   return *options.domain;
 }

@@ -27,7 +27,7 @@ finding about_state(const device_facts& device, const port_facts& port) {
   found.level = severity::problem;
   if (attributes.link_layer() == link_layer::infiniband) {
     const bool waits = attributes.phys_state() == physical_state::link_up;
-    found.meaning += waits ? "; no subnet manager has configured it" : "; the cable has no link";
+    found.meaning += waits ? "; no subnet manager has configured it" : "; no link: check the cable";
     if (waits) found.commands = {"sudo opensm -B"};
     return found;
   }

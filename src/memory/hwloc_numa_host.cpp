@@ -156,9 +156,10 @@ result<const numa_host*> this_numa_host(std::string_view call, std::string_view 
       once.failure.code, call, object,
       once.failure.code == 0
           ? name +
-                " says no: hwloc was told to describe another machine; unset HWLOC_XMLFILE, "
+                " failed: hwloc is configured with the topology of another machine; unset "
+                "HWLOC_XMLFILE, "
                 "HWLOC_SYNTHETIC and HWLOC_THISSYSTEM"
-          : name + " cannot look at this host: is /sys mounted?");
+          : name + " cannot read the topology of this host; check that /sys is mounted");
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

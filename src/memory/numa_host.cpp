@@ -45,11 +45,10 @@ result<numa_node> find_node(const numa_host& host, std::string_view call, unsign
   if (found != all.end()) return *found;
   std::string there;
   for (const auto& each : all) there += (there.empty() ? "" : ", ") + std::to_string(each.number);
-  return error::invalid_argument(
-      call, node_text(node),
-      "the host does not have it, or this process may not use it (Mems_allowed_list in "
-      "/proc/self/status); there are: " +
-          there);
+  return error::invalid_argument(call, node_text(node),
+                                 "the node does not exist, or the cpuset of this process excludes "
+                                 "it (Mems_allowed_list in /proc/self/status); available nodes: " +
+                                     there);
 }
 
 std::string explain_numa(int code) {
@@ -58,17 +57,17 @@ std::string explain_numa(int code) {
       return "the kernel does not let this process choose nodes: a container needs CAP_SYS_NICE "
              "(docker run --cap-add SYS_NICE)";
     case ENOSYS:
-      return "the kernel has no NUMA (CONFIG_NUMA), or a sandbox hides it";
+      return "the kernel was built without CONFIG_NUMA, or a sandbox blocks the NUMA system calls";
     case EIO:
-      return "pages that are elsewhere could not be moved to the node: it does not have as much to "
-             "spare, "
-             "or another process holds them";
+      return "pages on other nodes could not be migrated: the node has too little free memory, or "
+             "another process maps the pages";
     case EINVAL:
-      return "the node has no memory, or this process may not use it any more (Mems_allowed_list "
+      return "the node has no memory, or the cpuset of this process no longer includes it "
+             "(Mems_allowed_list "
              "in "
              "/proc/self/status)";
     case ENOMEM:
-      return "the node does not have as much memory to spare";
+      return "the node has too little free memory";
     default:
       return {};
   }

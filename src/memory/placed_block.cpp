@@ -43,11 +43,11 @@ int populate(std::span<std::byte> memory) {
 // Explains why memory is not on the node.
 error refused(const numa_host& host, const block_place& where, numa_outcome said,
               std::size_t bytes) {
-  std::string why = said.call + std::string(" refused ") + byte_text(bytes);
+  std::string why = said.call + std::string(" of ") + byte_text(bytes) + " failed";
   if (const auto words = explain_numa(said.code); !words.empty()) why += ": " + words;
   if (said.code == ENOMEM || said.code == EIO) {
     if (const auto free = host.free_bytes(where.node); free)
-      why += " (free there: " + std::to_string(*free >> 20U) + " MiB)";
+      why += " (" + std::to_string(*free >> 20U) + " MiB free on the node)";
     why += "; free some memory, choose another node, or use numa_binding::preferred";
   }
   return error::from_errno(said.code, where.call, node_text(where.node), why);

@@ -362,7 +362,7 @@ result<void> rank_board::check_failure_of_others(collective& in) {
   const auto culprit = number_of(report);
   const std::string what =
       by == culprit
-          ? fmt::format("rank {} gave up {}; its error has the cause", by, in.name.noun)
+          ? fmt::format("rank {} aborted {}; see its error for the cause", by, in.name.noun)
           : fmt::format("rank {} failed in {} because of rank {}", by, in.name.noun, culprit);
   return fail(
       in, culprit,

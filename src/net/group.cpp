@@ -363,7 +363,7 @@ result<peer_region> group::find_region(std::uint32_t rank, std::string_view name
   auto region = remote_region::decode(bytes);
   if (!region)
     return std::move(region).error().with_diagnosis(
-        fmt::format("the value \"{}\" of rank {} is no region", name, rank));
+        fmt::format("the value \"{}\" of rank {} is not a remote region", name, rank));
   return peer_region{.rank = rank, .region = *region};
 }
 

@@ -41,7 +41,7 @@ result<curl_functions> load_curl() {
   if (library == nullptr)
     return error::unavailable(ENOENT, "dlopen", "libcurl.so.4",
                               "etcd needs libcurl.so.4, which was not found; install libcurl4 "
-                              "(Debian, Ubuntu), or use another rendezvous than VERBENA_ETCD");
+                              "(Debian, Ubuntu), or use a rendezvous other than etcd");
   curl_functions found;
   if (!find_function(library, "curl_global_init", found.global_init) ||
       !find_function(library, "curl_easy_init", found.init) ||

@@ -81,7 +81,7 @@ result<std::vector<std::uint32_t>> decode_rank_set(std::span<const std::byte> by
   const auto broken = [&] {
     return error::protocol(
         "renewal", {},
-        fmt::format("{} bytes are no set of ranks of a group of {}", bytes.size(), size));
+        fmt::format("{} bytes do not encode a set of ranks of a group of {}", bytes.size(), size));
   };
   if (bytes.empty()) return broken();
   const auto form = bytes.front();

@@ -149,7 +149,7 @@ error explain(std::string_view call, const membership& who, const detail::store_
                                 "store_options::max_groups and max_clients");
     case store_failure::other_secret:
       return error::from_errno(EACCES, std::string(call), object,
-                               "the store has another secret than this process");
+                               "the secrets of the store and of this process differ");
     case store_failure::interrupted:
       return error::from_errno(
           ECONNABORTED, std::string(call), object,
@@ -226,7 +226,7 @@ result<T> receive(detail::store_link& link, const membership& who, std::string_v
     return explain(call, who, *failed);
   if (auto* const wanted = std::get_if<T>(&answer)) return std::move(*wanted);
   return error::protocol(std::string(call), link.stream.peer(),
-                         "the store sent another answer than that of the request");
+                         "the answer of the store does not match the request");
 }
 
 // A request about a value: of this rank, or of another one.
@@ -354,7 +354,7 @@ result<detail::blob> ask(detail::store_link& link, const membership& who, const 
   auto* const reply = std::get_if<detail::store_reply>(&*answer);
   if (reply == nullptr)
     return error::protocol(what.call, link.stream.peer(),
-                           "the store sent another answer than that of the request");
+                           "the answer of the store does not match the request");
   if (reply->outcome != detail::value_outcome::done) return explain(what, who, *reply);
   return std::move(reply->value);
 }
@@ -383,7 +383,7 @@ result<std::optional<detail::store_failed>> greet(detail::store_link& link, cons
         "store_options::secret of the store");
   if (!detail::are_equal(challenge->proof,
                          detail::prove(who.secret, "store", hello, challenge->random)))
-    return refuse("the store has another secret than this process");
+    return refuse("the secrets of the store and of this process differ");
   const detail::store_proof ours{.proof =
                                      detail::prove(who.secret, "rank", hello, challenge->random)};
   VERBENA_TRY(auto admitted, receive_answer(link, who, encode(ours), until));

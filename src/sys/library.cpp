@@ -68,8 +68,9 @@ result<void*> load_system_library(rdma_library which) {
   const char* file = chosen != nullptr ? chosen : library.soname;
   if (void* handle = ::dlopen(file, load_flags)) return handle;
   std::string diagnosis = last_dl_error() + "; " + library.need + ": ";
-  diagnosis += chosen != nullptr ? std::string(library.variable) + " names this file, correct it"
-                                 : std::string(library.package);
+  diagnosis += chosen != nullptr
+                   ? std::string(library.variable) + " is set to this path; correct or unset it"
+                   : std::string(library.package);
   return error::unavailable(ENOENT, "dlopen", file, diagnosis);
 }
 
@@ -78,7 +79,7 @@ result<void*> load_soft_device_library() {
     if (void* handle = ::dlopen(chosen, load_flags)) return handle;
     return error::unavailable(
         ENOENT, "dlopen", chosen,
-        last_dl_error() + "; VERBENA_SOFTDEV_LIBRARY names this file, correct it");
+        last_dl_error() + "; VERBENA_SOFTDEV_LIBRARY is set to this path; correct or unset it");
   }
   // A process has one software device: if the device is already loaded, that file is used.
   if (void* handle = ::dlopen(soft_soname, load_flags | RTLD_NOLOAD)) return handle;
@@ -87,11 +88,11 @@ result<void*> load_soft_device_library() {
     if (void* handle = ::dlopen(candidate.c_str(), load_flags)) return handle;
     reasons += last_dl_error() + "; ";
   }
-  return error::unavailable(ENOENT, "dlopen", soft_soname,
-                            reasons +
-                                "the software device was not built or not installed: build "
-                                "it (VERBENA_BUILD_SOFTDEV) or name it with "
-                                "VERBENA_SOFTDEV_LIBRARY");
+  return error::unavailable(
+      ENOENT, "dlopen", soft_soname,
+      reasons +
+          "the software device is not installed; build it with -DVERBENA_BUILD_SOFTDEV=ON, or set "
+          "VERBENA_SOFTDEV_LIBRARY to its path");
 }
 
 }  // namespace verbena::inline VERBENA_ABI::sys

@@ -94,8 +94,8 @@ result<const provider*> make_soft_provider() {
   const verbena_soft_functions* functions = entry != nullptr ? entry(soft_abi) : nullptr;
   if (functions == nullptr)
     return error::unavailable(EPROTO, "verbena_soft_entry", "libverbena-soft.so.0",
-                              "the software device that was loaded has another version than this "
-                              "library: install both from one build");
+                              "the versions of libverbena-soft.so.0 and this library differ; "
+                              "install both from the same build");
   auto made = std::make_unique<provider>();
   made->origin = provider_origin::soft;
   const auto listed = look_up_in(*functions);

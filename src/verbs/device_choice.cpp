@@ -70,7 +70,8 @@ std::string fallback_warning(const context& chosen, const skipped_devices& other
   if (why.empty()) why = explain_missing_hardware(among);
   if (why.empty()) why = "there is no RDMA hardware";
   return fmt::format(
-      "open_device: uses {}: {}; to require hardware, pass devices::hardware_only or the name of a "
+      "open_device: using {}: {}; to require hardware, pass devices::hardware_only or the name of "
+      "a "
       "device",
       chosen.name(), why);
 }
@@ -82,9 +83,8 @@ result<soft_mode> parse_soft_mode(const char* value) {
   if (text.empty() || text == "on") return soft_mode::on;
   if (text == "off") return soft_mode::off;
   if (text == "only") return soft_mode::only;
-  return error::invalid_argument(
-      "list_devices", "VERBENA_SOFTDEV",
-      fmt::format("the environment variable is '{}'; its values are on, off and only", text));
+  return error::invalid_argument("list_devices", "VERBENA_SOFTDEV",
+                                 fmt::format("invalid value '{}'; must be on, off or only", text));
 }
 
 std::vector<device> merge_lists(std::vector<device> hardware, std::vector<device> soft) {

@@ -119,10 +119,11 @@ result<void> check_request(const protection_domain& pd, const queue_pair_queues&
   if (const auto fault = fault_of(asked); !fault.empty()) return refuse(fault);
   const ibv_context* const context = pd.native()->context;
   if (queues.send.native()->context != context || queues.receive.native()->context != context)
-    return refuse("the completion queues belong to another open device than the protection domain");
+    return refuse(
+        "the completion queues and the protection domain belong to different open devices");
   if (queues.shared != nullptr && queues.shared->native()->context != context)
     return refuse(
-        "the shared receive queue belongs to another open device than the protection domain");
+        "the shared receive queue and the protection domain belong to different open devices");
   return {};
 }
 

@@ -65,7 +65,7 @@ class Zoo(LintCase):
 
     def test_report_of_a_correct_program_fails(self):
         self.fails("twin: ", {"twin": GOOD["caught"]})
-        self.fails("false alarm", {"twin": "echo '1 requests are in flight when the process exits'; echo done"})
+        self.fails("false alarm", {"twin": "echo '1 work requests still use memory at process exit'; echo done"})
 
     def test_answers_for_the_crates_have_reasons(self):
         self.fails("give a reason unless", ibverbs={"stops": "yes", "why": ""})

@@ -119,8 +119,9 @@ void add_capture(CLI::App& app, capture_options& capture) {
   app.footer(
       "Runs a verbs program as `verbena run` does, and writes its requests over soft0\n"
       "and the answers to them as RoCE v2 packets, in the format pcapng of Wireshark.\n"
-      "The requests of a peer are those of the peer's program: capture it as well, with\n"
-      "--append into the same file. The words after -- belong to the program.\n"
+      "The requests of a peer are not captured. For both directions, run the peer with\n"
+      "`verbena capture --append` and the same file. Arguments after -- belong to the\n"
+      "program.\n"
       "Example:\n"
       "  verbena capture -w - -- ibv_rc_pingpong -g 0 | tshark -i -\n"
       "Exit status: that of the program, 128 + N if signal N ended it; 125 the capture\n"

@@ -54,7 +54,7 @@ inline void check_same_domain([[maybe_unused]] const destination& to,
                               [[maybe_unused]] const ibv_qp* queue) {
   VERBENA_CHECK(
       to.native() != nullptr && to.native()->pd == queue->pd,
-      "the address handle of a datagram belongs to another protection domain than the queue pair");
+      "the address handle of a datagram and the queue pair belong to different protection domains");
 }
 }  // namespace detail
 

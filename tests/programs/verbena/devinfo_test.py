@@ -201,7 +201,7 @@ class Absence(harness.Case):
         said = harness.text(done.stderr).splitlines()
         self.assertEqual((done.returncode, len(said)), (1, 3), said)
         self.assertRegex(said[1], r"^  hardware: VERBENA_SOFTDEV=only hides hardware")
-        self.assertRegex(said[2], r"^  soft0: .*VERBENA_SOFTDEV_LIBRARY names this file")
+        self.assertRegex(said[2], r"^  soft0: .*VERBENA_SOFTDEV_LIBRARY is set to this path")
 
     def test_of_a_name_lists_those_that_are_there(self):
         self.assert_refused(harness.verbena("devinfo", "soft1"), 1, "device 'soft1' does not exist; existing devices: soft0",
@@ -209,7 +209,7 @@ class Absence(harness.Case):
 
     def test_wrong_mode_is_named(self):
         self.assert_refused(harness.verbena("devinfo", env={"VERBENA_SOFTDEV": "maybe"}), 1,
-                            "its values are on, off and only", "verbena devinfo")
+                            "must be on, off or only", "verbena devinfo")
 
     def test_wrong_usage_is_one_line_and_status_2(self):
         for words in (("devinfo", "--port", "x"), ("devinfo", "a", "b"), ("nonesuch",), ()):

@@ -72,13 +72,13 @@ class Here(Case):
     def test_without_any_device_the_status_is_1(self):
         report = self.doctor(status=1, env=HIDDEN)
         self.assertIsNone(report["usable"])
-        self.assertIn("VERBENA_LIBIBVERBS names this file", self.finding(report, "libibverbs")["meaning"])
+        self.assertIn("VERBENA_LIBIBVERBS is set to this path", self.finding(report, "libibverbs")["meaning"])
         self.assertEqual(self.finding(report, "soft0")["commands"], ["unset VERBENA_SOFTDEV"])
 
     def test_a_device_library_that_is_not_there_is_a_problem(self):
         report = self.doctor(status=1, env={"VERBENA_SOFTDEV_LIBRARY": "/nonexistent/soft.so"})
         self.assertEqual(self.finding(report, "soft0")["severity"], "problem")
-        self.assertIn("VERBENA_SOFTDEV_LIBRARY names this file", self.finding(report, "soft0")["meaning"])
+        self.assertIn("VERBENA_SOFTDEV_LIBRARY is set to this path", self.finding(report, "soft0")["meaning"])
 
     def test_an_ordinary_user_is_enough_for_soft0(self):
         done = self.ordinary()

@@ -188,7 +188,7 @@ class Hosts(Launches):
 
     def test_hosts_that_do_not_run_an_agent_are_named(self):
         for action, words in (
-                ("exit 1", ("the agent ended with status 1 before it began",)),
+                ("exit 1", ("the agent ended with status 1 before it started",)),
                 ("exit 127", ("the program `verbena` was not found there", "--agent")),
                 ("cat /dev/zero", ("but not the greeting",)),
                 ("printf '\\001verbena-launch-agent 1\\n\\377garbage, garbage'", ("a message has an unknown kind",)),
@@ -225,7 +225,7 @@ class Hosts(Launches):
         self.assert_failed(harness.verbena("launch", "-n", 1, "--ssh", "x", "--", "true"), 125, "--ssh requires --hosts")
 
     def test_agent_refuses_garbage(self):
-        for content, words in ((b"\xff" * 40, "an unknown kind"), (b"\x01" + bytes(12), "a job ends within a length"),
+        for content, words in ((b"\xff" * 40, "an unknown kind"), (b"\x01" + bytes(12), "the job is truncated in a length field"),
                                (b"\x01" + bytes(8) + b"\xff\xff\xff\xff", "exceeds its limit"), (b"\x03" + bytes(12), "unexpected message")):
             done = harness.verbena("launch-agent", stdin=None, input=content)
             self.assertEqual(done.returncode, 0)
@@ -317,7 +317,7 @@ class Ssh(Launches):
             self.assert_failed(self.launch(f"node-a port={closed.getsockname()[1]}\n", "true"), 125,
                                "host node-a: ssh failed: no SSH server listens")
         self.client_config("other_key", "known")
-        self.assert_failed(self.launch("node-a\n", "true"), 125, "host node-a: ssh failed: the host refuses the key", "`ssh node-a true`")
+        self.assert_failed(self.launch("node-a\n", "true"), 125, "host node-a: ssh failed: the host rejected the SSH key", "`ssh node-a true`")
         self.client_config("key", "none")
         self.assert_failed(self.launch("node-a\n", "true"), 125, "host node-a: ssh failed: the key of the host is not known")
         self.client_config("key", "known")

@@ -372,7 +372,7 @@ class RefusalOfFiles(harness.Case):
 
     def test_of_programs_for_another_machine(self):
         for name, offset, content in (("processor", 18, struct.pack("<H", 0xf7)), ("width", 4, b"\x01")):
-            self.assert_refused(run("--", self.doctored(name, offset, content)), 126, "for another processor or word size")
+            self.assert_refused(run("--", self.doctored(name, offset, content)), 126, "for a different processor or word size")
 
     def test_of_damaged_programs(self):
         intact = self.compile("intact", QUIET).read_bytes()

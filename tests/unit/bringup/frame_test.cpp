@@ -73,7 +73,8 @@ TEST(version_negotiation, highest_common_version_is_selected) {
 TEST(version_negotiation, no_common_version_names_both_ranges) {
   const auto agreed = negotiate({1, 1}, {2, 3});
   ASSERT_FALSE(agreed);
-  EXPECT_THAT(agreed.error().diagnosis(), HasSubstr("version 2 to 3 of the bring-up, this side 1"));
+  EXPECT_THAT(agreed.error().diagnosis(),
+              HasSubstr("version 2 to 3 of the connection setup protocol, this side version 1"));
 }
 
 TEST(frame_decoder, fragments_of_any_size_are_assembled) {

@@ -145,7 +145,7 @@ TEST(listener, garbage_is_closed_and_logged) {
   const auto raw = raw_connection(listening.port());
   send_bytes(raw, verbena::bytes_of("GET / HTTP/1.1\r\n"));
   poll_until(listening, [&] { return listening.statistics().garbage == 1; });
-  EXPECT_THAT(logged.text(), HasSubstr("does not speak Verbena's bring-up"));
+  EXPECT_THAT(logged.text(), HasSubstr("does not use Verbena's connection setup protocol"));
   EXPECT_TRUE(read_until_closed(raw).empty());
   expect_client_is_served(listening);
 }

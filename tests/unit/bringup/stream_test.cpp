@@ -236,7 +236,7 @@ struct other_service {
 TEST(stream, server_of_another_protocol_is_named_in_the_error) {
   const auto why = other_service().error_of_client(verbena::bytes_of("220 mail ready\r\n"));
   EXPECT_EQ(why.kind(), error_kind::protocol);
-  EXPECT_THAT(why.message(), HasSubstr("does not speak Verbena's bring-up"));
+  EXPECT_THAT(why.message(), HasSubstr("does not use Verbena's connection setup protocol"));
 }
 
 TEST(stream, server_of_another_version_returns_an_error) {

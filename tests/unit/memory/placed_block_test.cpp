@@ -91,7 +91,7 @@ TEST(placed_block, strict_errors_name_node_call_errno_cause_and_remedy) {
       {&scripted_host::prefer_code, EINVAL, {"(errno 22)", "Mems_allowed_list"}},
       {&scripted_host::bind_code, EIO, {"(errno 5)", "bind refused", "could not be moved"}},
       {&scripted_host::bind_code, EIO, {"free there: 12 MiB", "choose another node"}},
-      {&scripted_host::bind_code, ENOMEM, {"(errno 12)", "does not have as much memory to spare"}},
+      {&scripted_host::bind_code, ENOMEM, {"(errno 12)", "has too little free memory"}},
       {&scripted_host::locate_code, EPERM, {"(errno 1)", "locate refused", "CAP_SYS_NICE"}},
   };
   for (const auto& [which, code, words] : refusals) {

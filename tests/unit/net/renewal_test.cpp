@@ -94,7 +94,8 @@ TEST(renewal, bytes_that_are_no_set_of_ranks_are_refused) {
   const auto refuses = [](std::initializer_list<int> bytes, std::uint32_t size) {
     net::detail::blob all;
     for (const int each : bytes) all.push_back(static_cast<std::byte>(each));
-    expect_error(net::detail::decode_rank_set(all, size), "no set of ranks of a group of ");
+    expect_error(net::detail::decode_rank_set(all, size),
+                 "bytes do not encode a set of ranks of a group of ");
   };
   refuses({}, 8);
   refuses({3}, 8);
@@ -400,10 +401,10 @@ TEST(shrink, answers_of_a_false_store_are_errors) {
       {agreed({0, 9}, {state, state}), "the store sent an agreement of ranks 0 and 9"},
       {agreed({0}, {state, state}), "with 2 parts"},
       {agreed({0}, {odd}), "a state has no epoch"},
-      {agreed({0}, {state}), "0 bytes are no set of ranks of a group of 1"},
+      {agreed({0}, {state}), "0 bytes do not encode a set of ranks of a group of 1"},
       {net::detail::encode_agreed(0, std::array{0U}, std::array{std::span(odd)}),
        "the number 0 to rank 0"},
-      {net::detail::encode_done({}), "another answer than that of the request"},
+      {net::detail::encode_done({}), "does not match the request"},
       {odd, "unknown type 0"},
   };
   for (const auto& [answer, words] : cases) {

@@ -156,7 +156,7 @@ TEST_F(secrets, ranks_with_the_secret_exchange) {
 
 TEST_F(secrets, rank_with_another_or_no_secret_is_refused) {
   const auto other = net::store_client::connect(member(1, "A secret"), test_deadline());
-  expect_error(other, "the store has another secret than this process");
+  expect_error(other, "the secrets of the store and of this process differ");
   EXPECT_EQ(other.error().code(), EACCES);
   const auto none = net::store_client::connect(member(1, ""), test_deadline());
   expect_error(none, "the store requires a secret; set VERBENA_SECRET");
@@ -219,7 +219,7 @@ TEST_F(secrets, group_uses_the_secret_of_its_membership) {
     if (rank == 0) {
       expect_error(net::store_client::connect(
                        {.rank = 1, .size = 2, .store = place, .secret = "other"}, test_deadline()),
-                   "the store has another secret");
+                   "the secrets of the store and of this process differ");
     }
     EXPECT_TRUE(here.group.barrier(test_deadline()));
   });

@@ -432,7 +432,7 @@ TEST(late_reply, is_ignored_by_later_calls) {
 
 TEST(false_reply, is_an_error) {
   const std::vector<std::pair<net::detail::blob, const char*>> cases{
-      {net::detail::encode_done({}), "the store sent another answer than that of the request"},
+      {net::detail::encode_done({}), "the answer of the store does not match the request"},
       {encode(net::detail::store_failed{.why = net::detail::store_failure::expelled}),
        "the other ranks continue without this one"},
       {{std::byte{7}}, "the message ends before its last value"}};
@@ -483,7 +483,7 @@ TEST_P(published_in_groups, regions_are_found_and_read) {
     }
     if (rank == 0) here.group.publish("text", bytes_of("no region"), test_deadline()).value();
     expect_error(here.group.find_region(0, "text", test_deadline()),
-                 "the value \"text\" of rank 0 is no region");
+                 "the value \"text\" of rank 0 is not a remote region");
     EXPECT_EQ(text_of(here.group.find(0, "text", test_deadline()).value()), "no region");
     EXPECT_TRUE(here.group.barrier(test_deadline()));  // before `memory` is deregistered
   });

@@ -68,9 +68,9 @@ TEST(system_library, environment_variable_overrides_each_file) {
   const environment ibverbs("VERBENA_LIBIBVERBS", "/nowhere/libibverbs.so");
   const environment rdmacm("VERBENA_LIBRDMACM", "/nowhere/librdmacm.so");
   const environment efa("VERBENA_LIBEFA", "/nowhere/libefa.so");
-  expect_refused(rdma_library::ibverbs, "VERBENA_LIBIBVERBS names this file");
-  expect_refused(rdma_library::rdmacm, "VERBENA_LIBRDMACM names this file");
-  expect_refused(rdma_library::efa, "VERBENA_LIBEFA names this file");
+  expect_refused(rdma_library::ibverbs, "VERBENA_LIBIBVERBS is set to this path");
+  expect_refused(rdma_library::rdmacm, "VERBENA_LIBRDMACM is set to this path");
+  expect_refused(rdma_library::efa, "VERBENA_LIBEFA is set to this path");
   expect_refused(rdma_library::efa, "/nowhere/libefa.so");
 }
 
@@ -104,7 +104,7 @@ TEST(soft_device_library, wrong_file_error_names_the_variable) {
   const auto loaded = load_soft_device_library();
   ASSERT_FALSE(loaded.has_value());
   EXPECT_EQ(loaded.error().kind(), error_kind::unavailable);
-  EXPECT_NE(loaded.error().message().find("VERBENA_SOFTDEV_LIBRARY names this file"),
+  EXPECT_NE(loaded.error().message().find("VERBENA_SOFTDEV_LIBRARY is set to this path"),
             std::string::npos)
       << loaded.error().message();
 }

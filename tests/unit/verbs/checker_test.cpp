@@ -123,12 +123,10 @@ TEST(checker_death, slice_of_another_protection_domain) {
   const auto foreign = other.allocate(64, access::local_write).value();
   const int here = __LINE__ + 1;
   const auto name = [&] { with.pair.b().queue.post_receive({}, foreign.slice()).value(); };
-  EXPECT_DEATH(
-      name(),
-      rule_message(
-          "a request uses memory of another protection domain than its queue: RECV 0 .*names "
-          "memory region",
-          here));
+  EXPECT_DEATH(name(), rule_message("the memory and the queue of a request belong to different "
+                                    "protection domains: RECV 0 .*uses "
+                                    "memory region",
+                                    here));
   with.pair.b().queue.post_receive({}, with.memory.slice()).value();
 }
 
@@ -139,7 +137,7 @@ TEST(checker_death, region_is_destroyed_while_a_request_uses_it) {
   with.pair.b().queue.post_receive({.id = 9}, memory.slice()).value();
   const std::string rule =
       "a memory region was deregistered while a request in flight uses it: memory region .* is "
-      "named by RECV 9";
+      "used by RECV 9";
   const int later = __LINE__ + 1;
   EXPECT_DEATH(static_cast<void>(std::move(memory).close()), rule_message(rule, later, earlier));
   auto other = with.pair.memory(64);
@@ -418,7 +416,7 @@ TEST_F(checker_process_death, requests_in_flight_at_exit_are_reported) {
     std::exit(0);
   };
   EXPECT_EXIT(leave(), ::testing::ExitedWithCode(0),
-              "1 requests with memory are in flight when the process exits: RECV 5 of queue pair .*"
+              "1 work requests still use memory at process exit: RECV 5 of queue pair .*"
               "checker_test.cpp:" +
                   std::to_string(posted));
 }

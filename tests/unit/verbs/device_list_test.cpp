@@ -46,7 +46,7 @@ TEST(list_devices, follows_the_environment) {
     const environment mode("VERBENA_SOFTDEV", "sometimes");
     expect_error(list_devices(), "VERBENA_SOFTDEV");
     expect_error(open_device(), "VERBENA_SOFTDEV");
-    expect_error(open_device("soft0"), "its values are on, off and only");
+    expect_error(open_device("soft0"), "must be on, off or only");
   }
 }
 
@@ -67,7 +67,7 @@ TEST(list_devices_death, missing_libibverbs_leaves_the_software_device) {
     EXPECT_EQ(list_devices().value().size(), 1U);
     EXPECT_EQ(open_device().value().name(), "soft0");
     const environment off("VERBENA_SOFTDEV", "off");
-    expect_error(list_devices(), "VERBENA_LIBIBVERBS names this file");
+    expect_error(list_devices(), "VERBENA_LIBIBVERBS is set to this path");
   });
 }
 
@@ -75,8 +75,8 @@ TEST(list_devices_death, missing_software_device_leaves_hardware) {
   const environment library("VERBENA_SOFTDEV_LIBRARY", "/nowhere/libverbena-soft.so.0");
   VERBENA_IN_FRESH_PROCESS({
     const environment only("VERBENA_SOFTDEV", "only");
-    expect_error(list_devices(), "VERBENA_SOFTDEV_LIBRARY names this file");
-    expect_error(open_device(), "VERBENA_SOFTDEV_LIBRARY names this file");
+    expect_error(list_devices(), "VERBENA_SOFTDEV_LIBRARY is set to this path");
+    expect_error(open_device(), "VERBENA_SOFTDEV_LIBRARY is set to this path");
   });
 }
 

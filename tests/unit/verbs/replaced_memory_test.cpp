@@ -94,7 +94,7 @@ TEST_F(replaced_memory_death, memory_that_was_unmapped_and_mapped_again) {
   const int here = __LINE__ + 1;
   const auto post = [&] { receive(pair.b(), region.slice(page - 64, 128)); };
   EXPECT_DEATH(post(), rule +
-                           "RECV 7 of queue pair .* names memory, but 64 "
+                           "RECV 7 of queue pair .* uses memory of which 64 "
                            "bytes at .* of memory region .* of soft0 \\(.*\\) were unmapped since" +
                            lines(here, registered));
   const int there = __LINE__ + 1;
@@ -233,8 +233,7 @@ TEST_F(replaced_memory_death, open_to_peers_while_others_use_its_addresses_is_lo
     const auto region = pair.pd().register_memory(memory.all(), open).value();
     memory.replace(0);
   }
-  EXPECT_NE(to.said().find("were unmapped since it was registered, and the program"),
-            std::string::npos)
+  EXPECT_NE(to.said().find("were unmapped after registration, and the program"), std::string::npos)
       << to.said();
   to.forget();
   {

@@ -401,8 +401,7 @@ TEST(send_batch_death, address_handle_of_other_domain_stops_the_program) {
   queue.native()->pd = &own;
   send_batch<ud> batch(queue.native());
   const destination to(&way, queue_pair_number(1), queue_key(1));
-  EXPECT_DEATH(batch.send({}, slice, to),
-               "belongs to another protection domain than the queue pair");
+  EXPECT_DEATH(batch.send({}, slice, to), "the queue pair belong to different protection domains");
 }
 
 // parity: rrddmma-89

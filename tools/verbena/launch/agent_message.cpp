@@ -33,13 +33,13 @@ class text_list {
 
   [[nodiscard]] bool is_empty() const noexcept { return left_.empty(); }
   [[nodiscard]] result<std::string> text() {
-    if (left_.size() < 4) return malformed("a job ends within a length");
+    if (left_.size() < 4) return malformed("the job is truncated in a length field");
     const std::size_t bytes = number_at(left_);
     left_.remove_prefix(4);
-    if (bytes > left_.size()) return malformed("a text of a job exceeds the job");
+    if (bytes > left_.size()) return malformed("a string exceeds the job");
     const auto found = left_.substr(0, bytes);
     if (found.find('\0') != std::string_view::npos)
-      return malformed("a text of a job has a zero byte");
+      return malformed("a string of the job contains a NUL byte");
     left_.remove_prefix(bytes);
     return std::string(found);
   }
@@ -49,7 +49,7 @@ class text_list {
     const char* const end = digits.data() + digits.size();
     const auto [stop, code] = std::from_chars(digits.data(), end, value);
     if (code != std::errc() || stop != end || value > most)
-      return malformed("a number of a job is out of range");
+      return malformed("a number of the job is out of range");
     return value;
   }
   [[nodiscard]] result<std::vector<std::string>> texts() {
@@ -125,7 +125,7 @@ result<agent_job> decode_job(std::string_view text) {
   VERBENA_TRY(job.secret, from.text());
   VERBENA_TRY(job.variables, from.texts());
   VERBENA_TRY(job.command, from.texts());
-  if (!from.is_empty()) return malformed("a job has more bytes than its texts");
+  if (!from.is_empty()) return malformed("the job has trailing bytes");
   if (job.count == 0 || job.first_rank + job.count > job.size)
     return malformed("the ranks of a job are not in the group");
   if (job.command.empty() || job.command.front().empty()) return malformed("a job has no program");

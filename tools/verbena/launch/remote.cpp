@@ -130,7 +130,7 @@ result<std::vector<std::string>> passed_variables(const launch_options& options)
 std::string remedy(std::string_view said, const launch_host& host) {
   const auto has = [&](std::string_view words) { return said.find(words) != said.npos; };
   if (has("Permission denied"))
-    return "the host refuses the key; `ssh " + host.name +
+    return "the host rejected the SSH key; `ssh " + host.name +
            " true` must succeed without a password (ssh-copy-id, ssh-agent)";
   if (has("Could not resolve hostname"))
     return "the name of the host is unknown; check its spelling in the list of hosts";
@@ -431,9 +431,9 @@ class remote_launch {
                                    "the program `verbena` was not found there; install Verbena's "
                                    "tools on the host, or give their path with --agent");
     else
-      fail(run_status::failed, host + "the agent ended with status " +
-                                   std::to_string(of.ssh_status) +
-                                   " before it began; has the host another version of Verbena?");
+      fail(run_status::failed,
+           host + "the agent ended with status " + std::to_string(of.ssh_status) +
+               " before it started; check that both hosts have the same version of Verbena");
     end_all();
   }
 

@@ -13,7 +13,7 @@ namespace verbena::tool {
 enum class elf_kind : std::uint8_t {
   not_elf,
   damaged,            ///< has an ELF magic but invalid headers
-  foreign,            ///< for another processor or word size
+  foreign,            ///< for a different processor or word size
   statically_linked,  ///< statically linked: no library can be preloaded
   dynamic,
 };

@@ -159,7 +159,7 @@ outcome<program> check_elf(program found, std::string_view beginning) {
                             "link it dynamically to use soft0");
     case elf_kind::foreign:
       return cannot_execute(
-          path, "the program is built for another processor or word size than this tool");
+          path, "the program is built for a different processor or word size from this tool");
     case elf_kind::damaged:
       return cannot_execute(path, "its ELF headers are invalid: the file is damaged");
     case elf_kind::not_elf:

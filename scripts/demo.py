@@ -82,8 +82,8 @@ def build():
     LOG.parent.mkdir(parents=True, exist_ok=True)
     configure = ["cmake", "--preset", "release", "-B", str(BUILD), "-DVERBENA_UNITY=ON", "-DVERBENA_BUILD_TESTS=OFF",
                  "-DVERBENA_BUILD_TOOLS=OFF"]
-    if os.environ.get("VERBENA_LAUNCHER"):
-        configure.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_LAUNCHER']}")
+    if os.environ.get("VERBENA_COMPILER_LAUNCHER"):
+        configure.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_COMPILER_LAUNCHER']}")
     compile_ = ["cmake", "--build", str(BUILD), "--parallel", str(os.cpu_count() or 2), "--target", "rcopy",
                 "verbena-soft"]
     progress = Progress("Building rcopy and the software device in release mode")

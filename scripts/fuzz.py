@@ -52,7 +52,7 @@ def shown(path):
 
 def configure():
     """Configures the build and returns the targets with the largest size of their inputs."""
-    launcher = os.environ.get("VERBENA_LAUNCHER")
+    launcher = os.environ.get("VERBENA_COMPILER_LAUNCHER")
     run_step("fuzz", "configuring", "cmake", "--preset", "fuzz", *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if launcher else []))
     lines = (BUILD / "tests" / "fuzz" / "targets.txt").read_text().split("\n")
     return {name: int(most) for name, most in (line.split() for line in lines if line)}

@@ -102,8 +102,8 @@ class Run:
         # A unity build from an empty folder takes half the time; an existing build folder keeps its setting.
         if preset in ("dev", "release") and not (ROOT / "build" / preset / "CMakeCache.txt").exists():
             definitions = ("-DVERBENA_UNITY=ON", *definitions)
-        if os.environ.get("VERBENA_LAUNCHER"):
-            launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_LAUNCHER']}"]
+        if os.environ.get("VERBENA_COMPILER_LAUNCHER"):
+            launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_COMPILER_LAUNCHER']}"]
         self.step(f"configure {preset}", "cmake", "--preset", preset, *launcher, *definitions)
 
     def build(self, preset, *targets):

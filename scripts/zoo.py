@@ -202,8 +202,8 @@ def build():
     configure = ["cmake", "--preset", "dev"]
     if not (BUILD / "CMakeCache.txt").exists():
         configure.append("-DVERBENA_UNITY=ON")
-    if os.environ.get("VERBENA_LAUNCHER"):
-        configure.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_LAUNCHER']}")
+    if os.environ.get("VERBENA_COMPILER_LAUNCHER"):
+        configure.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_COMPILER_LAUNCHER']}")
     jobs = str(max(2, os.cpu_count() or 2))
     steps = [configure, ["cmake", "--build", str(BUILD), "--parallel", jobs, "--target", "zoo"],
              ["ctest", "--test-dir", str(BUILD), "--no-tests=error", "-R", "^compile_fail/prepare$"]]

@@ -9,7 +9,7 @@ import subprocess
 JUMP = re.compile(r"^j\w+$")
 # Functions that do not return: failed checks, thrown errors, functions of the C++ runtime.
 NEVER_RETURNS = re.compile(
-    r"stop_on_broken_rule|raise|abort|terminate|__throw|__cxa_throw|_Unwind_Resume|__stack_chk_fail"
+    r"stop_on_violation|raise|abort|terminate|__throw|__cxa_throw|_Unwind_Resume|__stack_chk_fail"
 )
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(.*)$")
 FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")

@@ -68,7 +68,7 @@ struct side {
 
   // [way]
   [[nodiscard]] verbena::address_handle way_to(const verbena::endpoint& peer) const {
-    return pd.create_ah({.gid = peer.gid, .source_gid = verbena::gid_index(0)}).value();
+    return pd.create_ah({.gid = peer.gid, .source_gid_index = verbena::gid_index(0)}).value();
   }
   // [/way]
 

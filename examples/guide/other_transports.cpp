@@ -66,7 +66,7 @@ void datagrams() {
   const verbena::endpoint& theirs = about_me;
   // [send]
   verbena::address_vector to{.lid = theirs.lid, .gid = theirs.gid};
-  if (to.gid) to.source_gid = context.routable_gid(to.port).value().index;
+  if (to.gid) to.source_gid_index = context.routable_gid(to.port).value().index;
   const auto way = pd.create_ah(to).value();
   client.post_send({.id = 2}, memory.slice(4096, 64), way.destination(theirs.queue_pair, key))
       .value();

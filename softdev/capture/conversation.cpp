@@ -34,9 +34,9 @@ std::uint16_t port_of(std::uint32_t from, std::uint32_t to) noexcept {
 /// Reads the addresses in the route header of a datagram. Without a header, does not change
 /// `route`.
 void read_route(const message& what, std::span<const segment> local, conversation_route& route) {
-  if (!what.origin.has_route || local.empty() || local.front().bytes < route_header_bytes) return;
-  const datagram_route read = route_of(
-      std::span<const std::byte, route_header_bytes>(local.front().data, route_header_bytes));
+  if (!what.origin.has_grh || local.empty() || local.front().bytes < grh_bytes) return;
+  const datagram_route read =
+      route_of(std::span<const std::byte, grh_bytes>(local.front().data, grh_bytes));
   route.source = read.source;
   route.destination = read.destination;
   route.traffic_class = read.traffic_class;
@@ -74,7 +74,7 @@ bool conversation::put_request(const request& which, std::span<const segment> lo
                                packet_output& out) const {
   const message& what = which.what;
   const packet_transport transport = transport_of(what.transport);
-  packet made{.partition = what.partition, .destination_qpn = what.destination_qpn};
+  packet made{.pkey = what.pkey, .destination_qpn = what.destination_qpn};
   made.datagram = {what.qkey, what.source_qpn};
   made.remote = {what.remote_address, what.remote_key, what.length};
   made.immediate = network_order(what.immediate);  // the device keeps it in network order
@@ -88,7 +88,7 @@ bool conversation::put_request(const request& which, std::span<const segment> lo
     return true;
   }
   const bool routed = rules_of(what.transport).routed;
-  const std::uint32_t length = what.length - (routed ? route_header_bytes : 0);
+  const std::uint32_t length = what.length - (routed ? grh_bytes : 0);
   wire::payload_reader payload(routed ? local.subspan(1) : local);
   for (std::uint32_t i = 0; i < which.packets; ++i) {
     const bool last = i + 1 == which.packets;
@@ -182,7 +182,7 @@ void conversation::respond(const requests::iterator& to, std::span<const segment
 }
 
 void conversation::put_answer(const request& which, packet answer, packet_output& out) const {
-  answer.partition = which.what.partition;
+  answer.pkey = which.what.pkey;
   answer.destination_qpn = which.what.source_qpn;
   out.put(from_peer(which.what), answer);
 }

@@ -19,7 +19,7 @@ constexpr conversation_route loopback{
 
 /// Returns whether RoCE v2 has packets for the requests: not for the parts of SRD requests.
 bool has_packets(const queue_pair& sender) noexcept {
-  return rules_of(sender.transport()).carried != carriage::parts;
+  return rules_of(sender.transport()).mode != delivery_mode::parts;
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ template <class Action>
 void recorder::record(const queue_pair& sender, Action action) noexcept {
   const std::lock_guard lock(mutex_);
   if (!has_packets(sender)) {
-    if (!std::exchange(told_missing_, true))
+    if (!std::exchange(reported_missing_, true))
       verbena::log(log_level::warning,
                    "soft0: requests over SRD are not captured: RoCE v2 has no packets for them");
     return;

@@ -64,7 +64,7 @@ class recorder final : public remote_path, public traffic_observer, private pack
   std::mutex mutex_;  ///< guards the members below; only the lock of `frames_` is taken with it
   std::map<std::uint32_t, conversation_route> routes_;
   std::map<std::uint32_t, conversation> conversations_;
-  bool told_missing_ = false;
+  bool reported_missing_ = false;
   std::uint64_t now_ = 0;  ///< time of the packets that are being put
 };
 

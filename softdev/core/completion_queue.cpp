@@ -66,7 +66,7 @@ bool completion_queue::raise(notify armed, bool solicited) noexcept {
     if (observer_ != nullptr) observer_->delayed(*this, when);
     return true;
   }
-  disarm_and_tell();
+  disarm_and_notify();
   return true;
 }
 
@@ -79,7 +79,7 @@ bool completion_queue::waits_for_more() noexcept {
 }
 
 /// Raises the event. The lock is held; releases it.
-void completion_queue::disarm_and_tell() noexcept {
+void completion_queue::disarm_and_notify() noexcept {
   waiting_ = 0;
   wait_ends_ = never;
   armed_.store(notify::none, std::memory_order_release);
@@ -99,7 +99,7 @@ void completion_queue::moderate(const event_moderation& how, time_ns (*clock)())
 void completion_queue::end_delay() noexcept {
   lock_.lock();
   if (waiting_ == 0) return lock_.unlock();
-  disarm_and_tell();
+  disarm_and_notify();
 }
 
 void completion_queue::forget(const std::atomic<std::uint64_t>* released) noexcept {

@@ -23,7 +23,7 @@ struct completion {
   std::uint64_t wr_id = 0;
   completion_status status = completion_status::success;
   completion_opcode opcode = completion_opcode::send;
-  std::uint8_t flags = 0;  ///< completion_with_imm, completion_with_route
+  std::uint8_t flags = 0;  ///< completion_with_imm, completion_with_grh
   std::uint8_t service_level = 0;
   std::uint32_t byte_count = 0;
   std::uint32_t immediate = 0;  ///< in network order, as the sender gave it
@@ -188,7 +188,7 @@ class completion_queue {
   bool lose_one() noexcept;
   bool raise(notify armed, bool solicited) noexcept;
   bool waits_for_more() noexcept;
-  void disarm_and_tell() noexcept;
+  void disarm_and_notify() noexcept;
 
   [[nodiscard]] slot& at(std::uint32_t place) noexcept {
     const std::uint32_t behind = capacity_ - head_;

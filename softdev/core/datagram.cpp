@@ -50,7 +50,7 @@ bool is_multicast(const gid_bytes& gid) noexcept {
   return gid[0] == 0xff || (is_mapped_ipv4(gid) && (gid[12] & 0xf0U) == class_d);
 }
 
-datagram_route route_of(std::span<const std::byte, route_header_bytes> header) noexcept {
+datagram_route route_of(std::span<const std::byte, grh_bytes> header) noexcept {
   const auto byte = [&](std::size_t at) { return std::to_integer<std::uint8_t>(header[at]); };
   const auto copy = [](std::span<const std::byte> from, std::span<std::uint8_t> to) {
     std::ranges::transform(from, to.begin(),
@@ -74,7 +74,7 @@ datagram_route route_of(std::span<const std::byte, route_header_bytes> header) n
   return out;
 }
 
-gid_bytes destination_of(std::span<const std::byte, route_header_bytes> header) noexcept {
+gid_bytes destination_of(std::span<const std::byte, grh_bytes> header) noexcept {
   return route_of(header).destination;
 }
 
@@ -82,7 +82,7 @@ datagram_address::datagram_address(const datagram_route& route, datagram_origin 
     : origin_(origin),
       is_ipv4_(route.over_udp && is_mapped_ipv4(route.source) && is_mapped_ipv4(route.destination)),
       over_udp_(route.over_udp) {
-  origin_.has_route = true;
+  origin_.has_grh = true;
   const std::uint8_t hops = route.hop_limit == 0 ? default_hops : route.hop_limit;
   if (is_ipv4_) {
     const std::span<std::byte> ip = std::span(header_).subspan(ipv4_offset);
@@ -104,10 +104,10 @@ datagram_address::datagram_address(const datagram_route& route, datagram_origin 
   put_bytes(header_, 24, route.destination);
 }
 
-void datagram_address::write(std::span<std::byte, route_header_bytes> out,
-                             std::uint32_t payload_bytes, bool immediate) const noexcept {
+void datagram_address::write(std::span<std::byte, grh_bytes> out, std::uint32_t payload_bytes,
+                             bool immediate) const noexcept {
   std::ranges::copy(header_, out.begin());
-  if (!origin_.has_route) return;
+  if (!origin_.has_grh) return;
   const std::uint32_t padded = (payload_bytes + 3) / 4 * 4;
   const std::uint32_t bytes =
       (over_udp_ ? udp_bytes : 0) + transport_bytes + (immediate ? immediate_bytes : 0) + padded;

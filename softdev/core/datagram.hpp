@@ -38,21 +38,19 @@ struct datagram_route {
 };
 
 /// Returns the route in a header of `datagram_address::write`.
-[[nodiscard]] datagram_route route_of(
-    std::span<const std::byte, route_header_bytes> header) noexcept;
+[[nodiscard]] datagram_route route_of(std::span<const std::byte, grh_bytes> header) noexcept;
 /// Returns the destination in a header of `datagram_address::write`.
-[[nodiscard]] gid_bytes destination_of(
-    std::span<const std::byte, route_header_bytes> header) noexcept;
+[[nodiscard]] gid_bytes destination_of(std::span<const std::byte, grh_bytes> header) noexcept;
 
 /// The contents of an address handle. Threads: immutable value.
 class datagram_address {
  public:
   datagram_address() noexcept = default;
-  /// Makes an address with a route. Sets `origin.has_route`.
+  /// Makes an address with a route. Sets `origin.has_grh`.
   datagram_address(const datagram_route& route, datagram_origin origin) noexcept;
   /// Makes an address without a route: a LID of the same subnet.
   explicit datagram_address(datagram_origin origin) noexcept : origin_(origin) {
-    origin_.has_route = false;
+    origin_.has_grh = false;
   }
 
   [[nodiscard]] const datagram_origin& origin() const noexcept { return origin_; }
@@ -80,7 +78,7 @@ class datagram_address {
   /// ::ffff:a.b.c.d) on RoCE, it is 20 zero bytes and an IPv4 header, as in the kernel's rxe.
   /// Otherwise it is a GRH, which has the format of an IPv6 header. Without a route, it is zero
   /// bytes.
-  void write(std::span<std::byte, route_header_bytes> out, std::uint32_t payload_bytes,
+  void write(std::span<std::byte, grh_bytes> out, std::uint32_t payload_bytes,
              bool immediate) const noexcept;
 
  private:
@@ -89,7 +87,7 @@ class datagram_address {
   std::uint8_t wire_mtu_ = 0;  ///< ibv_mtu; 0: not on the wire
   bool is_ipv4_ = false;
   bool over_udp_ = true;
-  std::array<std::byte, route_header_bytes> header_{};  ///< without lengths and checksum
+  std::array<std::byte, grh_bytes> header_{};  ///< without lengths and checksum
 };
 
 /// The destination of one datagram.

@@ -180,7 +180,7 @@ const char* text_of(peer_loss why) {
       return "this process has no free descriptors or memory";
     case peer_loss::too_many_links:
       return "it has reached the limit of connections to this process";
-    case peer_loss::stayed_inside:
+    case peer_loss::access_timeout:
       return "an access of it to this process's memory took too long; is it stopped?";
     case peer_loss::message_lost:
       return "this process had no memory for one of its messages";

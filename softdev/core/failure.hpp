@@ -80,7 +80,7 @@ enum class peer_loss : std::uint32_t {
   malformed_data,  ///< it wrote malformed data
   no_resources,    ///< this process has no descriptors or memory for the pairing
   too_many_links,  ///< it is paired with this process as often as one process may be
-  stayed_inside,   ///< it stayed within one access to memory of this process
+  access_timeout,  ///< it stayed within one access to memory of this process
   message_lost,    ///< this process had no memory for one of its messages
 };
 

@@ -12,12 +12,12 @@
 namespace verbena::softdev {
 
 /// The data of a datagram about its sender, besides the queue pair number. The payload of a
-/// datagram begins with `route_header_bytes` for its global routing header (GRH).
+/// datagram begins with `grh_bytes` for its global routing header (GRH).
 struct datagram_origin {
   std::uint16_t lid = 0;
   std::uint8_t service_level = 0;
   std::uint8_t path_bits = 0;  ///< of the destination's LID
-  bool has_route = false;      ///< the route header is valid
+  bool has_grh = false;        ///< the route header is valid
 };
 
 /// A request as the responder sees it, without its payload.
@@ -26,8 +26,8 @@ struct message {
   bool solicited = false;
   /// Counts the requester's attempts. Answers repeat it, so that late answers are recognized.
   std::uint16_t attempt = 0;
-  std::uint16_t partition = default_partition;  ///< the requester's P_Key
-  std::uint16_t destination_lid = 0;            ///< 0 if ports have no LID
+  std::uint16_t pkey = default_partition;  ///< the requester's P_Key
+  std::uint16_t destination_lid = 0;       ///< 0 if ports have no LID
   std::uint32_t source_qpn = 0;
   std::uint32_t destination_qpn = 0;
   std::uint32_t psn = 0;

@@ -32,30 +32,27 @@ class port_state {
   [[nodiscard]] std::uint16_t lid() const noexcept { return lid_.load(std::memory_order_acquire); }
   void set_lid(std::uint16_t lid) noexcept { lid_.store(lid); }
 
-  static constexpr std::size_t max_partitions = 8;
+  static constexpr std::size_t max_pkeys = 8;
   /// Returns the P_Key at an index; 0 if the index has none.
-  [[nodiscard]] std::uint16_t partition(std::size_t index) const noexcept {
-    return index < max_partitions ? partitions_[index].load(std::memory_order_acquire)
-                                  : std::uint16_t{0};
+  [[nodiscard]] std::uint16_t pkey(std::size_t index) const noexcept {
+    return index < max_pkeys ? pkeys_[index].load(std::memory_order_acquire) : std::uint16_t{0};
   }
-  void set_partition(std::size_t index, std::uint16_t key) noexcept {
-    partitions_[index].store(key);
-  }
+  void set_pkey(std::size_t index, std::uint16_t key) noexcept { pkeys_[index].store(key); }
 
   /// Counts a received message that was dropped because of its P_Key or Q_Key. Ignores other
   /// reasons.
   void note_drop(reason why) noexcept {
-    if (why == reason::partition_mismatch) ++bad_partitions_;
+    if (why == reason::partition_mismatch) ++bad_pkeys_;
     if (why == reason::qkey_mismatch) ++bad_qkeys_;
   }
-  [[nodiscard]] std::uint32_t bad_partitions() const noexcept { return bad_partitions_.load(); }
+  [[nodiscard]] std::uint32_t bad_pkeys() const noexcept { return bad_pkeys_.load(); }
   [[nodiscard]] std::uint32_t bad_qkeys() const noexcept { return bad_qkeys_.load(); }
 
  private:
   alignas(64) std::atomic<bool> up_{true};
   std::atomic<std::uint16_t> lid_{0};
-  std::array<std::atomic<std::uint16_t>, max_partitions> partitions_{default_partition};
-  alignas(64) std::atomic<std::uint32_t> bad_partitions_{0};
+  std::array<std::atomic<std::uint16_t>, max_pkeys> pkeys_{default_partition};
+  alignas(64) std::atomic<std::uint32_t> bad_pkeys_{0};
   std::atomic<std::uint32_t> bad_qkeys_{0};
 };
 

@@ -139,7 +139,7 @@ constexpr row rows[] = {
     {reason::completion_queue_overrun, "completion_queue_overrun", "IBV_EVENT_CQ_ERR",
      "A completion queue overran.", "Create it with room for all requests of its queue pairs."},
     {reason::injected_fault, "injected_fault", "any",
-     "The request failed because of a fault injected by the program or VERBENA_SOFTDEV_EVENTS.",
+     "The request failed because of a fault injected by the program or VERBENA_SOFTDEV_INJECT.",
      "No action is needed in tests of error handling; clear-faults removes all faults."},
 };
 

@@ -11,7 +11,7 @@ namespace verbena::softdev {
 bool receive_run::begin(queue_pair& to) noexcept {
   const transport_rules& rules = rules_of(to.transport());
   const responder& receiver = to.receiver();
-  if (!rules.acknowledged || !rules.connected || receiver.busy_ || !receiver.heard_ ||
+  if (!rules.acknowledged || !rules.connected || receiver.busy_ || !receiver.established_ ||
       receiver.shared_ != nullptr)
     return false;
   to_ = &to;

@@ -17,7 +17,7 @@ class queue_pair;
 /// A complete send without immediate data, not solicited. The members have the names of `message`.
 struct short_send {
   softdev::transport transport = softdev::transport::rc;
-  std::uint16_t partition = 0;
+  std::uint16_t pkey = 0;
   std::uint16_t destination_lid = 0;
   std::uint32_t source_qpn = 0;
   std::uint32_t psn = 0;

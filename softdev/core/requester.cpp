@@ -58,7 +58,7 @@ bool requester::may_send() const noexcept {
 void requester::begin_message(message& what) noexcept {
   const queue_pair_attributes& attributes = self_.attributes();
   what.attempt = attempt_;
-  what.partition = self_.home().port().partition(attributes.pkey_index);
+  what.pkey = self_.home().port().pkey(attributes.pkey_index);
   what.source_qpn = self_.number();
   what.transport = self_.transport();
   if (!rules_of(what.transport).connected) return;

@@ -29,7 +29,7 @@ responder::responder(queue_pair& self, const queue_pair_options& options, std::b
 
 void responder::start(std::uint32_t receive_psn) noexcept {
   expected_psn_ = receive_psn;
-  heard_ = false;
+  established_ = false;
 }
 
 const transport_rules& responder::rules() const noexcept { return rules_of(self_.transport()); }
@@ -37,7 +37,7 @@ const transport_rules& responder::rules() const noexcept { return rules_of(self_
 void responder::clear() noexcept {
   consumed_ = queue_.posted();
   queue_.clear();
-  busy_ = receive_taken_ = told_last_ = false;
+  busy_ = receive_taken_ = reported_last_ = false;
 }
 
 response responder::begin(const message& what) noexcept {
@@ -47,8 +47,8 @@ response responder::begin(const message& what) noexcept {
     self_.home().port().note_drop(foreign.why);
     return silence(foreign);
   }
-  if (!heard_) {
-    heard_ = true;
+  if (!established_) {
+    established_ = true;
     if (rules().connected && self_.state() == queue_pair_state::rtr)
       self_.report(queue_pair_event::communication_established);
   }
@@ -90,7 +90,7 @@ responder_view responder::view() const noexcept {
           .transport = self_.transport(),
           .port_is_up = port.up(),
           .lid = port.lid(),
-          .partition = port.partition(attributes.pkey_index),
+          .pkey = port.pkey(attributes.pkey_index),
           .qkey = attributes.qkey,
           .destination_qpn = attributes.destination_qpn,
           .expected_psn = expected_psn_,
@@ -357,7 +357,7 @@ void responder::complete_receive(completion_status status, const failure& why) n
     made.opcode = is_send(what.opcode) ? completion_opcode::receive
                                        : completion_opcode::receive_rdma_with_imm;
     made.flags = static_cast<std::uint8_t>((imm ? completion_with_imm : 0) |
-                                           (what.origin.has_route ? completion_with_route : 0));
+                                           (what.origin.has_grh ? completion_with_grh : 0));
     made.service_level = what.origin.service_level;
     made.byte_count = what.length;
     made.immediate = imm ? what.immediate : 0;
@@ -386,8 +386,8 @@ void responder::flush() noexcept {
               .qp_num = self_.number(),
               .vendor_error = why};
     });
-  if (shared_ == nullptr || told_last_) return;
-  told_last_ = true;
+  if (shared_ == nullptr || reported_last_) return;
+  reported_last_ = true;
   self_.report(queue_pair_event::last_request_reached);
 }
 

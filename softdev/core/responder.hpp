@@ -110,8 +110,8 @@ class responder {
   std::uint32_t expected_psn_ = 0;
   bool busy_ = false;
   bool receive_taken_ = false;
-  bool heard_ = false;      ///< a first request arrived (communication established)
-  bool told_last_ = false;  ///< last_request_reached was reported
+  bool established_ = false;    ///< a first request arrived (communication established)
+  bool reported_last_ = false;  ///< last_request_reached was reported
   const message* current_ = &kept_;
   std::uint64_t placed_ = 0;
   std::uint32_t sge_index_ = 0;

@@ -23,7 +23,7 @@ failure check_connection(const responder_view& self, const message& what) noexce
              static_cast<std::uint32_t>(self.transport));
       break;
     case reason::partition_mismatch:
-      differ(what.partition, self.partition);
+      differ(what.pkey, self.pkey);
       break;
     case reason::qkey_mismatch:
       differ(what.qkey, self.qkey);

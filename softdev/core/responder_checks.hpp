@@ -21,7 +21,7 @@ struct responder_view {
   softdev::transport transport = softdev::transport::rc;
   bool port_is_up = false;
   std::uint16_t lid = 0;
-  std::uint16_t partition = 0;
+  std::uint16_t pkey = 0;
   std::uint32_t qkey = 0;             ///< of UD and SRD
   std::uint32_t destination_qpn = 0;  ///< of RC and UC
   std::uint32_t expected_psn = 0;     ///< of RC
@@ -52,7 +52,7 @@ template <class Request>
   if (what.destination_lid != self.lid) return reason::lid_mismatch;
   if (!receives(self.state)) return reason::peer_not_ready;
   if (what.transport != self.transport) return reason::transport_mismatch;
-  if (!same_partition(what.partition, self.partition)) return reason::partition_mismatch;
+  if (!same_partition(what.pkey, self.pkey)) return reason::partition_mismatch;
   const transport_rules& rules = rules_of(self.transport);
   if (!rules.connected) return what.qkey == self.qkey ? reason::none : reason::qkey_mismatch;
   if (self.destination_qpn != what.source_qpn) return reason::peer_not_connected;

@@ -84,7 +84,7 @@ inline constexpr std::uint32_t multicast_qpn = 0xff'ffff;
 
 /// The bytes in front of each datagram in the memory of a receive request: room for the global
 /// routing header (GRH), even if the message has none.
-inline constexpr std::uint32_t route_header_bytes = 40;
+inline constexpr std::uint32_t grh_bytes = 40;
 
 /// The outcome in a completion (ibv_wc_status).
 enum class completion_status : std::uint8_t {
@@ -117,7 +117,7 @@ enum class completion_opcode : std::uint8_t {
 };
 
 /// Flags of a completion (ibv_wc_flags).
-inline constexpr std::uint8_t completion_with_route = 1;  ///< a GRH precedes the payload
+inline constexpr std::uint8_t completion_with_grh = 1;  ///< a GRH precedes the payload
 inline constexpr std::uint8_t completion_with_imm = 2;
 
 /// Access flags of a memory region, or of a queue pair for its peer (ibv_access_flags). Unknown

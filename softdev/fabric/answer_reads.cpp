@@ -84,7 +84,7 @@ void read_answerer::run_waiting() noexcept {
     if (target == nullptr) return;
     const auto lock = try_for_a_while(target->receive_lock());
     if (!lock) {
-      state_.set_restless();
+      state_.set_needs_progress();
       waiting_.insert(index);
       return;
     }

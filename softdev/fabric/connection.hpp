@@ -65,7 +65,7 @@ struct connection {
     bool waits = false;
     std::uint32_t psn = 0;
     /// The processes that have received it; only for datagram queue pairs.
-    std::unique_ptr<std::bitset<slot_count>> told;
+    std::unique_ptr<std::bitset<slot_count>> delivered;
   } group;
 
   /// Requests whose payload the peer copies from our memory.

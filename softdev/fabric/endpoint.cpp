@@ -21,15 +21,15 @@ response fabric_endpoint::submit(queue_pair& sender, const message& what,
   connection* by = state_.connection_of(sender);
   if (by == nullptr) return without_answer(reason::peer_unreachable, what);
   const transport_rules& rules = rules_of(what.transport);
-  switch (rules.carried) {
-    case carriage::parts:
+  switch (rules.mode) {
+    case delivery_mode::parts:
       return parts_.send(sender, *by, what, local);
-    case carriage::datagrams:
+    case delivery_mode::datagrams:
       if (is_for_group(what)) return groups_.send(sender, *by, what, local);
       find_peer(sender, *by, what);
       if (by->to == nullptr) return without_answer(reason::peer_unreachable, what);
       break;
-    case carriage::stream:
+    case delivery_mode::stream:
       break;
   }
   peer& to = *by->to;
@@ -107,15 +107,15 @@ void note_needed_memory(queue_pair& which, const connection& by, std::uint32_t d
 void fabric_endpoint::prepare(queue_pair& which, const queue_pair_attributes& next) {
   if (state_.connection_of(which) != nullptr) return;
   if (!rules_of(which.transport()).connected) {
-    auto told = std::make_unique<std::bitset<slot_count>>();
-    make_connection(which).group.told = std::move(told);
+    auto delivered = std::make_unique<std::bitset<slot_count>>();
+    make_connection(which).group.delivered = std::move(delivered);
     state_.addressed.insert(endpoint_state::index_of(which));
   } else if (next.path_to_peer == path_to_peer::same_host &&
              !state_.home.numbers().is_local(next.destination_qpn)) {
     const std::uint32_t slot = slot_of_number(next.destination_qpn);
     // Before the pairing begins, so that its events find the queue pair.
     state_.connected.insert(slot, endpoint_state::index_of(which));
-    auto to = state_.neighbours.connect(slot);
+    auto to = state_.peer_link.connect(slot);
     connection& made = make_connection(which);
     made.to = std::move(to);
     ring_.references().begin(which, made);
@@ -138,21 +138,21 @@ void fabric_endpoint::changed(queue_pair& which, bool gone) noexcept {
     std::destroy_at(mine);
   }
   if (gone) {
-    state_.neighbours.segment().withdraw_queue_pair(which.number());
+    state_.peer_link.segment().withdraw_queue_pair(which.number());
     return;
   }
-  publish_queue_pair(state_.neighbours.segment(), which, state_.home.port());
+  publish_queue_pair(state_.peer_link.segment(), which, state_.home.port());
 }
 
 bool fabric_endpoint::progress() noexcept {
-  const link::receive_lock lock = state_.neighbours.try_lock_receive();
+  const link::receive_lock lock = state_.peer_link.try_lock_receive();
   if (!lock) {
     // The thread that is inside may have passed the event for which progress() was called.
-    state_.set_restless();
+    state_.set_needs_progress();
     return false;
   }
-  if (state_.restless.load(std::memory_order_relaxed)) {
-    state_.restless.store(false, std::memory_order_relaxed);
+  if (state_.needs_progress.load(std::memory_order_relaxed)) {
+    state_.needs_progress.store(false, std::memory_order_relaxed);
     state_.unfinished.store(false, std::memory_order_relaxed);
     receiver_.begin_batch();
   }
@@ -160,15 +160,15 @@ bool fabric_endpoint::progress() noexcept {
   std::size_t received = 0;
   {
     const access_epoch::guard inside(state_.home.epoch());
-    received = state_.neighbours.receive(lock, receiver_, budget);
+    received = state_.peer_link.receive(lock, receiver_, budget);
   }
   state_.successes.flush();
   if (received > 0) receiver_.begin_batch();
-  if (received == budget) state_.set_restless();
+  if (received == budget) state_.set_needs_progress();
   receiver_.run_answers();
   if (!state_.waiting.empty() || !state_.blocked.empty()) run_blocked(lock);
-  if (state_.some_lost.load(std::memory_order_relaxed)) tell_lost();
-  return received > 0 || (restless() && unfinished());
+  if (state_.some_lost.load(std::memory_order_relaxed)) report_lost();
+  return received > 0 || (needs_progress() && unfinished());
 }
 
 void fabric_endpoint::run_blocked(const link::receive_lock& held) noexcept {
@@ -176,13 +176,13 @@ void fabric_endpoint::run_blocked(const link::receive_lock& held) noexcept {
   state_.waiting.for_each_slot([&](std::uint32_t slot) {
     const bool try_now = to_try_.contains(slot);
     if (try_now) to_try_.erase(slot);
-    if (try_now || state_.neighbours.may_have_room(held, slot)) run_waiting_for(slot, held);
+    if (try_now || state_.peer_link.may_have_room(held, slot)) run_waiting_for(slot, held);
   });
   state_.blocked.drain([&](std::uint32_t index) {
     queue_pair* which = state_.own(index);
     if (which == nullptr || which->run()) return;
     state_.blocked.insert(index);
-    state_.set_restless();
+    state_.set_needs_progress();
   });
 }
 
@@ -197,17 +197,17 @@ void fabric_endpoint::run_waiting_for(std::uint32_t slot, const link::receive_lo
     if (!which->run()) {
       state_.waiting.insert(slot, *index);
       to_try_.insert(slot);
-      state_.set_restless();
+      state_.set_needs_progress();
     } else if (state_.waiting.contains(slot, *index)) {
       // It waits again. If room has returned since, the others must run soon.
-      if (left > 1 && state_.neighbours.may_have_room(held, slot)) state_.set_restless();
+      if (left > 1 && state_.peer_link.may_have_room(held, slot)) state_.set_needs_progress();
       return;
     }
   }
 }
 
 void fabric_endpoint::after_service() noexcept {
-  state_.neighbours.take_changed([this](std::uint32_t slot) {
+  state_.peer_link.take_changed([this](std::uint32_t slot) {
     to_try_.insert(slot);
     changed_.insert(slot);
   });
@@ -216,7 +216,7 @@ void fabric_endpoint::after_service() noexcept {
 }
 
 /// Ends the requests of queue pairs whose peers died. Visits only queue pairs that events concern.
-void fabric_endpoint::tell_lost() noexcept {
+void fabric_endpoint::report_lost() noexcept {
   state_.some_lost.store(false, std::memory_order_release);
   const access_epoch::guard inside(state_.home.epoch());
   bool some_changed = false;
@@ -228,20 +228,20 @@ void fabric_endpoint::tell_lost() noexcept {
     state_.addressed.for_each([this](std::uint32_t index) { state_.lost.insert(index); });
   state_.lost.drain([this](std::uint32_t index) {
     queue_pair* which = state_.own(index);
-    if (which == nullptr || tell_lost(*which)) return;
+    if (which == nullptr || report_lost(*which)) return;
     state_.note_lost(*which);
-    state_.set_restless();
+    state_.set_needs_progress();
   });
 }
 
 /// Returns false if another thread holds a lock of the queue pair, or if memory is exhausted.
-bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
+bool fabric_endpoint::report_lost(queue_pair& which) noexcept {
   const std::unique_lock send(which.send_lock(), std::try_to_lock);
   if (!send) return false;
   const std::unique_lock receive(which.receive_lock(), std::try_to_lock);
   if (!receive) return false;
   connection* mine = state_.connection_of(which);
-  if (mine != nullptr) parts_.tell_lost(which, *mine);
+  if (mine != nullptr) parts_.report_lost(which, *mine);
   if (mine == nullptr || mine->to == nullptr) return true;
   note_needed_memory(which, *mine, which.attributes().destination_qpn);
   if (mine->overdue && mine->to->state() == peer_state::paired) {
@@ -265,7 +265,7 @@ bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
 }
 
 void fabric_endpoint::fence() noexcept {
-  static_cast<void>(state_.neighbours.fence(deadline::never()));
+  static_cast<void>(state_.peer_link.fence(deadline::never()));
 }
 
 }  // namespace verbena::softdev

@@ -43,7 +43,7 @@ struct fabric_endpoint_counters {
 class fabric_endpoint final : public remote_path {
  public:
   /// Both must outlive the endpoint. request_routes::set_remote() makes the engine use it.
-  fabric_endpoint(engine& home, link& neighbours) : state_(home, neighbours) {}
+  fabric_endpoint(engine& home, link& peer_link) : state_(home, peer_link) {}
   ~fabric_endpoint() = default;
   fabric_endpoint(const fabric_endpoint&) = delete;
   fabric_endpoint& operator=(const fabric_endpoint&) = delete;
@@ -56,8 +56,8 @@ class fabric_endpoint final : public remote_path {
   void after_service() noexcept;
   /// Returns whether progress() should run again soon even if nothing arrives: a record was kept
   /// because a lock was held, or another thread was inside.
-  [[nodiscard]] bool restless() const noexcept {
-    return state_.restless.load(std::memory_order_acquire);
+  [[nodiscard]] bool needs_progress() const noexcept {
+    return state_.needs_progress.load(std::memory_order_acquire);
   }
 
   /// Returns whether progress() ended a batch although it could continue at once.
@@ -82,8 +82,8 @@ class fabric_endpoint final : public remote_path {
   void find_peer(const queue_pair& sender, connection& by, const message& what) noexcept;
   void run_blocked(const link::receive_lock& held) noexcept;
   void run_waiting_for(std::uint32_t slot, const link::receive_lock& held) noexcept;
-  void tell_lost() noexcept;
-  [[nodiscard]] bool tell_lost(queue_pair& which) noexcept;
+  void report_lost() noexcept;
+  [[nodiscard]] bool report_lost(queue_pair& which) noexcept;
 
   endpoint_state state_;
   ring_sender ring_{state_};

@@ -8,11 +8,11 @@
 
 namespace verbena::softdev {
 
-endpoint_state::endpoint_state(engine& of, link& to) : home(of), neighbours(to) {}
+endpoint_state::endpoint_state(engine& of, link& to) : home(of), peer_link(to) {}
 
 std::shared_ptr<peer> endpoint_state::try_connect(std::uint32_t slot) noexcept {
   try {
-    return neighbours.connect(slot);
+    return peer_link.connect(slot);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }

@@ -26,15 +26,15 @@ struct endpoint_state {
   endpoint_state(engine& of, link& to);
 
   engine& home;
-  link& neighbours;
+  link& peer_link;
   queue_pairs_by_slot connected;  ///< own queue pairs that are connected to one process
   active_set addressed;           ///< own queue pairs of transports without connections
   queue_pairs_by_slot waiting;    ///< own queue pairs that wait for one process: room or pairing
   active_set blocked;             ///< own queue pairs that wait for room in one of several rings
   active_set lost;                ///< own queue pairs whose peer process may be dead
   /// A record was kept because a lock was held, or another thread was inside.
-  std::atomic<bool> restless{false};
-  std::atomic<bool> unfinished{false};  ///< restless, and must continue at once
+  std::atomic<bool> needs_progress{false};
+  std::atomic<bool> unfinished{false};  ///< needs_progress, and must continue at once
   std::atomic<bool> some_lost{false};   ///< a pairing ended
   direct_access direct;
   acknowledgements successes;
@@ -49,7 +49,7 @@ struct endpoint_state {
     return static_cast<connection*>(which.path().state());
   }
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
-    return home.find(number_at(neighbours.slot(), index));
+    return home.find(number_at(peer_link.slot(), index));
   }
   /// Returns the process of a slot, and begins to pair if it is new. Returns nullptr if memory is
   /// exhausted: try again later.
@@ -64,18 +64,18 @@ struct endpoint_state {
     lost.insert(index_of(which));
     set_some_lost();
   }
-  void set_restless() noexcept { restless.store(true, std::memory_order_release); }
+  void set_needs_progress() noexcept { needs_progress.store(true, std::memory_order_release); }
   void set_some_lost() noexcept { some_lost.store(true, std::memory_order_release); }
   void set_unfinished() noexcept {
     unfinished.store(true, std::memory_order_relaxed);
-    set_restless();
+    set_needs_progress();
   }
   void note_by_ring(std::uint64_t requests = 1) noexcept { by_ring.add(requests); }
   void note_dropped() noexcept { dropped.add(); }
 
   /// The bytes of a ring that requests and the data of reads leave to answers.
   [[nodiscard]] std::uint32_t reserve_for_answers() const noexcept {
-    return neighbours.options().ring_bytes / 2;
+    return peer_link.options().ring_bytes / 2;
   }
   /// Returns whether the ring has room for the answer to a request. One thread at a time: only
   /// answers use that half of the ring, and only the receiving thread sends answers.

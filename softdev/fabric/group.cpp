@@ -19,28 +19,28 @@ constexpr time_ns group_patience = 100'000'000;
 using namespace records;
 
 gid_bytes group_of(std::span<const std::byte> datagram) noexcept {
-  return destination_of(datagram.first<route_header_bytes>());
+  return destination_of(datagram.first<grh_bytes>());
 }
 
 response group_sender::send(queue_pair& sender, connection& by, const message& what,
                             std::span<const segment> local) noexcept {
-  if (!what.origin.has_route) return {};
+  if (!what.origin.has_grh) return {};
   std::array<std::shared_ptr<peer>, max_group_processes> members;
   const std::size_t count =
-      state_.neighbours.find_group(group_of({local.front().data, local.front().bytes}), members);
+      state_.peer_link.find_group(group_of({local.front().data, local.front().bytes}), members);
   if (count == 0) return {};
   state_.successes.flush();
-  if (!by.group.waits || by.group.psn != what.psn) by.group.told->reset();
+  if (!by.group.waits || by.group.psn != what.psn) by.group.delivered->reset();
   bool waits = false;
   for (const auto& each : std::span(members).first(count)) {
-    if (by.group.told->test(each->slot())) continue;
+    if (by.group.delivered->test(each->slot())) continue;
     const std::byte* bad = nullptr;
-    const told outcome = tell_member(sender, *each, what, local, bad);
+    const delivery outcome = deliver_to_member(sender, *each, what, local, bad);
     if (bad != nullptr) return local_fault(bad);
-    if (outcome == told::waits) {
+    if (outcome == delivery::waits) {
       waits = true;
     } else {
-      by.group.told->set(each->slot());
+      by.group.delivered->set(each->slot());
     }
   }
   by.group.waits = waits;
@@ -48,15 +48,16 @@ response group_sender::send(queue_pair& sender, connection& by, const message& w
   return {.outcome = waits ? verdict::blocked : verdict::done};
 }
 
-group_sender::told group_sender::tell_member(queue_pair& sender, peer& to, const message& what,
-                                             std::span<const segment> local,
-                                             const std::byte*& bad) noexcept {
+group_sender::delivery group_sender::deliver_to_member(queue_pair& sender, peer& to,
+                                                       const message& what,
+                                                       std::span<const segment> local,
+                                                       const std::byte*& bad) noexcept {
   if (request_bytes(what.transport, what.opcode) + what.length > to.max_record()) {
     sender.diagnosis().drops.note(
         {.why = reason::message_too_long,
          .length = what.length,
          .limit = to.max_record() - request_bytes(what.transport, what.opcode)});
-    return told::dropped;
+    return delivery::dropped;
   }
   pushed all = push_to_member(to, what, local, bad);
   if (all == pushed::no_room) {
@@ -64,22 +65,22 @@ group_sender::told group_sender::tell_member(queue_pair& sender, peer& to, const
     state_.wait_for_rings(sender);
     all = push_to_member(to, what, local, bad);
   }
-  if (all == pushed::refused) return told::dropped;
+  if (all == pushed::refused) return delivery::dropped;
   if (all == pushed::all) {
     to.no_room_since.store(0, std::memory_order_relaxed);
     state_.note_by_ring();
-    return told::done;
+    return delivery::done;
   }
   const time_ns now = state_.home.now();
   std::uint64_t since = 0;
   if (to.no_room_since.compare_exchange_strong(since, now)) since = now;
   if (now - since < group_patience) {
     state_.home.schedule(sender, since + group_patience);
-    return told::waits;
+    return delivery::waits;
   }
   sender.diagnosis().drops.note(
       {.why = reason::path_full, .length = group_patience, .detail = first_number_of(to.slot())});
-  return told::dropped;
+  return delivery::dropped;
 }
 
 pushed group_sender::push_to_member(peer& to, const message& what, std::span<const segment> local,

@@ -21,9 +21,10 @@ class group_sender {
                               std::span<const segment> local) noexcept;
 
  private:
-  enum class told : std::uint8_t { done, dropped, waits };
-  [[nodiscard]] told tell_member(queue_pair& sender, peer& to, const message& what,
-                                 std::span<const segment> local, const std::byte*& bad) noexcept;
+  enum class delivery : std::uint8_t { done, dropped, waits };
+  [[nodiscard]] delivery deliver_to_member(queue_pair& sender, peer& to, const message& what,
+                                           std::span<const segment> local,
+                                           const std::byte*& bad) noexcept;
   [[nodiscard]] pushed push_to_member(peer& to, const message& what, std::span<const segment> local,
                                       const std::byte*& bad) noexcept;
 

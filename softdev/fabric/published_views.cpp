@@ -26,7 +26,7 @@ void publish_queue_pair(public_segment& own, const queue_pair& which,
                  std::uint64_t{static_cast<std::uint8_t>(which.transport())} << transport_at |
                  attributes.receive_psn);
   notes[1].store(std::uint64_t{port.up()} << 32U | std::uint64_t{port.lid()} << 16U |
-                 port.partition(attributes.pkey_index));
+                 port.pkey(attributes.pkey_index));
   own.publish_queue_pair({.qpn = which.number(),
                           .state = static_cast<std::uint32_t>(which.state()),
                           .pd = static_cast<std::uint32_t>(which.domain()),
@@ -50,7 +50,7 @@ bool read_queue_pair(const peer_segment& at, const queue_pair& sender, const mes
   out.transport = kind;
   out.port_is_up = (port >> 32U & 1U) != 0;
   out.lid = static_cast<std::uint16_t>(port >> 16U);
-  out.partition = static_cast<std::uint16_t>(port);
+  out.pkey = static_cast<std::uint16_t>(port);
   out.qkey = more;
   out.destination_qpn = record.peer_qpn;
   out.expected_psn = agreed ? next.psn : (next.psn + 1) & psn_mask;

@@ -69,14 +69,14 @@ handled payload_puller::receive(peer& from, std::span<const std::byte> bytes) no
   if (target == nullptr) return silence(reason::peer_unknown, 0);
   const auto lock = try_for_a_while(target->receive_lock());
   if (!lock) {
-    state_.set_restless();
+    state_.set_needs_progress();
     return handled::keep;
   }
   connection* const by = state_.connection_of(*target);
   if (by == nullptr || by->to.get() != &from)
     return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
   if (by->answer.waits) {
-    state_.set_restless();
+    state_.set_needs_progress();
     return handled::keep;
   }
   responder& receiver = target->receiver();

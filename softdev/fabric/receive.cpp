@@ -36,7 +36,7 @@ request_id request_of(const fragment_header& header) noexcept {
 }  // namespace
 
 handled record_receiver::keep() noexcept {
-  state_.set_restless();
+  state_.set_needs_progress();
   return handled::keep;
 }
 
@@ -96,7 +96,7 @@ handled record_receiver::receive_request(peer& from, std::span<const std::byte> 
     if (by == nullptr || by->to.get() != &from)
       return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
     if (by->answer.waits) return keep();
-  } else if (rules_of(what.transport).carried == carriage::parts) {
+  } else if (rules_of(what.transport).mode == delivery_mode::parts) {
     parts_.receive(*target, from, what, bytes);
     return handled::consumed;
   }
@@ -137,9 +137,9 @@ void record_receiver::go_on(queue_pair& target, peer& from,
 /// is locked, keeps the record, and later continues after the last member that received it.
 handled record_receiver::receive_for_group(peer& from, message& what,
                                            std::span<const std::byte> bytes) noexcept {
-  const bool whole = what.length >= route_header_bytes && bytes.size() == what.length &&
-                     what.length <= route_header_bytes + limits::max_datagram_bytes;
-  if (!whole || !what.origin.has_route) return handled::broken;
+  const bool whole = what.length >= grh_bytes && bytes.size() == what.length &&
+                     what.length <= grh_bytes + limits::max_datagram_bytes;
+  if (!whole || !what.origin.has_grh) return handled::broken;
   what.destination_lid = state_.home.port().lid();
   const auto members = state_.home.groups().members(group_of(bytes));
   for (auto next = std::ranges::upper_bound(members, from.last_receiver); next != members.end();

@@ -28,7 +28,7 @@ bool short_receiver::receive(peer& from, std::span<const std::byte> bytes) noexc
     last_.attempt = header->attempt;
   }
   if (!run_.take({.transport = transport::rc,
-                  .partition = header->partition,
+                  .pkey = header->pkey,
                   .destination_lid = header->destination_lid,
                   .source_qpn = header->source_qpn,
                   .psn = header->psn},

@@ -16,7 +16,7 @@ constexpr unsigned lid_at = 32;
 constexpr std::uint8_t solicited_bit = 0x80;
 
 std::uint64_t origin_word(const datagram_origin& from) noexcept {
-  return from.path_bits | (from.has_route ? route_bit : 0) |
+  return from.path_bits | (from.has_grh ? route_bit : 0) |
          std::uint64_t{from.service_level} << service_level_at | std::uint64_t{from.lid} << lid_at;
 }
 
@@ -24,7 +24,7 @@ datagram_origin to_origin(std::uint64_t word) noexcept {
   return {.lid = static_cast<std::uint16_t>(word >> lid_at),
           .service_level = static_cast<std::uint8_t>(word >> service_level_at),
           .path_bits = static_cast<std::uint8_t>(word),
-          .has_route = (word & route_bit) != 0};
+          .has_grh = (word & route_bit) != 0};
 }
 
 std::uint8_t kind_of(const message& what) noexcept {
@@ -45,7 +45,7 @@ bool makes_sense(const request_header& header) noexcept {
 }
 
 void put_header(request_header& out, const message& what, const request_part& part) noexcept {
-  const bool is_datagram = rules_of(what.transport).carried == carriage::datagrams;
+  const bool is_datagram = rules_of(what.transport).mode == delivery_mode::datagrams;
   out.destination_qpn = what.destination_qpn;
   out.source_qpn = what.source_qpn;
   out.psn = what.psn;
@@ -56,22 +56,22 @@ void put_header(request_header& out, const message& what, const request_part& pa
   out.immediate = what.immediate;
   out.remote_address = is_datagram ? origin_word(what.origin) : what.remote_address;
   out.remote_key = is_datagram ? what.qkey : what.remote_key;
-  out.partition = what.partition;
+  out.pkey = what.pkey;
   out.destination_lid = what.destination_lid;
 }
 
 /// Takes the fields that differ between transports. Returns false if bytes are missing.
 bool take_address(const request_header& header, std::span<const std::byte>& bytes,
                   message& out) noexcept {
-  const carriage carried = rules_of(out.transport).carried;
-  if (carried == carriage::datagrams) {
+  const delivery_mode mode = rules_of(out.transport).mode;
+  if (mode == delivery_mode::datagrams) {
     out.origin = to_origin(header.remote_address);
     out.qkey = header.remote_key;
     return true;
   }
   out.remote_address = header.remote_address;
   out.remote_key = header.remote_key;
-  if (carried == carriage::stream) return true;
+  if (mode == delivery_mode::stream) return true;
   const auto more = take<delivery_header>(bytes);
   if (!more) return false;
   out.qkey = more->qkey;
@@ -87,7 +87,7 @@ bool take_address(const request_header& header, std::span<const std::byte>& byte
   out.opcode = static_cast<opcode>(header->opcode);
   out.solicited = (header->kind & solicited_bit) != 0;
   out.attempt = header->attempt;
-  out.partition = header->partition;
+  out.pkey = header->pkey;
   out.destination_lid = header->destination_lid;
   out.source_qpn = header->source_qpn;
   out.destination_qpn = header->destination_qpn;
@@ -134,7 +134,8 @@ void put_request(std::span<std::byte>& room, const message& what) noexcept {
 void put_request_part(std::span<std::byte>& room, const message& what,
                       const request_part& part) noexcept {
   put_header(make<request_header>(room), what, part);
-  if (rules_of(what.transport).carried == carriage::parts) put(room, delivery_header{what.qkey, 0});
+  if (rules_of(what.transport).mode == delivery_mode::parts)
+    put(room, delivery_header{what.qkey, 0});
   if (is_atomic(part.opcode)) put(room, operands{what.compare_or_add, what.swap});
 }
 
@@ -159,7 +160,7 @@ bool take_reference(std::span<const std::byte> bytes, message& out,
                     payload_reference& payload) noexcept {
   if (!take_headers(bytes, out)) return false;
   const transport_rules& rules = rules_of(out.transport);
-  if (!rules.acknowledged || rules.carried != carriage::stream || is_read_or_atomic(out.opcode))
+  if (!rules.acknowledged || rules.mode != delivery_mode::stream || is_read_or_atomic(out.opcode))
     return false;
   const auto header = take<reference_header>(bytes);
   if (!header || header->elements > payload.elements.size() ||

@@ -40,7 +40,7 @@ struct request_header {
   std::uint32_t immediate;
   std::uint64_t remote_address;
   std::uint32_t remote_key;
-  std::uint16_t partition;
+  std::uint16_t pkey;
   std::uint16_t destination_lid;
 };
 static_assert(sizeof(request_header) == 40);
@@ -136,7 +136,7 @@ inline constexpr std::uint32_t payload_bytes = 32768;
 [[nodiscard]] inline std::uint32_t request_bytes(transport kind, opcode op) noexcept {
   return static_cast<std::uint32_t>(
       sizeof(request_header) + (is_atomic(op) ? sizeof(operands) : 0) +
-      (rules_of(kind).carried == carriage::parts ? sizeof(delivery_header) : 0));
+      (rules_of(kind).mode == delivery_mode::parts ? sizeof(delivery_header) : 0));
 }
 void put_request(std::span<std::byte>& room, const message& what) noexcept;
 /// A part of a request that is sent as a separate request.

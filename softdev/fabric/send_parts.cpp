@@ -107,7 +107,7 @@ pushed part_sender::push_part(peer& to, const message& what, const request_part&
 }
 
 /// Ends the requests in flight to processes that died. Both locks of the queue pair are held.
-void part_sender::tell_lost(queue_pair& which, connection& mine) noexcept {
+void part_sender::report_lost(queue_pair& which, connection& mine) noexcept {
   const auto is_dead = [](const auto& known) { return known->state() == peer_state::dead; };
   for (const auto& known : mine.peers) {
     if (!is_dead(known)) continue;

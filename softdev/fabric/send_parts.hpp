@@ -23,7 +23,7 @@ class part_sender {
   [[nodiscard]] response send(queue_pair& sender, connection& by, const message& what,
                               std::span<const segment> local) noexcept;
   /// Ends the requests in flight to processes that died. Both locks of the queue pair are held.
-  void tell_lost(queue_pair& which, connection& mine) noexcept;
+  void report_lost(queue_pair& which, connection& mine) noexcept;
 
  private:
   [[nodiscard]] peer* find_peer(const queue_pair& sender, connection& by,

@@ -24,16 +24,16 @@ bool is_empty(const sge& element) noexcept { return element.length == 0; }
 void reference_sender::begin(const queue_pair& sender, connection& by) noexcept {
   by.references.used = false;
   by.references.generation = ++generations_;
-  publish_generation(state_.neighbours.segment(), sender, by.references.generation);
+  publish_generation(state_.peer_link.segment(), sender, by.references.generation);
 }
 
 bool reference_sender::may_refer(queue_pair& sender, connection& by, const message& what) noexcept {
   const transport_rules& rules = rules_of(what.transport);
-  if (!rules.acknowledged || rules.carried != carriage::stream || is_read_or_atomic(what.opcode) ||
-      state_.neighbours.options().route == route_policy::ring)
+  if (!rules.acknowledged || rules.mode != delivery_mode::stream ||
+      is_read_or_atomic(what.opcode) || state_.peer_link.options().route == route_policy::ring)
     return false;
   const std::span<const sge> elements = sender.sender().elements_of_next();
-  const public_segment& own = state_.neighbours.segment();
+  const public_segment& own = state_.peer_link.segment();
   const bool shareable = std::ranges::all_of(
       elements, [&](const sge& each) { return is_empty(each) || own.is_shareable(each.lkey); });
   if (elements.empty() || !shareable) return false;

@@ -43,7 +43,7 @@ bool kernel_manager_works() noexcept {
   if (!kernel_has_adapters()) return false;
   const int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC);
   if (fd < 0) {
-    complain_once(
+    warn_once(
         warning::no_kernel_cm,
         "the connection manager is soft0's, because /dev/infiniband/rdma_cm cannot be opened: ",
         strerrorname_np(errno));

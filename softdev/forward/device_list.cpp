@@ -79,9 +79,9 @@ void get_parts(handed_out& made) noexcept {
   made.soft.get(soft_engine().table);
   // ENOSYS is not reported: a kernel without RDMA is a reason to use the software device.
   if (made.soft.list != nullptr && made.hardware.failure != 0 && made.hardware.failure != ENOSYS)
-    complain_once(warning::no_adapters,
-                  "only soft0 is listed, because libibverbs failed to list the hardware: ",
-                  strerrorname_np(made.hardware.failure));
+    warn_once(warning::no_adapters,
+              "only soft0 is listed, because libibverbs failed to list the hardware: ",
+              strerrorname_np(made.hardware.failure));
 }
 
 // Fills `to`. Omits the software device if the list of the hardware contains it.

@@ -62,8 +62,8 @@ void load() noexcept {
   void* const library = open_engine();
   if (library == nullptr) {
     const char* const reason = dlerror();  // NOLINT(concurrency-mt-unsafe): per thread in glibc
-    complain_once(warning::no_engine,
-                  "the software device cannot be loaded: ", reason != nullptr ? reason : soname);
+    warn_once(warning::no_engine,
+              "the software device cannot be loaded: ", reason != nullptr ? reason : soname);
     return;
   }
   const auto entry =
@@ -74,9 +74,9 @@ void load() noexcept {
           ? reinterpret_cast<verbena_soft_device_function>(find(*all, "verbena_soft_device"))
           : nullptr;
   if (device == nullptr) {
-    complain_once(warning::other_engine,
-                  "the versions of the loaded software device and this library differ: ",
-                  "install both from the same build");
+    warn_once(warning::other_engine,
+              "the versions of the loaded software device and this library differ: ",
+              "install both from the same build");
     return;
   }
   for (std::size_t i = 0; i < slot_count; ++i)

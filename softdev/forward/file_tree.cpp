@@ -170,10 +170,10 @@ bool make_tree() noexcept {
     own = made;
     return true;
   }
-  complain_once(warning::no_files,
-                "the files of soft0 in /sys/class/infiniband are not shown, because no directory "
-                "can be made in TMPDIR or /tmp: ",
-                strerrorname_np(errno));
+  warn_once(warning::no_files,
+            "the files of soft0 in /sys/class/infiniband are not shown, because no directory "
+            "can be made in TMPDIR or /tmp: ",
+            strerrorname_np(errno));
   return false;
 }
 

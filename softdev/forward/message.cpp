@@ -70,7 +70,7 @@ std::atomic<std::uint32_t>& shared_record() noexcept {
 
 }  // namespace
 
-void complain_once(warning kind, const char* what, const char* why) noexcept {
+void warn_once(warning kind, const char* what, const char* why) noexcept {
   const int saved = errno;
   // Formats the text before the search, which invalidates a text of dlerror(3).
   std::array<char, 1024> text;

@@ -22,6 +22,6 @@ enum class warning : std::uint8_t {
 
 /// Writes one line, `verbena: WHAT WHY`, to standard error. A process writes one line of each kind,
 /// whichever of its forwarders reports it. Preserves errno. Thread-safe.
-void complain_once(warning kind, const char* what, const char* why) noexcept;
+void warn_once(warning kind, const char* what, const char* why) noexcept;
 
 }  // namespace verbena::forward

@@ -27,7 +27,7 @@ void* find(const behind& wanted) noexcept {
   const char* const chosen = secure_getenv(wanted.choice);
   if (chosen != nullptr && *chosen != '\0') {
     void* const handle = dlopen(chosen, load_flags);
-    if (handle == nullptr) complain_once(wanted.kind, wanted.complaint, chosen);
+    if (handle == nullptr) warn_once(wanted.kind, wanted.complaint, chosen);
     return handle;
   }
   const void* const next = dlsym(RTLD_NEXT, wanted.function);

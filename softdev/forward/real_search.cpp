@@ -90,8 +90,8 @@ void* find_real_library() noexcept {
   if (chosen != nullptr && *chosen != '\0') {
     void* const handle = open_real(chosen);
     if (handle == nullptr)
-      complain_once(VERBENA_WARNING,
-                    VERBENA_CHOICE " cannot be used as the real " VERBENA_STANDS_FOR ": ", chosen);
+      warn_once(VERBENA_WARNING,
+                VERBENA_CHOICE " cannot be used as the real " VERBENA_STANDS_FOR ": ", chosen);
     return handle;
   }
   if (void* const handle = search_library_path()) return handle;

@@ -19,9 +19,9 @@ namespace {
 // and returns nullptr.
 plain_function socket_function(std::atomic<plain_function>& known, const char* name) noexcept {
   if (!chosen_manager().soft) return manager_function(known, name);
-  complain_once(warning::no_rsockets, name,
-                " is refused: rsocket needs the kernel's connection manager, but this process "
-                "uses soft0's; use TCP sockets, or rdma_connect and rdma_accept");
+  warn_once(warning::no_rsockets, name,
+            " is refused: rsocket needs the kernel's connection manager, but this process "
+            "uses soft0's; use TCP sockets, or rdma_connect and rdma_accept");
   return nullptr;
 }
 

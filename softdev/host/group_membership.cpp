@@ -24,13 +24,13 @@ bool is_connecting(const std::shared_ptr<peer>& which) noexcept {
 /// Pairs with the other users of groups. From then on, their datagrams also reach this process.
 int group_membership::meet_users() {
   if (const int failed = how_.thread.start()) return failed;
-  const auto others = how_.neighbours.meet_group_users();
+  const auto others = how_.peer_link.meet_group_users();
   if (!others) return others.error().code();
   const auto until = link::time_point::clock::now() + pairing_patience;
   while (std::ranges::any_of(*others, is_connecting) && link::time_point::clock::now() < until) {
     how_.work.tend();
     how_.thread.wake();  // it may have to tend earlier now
-    pollfd sockets{how_.neighbours.service_fd(), POLLIN, 0};
+    pollfd sockets{how_.peer_link.service_fd(), POLLIN, 0};
     if (std::ranges::any_of(*others, is_connecting)) ::poll(&sockets, 1, between_looks_ms);
   }
   used_.store(true, std::memory_order_release);
@@ -49,7 +49,7 @@ int group_membership::attach(const queue_pair& which, const gid_bytes& group) {
   const auto changed = known.attach(group, which.number());
   if (changed == multicast_groups::change::no_room) return ENOMEM;
   if (changed == multicast_groups::change::group &&
-      !how_.neighbours.segment().publish_group(group)) {
+      !how_.peer_link.segment().publish_group(group)) {
     static_cast<void>(known.detach(group, which.number()));
     return ENOMEM;
   }
@@ -57,7 +57,7 @@ int group_membership::attach(const queue_pair& which, const gid_bytes& group) {
   if (failed == 0) how_.wire.join_group(group);
   if (failed == 0 || changed == multicast_groups::change::none) return failed;
   if (known.detach(group, which.number()) == multicast_groups::change::group)
-    how_.neighbours.segment().withdraw_group(group);
+    how_.peer_link.segment().withdraw_group(group);
   return failed;
 }
 
@@ -67,7 +67,7 @@ int group_membership::detach(const queue_pair& which, const gid_bytes& group) {
   if (changed == multicast_groups::change::none) return EINVAL;
   if (changed != multicast_groups::change::group) return 0;
   how_.wire.leave_group(group);
-  how_.neighbours.segment().withdraw_group(group);
+  how_.peer_link.segment().withdraw_group(group);
   return 0;
 }
 

@@ -19,7 +19,7 @@ class group_membership {
  public:
   struct options {
     engine& core;
-    link& neighbours;
+    link& peer_link;
     progress_work& work;
     progress_thread& thread;
     wire_access& wire;

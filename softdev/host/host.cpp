@@ -109,20 +109,20 @@ result<host*> host::instance() {
 result<host*> host::make() {
   parts made;
   VERBENA_TRY(const link_options options, link_options::from_environment());
-  VERBENA_TRY(made.neighbours, link::open(options));
+  VERBENA_TRY(made.peer_link, link::open(options));
   VERBENA_TRY_VOID(check_descriptors());
   const settings wanted = current_settings();
-  if (wanted.looks == persona_kind::roce) made.addresses = address_watch::open();
+  if (wanted.persona == persona_kind::roce) made.addresses = address_watch::open();
   if (!wanted.capture.empty()) {
     VERBENA_TRY(made.packets, capture::capture_file::open(wanted.capture));
     made.captured_bytes = wanted.captured_bytes;
   }
-  if (wanted.wire.on && wanted.looks != persona_kind::roce)
+  if (wanted.wire.on && wanted.persona != persona_kind::roce)
     warn_once("soft0: VERBENA_SOFTDEV_WIRE needs VERBENA_SOFTDEV_PERSONA=roce; it is ignored");
   else if (wanted.wire.on) {
     VERBENA_TRY_VOID(open_wire(wanted.wire, made));
   }
-  return new host(std::move(made), describe_host(wanted.looks));
+  return new host(std::move(made), describe_host(wanted.persona));
 }
 
 /// Leaves the wire off, with a warning, if the key of the setting cannot be read.
@@ -138,18 +138,18 @@ result<void> host::open_wire(const wire_setting& wanted, parts& made) {
     fingerprint = key->fingerprint();
     made.key = *std::move(key);
   }
-  VERBENA_TRY(made.port, wire::port_share::open(wanted.port, made.neighbours->slot(), fingerprint));
+  VERBENA_TRY(made.port, wire::port_share::open(wanted.port, made.peer_link->slot(), fingerprint));
   made.wire = wanted;
   return {};
 }
 
-host::host(parts made, persona looks)
+host::host(parts made, softdev::persona presented)
     : generation_(current_generation()),
-      link_(std::move(made.neighbours)),
+      link_(std::move(made.peer_link)),
       engine_(std::make_unique<engine>(engine_options{
           .process_slot = link_->slot(), .clock = &monotonic_now, .observer = this})),
       path_(*engine_, *link_),
-      adapter_(std::move(looks), std::move(made.addresses)),
+      adapter_(std::move(presented), std::move(made.addresses)),
       wire_access_(made.wire, adapter_.gids()),
       wire_(made.port ? std::make_unique<wire::wire_path>(
                             *engine_, *std::move(made.port),
@@ -164,15 +164,14 @@ host::host(parts made, persona looks)
                       .run_fd = wire_ ? wire_->fd() : -1,
                       .wakes = &link_->sleeper().wakes()}),
       groups_({.core = *engine_,
-               .neighbours = *link_,
+               .peer_link = *link_,
                .work = *this,
                .thread = thread_,
                .wire = wire_access_}) {
   port_state& port = engine_->port();
-  const persona& seen = adapter_.looks();
+  const softdev::persona& seen = adapter_.persona();
   port.set_lid(seen.lid);
-  for (std::size_t i = 0; i < seen.partitions.size(); ++i)
-    port.set_partition(i, seen.partitions[i]);
+  for (std::size_t i = 0; i < seen.pkeys.size(); ++i) port.set_pkey(i, seen.pkeys[i]);
   if (wire_) wire_access_.begin(*wire_);
   engine_->routes().set_remote(&outward());
   if (!made.packets) return;
@@ -218,9 +217,9 @@ void host::run() noexcept {
 }
 
 time_ns host::next_deadline() const noexcept {
-  const time_ns soon = path_.unfinished() ? 0
-                       : path_.restless() ? monotonic_now() + restless_ns
-                                          : never;
+  const time_ns soon = path_.unfinished()       ? 0
+                       : path_.needs_progress() ? monotonic_now() + restless_ns
+                                                : never;
   const auto next_look = link_->sleeper().next_look();
   const time_ns look_at = next_look ? to_time_ns(*next_look) : never;
   return std::min({engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon,
@@ -234,7 +233,7 @@ void host::progress() noexcept {
   run();
   // The thread may have to tend earlier now. It also repeats work that a held lock prevented: the
   // caller need not call again.
-  if (tended || path_.restless() || (wire_ && wire_->restless())) thread_.wake();
+  if (tended || path_.needs_progress() || (wire_ && wire_->needs_progress())) thread_.wake();
 }
 
 std::size_t host::lose_peers(std::optional<pid_t> pid) {

@@ -92,14 +92,14 @@ class host final : private engine_observer, private progress_work {
 
   /// Memory that peers can map, for verbena_soft_allocate.
   [[nodiscard]] arena_registry& shareable_memory() noexcept { return link_->arenas(); }
-  [[nodiscard]] link& neighbours() noexcept { return *link_; }
+  [[nodiscard]] link& peer_link() noexcept { return *link_; }
   /// The public segment of this process, which peers read.
   [[nodiscard]] public_segment& segment() noexcept { return link_->segment(); }
 
   /// The device and its port as the program sees them.
   [[nodiscard]] soft_adapter& adapter() noexcept { return adapter_; }
   [[nodiscard]] const soft_adapter& adapter() const noexcept { return adapter_; }
-  [[nodiscard]] const persona& looks() const noexcept { return adapter_.looks(); }
+  [[nodiscard]] const softdev::persona& persona() const noexcept { return adapter_.persona(); }
   /// Returns the recorder of this process's packets; nullptr if they are not captured.
   [[nodiscard]] capture::recorder* recorder() noexcept { return recorder_.get(); }
   /// Connections to other hosts.
@@ -112,7 +112,7 @@ class host final : private engine_observer, private progress_work {
 
  private:
   struct parts {
-    std::unique_ptr<link> neighbours;
+    std::unique_ptr<link> peer_link;
     address_watch addresses;
     std::optional<capture::capture_file> packets;
     std::size_t captured_bytes = 0;
@@ -120,7 +120,7 @@ class host final : private engine_observer, private progress_work {
     wire_setting wire;
     std::optional<wire::wire_key> key;
   };
-  host(parts made, persona looks);
+  host(parts made, softdev::persona presented);
   [[nodiscard]] remote_path& outward() noexcept;
   static result<host*> make();
   static result<void> open_wire(const wire_setting& wanted, parts& made);

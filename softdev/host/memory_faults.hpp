@@ -12,7 +12,7 @@ namespace verbena::softdev {
 /// processor without a table of instructions. Thread-safe if called once.
 void install_memory_fault_handler() noexcept;
 
-/// Calls install_memory_fault_handler() once, unless VERBENA_SOFTDEV_FAULTS is "signal".
+/// Calls install_memory_fault_handler() once, unless VERBENA_SOFTDEV_PAGE_FAULTS is "signal".
 /// Thread-safe.
 void catch_memory_faults() noexcept;
 

@@ -11,7 +11,7 @@
 
 #include "softdev/host/gid_table.hpp"
 #include "softdev/wire/network.hpp"
-#include "softdev/wire/socket/packet_intake.hpp"
+#include "softdev/wire/socket/packet_receiver.hpp"
 
 namespace verbena::softdev {
 

@@ -103,7 +103,7 @@ void describe_subnet(const std::array<std::uint8_t, 6>& mac, persona& out) {
   out.sm_lid = 1;
   out.lid = static_cast<std::uint16_t>(2 + number % (unicast_lids - 1));
   // The default partition, two others as full member, and one of them as limited member, too.
-  out.partitions = {default_partition, 0x8001, 0x8002, 0x0002, 0, 0, 0, 0};
+  out.pkeys = {default_partition, 0x8001, 0x8002, 0x0002, 0, 0, 0, 0};
   std::array<std::uint8_t, 8> guid = out.node_guid;
   out.gids.push_back(subnet_gid(guid));
   guid[7] = static_cast<std::uint8_t>(guid[7] + 1);  // an alias

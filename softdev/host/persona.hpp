@@ -70,7 +70,7 @@ struct persona {
   std::uint16_t lid = 0;     ///< 0 on Ethernet
   std::uint16_t sm_lid = 0;  ///< of the subnet manager; 0 on Ethernet
   /// The P_Key table; an entry of 0 is empty.
-  std::vector<std::uint16_t> partitions{default_partition};
+  std::vector<std::uint16_t> pkeys{default_partition};
   std::array<std::uint8_t, 8> node_guid{};  ///< network order, never zero, the same after a reboot
   std::vector<gid_entry> gids;              ///< at most gid_table_length; index 0 is link-local
 };

@@ -123,24 +123,24 @@ settings read_settings(const char* (*lookup)(const char* name)) {
   if (const char* text = lookup("VERBENA_SOFTDEV_PERSONA"); text != nullptr) {
     const std::string_view value = text;
     if (value == "infiniband") {
-      result.looks = persona_kind::infiniband;
+      result.persona = persona_kind::infiniband;
     } else if (value == "efa") {
-      result.looks = persona_kind::efa;
+      result.persona = persona_kind::efa;
     } else if (value != "roce" && !value.empty()) {
       ignored("VERBENA_SOFTDEV_PERSONA must be roce, infiniband or efa", value);
     }
   }
-  if (const char* text = lookup("VERBENA_SOFTDEV_FAULTS"); text != nullptr) {
+  if (const char* text = lookup("VERBENA_SOFTDEV_PAGE_FAULTS"); text != nullptr) {
     const std::string_view value = text;
     if (value == "signal") {
       result.faults = fault_policy::signal;
     } else if (value != "request" && !value.empty()) {
-      ignored("VERBENA_SOFTDEV_FAULTS must be request or signal", value);
+      ignored("VERBENA_SOFTDEV_PAGE_FAULTS must be request or signal", value);
     }
   }
   if (const char* text = lookup("VERBENA_SOFTDEV_CAPTURE"); text != nullptr) result.capture = text;
-  read_number<std::uint32_t>(lookup("VERBENA_SOFTDEV_CAPTURE_BYTES"), least_captured_bytes,
-                             "VERBENA_SOFTDEV_CAPTURE_BYTES must be a number of at least 64",
+  read_number<std::uint32_t>(lookup("VERBENA_SOFTDEV_CAPTURE_SNAPLEN"), least_captured_bytes,
+                             "VERBENA_SOFTDEV_CAPTURE_SNAPLEN must be a number of at least 64",
                              result.captured_bytes);
   result.wire = read_wire(lookup);
   return result;

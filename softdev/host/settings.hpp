@@ -17,7 +17,8 @@ namespace verbena::softdev {
 /// VERBENA_SOFTDEV: whether the device is listed.
 enum class listing : std::uint8_t { on, off };
 
-/// VERBENA_SOFTDEV_FAULTS: the result of an access to registered memory that is not accessible.
+/// VERBENA_SOFTDEV_PAGE_FAULTS: the result of an access to registered memory that is not
+/// accessible.
 enum class fault_policy : std::uint8_t { failed_request, signal };
 
 /// VERBENA_SOFTDEV_WIRE, …_WIRE_PORT, …_WIRE_FAULTS, …_WIRE_KEY_FILE and VERBENA_SOFTDEV_PATH:
@@ -34,10 +35,10 @@ struct wire_setting {
 /// The device's settings. Threads: immutable.
 struct settings {
   listing listed = listing::on;
-  persona_kind looks = persona_kind::roce;  ///< VERBENA_SOFTDEV_PERSONA
+  persona_kind persona = persona_kind::roce;  ///< VERBENA_SOFTDEV_PERSONA
   fault_policy faults = fault_policy::failed_request;
   std::string capture;  ///< VERBENA_SOFTDEV_CAPTURE: the file of captured packets; empty: none
-  std::uint32_t captured_bytes = ~0U;  ///< VERBENA_SOFTDEV_CAPTURE_BYTES: of each packet, at most
+  std::uint32_t captured_bytes = ~0U;  ///< VERBENA_SOFTDEV_CAPTURE_SNAPLEN: of each packet, at most
   wire_setting wire;
 };
 

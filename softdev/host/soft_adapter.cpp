@@ -5,11 +5,11 @@
 
 namespace verbena::softdev {
 
-soft_adapter::soft_adapter(persona looks, address_watch addresses)
-    : looks_(std::move(looks)),
+soft_adapter::soft_adapter(softdev::persona presented, address_watch addresses)
+    : persona_(std::move(presented)),
       addresses_(std::move(addresses)),
-      gids_(looks_.gids),
-      sm_lid_(looks_.sm_lid) {}
+      gids_(persona_.gids),
+      sm_lid_(persona_.sm_lid) {}
 
 void soft_adapter::addresses_changed() {
   addresses_.drain();
@@ -17,7 +17,7 @@ void soft_adapter::addresses_changed() {
 }
 
 bool soft_adapter::refresh_gids() {
-  if (!gids_.set(describe_host(looks_.kind).gids)) return false;
+  if (!gids_.set(describe_host(persona_.kind).gids)) return false;
   listeners_.raise(device_event::gid_change);
   return true;
 }

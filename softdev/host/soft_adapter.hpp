@@ -17,12 +17,12 @@ namespace verbena::softdev {
 /// Threads: thread-safe.
 class soft_adapter {
  public:
-  soft_adapter(persona looks, address_watch addresses);
+  soft_adapter(softdev::persona presented, address_watch addresses);
   soft_adapter(const soft_adapter&) = delete;
   soft_adapter& operator=(const soft_adapter&) = delete;
 
   /// The persona of the device in this process.
-  [[nodiscard]] const persona& looks() const noexcept { return looks_; }
+  [[nodiscard]] const softdev::persona& persona() const noexcept { return persona_; }
 
   /// The addresses of the port, as they were read last. The progress thread reads them when they
   /// change.
@@ -49,7 +49,7 @@ class soft_adapter {
   [[nodiscard]] device_listeners& listeners() noexcept { return listeners_; }
 
  private:
-  const persona looks_;
+  const softdev::persona persona_;
   const address_watch addresses_;
   gid_table gids_;
   std::atomic<std::uint16_t> sm_lid_;

@@ -70,7 +70,7 @@ class wire_access {
                                         const gid_table::entries& gids) const;
   // See wire_path. Precondition: the wire is on.
   [[nodiscard]] result<void> open() const { return path_->open(); }
-  void send_message(const wire::management_ends& ends,
+  void send_message(const wire::management_addresses& ends,
                     wire::management_view message) const noexcept {
     path_->send_message(ends, message);
   }

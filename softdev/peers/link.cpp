@@ -69,7 +69,7 @@ link::~link() {
   VERBENA_ASSERT(usable(), "a link is destroyed by the process that opened it");
   forget(*this);
   own_->claim.close();
-  for (const auto& each : peers_.all()) each->die(peer_end::exited);
+  for (const auto& each : peers_.all()) each->mark_ended(peer_end::exited);
 }
 
 void link::abandon_after_fork() noexcept {
@@ -84,7 +84,7 @@ std::shared_ptr<peer> link::connect(std::uint32_t slot) {
   VERBENA_ASSERT(slot < slot_count, "a slot is less than 3904");
   if (slot == this->slot()) {
     auto myself = own_->make_peer(slot);
-    myself->die(peer_end::nobody_there);
+    myself->mark_ended(peer_end::no_process);
     return myself;
   }
   peer_table::entry found = peers_.connect(slot);

@@ -73,7 +73,7 @@ class link {
   /// Returns the peer in `slot`, and begins to pair if it is new. Never blocks and makes no system
   /// call: the next service() pairs, and service_due() returns true until then. Precondition:
   /// `slot` is less than slot_count. For this process's own slot, returns a dead peer with
-  /// nobody_there.
+  /// no_process.
   [[nodiscard]] std::shared_ptr<peer> connect(std::uint32_t slot);
   /// Returns the live peer in `slot`, or nullptr.
   [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const { return peers_.find(slot); }

@@ -69,7 +69,7 @@ void pairing::start_one(const std::shared_ptr<peer>& to) {
     case EINTR:
       return;  // its backlog is full: the next turn tries again
     case ECONNREFUSED:
-      return how_.requests.end(*to, peer_end::nobody_there);
+      return how_.requests.end(*to, peer_end::no_process);
     case EACCES:
       return how_.requests.end(*to, peer_end::other_user);
     default:

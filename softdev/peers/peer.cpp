@@ -24,14 +24,14 @@ peer::peer(std::uint32_t slot, std::uint32_t own_slot, route_policy policy, peer
                                       .policy = policy}),
              .service = {}} {}
 
-void peer::die(peer_end why) noexcept {
+void peer::mark_ended(peer_end why) noexcept {
   parts_.status.end(why);
   parts_.messages.shut_down();
 }
 
 bool peer::give_up_waiting() noexcept {
   if (gave_up_.exchange(true)) return false;
-  die(peer_end::stayed_inside);
+  mark_ended(peer_end::access_timeout);
   return true;
 }
 

@@ -148,7 +148,7 @@ class peer {
 
   [[nodiscard]] peer_parts& parts() noexcept { return parts_; }
   /// Ends the pairing; the first reason is kept.
-  void die(peer_end why) noexcept;
+  void mark_ended(peer_end why) noexcept;
   /// Returns whether a thread of the peer is in an active section and the peer is not gone.
   [[nodiscard]] bool may_be_inside() const noexcept;
   /// Ends the pairing with a peer that stays in an active section; fences no longer wait for it.

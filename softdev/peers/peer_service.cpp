@@ -47,7 +47,7 @@ peer_service::outcome peer_service::run(time_point now) {
   } catch (const std::bad_alloc&) {
     // The next turn does the rest. A dead peer may not have been removed.
     complete = false;
-    how_.requests.repeat_burials();
+    how_.requests.repeat_removals();
   }
   pairing_.update_hellos_out();
   auto next = next_deadline(now);
@@ -62,10 +62,10 @@ void peer_service::serve(time_point now) {
   end_closing(now);
   if (how_.requests.take_ended()) {
     how_.requests.count_event();  // also if a new peer has replaced the dead one
-    bury_dead();
+    remove_ended_peers();
   }
   watch_departed_ = how_.peers.sweep();
-  tell_retired_arenas();
+  announce_retired_arenas();
   drop_retired_mappings();
   // Before a sleep, the caller checks the rings itself.
   if (how_.receiver.uses_doorbells() && now >= next_full_scan_) {
@@ -213,7 +213,7 @@ void peer_service::end_closing(time_point now) {
   });
 }
 
-void peer_service::bury_dead() {
+void peer_service::remove_ended_peers() {
   const auto received = how_.receiver.peers();  // a copy: stop() changes the list
   for (const auto& each : received) {
     if (each->state() == peer_state::dead) how_.receiver.stop(each);
@@ -222,14 +222,14 @@ void peer_service::bury_dead() {
     if (each->state() != peer_state::dead) continue;
     watch_.stop(*each);
     how_.own.ignore_wakes(*each);
-    if (!how_.peers.bury(each)) continue;
+    if (!how_.peers.remove_ended(each)) continue;
     how_.requests.count_change(*each);
     if (each->pid() != 0 || each->parts().process.generation() != 0)
       how_.requests.count_lost_peer();
   }
 }
 
-void peer_service::tell_retired_arenas() {
+void peer_service::announce_retired_arenas() {
   for (const std::uint64_t arena : how_.own.arenas.take_retired()) {
     const link_message gone{.kind = message_kind::arena_gone, .id = arena};
     for (const auto& each : how_.receiver.peers()) {

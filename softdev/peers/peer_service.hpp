@@ -61,8 +61,8 @@ class peer_service final : private pairing_observer {
   [[nodiscard]] bool give_arena(peer& to, std::uint64_t arena);
   void close_down(const std::shared_ptr<peer>& from, time_point now);
   void end_closing(time_point now);
-  void bury_dead();
-  void tell_retired_arenas();
+  void remove_ended_peers();
+  void announce_retired_arenas();
   void drop_retired_mappings();
   [[nodiscard]] std::optional<time_point> next_deadline(time_point now) const;
 

@@ -7,7 +7,7 @@ const char* describe(peer_end why) noexcept {
   switch (why) {
     case peer_end::none:
       return "it is alive";
-    case peer_end::nobody_there:
+    case peer_end::no_process:
       return "no process owns the slot";
     case peer_end::exited:
       return "the process exited or closed its device";
@@ -23,7 +23,7 @@ const char* describe(peer_end why) noexcept {
     case peer_end::too_many_links:
       return "the process has reached the limit of connections to this process, or its accesses to "
              "this process's memory timed out too often";
-    case peer_end::stayed_inside:
+    case peer_end::access_timeout:
       return "an access of the process to this process's memory took too long; is the process "
              "stopped?";
     case peer_end::message_lost:

@@ -16,14 +16,14 @@ enum class peer_state : std::uint8_t {
 /// Why a peer is dead.
 enum class peer_end : std::uint8_t {
   none,
-  nobody_there,      ///< no process holds the slot
+  no_process,        ///< no process holds the slot
   exited,            ///< it exited, was killed, or closed its link
   other_user,        ///< the slot is held by another user
   other_version,     ///< its device has another layout version
   broken_protocol,   ///< it sent or wrote malformed data
   out_of_resources,  ///< this process lacks descriptors or memory for the pairing
   too_many_links,    ///< see link_options::links_per_process
-  stayed_inside,     ///< see link_options::section_timeout
+  access_timeout,    ///< see link_options::section_timeout
   message_lost,      ///< this process had no memory for one of its messages
 };
 [[nodiscard]] const char* describe(peer_end why) noexcept;

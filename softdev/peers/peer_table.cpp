@@ -65,7 +65,7 @@ std::size_t peer_table::find_group(const gid_bytes& group,
   return count;
 }
 
-bool peer_table::bury(const std::shared_ptr<peer>& dead) {
+bool peer_table::remove_ended(const std::shared_ptr<peer>& dead) {
   const std::lock_guard lock(mutex_);
   if (by_slot_[dead->slot()] != dead) return false;
   departed_.reserve(departed_.size() + 1);

@@ -57,7 +57,7 @@ class peer_table {
 
   /// Removes a dead peer from its slot, and keeps it until sweep() drops it. Returns false if it is
   /// not in its slot.
-  bool bury(const std::shared_ptr<peer>& dead);
+  bool remove_ended(const std::shared_ptr<peer>& dead);
   /// Drops the dead peers that can neither be in an active section nor write late. Returns whether
   /// some are left.
   bool sweep();

@@ -38,7 +38,7 @@ struct section_fence::lane_mark {
 namespace {
 constexpr auto complain_after = 1s;
 constexpr auto patience = 50ms;  ///< then a stopped peer may be passed over
-constexpr int quick_looks = 200;
+constexpr int quick_checks = 200;
 constexpr auto quick_time = 2ms;  ///< a yield takes long if all processors are busy
 
 /// Pauses that grow from a yield to a millisecond: the peer's copy takes microseconds, unless it
@@ -54,19 +54,19 @@ class pauses {
   }
   /// Counts a look at the lanes. Returns whether the peer takes longer than a copy.
   [[nodiscard]] bool is_slow(std::chrono::steady_clock::duration waited) noexcept {
-    slow_ = slow_ || ++looks_ >= quick_looks || waited >= quick_time;
+    slow_ = slow_ || ++checks_ >= quick_checks || waited >= quick_time;
     return slow_;
   }
 
  private:
-  int looks_ = 0;
+  int checks_ = 0;
   bool slow_ = false;
 };
 
 // A fence cannot fail, so its messages are made without an allocation.
 constexpr std::size_t longest_message = 320;
 
-void complain(const peer& about) noexcept {
+void warn_of_slow_access(const peer& about) noexcept {
   std::array<char, longest_message> line{};
   std::snprintf(line.data(), line.size(),
                 "soft0: a deregistration is waiting for process %d, which has been accessing this "
@@ -75,7 +75,7 @@ void complain(const peer& about) noexcept {
   log(log_level::warning, line.data());
 }
 
-void say_that_pairing_ended(const peer& with, std::chrono::milliseconds waited) noexcept {
+void report_disconnect(const peer& with, std::chrono::milliseconds waited) noexcept {
   std::array<char, longest_message> line{};
   std::snprintf(
       line.data(), line.size(),
@@ -116,8 +116,8 @@ std::vector<section_fence::lane_mark> section_fence::odd_lanes() const {
 void section_fence::give_up_waiting(const std::vector<lane_mark>& left) noexcept {
   for (const lane_mark& mark : left) {
     if (!mark.of->give_up_waiting()) continue;
-    how_.requests.request_burial(*mark.of);
-    say_that_pairing_ended(*mark.of, how_.section_timeout);
+    how_.requests.request_removal(*mark.of);
+    report_disconnect(*mark.of, how_.section_timeout);
   }
 }
 
@@ -146,7 +146,7 @@ section_fence::wait_end section_fence::wait_for_marks(stopped_peers stopped,
       return wait_end::passed_over;
     }
     if (!complained && waited >= complain_after) {
-      complain(*left.front().of);
+      warn_of_slow_access(*left.front().of);
       complained = true;
     }
   }

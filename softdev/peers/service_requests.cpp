@@ -4,7 +4,7 @@
 namespace verbena::softdev {
 
 void service_requests::end(peer& which, peer_end why) noexcept {
-  which.die(why);
+  which.mark_ended(why);
   changed_.insert(which.slot());
   some_ended_.store(true, std::memory_order_release);
 }

@@ -36,12 +36,12 @@ class service_requests {
   /// Ends a peer that sent a malformed message or leaves too many messages unread.
   void end_for_message(peer& which) noexcept;
   /// Requests the removal of a peer that was ended without end().
-  void request_burial(const peer& which) noexcept {
+  void request_removal(const peer& which) noexcept {
     changed_.insert(which.slot());
-    repeat_burials();
+    repeat_removals();
   }
   /// Requests another attempt to remove ended peers.
-  void repeat_burials() noexcept {
+  void repeat_removals() noexcept {
     some_ended_.store(true, std::memory_order_release);
     request();
   }

@@ -32,7 +32,7 @@ gid_bytes to_gid_bytes(const ibv_gid& gid) noexcept {
 
 int check_address(host& home, const ibv_ah_attr& address, path_to_peer by) {
   if (address.port_num != 1) return EINVAL;
-  if (home.looks().kind == persona_kind::infiniband) {
+  if (home.persona().kind == persona_kind::infiniband) {
     // Accepts any LID: only the fabric knows whether a port has it. Requests to an unused LID get
     // no answer.
     if (address.dlid == 0) return EINVAL;
@@ -51,7 +51,7 @@ int check_address(host& home, const ibv_ah_attr& address, path_to_peer by) {
 }
 
 int check_address(host& home, const ibv_ah_attr& address) {
-  const bool by_gid = address.is_global != 0 && home.looks().kind != persona_kind::infiniband;
+  const bool by_gid = address.is_global != 0 && home.persona().kind != persona_kind::infiniband;
   const bool reached = !by_gid || is_own_gid(home, address.grh.dgid);
   return check_address(home, address, reached ? path_to_peer::same_host : path_to_peer::none);
 }
@@ -91,7 +91,7 @@ int accept_datagrams(host& home, queue_pair& which) {
 
 int check_datagram_address(host& home, const ibv_ah_attr& address, std::uint8_t& wire_mtu) {
   wire_mtu = 0;
-  const persona_kind kind = home.looks().kind;
+  const persona_kind kind = home.persona().kind;
   if (kind == persona_kind::infiniband && address.is_global != 0 && address.dlid == 0) {
     // Like the kernel, does not check the LID of an address handle. Datagrams to LID 0 get no
     // answer.
@@ -111,7 +111,7 @@ int check_datagram_address(host& home, const ibv_ah_attr& address, std::uint8_t&
 }
 
 void set_route(host& home, const ibv_ah_attr& address, queue_pair_attributes& out) {
-  if (home.looks().kind != persona_kind::infiniband) {
+  if (home.persona().kind != persona_kind::infiniband) {
     const bool own = address.is_global != 0 && is_own_gid(home, address.grh.dgid);
     out.path_to_peer = home.wire().path_to(to_gid_bytes(address.grh.dgid), own);
     return;
@@ -153,7 +153,7 @@ void record_route(host& home, const queue_pair& connected, const ibv_ah_attr& ad
 
 datagram_address to_datagram_address(const host& home, const ibv_ah_attr& address,
                                      std::uint8_t wire_mtu) noexcept {
-  const bool infiniband = home.looks().kind == persona_kind::infiniband;
+  const bool infiniband = home.persona().kind == persona_kind::infiniband;
   // Every port has one LID, so the path bits are 0.
   const datagram_origin origin{.service_level = infiniband ? address.sl : std::uint8_t{0}};
   if (address.is_global == 0) {
@@ -165,13 +165,13 @@ datagram_address to_datagram_address(const host& home, const ibv_ah_attr& addres
                        .flow_label = address.grh.flow_label,
                        .traffic_class = address.grh.traffic_class,
                        .hop_limit = address.grh.hop_limit,
-                       .over_udp = home.looks().kind == persona_kind::roce};
+                       .over_udp = home.persona().kind == persona_kind::roce};
   std::ranges::copy(address.grh.dgid.raw, route.destination.begin());
   datagram_address made(route, origin);
   if (infiniband) made.set_lid(address.dlid);
-  if (home.looks().kind == persona_kind::efa) made.set_lid(efa_identity::own_lid);
+  if (home.persona().kind == persona_kind::efa) made.set_lid(efa_identity::own_lid);
   // Ethernet has no service levels; completions contain the packet type there (decision 0022).
-  if (home.looks().kind == persona_kind::roce) made.set_service_level(made.packet_type());
+  if (home.persona().kind == persona_kind::roce) made.set_service_level(made.packet_type());
   made.set_wire_mtu(wire_mtu);
   return made;
 }

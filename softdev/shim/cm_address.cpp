@@ -69,7 +69,7 @@ std::uint16_t cm_port_of(const sockaddr& from) noexcept {
 
 std::uint8_t cm_gid_index(host& home, const cm::address& of) {
   const gid_bytes wanted = cm::gid_of(of);
-  const bool looks_again = home.looks().kind == persona_kind::roce && !cm::is_loopback(of) &&
+  const bool looks_again = home.persona().kind == persona_kind::roce && !cm::is_loopback(of) &&
                            of.family != cm::address_family::none &&
                            !home.adapter().gids().contains(wanted);
   if (looks_again) home.adapter().refresh_gids();
@@ -85,7 +85,7 @@ std::uint8_t cm_gid_index(host& home, const cm::address& of) {
 
 cm_group cm_group_of(const host& home, const cm::address& address) noexcept {
   cm_group out{};
-  if (home.looks().kind != persona_kind::infiniband) {
+  if (home.persona().kind != persona_kind::infiniband) {
     std::ranges::copy(cm::gid_of(address), out.gid.raw);
     return out;
   }

@@ -47,7 +47,7 @@ cm::side side_of(const cm_id_object& id, const rdma_conn_param* wanted) {
   std::ranges::copy(gid.raw, out.gid.begin());
   out.path_mtu = cm_path_mtu_to(home, id.home->manager->look(id.end).destination);
   out.lid =
-      home.looks().kind == persona_kind::infiniband ? home.core().port().lid() : std::uint16_t{0};
+      home.persona().kind == persona_kind::infiniband ? home.core().port().lid() : std::uint16_t{0};
   out.queue_key = id.qp_type == IBV_QPT_UD ? std::uint32_t{RDMA_UDP_QKEY} : 0;
   out.responder_resources = id.responder_resources;
   out.initiator_depth = id.initiator_depth;

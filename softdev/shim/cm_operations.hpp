@@ -45,10 +45,10 @@ void cm_refresh(cm_id_object& id);
 /// Returns the path MTU (ibv_mtu) that a request to another host proposes; 0 if the destination is
 /// this host.
 [[nodiscard]] std::uint8_t cm_path_mtu_to(host& home, const cm::address& destination);
-/// Returns the path MTU of a connection: that of its request, else `unless_said` if not 0, else
+/// Returns the path MTU of a connection: that of its request, else `fallback` if not 0, else
 /// 4096 bytes.
 [[nodiscard]] std::uint8_t cm_path_mtu(const cm::endpoint_view& now,
-                                       std::uint8_t unless_said = 0) noexcept;
+                                       std::uint8_t fallback = 0) noexcept;
 /// Sets the path in the public members.
 void cm_fill_path(cm_id_object& id);
 [[nodiscard]] int cm_bind(rdma_cm_id* id, sockaddr* source);

@@ -29,7 +29,7 @@ ibv_ah_attr cm_way(const cm_id_object& id, const cm::address& source, const cm::
   ibv_ah_attr out{};
   out.port_num = 1;
   out.dlid = remote.lid;
-  out.is_global = home.looks().kind == persona_kind::infiniband ? 0 : 1;
+  out.is_global = home.persona().kind == persona_kind::infiniband ? 0 : 1;
   out.grh.sgid_index = cm_gid_index(home, source);
   out.grh.hop_limit = cm_hop_limit;
   out.grh.traffic_class = id.type_of_service;
@@ -42,10 +42,10 @@ std::uint8_t cm_path_mtu_to(host& home, const cm::address& destination) {
   return other ? static_cast<std::uint8_t>(active_mtu(home)) : std::uint8_t{0};
 }
 
-std::uint8_t cm_path_mtu(const cm::endpoint_view& now, std::uint8_t unless_said) noexcept {
+std::uint8_t cm_path_mtu(const cm::endpoint_view& now, std::uint8_t fallback) noexcept {
   const std::uint8_t said = now.active ? now.local.path_mtu : now.remote.path_mtu;
   if (said != 0) return said;
-  return unless_said != 0 ? unless_said : std::uint8_t{IBV_MTU_4096};
+  return fallback != 0 ? fallback : std::uint8_t{IBV_MTU_4096};
 }
 
 void cm_refresh(cm_id_object& id) {
@@ -62,7 +62,7 @@ void cm_refresh(cm_id_object& id) {
   }
   host& home = cm_host(id);
   rdma_ib_addr& gids = out.addr.ibaddr;
-  gids.pkey = htobe16(home.core().port().partition(0));
+  gids.pkey = htobe16(home.core().port().pkey(0));
   gids.sgid = cm_gid(home, cm_gid_index(home, now.source));
   if (cm::is_multicast(now.destination)) {
     gids.dgid = cm_group_of(home, now.destination).gid;
@@ -84,7 +84,7 @@ void cm_fill_path(cm_id_object& id) {
   path.sgid = gids.sgid;
   path.dgid = gids.dgid;
   const cm::endpoint_view now = id.home->manager->look(id.end);
-  if (home.looks().kind == persona_kind::infiniband) {
+  if (home.persona().kind == persona_kind::infiniband) {
     path.slid = htobe16(home.core().port().lid());
     path.dlid = now.remote.lid != 0 ? htobe16(now.remote.lid) : path.slid;
   }

@@ -37,8 +37,8 @@ int failed(const error& why) {
 }  // namespace
 
 cm::mad_identity cm_wire::identity() const noexcept {
-  cm::mad_identity out{.process_slot = home_.neighbours().slot()};
-  std::memcpy(&out.guid, home_.looks().node_guid.data(), sizeof out.guid);
+  cm::mad_identity out{.process_slot = home_.peer_link().slot()};
+  std::memcpy(&out.guid, home_.persona().node_guid.data(), sizeof out.guid);
   out.guid = network_order(out.guid);
   return out;
 }
@@ -75,7 +75,7 @@ std::optional<std::uint32_t> cm_wire::slot_of(wire::management_view message) con
   return cm::slot_of_conversation(*receiver);
 }
 
-void cm_wire::message_arrived(const wire::management_ends& ends,
+void cm_wire::message_arrived(const wire::management_addresses& ends,
                               wire::management_view message) noexcept {
   const cm::address own = to_cm_address(ends.own, ends.interface);
   const cm::address peer = to_cm_address(ends.peer, ends.interface);

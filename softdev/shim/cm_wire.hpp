@@ -28,7 +28,7 @@ class cm_wire final : public cm::mad_carrier, public wire::management_observer {
       wire::management_view message) const noexcept override;
   void request_arrived(const cm::address& own, const cm::address& peer,
                        const cm::mad& request) noexcept override;
-  void message_arrived(const wire::management_ends& ends,
+  void message_arrived(const wire::management_addresses& ends,
                        wire::management_view message) noexcept override;
 
  private:

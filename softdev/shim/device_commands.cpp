@@ -40,7 +40,7 @@ int change_gids(host& home, const arguments& /*none*/) {
 
 // Personas other than RoCE have one address, whose index does not change.
 int move_gids(host& home, const arguments& /*none*/) {
-  if (home.looks().kind == persona_kind::roce) {
+  if (home.persona().kind == persona_kind::roce) {
     home.adapter().move_gids();
   } else {
     home.adapter().listeners().raise(device_event::gid_change);
@@ -49,32 +49,32 @@ int move_gids(host& home, const arguments& /*none*/) {
 }
 
 int change_lid(host& home, const arguments& to) {
-  if (home.looks().kind == persona_kind::infiniband)
+  if (home.persona().kind == persona_kind::infiniband)
     home.core().port().set_lid(static_cast<std::uint16_t>(to.first));
   home.adapter().listeners().raise(device_event::lid_change);
   return 0;
 }
 
 // Without arguments, restores the initial table.
-int change_partitions(host& home, const arguments& /*none*/) {
-  const auto& table = home.looks().partitions;
-  for (std::size_t i = 0; i < table.size(); ++i) home.core().port().set_partition(i, table[i]);
+int change_pkeys(host& home, const arguments& /*none*/) {
+  const auto& table = home.persona().pkeys;
+  for (std::size_t i = 0; i < table.size(); ++i) home.core().port().set_pkey(i, table[i]);
   home.adapter().listeners().raise(device_event::pkey_change);
   return 0;
 }
 
 int change_partition(host& home, const arguments& to) {
-  if (to.first >= home.looks().partitions.size()) return EINVAL;
-  home.core().port().set_partition(to.first, static_cast<std::uint16_t>(to.second));
+  if (to.first >= home.persona().pkeys.size()) return EINVAL;
+  home.core().port().set_pkey(to.first, static_cast<std::uint16_t>(to.second));
   home.adapter().listeners().raise(device_event::pkey_change);
   return 0;
 }
 
 // Moves the subnet manager to the port's own LID, or back.
 int change_manager(host& home, const arguments& /*none*/) {
-  const std::uint16_t first = home.looks().sm_lid;
+  const std::uint16_t first = home.persona().sm_lid;
   if (first != 0)
-    home.adapter().set_sm_lid(home.adapter().sm_lid() == first ? home.looks().lid : first);
+    home.adapter().set_sm_lid(home.adapter().sm_lid() == first ? home.persona().lid : first);
   home.adapter().listeners().raise(device_event::sm_change);
   return 0;
 }
@@ -85,7 +85,7 @@ int set_clock(host& /*home*/, const arguments& to) {
 }
 
 template <device_event What>
-int only_tell(host& home, const arguments& /*none*/) {
+int only_notify(host& home, const arguments& /*none*/) {
   home.adapter().listeners().raise(What);
   return 0;
 }
@@ -109,9 +109,9 @@ command read_lid(word_reader& words) {
 }
 
 command read_partition(word_reader& words) {
-  if (words.at_end()) return bind(&change_partitions, {});
+  if (words.at_end()) return bind(&change_pkeys, {});
   arguments to;
-  to.first = words.number(0, port_state::max_partitions - 1);
+  to.first = words.number(0, port_state::max_pkeys - 1);
   to.second = words.number(0, 0xffff);
   return bind(&change_partition, to);
 }
@@ -133,9 +133,9 @@ constexpr std::array device_rows = {
     named<command (*)(word_reader&)>{"pkey-change", &read_partition},
     named<command (*)(word_reader&)>{"sm-change", &read_none<&change_manager>},
     named<command (*)(word_reader&)>{"client-reregister",
-                                     &read_none<&only_tell<device_event::client_reregister>>},
+                                     &read_none<&only_notify<device_event::client_reregister>>},
     named<command (*)(word_reader&)>{"speed-change", &read_none<&change_speed>},
-    named<command (*)(word_reader&)>{"device-fatal", &read_none<&only_tell<device_event::fatal>>},
+    named<command (*)(word_reader&)>{"device-fatal", &read_none<&only_notify<device_event::fatal>>},
     named<command (*)(word_reader&)>{"clock", &read_clock},
 };
 

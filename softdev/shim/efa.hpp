@@ -11,7 +11,7 @@ namespace verbena::softdev {
 
 /// Returns whether the context has the EFA persona. Only such contexts support the efadv functions.
 [[nodiscard]] inline bool is_efa(ibv_context& context) noexcept {
-  return object_of(&context).host->looks().kind == persona_kind::efa;
+  return object_of(&context).host->persona().kind == persona_kind::efa;
 }
 
 /// Checks the creation of a queue pair: UD or, through efadv, SRD; no SRQ; small queues. Returns 0

@@ -18,7 +18,7 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr const char* variable = "VERBENA_SOFTDEV_EVENTS";
+constexpr const char* variable = "VERBENA_SOFTDEV_INJECT";
 
 // Returns the line and the column of a byte, for messages.
 std::string place_of(std::string_view text, std::size_t at) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Scripts of commands that inject events and faults: the text of verbena_soft_inject_event, of
-// VERBENA_SOFTDEV_EVENTS and of files.
+// VERBENA_SOFTDEV_INJECT and of files.
 //
 //   SCRIPT:  STEP (';' or end of line) STEP …; '#' begins a comment, which ends with the line
 //   STEP:    [DURATION] COMMAND: waits DURATION after the previous step, then executes COMMAND
@@ -34,7 +34,7 @@ using script = std::vector<script_step>;
 /// thread or of starting the thread; then no further step is executed.
 [[nodiscard]] int run_script(host& home, script steps);
 
-/// Executes VERBENA_SOFTDEV_EVENTS, once for each host. Errors: those of read_script and
+/// Executes VERBENA_SOFTDEV_INJECT, once for each host. Errors: those of read_script and
 /// run_script.
 [[nodiscard]] result<void> run_script_of_environment(host& home);
 

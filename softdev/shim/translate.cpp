@@ -51,9 +51,9 @@ static_assert(same(completion_opcode::compare_swap, IBV_WC_COMP_SWAP));
 static_assert(same(completion_opcode::fetch_add, IBV_WC_FETCH_ADD));
 static_assert(same(completion_opcode::receive, IBV_WC_RECV));
 static_assert(same(completion_opcode::receive_rdma_with_imm, IBV_WC_RECV_RDMA_WITH_IMM));
-static_assert(same(completion_with_route, IBV_WC_GRH));
+static_assert(same(completion_with_grh, IBV_WC_GRH));
 static_assert(same(completion_with_imm, IBV_WC_WITH_IMM));
-static_assert(route_header_bytes == sizeof(ibv_grh));
+static_assert(grh_bytes == sizeof(ibv_grh));
 
 static_assert(same(access::local_write, IBV_ACCESS_LOCAL_WRITE));
 static_assert(same(access::remote_write, IBV_ACCESS_REMOTE_WRITE));

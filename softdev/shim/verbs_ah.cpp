@@ -55,7 +55,7 @@ void map_ipv4(std::span<const std::uint8_t, 4> address, ibv_gid& out) noexcept {
 
 // Reverses the route of a GRH. Returns 0; EPROTONOSUPPORT if the header is not valid; ENOENT if its
 // destination is not a GID of this host.
-int reverse_route(const host& home, std::span<const std::uint8_t, route_header_bytes> header,
+int reverse_route(const host& home, std::span<const std::uint8_t, grh_bytes> header,
                   ibv_global_route& out) noexcept {
   ibv_gid own;
   const auto ip = header.subspan<ipv4_offset>();
@@ -66,7 +66,7 @@ int reverse_route(const host& home, std::span<const std::uint8_t, route_header_b
     out.hop_limit = ip[8];
   } else {
     const std::uint32_t first = word(header, 0);
-    const bool infiniband = home.looks().kind == persona_kind::infiniband;
+    const bool infiniband = home.persona().kind == persona_kind::infiniband;
     if (first >> 28U != 6 || header[6] != (infiniband ? infiniband_transport : udp_protocol))
       return EPROTONOSUPPORT;
     std::ranges::copy(header.subspan<8, 16>(), out.dgid.raw);
@@ -129,7 +129,7 @@ int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port_num, ibv_wc* wc,
   ah_attr->src_path_bits = wc->dlid_path_bits;
   ah_attr->port_num = port_num;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
-  std::array<std::uint8_t, route_header_bytes> header;
+  std::array<std::uint8_t, grh_bytes> header;
   std::memcpy(header.data(), grh, header.size());
   ah_attr->is_global = 1;
   const int failed =

@@ -33,15 +33,15 @@ void copy_text(char* out, std::size_t capacity, const char* text) noexcept {
   std::strncpy(out, text, capacity - 1);
 }
 
-void set_kind(device_object& device, persona_kind looks) noexcept {
-  const bool efa = looks == persona_kind::efa;
+void set_kind(device_object& device, persona_kind persona) noexcept {
+  const bool efa = persona == persona_kind::efa;
   device.node_type = efa ? IBV_NODE_UNSPECIFIED : IBV_NODE_CA;
   device.transport_type = efa ? IBV_TRANSPORT_UNSPECIFIED : IBV_TRANSPORT_IB;
 }
 
 device_object* make_device() {
   auto* const device = new device_object{};
-  set_kind(*device, current_settings().looks);
+  set_kind(*device, current_settings().persona);
   copy_text(device->name, sizeof device->name, device_identity::name);
   // The kernel does not use this number. The forwarders present files with these names
   // (kernel_files.cpp).
@@ -125,7 +125,7 @@ static bool decides_what_arrives(device_event what) noexcept {
          what == device_event::lid_change || what == device_event::pkey_change;
 }
 
-void tell_context(void* context, device_event what) {
+void notify_context(void* context, device_event what) {
   auto& object = *static_cast<context_object*>(context);
   if (what == device_event::fatal) {
     object.failed.store(true, std::memory_order_release);
@@ -148,7 +148,7 @@ void tell_context(void* context, device_event what) {
 namespace {
 
 class contexts final : public device_observer {
-  void event(void* context, device_event what) override { tell_context(context, what); }
+  void event(void* context, device_event what) override { notify_context(context, what); }
 };
 constinit contexts the_contexts;
 
@@ -227,9 +227,9 @@ ibv_context* ibv_open_device(ibv_device* device) {
   object->users.add();
   prepare_events(*object);
   // A forked child may have another persona than its parent.
-  const persona_kind looks = (*host)->looks().kind;
-  if ((looks == persona_kind::efa) != (device->node_type == IBV_NODE_UNSPECIFIED))
-    set_kind(the_device(), looks);
+  const persona_kind persona = (*host)->persona().kind;
+  if ((persona == persona_kind::efa) != (device->node_type == IBV_NODE_UNSPECIFIED))
+    set_kind(the_device(), persona);
   fill(*object);
   (*host)->adapter().listeners().add(object, the_contexts);
   // Needed without a connection manager, too: this process may receive the messages for another

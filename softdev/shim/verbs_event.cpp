@@ -145,13 +145,13 @@ int take_event(host& home, const source& from, event_queue::event& out) {
 
 // Enables peers to signal a channel. If this fails, the device's thread receives their messages.
 void open_to_peers(channel_object& channel, host& home) {
-  auto wake = home.neighbours().channels().create();
+  auto wake = home.peer_link().channels().create();
   if (!wake) return;
   if (wake->receiver->watch(channel.events->fd(), 0)) {
     channel.wake = *wake;
     channel.fd = wake->receiver->fd();
   } else {
-    home.neighbours().channels().destroy(wake->id);
+    home.peer_link().channels().destroy(wake->id);
   }
 }
 
@@ -244,7 +244,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   pthread_mutex_unlock(&channel->context->mutex);
   if (busy) return EBUSY;
   channel_object& object = object_of(channel);
-  if (object.wake.id != 0) owner.host->neighbours().channels().destroy(object.wake.id);
+  if (object.wake.id != 0) owner.host->peer_link().channels().destroy(object.wake.id);
   delete &object;
   leave(owner);
   return 0;

@@ -267,9 +267,8 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   if (const int refused = check_attributes(*attr, attr_mask)) return refused;
   if (is_efa(*qp->context))
     if (const int refused = check_efa_attributes(*attr, attr_mask)) return refused;
-  const bool has_partition =
-      (attr_mask & IBV_QP_PKEY_INDEX) == 0 ||
-      object.context_of->host->core().port().partition(attr->pkey_index) != 0;
+  const bool has_partition = (attr_mask & IBV_QP_PKEY_INDEX) == 0 ||
+                             object.context_of->host->core().port().pkey(attr->pkey_index) != 0;
   if (!has_partition) return EINVAL;
   const bool ends = (attr_mask & IBV_QP_STATE) != 0 &&
                     (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET);

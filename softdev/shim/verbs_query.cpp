@@ -75,9 +75,9 @@ ibv_device_attr device_attributes(host& home) {
   attr.max_srq = object_limits::max_srq;
   attr.max_srq_wr = limits::max_work_requests;
   attr.max_srq_sge = limits::max_sges;
-  attr.max_pkeys = static_cast<std::uint16_t>(home.looks().partitions.size());
+  attr.max_pkeys = static_cast<std::uint16_t>(home.persona().pkeys.size());
   attr.phys_port_cnt = 1;
-  if (home.looks().kind == persona_kind::efa) look_like_efa(attr);
+  if (home.persona().kind == persona_kind::efa) look_like_efa(attr);
   return attr;
 }
 
@@ -101,22 +101,22 @@ ibv_port_attr port_attributes(host& home) {
   attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = active_mtu(home);
-  attr.gid_tbl_len = home.looks().gid_count();
+  attr.gid_tbl_len = home.persona().gid_count();
   attr.port_cap_flags = IBV_PORT_CM_SUP;
   attr.max_msg_sz = limits::max_message_bytes;
-  attr.pkey_tbl_len = static_cast<std::uint16_t>(home.looks().partitions.size());
-  attr.bad_pkey_cntr = home.core().port().bad_partitions();
+  attr.pkey_tbl_len = static_cast<std::uint16_t>(home.persona().pkeys.size());
+  attr.bad_pkey_cntr = home.core().port().bad_pkeys();
   attr.qkey_viol_cntr = home.core().port().bad_qkeys();
   attr.max_vl_num = 1;
   attr.active_width = width_4x;
   attr.active_speed = home.adapter().speed();
   attr.phys_state = up ? physical_link_up : physical_disabled;
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
-  if (home.looks().kind == persona_kind::roce) {
+  if (home.persona().kind == persona_kind::roce) {
     attr.port_cap_flags |= IBV_PORT_IP_BASED_GIDS;
     return attr;
   }
-  if (home.looks().kind == persona_kind::efa) {
+  if (home.persona().kind == persona_kind::efa) {
     attr.port_cap_flags = 0;
     attr.max_msg_sz = limits::max_reliable_datagram_bytes;
     attr.lmc = 1;
@@ -132,11 +132,11 @@ ibv_port_attr port_attributes(host& home) {
 }
 
 int gid_count(ibv_context* context) noexcept {
-  return object_of(context).host->looks().gid_count();
+  return object_of(context).host->persona().gid_count();
 }
 
 bool is_roce(ibv_context* context) noexcept {
-  return object_of(context).host->looks().kind == persona_kind::roce;
+  return object_of(context).host->persona().kind == persona_kind::roce;
 }
 
 std::uint32_t gid_type_of(ibv_context* context) noexcept {
@@ -174,7 +174,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   if (size < sizeof(ibv_device_attr)) return EINVAL;
   ibv_device_attr_ex attr{};
   attr.orig_attr = device_attributes(*object_of(context).host);
-  if (object_of(context).host->looks().kind != persona_kind::efa) {
+  if (object_of(context).host->persona().kind != persona_kind::efa) {
     attr.odp_caps = on_demand_paging();
     attr.completion_timestamp_mask = device_clock::mask;
     attr.hca_core_clock = device_clock::khz;
@@ -282,20 +282,20 @@ int ibv_query_pkey(ibv_context* context, std::uint8_t port_num, int index, __be1
   if (!usable(object_of(context))) return -1;
   host& home = *object_of(context).host;
   if (port_num != only_port || index < 0 ||
-      static_cast<std::size_t>(index) >= home.looks().partitions.size()) {
+      static_cast<std::size_t>(index) >= home.persona().pkeys.size()) {
     errno = EINVAL;
     return -1;
   }
-  *pkey = htobe16(home.core().port().partition(static_cast<std::size_t>(index)));
+  *pkey = htobe16(home.core().port().pkey(static_cast<std::size_t>(index)));
   return 0;
 }
 
 int ibv_get_pkey_index(ibv_context* context, std::uint8_t port_num, __be16 pkey) {
   if (!usable(object_of(context))) return -1;
   host& home = *object_of(context).host;
-  const std::size_t count = port_num == only_port && pkey != 0 ? home.looks().partitions.size() : 0;
+  const std::size_t count = port_num == only_port && pkey != 0 ? home.persona().pkeys.size() : 0;
   for (std::size_t index = 0; index < count; ++index)
-    if (htobe16(home.core().port().partition(index)) == pkey) return static_cast<int>(index);
+    if (htobe16(home.core().port().pkey(index)) == pkey) return static_cast<int>(index);
   errno = EINVAL;
   return -1;
 }

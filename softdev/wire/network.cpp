@@ -214,9 +214,9 @@ std::uint32_t load_icrc(std::span<const std::byte, icrc_bytes> from) noexcept {
   return byte_swap(byte_source(from).take<std::uint32_t>());
 }
 
-std::optional<std::uint16_t> solve_identification(const network_header& around,
-                                                  std::span<const std::byte> covered,
-                                                  std::uint32_t received) noexcept {
+std::optional<std::uint16_t> recover_identification(const network_header& around,
+                                                    std::span<const std::byte> covered,
+                                                    std::uint32_t received) noexcept {
   if (!over_ipv4(around)) return std::nullopt;
   network_header zero = around;
   zero.identification = 0;

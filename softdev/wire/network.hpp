@@ -68,8 +68,8 @@ void store_icrc(std::uint32_t value, std::span<std::byte, icrc_bytes> out) noexc
 /// Returns the identification with which the ICRC of an IPv4 packet is `received`, or nullopt. A
 /// receiver without a raw socket does not see this field. One of 65536 damaged packets has a
 /// solution, so this is weaker than a check of the ICRC. Time: that of one ICRC.
-[[nodiscard]] std::optional<std::uint16_t> solve_identification(const network_header& around,
-                                                                std::span<const std::byte> covered,
-                                                                std::uint32_t received) noexcept;
+[[nodiscard]] std::optional<std::uint16_t> recover_identification(
+    const network_header& around, std::span<const std::byte> covered,
+    std::uint32_t received) noexcept;
 
 }  // namespace verbena::softdev::wire

@@ -33,7 +33,7 @@ void read_base(byte_source& from, packet& out) noexcept {
   const unsigned flags = from.take<std::uint8_t>();
   out.solicited = (flags & solicited_bit) != 0;
   out.migrated = (flags & migrated_bit) != 0;
-  out.partition = from.take<std::uint16_t>();
+  out.pkey = from.take<std::uint16_t>();
   const auto destination = from.take<std::uint32_t>();
   out.fecn = (destination >> 24U & fecn_bit) != 0;
   out.becn = (destination >> 24U & becn_bit) != 0;
@@ -74,7 +74,7 @@ void write_base(const packet& what, byte_sink& to) noexcept {
   to.put(static_cast<std::uint8_t>(flag(what.solicited, solicited_bit) |
                                    flag(what.migrated, migrated_bit) |
                                    pad_of(what.payload.size()) << pad_shift));
-  to.put(what.partition);
+  to.put(what.pkey);
   to.put((flag(what.fecn, fecn_bit) | flag(what.becn, becn_bit)) << 24U | what.destination_qpn);
   to.put(flag(what.ack_requested, ack_bit) << 24U | what.psn);
 }

@@ -71,7 +71,7 @@ struct packet {
   bool fecn = false;      ///< congestion: forward, backward
   bool becn = false;
   bool ack_requested = false;
-  std::uint16_t partition = 0xffff;
+  std::uint16_t pkey = 0xffff;
   std::uint32_t destination_qpn = 0;
   std::uint32_t psn = 0;
   datagram_header datagram;

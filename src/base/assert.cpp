@@ -8,7 +8,7 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-void print_broken_rule(const broken_rule& broken) {
+void print_violation(const contract_violation& broken) {
   if (broken.earlier_file == nullptr)
     std::fprintf(stderr, "verbena: usage error: %s (%s:%d)\n", broken.rule, broken.file,
                  broken.line);
@@ -17,20 +17,20 @@ void print_broken_rule(const broken_rule& broken) {
                  broken.rule, broken.file, broken.line, broken.earlier_file, broken.earlier_line);
 }
 
-std::atomic<broken_rule_handler> current_handler{&print_broken_rule};
+std::atomic<violation_handler> current_handler{&print_violation};
 
 }  // namespace
 
-broken_rule_handler set_broken_rule_handler(broken_rule_handler handler) noexcept {
-  return current_handler.exchange(handler != nullptr ? handler : &print_broken_rule);
+violation_handler set_violation_handler(violation_handler handler) noexcept {
+  return current_handler.exchange(handler != nullptr ? handler : &print_violation);
 }
 
 namespace detail {
-void stop_on_broken_rule(const char* rule, const char* file, int line) {
-  stop_on_broken_rule({.rule = rule, .file = file, .line = line});
+void stop_on_violation(const char* rule, const char* file, int line) {
+  stop_on_violation({.rule = rule, .file = file, .line = line});
 }
 
-void stop_on_broken_rule(const broken_rule& broken) {
+void stop_on_violation(const contract_violation& broken) {
   current_handler.load()(broken);
   std::abort();
 }

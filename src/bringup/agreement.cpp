@@ -215,7 +215,7 @@ std::optional<found_mismatch> address_by_gid(const both_sides& of, agreement& in
 }
 
 agreed_direction direction(const offered_reliability& from, const offered_reliability& to) {
-  agreed_direction out{.reads = std::min(from.reads_as_initiator, to.reads_as_target),
+  agreed_direction out{.reads = std::min(from.initiator_depth, to.responder_resources),
                        .timeout = from.timeout};
   const auto needed = std::min(to.ack_delay_exponent, longest_raised_timeout_exponent);
   if (!from.timeout.is_infinite() && from.timeout.exponent() < needed)

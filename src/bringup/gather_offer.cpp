@@ -211,8 +211,8 @@ offered_reliability gather_reliability(const connection_wishes& wishes,
                                        const device_attributes& limits) {
   auto out = wishes.reliability;
   if (wishes.transport != offered_transport::rc) return {};
-  out.reads_as_initiator = clamped(out.reads_as_initiator, limits.max_reads_as_initiator());
-  out.reads_as_target = clamped(out.reads_as_target, limits.max_reads_as_target());
+  out.initiator_depth = clamped(out.initiator_depth, limits.max_initiator_depth());
+  out.responder_resources = clamped(out.responder_resources, limits.max_responder_resources());
   out.ack_delay_exponent = limits.native().local_ca_ack_delay & ack_timeout::max_exponent;
   return out;
 }

@@ -267,14 +267,14 @@ bool greeter::answer(greeting& connection) {
     return false;
   }
   // Eight bytes always fit into the empty send buffer of a new connection.
-  const auto ours = encode_greeting(spoken_versions);
+  const auto ours = encode_greeting(supported_versions);
   const auto sent = ::send(connection.socket.get(), ours.data(), ours.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(ours.size())) {
     ++statistics_.closed;
     note_closed(connection.peer, "the peer closed it before the greeting of this side");
     return false;
   }
-  const auto agreed = negotiate(spoken_versions, *theirs);
+  const auto agreed = negotiate(supported_versions, *theirs);
   if (!agreed) {
     ++statistics_.wrong_version;
     note_closed(connection.peer, agreed.error().diagnosis());

@@ -44,7 +44,7 @@ address_vector path_of(const negotiated& what, const connection_wishes& wishes) 
   auto path = address_vector::along(wishes.route);
   path.lid = theirs.lid;
   if (agreed.our_gid && agreed.their_gid) {
-    path.source_gid = ours.gids[*agreed.our_gid].index;
+    path.source_gid_index = ours.gids[*agreed.our_gid].index;
     path.gid = theirs.gids[*agreed.their_gid].gid;
   }
   return path;
@@ -62,7 +62,7 @@ negotiation_core::negotiation_core(const negotiating_side& side, const negotiati
   if (peer_.version) {
     begin_frames(*peer_.version);
   } else {
-    const auto greeting = encode_greeting(spoken_versions);
+    const auto greeting = encode_greeting(supported_versions);
     out_.assign(greeting.begin(), greeting.end());
   }
 }
@@ -171,7 +171,7 @@ bool negotiation_core::read_greeting() {
   if (greeting_count_ < greeting_.size()) return false;
   const auto theirs = decode_greeting(greeting_);
   if (!theirs) return fail(about(theirs.error(), peer_.name)), false;
-  const auto agreed = negotiate(spoken_versions, *theirs);
+  const auto agreed = negotiate(supported_versions, *theirs);
   if (!agreed) return fail(about(agreed.error(), peer_.name)), false;
   begin_frames(*agreed);
   return phase_ != phase::failed;
@@ -244,12 +244,12 @@ result<void> negotiation_core::connect_queue_pair() {
                      .set_send_psn(ours_.queue_pair.first_psn);
   if (wishes.transport == offered_transport::rc) {
     const auto& wanted = wishes.reliability;
-    receiving.set_reads_as_target(terms_->agreed.theirs.reads)
+    receiving.set_responder_resources(terms_->agreed.theirs.reads)
         .set_min_rnr_timer(wanted.min_rnr_timer);
     sending.set_timeout(terms_->agreed.ours.timeout)
         .set_retry_count(wanted.retry_count)
         .set_rnr_retry_count(wanted.rnr_retry_count)
-        .set_reads_as_initiator(terms_->agreed.ours.reads);
+        .set_initiator_depth(terms_->agreed.ours.reads);
   }
   VERBENA_TRY_VOID(side_.pair.modify(side_.init));
   VERBENA_TRY_VOID(side_.pair.modify(receiving));

@@ -92,8 +92,8 @@ void take_reliability(reader& from, offer& into) {
   const auto u8 = [&](const char* field, std::uint8_t most) {
     return from.take<std::uint8_t>(field, 0, most);
   };
-  out.reads_as_initiator = u8("read depth", 0xff);
-  out.reads_as_target = u8("read depth", 0xff);
+  out.initiator_depth = u8("read depth", 0xff);
+  out.responder_resources = u8("read depth", 0xff);
   out.ack_delay_exponent = u8("ACK delay", ack_timeout::max_exponent);
   out.timeout = ack_timeout::from_exponent(u8("ACK timeout", ack_timeout::max_exponent));
   out.retry_count = u8("retry count", most_retries);
@@ -163,8 +163,8 @@ std::vector<std::byte> offer::encode() const {
   u8((port_up ? flag_port_up : 0) | (explicit_gid ? flag_explicit_gid : 0) |
      (probe ? flag_probe : 0));
   u8(mtu);
-  u8(reliability.reads_as_initiator);
-  u8(reliability.reads_as_target);
+  u8(reliability.initiator_depth);
+  u8(reliability.responder_resources);
   u8(reliability.ack_delay_exponent);
   u8(reliability.timeout.exponent());
   u8(reliability.retry_count);

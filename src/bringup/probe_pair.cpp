@@ -81,7 +81,7 @@ offered_queue_pair probe_pair::offered() const {
 result<void> probe_pair::connect(const negotiated& what, const connection_wishes& wishes) {
   VERBENA_TRY_VOID(prepared_->modify(prepared_->init_attributes()));
   VERBENA_TRY_VOID(prepared_->modify(rtr_attributes(what, wishes, *what.theirs.probe)
-                                         .set_reads_as_target(0)
+                                         .set_responder_resources(0)
                                          .set_min_rnr_timer({})));
   const auto exponent =
       std::clamp(what.agreed.ours.timeout.exponent(), min_timeout_exponent, max_timeout_exponent);
@@ -91,7 +91,7 @@ result<void> probe_pair::connect(const negotiated& what, const connection_wishes
                                          .set_timeout(ack_timeout::from_exponent(exponent))
                                          .set_retry_count(retries)
                                          .set_rnr_retry_count(retries)
-                                         .set_reads_as_initiator(0)));
+                                         .set_initiator_depth(0)));
   pair_.emplace(std::move(*prepared_).into_queue_pair());
   prepared_.reset();
   for (const std::size_t place : {1, 2})

@@ -43,7 +43,7 @@ steps<stream> stream::adopt_in_steps(unique_fd socket, deadline until, stream_op
 }
 
 steps<void> stream::greet(deadline until) {
-  const auto ours = encode_greeting(spoken_versions);
+  const auto ours = encode_greeting(supported_versions);
   VERBENA_CO_TRY_VOID(co_await write_all(ours, until));
   std::array<std::byte, greeting_bytes> bytes{};
   std::size_t count = 0;
@@ -58,7 +58,7 @@ steps<void> stream::greet(deadline until) {
   }
   const auto theirs = decode_greeting(bytes);
   if (!theirs) co_return broken(detail::about(theirs.error(), peer_));
-  const auto agreed = negotiate(spoken_versions, *theirs);
+  const auto agreed = negotiate(supported_versions, *theirs);
   if (!agreed) co_return broken(detail::about(agreed.error(), peer_));
   version_ = *agreed;
   co_return {};

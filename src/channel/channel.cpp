@@ -27,7 +27,7 @@ result<channel_options> channel::query() const {
               queue->query(attribute::access | attribute::pkey_index | attribute::port |
                            attribute::address | attribute::path_mtu | attribute::timeout |
                            attribute::retry_count | attribute::rnr_retry_count |
-                           attribute::reads_as_initiator | attribute::min_rnr_timer |
+                           attribute::initiator_depth | attribute::min_rnr_timer |
                            attribute::send_psn | attribute::capabilities));
   channel_options options = core().options();
   const ibv_qp_cap& sizes = now.native().cap;
@@ -42,8 +42,7 @@ result<channel_options> channel::query() const {
   options.reliability.rnr_retry_count = now.rnr_retry_count();
   options.reliability.min_rnr_timer =
       now.min_rnr_timer().value_or(options.reliability.min_rnr_timer);
-  options.reliability.read_depth =
-      now.reads_as_initiator().value_or(options.reliability.read_depth);
+  options.reliability.read_depth = now.initiator_depth().value_or(options.reliability.read_depth);
   options.route.pkey_index = now.pkey_index().value_or(options.route.pkey_index);
   return options;
 }

@@ -230,8 +230,7 @@ void operation_scope::finish_demanding() {
   if (!has_unseen_) return;
   std::string broken = "manual_scope() succeeded without inspecting an operation that it posted";
   if (!failures.empty()) broken += "; an operation failed: " + failures.front().error().message();
-  detail::stop_on_broken_rule(broken.c_str(), unseen_.file_name(),
-                              static_cast<int>(unseen_.line()));
+  detail::stop_on_violation(broken.c_str(), unseen_.file_name(), static_cast<int>(unseen_.line()));
 }
 
 void operation_scope::ended_unseen(const operation_result& how) {

@@ -39,7 +39,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 [[nodiscard]] inline std::uint32_t most_read_slices(const channel_options& options,
                                                     const device_attributes& limits) {
   return std::min(options.queues.max_send_sge,
-                  static_cast<std::uint32_t>(std::max(limits.max_read_slices(), 1)));
+                  static_cast<std::uint32_t>(std::max(limits.max_read_sge(), 1)));
 }
 
 /// Creates the core of a channel on the hub of `table`, with one reference. Its caller calls

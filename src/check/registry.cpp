@@ -199,12 +199,12 @@ finding in_flight_rule(const std::string& details, std::optional<call_site> earl
 void stop(const finding& found, call_site where) {
   thread_local std::string kept;  // a handler that throws may keep the text
   kept = found.rule;
-  broken_rule broken{.rule = kept.c_str(), .file = where.file(), .line = where.line()};
+  contract_violation broken{.rule = kept.c_str(), .file = where.file(), .line = where.line()};
   if (found.earlier) {
     broken.earlier_file = found.earlier->file();
     broken.earlier_line = found.earlier->line();
   }
-  stop_on_broken_rule(broken);
+  stop_on_violation(broken);
 }
 
 std::string describe(const posted_request& which) {

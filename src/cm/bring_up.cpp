@@ -40,9 +40,9 @@ result<connection_parameters> parameters_for(const identifier& id,
   const int as_target = asked != nullptr ? asked->responder_resources : wishes.read_depth;
   const int as_initiator = asked != nullptr ? asked->initiator_depth : wishes.read_depth;
   parameters.responder_resources = options.responder_resources.value_or(
-      least(std::min<int>(as_target, wishes.read_depth), device.max_reads_as_target()));
+      least(std::min<int>(as_target, wishes.read_depth), device.max_responder_resources()));
   parameters.initiator_depth = options.initiator_depth.value_or(
-      least(std::min<int>(as_initiator, wishes.read_depth), device.max_reads_as_initiator()));
+      least(std::min<int>(as_initiator, wishes.read_depth), device.max_initiator_depth()));
   return parameters;
 }
 
@@ -62,13 +62,13 @@ result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
   VERBENA_TRY(auto receiving, id.attributes(queue_pair_state::ready_to_receive));
   if (mtu && receiving.path_mtu()) receiving.set_path_mtu(std::min(*mtu, *receiving.path_mtu()));
   if (agreed.responder_resources != connection_parameters::device_maximum)
-    receiving.set_reads_as_target(agreed.responder_resources);
+    receiving.set_responder_resources(agreed.responder_resources);
   // The connection manager sets the longest timer, 655 ms.
   receiving.set_min_rnr_timer(wishes.min_rnr_timer);
   VERBENA_TRY_VOID(prepared.modify(receiving));
   VERBENA_TRY(auto sending, id.attributes(queue_pair_state::ready_to_send));
   if (agreed.initiator_depth != connection_parameters::device_maximum)
-    sending.set_reads_as_initiator(agreed.initiator_depth);
+    sending.set_initiator_depth(agreed.initiator_depth);
   sending.set_timeout(wishes.timeout)
       .set_retry_count(wishes.retry_count)
       .set_rnr_retry_count(wishes.rnr_retries());

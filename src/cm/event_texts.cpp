@@ -94,8 +94,8 @@ std::string_view cause_of(int code) noexcept {
 
 }  // namespace
 
-bool rejection::is_by_the_program() const noexcept {
-  return status == by_the_program || status == -ECONNREFUSED || status == -ECONNRESET;
+bool rejection::is_consumer_reject() const noexcept {
+  return status == consumer_reject || status == -ECONNREFUSED || status == -ECONNRESET;
 }
 
 std::string describe_rejection(int status) {

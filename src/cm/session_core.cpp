@@ -77,7 +77,7 @@ result<session_core::parts> session_core::make(pending_connection& side, role wh
   VERBENA_TRY(auto incoming, message_slots::create(domain, messages));
   VERBENA_TRY(auto wake, make_wake());
   VERBENA_TRY(auto prepared, side.create_qp(domain, sends, receives,
-                                            queue_options(options, messages, limits.max_slices())));
+                                            queue_options(options, messages, limits.max_sge())));
   // Receives can be posted from here on.
   VERBENA_TRY_VOID(initialise(side.id(), prepared));
   return parts{.domain = std::move(domain),
@@ -90,7 +90,7 @@ result<session_core::parts> session_core::make(pending_connection& side, role wh
                .prepared = std::move(prepared),
                .which = which,
                .iwarp = iwarp,
-               .max_read_slices = static_cast<std::size_t>(std::max(limits.max_read_slices(), 1))};
+               .max_read_sge = static_cast<std::size_t>(std::max(limits.max_read_sge(), 1))};
 }
 
 session_core::session_core(parts made, const std::string& name)
@@ -221,7 +221,7 @@ result<void> session_core::read(send_request request, std::span<const local_slic
   const auto all = verbena::detail::total_length(into);
   VERBENA_TRY_VOID(check_remote(from, all, access::remote_read, "read"));
   do {
-    const auto part = into.first(std::min(into.size(), objects_.max_read_slices));
+    const auto part = into.first(std::min(into.size(), objects_.max_read_sge));
     into = into.subspan(part.size());
     const auto bytes = verbena::detail::total_length(part);
     // Reads complete in order, so only the last one is signaled.

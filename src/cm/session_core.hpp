@@ -86,7 +86,7 @@ class session_core {
     prepared_queue_pair<rc> prepared;
     role which;
     bool iwarp;
-    std::size_t max_read_slices;
+    std::size_t max_read_sge;
   };
   session_core(parts made, const std::string& name);
 

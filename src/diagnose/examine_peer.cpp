@@ -103,13 +103,14 @@ std::vector<finding> examine_peer(const host_facts& host, const devices_facts& d
              .meaning = "no port of this host works, so the endpoint cannot be checked",
              .commands = {}}};
   std::vector<finding> out{about_peer_address(host, ours, peer), about_peer_mtu(ours, peer)};
-  if (peer.read_depth == 0)
-    out.push_back({.topic = "peer-reads",
-                   .level = severity::note,
-                   .subject = "",
-                   .looked_at = "endpoint of the peer",
-                   .meaning = "the peer accepts no RDMA READ and no atomic (its .read_depth is 0)",
-                   .commands = {}});
+  if (peer.responder_resources == 0)
+    out.push_back(
+        {.topic = "peer-reads",
+         .level = severity::note,
+         .subject = "",
+         .looked_at = "endpoint of the peer",
+         .meaning = "the peer accepts no RDMA READ and no atomic (its .responder_resources is 0)",
+         .commands = {}});
   return out;
 }
 

@@ -36,8 +36,8 @@ std::string to_string(const device_attributes& device) {
   std::string text;
   add_line(text, "max send requests", std::to_string(device.max_send_requests()));
   add_line(text, "max receive requests", std::to_string(device.max_receive_requests()));
-  add_line(text, "max send slices", std::to_string(device.max_send_slices()));
-  add_line(text, "max receive slices", std::to_string(device.max_receive_slices()));
+  add_line(text, "max send slices", std::to_string(device.max_send_sge()));
+  add_line(text, "max receive slices", std::to_string(device.max_recv_sge()));
   add_line(text, "max inline bytes", std::to_string(device.max_inline_data()));
   add_line(text, "max RDMA bytes", std::to_string(device.max_rdma_bytes()));
   add_line(text, "EFA capabilities", to_string(device.capabilities()));

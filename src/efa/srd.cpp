@@ -21,8 +21,8 @@ std::string exceeded_limits(const efa::device_attributes& device, const ibv_qp_c
   return above_limits(
       {{"max_send_wr", asked.max_send_wr, limit(device.max_send_requests())},
        {"max_recv_wr", asked.max_recv_wr, limit(device.max_receive_requests())},
-       {"max_send_sge", asked.max_send_sge, limit(device.max_send_slices())},
-       {"max_recv_sge", asked.max_recv_sge, limit(device.max_receive_slices())},
+       {"max_send_sge", asked.max_send_sge, limit(device.max_send_sge())},
+       {"max_recv_sge", asked.max_recv_sge, limit(device.max_recv_sge())},
        {"max_inline_data", asked.max_inline_data, limit(device.max_inline_data())}});
 }
 

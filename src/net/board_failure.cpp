@@ -76,7 +76,8 @@ error rank_board::fail_late(collective& in, std::uint32_t awaited) {
         in, awaited,
         error::timed_out(
             in.name.function, fmt::format("rank {}", rank_),
-            fmt::format("all ranks have called {}, but at least one of them too late", call)));
+            fmt::format("all ranks called {}, but at least one called it after the deadline",
+                        call)));
   return fail(in, missing.front(),
               error::timed_out(in.name.function, fmt::format("rank {}", rank_),
                                fmt::format("{} had not called {} when the deadline passed, "

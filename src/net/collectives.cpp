@@ -48,7 +48,7 @@ result<std::size_t> index_of_root(operation_name name, std::span<const std::uint
                                   std::uint32_t root) {
   const auto found = std::ranges::find(ranks, root);
   if (found == ranks.end())
-    return refuse(name, fmt::format("the ranks do not contain the root, rank {}", root));
+    return refuse(name, fmt::format("the root, rank {}, is not in the list of ranks", root));
   return static_cast<std::size_t>(found - ranks.begin());
 }
 
@@ -308,8 +308,10 @@ result<collective> begin_all_to_all(const participants& of, const registered_byt
   const std::size_t count = of.ranks.size();
   VERBENA_TRY_VOID(check_divisible(all_to_all_name, out.length, count));
   if (out.length != into.length)
-    return refuse(all_to_all_name, fmt::format("{} bytes are sent, but there is memory for {}",
-                                               out.length, into.length));
+    return refuse(
+        all_to_all_name,
+        fmt::format("the source has {} bytes and the sink {}; both must have the same length",
+                    out.length, into.length));
   VERBENA_TRY(auto in, enter(of, all_to_all_name, {code::all_to_all, out.length}));
   const std::size_t each = out.length / count;
   std::memcpy(into.part(in.index * each, each).data, out.part(in.index * each, each).data, each);

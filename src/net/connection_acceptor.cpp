@@ -126,8 +126,7 @@ void connection_acceptor::add(bringup::stream peer) {
   if (sessions_.size() >= most_sessions_) {
     const auto oldest = oldest_silent();
     log(log_level::info, "closed the connection of " + oldest->peer +
-                             ": it sent no request within 250 ms, and a newer connection needs its "
-                             "place");
+                             ": no request within 250 ms; closed in favor of a newer connection");
     sessions_.erase(oldest);
   }
   session& made = sessions_.emplace_back(

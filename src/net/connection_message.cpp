@@ -30,7 +30,8 @@ void put_bytes(bytes_out& to, std::span<const std::byte> bytes) {
 }
 
 error broken(const char* what, std::span<const std::byte> bytes) {
-  return error::protocol("connect", {}, fmt::format("{} bytes are no {}", bytes.size(), what));
+  return error::protocol("connect", {},
+                         fmt::format("{} bytes do not encode a valid {}", bytes.size(), what));
 }
 
 std::optional<connection_token> take_token(byte_reader& from) {
@@ -142,13 +143,14 @@ std::string rejection_text(const connect_answer& of) {
       return "is connecting to this rank at the same time; its request has precedence but did not "
              "complete before the deadline; use a longer deadline";
     case connected:
-      return "has a connection to this rank, which this rank does not have; if it stays so, call "
-             "shrink()";
+      return "is connected to this rank, but this rank is not connected to it; if this persists, "
+             "call shrink()";
     case other_epoch:
-      return "changes its members, or does not regard this rank as a member";
+      return "is changing its members, or this rank is not one of its members";
     case no_room:
       return fmt::format(
-          "cannot connect: its budget, {} queue pairs, is in use; raise the limit of "
+          "cannot connect: all {} queue pairs of its queue_pair_budget are in use; raise the limit "
+          "of "
           "its queue_pair_budget",
           of.limit);
     case failed:

@@ -375,7 +375,7 @@ result<announced_store> parse_announced(std::string_view text) {
   constexpr std::string_view begin = "verbena 1 ";
   const auto refuse = [] {
     return error::protocol("join", "etcd",
-                           "the key of the store has a value that no rank of this version wrote");
+                           "the value of the store's key is malformed or from another version");
   };
   if (!text.starts_with(begin)) return refuse();
   text.remove_prefix(begin.size());

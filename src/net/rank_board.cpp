@@ -84,13 +84,13 @@ result<void> rank_board::check(operation_name name, std::span<const std::uint32_
     if (!is_member_[ranks[i]])
       return refuse(fmt::format("rank {} is no longer a member of the group", ranks[i]));
     if (i != 0 && ranks[i] == ranks[i - 1])
-      return refuse(fmt::format("rank {} is named twice", ranks[i]));
+      return refuse(fmt::format("rank {} occurs twice in the list", ranks[i]));
     if (i != 0 && ranks[i] < ranks[i - 1])
       return refuse(fmt::format("the ranks are not in ascending order: {} follows {}", ranks[i],
                                 ranks[i - 1]));
   }
   if (!std::ranges::binary_search(ranks, rank_))
-    return refuse(fmt::format("the ranks do not contain rank {} itself", rank_));
+    return refuse(fmt::format("the list of ranks must contain the calling rank, {}", rank_));
   return {};
 }
 

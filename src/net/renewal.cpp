@@ -175,8 +175,7 @@ result<void> renewal::readmit(std::span<const std::uint32_t> awaited) {
   for (const std::uint32_t each : awaited)
     if (!contains(group_.members, each)) lost.push_back(each);
   if (lost.empty()) return {};
-  return fail(ECONNABORTED, fmt::format("{} left again before the end of readmit(); the members "
-                                        "are {}",
+  return fail(ECONNABORTED, fmt::format("{} left again during readmit(); the members are now {}",
                                         to_text(each_once(lost)), to_text(group_.members)));
 }
 
@@ -259,10 +258,9 @@ result<store_agreed> renewal::take_step(std::string_view name, std::span<const p
             parts));
   for (const std::uint32_t each : agreed.ranks)
     if (!contains(members_, each))
-      return error::protocol(call_, fmt::format("rank {}", group_.client.rank()),
-                             fmt::format("rank {} took part in the step \"{}\" without those "
-                                         "before it",
-                                         each, name));
+      return error::protocol(
+          call_, fmt::format("rank {}", group_.client.rank()),
+          fmt::format("rank {} took part in step \"{}\" but not in the earlier steps", each, name));
   for (const std::uint32_t each : std::exchange(members_, agreed.ranks))
     if (!contains(members_, each)) drop(each);
   return agreed;

@@ -159,7 +159,7 @@ bool store_server::advance(store_session& of) {
     if (const auto* const place = of.group != nullptr ? &of.group->ranks[of.rank] : nullptr;
         place != nullptr && (place->parts || place->agreement)) {
       // The client waits for an answer: it closes the connection, or breaks the protocol.
-      note(of.stream, "it left an exchange");
+      note(of.stream, "it disconnected or sent data during an exchange");
       return false;
     }
     of.receiving.emplace(of.stream.receive_in_steps(of.until));
@@ -208,7 +208,7 @@ bool store_server::take(store_session& from, const blob& message) {
     check_proof(from, *proof);
   } else if (!use_values(from, *request)) {
     count([](auto& of) { ++of.refused; });
-    note(from.stream, "it sent its messages in the wrong order");
+    note(from.stream, "it sent an unexpected message");
     return false;
   }
   return true;

@@ -128,7 +128,7 @@ error explain(std::string_view call, const membership& who, const detail::store_
           ECONNABORTED, std::string(call), object,
           fmt::format("{} left the group before the end of exchange(\"{}\")", ranks, why.name));
     case store_failure::duplicate:
-      return invalid(fmt::format("another process has {} of the group", ranks));
+      return invalid(fmt::format("another process has already joined as {}", ranks));
     case store_failure::other_size:
       return invalid(fmt::format("this process states a group of {} ranks, and others one of {}",
                                  who.size, why.rank));
@@ -170,7 +170,7 @@ error explain(std::string_view call, const membership& who, const detail::store_
       break;
   }
   return error::protocol(std::string(call), object,
-                         "the store has another version of the protocol; use one version of the "
+                         "the store uses a different protocol version; use one version of the "
                          "library in all processes");
 }
 
@@ -343,7 +343,7 @@ result<detail::blob> ask(detail::store_link& link, const membership& who, const 
         what.call, to_text(who),
         fmt::format("the name of a value has 1 to {} printable characters of ASCII",
                     detail::max_store_name_bytes));
-  if (until.expired()) return late("the deadline passed before the store was asked");
+  if (until.expired()) return late("the deadline passed before the request was sent to the store");
   receive_news(link, who);
   if (link.last_answer) return explain(what.call, who, *link.last_answer);
   link.last_number = std::max(link.last_number + 1, std::uint32_t{1});

@@ -146,7 +146,7 @@ class checked_reader {
     if (is_unnamed_)
       return broken("the name of a value is empty or has characters that are not printable");
     if (!from_.rest().empty())
-      return broken(fmt::format("{} bytes follow the message", from_.rest().size()));
+      return broken(fmt::format("{} extra bytes after the message", from_.rest().size()));
     return {};
   }
 

@@ -43,7 +43,7 @@ std::string explain_route(int code, queried_device device, const address_vector&
       "resolving the route to the remote GID {} failed; on RoCE this usually means that the GID "
       "does not answer on the network of the local GID at index {} of port {}, or that a firewall "
       "drops RoCE (UDP port 4791)",
-      to_string(*to.gid), to.source_gid.value(), to.port.value());
+      to_string(*to.gid), to.source_gid_index.value(), to.port.value());
 }
 
 std::string explain_address(queried_device device, const address_vector& to) {
@@ -55,14 +55,14 @@ std::string explain_address(queried_device device, const address_vector& to) {
     return port.link_layer == IBV_LINK_LAYER_ETHERNET
                ? "on Ethernet the address needs the GID of the peer"
                : "";
-  if (to.source_gid.value() >= port.gid_tbl_len)
+  if (to.source_gid_index.value() >= port.gid_tbl_len)
     return fmt::format("GID index {} is outside the table of port {}, which has the length {}",
-                       to.source_gid.value(), to.port.value(), port.gid_tbl_len);
+                       to.source_gid_index.value(), to.port.value(), port.gid_tbl_len);
   sys::gid_entry_layout entry{};
-  if (read_gid(device, to.port.value(), to.source_gid.value(), entry).failed)
+  if (read_gid(device, to.port.value(), to.source_gid_index.value(), entry).failed)
     return fmt::format(
         "GID index {} of port {} is empty: context::gid_table() lists the valid entries",
-        to.source_gid.value(), to.port.value());
+        to.source_gid_index.value(), to.port.value());
   return {};
 }
 

@@ -84,7 +84,7 @@ result<address_vector> way_back(const protection_domain& pd, const sender& from,
     return error::invalid_argument("sender_address", pd.name(),
                                    "the datagram has a GRH, but no GRH was passed; decode the "
                                    "first 40 bytes of the receive");
-  VERBENA_TRY(way.source_gid, receiving_entry(pd, port, *header));
+  VERBENA_TRY(way.source_gid_index, receiving_entry(pd, port, *header));
   way.gid = header->source;
   way.traffic_class = header->traffic_class;
   way.hop_limit = header->hop_limit;

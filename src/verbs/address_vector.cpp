@@ -20,7 +20,8 @@ std::string to_string(const address_vector& way) {
   std::string text;
   if (way.lid != lid()) text += fmt::format("lid {:#x}, ", way.lid.value());
   if (way.gid)
-    text += fmt::format("gid {} by gid index {}, ", to_string(*way.gid), way.source_gid.value());
+    text +=
+        fmt::format("gid {} by gid index {}, ", to_string(*way.gid), way.source_gid_index.value());
   text += fmt::format("port {}", way.port.value());
   if (way.service_level != 0) text += fmt::format(", service level {}", way.service_level);
   if (way.traffic_class != 0) text += fmt::format(", traffic class {}", way.traffic_class);
@@ -62,7 +63,7 @@ ibv_ah_attr native_address(const address_vector& way) {
     out.is_global = 1;
     std::memcpy(out.grh.dgid.raw, way.gid->bytes().data(), sizeof out.grh.dgid.raw);
     out.grh.flow_label = way.flow_label;
-    out.grh.sgid_index = way.source_gid.value();
+    out.grh.sgid_index = way.source_gid_index.value();
     out.grh.hop_limit = way.hop_limit;
     out.grh.traffic_class = way.traffic_class;
   }
@@ -79,7 +80,7 @@ address_vector from_native(const ibv_ah_attr& native) noexcept {
   std::array<std::uint8_t, 16> bytes;
   std::memcpy(bytes.data(), native.grh.dgid.raw, bytes.size());
   way.gid = gid(bytes);
-  way.source_gid = gid_index(native.grh.sgid_index);
+  way.source_gid_index = gid_index(native.grh.sgid_index);
   way.flow_label = native.grh.flow_label;
   way.hop_limit = native.grh.hop_limit;
   way.traffic_class = native.grh.traffic_class;
@@ -92,7 +93,7 @@ address_vector from_native(const ibv_ah_attr& native) noexcept {
 
 std::size_t std::hash<verbena::address_vector>::operator()(
     const verbena::address_vector& of) const noexcept {
-  return verbena::detail::hash_members(of.lid, of.gid, of.source_gid, of.port, of.service_level,
-                                       of.traffic_class, of.hop_limit, of.flow_label,
-                                       of.source_path_bits, of.rate);
+  return verbena::detail::hash_members(of.lid, of.gid, of.source_gid_index, of.port,
+                                       of.service_level, of.traffic_class, of.hop_limit,
+                                       of.flow_label, of.source_path_bits, of.rate);
 }

@@ -57,14 +57,14 @@ std::string to_string(const device_attributes& device) {
   add_line(text, "ports", std::to_string(device.port_count()));
   add_line(text, "max queue pairs", std::to_string(device.max_queue_pairs()));
   add_line(text, "max work requests", std::to_string(device.max_work_requests()));
-  add_line(text, "max slices", std::to_string(device.max_slices()));
+  add_line(text, "max slices", std::to_string(device.max_sge()));
   add_line(text, "max completion queues", std::to_string(device.max_completion_queues()));
   add_line(text, "max completions", std::to_string(device.max_completions()));
   add_line(text, "max memory regions", std::to_string(device.max_memory_regions()));
   add_line(text, "max memory region bytes", number(device.max_memory_region_bytes()));
   add_line(text, "max protection domains", std::to_string(device.max_protection_domains()));
-  add_line(text, "max reads as target", std::to_string(device.max_reads_as_target()));
-  add_line(text, "max reads as initiator", std::to_string(device.max_reads_as_initiator()));
+  add_line(text, "max reads as target", std::to_string(device.max_responder_resources()));
+  add_line(text, "max reads as initiator", std::to_string(device.max_initiator_depth()));
   add_line(text, "atomics", to_string(device.atomics()));
   return text;
 }

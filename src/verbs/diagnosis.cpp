@@ -172,7 +172,7 @@ std::string explain_registration(int code, queried_device device, registration w
                                to_string(access));
     case EINVAL: {
       if (wanted.offset_in_page_differs)
-        return "the memory and its base_address have different offsets in their pages";
+        return "the memory and its iova have different offsets in their pages";
       ibv_device_attr attributes{};
       if (query(device, attributes) && wanted.bytes > attributes.max_mr_size)
         return fmt::format("the region of {} exceeds the device's maximum of {}",

@@ -38,7 +38,7 @@ struct registration {
   const void* memory;
   std::size_t bytes;
   access_flags access;
-  bool offset_in_page_differs = false;  ///< between the memory and its base_address
+  bool offset_in_page_differs = false;  ///< between the memory and its iova
 };
 /// Returns whether two addresses have different offsets in their pages.
 [[nodiscard]] bool differ_in_page(std::uint64_t a, std::uint64_t b) noexcept;

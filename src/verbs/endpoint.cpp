@@ -40,7 +40,7 @@ std::array<std::byte, endpoint::encoded_size> endpoint::encode() const noexcept 
   out.put(wire_version);
   out.put(gid ? gid_is_there : std::uint8_t{0});
   out.put(static_cast<std::uint8_t>(mtu));
-  out.put(read_depth);
+  out.put(responder_resources);
   out.put(queue_pair.value());
   out.put(first_psn.value());
   out.put(lid.value());
@@ -82,7 +82,7 @@ result<endpoint> endpoint::decode(std::span<const std::byte> bytes) {
                   .lid = local_id,
                   .gid = has_gid ? std::optional(verbena::gid(address)) : std::nullopt,
                   .mtu = static_cast<verbena::mtu>(encoded_mtu),
-                  .read_depth = depth};
+                  .responder_resources = depth};
 }
 
 std::string to_string(const endpoint& of) {
@@ -90,7 +90,7 @@ std::string to_string(const endpoint& of) {
       fmt::format("queue pair {:#x}, psn {:#x}", of.queue_pair.value(), of.first_psn.value());
   if (of.lid != lid()) text += fmt::format(", lid {:#x}", of.lid.value());
   if (of.gid) text += fmt::format(", gid {}", to_string(*of.gid));
-  return text + fmt::format(", mtu {}, read depth {}", byte_count(of.mtu), of.read_depth);
+  return text + fmt::format(", mtu {}, read depth {}", byte_count(of.mtu), of.responder_resources);
 }
 
 }  // namespace verbena::inline VERBENA_ABI

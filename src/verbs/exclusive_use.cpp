@@ -28,11 +28,11 @@ const open_object* find(const void* object) noexcept {
 }
 
 [[noreturn]] void stop(const char* rule, call_site where, call_site earlier) {
-  stop_on_broken_rule({.rule = rule,
-                       .file = where.file(),
-                       .line = where.line(),
-                       .earlier_file = earlier.file(),
-                       .earlier_line = earlier.line()});
+  stop_on_violation({.rule = rule,
+                     .file = where.file(),
+                     .line = where.line(),
+                     .earlier_file = earlier.file(),
+                     .earlier_line = earlier.line()});
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct reader<Member, Field> {
         "a completion was read for {}, but its completion queue was created without this field; "
         "add the field to .fields",
         to_string(Field));
-    detail::stop_on_broken_rule(rule.c_str(), __FILE__, __LINE__);
+    detail::stop_on_violation(rule.c_str(), __FILE__, __LINE__);
   }
   static void guard(ibv_cq_ex& queue, completion_fields asked) noexcept {
     if (!asked.contains(Field)) queue.*Member = &refuse;

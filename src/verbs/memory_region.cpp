@@ -40,7 +40,7 @@ memory_region::memory_region(std::shared_ptr<detail::memory_region_state> state,
   const auto& state_parents = this->state().parents();
   // The addresses of a zero-based region are offsets from its first byte. Source: ibv_reg_mr(3).
   const auto address = reinterpret_cast<std::uintptr_t>(region.addr);
-  view_ = {.base = how.access.contains(access::zero_based) ? 0 : how.base_address.value_or(address),
+  view_ = {.base = how.access.contains(access::zero_based) ? 0 : how.iova.value_or(address),
            .length = region.length,
            .memory = how.is_mapped ? static_cast<std::byte*>(region.addr) : nullptr,
            .owned = state_parents.memory != nullptr,
@@ -50,14 +50,14 @@ memory_region::memory_region(std::shared_ptr<detail::memory_region_state> state,
 }
 
 memory_region memory_region::adopt(ibv_mr* region, const protection_domain& pd, access_flags access,
-                                   ownership owner, std::optional<std::uint64_t> base_address) {
+                                   ownership owner, std::optional<std::uint64_t> iova) {
   VERBENA_ASSERT(region != nullptr, "memory_region::adopt() with a null pointer");
   VERBENA_ASSERT(region->pd == pd.native(),
                  "memory_region::adopt() with another protection domain");
   memory_region made(
       detail::make_memory_region_state(
           region, pd, {detail::place_of(region->addr, region->length), nullptr}, owner),
-      detail::region_attributes{.access = access, .base_address = base_address});
+      detail::region_attributes{.access = access, .iova = iova});
   detail::watch(made, region->addr, {});
   return made;
 }

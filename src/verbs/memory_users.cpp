@@ -16,7 +16,7 @@ memory_user::~memory_user() { innermost_user = outer_; }
 void stop_if_in_use(const registered_range& memory) {
   for (const memory_user* each = innermost_user; each != nullptr; each = each->outer_)
     if (const std::source_location* const posted = each->find_(*each, memory); posted != nullptr)
-      stop_on_broken_rule(
+      stop_on_violation(
           "memory was released while an operation of a scope used it: declare the memory before "
           "the scope, or wait for the operation first",
           posted->file_name(), static_cast<int>(posted->line()));

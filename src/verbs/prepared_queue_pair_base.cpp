@@ -18,7 +18,7 @@ result<address_vector> prepared_queue_pair_base::address_of(const verbena::endpo
   auto to = address_vector::along(request_.route);
   to.lid = remote.lid;
   to.gid = remote.gid;
-  to.source_gid = local_.source_gid;
+  to.source_gid_index = local_.source_gid_index;
   return to;
 }
 
@@ -40,7 +40,7 @@ result<queue_pair_attributes> prepared_queue_pair_base::connected_rtr(
       .set_destination(remote.queue_pair)
       .set_receive_psn(remote.first_psn);
   if (request_.is_reliable_connection)
-    changes.set_reads_as_target(local_.endpoint.read_depth)
+    changes.set_responder_resources(local_.endpoint.responder_resources)
         .set_min_rnr_timer(request_.reliability.min_rnr_timer);
   return changes;
 }
@@ -52,7 +52,7 @@ queue_pair_attributes prepared_queue_pair_base::connected_rts(
     changes.set_timeout(request_.reliability.timeout)
         .set_retry_count(request_.reliability.retry_count)
         .set_rnr_retry_count(request_.reliability.rnr_retries())
-        .set_reads_as_initiator(std::min(local_.reads_as_initiator, remote.read_depth));
+        .set_initiator_depth(std::min(local_.initiator_depth, remote.responder_resources));
   return changes;
 }
 

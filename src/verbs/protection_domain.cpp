@@ -35,8 +35,7 @@ result<void> check_base(std::string_view call, const std::string& object,
   if (base != 0 && access.contains(access::zero_based))
     return error::invalid_argument(
         call, object,
-        fmt::format("base_address is {:#x}; the addresses of a zero-based region begin at 0",
-                    base));
+        fmt::format("iova is {:#x}; the addresses of a zero-based region begin at 0", base));
   if (length > std::numeric_limits<std::uint64_t>::max() - base)
     return error::invalid_argument(
         call, object,
@@ -49,7 +48,7 @@ result<void> check_base(std::string_view call, const std::string& object,
 struct wanted_region {
   std::span<std::byte> memory;
   access_flags access;
-  std::optional<std::uint64_t> base_address;
+  std::optional<std::uint64_t> iova;
   std::optional<call_site> registered = {};
 };
 
@@ -58,7 +57,7 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
   const auto& verbs = pd.provider().verbs;
   const auto memory = wanted.memory;
   const auto access = wanted.access;
-  const auto base = wanted.base_address;
+  const auto base = wanted.iova;
   // Old kernels reject optional access flags. On these kernels only ibv_reg_mr_iova2 removes the
   // flags.
   constexpr auto optional = std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
@@ -68,8 +67,8 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
   if (newer && !verbs.reg_mr_iova2.available())
     return error::not_supported(
         verbs.reg_mr_iova2.name(), pd.name(),
-        "the loaded libibverbs does not have this function, which base_address needs: omit "
-        "base_address");
+        "the loaded libibverbs does not have this function, which iova needs: omit "
+        "iova");
   const auto made =
       newer ? detail::call_create(verbs.reg_mr_iova2, pd.native(), address, memory.size(),
                                   base.value_or(reinterpret_cast<std::uintptr_t>(address)),
@@ -91,7 +90,7 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
       detail::make_memory_region_state(made.native, pd,
                                        {detail::place_of(address, memory.size()), std::move(block)},
                                        ownership::take),
-      detail::region_attributes{.access = access, .base_address = base});
+      detail::region_attributes{.access = access, .iova = base});
   detail::watch(region, address, wanted.registered);
   return region;
 }
@@ -152,9 +151,9 @@ result<memory_region> protection_domain::register_memory(std::span<std::byte> me
     return error::invalid_argument("register_memory", name(),
                                    "there is nothing to register: the memory is empty");
   VERBENA_TRY_VOID(check_access("register_memory", name(), access));
-  VERBENA_TRY_VOID(check_base("register_memory", name(),
-                              {options.base_address.value_or(0), memory.size()}, access));
-  return make_region(*this, {memory, access, options.base_address, where}, nullptr);
+  VERBENA_TRY_VOID(
+      check_base("register_memory", name(), {options.iova.value_or(0), memory.size()}, access));
+  return make_region(*this, {memory, access, options.iova, where}, nullptr);
 }
 
 result<memory_region> protection_domain::register_constant(std::span<const std::byte> memory,
@@ -179,29 +178,26 @@ result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
     return error::invalid_argument("register_dmabuf", name(),
                                    "a memory region has at least one byte");
   VERBENA_TRY_VOID(check_access("register_dmabuf", name(), access));
-  VERBENA_TRY_VOID(
-      check_base("register_dmabuf", name(), {memory.base_address, memory.length}, access));
+  VERBENA_TRY_VOID(check_base("register_dmabuf", name(), {memory.iova, memory.length}, access));
   VERBENA_TRY_VOID(check_base("register_dmabuf", name(), {memory.offset, memory.length}, {}));
   const auto& verb = provider().verbs.reg_dmabuf_mr;
-  const auto made =
-      detail::call_create(verb, native(), memory.offset, memory.length, memory.base_address,
-                          memory.fd, static_cast<int>(access.mask()));
+  const auto made = detail::call_create(verb, native(), memory.offset, memory.length, memory.iova,
+                                        memory.fd, static_cast<int>(access.mask()));
   const std::string place =
       fmt::format("dma-buf {} at {:#x}+{}", memory.fd, memory.offset, memory.length);
   if (!made)
     return error::from_errno(
         made.code, verb.name(), fmt::format("{} of {}", place, name()),
-        detail::explain_dmabuf(made.code, {&provider(), native()->context},
-                               {.memory = nullptr,
-                                .bytes = memory.length,
-                                .access = access,
-                                .offset_in_page_differs =
-                                    detail::differ_in_page(memory.base_address, memory.offset)}));
+        detail::explain_dmabuf(
+            made.code, {&provider(), native()->context},
+            {.memory = nullptr,
+             .bytes = memory.length,
+             .access = access,
+             .offset_in_page_differs = detail::differ_in_page(memory.iova, memory.offset)}));
   // The verb stores the offset in ibv_mr::addr. Source: libibverbs/verbs.c.
   auto region = detail::internals::make<memory_region>(
       detail::make_memory_region_state(made.native, *this, {place, nullptr}, ownership::take),
-      detail::region_attributes{
-          .access = access, .base_address = memory.base_address, .is_mapped = false});
+      detail::region_attributes{.access = access, .iova = memory.iova, .is_mapped = false});
   detail::watch(region, nullptr, {});
   return region;
 }

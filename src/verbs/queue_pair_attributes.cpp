@@ -145,15 +145,15 @@ queue_pair_attributes& queue_pair_attributes::set_send_psn(packet_sequence_numbe
   return *this;
 }
 
-queue_pair_attributes& queue_pair_attributes::set_reads_as_initiator(std::uint8_t count) noexcept {
+queue_pair_attributes& queue_pair_attributes::set_initiator_depth(std::uint8_t count) noexcept {
   native_.max_rd_atomic = count;
-  mask_ |= attribute::reads_as_initiator;
+  mask_ |= attribute::initiator_depth;
   return *this;
 }
 
-queue_pair_attributes& queue_pair_attributes::set_reads_as_target(std::uint8_t count) noexcept {
+queue_pair_attributes& queue_pair_attributes::set_responder_resources(std::uint8_t count) noexcept {
   native_.max_dest_rd_atomic = count;
-  mask_ |= attribute::reads_as_target;
+  mask_ |= attribute::responder_resources;
   return *this;
 }
 
@@ -236,12 +236,12 @@ std::optional<packet_sequence_number> queue_pair_attributes::send_psn() const {
   });
 }
 
-std::optional<std::uint8_t> queue_pair_attributes::reads_as_initiator() const noexcept {
-  return if_set(mask_, attribute::reads_as_initiator, [&] { return native_.max_rd_atomic; });
+std::optional<std::uint8_t> queue_pair_attributes::initiator_depth() const noexcept {
+  return if_set(mask_, attribute::initiator_depth, [&] { return native_.max_rd_atomic; });
 }
 
-std::optional<std::uint8_t> queue_pair_attributes::reads_as_target() const noexcept {
-  return if_set(mask_, attribute::reads_as_target, [&] { return native_.max_dest_rd_atomic; });
+std::optional<std::uint8_t> queue_pair_attributes::responder_resources() const noexcept {
+  return if_set(mask_, attribute::responder_resources, [&] { return native_.max_dest_rd_atomic; });
 }
 
 std::optional<rnr_timer> queue_pair_attributes::min_rnr_timer() const {

@@ -194,7 +194,7 @@ result<local_side> find_local_side(const protection_domain& pd, const queue_pair
   if (asked.route.gid_index || is_addressed_by_gid(port)) {
     VERBENA_TRY(const auto entry, find_gid(device, port, asked));
     local.endpoint.gid = entry.gid;
-    local.source_gid = entry.index;
+    local.source_gid_index = entry.index;
   }
   local.endpoint.lid = port.lid();
   local.endpoint.mtu = asked.route.path_mtu.value_or(port.active_mtu());
@@ -202,8 +202,8 @@ result<local_side> find_local_side(const protection_domain& pd, const queue_pair
       asked.first_psn.value_or(packet_sequence_number(random_u32() & packet_sequence_number::max));
   if (asked.is_reliable_connection) {
     const auto depth = asked.reliability.read_depth;
-    local.endpoint.read_depth = read_depth(depth, limits.max_reads_as_target());
-    local.reads_as_initiator = read_depth(depth, limits.max_reads_as_initiator());
+    local.endpoint.responder_resources = read_depth(depth, limits.max_responder_resources());
+    local.initiator_depth = read_depth(depth, limits.max_initiator_depth());
   }
   return local;
 }

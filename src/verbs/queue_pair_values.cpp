@@ -21,9 +21,9 @@ std::string explain_depths(const ibv_device_attr& limits, const queue_pair_attri
     return fmt::format("{} {} exceeds the device's maximum of {}", name, *asked, limit);
   };
   std::string text =
-      beyond("MAX_QP_RD_ATOMIC", changes.reads_as_initiator(), limits.max_qp_init_rd_atom);
+      beyond("MAX_QP_RD_ATOMIC", changes.initiator_depth(), limits.max_qp_init_rd_atom);
   if (text.empty())
-    text = beyond("MAX_DEST_RD_ATOMIC", changes.reads_as_target(), limits.max_qp_rd_atom);
+    text = beyond("MAX_DEST_RD_ATOMIC", changes.responder_resources(), limits.max_qp_rd_atom);
   return text;
 }
 

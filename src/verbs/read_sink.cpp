@@ -27,7 +27,7 @@ result<void> check_read_sink(const context& device, access_flags access, std::si
             to_string(access),
             detail::is_iwarp(device) ? ": on iWARP, the response to a read is a write" : ""));
   VERBENA_TRY(const auto limits, device.query());
-  const int most = std::max(1, limits.max_read_slices());
+  const int most = std::max(1, limits.max_read_sge());
   if (slices > static_cast<std::size_t>(most))
     return error::invalid_argument(
         "check_read_sink", device.name(),

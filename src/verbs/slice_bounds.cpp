@@ -25,7 +25,7 @@ std::string slice_text(const char* text, slice_range part, std::uint64_t size) {
 }
 
 void stop_on_slice(const char* text, slice_range part, std::uint64_t size) {
-  stop_on_broken_rule(slice_text(text, part, size).c_str(), __FILE__, __LINE__);
+  stop_on_violation(slice_text(text, part, size).c_str(), __FILE__, __LINE__);
 }
 
 error slice_error(const char* call, const char* text, slice_range part, std::uint64_t size) {

@@ -132,7 +132,7 @@ class Files(unittest.TestCase):
         """The port goes down when the device is opened."""
         done = subprocess.run(["cat", "/sys/class/infiniband/soft0/ports/1/state"], capture_output=True, text=True,
                               timeout=BOUND, check=False,
-                              env={**os.environ, **self.preloaded(), "VERBENA_SOFTDEV_EVENTS": "port 1 down"})
+                              env={**os.environ, **self.preloaded(), "VERBENA_SOFTDEV_INJECT": "port 1 down"})
         self.assertEqual((done.stdout, done.stderr), ("1: DOWN\n", ""))
 
 

@@ -79,15 +79,15 @@ TEST(device, device_limits_satisfy_the_required_minimum) {
   EXPECT_GE(attributes.port_count(), 1);
   EXPECT_GE(attributes.max_queue_pairs(), 16);
   EXPECT_GE(attributes.max_work_requests(), 64);
-  EXPECT_GE(attributes.max_slices(), 2);
+  EXPECT_GE(attributes.max_sge(), 2);
   EXPECT_GE(attributes.max_completion_queues(), 16);
   EXPECT_GE(attributes.max_completions(), 256);
   EXPECT_GE(attributes.max_memory_regions(), 16);
   EXPECT_GE(attributes.max_memory_region_bytes(), 1U << 20);
   EXPECT_GE(attributes.max_protection_domains(), 4);
   // Reads of an EFA need no resources of a queue pair.
-  EXPECT_EQ(attributes.max_reads_as_target() >= 1, !is_efa());
-  EXPECT_EQ(attributes.max_reads_as_initiator() >= 1, !is_efa());
+  EXPECT_EQ(attributes.max_responder_resources() >= 1, !is_efa());
+  EXPECT_EQ(attributes.max_initiator_depth() >= 1, !is_efa());
 }
 
 // parity: ibverbs-tests-64, ibverbs-35

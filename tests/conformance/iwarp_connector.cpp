@@ -97,8 +97,8 @@ class iwarp_connector final : public connector {
     const auto limited = [&](int limit) {
       return static_cast<std::uint8_t>(std::min<int>(options.reliability.read_depth, limit));
     };
-    return {.responder_resources = limited(device.max_reads_as_target()),
-            .initiator_depth = limited(device.max_reads_as_initiator()),
+    return {.responder_resources = limited(device.max_responder_resources()),
+            .initiator_depth = limited(device.max_initiator_depth()),
             .retry_count = options.reliability.retry_count,
             .rnr_retry_count =
                 options.reliability.rnr_retry_count.value_or(reliability::default_rnr_retry_count),

@@ -176,8 +176,7 @@ TEST_P(memory, region_reports_the_registered_address) {
   alignas(4096) static std::array<std::byte, 8192> mine;
   fill(mine, 73);
   constexpr std::uint64_t base = 0x10'0000'0000;
-  const auto region =
-      connection().pd().register_memory(mine, all_access(), {.base_address = base}).value();
+  const auto region = connection().pd().register_memory(mine, all_access(), {.iova = base}).value();
   EXPECT_EQ(region.remote().address(), base);
   post([&](auto& batch) {
     batch.write({.signaled = true}, region.slice(10, 1000), region.remote().slice(5000, 1000));

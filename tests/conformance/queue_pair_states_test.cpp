@@ -79,8 +79,8 @@ TEST_F(queue_pair_states, query_returns_the_attributes_that_were_set) {
   const auto found =
       queue
           .query(queue_pair_attribute_mask(state) | access | port | address | path_mtu | timeout |
-                 retry_count | rnr_retry_count | receive_psn | send_psn | reads_as_initiator |
-                 reads_as_target | min_rnr_timer | destination | pkey_index)
+                 retry_count | rnr_retry_count | receive_psn | send_psn | initiator_depth |
+                 responder_resources | min_rnr_timer | destination | pkey_index)
           .value();
   EXPECT_EQ(found.state(), queue_pair_state::ready_to_send);
   EXPECT_EQ(found.destination(), queue.number());
@@ -93,8 +93,8 @@ TEST_F(queue_pair_states, query_returns_the_attributes_that_were_set) {
   EXPECT_EQ(found.min_rnr_timer(), rnr_timer::from_encoding(9));
   EXPECT_EQ(found.receive_psn(), packet_sequence_number(0x123456));
   EXPECT_EQ(found.send_psn(), packet_sequence_number(0x123456));
-  EXPECT_EQ(found.reads_as_initiator(), 2);
-  EXPECT_EQ(found.reads_as_target(), 2);
+  EXPECT_EQ(found.initiator_depth(), 2);
+  EXPECT_EQ(found.responder_resources(), 2);
   EXPECT_TRUE(found.access().value().contains(default_options().access));
   ASSERT_TRUE(found.address().has_value());
   EXPECT_EQ(found.address()->gid, itself.gid);
@@ -205,7 +205,7 @@ TEST_F(queue_pair_states, capabilities_beyond_the_device_limits_are_refused_at_c
             std::string::npos)
       << "the message does not name the limit: " << refused.error().message();
   options = default_options();
-  options.queues.max_send_sge = static_cast<std::uint32_t>(device.max_slices()) + 1;
+  options.queues.max_send_sge = static_cast<std::uint32_t>(device.max_sge()) + 1;
   EXPECT_FALSE(pd_.create_qp<rc>(queue_, queue_, options));
 }
 

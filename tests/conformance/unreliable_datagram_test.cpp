@@ -281,7 +281,7 @@ TEST_F(datagram_queue_pairs, extended_completion_reports_the_source) {
 
 TEST_F(datagram_queue_pairs, invalid_address_vector_is_refused_and_named) {
   const auto refused =
-      make.pd().create_ah({.gid = parse_gid("192.0.2.1"), .source_gid = gid_index(254)});
+      make.pd().create_ah({.gid = parse_gid("192.0.2.1"), .source_gid_index = gid_index(254)});
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("index 254"), std::string::npos)
       << refused.error().message();

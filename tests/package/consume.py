@@ -36,7 +36,7 @@ def run(*words, environment=None, cwd=None):
 
 
 def configure(source, build, compiler, *definitions):
-    launcher = os.environ.get("VERBENA_LAUNCHER")
+    launcher = os.environ.get("VERBENA_COMPILER_LAUNCHER")
     launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if launcher else []
     return run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}",
                "-DCMAKE_BUILD_TYPE=Debug", *launcher, *definitions)

@@ -136,7 +136,7 @@ void gid_from_bytes() {
   datagrams with;
   const gid peer(with.own.gid.bytes());
   const auto address_handle_of_self =
-      with.pd.create_ah({.gid = peer, .source_gid = with.own.index}).value();
+      with.pd.create_ah({.gid = peer, .source_gid_index = with.own.index}).value();
   with.receive(1, 0, 128);
   put(with.at(4096, 5), "first");
   with.send(3, with.memory.slice(4096, 5), address_handle_of_self);

@@ -32,7 +32,7 @@ struct datagrams {
   }
   /// Returns an address handle for the queue pair itself.
   [[nodiscard]] address_handle address_handle_of_self() const {
-    return pd.create_ah({.gid = own.gid, .source_gid = own.index}).value();
+    return pd.create_ah({.gid = own.gid, .source_gid_index = own.index}).value();
   }
   [[nodiscard]] queue_pair_number number() const {
     return queue_pair_number(queue.native()->qp_num);

@@ -137,7 +137,8 @@ void ignore_failed_destroy_qp() {
   with.receive(1, 0, 128);
   require(c_of(with.device).destroy_qp(with.queue.native()) != 0, "the queue pair was destroyed");
   put(with.at(0, 128), std::string(128, 'L'));  // the mistake: the memory is reused
-  const auto to_group = with.pd.create_ah({.gid = group, .source_gid = with.own.index}).value();
+  const auto to_group =
+      with.pd.create_ah({.gid = group, .source_gid_index = with.own.index}).value();
   auto sender = with.pd.create_qp<ud>(with.sends, with.sends).value().activate(with.key).value();
   put(with.at(4096, 8), "8 bytes!");
   auto batch = sender.start_send();

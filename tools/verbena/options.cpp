@@ -110,7 +110,7 @@ void add_capture(CLI::App& app, capture_options& capture) {
                  "The file of the capture (default: soft0.pcapng);\n- for standard output")
       ->type_name("FILE");
   app.add_flag("--append", capture.append, "Continue the capture in FILE instead of a new one");
-  app.add_option("--snap-length", capture.packet_bytes,
+  app.add_option("-s,--snapshot-length", capture.packet_bytes,
                  "Store at most N bytes of each packet (default: all)")
       ->check(CLI::Range(64U, 0xffff'ffffU).description(""))
       ->type_name("N");

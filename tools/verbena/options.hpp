@@ -48,7 +48,7 @@ struct run_options {
   bool verbose = false;
 };
 
-/// `verbena capture [-w FILE] [--append] [--snap-length N] [run options] -- PROGRAM ARGS...`.
+/// `verbena capture [-w FILE] [--append] [-s N] [run options] -- PROGRAM ARGS...`.
 struct capture_options {
   run_options run;
   std::string file = "soft0.pcapng";  ///< "-": standard output

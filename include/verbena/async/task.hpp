@@ -39,7 +39,7 @@ class checked_frame {
   /// Checks the frame that was allocated last. `at`: the coroutine.
   static void check(std::coroutine_handle<> self, const std::source_location& at) {
     if (self.address() != made) [[unlikely]]
-      verbena::detail::stop_on_broken_rule(
+      verbena::detail::stop_on_violation(
           "g++ before 12.3 compiles this coroutine incorrectly, because it awaits in a condition "
           "and has no local variable (GCC bug 106188): begin it with the declaration of a "
           "variable, for example of the result that it awaits",

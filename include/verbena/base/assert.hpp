@@ -8,7 +8,7 @@
 namespace verbena::inline VERBENA_ABI {
 
 /// Describes a violated rule of this library and the place of the violation.
-struct broken_rule {
+struct contract_violation {
   const char* rule;  ///< the rule or the fault, in words
   const char* file;  ///< the file that found the violation
   int line;          ///< the line in `file`
@@ -19,27 +19,26 @@ struct broken_rule {
 
 /// Handles a violated rule. The handler may log, or throw in a test. When it returns, the library
 /// aborts the program.
-using broken_rule_handler = void (*)(const broken_rule&);
+using violation_handler = void (*)(const contract_violation&);
 
 /// Replaces the handler and returns the previous one; nullptr restores the default.
 ///
 /// The default handler writes `verbena: usage error: RULE (FILE:LINE)` to standard error. For two
 /// conflicting calls, it writes `(FILE:LINE; the earlier call is at FILE:LINE)`. Thread-safe.
-broken_rule_handler set_broken_rule_handler(broken_rule_handler handler) noexcept;
+violation_handler set_violation_handler(violation_handler handler) noexcept;
 
 namespace detail {
-[[noreturn]] void stop_on_broken_rule(const char* rule, const char* file, int line);
-[[noreturn]] void stop_on_broken_rule(const broken_rule& broken);
+[[noreturn]] void stop_on_violation(const char* rule, const char* file, int line);
+[[noreturn]] void stop_on_violation(const contract_violation& broken);
 }  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI
 
 /// Stops the program and reports `rule` if `condition` is false. Active in all builds; for cold
 /// paths.
-#define VERBENA_ASSERT(condition, rule) \
-  (static_cast<bool>(condition)         \
-       ? static_cast<void>(0)           \
-       : ::verbena::detail::stop_on_broken_rule(rule, __FILE__, __LINE__))
+#define VERBENA_ASSERT(condition, rule)                \
+  (static_cast<bool>(condition) ? static_cast<void>(0) \
+                                : ::verbena::detail::stop_on_violation(rule, __FILE__, __LINE__))
 
 /// Acts as VERBENA_ASSERT in checked builds; has no effect in other builds. For hot paths.
 #ifdef VERBENA_CHECKED

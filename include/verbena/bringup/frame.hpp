@@ -61,7 +61,7 @@ struct version_range {
 };
 
 /// The versions that this library supports.
-inline constexpr version_range spoken_versions{};
+inline constexpr version_range supported_versions{};
 /// Bytes of a greeting.
 inline constexpr std::size_t greeting_bytes = 8;
 /// Bytes of a frame's header.

@@ -62,8 +62,8 @@ template <class Options>
   if constexpr (requires { options.reliability; }) {
     const verbena::reliability& wanted = options.reliability;
     out.transport = offered_transport::rc;
-    out.reliability = {.reads_as_initiator = wanted.read_depth,
-                       .reads_as_target = wanted.read_depth,
+    out.reliability = {.initiator_depth = wanted.read_depth,
+                       .responder_resources = wanted.read_depth,
                        .timeout = wanted.timeout,
                        .retry_count = wanted.retry_count,
                        .rnr_retry_count = wanted.rnr_retries(),

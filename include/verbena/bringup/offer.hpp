@@ -53,9 +53,9 @@ struct offered_gid {
 
 /// Timeouts, retries and limits of a reliable connection. Threads: immutable value.
 struct offered_reliability {
-  std::uint8_t reads_as_initiator = 0;  ///< initiator depth: reads and atomics in flight
-  std::uint8_t reads_as_target = 0;     ///< responder resources: reads and atomics served at once
-  ack_timeout timeout = {};             ///< requested ACK timeout
+  std::uint8_t initiator_depth = 0;      ///< outstanding reads and atomics of this side
+  std::uint8_t responder_resources = 0;  ///< outstanding reads and atomics of the peer
+  ack_timeout timeout = {};              ///< requested ACK timeout
   /// The device acknowledges within 4.096 µs · 2^n; at most 31.
   std::uint8_t ack_delay_exponent = 0;
   std::uint8_t retry_count = 0;      ///< at most 7

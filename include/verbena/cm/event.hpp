@@ -61,7 +61,7 @@ enum class event_kind : std::uint32_t {
 /// The rejection of a request by the peer. Threads: one thread at a time.
 struct rejection {
   /// The status if the peer's program called reject(), on InfiniBand and RoCE.
-  static constexpr int by_the_program = 28;
+  static constexpr int consumer_reject = 28;
   /// The status if no program listens at the port, on InfiniBand and RoCE.
   static constexpr int no_listener = 8;
 
@@ -71,7 +71,7 @@ struct rejection {
   std::vector<std::byte> private_data;
 
   /// Returns whether the peer's program rejected, not its connection manager.
-  [[nodiscard]] bool is_by_the_program() const noexcept;
+  [[nodiscard]] bool is_consumer_reject() const noexcept;
 };
 /// Returns the meaning of a status: `28, the peer's program rejected the request`.
 [[nodiscard]] std::string describe_rejection(int status);

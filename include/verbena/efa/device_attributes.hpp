@@ -51,9 +51,9 @@ class device_attributes {
   /// Returns the largest number of posted receives of a receive queue.
   [[nodiscard]] std::uint32_t max_receive_requests() const noexcept { return native_.max_rq_wr; }
   /// Returns the largest number of scatter/gather elements of a send request.
-  [[nodiscard]] std::uint16_t max_send_slices() const noexcept { return native_.max_sq_sge; }
+  [[nodiscard]] std::uint16_t max_send_sge() const noexcept { return native_.max_sq_sge; }
   /// Returns the largest number of scatter/gather elements of a receive request.
-  [[nodiscard]] std::uint16_t max_receive_slices() const noexcept { return native_.max_rq_sge; }
+  [[nodiscard]] std::uint16_t max_recv_sge() const noexcept { return native_.max_rq_sge; }
   /// Returns the largest inline data of a request in bytes.
   [[nodiscard]] std::uint16_t max_inline_data() const noexcept { return native_.inline_buf_size; }
   /// Returns the largest read or write in bytes; 0 if not supported. A message has at most the

@@ -47,15 +47,15 @@ enum class static_rate : std::uint8_t {
 /// The address of a peer, and the attributes of packets to the peer.
 /// Source: struct ibv_ah_attr, ibv_create_ah(3). Threads: immutable value.
 struct address_vector {
-  verbena::lid lid = {};                 ///< the LID of the peer's port on InfiniBand
-  std::optional<verbena::gid> gid = {};  ///< the GID of the peer; required on Ethernet
-  verbena::gid_index source_gid = {};    ///< index of the local GID; used if `gid` is set
-  port_number port = port_number(1);     ///< the local port
-  std::uint8_t service_level = 0;        ///< 0 to 15
-  std::uint8_t traffic_class = 0;        ///< on RoCE, the upper six bits are the DSCP
-  std::uint8_t hop_limit = 64;           ///< the maximum number of routers on the path
-  std::uint32_t flow_label = 0;          ///< 20 bits; on RoCE v2 it may select the UDP source port
-  std::uint8_t source_path_bits = 0;     ///< 7 bits; low bits of the source LID on InfiniBand
+  verbena::lid lid = {};                     ///< the LID of the peer's port on InfiniBand
+  std::optional<verbena::gid> gid = {};      ///< the GID of the peer; required on Ethernet
+  verbena::gid_index source_gid_index = {};  ///< index of the local GID; used if `gid` is set
+  port_number port = port_number(1);         ///< the local port
+  std::uint8_t service_level = 0;            ///< 0 to 15
+  std::uint8_t traffic_class = 0;            ///< on RoCE, the upper six bits are the DSCP
+  std::uint8_t hop_limit = 64;               ///< the maximum number of routers on the path
+  std::uint32_t flow_label = 0;       ///< 20 bits; on RoCE v2 it may select the UDP source port
+  std::uint8_t source_path_bits = 0;  ///< 7 bits; low bits of the source LID on InfiniBand
   static_rate rate = static_rate::unlimited;  ///< devices may round or reject a rate
 
   /// Returns the attributes of `via`, without the address of a peer.

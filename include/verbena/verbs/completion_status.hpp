@@ -64,7 +64,7 @@ enum class completion_opcode : std::uint32_t {
   fetch_and_add = IBV_WC_FETCH_ADD,     ///< peer memory was added to
   bind_memory_window = IBV_WC_BIND_MW,  ///< a memory window was bound
   local_invalidate = IBV_WC_LOCAL_INV,  ///< a local rkey was invalidated
-  segmented_send = IBV_WC_TSO,          ///< a message was sent in segments
+  tso = IBV_WC_TSO,                     ///< a message was sent in segments
   flush = 8,                            ///< a FLUSH (newer rdma-core)
   atomic_write = 9,                     ///< an ATOMIC WRITE (newer rdma-core)
   receive = IBV_WC_RECV,                ///< a message was received
@@ -72,7 +72,7 @@ enum class completion_opcode : std::uint32_t {
       IBV_WC_RECV_RDMA_WITH_IMM,      ///< an RDMA WRITE with immediate data consumed a receive
   tag_added = IBV_WC_TM_ADD,          ///< a tagged receive was added
   tag_deleted = IBV_WC_TM_DEL,        ///< a tagged receive was removed
-  tag_synchronised = IBV_WC_TM_SYNC,  ///< software and device synchronised the tag list
+  tag_synchronized = IBV_WC_TM_SYNC,  ///< software and device synchronized the tag list
   tag_received = IBV_WC_TM_RECV,      ///< a message matched a tag
   tag_missed = IBV_WC_TM_NO_TAG,      ///< a message matched no tag
   driver1 = IBV_WC_DRIVER1,           ///< defined by the driver
@@ -86,8 +86,8 @@ enum class completion_flag : std::uint32_t {
   with_immediate = IBV_WC_WITH_IMM,   ///< the message has immediate data
   checksum_ok = IBV_WC_IP_CSUM_OK,    ///< the checksums of IPv4 header and TCP or UDP are correct
   with_invalidate = IBV_WC_WITH_INV,  ///< the message invalidated a local rkey
-  tag_synchronisation_requested =
-      IBV_WC_TM_SYNC_REQ,                 ///< the device requests synchronisation of the tag list
+  tag_synchronization_requested =
+      IBV_WC_TM_SYNC_REQ,                 ///< the device requests synchronization of the tag list
   tag_matched = IBV_WC_TM_MATCH,          ///< the message matched a tag
   tag_data_valid = IBV_WC_TM_DATA_VALID,  ///< the data of a matched message is in place
 };

@@ -57,7 +57,7 @@ class device_attributes {
   /// Returns the maximum number of outstanding work requests of a send or receive queue.
   [[nodiscard]] int max_work_requests() const noexcept { return native_.max_qp_wr; }
   /// Returns the maximum number of slices of a work request other than an RDMA READ.
-  [[nodiscard]] int max_slices() const noexcept { return native_.max_sge; }
+  [[nodiscard]] int max_sge() const noexcept { return native_.max_sge; }
   /// Returns the maximum number of completion queues.
   [[nodiscard]] int max_completion_queues() const noexcept { return native_.max_cq; }
   /// Returns the maximum number of entries of a completion queue.
@@ -72,11 +72,13 @@ class device_attributes {
   [[nodiscard]] int max_protection_domains() const noexcept { return native_.max_pd; }
   /// Returns the maximum responder resources of a queue pair: outstanding reads and atomics of its
   /// peer.
-  [[nodiscard]] int max_reads_as_target() const noexcept { return native_.max_qp_rd_atom; }
+  [[nodiscard]] int max_responder_resources() const noexcept { return native_.max_qp_rd_atom; }
   /// Returns the maximum initiator depth of a queue pair: its own outstanding reads and atomics.
-  [[nodiscard]] int max_reads_as_initiator() const noexcept { return native_.max_qp_init_rd_atom; }
+  [[nodiscard]] int max_initiator_depth() const noexcept { return native_.max_qp_init_rd_atom; }
   /// Returns the maximum responder resources of all queue pairs together.
-  [[nodiscard]] int max_reads_towards_device() const noexcept { return native_.max_res_rd_atom; }
+  [[nodiscard]] int max_total_responder_resources() const noexcept {
+    return native_.max_res_rd_atom;
+  }
   /// Returns the scope of atomic operations.
   [[nodiscard]] atomic_scope atomics() const noexcept {
     return enum_from_bits<atomic_scope>(native_.atomic_cap);
@@ -86,7 +88,7 @@ class device_attributes {
     return flags<device_capability>::from_mask(native_.device_cap_flags);
   }
   /// Returns the maximum number of slices of an RDMA READ.
-  [[nodiscard]] int max_read_slices() const noexcept { return native_.max_sge_rd; }
+  [[nodiscard]] int max_read_sge() const noexcept { return native_.max_sge_rd; }
   /// Returns the supported page sizes: bit n is set for pages of 2^n bytes.
   [[nodiscard]] std::uint64_t page_sizes() const noexcept { return native_.page_size_cap; }
   /// Returns the maximum number of memory windows.
@@ -98,7 +100,7 @@ class device_attributes {
   /// Returns the maximum number of outstanding receives of a shared receive queue.
   [[nodiscard]] int max_shared_receives() const noexcept { return native_.max_srq_wr; }
   /// Returns the maximum number of slices of a receive of a shared receive queue.
-  [[nodiscard]] int max_shared_receive_slices() const noexcept { return native_.max_srq_sge; }
+  [[nodiscard]] int max_srq_sge() const noexcept { return native_.max_srq_sge; }
   /// Returns the maximum number of multicast groups.
   [[nodiscard]] int max_multicast_groups() const noexcept { return native_.max_mcast_grp; }
   /// Returns the maximum number of queue pairs in one multicast group.
@@ -205,11 +207,9 @@ class extended_device_attributes {
             .queue_pairs = flags<queue_pair_kind>::from_mask(caps.supported_qpts)};
   }
   /// Returns the largest message for TCP segmentation offload; 0 if it is not supported.
-  [[nodiscard]] std::uint32_t max_segmented_bytes() const noexcept {
-    return native().tso_caps.max_tso;
-  }
+  [[nodiscard]] std::uint32_t max_tso_bytes() const noexcept { return native().tso_caps.max_tso; }
   /// Returns the types of queue pairs that support TCP segmentation offload.
-  [[nodiscard]] flags<queue_pair_kind> segmenting_queue_pairs() const noexcept {
+  [[nodiscard]] flags<queue_pair_kind> tso_queue_pairs() const noexcept {
     return flags<queue_pair_kind>::from_mask(native().tso_caps.supported_qpts);
   }
   /// Limits of completion_queue::moderate(); zero if moderation is not supported.

@@ -33,7 +33,7 @@ struct endpoint {
   /// The path MTU of this side. The connection uses the smaller value of both sides.
   verbena::mtu mtu = verbena::mtu::bytes_1024;
   /// The responder resources of this side: outstanding reads and atomics of the peer.
-  std::uint8_t read_depth = 0;
+  std::uint8_t responder_resources = 0;
 
   /// Returns the wire format, for the peer.
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;

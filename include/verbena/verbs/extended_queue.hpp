@@ -84,7 +84,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
     begin<IBV_WR_SEND>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_send);
     ibv_wr_send(queue_);
-    put(detail::normalised(data));
+    put(detail::normalized(data));
   }
   /// Adds a SEND with immediate data, which is in the completion of the peer's receive.
   ///
@@ -95,7 +95,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
                                                          std::uint32_t immediate, Data&& data) {
     begin<IBV_WR_SEND_WITH_IMM>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_send_imm);
     ibv_wr_send_imm(queue_, network_order(immediate));
-    put(detail::normalised(data));
+    put(detail::normalized(data));
   }
   /// Adds a datagram of at most the port's MTU.
   ///
@@ -108,7 +108,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     begin<IBV_WR_SEND>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_send);
     ibv_wr_send(queue_);
     put(to);
-    put(detail::normalised(data));
+    put(detail::normalized(data));
   }
   /// Adds a datagram with immediate data, which is in the completion of the peer's receive.
   ///
@@ -121,7 +121,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     begin<IBV_WR_SEND_WITH_IMM>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_send_imm);
     ibv_wr_send_imm(queue_, network_order(immediate));
     put(to);
-    put(detail::normalised(data));
+    put(detail::normalized(data));
   }
   /// Adds an RDMA WRITE of `data` to the beginning of `to`. The write generates no completion at
   /// the peer.
@@ -135,7 +135,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     detail::check_fits(data, to);
     begin<IBV_WR_RDMA_WRITE>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_rdma_write);
     ibv_wr_rdma_write(queue_, to.key().value(), to.address());
-    put(detail::normalised(data));
+    put(detail::normalized(data));
   }
   /// Adds an RDMA WRITE with immediate data. The request consumes one posted receive of the peer.
   ///
@@ -149,7 +149,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     begin<IBV_WR_RDMA_WRITE_WITH_IMM>(request, detail::is_inline<Data>,
                                       &ibv_qp_ex::wr_rdma_write_imm);
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
-    put(detail::normalised(data));
+    put(detail::normalized(data));
   }
   /// Adds an RDMA WRITE of `data` to the beginning of `to` in the memory of the destination `at`.
   ///
@@ -163,7 +163,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     begin<IBV_WR_RDMA_WRITE>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_rdma_write);
     ibv_wr_rdma_write(queue_, to.key().value(), to.address());
     put(at);
-    put(detail::normalised(data));
+    put(detail::normalized(data));
   }
   /// Adds an RDMA WRITE with immediate data to the destination `at`. The request consumes one
   /// posted receive of the destination.
@@ -180,7 +180,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
                                       &ibv_qp_ex::wr_rdma_write_imm);
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(at);
-    put(detail::normalised(data));
+    put(detail::normalized(data));
   }
   /// Adds an RDMA READ that fills `into` from the beginning of `from`.
   ///
@@ -196,7 +196,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     detail::check_fits(into, from);
     begin<IBV_WR_RDMA_READ>(request, false, &ibv_qp_ex::wr_rdma_read);
     ibv_wr_rdma_read(queue_, from.key().value(), from.address());
-    put(detail::normalised(into));
+    put(detail::normalized(into));
   }
   /// Adds an RDMA READ that fills `into` from the beginning of `from` in the memory of the
   /// destination `at`.
@@ -211,7 +211,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     begin<IBV_WR_RDMA_READ>(request, false, &ibv_qp_ex::wr_rdma_read);
     ibv_wr_rdma_read(queue_, from.key().value(), from.address());
     put(at);
-    put(detail::normalised(into));
+    put(detail::normalized(into));
   }
   /// Adds an atomic compare-and-swap of the 8 bytes at the beginning of `target`.
   ///

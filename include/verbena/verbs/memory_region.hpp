@@ -47,7 +47,7 @@ using memory_region_state = native_state<ibv_mr, memory_region_parents>;
 /// The attributes of a registration that ibv_mr does not contain.
 struct region_attributes {
   access_flags access;
-  std::optional<std::uint64_t> base_address = {};
+  std::optional<std::uint64_t> iova = {};
   bool is_mapped = true;  ///< false for a dma-buf: the process does not map the memory
 };
 
@@ -80,11 +80,11 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   memory_region& operator=(const memory_region&) = delete;
   ~memory_region() { check_unused(); }
 
-  /// Adopts a region of the C API; the caller owns the memory. `access` and `base_address` (`iova`)
-  /// are the values of the registration. Precondition: `region` belongs to `pd`.
+  /// Adopts a region of the C API; the caller owns the memory. `access` and `iova` are
+  /// the values of the registration. Precondition: `region` belongs to `pd`.
   [[nodiscard]] static memory_region adopt(ibv_mr* region, const protection_domain& pd,
                                            access_flags access, ownership owner,
-                                           std::optional<std::uint64_t> base_address = {});
+                                           std::optional<std::uint64_t> iova = {});
 
   /// Returns the memory that the library allocated. Precondition: owns_memory().
   ///

@@ -31,8 +31,8 @@ struct queue_pair_queues {
 /// The local values of a connection, determined at creation.
 struct local_side {
   verbena::endpoint endpoint;
-  gid_index source_gid;
-  std::uint8_t reads_as_initiator =
+  gid_index source_gid_index;
+  std::uint8_t initiator_depth =
       0;  ///< the smaller of the requested depth and the limit of the device
 };
 

@@ -53,9 +53,9 @@ struct allocate_options {
 
 /// Options of protection_domain::register_memory().
 struct register_options {
-  /// The address of the first byte in work requests (`iova`), with the same offset in a page as the
-  /// memory. If not set: the address of the memory.
-  std::optional<std::uint64_t> base_address = {};
+  /// The address of the first byte in work requests, with the same offset in a page as the memory.
+  /// If not set: the address of the memory.
+  std::optional<std::uint64_t> iova = {};
 };
 
 /// A range of a dma-buf, which is memory of another device or subsystem.
@@ -64,9 +64,8 @@ struct dmabuf {
   int fd = -1;               ///< the descriptor; the caller may close it after registration
   std::uint64_t offset = 0;  ///< offset of the first byte in the dma-buf
   std::size_t length = 0;    ///< number of bytes
-  /// The address of the first byte in work requests (`iova`), with the same offset in a page as
-  /// `offset`.
-  std::uint64_t base_address = 0;
+  /// The address of the first byte in work requests, with the same offset in a page as `offset`.
+  std::uint64_t iova = 0;
 };
 
 namespace detail {
@@ -106,9 +105,9 @@ class protection_domain : public handle<detail::protection_domain_state> {
   /// Without access::on_demand, the device pins the present pages. If the program then remaps or
   /// discards (MADV_DONTNEED) the memory, program and device use different pages.
   ///
-  /// Errors: `invalid_argument` for an empty span, contradictory access flags, a `base_address`
-  /// with access::zero_based, and a `base_address` from which the range ends beyond 2^64;
-  /// `not_supported` for `base_address` if libibverbs does not support it; otherwise the errno of
+  /// Errors: `invalid_argument` for an empty span, contradictory access flags, an `iova`
+  /// with access::zero_based, and an `iova` from which the range ends beyond 2^64;
+  /// `not_supported` for `iova` if libibverbs does not support it; otherwise the errno of
   /// the verb. The message of ENOMEM has the locked-memory limit and the needed size.
   [[nodiscard]] result<memory_region> register_memory(std::span<std::byte> memory,
                                                       access_flags access,
@@ -128,7 +127,7 @@ class protection_domain : public handle<detail::protection_domain_state> {
   }
 
   /// Registers a range of a dma-buf: ibv_reg_dmabuf_mr(3). bytes() of the region must not be
-  /// called. The addresses of slices and of remote() start at `base_address`.
+  /// called. The addresses of slices and of remote() start at `iova`.
   ///
   /// Errors: `invalid_argument` for 0 bytes, contradictory access flags, and a range that ends
   /// beyond 2^64; `not_supported` if the device or the kernel does not support dma-buf; otherwise

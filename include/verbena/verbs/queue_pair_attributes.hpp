@@ -40,18 +40,18 @@ enum class queue_pair_attribute : std::uint32_t {
   address = IBV_QP_AV,                                ///< the peer's address
   path_mtu = IBV_QP_PATH_MTU,                         ///< the path MTU
   timeout = IBV_QP_TIMEOUT,                           ///< the ACK timeout
-  retry_count = IBV_QP_RETRY_CNT,                ///< retransmissions without an acknowledgement
-  rnr_retry_count = IBV_QP_RNR_RETRY,            ///< retries after RNR NAKs
-  receive_psn = IBV_QP_RQ_PSN,                   ///< PSN of the first received packet
-  reads_as_initiator = IBV_QP_MAX_QP_RD_ATOMIC,  ///< initiator depth
-  alternate_path = IBV_QP_ALT_PATH,              ///< the alternate path
-  min_rnr_timer = IBV_QP_MIN_RNR_TIMER,          ///< the delay in RNR NAKs
-  send_psn = IBV_QP_SQ_PSN,                      ///< PSN of the first sent packet
-  reads_as_target = IBV_QP_MAX_DEST_RD_ATOMIC,   ///< responder resources
-  path_migration = IBV_QP_PATH_MIG_STATE,        ///< the state of path migration
-  capabilities = IBV_QP_CAP,                     ///< the sizes of the queues
-  destination = IBV_QP_DEST_QPN,                 ///< the number of the remote queue pair
-  rate_limit = IBV_QP_RATE_LIMIT,                ///< the packet pacing rate in kbit/s
+  retry_count = IBV_QP_RETRY_CNT,                   ///< retransmissions without an acknowledgement
+  rnr_retry_count = IBV_QP_RNR_RETRY,               ///< retries after RNR NAKs
+  receive_psn = IBV_QP_RQ_PSN,                      ///< PSN of the first received packet
+  initiator_depth = IBV_QP_MAX_QP_RD_ATOMIC,        ///< outstanding reads and atomics of this side
+  alternate_path = IBV_QP_ALT_PATH,                 ///< the alternate path
+  min_rnr_timer = IBV_QP_MIN_RNR_TIMER,             ///< the delay in RNR NAKs
+  send_psn = IBV_QP_SQ_PSN,                         ///< PSN of the first sent packet
+  responder_resources = IBV_QP_MAX_DEST_RD_ATOMIC,  ///< outstanding reads and atomics of the peer
+  path_migration = IBV_QP_PATH_MIG_STATE,           ///< the state of path migration
+  capabilities = IBV_QP_CAP,                        ///< the sizes of the queues
+  destination = IBV_QP_DEST_QPN,                    ///< the number of the remote queue pair
+  rate_limit = IBV_QP_RATE_LIMIT,                   ///< the packet pacing rate in kbit/s
 };
 template <>
 inline constexpr bool enable_flags<queue_pair_attribute> = true;
@@ -113,9 +113,9 @@ class queue_pair_attributes {
   /// Sets the PSN of the first sent packet.
   self& set_send_psn(packet_sequence_number psn) noexcept;
   /// Sets the initiator depth: outstanding reads and atomics of this side.
-  self& set_reads_as_initiator(std::uint8_t count) noexcept;
+  self& set_initiator_depth(std::uint8_t count) noexcept;
   /// Sets the responder resources: outstanding reads and atomics of the peer.
-  self& set_reads_as_target(std::uint8_t count) noexcept;
+  self& set_responder_resources(std::uint8_t count) noexcept;
   /// Sets the delay that RNR NAKs of this side request from the peer.
   self& set_min_rnr_timer(rnr_timer timer) noexcept;
   /// Sets the number of the remote queue pair.
@@ -150,9 +150,9 @@ class queue_pair_attributes {
   /// Returns the PSN of the first sent packet.
   [[nodiscard]] std::optional<packet_sequence_number> send_psn() const;
   /// Returns the initiator depth.
-  [[nodiscard]] std::optional<std::uint8_t> reads_as_initiator() const noexcept;
+  [[nodiscard]] std::optional<std::uint8_t> initiator_depth() const noexcept;
   /// Returns the responder resources.
-  [[nodiscard]] std::optional<std::uint8_t> reads_as_target() const noexcept;
+  [[nodiscard]] std::optional<std::uint8_t> responder_resources() const noexcept;
   /// Returns the delay that RNR NAKs of this side request from the peer.
   [[nodiscard]] std::optional<rnr_timer> min_rnr_timer() const;
   /// Returns the number of the remote queue pair.

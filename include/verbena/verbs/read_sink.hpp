@@ -19,7 +19,7 @@ namespace verbena::inline VERBENA_ABI {
 /// does not check this: the request fails later, and with it the connection.
 ///
 /// Errors: `invalid_argument` for missing access flags, and for more slices than
-/// device_attributes::max_read_slices(); otherwise those of context::query(). May block in the
+/// device_attributes::max_read_sge(); otherwise those of context::query(). May block in the
 /// kernel.
 [[nodiscard]] result<void> check_read_sink(const context& device, access_flags access,
                                            std::size_t slices = 1);

@@ -45,7 +45,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
     const auto at = this->add_request(request.id);
     detail::check_receives_go_to(this->queue());
     if (at.request != nullptr) [[likely]]
-      this->put(at, detail::normalised(into));
+      this->put(at, detail::normalized(into));
   }
 
   /// Posts the requests with one call and ends the batch. Submitting an empty batch succeeds. Does

@@ -68,7 +68,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
-    static_cast<void>(add(request, IBV_WR_SEND, detail::normalised(data)));
+    static_cast<void>(add(request, IBV_WR_SEND, detail::normalized(data)));
   }
   /// Adds a SEND with immediate data, which is in the completion of the peer's receive.
   ///
@@ -77,7 +77,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
                                                          std::uint32_t immediate, Data&& data) {
-    static_cast<void>(add(request, IBV_WR_SEND_WITH_IMM, detail::normalised(data), immediate));
+    static_cast<void>(add(request, IBV_WR_SEND_WITH_IMM, detail::normalized(data), immediate));
   }
   /// Adds a datagram of at most the port's MTU.
   ///
@@ -87,7 +87,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data,
                                           const destination& to) {
-    if (ibv_send_wr* const added = add(request, IBV_WR_SEND, detail::normalised(data)))
+    if (ibv_send_wr* const added = add(request, IBV_WR_SEND, detail::normalized(data)))
       set_destination(*added, to);
   }
   /// Adds a datagram with immediate data, which is in the completion of the peer's receive.
@@ -99,7 +99,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
                                                          std::uint32_t immediate, Data&& data,
                                                          const destination& to) {
     if (ibv_send_wr* const added =
-            add(request, IBV_WR_SEND_WITH_IMM, detail::normalised(data), immediate))
+            add(request, IBV_WR_SEND_WITH_IMM, detail::normalized(data), immediate))
       set_destination(*added, to);
   }
   /// Adds an RDMA WRITE of `data` to the beginning of `to`. The write generates no completion at
@@ -112,7 +112,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
                                            const remote_region& to) {
     detail::check_fits(data, to);
-    if (ibv_send_wr* const added = add(request, IBV_WR_RDMA_WRITE, detail::normalised(data)))
+    if (ibv_send_wr* const added = add(request, IBV_WR_RDMA_WRITE, detail::normalized(data)))
       set_remote(*added, to);
   }
   /// Adds an RDMA WRITE with immediate data. The request consumes one posted receive of the peer.
@@ -125,7 +125,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
                                                           const remote_region& to) {
     detail::check_fits(data, to);
     if (ibv_send_wr* const added =
-            add(request, IBV_WR_RDMA_WRITE_WITH_IMM, detail::normalised(data), immediate))
+            add(request, IBV_WR_RDMA_WRITE_WITH_IMM, detail::normalized(data), immediate))
       set_remote(*added, to);
   }
   /// Adds an RDMA READ that fills `into` from the beginning of `from`.
@@ -139,7 +139,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
                                           const remote_region& from) {
     detail::check_fits(into, from);
-    if (ibv_send_wr* const added = add(request, IBV_WR_RDMA_READ, detail::normalised(into)))
+    if (ibv_send_wr* const added = add(request, IBV_WR_RDMA_READ, detail::normalized(into)))
       set_remote(*added, from);
   }
   /// Adds an atomic compare-and-swap of the 8 bytes at the beginning of `target`.

@@ -122,7 +122,7 @@ template <class Element>
 
 // Converts lists to spans; returns other data unchanged.
 template <class T>
-[[nodiscard]] decltype(auto) normalised(const T& data) noexcept {
+[[nodiscard]] decltype(auto) normalized(const T& data) noexcept {
   if constexpr (one_slice<T> || one_inline<T>) {
     return (data);
   } else if constexpr (std::convertible_to<const T&, std::span<const local_slice>>) {
@@ -141,7 +141,7 @@ template <class T>
 // Checks of RDMA and atomic operations in checked builds.
 template <class Data>
 void check_fits([[maybe_unused]] const Data& data, [[maybe_unused]] const remote_region& region) {
-  VERBENA_CHECK(total_length(normalised(data)) <= region.length(),
+  VERBENA_CHECK(total_length(normalized(data)) <= region.length(),
                 "a request exceeds its remote region");
 }
 inline void check_atomic([[maybe_unused]] const local_slice& before,

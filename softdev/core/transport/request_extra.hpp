@@ -15,7 +15,7 @@ namespace verbena::softdev {
 /// Returns the bytes of these data for each request.
 [[nodiscard]] constexpr std::size_t request_extra_bytes(transport kind) noexcept {
   const transport_rules& rules = rules_of(kind);
-  if (rules.carried == carriage::parts) return sizeof(delivery);
+  if (rules.mode == delivery_mode::parts) return sizeof(delivery);
   return rules.connected ? 0 : sizeof(datagram_destination);
 }
 
@@ -23,7 +23,7 @@ namespace verbena::softdev {
 inline void begin_request_extra(transport kind, std::byte* room) noexcept {
   const transport_rules& rules = rules_of(kind);
   if (rules.connected) return;
-  if (rules.carried == carriage::parts)
+  if (rules.mode == delivery_mode::parts)
     ::new (room) delivery;
   else
     ::new (room) datagram_destination;

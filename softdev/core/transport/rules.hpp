@@ -12,7 +12,7 @@
 namespace verbena::softdev {
 
 /// How a path carries the requests of a queue pair.
-enum class carriage : std::uint8_t {
+enum class delivery_mode : std::uint8_t {
   stream,     ///< in order to the one peer; a long request takes several records
   datagrams,  ///< in order, each to its own destination or to a multicast group
   parts,      ///< in any order, each to its own destination, in parts that are answered one by one
@@ -37,7 +37,7 @@ struct transport_rules {
   bool has_send_error = false;     ///< a request that fails stops only the send side (SQE)
   bool negotiates_reads = false;   ///< by max_rd_atomic and max_dest_rd_atomic
   bool numbers_addresses = false;  ///< completions contain the sender's address handle as its LID
-  carriage carried = carriage::stream;
+  delivery_mode mode = delivery_mode::stream;
   refusal_effect refused = refusal_effect::drops_message;
   std::uint32_t longest_send = 0;   ///< bytes of a SEND, without route header
   std::uint32_t longest_other = 0;  ///< bytes of a READ or WRITE
@@ -51,7 +51,7 @@ struct transport_rules {
   }
   /// Returns the bytes of a message in front of its payload.
   [[nodiscard]] constexpr std::uint32_t header_bytes() const noexcept {
-    return routed ? route_header_bytes : 0;
+    return routed ? grh_bytes : 0;
   }
   /// Returns whether a message of `op`, with its route header, can have `length` bytes.
   [[nodiscard]] constexpr bool may_have(opcode op, std::uint64_t length) const noexcept {
@@ -91,14 +91,14 @@ constexpr std::array<transport_rules, 8> make_rules() noexcept {
                                                     .routed = true,
                                                     .has_send_error = true,
                                                     .negotiates_reads = true,
-                                                    .carried = carriage::datagrams,
+                                                    .mode = delivery_mode::datagrams,
                                                     .longest_send = limits::max_datagram_bytes};
   // The invalid request of one sender does not affect other senders.
   rules[static_cast<std::size_t>(transport::srd)] = {
       .opcodes = sends | writes | reads,
       .acknowledged = true,
       .numbers_addresses = true,
-      .carried = carriage::parts,
+      .mode = delivery_mode::parts,
       .refused = refusal_effect::answers_only,
       .longest_send = limits::max_reliable_datagram_bytes,
       .longest_other = limits::max_message_bytes};

@@ -15,7 +15,7 @@ namespace {
 /// yet.
 constexpr time_ns patience = 1'000'000'000;
 
-using route_header = std::array<std::byte, route_header_bytes>;
+using route_header = std::array<std::byte, grh_bytes>;
 
 /// Puts the GRH in front of a datagram.
 void add_route(outgoing_request& out, const datagram_address& to, std::uint16_t own_lid,
@@ -23,7 +23,7 @@ void add_route(outgoing_request& out, const datagram_address& to, std::uint16_t 
   to.write(header, out.what.length, has_immediate(out.what.opcode));
   out.pieces[0] = {header.data(), header.size()};
   out.local = {out.pieces.data(), out.local.size() + 1};
-  out.what.length += route_header_bytes;
+  out.what.length += grh_bytes;
   out.what.origin = to.origin();
   out.what.origin.lid = own_lid;
 }
@@ -79,9 +79,9 @@ response unreliable_requester::send_to_group(const route& way, outgoing_request&
     if (sent.outcome == verdict::blocked || sent.outcome == verdict::local_protection_error)
       return sent;
   }
-  if (!out.what.origin.has_route) return {};
-  const gid_bytes group = destination_of(
-      std::span<const std::byte, route_header_bytes>(out.local.front().data, route_header_bytes));
+  if (!out.what.origin.has_grh) return {};
+  const gid_bytes group =
+      destination_of(std::span<const std::byte, grh_bytes>(out.local.front().data, grh_bytes));
   // Each copy is addressed to its receiver.
   out.what.destination_lid = home.port().lid();
   for (const std::uint32_t member : home.groups().members(group)) {

@@ -9,7 +9,7 @@ namespace verbena::softdev::wire {
 namespace {
 
 /// Rounds in which the window halves its distance to the target before the target grows.
-constexpr std::uint8_t fast_rounds = 5;
+constexpr std::uint8_t fast_recovery_rounds = 5;
 /// Each round moves the share by 1/16 of its distance to 0 or 1.
 constexpr std::uint32_t share_weight = 16;
 /// A smaller share (in 1/256) counts as 0.
@@ -23,7 +23,7 @@ bool congestion_window::notify(std::uint32_t oldest_psn, std::uint32_t next_psn)
   if (!is_active_) share_ = unit;
   is_active_ = true;
   notified_ = true;
-  quiet_rounds_ = 0;
+  rounds_without_cnp_ = 0;
   round_end_ = next_psn;
   target_ = packets_;
   packets_ = std::max(packets_ - packets_ * share_ / unit / 2, unit);
@@ -39,8 +39,8 @@ void congestion_window::end_round(std::uint32_t oldest_psn, std::uint32_t next_p
     return;
   }
   share_ -= share_ / share_weight;
-  if (quiet_rounds_ < fast_rounds)
-    ++quiet_rounds_;
+  if (rounds_without_cnp_ < fast_recovery_rounds)
+    ++rounds_without_cnp_;
   else
     target_ = std::min(target_ + unit, most_);
   // Rounded up, so that the window reaches the target.

@@ -32,12 +32,12 @@ class congestion_window {
 
   std::uint32_t most_;
   std::uint32_t packets_;
-  std::uint32_t target_;           ///< the window halves its distance to it in a round trip
-  std::uint32_t share_ = unit;     ///< DCQCN's alpha: a CNP removes half of this share
-  std::uint32_t round_end_ = 0;    ///< the round ends when the packet is acknowledged
-  std::uint8_t quiet_rounds_ = 0;  ///< since the last CNP
-  bool notified_ = false;          ///< in this round
-  bool is_active_ = false;         ///< a CNP came, and the window or the share has not recovered
+  std::uint32_t target_;                 ///< the window halves its distance to it in a round trip
+  std::uint32_t share_ = unit;           ///< DCQCN's alpha: a CNP removes half of this share
+  std::uint32_t round_end_ = 0;          ///< the round ends when the packet is acknowledged
+  std::uint8_t rounds_without_cnp_ = 0;  ///< since the last CNP
+  bool notified_ = false;                ///< in this round
+  bool is_active_ = false;  ///< a CNP came, and the window or the share has not recovered
 };
 
 }  // namespace verbena::softdev::wire

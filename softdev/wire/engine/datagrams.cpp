@@ -12,19 +12,19 @@ namespace verbena::softdev::wire {
 
 response put_datagram(const message& what, std::span<const segment> local,
                       packet_output& out) noexcept {
-  const std::uint32_t bytes = what.length - route_header_bytes;
+  const std::uint32_t bytes = what.length - grh_bytes;
   payload_reader payload(local.subspan(1));
   packet made;
   made.opcode = make_opcode(packet_transport::ud, request_operation(what.opcode));
   made.solicited = what.solicited;
-  made.partition = what.partition;
+  made.pkey = what.pkey;
   made.destination_qpn = what.destination_qpn;
   made.psn = what.psn;
   made.datagram = {what.qkey, what.source_qpn};
   made.immediate = network_order(what.immediate);  // the core keeps it in network order
   made.payload = payload.view(bytes);
-  const datagram_route by = route_of(
-      std::span<const std::byte, route_header_bytes>(local.front().data, route_header_bytes));
+  const datagram_route by =
+      route_of(std::span<const std::byte, grh_bytes>(local.front().data, grh_bytes));
   if (made.payload.size() != bytes || !out.put_datagram(by, made))
     return local_fault(payload.piece());
   return {};
@@ -42,18 +42,18 @@ void take_datagram(queue_pair& to, const packet& what, const network_header& fro
   message made;
   made.opcode = role.immediate ? with_immediate(role.what) : role.what;
   made.solicited = what.solicited;
-  made.partition = what.partition;
+  made.pkey = what.pkey;
   made.transport = transport::ud;
   made.source_qpn = what.datagram.source_qpn;
   made.destination_qpn = what.destination_qpn;
   made.psn = what.psn;
   made.immediate = network_order(what.immediate);
-  made.length = route_header_bytes + static_cast<std::uint32_t>(what.payload.size());
+  made.length = grh_bytes + static_cast<std::uint32_t>(what.payload.size());
   made.qkey = what.datagram.qkey;
   made.origin = way.origin();
   responder& receiver = to.receiver();
   if (receiver.begin(made).outcome != verdict::done) return;
-  std::array<std::byte, route_header_bytes> header;
+  std::array<std::byte, grh_bytes> header;
   way.write(header, static_cast<std::uint32_t>(what.payload.size()), role.immediate);
   for (const std::span<const std::byte> part : {std::span<const std::byte>(header), what.payload})
     if (receiver.place(part).outcome != verdict::done) return;

@@ -12,16 +12,16 @@
 #include "softdev/core/transport/rules.hpp"
 #include "softdev/wire/engine/datagrams.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
-#include "softdev/wire/engine/request_receiver.hpp"
-#include "softdev/wire/engine/request_stream.hpp"
+#include "softdev/wire/engine/packet_requester.hpp"
+#include "softdev/wire/engine/packet_responder.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::softdev::wire {
 
 /// What the path keeps of a queue pair, while it may receive.
 struct packet_connection {
-  request_stream requests;
-  request_receiver answers;
+  packet_requester requests;
+  packet_responder answers;
   std::atomic<time_ns> last_notification{0};  ///< when a CNP was sent; 0: none was
 };
 
@@ -46,12 +46,12 @@ bool is_of(transport expected, packet_opcode code) noexcept {
 /// A packet of another partition is counted; over UC, its message is one that was dropped.
 bool is_of_partition(queue_pair& which, const packet& what) noexcept {
   port_state& port = which.home().port();
-  const std::uint16_t own = port.partition(which.attributes().pkey_index);
-  if (same_partition(what.partition, own)) return true;
+  const std::uint16_t own = port.pkey(which.attributes().pkey_index);
+  if (same_partition(what.pkey, own)) return true;
   constexpr reason why = reason::partition_mismatch;
   port.note_drop(why);
   if (!rules_of(which.transport()).acknowledged && role_of(what.opcode).begins())
-    which.diagnosis().drops.note({.why = why, .detail = what.partition, .extra = own});
+    which.diagnosis().drops.note({.why = why, .detail = what.pkey, .extra = own});
   return false;
 }
 
@@ -143,7 +143,7 @@ bool packet_engine::receive(const packet& what, bool marked) noexcept {
   if (!lock) return false;
   packet_connection* const by = connection_of(*which);
   if (by == nullptr || !is_of_partition(*which, what)) return true;
-  if (marked && which->state() != queue_pair_state::error) notify_sender(*which, *by);
+  if (marked && which->state() != queue_pair_state::error) send_cnp(*which, *by);
   if (!acknowledged) {
     by->answers.receive_unreliable(what);
     return true;
@@ -160,13 +160,13 @@ void packet_engine::receive_notification(queue_pair& which, const packet& what) 
   if (rules_of(which.transport()).acknowledged) {
     const auto lock = try_for_a_while(which.send_lock());
     packet_connection* const by = lock ? connection_of(which) : nullptr;
-    handled = by != nullptr && is_of_partition(which, what) && by->requests.notify_congestion();
+    handled = by != nullptr && is_of_partition(which, what) && by->requests.handle_cnp();
   }
   out_.count(handled ? packet_event::notification_handled : packet_event::notification_ignored);
 }
 
 /// Sends a CNP, with a lock of the queue pair.
-void packet_engine::notify_sender(const queue_pair& which, packet_connection& by) noexcept {
+void packet_engine::send_cnp(const queue_pair& which, packet_connection& by) noexcept {
   const time_ns now = home_.now();
   time_ns last = by.last_notification.load(std::memory_order_relaxed);
   if ((last != 0 && now - last < notification_interval) || !out_.has_room() ||
@@ -175,7 +175,7 @@ void packet_engine::notify_sender(const queue_pair& which, packet_connection& by
   static constexpr std::array<std::byte, congestion_payload_bytes> zeros{};
   packet made{.opcode = packet_opcode::congestion_notification};
   made.becn = true;
-  made.partition = home_.port().partition(which.attributes().pkey_index);
+  made.pkey = home_.port().pkey(which.attributes().pkey_index);
   made.destination_qpn = which.attributes().destination_qpn;
   made.payload = zeros;
   static_cast<void>(out_.put(which, made));
@@ -209,8 +209,8 @@ bool packet_engine::receive_response(queue_pair& which, const packet& what, bool
   packet_connection* const by = connection_of(which);
   if (by == nullptr || !is_of_partition(which, what)) return true;
   if (marked) {
-    by->requests.notify_congestion();
-    notify_sender(which, *by);
+    by->requests.handle_cnp();
+    send_cnp(which, *by);
   }
   by->requests.receive(what);
   which.sender().run();

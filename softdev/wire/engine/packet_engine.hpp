@@ -72,7 +72,7 @@ class packet_engine final : public remote_path {
                                          std::span<const segment> local) noexcept;
   [[nodiscard]] bool receive_response(queue_pair& which, const packet& what, bool marked) noexcept;
   void receive_notification(queue_pair& which, const packet& what) noexcept;
-  void notify_sender(const queue_pair& which, packet_connection& by) noexcept;
+  void send_cnp(const queue_pair& which, packet_connection& by) noexcept;
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
   void put_answers(std::uint32_t index) noexcept;
   void run_waiting(std::uint32_t index) noexcept;

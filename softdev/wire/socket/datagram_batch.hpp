@@ -20,13 +20,13 @@ namespace verbena::softdev::wire {
 
 /// A received datagram: the UDP payload and its addresses.
 struct received_datagram {
-  datagram_ends ends;
+  datagram_addresses ends;
   std::span<const std::byte> bytes;
 };
 
 /// Datagrams that were received as one message.
 struct received_train {
-  datagram_ends ends;
+  datagram_addresses ends;
   std::span<const std::byte> bytes;
   std::size_t size = 0;  ///< of each datagram; the last one may be shorter
 

@@ -17,7 +17,7 @@ namespace verbena::softdev::wire {
 /// A packet that was dropped because of its trailer.
 struct key_mismatch {
   authenticity what = authenticity::genuine;
-  datagram_ends ends;
+  datagram_addresses ends;
   bool is_new = false;     ///< the first one of this sender
   bool is_notice = false;  ///< a key_mismatch_notice, which is not answered
 };
@@ -35,7 +35,8 @@ class key_mismatches {
     return !pending_ && (is_new(what, source) || now >= next_);
   }
   /// Precondition: wants().
-  void keep(authenticity what, const datagram_ends& ends, bool is_notice, time_ns now) noexcept {
+  void keep(authenticity what, const datagram_addresses& ends, bool is_notice,
+            time_ns now) noexcept {
     pending_ = {
         .what = what, .ends = ends, .is_new = is_new(what, ends.source), .is_notice = is_notice};
     if (pending_->is_new) known_[count_++] = {ends.source, what};

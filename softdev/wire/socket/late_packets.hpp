@@ -57,7 +57,7 @@ class late_packets {
  private:
   struct slot {
     time_ns due;
-    datagram_ends ends;
+    datagram_addresses ends;
     std::size_t length;
     std::array<std::byte, max_datagram_bytes> bytes;
   };

@@ -21,7 +21,7 @@ inline constexpr std::size_t management_bytes = 256;
 using management_view = std::span<const std::byte, management_bytes>;
 
 /// Between which hosts a message goes.
-struct management_ends {
+struct management_addresses {
   network_address own{};
   network_address peer{};
   std::uint32_t interface = 0;  ///< that of link-local addresses
@@ -34,7 +34,8 @@ class management_observer {
   [[nodiscard]] virtual std::optional<std::uint32_t> slot_of(
       management_view message) const noexcept = 0;
   /// Must not block.
-  virtual void message_arrived(const management_ends& ends, management_view message) noexcept = 0;
+  virtual void message_arrived(const management_addresses& ends,
+                               management_view message) noexcept = 0;
 
  protected:
   ~management_observer() = default;

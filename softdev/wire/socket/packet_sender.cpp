@@ -26,7 +26,7 @@ packet_sender::packet_sender(udp_socket socket, std::uint16_t port,
     : socket_(std::move(socket)),
       port_(port),
       slots_(new slot[capacity]),
-      divides_(socket_.can_divide()),
+      uses_gso_(socket_.supports_gso()),
       signer_(std::move(signer)) {}
 
 bool packet_sender::has_room() noexcept {
@@ -39,9 +39,9 @@ bool packet_sender::has_room() noexcept {
 
 /// Returns whether a packet in the slot can be the next one of the train. Its slots are
 /// consecutive.
-bool packet_sender::joins(std::size_t index, const datagram_ends& ends,
+bool packet_sender::joins(std::size_t index, const datagram_addresses& ends,
                           std::size_t length) const noexcept {
-  return open_.exists && divides_ && index != 0 && length <= open_.length &&
+  return open_.exists && uses_gso_ && index != 0 && length <= open_.length &&
          open_.bytes + length <= udp_socket::most_divided_bytes && slots_[open_.first].ends == ends;
 }
 
@@ -62,7 +62,7 @@ void packet_sender::complete(const network_header& headers,
   if (signer_) signer_->sign(headers, datagram);
 }
 
-bool packet_sender::put(const datagram_ends& ends, const packet& what) noexcept {
+bool packet_sender::put(const datagram_addresses& ends, const packet& what) noexcept {
   const std::lock_guard lock(mutex_);
   if (count_.load(std::memory_order_relaxed) == capacity) static_cast<void>(flush_locked());
   const std::size_t count = count_.load(std::memory_order_relaxed);
@@ -98,13 +98,14 @@ bool packet_sender::put(const datagram_ends& ends, const packet& what) noexcept 
   return true;
 }
 
-void packet_sender::put_message(const management_ends& ends, management_view message) noexcept {
+void packet_sender::put_message(const management_addresses& ends,
+                                management_view message) noexcept {
   packet what{.opcode = make_opcode(packet_transport::ud, operation::send_only),
               .destination_qpn = general_services_qpn,
               .psn = message_psn_.fetch_add(1, std::memory_order_relaxed) & max_24_bits,
               .payload = message};
   what.datagram = {.qkey = general_services_qkey, .source_qpn = general_services_qpn};
-  const datagram_ends sent{
+  const datagram_addresses sent{
       .source = ends.own, .destination = ends.peer, .interface = ends.interface};
   static_cast<void>(put(sent, what));  // no memory of the program
 }
@@ -116,7 +117,7 @@ bool packet_sender::flush() noexcept {
 }
 
 /// Shows a packet that the kernel took, as it makes the headers.
-void packet_sender::show(const datagram_ends& ends, std::size_t place,
+void packet_sender::show(const datagram_addresses& ends, std::size_t place,
                          const iovec& piece) const noexcept {
   network_header headers{.source = ends.source,
                          .destination = ends.destination,
@@ -177,7 +178,7 @@ bool packet_sender::flush_locked() noexcept {
       // Other refusals are of the route or the moment.
       const bool divided = packets > 1;
       if (divided && (code == EIO || code == EINVAL || code == EMSGSIZE || code == EOPNOTSUPP))
-        divides_ = false;
+        uses_gso_ = false;
       const std::size_t singly = divided ? send_singly(refused, code) : 0;
       if (singly < packets) {
         // No route, a filter, an address that is gone. As if the network lost them.

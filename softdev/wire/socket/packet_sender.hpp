@@ -59,9 +59,9 @@ class packet_sender {
   [[nodiscard]] bool has_room() noexcept;
   /// Encodes a packet, with its ICRC, into the queue. If the queue is full, the packet is lost.
   /// Returns false if the payload is not accessible.
-  [[nodiscard]] bool put(const datagram_ends& ends, const packet& what) noexcept;
+  [[nodiscard]] bool put(const datagram_addresses& ends, const packet& what) noexcept;
   /// Puts a message of the general services.
-  void put_message(const management_ends& ends, management_view message) noexcept;
+  void put_message(const management_addresses& ends, management_view message) noexcept;
   /// Sends what is in the queue. Returns false if the kernel has no room for all.
   bool flush() noexcept;
   [[nodiscard]] bool empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
@@ -75,7 +75,7 @@ class packet_sender {
   static_assert(capacity <= udp_socket::most_divided);
   /// A packet. The first one of a train has its addresses.
   struct slot {
-    datagram_ends ends;
+    datagram_addresses ends;
     sockaddr_storage name;
     udp_socket::control control;
     std::array<std::byte, max_datagram_bytes> bytes;
@@ -95,7 +95,7 @@ class packet_sender {
 
   packet_sender(udp_socket socket, std::uint16_t port, std::optional<packet_signer> signer);
   [[nodiscard]] bool flush_locked() noexcept;
-  [[nodiscard]] bool joins(std::size_t index, const datagram_ends& ends,
+  [[nodiscard]] bool joins(std::size_t index, const datagram_addresses& ends,
                            std::size_t length) const noexcept;
   [[nodiscard]] network_header around(const slot& first, std::size_t place) const noexcept;
   void complete(const network_header& headers, std::span<std::byte> datagram) noexcept;
@@ -106,7 +106,7 @@ class packet_sender {
     return datagram.iov_len - trailer();
   }
   [[nodiscard]] int send_trains(std::size_t most) noexcept;
-  void show(const datagram_ends& ends, std::size_t place, const iovec& piece) const noexcept;
+  void show(const datagram_addresses& ends, std::size_t place, const iovec& piece) const noexcept;
   [[nodiscard]] const slot& slot_of(const iovec& piece) const noexcept {
     return slots_[static_cast<std::size_t>(&piece - pieces_.data())];
   }
@@ -121,7 +121,7 @@ class packet_sender {
   std::atomic<std::size_t> count_{0};
   train_ring trains_;
   open_train open_;
-  bool divides_;  ///< the kernel can divide messages
+  bool uses_gso_;  ///< the kernel can divide messages
   std::atomic<std::uint32_t> message_psn_{0};
   packet_sender_counters counters_;
   std::optional<packet_signer> signer_;

@@ -18,9 +18,9 @@ namespace verbena::softdev::wire {
 namespace {
 
 constexpr int backlog = 128;
-constexpr int most_admitted = 64;          ///< connections in one call
-constexpr int most_skipped = 128;          ///< connections of other users, in one call
-constexpr std::size_t most_unheard = 256;  ///< clients that have not said their slot
+constexpr int most_admitted = 64;              ///< connections in one call
+constexpr int most_skipped = 128;              ///< connections of other users, in one call
+constexpr std::size_t max_unregistered = 256;  ///< clients that have not said their slot
 constexpr std::uint64_t listener_number = 0;
 constexpr std::uint64_t events_number = 0;
 constexpr std::uint64_t source_number = 1;
@@ -29,7 +29,7 @@ constexpr std::uint64_t source_number = 1;
 constexpr time_ns rest_after_events = 1'000'000;
 /// The pause after connections that cannot be accepted (EMFILE), or that are of other users, who
 /// can connect without limit. It bounds the processor time that they cost to a few percent.
-constexpr time_ns rest_after_hindrance = 20'000'000;
+constexpr time_ns pause_after_failed_accept = 20'000'000;
 
 /// The first message of a client. The answer of the owner repeats it, with the owner's key.
 struct registration {
@@ -134,7 +134,7 @@ result<port_share::role> port_share::become_owner(unique_fd listener) {
   if (!watch(events_.get(), listener.get(), listener_number, EPOLLIN))
     return failure(errno, "epoll_ctl", port_);
   socket_ = *std::move(socket);
-  socket_.join_received();
+  socket_.enable_gro();
   listener_ = std::move(listener);
   role_ = role::owner;
   watch_source();
@@ -185,27 +185,27 @@ void port_share::leave() noexcept {
   asked_.reset();
   socket_.close();
   role_ = role::none;
-  rest_until(never);
+  pause_until(never);
 }
 
 void port_share::serve(time_ns now) noexcept {
-  if (role_ != role::owner || (hindered_ && now < serve_at_)) return;
+  if (role_ != role::owner || (accept_failed_ && now < serve_at_)) return;
   std::array<epoll_event, 16> found;
   const int count = ::epoll_wait(events_.get(), found.data(), static_cast<int>(found.size()), 0);
-  hindered_ = false;
+  accept_failed_ = false;
   for (int i = 0; i < count; ++i) {
     const std::uint64_t number = found[static_cast<std::size_t>(i)].data.u64;
     if (number == listener_number)
-      hindered_ = !admit();
+      accept_failed_ = !admit();
     else
-      hear(number);
+      read_registration(number);
   }
-  const time_ns rest = hindered_ ? rest_after_hindrance : rest_after_events;
-  rest_until(count > 0 ? now + rest : never);
+  const time_ns rest = accept_failed_ ? pause_after_failed_accept : rest_after_events;
+  pause_until(count > 0 ? now + rest : never);
 }
 
 /// Has the gate not report events until then.
-void port_share::rest_until(time_ns when) noexcept {
+void port_share::pause_until(time_ns when) noexcept {
   const bool rested = serve_at_ != never;
   const bool rests = when != never;
   serve_at_ = when;
@@ -226,7 +226,7 @@ bool port_share::admit() noexcept {
 
 /// If a client cannot be admitted, it sees its connection end, and tries again.
 bool port_share::admit_one(unique_fd socket) noexcept {
-  if (clients_.size() - by_slot_.size() >= most_unheard) return false;
+  if (clients_.size() - by_slot_.size() >= max_unregistered) return false;
   int bytes = 4 << 20;  // as many as the host permits
   static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes));
   const std::uint64_t number = ++admitted_;
@@ -236,12 +236,12 @@ bool port_share::admit_one(unique_fd socket) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  hear(number);  // its registration may be there already
+  read_registration(number);  // its registration may be there already
   return true;
 }
 
 /// A client says its slot, once, and is answered; later it has nothing to say but that it ended.
-void port_share::hear(std::uint64_t which) noexcept {
+void port_share::read_registration(std::uint64_t which) noexcept {
   const auto found = clients_.find(which);
   if (found == clients_.end()) return;
   client& from = found->second;

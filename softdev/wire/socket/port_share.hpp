@@ -106,10 +106,10 @@ class port_share {
   [[nodiscard]] result<role> register_at(unique_fd owner);
   [[nodiscard]] result<role> read_answer();
   void watch_source() noexcept;
-  void rest_until(time_ns when) noexcept;
+  void pause_until(time_ns when) noexcept;
   [[nodiscard]] bool admit() noexcept;
   [[nodiscard]] bool admit_one(unique_fd socket) noexcept;
-  void hear(std::uint64_t which) noexcept;
+  void read_registration(std::uint64_t which) noexcept;
   void forget(std::uint64_t which) noexcept;
 
   struct client {
@@ -127,9 +127,9 @@ class port_share {
   udp_socket socket_;  ///< of the owner
   unique_fd listener_;
   time_ns serve_at_ = never;
-  bool hindered_ = false;  ///< connections could not be accepted
-  unique_fd asked_;        ///< the connection to an owner that has not answered
-  unique_fd owner_;        ///< of a client: the connection to the owner
+  bool accept_failed_ = false;  ///< connections could not be accepted
+  unique_fd asked_;             ///< the connection to an owner that has not answered
+  unique_fd owner_;             ///< of a client: the connection to the owner
   std::uint64_t admitted_ = 0;
   std::unordered_map<std::uint64_t, client> clients_;  ///< by the number of their admission
   std::unordered_map<std::uint32_t, std::uint64_t> by_slot_;

@@ -169,12 +169,12 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
   return udp_socket(std::move(socket), family, ntohs(head.sin_port));
 }
 
-std::uint8_t sent_traffic_class(const datagram_ends& ends) noexcept {
+std::uint8_t sent_traffic_class(const datagram_addresses& ends) noexcept {
   const unsigned given = is_ipv4(ends.destination) ? 0 : ends.traffic_class & ~unsigned{ecn_mask};
   return static_cast<std::uint8_t>(given | (ends.reacts_to_congestion ? ecn_capable : 0U));
 }
 
-void udp_socket::address(const datagram_ends& ends, std::uint16_t port, sockaddr_storage& name,
+void udp_socket::address(const datagram_addresses& ends, std::uint16_t port, sockaddr_storage& name,
                          control& data, msghdr& out) const noexcept {
   out.msg_name = &name;
   out.msg_namelen = store(family_, ends.destination, port, name, ends.interface);
@@ -212,13 +212,13 @@ void udp_socket::divide(std::uint16_t bytes, msghdr& out) noexcept {
   add_control(out, SOL_UDP, UDP_SEGMENT, bytes);
 }
 
-bool udp_socket::can_divide() const noexcept {
+bool udp_socket::supports_gso() const noexcept {
   int bytes = 0;
   socklen_t length = sizeof bytes;
   return ::getsockopt(fd(), SOL_UDP, UDP_SEGMENT, &bytes, &length) == 0;
 }
 
-void udp_socket::join_received() const noexcept {
+void udp_socket::enable_gro() const noexcept {
   static_cast<void>(set(fd(), {SOL_UDP, UDP_GRO, 1}));  // Linux 5.0
 }
 
@@ -233,7 +233,7 @@ std::size_t udp_socket::datagram_bytes(const msghdr& received) noexcept {
   return 0;
 }
 
-bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept {
+bool udp_socket::read_ends(const msghdr& received, datagram_addresses& out) noexcept {
   const auto* const name = static_cast<const sockaddr*>(received.msg_name);
   if (name->sa_family == AF_INET6 && received.msg_namelen >= sizeof(sockaddr_in6)) {
     sockaddr_in6 from;
@@ -272,7 +272,7 @@ bool udp_socket::read_ends(const msghdr& received, datagram_ends& out) noexcept 
   return found;
 }
 
-result<std::uint32_t> find_route_mtu(const datagram_ends& ends) {
+result<std::uint32_t> find_route_mtu(const datagram_addresses& ends) {
   const auto failed = [&](const char* call) {
     const int code = errno;
     return error::from_errno(

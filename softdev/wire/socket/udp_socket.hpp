@@ -26,7 +26,7 @@ inline constexpr std::uint8_t ecn_capable = 2;    ///< ECT(0)
 inline constexpr std::uint8_t ecn_congested = 3;  ///< CE
 
 /// The addresses of a datagram.
-struct datagram_ends {
+struct datagram_addresses {
   network_address source{};
   network_address destination{};
   std::uint16_t source_port = 0;
@@ -39,7 +39,7 @@ struct datagram_ends {
   /// Sends the datagram as ECT(0): its sender reduces its load if the datagram is marked.
   bool reacts_to_congestion = false;
 
-  [[nodiscard]] bool operator==(const datagram_ends&) const noexcept = default;
+  [[nodiscard]] bool operator==(const datagram_addresses&) const noexcept = default;
 };
 
 /// `interface` if one of the addresses is link-local, else 0: the route of the kernel decides.
@@ -50,12 +50,12 @@ struct datagram_ends {
 }
 
 /// Returns whether a congested queue marked a received datagram (CE, RFC 3168).
-[[nodiscard]] inline bool is_marked(const datagram_ends& ends) noexcept {
+[[nodiscard]] inline bool is_marked(const datagram_addresses& ends) noexcept {
   return (ends.traffic_class & ecn_mask) == ecn_congested;
 }
 
 /// The traffic class, or type of service, of a datagram that is sent.
-[[nodiscard]] std::uint8_t sent_traffic_class(const datagram_ends& ends) noexcept;
+[[nodiscard]] std::uint8_t sent_traffic_class(const datagram_addresses& ends) noexcept;
 
 /// A socket that does not block. Threads: thread-safe, except for moves.
 class udp_socket {
@@ -80,10 +80,10 @@ class udp_socket {
   };
   /// Sets addresses and control data of a datagram to be sent from `source` to a port. `name` and
   /// `data` are those of `out`, whose payload is the caller's.
-  void address(const datagram_ends& ends, std::uint16_t port, sockaddr_storage& name, control& data,
-               msghdr& out) const noexcept;
+  void address(const datagram_addresses& ends, std::uint16_t port, sockaddr_storage& name,
+               control& data, msghdr& out) const noexcept;
   /// Whether the kernel knows UDP_SEGMENT (Linux 4.18).
-  [[nodiscard]] bool can_divide() const noexcept;
+  [[nodiscard]] bool supports_gso() const noexcept;
   /// Makes the payload of an addressed message several datagrams of `bytes` each; the last one may
   /// be shorter (UDP_SEGMENT). The kernel numbers their IPv4 identifications from 0. Precondition:
   /// `out` was not divided before.
@@ -93,9 +93,9 @@ class udp_socket {
   static constexpr std::size_t most_divided_bytes = 65'535 - max_network_bytes;
   /// Has the socket receive consecutive datagrams of one size and sender as one message, as far as
   /// the kernel can (UDP_GRO).
-  void join_received() const noexcept;
+  void enable_gro() const noexcept;
   /// Reads the addresses of a received datagram. Returns false if one is missing.
-  [[nodiscard]] static bool read_ends(const msghdr& received, datagram_ends& out) noexcept;
+  [[nodiscard]] static bool read_ends(const msghdr& received, datagram_addresses& out) noexcept;
   /// Returns the size of the datagrams in a received message, whose last one may be shorter; 0 if
   /// it is one datagram.
   [[nodiscard]] static std::size_t datagram_bytes(const msghdr& received) noexcept;
@@ -113,7 +113,7 @@ class udp_socket {
 /// kernel knows. Does not send anything. Errors: EADDRNOTAVAIL if the source is not an address of
 /// this host, and of the interface if one of them is link-local; ENETUNREACH or EHOSTUNREACH if
 /// there is no route.
-[[nodiscard]] result<std::uint32_t> find_route_mtu(const datagram_ends& ends);
+[[nodiscard]] result<std::uint32_t> find_route_mtu(const datagram_addresses& ends);
 
 /// A membership of this host in a multicast group, at some interfaces. It ends with the object.
 /// Threads: one thread at a time.

@@ -136,10 +136,10 @@ bool wire_path::put(const queue_pair& from, const packet& what) noexcept {
 }
 
 bool wire_path::put_datagram(const datagram_route& by, const packet& what) noexcept {
-  datagram_ends ends{.source = by.source,
-                     .destination = by.destination,
-                     .traffic_class = by.traffic_class,
-                     .hop_limit = by.hop_limit};
+  datagram_addresses ends{.source = by.source,
+                          .destination = by.destination,
+                          .traffic_class = by.traffic_class,
+                          .hop_limit = by.hop_limit};
   // An address handle has no room for the interface.
   const bool needs_interface = is_link_local(by.source) || is_multicast(by.destination);
   if (needs_interface && options_.addresses != nullptr)
@@ -159,13 +159,13 @@ void wire_path::count(packet_event what) noexcept {
       ++events_.retries_exceeded;
       return;
     case packet_event::notification_sent:
-      ++events_.notifications_sent;
+      ++events_.cnps_sent;
       return;
     case packet_event::notification_handled:
-      ++events_.notifications_handled;
+      ++events_.cnps_handled;
       return;
     case packet_event::notification_ignored:
-      ++events_.notifications_ignored;
+      ++events_.cnps_ignored;
       return;
   }
 }
@@ -175,7 +175,7 @@ void wire_path::end_run(queue_pair& /*sender*/) noexcept {
   // Whoever receives sends everything at the end.
   if (right_.is_mine()) return;
   const bool all = sender_->flush();
-  if (!all) due_.restless.store(true, std::memory_order_relaxed);
+  if (!all) due_.needs_progress.store(true, std::memory_order_relaxed);
   if (!all || packets_.wants_to_transmit()) wake();
 }
 
@@ -187,7 +187,7 @@ void wire_path::changed(queue_pair& which, bool gone) noexcept {
 
 time_ns wire_path::next_deadline() const noexcept {
   const time_ns soon =
-      due_.restless.load(std::memory_order_relaxed) ? home_.now() + restless_ns : never;
+      due_.needs_progress.load(std::memory_order_relaxed) ? home_.now() + restless_ns : never;
   return std::min({packets_.next_deadline(), due_.rejoin_at.load(std::memory_order_relaxed),
                    due_.serve_at.load(std::memory_order_relaxed), soon});
 }
@@ -197,18 +197,18 @@ bool wire_path::progress() noexcept {
   std::unique_lock lock(right_, std::try_to_lock);
   if (!lock) {
     // Who is inside may have passed what the caller came for.
-    due_.restless.store(true, std::memory_order_relaxed);
+    due_.needs_progress.store(true, std::memory_order_relaxed);
     return false;
   }
-  due_.restless.store(false, std::memory_order_relaxed);
+  due_.needs_progress.store(false, std::memory_order_relaxed);
   const time_ns now = home_.now();  // once, because a poll that finds nothing is to be short
   const bool served = serve(now);
   const bool worked = receive(now, served);
-  tell_mismatch();
+  report_key_mismatch();
   packets_.expire(now);  // afterwards: the acknowledgement may have been there
   packets_.transmit();
   if (!sender_->flush() || packets_.wants_to_transmit())
-    due_.restless.store(true, std::memory_order_relaxed);
+    due_.needs_progress.store(true, std::memory_order_relaxed);
   // A sleeping thread does not know of a time before its deadline.
   const time_ns serve_at = share_.serve_at();
   if (serve_at < due_.serve_at.exchange(serve_at, std::memory_order_relaxed)) wake();
@@ -251,7 +251,7 @@ void wire_path::rejoin(time_ns now) noexcept {
   try {
     const auto joined = share_.join();
     if (!joined) {
-      if (!std::exchange(lost_port_.told, true)) warn(joined.error().message());
+      if (!std::exchange(lost_port_.warned, true)) warn(joined.error().message());
     } else if (*joined != port_share::role::none) {
       due_.rejoin_at.store(never, std::memory_order_relaxed);
       lost_port_ = {};
@@ -259,7 +259,7 @@ void wire_path::rejoin(time_ns now) noexcept {
       return;
     } else {
       again = pause = std::clamp(2 * pause, first_rejoin, later_rejoin);
-      if (now - lost_port_.since > patience && !std::exchange(lost_port_.told, true))
+      if (now - lost_port_.since > patience && !std::exchange(lost_port_.warned, true))
         warn("soft0 receives no packets of other hosts: " + silence().message());
     }
   } catch (const std::bad_alloc&) {
@@ -268,7 +268,7 @@ void wire_path::rejoin(time_ns now) noexcept {
 }
 
 /// Logs why packets are dropped, and informs the sender.
-void wire_path::tell_mismatch() noexcept {
+void wire_path::report_key_mismatch() noexcept {
   const auto found = intake_.take_mismatch();
   if (!found) return;
   if (!found->is_notice)
@@ -295,14 +295,14 @@ void wire_path::warn(const std::string& text) {
 bool wire_path::receive(time_ns now, bool at_any_rate) noexcept {
   if (!at_any_rate && !awaits_packets()) return false;
   switch (intake_.receive(now)) {
-    case packet_intake::outcome::idle:
+    case packet_receiver::outcome::idle:
       return false;
-    case packet_intake::outcome::worked:
+    case packet_receiver::outcome::worked:
       return true;
-    case packet_intake::outcome::go_on:
-      due_.restless.store(true, std::memory_order_relaxed);
+    case packet_receiver::outcome::go_on:
+      due_.needs_progress.store(true, std::memory_order_relaxed);
       return true;
-    case packet_intake::outcome::ended:
+    case packet_receiver::outcome::ended:
       break;
   }
   share_.leave();
@@ -340,10 +340,10 @@ wire_counters wire_path::count_all() noexcept {
                                .retries_exceeded = events_.retries_exceeded.load(),
                                .rnr_naks_sent = events_.rnr_naks_sent.load(),
                                .sequence_naks_sent = events_.sequence_naks_sent.load(),
-                               .notifications_sent = events_.notifications_sent.load(),
-                               .notifications_handled = events_.notifications_handled.load(),
-                               .notifications_ignored = events_.notifications_ignored.load()},
-                    .bad_partitions = home_.port().bad_partitions(),
+                               .cnps_sent = events_.cnps_sent.load(),
+                               .cnps_handled = events_.cnps_handled.load(),
+                               .cnps_ignored = events_.cnps_ignored.load()},
+                    .bad_pkeys = home_.port().bad_pkeys(),
                     .bad_qkeys = home_.port().bad_qkeys()};
   if (sender_ != nullptr) out.output = sender_->counters();
   return out;

@@ -25,7 +25,7 @@
 #include "softdev/wire/socket/counter_page.hpp"
 #include "softdev/wire/socket/management.hpp"
 #include "softdev/wire/socket/packet_faults.hpp"
-#include "softdev/wire/socket/packet_intake.hpp"
+#include "softdev/wire/socket/packet_receiver.hpp"
 #include "softdev/wire/socket/packet_sender.hpp"
 #include "softdev/wire/socket/port_share.hpp"
 #include "softdev/wire/socket/receive_right.hpp"
@@ -40,9 +40,9 @@ struct event_counters {
   std::uint64_t retries_exceeded = 0;  ///< requests that failed after the last retry
   std::uint64_t rnr_naks_sent = 0;
   std::uint64_t sequence_naks_sent = 0;
-  std::uint64_t notifications_sent = 0;     ///< CNPs
-  std::uint64_t notifications_handled = 0;  ///< CNPs that reduced a window
-  std::uint64_t notifications_ignored = 0;  ///< CNPs without effect
+  std::uint64_t cnps_sent = 0;     ///< CNPs
+  std::uint64_t cnps_handled = 0;  ///< CNPs that reduced a window
+  std::uint64_t cnps_ignored = 0;  ///< CNPs without effect
 };
 
 /// What happened to packets. Snapshot; approximate while packets come.
@@ -50,8 +50,8 @@ struct wire_counters {
   intake_counters intake;
   packet_sender_counters output;
   event_counters events;
-  std::uint64_t bad_partitions = 0;  ///< messages dropped for their P_Key
-  std::uint64_t bad_qkeys = 0;       ///< the same for their Q_Key
+  std::uint64_t bad_pkeys = 0;  ///< messages dropped for their P_Key
+  std::uint64_t bad_qkeys = 0;  ///< the same for their Q_Key
 };
 
 struct wire_path_options {
@@ -97,7 +97,7 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] result<void> open();
   /// Sends a message to queue pair 1 of another host. It can be lost, and is lost unless the
   /// sockets are open. Never blocks; one system call.
-  void send_message(const management_ends& ends, management_view message) noexcept {
+  void send_message(const management_addresses& ends, management_view message) noexcept {
     if (!begun_.load(std::memory_order_acquire)) return;
     sender_->put_message(ends, message);
     if (!sender_->flush()) wake();
@@ -113,8 +113,8 @@ class wire_path final : public remote_path, private packet_output {
   /// most. Not from inside an access epoch.
   bool progress() noexcept;
   /// True when `progress` should run again soon although nothing arrives.
-  [[nodiscard]] bool restless() const noexcept {
-    return due_.restless.load(std::memory_order_relaxed);
+  [[nodiscard]] bool needs_progress() const noexcept {
+    return due_.needs_progress.load(std::memory_order_relaxed);
   }
   /// When `progress` is due if nothing arrives.
   [[nodiscard]] time_ns next_deadline() const noexcept;
@@ -157,7 +157,7 @@ class wire_path final : public remote_path, private packet_output {
  private:
   /// The port was lost to another program.
   struct lost_port {
-    bool told = false;
+    bool warned = false;
     time_ns since = never;  ///< the first attempt to find an owner
     time_ns pause = 0;      ///< until the next attempt
   };
@@ -180,7 +180,7 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] result<void> join();
   [[nodiscard]] bool serve(time_ns now) noexcept;
   void rejoin(time_ns now) noexcept;
-  void tell_mismatch() noexcept;
+  void report_key_mismatch() noexcept;
   void warn(const std::string& text);
   [[nodiscard]] bool receive(time_ns now, bool at_any_rate) noexcept;
   [[nodiscard]] bool awaits_packets() const noexcept;
@@ -188,11 +188,11 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] wire_counters count_all() noexcept;
   void publish_counters() noexcept;
 
-  /// When `progress` has to run. Written with the right to receive, except for `restless`.
+  /// When `progress` has to run. Written with the right to receive, except for `needs_progress`.
   struct due_times {
-    std::atomic<bool> restless{false};      ///< something waits for a lock or for room
-    std::atomic<time_ns> rejoin_at{never};  ///< when to look for the port again
-    std::atomic<time_ns> serve_at{never};   ///< port_share::serve_at
+    std::atomic<bool> needs_progress{false};  ///< something waits for a lock or for room
+    std::atomic<time_ns> rejoin_at{never};    ///< when to look for the port again
+    std::atomic<time_ns> serve_at{never};     ///< port_share::serve_at
   };
   /// The counters of event_counters.
   struct live_events {
@@ -201,9 +201,9 @@ class wire_path final : public remote_path, private packet_output {
     std::atomic<std::uint64_t> retries_exceeded{0};
     std::atomic<std::uint64_t> rnr_naks_sent{0};
     std::atomic<std::uint64_t> sequence_naks_sent{0};
-    std::atomic<std::uint64_t> notifications_sent{0};
-    std::atomic<std::uint64_t> notifications_handled{0};
-    std::atomic<std::uint64_t> notifications_ignored{0};
+    std::atomic<std::uint64_t> cnps_sent{0};
+    std::atomic<std::uint64_t> cnps_handled{0};
+    std::atomic<std::uint64_t> cnps_ignored{0};
   };
 
   engine& home_;
@@ -220,7 +220,7 @@ class wire_path final : public remote_path, private packet_output {
   port_share share_;
   lost_port lost_port_;
   upkeep upkeep_;
-  packet_intake intake_;
+  packet_receiver intake_;
   std::unique_ptr<counter_page> page_;
 };
 

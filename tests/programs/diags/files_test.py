@@ -79,7 +79,7 @@ class Files(foreign.Case):
         self.assertIn(int(found["base lid"], 16), range(2, 0xc000), done)
 
     def test_ibstatus_shows_a_port_that_is_down(self):
-        found, done = self.status(VERBENA_SOFTDEV_EVENTS="port 1 down")
+        found, done = self.status(VERBENA_SOFTDEV_INJECT="port 1 down")
         self.assertEqual((found["state"], found["phys state"]), ("1: DOWN", "3: Disabled"), done)
 
     def test_shell_lists_the_gids_of_ibv_devinfo(self):

@@ -305,7 +305,7 @@ class Files(Capture):
         self.assertEqual(self.file.stat().st_mode & 0o777, 0o600)
 
     def test_snap_length_cuts_packets_and_keeps_their_length(self):
-        self.assert_ended(harness.verbena("capture", "-w", self.file, "--snap-length", "70", "--", harness.VERBENA, "doctor"))
+        self.assert_ended(harness.verbena("capture", "-w", self.file, "--snapshot-length", "70", "--", harness.VERBENA, "doctor"))
         found = list(packets.frames(self.file))
         self.assertTrue(all(len(each.data) == min(70, each.original) for each in found))
         self.assertTrue(any(each.original > 70 for each in found))
@@ -406,12 +406,12 @@ class Help(harness.Case):
     def test_fits_in_80_columns_and_names_each_option(self):
         printed = harness.text(harness.verbena("capture", "--help").stdout)
         self.assert_narrow(printed)
-        for option in ("--write", "--append", "--snap-length", "--preload", "--dropin"):
+        for option in ("--write", "--append", "--snapshot-length", "--preload", "--dropin"):
             self.assertIn(option, printed)
 
     def test_guide_names_each_option(self):
         guide = (harness.ROOT / "docs/guide/capture.md").read_text()
-        for option in ("-w", "--append", "--snap-length"):
+        for option in ("-w", "--append", "--snapshot-length"):
             self.assertIn(option, guide)
 
 

@@ -411,7 +411,7 @@ TEST_F(asio_connections, destroyed_context_leaks_nothing_at_each_step) {
       asio::async_connect(brief, pd, at_port(silent.port()), connect_deadline(), options,
                           never_called{counted});
       const auto half = peers::raw_connection(listener.port());
-      peers::send_bytes(half, bringup::encode_greeting(bringup::spoken_versions));
+      peers::send_bytes(half, bringup::encode_greeting(bringup::supported_versions));
       for (int i = 0; i < handlers; ++i) io->poll_one();
       io.reset();
       EXPECT_EQ(counted.use_count(), 1);

@@ -328,7 +328,7 @@ TEST_F(message_listeners, refused_clients_do_not_keep_the_engine_from_other_work
   std::vector<unique_fd> sockets;
   for (std::uint64_t i = 0; i < clients; ++i) {
     sockets.push_back(peers::raw_connection(listener.port()));
-    peers::send_bytes(sockets.back(), bringup::encode_greeting(bringup::spoken_versions));
+    peers::send_bytes(sockets.back(), bringup::encode_greeting(bringup::supported_versions));
   }
   const auto until = listener_deadline();
   std::uint64_t most = 0;

@@ -12,14 +12,13 @@ namespace {
 /// Sets a handler and restores the previous one at the end of the scope.
 class scoped_handler {
  public:
-  explicit scoped_handler(broken_rule_handler handler)
-      : previous_(set_broken_rule_handler(handler)) {}
+  explicit scoped_handler(violation_handler handler) : previous_(set_violation_handler(handler)) {}
   scoped_handler(const scoped_handler&) = delete;
   scoped_handler& operator=(const scoped_handler&) = delete;
-  ~scoped_handler() { set_broken_rule_handler(previous_); }
+  ~scoped_handler() { set_violation_handler(previous_); }
 
  private:
-  broken_rule_handler previous_;
+  violation_handler previous_;
 };
 
 TEST(assert_macro, true_condition_is_evaluated_once) {
@@ -38,15 +37,17 @@ TEST(assert_macro_death, false_condition_aborts_with_message_and_source_location
 TEST(assert_macro_death, handler_is_called_before_the_abort) {
   EXPECT_DEATH(
       {
-        set_broken_rule_handler(
-            [](const broken_rule& broken) { std::fprintf(stderr, "handled: %s\n", broken.rule); });
+        set_violation_handler([](const contract_violation& broken) {
+          std::fprintf(stderr, "handled: %s\n", broken.rule);
+        });
         VERBENA_ASSERT(false, "a rule");
       },
       "handled: a rule");
 }
 
 TEST(assert_macro, handler_that_throws_prevents_the_abort) {
-  const scoped_handler handler([](const broken_rule& broken) { throw std::string(broken.rule); });
+  const scoped_handler handler(
+      [](const contract_violation& broken) { throw std::string(broken.rule); });
   std::string caught;
   try {
     VERBENA_ASSERT(false, "a rule for tests");
@@ -57,15 +58,15 @@ TEST(assert_macro, handler_that_throws_prevents_the_abort) {
 }
 
 TEST(assert_macro, setting_a_handler_returns_the_previous_one) {
-  const broken_rule_handler handler = [](const broken_rule&) {};
-  const broken_rule_handler before = set_broken_rule_handler(handler);
+  const violation_handler handler = [](const contract_violation&) {};
+  const violation_handler before = set_violation_handler(handler);
   EXPECT_NE(before, nullptr);
-  EXPECT_EQ(set_broken_rule_handler(before), handler);
+  EXPECT_EQ(set_violation_handler(before), handler);
 }
 
 TEST(assert_macro_death, null_handler_restores_the_default_handler) {
-  set_broken_rule_handler([](const broken_rule&) {});
-  set_broken_rule_handler(nullptr);
+  set_violation_handler([](const contract_violation&) {});
+  set_violation_handler(nullptr);
   EXPECT_DEATH(VERBENA_ASSERT(false, "a rule for tests"), "usage error: a rule for tests");
 }
 

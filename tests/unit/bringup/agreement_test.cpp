@@ -35,8 +35,8 @@ void expect_within(const agreement& made, const offer& ours, const offer& theirs
   EXPECT_LE(made.mtu, theirs.mtu);
   EXPECT_TRUE(made.mtu == ours.mtu || made.mtu == theirs.mtu);
   EXPECT_LE(made.inline_bytes, std::min(ours.inline_bytes, theirs.inline_bytes));
-  EXPECT_LE(made.ours.reads, ours.reliability.reads_as_initiator);
-  EXPECT_LE(made.ours.reads, theirs.reliability.reads_as_target);
+  EXPECT_LE(made.ours.reads, ours.reliability.initiator_depth);
+  EXPECT_LE(made.ours.reads, theirs.reliability.responder_resources);
   EXPECT_EQ(made.ours.timeout.is_infinite(), ours.reliability.timeout.is_infinite());
   EXPECT_GE(made.ours.timeout.exponent(), ours.reliability.timeout.exponent());
   EXPECT_LE(made.ours.timeout.exponent(), std::max(ours.reliability.timeout.exponent(),

@@ -108,8 +108,8 @@ std::string mtu_option() {
 }
 std::string read_depths() {
   return decision_text_of_changed_offers([](offer&, offer& theirs) {
-    theirs.reliability.reads_as_initiator = 4;
-    theirs.reliability.reads_as_target = 8;
+    theirs.reliability.initiator_depth = 4;
+    theirs.reliability.responder_resources = 8;
   });
 }
 std::string ack_delay() {

@@ -26,10 +26,10 @@ void check_greeting(fuzz::input bytes) {
   if (!got) return;
   require(got->lowest <= got->highest);
   require(std::ranges::equal(encode_greeting(*got), first));
-  if (const auto version = negotiate(spoken_versions, *got))
-    require(*version >= spoken_versions.lowest && *version <= spoken_versions.highest &&
+  if (const auto version = negotiate(supported_versions, *got))
+    require(*version >= supported_versions.lowest && *version <= supported_versions.highest &&
             *version >= got->lowest && *version <= got->highest &&
-            negotiate(*got, spoken_versions).value() == *version);
+            negotiate(*got, supported_versions).value() == *version);
 }
 
 // Passes bytes to a decoder in parts of at most `fragment`; returns the frames, and ends at the
@@ -104,7 +104,7 @@ void bringup_stream_seeds(fuzz::seed_folder& into) {
   add("verdict", frame_type::verdict, std::string_view("\0", 1));
   add("offer", frame_type::offer, std::string(100, '\2'));
   into.add("greeting",
-           fuzz::writer().put(std::uint8_t{8}).put(encode_greeting(spoken_versions)).bytes());
+           fuzz::writer().put(std::uint8_t{8}).put(encode_greeting(supported_versions)).bytes());
 }
 
 const fuzz::target bringup_streams("bringup_stream", run_bringup_stream, bringup_stream_seeds);

@@ -112,7 +112,7 @@ TEST(listener, host_name_is_resolved) {
 TEST(listener, wildcard_address_shows_ipv4_peers_as_ipv4) {
   auto listening = bringup::listener::open({}).value();
   const auto raw = raw_connection(listening.port());
-  send_bytes(raw, bringup::encode_greeting(bringup::spoken_versions));
+  send_bytes(raw, bringup::encode_greeting(bringup::supported_versions));
   EXPECT_THAT(listening.accept(soon()).value().peer(), HasSubstr("127.0.0.1:"));
 }
 
@@ -156,7 +156,7 @@ TEST(listener, peer_of_another_version_gets_the_greeting) {
   const auto raw = raw_connection(listening.port());
   send_bytes(raw, bringup::encode_greeting({.lowest = 7, .highest = 8}));
   poll_until(listening, [&] { return listening.statistics().wrong_version == 1; });
-  const auto ours = bringup::encode_greeting(bringup::spoken_versions);
+  const auto ours = bringup::encode_greeting(bringup::supported_versions);
   EXPECT_EQ(read_until_closed(raw), std::vector(ours.begin(), ours.end()));
   EXPECT_THAT(logged.text(), HasSubstr("version 7 to 8"));
   expect_client_is_served(listening);

@@ -244,7 +244,7 @@ TEST(negotiation_without_io, timeout_error_names_the_port_that_is_down) {
   local_side here;
   auto one = here.negotiate({.port_timeout = 1h});
   here.inject_event("port 1 down");
-  feed(one, bringup::encode_greeting(bringup::spoken_versions));
+  feed(one, bringup::encode_greeting(bringup::supported_versions));
   one.time_out();
   here.inject_event("port 1 up");
   ASSERT_EQ(one.status(), negotiation_status::failed);

@@ -44,8 +44,8 @@ inline offer adapter(std::uint8_t host, std::vector<offered_gid> gids) {
   out.mtu = mtu::bytes_4096;
   out.queue_pair = {.number = queue_pair_number(0x100U + host),
                     .first_psn = packet_sequence_number(host)};
-  out.reliability = {.reads_as_initiator = 16,
-                     .reads_as_target = 16,
+  out.reliability = {.initiator_depth = 16,
+                     .responder_resources = 16,
                      .timeout = {},
                      .retry_count = 7,
                      .rnr_retry_count = 6};
@@ -87,8 +87,8 @@ offer random_offer(Random& random) {
   out.queue_pair = {.number = queue_pair_number(below(1U << 24)),
                     .first_psn = packet_sequence_number(below(1U << 24))};
   if (below(2) == 0) out.probe = {.number = queue_pair_number(below(99)), .first_psn = {}};
-  out.reliability = {.reads_as_initiator = u8(256),
-                     .reads_as_target = u8(256),
+  out.reliability = {.initiator_depth = u8(256),
+                     .responder_resources = u8(256),
                      .timeout = ack_timeout::from_exponent(u8(32)),
                      .ack_delay_exponent = u8(32),
                      .retry_count = u8(8),

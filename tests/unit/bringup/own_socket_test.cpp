@@ -47,7 +47,7 @@ TEST(adopted_stream, socketpair_transfers_blobs) {
   auto [one, other] = adopted_pair();
   one.send(bytes_from("question"), soon()).value();
   EXPECT_EQ(other.receive(soon()).value(), bytes_from("question"));
-  EXPECT_EQ(one.version(), bringup::spoken_versions.highest);
+  EXPECT_EQ(one.version(), bringup::supported_versions.highest);
   EXPECT_EQ(one.peer(), "process " + std::to_string(::getpid()));
 }
 

@@ -76,7 +76,7 @@ inline std::pair<bringup::stream, bringup::stream> connected(bringup::stream_opt
 inline std::pair<bringup::stream, verbena::unique_fd> accepted_raw() {
   auto listening = listen();
   auto raw = raw_connection(listening.port());
-  send_bytes(raw, bringup::encode_greeting(bringup::spoken_versions));
+  send_bytes(raw, bringup::encode_greeting(bringup::supported_versions));
   return {listening.accept(soon()).value(), std::move(raw)};
 }
 
@@ -90,7 +90,7 @@ inline std::vector<std::byte> bytes_from(std::string_view text) {
 inline std::vector<verbena::unique_fd> hostile_clients(std::uint16_t port) {
   std::vector<verbena::unique_fd> made(4);
   for (auto& each : made) each = raw_connection(port);
-  const auto greeting = bringup::encode_greeting(bringup::spoken_versions);
+  const auto greeting = bringup::encode_greeting(bringup::supported_versions);
   send_bytes(made[1], bytes_from("GET / HTTP/1.0\r\n\r\n"));
   send_bytes(made[2], greeting);
   send_bytes(made[3], greeting);

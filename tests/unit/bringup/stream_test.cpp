@@ -32,8 +32,8 @@ TEST(stream, blobs_arrive_in_both_directions) {
   EXPECT_TRUE(server.receive(soon()).value().empty());
   server.send(bytes_from("answer"), soon()).value();
   EXPECT_EQ(client.receive(soon()).value(), bytes_from("answer"));
-  EXPECT_EQ(client.version(), bringup::spoken_versions.highest);
-  EXPECT_EQ(server.version(), bringup::spoken_versions.highest);
+  EXPECT_EQ(client.version(), bringup::supported_versions.highest);
+  EXPECT_EQ(server.version(), bringup::supported_versions.highest);
 }
 
 TEST(stream, large_blobs_are_exchanged_at_the_same_time) {

@@ -315,11 +315,11 @@ TEST(negotiation, agreed_values_are_set) {
   using attribute = queue_pair_attribute;
   const auto set = made.queue
                        .query(queue_pair_attribute_mask(attribute::path_mtu) |
-                              attribute::reads_as_initiator | attribute::reads_as_target)
+                              attribute::initiator_depth | attribute::responder_resources)
                        .value();
   EXPECT_EQ(set.path_mtu(), mtu::bytes_256);
-  EXPECT_EQ(set.reads_as_initiator(), 3);
-  EXPECT_EQ(set.reads_as_target(), 3);
+  EXPECT_EQ(set.initiator_depth(), 3);
+  EXPECT_EQ(set.responder_resources(), 3);
   EXPECT_EQ(made.terms->agreed.ours.reads, 3);
   EXPECT_EQ(made.terms->ours, result_there->value().terms->theirs);
 }

@@ -46,7 +46,7 @@ TEST(blocking_channel, read_into_more_slices_than_device_fills_is_refused) {
   channel_pair pair;
   const auto limits = pair.context().query().value();
   const auto most = static_cast<std::size_t>(std::clamp(
-      limits.max_read_slices(), 1, static_cast<int>(pair.default_options().queues.max_send_sge)));
+      limits.max_read_sge(), 1, static_cast<int>(pair.default_options().queues.max_send_sge)));
   auto mine = pair.memory(64, 1);
   auto theirs = pair.memory(64, 2);
   std::vector<sink> into;

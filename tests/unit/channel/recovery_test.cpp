@@ -356,7 +356,7 @@ TEST(reconnect, peer_with_invalid_resume_token_is_refused) {
 }
 
 gid_index source_of(channel& of) {
-  return of.qp()->query(queue_pair_attribute::address).value().address()->source_gid;
+  return of.qp()->query(queue_pair_attribute::address).value().address()->source_gid_index;
 }
 
 // The destructor restores the port of the device.

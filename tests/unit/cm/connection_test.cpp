@@ -134,19 +134,19 @@ TEST_F(connections, read_depths_are_negotiated) {
   passive_options.reliability.read_depth = 2;
   auto [active, passive] = connect({}, {}, active_options, passive_options);
   if (is_iwarp(active)) GTEST_SKIP() << "the connection manager of iWARP does not report depths";
-  const auto wanted = attribute::reads_as_initiator | attribute::reads_as_target;
+  const auto wanted = attribute::initiator_depth | attribute::responder_resources;
   const auto asked = active.link.qp().query(wanted).value();
   const auto granted = passive.link.qp().query(wanted).value();
-  EXPECT_EQ(asked.reads_as_initiator(), 2);
-  EXPECT_EQ(asked.reads_as_target(), 2);
-  EXPECT_EQ(granted.reads_as_initiator(), 2);
-  EXPECT_EQ(granted.reads_as_target(), 2);
+  EXPECT_EQ(asked.initiator_depth(), 2);
+  EXPECT_EQ(asked.responder_resources(), 2);
+  EXPECT_EQ(granted.initiator_depth(), 2);
+  EXPECT_EQ(granted.responder_resources(), 2);
 
   auto [wide, narrow] = connect({.responder_resources = 4, .initiator_depth = 2},
                                 {.responder_resources = 2, .initiator_depth = 4});
   const auto narrowed = narrow.link.qp().query(wanted).value();
-  EXPECT_EQ(narrowed.reads_as_target(), 2);
-  EXPECT_EQ(narrowed.reads_as_initiator(), 4);
+  EXPECT_EQ(narrowed.responder_resources(), 2);
+  EXPECT_EQ(narrowed.initiator_depth(), 4);
 }
 
 // parity: ibverbs-274, ibverbs-270, ibverbs-299
@@ -225,7 +225,7 @@ TEST_F(connections, rejection_has_status_and_private_data) {
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code(), ECONNREFUSED);
   ASSERT_TRUE(peer.rejection());
-  EXPECT_TRUE(peer.rejection()->is_by_the_program());
+  EXPECT_TRUE(peer.rejection()->is_consumer_reject());
   EXPECT_EQ(text_of(peer.rejection()->private_data), "busy");
 }
 

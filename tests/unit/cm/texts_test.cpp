@@ -141,9 +141,9 @@ TEST(cm_rejection, status_is_described) {
   EXPECT_NE(cm::describe_rejection(-ECONNREFUSED).find("rejected the request"), std::string::npos);
   EXPECT_NE(cm::describe_rejection(-EIO).find("Input/output error"), std::string::npos);
   EXPECT_NE(cm::describe_rejection(99).find("an unknown reason"), std::string::npos);
-  EXPECT_TRUE(cm::rejection{.status = 28}.is_by_the_program());
-  EXPECT_TRUE(cm::rejection{.status = -ECONNREFUSED}.is_by_the_program());
-  EXPECT_FALSE(cm::rejection{.status = 8}.is_by_the_program());
+  EXPECT_TRUE(cm::rejection{.status = 28}.is_consumer_reject());
+  EXPECT_TRUE(cm::rejection{.status = -ECONNREFUSED}.is_consumer_reject());
+  EXPECT_FALSE(cm::rejection{.status = 8}.is_consumer_reject());
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ TEST_F(transports, missing_sink_access_is_named_in_the_error) {
               std::string::npos);
   }
 
-  const auto most = static_cast<std::size_t>(device.query().value().max_read_slices());
+  const auto most = static_cast<std::size_t>(device.query().value().max_read_sge());
   ASSERT_GE(most, 1U);
   EXPECT_EQ(most == 1, is_iwarp);
   EXPECT_TRUE(check_read_sink(device, read_sink_access(device), most));

@@ -332,8 +332,8 @@ TEST(examine, peer_endpoint_is_compared_with_the_best_port) {
                          .interface = local.interface_name().value()});
   expect_finding(examine_peer(host, devices, peer), "peer-address", severity::ok,
                  "like the chosen local GID");
-  expect_finding(examine_peer(host, devices, {.gid = local.gid, .read_depth = 1}), "peer-address",
-                 severity::ok, "which is this port");
+  expect_finding(examine_peer(host, devices, {.gid = local.gid, .responder_resources = 1}),
+                 "peer-address", severity::ok, "which is this port");
   expect_finding(examine_peer(host, devices, {.lid = lid(3)}), "peer-address", severity::problem,
                  "the peer has no GID");
   expect_finding(examine_peer(host, devices, {.gid = parse_gid("2001:db8::1")}), "peer-address",

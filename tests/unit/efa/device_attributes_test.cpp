@@ -27,8 +27,8 @@ TEST(efa_device, query_returns_limits_and_operations) {
   EXPECT_EQ(fake.size, sizeof(efadv_device_attr));
   EXPECT_EQ(found.max_send_requests(), 256U);
   EXPECT_EQ(found.max_receive_requests(), 512U);
-  EXPECT_EQ(found.max_send_slices(), 2U);
-  EXPECT_EQ(found.max_receive_slices(), 3U);
+  EXPECT_EQ(found.max_send_sge(), 2U);
+  EXPECT_EQ(found.max_recv_sge(), 3U);
   EXPECT_EQ(found.max_inline_data(), 32U);
   EXPECT_EQ(found.max_rdma_bytes(), 1U << 30);
   EXPECT_EQ(to_string(found.operations()), "SEND | SEND_WITH_IMM | RDMA_READ");

@@ -64,7 +64,7 @@ struct peer {
 class srd_traffic : public ::testing::Test {
  protected:
   [[nodiscard]] address_handle address_handle_to(const peer& of) const {
-    return pd.create_ah({.gid = of.endpoint.gid, .source_gid = gid_index(0)}).value();
+    return pd.create_ah({.gid = of.endpoint.gid, .source_gid_index = gid_index(0)}).value();
   }
 
   context device = testing_support::open_soft();
@@ -180,7 +180,8 @@ TEST_F(srd_traffic, sender_has_a_gid_or_an_ah_number) {
     EXPECT_EQ(cq.source_gid(done), a.endpoint.gid);
   });
   EXPECT_TRUE(looked);
-  const auto back = apart.create_ah({.gid = a.endpoint.gid, .source_gid = gid_index(0)}).value();
+  const auto back =
+      apart.create_ah({.gid = a.endpoint.gid, .source_gid_index = gid_index(0)}).value();
   send_one();
   looked = false;
   receive_one([&](const lazy_completion& done) {

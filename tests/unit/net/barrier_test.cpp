@@ -208,9 +208,9 @@ TEST(barrier, invalid_ranks_are_refused_and_the_group_stays_usable) {
     };
     refused({0, 1, 2, 3}, "rank 3 is not less than the size of the group, 3");
     refused({0, 2, 1}, "the ranks are not in ascending order: 1 follows 2");
-    refused({0, 1, 1, 2}, "rank 1 is named twice");
-    refused({}, "the ranks do not contain rank");
-    refused({(here.group.rank() + 1) % 3}, "the ranks do not contain rank");
+    refused({0, 1, 1, 2}, "rank 1 occurs twice in the list");
+    refused({}, "the list of ranks must contain the calling rank");
+    refused({(here.group.rank() + 1) % 3}, "the list of ranks must contain the calling rank");
     const std::vector<std::uint32_t> alone{here.group.rank()};
     EXPECT_TRUE(here.group.barrier(alone, deadline::after(0s)));
     EXPECT_TRUE(here.group.barrier(test_deadline()));

@@ -66,7 +66,7 @@ TEST(etcd, other_values_are_refused) {
         std::string_view("verbena 1 node-a:1"), std::string_view("verbena 1 node-a x"),
         std::string_view("verbena 1 :1 x"), std::string_view("verbena 1 node-a:70000 x"),
         std::string_view(too_long)})
-    expect_error(parse_announced(each), "has a value that no rank of this version wrote");
+    expect_error(parse_announced(each), "is malformed or from another version");
 }
 
 TEST(etcd, rank_without_server_reports_the_server_and_the_last_attempt) {

@@ -571,7 +571,7 @@ TEST(rejoin, is_refused_while_the_old_process_is_connected) {
     if (refused || refused.error().kind() != error_kind::timed_out) break;
     refused = net::group::rejoin(pd, store.member(0, 1), deadline::after(longer));
   }
-  expect_error(refused, "another process has rank 0");
+  expect_error(refused, "another process has already joined as rank 0");
   EXPECT_EQ(here.group.size(), 1U);
 }
 

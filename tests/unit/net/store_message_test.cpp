@@ -209,7 +209,7 @@ TEST(store_message, every_shorter_message_is_refused) {
 TEST(store_message, bytes_after_the_message_are_refused) {
   auto longer = example_exchange();
   longer.push_back({});
-  expect_error(decode_request(longer), "1 bytes follow the message");
+  expect_error(decode_request(longer), "1 extra bytes after the message");
 }
 
 TEST(store_message, counts_beyond_the_limits_are_refused) {

@@ -332,7 +332,7 @@ TEST(store_connect, second_process_of_a_rank_is_refused) {
   const test_store store;
   const auto first = connect_client(store.member(1, 2));
   const auto second = net::store_client::connect(store.member(1, 2), test_deadline());
-  expect_error(second, "another process has rank 1 of the group");
+  expect_error(second, "another process has already joined as rank 1");
   EXPECT_EQ((*store).statistics().refused, 1U);
 }
 

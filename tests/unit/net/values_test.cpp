@@ -195,7 +195,7 @@ TEST_F(published, deadline_names_rank_and_name_and_the_group_stays_usable) {
   expect_error(late, "rank 2 had not published \"weights\" before the deadline");
   EXPECT_EQ(late.error().kind(), error_kind::timed_out);
   expect_error(clients[0]->find(2, "weights", deadline::after(0ms)),
-               "the deadline passed before the store was asked");
+               "the deadline passed before the request was sent to the store");
   EXPECT_FALSE(clients[0]->find(2, "weights", deadline::after(1ms)));
   expect_exchange_works();
   EXPECT_EQ((*store).statistics().failures, 0U);

@@ -41,7 +41,7 @@ class address_handles : public ::testing::Test {
 TEST_F(address_handles, create_passes_every_field_to_the_verb) {
   const address_vector way{.lid = lid(7),
                            .gid = peer,
-                           .source_gid = gid_index(1),
+                           .source_gid_index = gid_index(1),
                            .service_level = 2,
                            .traffic_class = 3,
                            .hop_limit = 4,
@@ -84,12 +84,12 @@ TEST_F(address_handles, a_destination_has_the_layout_of_the_c_request) {
 TEST_F(address_handles, create_error_names_the_fault) {
   expect_error(pd.create_ah({.gid = peer, .service_level = 16}), "4 bits");
   fake.code = EINVAL;
-  expect_error(pd.create_ah({.gid = peer, .source_gid = gid_index(255)}),
+  expect_error(pd.create_ah({.gid = peer, .source_gid_index = gid_index(255)}),
                "GID index 255 is outside the table of port 1");
   expect_error(pd.create_ah({}), "on Ethernet the address needs the GID of the peer");
   expect_error(pd.create_ah({.port = port_number(9)}), "port 9 does not exist");
   fake.code = ENODATA;
-  expect_error(pd.create_ah({.gid = peer, .source_gid = gid_index(9)}), "index 9");
+  expect_error(pd.create_ah({.gid = peer, .source_gid_index = gid_index(9)}), "index 9");
   fake.code = ETIMEDOUT;
   expect_error(pd.create_ah({.gid = peer}), "the remote GID ::ffff:192.0.2.77 failed");
   fake.code = ENOMEM;
@@ -108,7 +108,7 @@ TEST_F(address_handles, sender_address_uses_grh_destination) {
   const auto way = pd.sender_address(received(IBV_WC_GRH), port_number(1), header).value();
   EXPECT_EQ(way, (address_vector{.lid = lid(0x12),
                                  .gid = peer,
-                                 .source_gid = own.index,
+                                 .source_gid_index = own.index,
                                  .service_level = 3,
                                  .traffic_class = 9,
                                  .hop_limit = 60,

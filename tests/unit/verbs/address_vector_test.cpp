@@ -25,7 +25,7 @@ TEST(address_vector, every_field_survives_conversion_to_native) {
                        .rate = static_cast<static_rate>(random())};
     if (i % 2 == 0) {
       way.gid = peer;
-      way.source_gid = gid_index(static_cast<std::uint8_t>(random()));
+      way.source_gid_index = gid_index(static_cast<std::uint8_t>(random()));
       way.traffic_class = static_cast<std::uint8_t>(random());
       way.hop_limit = static_cast<std::uint8_t>(random());
       way.flow_label = static_cast<std::uint32_t>(random() & 0xf'ffff);
@@ -55,7 +55,7 @@ TEST(address_vector, fields_out_of_range_are_refused_with_their_range) {
 TEST(address_vector, to_string_omits_defaults) {
   EXPECT_EQ(to_string(address_vector{.lid = lid(0x12)}), "lid 0x12, port 1");
   EXPECT_EQ(to_string(address_vector{.gid = peer,
-                                     .source_gid = gid_index(2),
+                                     .source_gid_index = gid_index(2),
                                      .port = port_number(3),
                                      .service_level = 4,
                                      .traffic_class = 5,

@@ -159,8 +159,8 @@ TEST_F(older_library, registration_omits_optional_access_flags) {
 
 TEST_F(older_library, base_address_is_not_supported) {
   from.verbs.reg_mr_iova2.set(nullptr);
-  const auto refused = pd.register_memory(memory, access::local_write, {.base_address = 64});
-  expect_error(refused, "does not have this function, which base_address needs");
+  const auto refused = pd.register_memory(memory, access::local_write, {.iova = 64});
+  expect_error(refused, "does not have this function, which iova needs");
   EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
   EXPECT_EQ(refused.error().call(), "ibv_reg_mr_iova2");
 }

@@ -137,7 +137,7 @@ TEST(creation_failure, register_memory_with_base_address_leaks_no_object) {
   alignas(4096) static std::array<std::byte, 4096> memory;
   expect_clean_failures([](const provider& from) -> result<memory_region> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
-    return pd.register_memory(memory, access::local_write, {.base_address = 0x10000});
+    return pd.register_memory(memory, access::local_write, {.iova = 0x10000});
   });
 }
 
@@ -193,7 +193,7 @@ TEST(creation_failure, create_address_handle_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<address_handle> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
     VERBENA_TRY(const auto own, pd.context().routable_gid(port_number(1)));
-    return pd.create_ah({.gid = own.gid, .source_gid = own.index});
+    return pd.create_ah({.gid = own.gid, .source_gid_index = own.index});
   });
 }
 

@@ -48,14 +48,14 @@ TEST(device_attributes, are_typed) {
   EXPECT_EQ(device.port_count(), 2);
   EXPECT_EQ(device.max_queue_pairs(), 100);
   EXPECT_EQ(device.max_work_requests(), 200);
-  EXPECT_EQ(device.max_slices(), 30);
+  EXPECT_EQ(device.max_sge(), 30);
   EXPECT_EQ(device.max_completion_queues(), 300);
   EXPECT_EQ(device.max_completions(), 400);
   EXPECT_EQ(device.max_memory_regions(), 500);
   EXPECT_EQ(device.max_protection_domains(), 600);
   EXPECT_EQ(device.max_memory_region_bytes(), ~std::uint64_t{0});
-  EXPECT_EQ(device.max_reads_as_target(), 16);
-  EXPECT_EQ(device.max_reads_as_initiator(), 8);
+  EXPECT_EQ(device.max_responder_resources(), 16);
+  EXPECT_EQ(device.max_initiator_depth(), 8);
   EXPECT_EQ(device.atomics(), atomic_scope::device);
   static_assert(std::is_same_v<decltype(device.native()), const ibv_device_attr&>);
   EXPECT_EQ(device.native().max_qp, 100);
@@ -123,8 +123,8 @@ TEST(extended_device_attributes, include_the_basic_attributes) {
   EXPECT_EQ(able.packet_pacing().min_kbps, 1U);
   EXPECT_EQ(able.packet_pacing().max_kbps, 100'000U);
   EXPECT_EQ(to_string(able.packet_pacing().queue_pairs), "ud");
-  EXPECT_EQ(able.max_segmented_bytes(), 65'536U);
-  EXPECT_EQ(to_string(able.segmenting_queue_pairs()), "raw_packet");
+  EXPECT_EQ(able.max_tso_bytes(), 65'536U);
+  EXPECT_EQ(to_string(able.tso_queue_pairs()), "raw_packet");
   EXPECT_EQ(able.max_moderation().completions, 16);
   EXPECT_EQ(able.max_moderation().period, std::chrono::milliseconds(2));
   EXPECT_EQ(to_string(able.pci_fetch_add()), "bytes_8");

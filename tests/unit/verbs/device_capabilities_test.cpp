@@ -99,14 +99,14 @@ TEST(device_attributes, have_the_limits_of_windows_groups_and_shared_queues) {
   native.max_pkeys = 11;
   native.local_ca_ack_delay = 15;
   const device_attributes device(native);
-  EXPECT_EQ(device.max_read_slices(), 1);
-  EXPECT_EQ(device.max_reads_towards_device(), 2);
+  EXPECT_EQ(device.max_read_sge(), 1);
+  EXPECT_EQ(device.max_total_responder_resources(), 2);
   EXPECT_EQ(device.page_sizes(), 0x1000U);
   EXPECT_EQ(device.max_memory_windows(), 3);
   EXPECT_EQ(device.max_address_handles(), 4);
   EXPECT_EQ(device.max_shared_receive_queues(), 5);
   EXPECT_EQ(device.max_shared_receives(), 6);
-  EXPECT_EQ(device.max_shared_receive_slices(), 7);
+  EXPECT_EQ(device.max_srq_sge(), 7);
   EXPECT_EQ(device.max_multicast_groups(), 8);
   EXPECT_EQ(device.max_group_members(), 9);
   EXPECT_EQ(device.max_members_of_all_groups(), 10);

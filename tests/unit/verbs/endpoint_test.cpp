@@ -17,7 +17,7 @@ endpoint sample_endpoint() {
           .lid = lid(0x0102),
           .gid = parse_gid("::ffff:192.0.2.1"),
           .mtu = mtu::bytes_2048,
-          .read_depth = 16};
+          .responder_resources = 16};
 }
 
 // parity: ibverbs-tests-1
@@ -45,7 +45,7 @@ TEST(endpoint, random_endpoints_round_trip) {
                 .first_psn = packet_sequence_number(random() & packet_sequence_number::max),
                 .lid = lid(static_cast<std::uint16_t>(random())),
                 .mtu = static_cast<mtu>(1 + random() % 5),
-                .read_depth = static_cast<std::uint8_t>(random())};
+                .responder_resources = static_cast<std::uint8_t>(random())};
     std::array<std::uint8_t, 16> address{};
     for (auto& byte : address) byte = static_cast<std::uint8_t>(random());
     if (i % 3 != 0) of.gid = gid(address);

@@ -58,7 +58,7 @@ TEST(map_keys, addresses_differ_by_each_member) {
                                          {.lid = lid(1)},
                                          {.gid = gid()},
                                          {.gid = some_gid},
-                                         {.source_gid = gid_index(1)},
+                                         {.source_gid_index = gid_index(1)},
                                          {.port = port_number(2)},
                                          {.service_level = 1},
                                          {.traffic_class = 1},
@@ -79,7 +79,7 @@ TEST(map_keys, addresses_differ_by_each_member) {
                                    {.gid = gid()},
                                    {.gid = some_gid},
                                    {.mtu = mtu::bytes_4096},
-                                   {.read_depth = 1}});
+                                   {.responder_resources = 1}});
 }
 
 }  // namespace

@@ -195,13 +195,13 @@ TEST(memory_region, base_address_sets_the_iova) {
   constexpr std::uint64_t base = 0x7000'0000'0000;
   const auto region =
       pd.register_memory(std::span(memory).subspan(64), access::local_write | access::remote_write,
-                         {.base_address = base + 64})
+                         {.iova = base + 64})
           .value();
   EXPECT_EQ(region.slice().address(), base + 64);
   EXPECT_EQ(region.slice(10, 5).address(), base + 74);
   EXPECT_EQ(region.remote().address(), base + 64);
   EXPECT_EQ(region.remote().length(), memory.size() - 64);
-  // Work requests with addresses from `base_address` transfer bytes.
+  // Work requests with addresses from `iova` transfer bytes.
   const auto cq = pd.context().create_cq(4).value();
   auto prepared = pd.create_qp<rc>(cq, cq, {.access = access::remote_write}).value();
   const auto self = prepared.endpoint();
@@ -218,17 +218,16 @@ TEST(memory_region, invalid_base_address_is_refused) {
   const auto pd = make_pd();
   std::array<std::byte, 64> memory{};
   const auto beyond =
-      pd.register_memory(memory, access::local_write, {.base_address = ~std::uint64_t{0} - 62});
+      pd.register_memory(memory, access::local_write, {.iova = ~std::uint64_t{0} - 62});
   expect_error(beyond, "exceeds the 64-bit address space");
   EXPECT_EQ(beyond.error().kind(), error_kind::invalid_argument);
-  expect_error(
-      pd.register_memory(memory, access::local_write | access::zero_based, {.base_address = 64}),
-      "the addresses of a zero-based region begin at 0");
+  expect_error(pd.register_memory(memory, access::local_write | access::zero_based, {.iova = 64}),
+               "the addresses of a zero-based region begin at 0");
   failing_provider failing(*soft_provider().value());
   const auto other = open_soft(failing.get()).value().allocate_pd().value();
   failing.fail_call(1, EINVAL);
   const auto moved =
-      other.register_memory(memory, access::local_write, {.base_address = address_of(memory) + 1});
+      other.register_memory(memory, access::local_write, {.iova = address_of(memory) + 1});
   expect_error(moved, "ibv_reg_mr_iova2 on protection domain of soft0 failed");
   expect_error(moved, "different offsets in their pages");
 }
@@ -282,9 +281,8 @@ TEST_F(dmabuf_regions, library_without_the_verb_is_named_with_the_version) {
 // parity: ibverbs-143
 TEST_F(dmabuf_regions, slices_start_at_the_base_address) {
   const auto region =
-      pd.register_dmabuf(
-            {.fd = 7, .offset = 0x3000, .length = 0x2000, .base_address = 0x5000'0000'0000},
-            access::local_write | access::remote_read)
+      pd.register_dmabuf({.fd = 7, .offset = 0x3000, .length = 0x2000, .iova = 0x5000'0000'0000},
+                         access::local_write | access::remote_read)
           .value();
   EXPECT_EQ(dmabuf_asked.offset, 0x3000U);
   EXPECT_EQ(dmabuf_asked.length, 0x2000U);
@@ -306,7 +304,7 @@ TEST_F(dmabuf_regions, slices_start_at_the_base_address) {
 TEST_F(dmabuf_regions, errors_name_the_cause) {
   const auto ask = [&](dmabuf memory) { return pd.register_dmabuf(memory, access::local_write); };
   expect_error(ask({.fd = 7}), "at least one byte");
-  expect_error(ask({.fd = 7, .length = 2, .base_address = ~std::uint64_t{0}}), "address space");
+  expect_error(ask({.fd = 7, .length = 2, .iova = ~std::uint64_t{0}}), "address space");
   expect_error(ask({.fd = 7, .offset = ~std::uint64_t{0}, .length = 2}), "address space");
   expect_error(pd.register_dmabuf({.fd = 7, .length = 1}, access::remote_write),
                "need local_write");
@@ -322,7 +320,7 @@ TEST_F(dmabuf_regions, errors_name_the_cause) {
     EXPECT_EQ(refused.error().code(), code);
   }
   dmabuf_code = EINVAL;
-  expect_error(ask({.fd = 7, .offset = 4096, .length = 4096, .base_address = 8}),
+  expect_error(ask({.fd = 7, .offset = 4096, .length = 4096, .iova = 8}),
                "different offsets in their pages");
   from.verbs.reg_dmabuf_mr.set(nullptr);
   EXPECT_EQ(ask({.fd = 7, .length = 1}).error().kind(), error_kind::not_supported);
@@ -343,13 +341,12 @@ TEST(dmabuf_region, supports_write_read_send_and_receive) {
       return bytes;
     };
     test::loopback pair;
-    const auto region = pair.pd()
-                            .register_dmabuf({.fd = file.get(),
-                                              .offset = page,
-                                              .length = 2 * page,
-                                              .base_address = 0x5000'0000'0000},
-                                             all_rights)
-                            .value();
+    const auto region =
+        pair.pd()
+            .register_dmabuf(
+                {.fd = file.get(), .offset = page, .length = 2 * page, .iova = 0x5000'0000'0000},
+                all_rights)
+            .value();
     const auto memory = pair.memory(4 * page);
     test::fill(memory.bytes().first(page), 50);
     auto there = pair.a().queue.start_send();

@@ -41,7 +41,7 @@ TEST_F(prepared, endpoint_has_number_gid_and_mtu) {
   EXPECT_EQ(made.endpoint().gid, gid.gid);
   EXPECT_EQ(made.endpoint().first_psn, packet_sequence_number(0x123456));
   EXPECT_EQ(made.endpoint().mtu, device.query_port(port_number(1)).value().active_mtu());
-  EXPECT_GT(made.endpoint().read_depth, 0);
+  EXPECT_GT(made.endpoint().responder_resources, 0);
   EXPECT_EQ(made.init_attributes().port(), port_number(1)) << "the default";
 }
 
@@ -79,8 +79,8 @@ TEST_F(prepared, handshake_applies_the_stated_defaults) {
       queue
           .query(attribute::state | attribute::access | attribute::path_mtu | attribute::timeout |
                  attribute::retry_count | attribute::rnr_retry_count | attribute::min_rnr_timer |
-                 attribute::destination | attribute::reads_as_initiator |
-                 attribute::reads_as_target | attribute::send_psn | attribute::receive_psn)
+                 attribute::destination | attribute::initiator_depth |
+                 attribute::responder_resources | attribute::send_psn | attribute::receive_psn)
           .value();
   EXPECT_EQ(now.state(), state::ready_to_send);
   EXPECT_EQ(now.access(), access_flags());
@@ -90,7 +90,7 @@ TEST_F(prepared, handshake_applies_the_stated_defaults) {
   EXPECT_EQ(now.rnr_retry_count(), 6);
   EXPECT_EQ(now.min_rnr_timer(), rnr_timer::from_encoding(16));
   EXPECT_EQ(now.destination(), self.queue_pair);
-  EXPECT_EQ(now.reads_as_target(), self.read_depth);
+  EXPECT_EQ(now.responder_resources(), self.responder_resources);
 }
 
 // parity: ibverbs-197, rrddmma-76, rrddmma-74
@@ -99,14 +99,14 @@ TEST_F(prepared, connection_uses_the_smaller_values_of_both_sides) {
       create({.route = {.path_mtu = mtu::bytes_512}, .reliability = {.read_depth = 9}}).value();
   endpoint remote = made.endpoint();
   remote.mtu = mtu::bytes_256;
-  remote.read_depth = 3;
+  remote.responder_resources = 3;
   EXPECT_EQ(made.rtr_attributes(remote).value().path_mtu(), mtu::bytes_256);
-  EXPECT_EQ(made.rts_attributes(remote).reads_as_initiator(), 3);
+  EXPECT_EQ(made.rts_attributes(remote).initiator_depth(), 3);
   remote.mtu = mtu::bytes_4096;
-  remote.read_depth = 200;
+  remote.responder_resources = 200;
   EXPECT_EQ(made.rtr_attributes(remote).value().path_mtu(), mtu::bytes_512);
-  EXPECT_EQ(made.rts_attributes(remote).reads_as_initiator(), 9);
-  EXPECT_EQ(made.rtr_attributes(remote).value().reads_as_target(), 9);
+  EXPECT_EQ(made.rts_attributes(remote).initiator_depth(), 9);
+  EXPECT_EQ(made.rtr_attributes(remote).value().responder_resources(), 9);
 }
 
 // parity: ibverbs-175, ibverbs-198, rrddmma-74, ibverbs-199

@@ -26,8 +26,8 @@ TEST(queue_pair_attributes, getters_of_empty_set_return_nullopt) {
   EXPECT_EQ(none.rnr_retry_count(), std::nullopt);
   EXPECT_EQ(none.receive_psn(), std::nullopt);
   EXPECT_EQ(none.send_psn(), std::nullopt);
-  EXPECT_EQ(none.reads_as_initiator(), std::nullopt);
-  EXPECT_EQ(none.reads_as_target(), std::nullopt);
+  EXPECT_EQ(none.initiator_depth(), std::nullopt);
+  EXPECT_EQ(none.responder_resources(), std::nullopt);
   EXPECT_EQ(none.min_rnr_timer(), std::nullopt);
   EXPECT_EQ(none.destination(), std::nullopt);
   EXPECT_FALSE(none.address().has_value());
@@ -50,8 +50,8 @@ TEST(queue_pair_attributes, setters_record_their_bit_and_value) {
       .set_rnr_retry_count(6)
       .set_receive_psn(packet_sequence_number(0x123456))
       .set_send_psn(packet_sequence_number(0x654321))
-      .set_reads_as_initiator(8)
-      .set_reads_as_target(9)
+      .set_initiator_depth(8)
+      .set_responder_resources(9)
       .set_min_rnr_timer(rnr_timer::from_encoding(12))
       .set_destination(queue_pair_number(0x1a2b))
       .set_drained_notification(true);
@@ -73,8 +73,8 @@ TEST(queue_pair_attributes, setters_record_their_bit_and_value) {
   EXPECT_EQ(set.rnr_retry_count(), 6);
   EXPECT_EQ(set.receive_psn(), packet_sequence_number(0x123456));
   EXPECT_EQ(set.send_psn(), packet_sequence_number(0x654321));
-  EXPECT_EQ(set.reads_as_initiator(), 8);
-  EXPECT_EQ(set.reads_as_target(), 9);
+  EXPECT_EQ(set.initiator_depth(), 8);
+  EXPECT_EQ(set.responder_resources(), 9);
   EXPECT_EQ(set.min_rnr_timer(), rnr_timer::from_encoding(12));
   EXPECT_EQ(set.destination(), queue_pair_number(0x1a2b));
   EXPECT_EQ(set.native().max_rd_atomic, 8);
@@ -86,7 +86,7 @@ TEST(queue_pair_attributes, an_address_with_a_gid_is_global) {
   const auto peer = *parse_gid("2001:db8::5");
   const auto set = queue_pair_attributes().set_address({.lid = lid(7),
                                                         .gid = peer,
-                                                        .source_gid = gid_index(3),
+                                                        .source_gid_index = gid_index(3),
                                                         .port = port_number(1),
                                                         .service_level = 2,
                                                         .traffic_class = 104,
@@ -102,7 +102,7 @@ TEST(queue_pair_attributes, an_address_with_a_gid_is_global) {
   const auto address = set.address();
   ASSERT_TRUE(address);
   EXPECT_EQ(address->gid, peer);
-  EXPECT_EQ(address->source_gid, gid_index(3));
+  EXPECT_EQ(address->source_gid_index, gid_index(3));
 }
 
 // parity: ibverbs-212

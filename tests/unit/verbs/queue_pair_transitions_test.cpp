@@ -15,11 +15,10 @@ using detail::explain_transition;
 constexpr auto rc_init =
     attribute::state | attribute::pkey_index | attribute::port | attribute::access;
 const auto rc_rtr = attribute::state | attribute::address | attribute::path_mtu |
-                    attribute::destination | attribute::receive_psn | attribute::reads_as_target |
-                    attribute::min_rnr_timer;
+                    attribute::destination | attribute::receive_psn |
+                    attribute::responder_resources | attribute::min_rnr_timer;
 const auto rc_rts = attribute::state | attribute::timeout | attribute::retry_count |
-                    attribute::rnr_retry_count | attribute::send_psn |
-                    attribute::reads_as_initiator;
+                    attribute::rnr_retry_count | attribute::send_psn | attribute::initiator_depth;
 
 TEST(queue_pair_transitions, valid_transitions_have_no_explanation) {
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::reset, state::init}, rc_init), "");

@@ -215,7 +215,7 @@ struct shared_objects {
   memory_region region = pd.allocate(4096, access::local_write | access::remote_read).value();
   remote_region remote = region.remote();
   std::vector<gid_entry> gids = opened.gid_table().value();
-  address_vector peer{.gid = gids.front().gid, .source_gid = gids.front().index};
+  address_vector peer{.gid = gids.front().gid, .source_gid_index = gids.front().index};
   address_handle way = pd.create_ah(peer).value();
   completion_queue cq = opened.create_cq(16).value();
   endpoint end = pd.create_qp<rc>(cq, cq).value().endpoint();

@@ -35,7 +35,7 @@ TEST_F(transports, transitions_of_unreliable_connections_have_no_retries) {
                                       .route = {.service_level = 3, .pkey_index = 0},
                                       .first_psn = packet_sequence_number(5)})
                         .value();
-  EXPECT_EQ(made.endpoint().read_depth, 0);
+  EXPECT_EQ(made.endpoint().responder_resources, 0);
   EXPECT_EQ(made.options().route.service_level, 3);
   EXPECT_EQ(made.init_attributes().mask(),
             attribute::state | attribute::pkey_index | attribute::port | attribute::access);
@@ -124,7 +124,7 @@ TEST_F(transports, attached_queue_pair_receives_until_it_is_detached) {
   expect_error(queue.attach(own.gid), "is not a multicast GID");
   const auto memory = pd.allocate(4096, access::local_write).value();
   queue.post_receive({.id = 1}, memory.slice(0, 100)).value();
-  const auto way = pd.create_ah({.gid = group, .source_gid = own.index}).value();
+  const auto way = pd.create_ah({.gid = group, .source_gid_index = own.index}).value();
   auto batch = queue.start_send();
   batch.send({.id = 2}, memory.slice(200, 30),
              way.destination(queue_pair_number(queue_pair_number::max), key));

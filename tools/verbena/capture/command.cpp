@@ -132,7 +132,7 @@ int execute(const capture_options& options) {
   }
   set("VERBENA_SOFTDEV_CAPTURE", target);
   if (options.packet_bytes)
-    set("VERBENA_SOFTDEV_CAPTURE_BYTES", std::to_string(*options.packet_bytes));
+    set("VERBENA_SOFTDEV_CAPTURE_SNAPLEN", std::to_string(*options.packet_bytes));
   std::cerr.flush();
   const pid_t child = start([&]() -> int {
     // Standard output is for packets only.

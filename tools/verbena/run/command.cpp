@@ -10,7 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include "tools/verbena/run/artefacts.hpp"
+#include "tools/verbena/run/artifacts.hpp"
 #include "tools/verbena/run/choice.hpp"
 #include "tools/verbena/run/environment.hpp"
 #include "tools/verbena/run/program.hpp"
@@ -56,7 +56,7 @@ int execute(const run_options& options) {
   const auto found = find_program(options.command.front());
   if (!found) return refuse(found.why());
   const auto chosen = choose_way(found.value(), options.way);
-  const auto libraries = find_artefacts(chosen.way);
+  const auto libraries = find_artifacts(chosen.way);
   if (!libraries) return refuse(libraries.why());
   const auto environment = environment_for(chosen.way, libraries.value());
   if (options.verbose) tell(found.value(), chosen, environment);

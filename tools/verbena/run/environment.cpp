@@ -20,7 +20,7 @@ std::string put_first(const std::string& entry, std::string_view list) {
   return entry + ':' + std::string(list);
 }
 
-settings environment_for(way chosen, const artefacts& from) {
+settings environment_for(way chosen, const artifacts& from) {
   if (chosen == way::preload)
     return {{"LD_PRELOAD", put_first(from.preload, environment("LD_PRELOAD"))}};
   // LD_PRELOAD is for programs with an RPATH, which precedes LD_LIBRARY_PATH. LD_LIBRARY_PATH is

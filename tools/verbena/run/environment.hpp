@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/verbena/run/artefacts.hpp"
+#include "tools/verbena/run/artifacts.hpp"
 #include "tools/verbena/run/choice.hpp"
 
 namespace verbena::tool {
@@ -22,6 +22,6 @@ using settings = std::vector<std::pair<std::string, std::string>>;
 /// Returns the variables with which a program uses the software device by the method `chosen`.
 /// Keeps the LD_PRELOAD and LD_LIBRARY_PATH of the user after the new entries. Reads the
 /// environment.
-[[nodiscard]] settings environment_for(way chosen, const artefacts& from);
+[[nodiscard]] settings environment_for(way chosen, const artifacts& from);
 
 }  // namespace verbena::tool

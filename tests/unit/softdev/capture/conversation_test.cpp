@@ -272,9 +272,9 @@ TEST_F(softdev_capture_conversation, datagram_goes_between_the_addresses_of_its_
   for (const datagram_route& which : {ipv6, ipv4}) {
     out_.packets.clear();
     const datagram_address address(which, {});
-    std::array<std::byte, route_header_bytes> header{};
+    std::array<std::byte, grh_bytes> header{};
     address.write(header, 30, false);
-    message what = request(opcode::send, 30 + route_header_bytes, transport::ud);
+    message what = request(opcode::send, 30 + grh_bytes, transport::ud);
     what.origin = address.origin();
     what.qkey = 0x1234;
     const std::array<segment, 2> local{segment{header.data(), header.size()},

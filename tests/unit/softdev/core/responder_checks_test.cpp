@@ -20,7 +20,7 @@ struct inputs {
                       .state = queue_pair_state::rts,
                       .port_is_up = true,
                       .lid = 3,
-                      .partition = default_partition,
+                      .pkey = default_partition,
                       .qkey = 0x1234,
                       .destination_qpn = 10,
                       .expected_psn = 100,
@@ -84,7 +84,7 @@ TEST(responder_checks, request_to_another_connection_is_not_answered) {
     expect(one_sided, unanswered(reason::transport_mismatch),
            [&](inputs& of) { of.self.transport = kind; });
   expect(one_sided, unanswered(reason::partition_mismatch),
-         [](inputs& of) { of.what.partition = 0x8001; });
+         [](inputs& of) { of.what.pkey = 0x8001; });
   expect(one_sided, unanswered(reason::peer_not_connected),
          [](inputs& of) { of.self.destination_qpn = 11; });
   expect(one_sided, unanswered(reason::psn_mismatch), [](inputs& of) { of.what.psn = 101; });

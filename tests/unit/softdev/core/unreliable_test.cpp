@@ -143,7 +143,7 @@ TEST_F(unreliable, datagram_is_preceded_by_its_grh) {
   EXPECT_EQ(sent(c), completion_status::success);
   const completion got = only(*d.received);
   EXPECT_EQ(got.byte_count, 141U);
-  EXPECT_EQ(got.flags, completion_with_imm | completion_with_route);
+  EXPECT_EQ(got.flags, completion_with_imm | completion_with_grh);
   EXPECT_EQ(got.source_qp, c.qp->number());
   EXPECT_EQ(got.immediate, 9U);
   EXPECT_TRUE(target.holds(1, 110, 101, 5) && target.holds(2, 211, 80, 211));
@@ -262,7 +262,7 @@ TEST_F(unreliable, multicast_reaches_every_ready_member_including_the_sender) {
   for (end_point* each : {&c, &d}) {
     const completion got = only(*each->received);
     EXPECT_EQ(got.byte_count, 141U);
-    EXPECT_EQ(got.flags, completion_with_route);
+    EXPECT_EQ(got.flags, completion_with_grh);
     EXPECT_EQ(got.source_qp, c.qp->number());
     EXPECT_TRUE(target.holds(1, each == &d ? 1040 : 40, 101, 5));
   }
@@ -298,7 +298,7 @@ TEST_F(unreliable, multicast_groups_are_identified_by_mgid_and_limited) {
   gid[12] = 239;
   gid[5] = 1;  // not an IPv4 address
   EXPECT_FALSE(is_multicast(gid));
-  std::array<std::byte, route_header_bytes> header;
+  std::array<std::byte, grh_bytes> header;
   to_group(9).address.write(header, 10, false);
   EXPECT_EQ(destination_of(header), group_number(9));
   datagram_route wide;
@@ -355,14 +355,14 @@ TEST_F(unreliable, wrong_keys_are_counted_at_the_port) {
   for (int i = 0; i < 2; ++i)
     ASSERT_EQ(post_to(*c.qp, {.flags = signaled}, to(*d.qp, 0x1235), {source.slice(0, 8)}), 0);
   EXPECT_EQ(home->port().bad_qkeys(), 2U);
-  EXPECT_EQ(home->port().bad_partitions(), 0U);
-  home->port().set_partition(1, 0x8002);
+  EXPECT_EQ(home->port().bad_pkeys(), 0U);
+  home->port().set_pkey(1, 0x8002);
   end_point& other = make(ud);
   auto elsewhere = connection_to(0);
   elsewhere.pkey_index = 1;
   connect(*other.qp, elsewhere);
   ASSERT_EQ(post_to(*other.qp, {.flags = signaled}, to(*d.qp), {source.slice(0, 8)}), 0);
-  EXPECT_EQ(home->port().bad_partitions(), 1U);
+  EXPECT_EQ(home->port().bad_pkeys(), 1U);
   EXPECT_EQ(home->port().bad_qkeys(), 2U);
   EXPECT_TRUE(d.received->empty());
 }

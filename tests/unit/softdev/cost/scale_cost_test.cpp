@@ -107,7 +107,7 @@ struct many_connections : device_pair {
     }
     settle();
     const bool is_paired =
-        left.neighbours->find(right.neighbours->slot())->state() == peer_state::paired;
+        left.peer_link->find(right.peer_link->slot())->state() == peer_state::paired;
     if (!is_paired) ::_exit(1);
   }
   std::unique_ptr<shared_buffer> from;

@@ -21,7 +21,7 @@ struct request_case {
   std::uint32_t key_change = 0;
   std::uint32_t domain = 1;
   std::uint8_t read_resources = 4;
-  std::uint16_t partition = default_partition;
+  std::uint16_t pkey = default_partition;
   std::uint32_t source_change = 0;
   verdict wanted = verdict::done;
 };
@@ -56,13 +56,13 @@ const request_case cases[] = {
      .op = opcode::fetch_add,
      .offset = 4,
      .wanted = verdict::invalid_request},
-    {.name = "other_partition", .partition = 0x8001, .wanted = verdict::no_answer},
+    {.name = "other_partition", .pkey = 0x8001, .wanted = verdict::no_answer},
     {.name = "other_source", .source_change = 1, .wanted = verdict::no_answer},
 };
 
 /// Returns the verdict of the requester before it executes `what` in the responder's memory.
 response found_by_requester(device_pair& pair, const message& what) {
-  const auto to = pair.left.neighbours->find(pair.right.neighbours->slot());
+  const auto to = pair.left.peer_link->find(pair.right.peer_link->slot());
   EXPECT_TRUE(to && pair.until([&] { return to->state() == peer_state::paired; }));
   const active_section section = to->enter();
   EXPECT_TRUE(section);
@@ -94,7 +94,7 @@ TEST_P(agreement, of_requester_and_responder) {
   connect(*pair.a->qp, connection_to(pair.b->qp->number()));
   shared_buffer target(pair.right, memory_kind::shareable, 64, 1, given.region_rights);
   const message what{.opcode = given.op,
-                     .partition = given.partition,
+                     .pkey = given.pkey,
                      .source_qpn = pair.a->qp->number() + given.source_change,
                      .destination_qpn = pair.b->qp->number(),
                      .psn = 100,

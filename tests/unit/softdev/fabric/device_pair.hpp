@@ -17,10 +17,10 @@ namespace verbena::softdev::testing {
 
 /// One device. It uses the virtual clock; pairing uses real time.
 struct device {
-  explicit device(const link_options& options) : neighbours(open_link(options)) {
+  explicit device(const link_options& options) : peer_link(open_link(options)) {
     core = std::make_unique<engine>(
-        engine_options{.process_slot = neighbours->slot(), .clock = +[] { return virtual_now; }});
-    path = std::make_unique<fabric_endpoint>(*core, *neighbours);
+        engine_options{.process_slot = peer_link->slot(), .clock = +[] { return virtual_now; }});
+    path = std::make_unique<fabric_endpoint>(*core, *peer_link);
     core->routes().set_remote(path.get());
   }
   ~device() {
@@ -28,7 +28,7 @@ struct device {
   }
   /// Behavior of the host on each call.
   void turn() {
-    if (neighbours->service(clock::now()).events > 0) path->after_service();
+    if (peer_link->service(clock::now()).events > 0) path->after_service();
     core->progress();
     path->progress();
   }
@@ -48,7 +48,7 @@ struct device {
     return *ends.back();
   }
 
-  std::unique_ptr<link> neighbours;
+  std::unique_ptr<link> peer_link;
   std::unique_ptr<engine> core;
   std::unique_ptr<fabric_endpoint> path;
   std::vector<std::unique_ptr<end_point>> ends;
@@ -65,7 +65,7 @@ class shared_buffer {
     base_ =
         kind == memory_kind::shareable
             ? static_cast<std::byte*>(
-                  home.neighbours->arenas().allocate(bytes, arena_registry::pages::normal).value())
+                  home.peer_link->arenas().allocate(bytes, arena_registry::pages::normal).value())
             : static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64}));
     for (std::size_t i = 0; i < bytes; ++i) base_[i] = buffer::pattern(seed, i);
     key_ = home.core
@@ -75,33 +75,33 @@ class shared_buffer {
                                   .rights = rights,
                                   .domain = domain_id{1}})
                .value();
-    const auto place = home.neighbours->arenas().acquire(base_, bytes);
+    const auto place = home.peer_link->arenas().acquire(base_, bytes);
     EXPECT_EQ(place.has_value(), kind == memory_kind::shareable);
     EXPECT_TRUE(
-        home.neighbours->segment().publish_region({.key = key_,
-                                                   .pd = 1,
-                                                   .access = rights.mask(),
-                                                   .iova = address(),
-                                                   .length = bytes,
-                                                   .address = address(),
-                                                   .arena = place ? place->arena : 0,
-                                                   .arena_offset = place ? place->offset : 0}));
+        home.peer_link->segment().publish_region({.key = key_,
+                                                  .pd = 1,
+                                                  .access = rights.mask(),
+                                                  .iova = address(),
+                                                  .length = bytes,
+                                                  .address = address(),
+                                                  .arena = place ? place->arena : 0,
+                                                  .arena_offset = place ? place->offset : 0}));
   }
   shared_buffer(const shared_buffer&) = delete;
   shared_buffer& operator=(const shared_buffer&) = delete;
   ~shared_buffer() {
     deregister();
     if (kind_ == memory_kind::shareable) {
-      home_.neighbours->arenas().release(base_);
-      static_cast<void>(home_.neighbours->arenas().free(base_));
+      home_.peer_link->arenas().release(base_);
+      static_cast<void>(home_.peer_link->arenas().free(base_));
     } else {
       ::operator delete(base_, std::align_val_t{64});
     }
   }
   void deregister() {
     if (key_ == 0) return;
-    home_.neighbours->segment().withdraw_region(key_);
-    home_.neighbours->fence_memory(base_);
+    home_.peer_link->segment().withdraw_region(key_);
+    home_.peer_link->fence_memory(base_);
     home_.core->deregister_region(key_);
     key_ = 0;
   }

@@ -413,12 +413,12 @@ TEST_F(host_paths, concurrent_progress_is_repeated) {
   pair.b->received->arm(notify::any);
   ASSERT_EQ(post_receive(*pair.b->qp, 1, {target.slice(0, 8)}), 0);
   ASSERT_EQ(post(*pair.a->qp, {.flags = signaled}, {source.slice(0, 8)}), 0);
-  EXPECT_FALSE(pair.right.path->restless());
+  EXPECT_FALSE(pair.right.path->needs_progress());
   while (pair.b->received->empty()) pair.right.path->progress();
   EXPECT_FALSE(other.worked);
-  EXPECT_TRUE(pair.right.path->restless());
+  EXPECT_TRUE(pair.right.path->needs_progress());
   pair.right.path->progress();
-  EXPECT_FALSE(pair.right.path->restless());
+  EXPECT_FALSE(pair.right.path->needs_progress());
 }
 
 TEST_F(host_paths, sender_before_receiver_waits_for_its_timeout) {
@@ -540,7 +540,7 @@ struct silent_peer : ::testing::Test {
     }
   }
   void turn_until_overdue() {
-    const auto right = pair.left.neighbours->find(pair.right.neighbours->slot());
+    const auto right = pair.left.peer_link->find(pair.right.peer_link->slot());
     ASSERT_NE(right, nullptr);
     const auto give_up = clock::now() + test_timeout;
     while (!right->is_overdue() && clock::now() < give_up) pair.left.turn();
@@ -587,7 +587,7 @@ TEST(overdue_peer, requests_in_both_directions_succeed_when_it_is_served) {
     ASSERT_EQ(post_receive(*end->qp, 7, {memory.slice(32, 16)}), 0);
     ASSERT_EQ(post(*end->qp, {.wr_id = 9, .flags = signaled}, {memory.slice(0, 16)}), 0);
   }
-  const auto right = pair.left.neighbours->find(pair.right.neighbours->slot());
+  const auto right = pair.left.peer_link->find(pair.right.peer_link->slot());
   ASSERT_NE(right, nullptr);
   const auto give_up = clock::now() + test_timeout;
   while (!right->is_overdue() && clock::now() < give_up) pair.left.turn();

@@ -52,12 +52,12 @@ class groups : public ::testing::Test {
     using change = multicast_groups::change;
     ASSERT_EQ(devices[which]->core->groups().attach(group_gid(group), ends[which]->qp->number()),
               change::group);
-    ASSERT_TRUE(devices[which]->neighbours->segment().publish_group(group_gid(group)));
+    ASSERT_TRUE(devices[which]->peer_link->segment().publish_group(group_gid(group)));
   }
   void detach(std::size_t which, std::uint8_t group) {
     static_cast<void>(
         devices[which]->core->groups().detach(group_gid(group), ends[which]->qp->number()));
-    devices[which]->neighbours->segment().withdraw_group(group_gid(group));
+    devices[which]->peer_link->segment().withdraw_group(group_gid(group));
   }
   template <class Done>
   bool until(Done&& done) {
@@ -72,7 +72,7 @@ class groups : public ::testing::Test {
   /// All devices start to use groups, one after the other.
   void meet() {
     for (const auto& each : devices) {
-      const auto others = each->neighbours->meet_group_users().value();
+      const auto others = each->peer_link->meet_group_users().value();
       ASSERT_TRUE(until([&] {
         return std::ranges::all_of(
             others, [](const auto& other) { return other->state() != peer_state::connecting; });
@@ -155,7 +155,7 @@ TEST_F(groups, blocked_member_delays_the_other_members_once) {
   }));
   EXPECT_EQ(virtual_now, before);
   // The datagrams that fit in the ring were delivered. Later datagrams are all delivered.
-  ASSERT_TRUE(until([&] { return !finds_records(*devices[1]->neighbours); }));
+  ASSERT_TRUE(until([&] { return !finds_records(*devices[1]->peer_link); }));
   receive(1, 0, 100);
   send(5, 10);
   ASSERT_TRUE(until([&] { return arrived(1) == 1; }));
@@ -177,7 +177,7 @@ TEST_F(groups, busy_member_receives_later_and_other_members_once) {
   std::size_t got = 0;
   ASSERT_TRUE(until([&] {
     got += drain(*first->received).size();
-    return got > 0 && devices[1]->path->restless();
+    return got > 0 && devices[1]->path->needs_progress();
   }));
   for (int i = 0; i < 10; ++i) devices[1]->turn();
   second->qp->receives().close();
@@ -190,7 +190,7 @@ TEST_F(groups, exited_process_leaves_its_groups) {
   attach(1, 5);
   attach(2, 5);
   meet();
-  const auto gone = devices[0]->neighbours->find(devices[1]->neighbours->slot());
+  const auto gone = devices[0]->peer_link->find(devices[1]->peer_link->slot());
   ASSERT_TRUE(gone);
   memory[1].reset();
   devices[1].reset();
@@ -204,14 +204,14 @@ TEST_F(groups, exited_process_leaves_its_groups) {
 TEST_F(groups, invalid_group_record_ends_the_pairing) {
   attach(1, 5);
   meet();
-  const auto to = devices[0]->neighbours->find(devices[1]->neighbours->slot());
+  const auto to = devices[0]->peer_link->find(devices[1]->peer_link->slot());
   ASSERT_TRUE(to);
   {
     message what{.source_qpn = ends[0]->qp->number(),
                  .destination_qpn = multicast_qpn,
                  .length = 20,
                  .transport = transport::ud};
-    what.origin.has_route = true;
+    what.origin.has_grh = true;
     const auto lock = to->lock_sends();
     const auto record = to->try_reserve(
         records::request, records::request_bytes(what.transport, what.opcode) + what.length);
@@ -221,7 +221,7 @@ TEST_F(groups, invalid_group_record_ends_the_pairing) {
     to->commit();
     to->announce();
   }
-  ASSERT_TRUE(until([&] { return devices[1]->neighbours->counters().broken_records == 1; }));
+  ASSERT_TRUE(until([&] { return devices[1]->peer_link->counters().broken_records == 1; }));
 }
 
 // The waiting side continues when it sees the pairing. The other side may not have seen it yet, but
@@ -263,7 +263,7 @@ TEST(group_table, membership_is_announced_to_peers) {
 /// Three devices of a user whose names another user holds.
 struct squatted_groups : groups {
   void TestBody() override {
-    for (const auto& each : devices) EXPECT_FALSE(is_public_slot(each->neighbours->slot()));
+    for (const auto& each : devices) EXPECT_FALSE(is_public_slot(each->peer_link->slot()));
     attach(1, 5);
     attach(2, 5);
     meet();

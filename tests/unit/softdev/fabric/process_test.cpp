@@ -218,7 +218,7 @@ class random_records : public ::testing::TestWithParam<std::uint32_t> {
           .immediate = 7,
           .remote_address = random(),
           .remote_key = number({key, key, 0x1234}),
-          .partition = static_cast<std::uint16_t>(number({0xffff, 0xffff, 0xffff})),
+          .pkey = static_cast<std::uint16_t>(number({0xffff, 0xffff, 0xffff})),
           .destination_lid = static_cast<std::uint16_t>(number({0, 0, 0}))});
     if (type == records::reference) {
       struct {
@@ -235,7 +235,7 @@ class random_records : public ::testing::TestWithParam<std::uint32_t> {
                         .immediate = 7,
                         .remote_address = random(),
                         .remote_key = number({key, key}),
-                        .partition = 0xffff,
+                        .pkey = 0xffff,
                         .destination_lid = 0},
             .reference = {number({1, 2, 3}), number({1, 2, 2, 2}), 0},
             .elements = {}};
@@ -275,7 +275,7 @@ TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
     pair.a->qp->sends().submit();
   }
   pair.settle();
-  const auto to = pair.left.neighbours->find(pair.right.neighbours->slot());
+  const auto to = pair.left.peer_link->find(pair.right.peer_link->slot());
   ASSERT_TRUE(to);
   ASSERT_TRUE(pair.until([&] { return to->state() == peer_state::paired; }));
   for (int i = 0; i < 400; ++i) {
@@ -321,7 +321,7 @@ std::weak_ptr<peer> lose_for_lack_of_memory(device_pair& pair,
     }
     pair.left.turn();
     before();
-    const std::weak_ptr<peer> known = pair.right.neighbours->find(pair.left.neighbours->slot());
+    const std::weak_ptr<peer> known = pair.right.peer_link->find(pair.left.peer_link->slot());
     fail_allocation(failing);
     pair.right.turn();
     static_cast<void>(permit_allocations());

@@ -27,7 +27,7 @@ struct pulls : ::testing::Test {
     return pair.left.path->counters().by_reference;
   }
   [[nodiscard]] std::uint64_t position() {
-    return pair.left.neighbours->find(pair.right.neighbours->slot())->position();
+    return pair.left.peer_link->find(pair.right.peer_link->slot())->position();
   }
   int send(std::size_t at, std::size_t bytes, std::uint64_t wr_id = 1) {
     return post(*pair.a->qp, {.wr_id = wr_id, .flags = signaled}, {source.slice(at, bytes)});
@@ -390,7 +390,7 @@ TEST_F(pulls, request_that_fails_before_them_makes_later_ones_void) {
 TEST_F(pulls, lost_pairing_makes_them_void) {
   warm();
   begin_message();
-  EXPECT_EQ(pair.left.neighbours->lose_peers(std::nullopt), 1U);
+  EXPECT_EQ(pair.left.peer_link->lose_peers(std::nullopt), 1U);
   // Only the requester notices.
   while (pair.a->sent->empty()) pair.left.turn();
   EXPECT_EQ(only(*pair.a->sent).status, completion_status::retry_exceeded);
@@ -424,21 +424,21 @@ TEST_F(pulls, memory_that_is_deregistered_in_between_fails_with_local_protection
 TEST_F(pulls, memory_whose_pages_move_is_sent_through_the_ring) {
   warm();
   begin_message();
-  pair.left.neighbours->segment().freeze_regions(source.address(), 4 * mib);
+  pair.left.peer_link->segment().freeze_regions(source.address(), 4 * mib);
   EXPECT_EQ(pair.wait_for(*pair.b->received, 1).at(0).byte_count, mib);
   EXPECT_TRUE(target.holds(1, 0, mib, 0));
   EXPECT_EQ(pair.wait_for(*pair.a->sent, 1).at(0).status, completion_status::success);
-  pair.left.neighbours->segment().thaw_regions(source.address(), 4 * mib);
+  pair.left.peer_link->segment().thaw_regions(source.address(), 4 * mib);
 }
 
 TEST_F(pulls, replaced_pages_are_read_where_they_are_now) {
   warm();
   ASSERT_EQ(receive(0, mib), 0);
   ASSERT_EQ(send(0, mib), 0);
-  auto& arenas = pair.left.neighbours->arenas();
+  auto& arenas = pair.left.peer_link->arenas();
   const auto moved = arenas.replace_pages(source.data()).value();
-  pair.left.neighbours->segment().rebind_regions(moved.address, moved.length, moved.arena,
-                                                 moved.arena_base);
+  pair.left.peer_link->segment().rebind_regions(moved.address, moved.length, moved.arena,
+                                                moved.arena_base);
   EXPECT_EQ(pair.wait_for(*pair.b->received, 1).at(0).byte_count, mib);
   EXPECT_TRUE(target.holds(1, 0, mib, 0));
   EXPECT_EQ(pair.wait_for(*pair.a->sent, 1).at(0).status, completion_status::success);
@@ -504,13 +504,13 @@ TEST_F(pulls, receiver_without_memory_for_a_mapping_receives_through_the_ring) {
 
 TEST_F(pulls, invalid_references_are_refused_or_dropped) {
   warm();
-  const auto to = pair.left.neighbours->find(pair.right.neighbours->slot());
+  const auto to = pair.left.peer_link->find(pair.right.peer_link->slot());
   const shared_buffer ordinary(pair.left, memory_kind::ordinary, 65'536, 3);
   // Their memory is in one arena.
   const shared_buffer small(pair.left, memory_kind::shareable, 8192, 4);
   const shared_buffer beside(pair.left, memory_kind::shareable, 8192, 4);
   const std::uint64_t valid =
-      pair.left.neighbours->segment().line(pair.a->qp->number()).notes[2].load();
+      pair.left.peer_link->segment().line(pair.a->qp->number()).notes[2].load();
   const std::uint64_t end = source.address() + 4 * mib;
   struct forged {
     std::vector<sge> elements;
@@ -570,15 +570,15 @@ TEST_F(pulls, invalid_references_are_refused_or_dropped) {
 
 TEST_F(pulls, false_place_of_a_region_is_refused) {
   warm();
-  auto& segment = pair.left.neighbours->segment();
+  auto& segment = pair.left.peer_link->segment();
   region_record wrong{.key = source.key(),
                       .pd = 1,
                       .access = everything.mask(),
                       .iova = source.address(),
                       .length = 4 * mib,
                       .address = source.address(),
-                      .arena = pair.left.neighbours->arenas().acquire(source.data(), 1)->arena};
-  pair.left.neighbours->arenas().release(source.data());
+                      .arena = pair.left.peer_link->arenas().acquire(source.data(), 1)->arena};
+  pair.left.peer_link->arenas().release(source.data());
   for (const std::uint64_t offset : {4 * mib, ~std::uint64_t{0} - 8191, std::uint64_t{1} << 40U}) {
     segment.withdraw_region(source.key());
     wrong.arena_offset = offset;
@@ -591,7 +591,7 @@ TEST_F(pulls, false_place_of_a_region_is_refused) {
 TEST_F(pulls, refusal_that_nothing_explains_is_dropped) {
   warm();
   ASSERT_EQ(receive(0, 100), 0);
-  const auto from = pair.right.neighbours->find(pair.left.neighbours->slot());
+  const auto from = pair.right.peer_link->find(pair.left.peer_link->slot());
   ASSERT_EQ(send(0, 100), 0);
   const std::uint64_t before = pair.left.path->counters().dropped;
   for (std::uint32_t psn = 100; psn < 400; ++psn) {

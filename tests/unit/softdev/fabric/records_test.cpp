@@ -52,19 +52,19 @@ sent some_request(std::mt19937_64& random) {
   } while (!rules_of(what.transport).carries(what.opcode));
   what.solicited = random() % 2 == 0;
   what.attempt = static_cast<std::uint16_t>(random());
-  what.partition = static_cast<std::uint16_t>(random());
+  what.pkey = static_cast<std::uint16_t>(random());
   what.destination_lid = static_cast<std::uint16_t>(random());
   what.source_qpn = any32(random);
   what.destination_qpn = any32(random);
   what.psn = any32(random);
   what.immediate = any32(random);
   (rules_of(what.transport).routed ? what.qkey : what.remote_key) = any32(random);
-  what.length = is_atomic(what.opcode) ? 8 : route_header_bytes + any32(random) % 100;
+  what.length = is_atomic(what.opcode) ? 8 : grh_bytes + any32(random) % 100;
   if (rules_of(what.transport).routed)
     what.origin = {.lid = static_cast<std::uint16_t>(random()),
                    .service_level = static_cast<std::uint8_t>(random()),
                    .path_bits = static_cast<std::uint8_t>(random()),
-                   .has_route = random() % 2 == 0};
+                   .has_grh = random() % 2 == 0};
   else
     what.remote_address = random();
   if (is_atomic(what.opcode)) {

@@ -42,8 +42,8 @@ TEST(slots, processes_transfer_if_another_user_holds_all_public_names) {
     as_crowded_user([] {
       for (const transport kind : {transport::rc, transport::uc}) {
         device_pair pair({}, kind);
-        EXPECT_FALSE(is_public_slot(pair.left.neighbours->slot()));
-        EXPECT_FALSE(is_public_slot(pair.right.neighbours->slot()));
+        EXPECT_FALSE(is_public_slot(pair.left.peer_link->slot()));
+        EXPECT_FALSE(is_public_slot(pair.right.peer_link->slot()));
         exchange(pair);
       }
       return 0;
@@ -61,7 +61,7 @@ TEST(slots, processes_in_small_slots_transfer_and_have_1008_queue_pairs) {
       do large.push_back(slot_claim::take().value());
       while (large.back().slot() < large_slots);
       device_pair pair;
-      const std::uint32_t slot = pair.left.neighbours->slot();
+      const std::uint32_t slot = pair.left.peer_link->slot();
       EXPECT_GE(slot, large_slots);
       exchange(pair);
       engine& core = *pair.left.core;

@@ -64,7 +64,7 @@ TEST(persona, infiniband_port_has_a_lid_and_a_gid_from_its_guid) {
   ASSERT_EQ(first.gids.size(), 2U);
   EXPECT_TRUE(
       std::equal(first.node_guid.begin(), first.node_guid.end(), first.gids[0].gid.begin() + 8));
-  EXPECT_LE(first.partitions.size(), port_state::max_partitions);
+  EXPECT_LE(first.pkeys.size(), port_state::max_pkeys);
   EXPECT_EQ(describe_host().lid, 0);
 }
 
@@ -104,13 +104,13 @@ const char* invalid_variable(const char* name) {
 }
 
 TEST(settings, environment_selects_the_persona) {
-  EXPECT_EQ(read_settings(&persona_variable<0>).looks, persona_kind::roce);
-  EXPECT_EQ(read_settings(&persona_variable<1>).looks, persona_kind::infiniband);
-  EXPECT_EQ(read_settings(&persona_variable<2>).looks, persona_kind::roce);
+  EXPECT_EQ(read_settings(&persona_variable<0>).persona, persona_kind::roce);
+  EXPECT_EQ(read_settings(&persona_variable<1>).persona, persona_kind::infiniband);
+  EXPECT_EQ(read_settings(&persona_variable<2>).persona, persona_kind::roce);
   make_invalid();
   logged.clear();
   set_log_hook(&remember);
-  EXPECT_EQ(read_settings(&invalid_variable<'P'>).looks, persona_kind::roce);
+  EXPECT_EQ(read_settings(&invalid_variable<'P'>).persona, persona_kind::roce);
   set_log_hook(nullptr);
   EXPECT_THAT(logged, ::testing::HasSubstr(invalid));
 }

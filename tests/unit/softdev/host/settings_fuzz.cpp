@@ -22,8 +22,8 @@ void run_settings(fuzz::input input) {
   const std::string value = value_of_all.c_str();  // ends at the first zero byte
   const settings got = read_settings([](const char*) { return value_of_all.c_str(); });
   require((got.listed == listing::off) == (value == "off"));
-  require((got.looks == persona_kind::infiniband) == (value == "infiniband"));
-  require((got.looks == persona_kind::efa) == (value == "efa"));
+  require((got.persona == persona_kind::infiniband) == (value == "infiniband"));
+  require((got.persona == persona_kind::efa) == (value == "efa"));
   require((got.faults == fault_policy::signal) == (value == "signal"));
   require(got.capture == value && got.captured_bytes >= 64);
   require(parse_route_policy(value).has_value() ==

@@ -204,7 +204,7 @@ TEST(link_process, peer_that_stays_inside_is_given_up_and_its_pages_are_replaced
   own->fence_memory(memory);
   set_log_hook(nullptr);
   EXPECT_GE(clock::now() - started, options.section_timeout);
-  EXPECT_EQ(hostile.seen_as->end(), peer_end::stayed_inside);
+  EXPECT_EQ(hostile.seen_as->end(), peer_end::access_timeout);
   EXPECT_NE(last_error.find("process " + std::to_string(::getpid())), std::string::npos)
       << last_error;
   EXPECT_NE(last_error.find("200 ms"), std::string::npos) << last_error;
@@ -271,7 +271,7 @@ TEST(link_process, fence_of_memory_ends_although_each_allocation_fails_once) {
   hostile.words().lanes_used = 1;
   hostile.words().lanes[0].word = 1;
   ASSERT_EQ(own->fence(deadline::never()), fence_outcome::clear);
-  ASSERT_EQ(hostile.seen_as->end(), peer_end::stayed_inside);
+  ASSERT_EQ(hostile.seen_as->end(), peer_end::access_timeout);
   // Another region of the same memory, which stays.
   const auto first = own->arenas().acquire(memory, bytes).value();
   const auto address = reinterpret_cast<std::uint64_t>(memory);

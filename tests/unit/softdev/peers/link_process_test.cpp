@@ -86,7 +86,7 @@ TEST(link_process, killed_peer_is_detected_and_leaks_no_resources) {
   }
   const auto again = own->connect(slot);
   EXPECT_TRUE(drive({own.get()}, [&] { return again->state() == peer_state::dead; }));
-  EXPECT_EQ(again->end(), peer_end::nobody_there);
+  EXPECT_EQ(again->end(), peer_end::no_process);
 }
 
 bool limit_descriptors(rlim_t most) {

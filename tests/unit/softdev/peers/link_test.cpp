@@ -113,7 +113,7 @@ TEST(link, connect_to_empty_or_own_slot_fails_immediately) {
   EXPECT_TRUE(a->service_due());
   a->service(clock::now());
   EXPECT_EQ(nobody->state(), peer_state::dead);
-  EXPECT_EQ(nobody->end(), peer_end::nobody_there);
+  EXPECT_EQ(nobody->end(), peer_end::no_process);
   EXPECT_EQ(a->find(slot), nullptr);
   EXPECT_EQ(a->find(slot_count), nullptr);
 }

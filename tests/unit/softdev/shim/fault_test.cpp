@@ -186,7 +186,7 @@ TEST_F(injected_faults, delayed_request_is_flushed_if_the_queue_pair_fails) {
 // of its own, because a failed one executes nothing.
 std::uint64_t failed_in_child(const std::string& commands) {
   child_process child([&](stream& parent) {
-    setenv("VERBENA_SOFTDEV_EVENTS", commands.c_str(), 1);
+    setenv("VERBENA_SOFTDEV_INJECT", commands.c_str(), 1);
     opened_device device;
     std::uint64_t failed = 0;
     for (unsigned i = 0; i < 40; ++i) {
@@ -387,7 +387,7 @@ TEST(faults_of_peers, peer_exit_fails_requests_and_a_new_connection_works) {
 
 TEST(faults_of_the_environment, n_th_request_of_the_n_th_queue_pair_fails) {
   const auto work = [] {
-    setenv("VERBENA_SOFTDEV_EVENTS", "fail loc_prot_err qp-index=3 at=2", 1);
+    setenv("VERBENA_SOFTDEV_INJECT", "fail loc_prot_err qp-index=3 at=2", 1);
     opened_device device;
     connection first(device);   // the first and the second queue pair
     connection second(device);  // the third and the fourth
@@ -419,7 +419,7 @@ class text_file {
 TEST(faults_of_the_environment, script_is_read_from_a_file) {
   const auto work = [] {
     const text_file file("# two rules\nfail rem_op_err at=1  # of every queue pair\n\nsm-change\n");
-    setenv("VERBENA_SOFTDEV_EVENTS", ("@" + file.name()).c_str(), 1);
+    setenv("VERBENA_SOFTDEV_INJECT", ("@" + file.name()).c_str(), 1);
     opened_device device;
     connection pair(device);
     EXPECT_EQ(pair.execute(IBV_WR_RDMA_WRITE, 1).status, IBV_WC_REM_OP_ERR);
@@ -431,7 +431,7 @@ TEST(faults_of_the_environment, script_is_read_from_a_file) {
 
 // Opens the device with a script. Returns the errno.
 int open_with(const std::string& commands) {
-  setenv("VERBENA_SOFTDEV_EVENTS", commands.c_str(), 1);
+  setenv("VERBENA_SOFTDEV_INJECT", commands.c_str(), 1);
   ibv_device** const list = SOFT(ibv_get_device_list)(nullptr);
   errno = 0;
   ibv_context* const context = SOFT(ibv_open_device)(list[0]);

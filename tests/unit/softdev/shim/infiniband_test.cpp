@@ -231,15 +231,15 @@ struct datagram_address {
   std::uint16_t lid_offset = 0;  // added to the LID
   std::uint16_t pkey_index = 0;
 };
-class datagram_ends {
+class datagram_addresses {
  public:
-  datagram_ends() {
+  datagram_addresses() {
     receiver.connect(0, by_lid);
     EXPECT_NE(sent, nullptr);
   }
-  datagram_ends(const datagram_ends&) = delete;
-  datagram_ends& operator=(const datagram_ends&) = delete;
-  ~datagram_ends() { EXPECT_EQ(SOFT(ibv_destroy_cq)(sent), 0); }
+  datagram_addresses(const datagram_addresses&) = delete;
+  datagram_addresses& operator=(const datagram_addresses&) = delete;
+  ~datagram_addresses() { EXPECT_EQ(SOFT(ibv_destroy_cq)(sent), 0); }
 
   void send(const datagram_address& way) {
     queue_pair_handle sender(device, {.send_cq = sent, .type = IBV_QPT_UD});
@@ -276,7 +276,7 @@ class datagram_ends {
 };
 
 void datagrams_go_by_lid(bool global) {
-  datagram_ends ends;
+  datagram_addresses ends;
   ibv_context* const context = ends.device.context;
   const std::uint16_t lid = port_of(context).lid;
   ASSERT_EQ(ends.receiver.receive(9, {ends.memory.slice(64, 48)}), 0);

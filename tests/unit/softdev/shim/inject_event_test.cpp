@@ -361,7 +361,7 @@ TEST_F(injected_events, injection_in_a_forked_child_has_no_effect) {
 
 TEST(injection_script, script_from_the_environment_is_executed) {
   const auto play = [] {
-    setenv("VERBENA_SOFTDEV_EVENTS", "1 port 1  down;0 gid-move ;; 1ms port 1 up # the end", 1);
+    setenv("VERBENA_SOFTDEV_INJECT", "1 port 1  down;0 gid-move ;; 1ms port 1 up # the end", 1);
     const opened_device device;
     for (const ibv_event_type kind :
          {IBV_EVENT_PORT_ERR, IBV_EVENT_GID_CHANGE, IBV_EVENT_PORT_ACTIVE})

@@ -21,7 +21,7 @@
 namespace verbena::softdev::wire::simulation {
 namespace {
 
-constexpr std::uint32_t header = route_header_bytes;
+constexpr std::uint32_t header = grh_bytes;
 constexpr std::uint32_t largest = 1024;  ///< the path MTU
 constexpr std::uint8_t mtu_code = 3;
 constexpr std::size_t receives = 16;  ///< that a queue pair has posted, at most
@@ -84,7 +84,7 @@ class station {
       EXPECT_TRUE(std::equal(expected_.data() + 4, expected_.data() + bytes_of(number),
                              sinks_.data() + at + header + 4));
       const datagram_route way =
-          route_of(std::span<const std::byte, route_header_bytes>(sinks_.data() + at, header));
+          route_of(std::span<const std::byte, grh_bytes>(sinks_.data() + at, header));
       EXPECT_EQ(way.source, host::address_of(other.number_));
       EXPECT_EQ(way.destination, host::address_of(number_));
       ++arrived[number];

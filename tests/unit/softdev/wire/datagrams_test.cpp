@@ -22,7 +22,7 @@ network_address address(std::uint8_t last) {
 
 class DatagramEngine : public lone_host {
  protected:
-  static constexpr std::size_t header = route_header_bytes;
+  static constexpr std::size_t header = grh_bytes;
 
   DatagramEngine() : lone_host(transport::ud) {
     attributes.destination_qpn = 0;
@@ -84,7 +84,7 @@ TEST_F(DatagramEngine, send_is_one_packet_and_completes_without_an_answer) {
   EXPECT_EQ(made.opcode, make_opcode(packet_transport::ud, operation::send_only));
   EXPECT_EQ(made.datagram, (datagram_header{0x55, mine.pair().number()}));
   EXPECT_EQ(made.destination_qpn, peer_qpn);
-  EXPECT_EQ(made.partition, default_partition);
+  EXPECT_EQ(made.pkey, default_partition);
   EXPECT_EQ(made.psn, own_psn);
   EXPECT_FALSE(made.solicited);
   EXPECT_EQ(sent[0].by.source, address(1));
@@ -148,14 +148,14 @@ TEST_F(DatagramEngine, receive_has_the_network_header_the_payload_and_the_sender
   EXPECT_EQ(got[0].wr_id, 7U);
   EXPECT_EQ(got[0].status, completion_status::success);
   EXPECT_EQ(got[0].byte_count, header + 100U);
-  EXPECT_EQ(got[0].flags, completion_with_route | completion_with_imm);
+  EXPECT_EQ(got[0].flags, completion_with_grh | completion_with_imm);
   EXPECT_EQ(got[0].immediate, network_order(0x01020304U));
   EXPECT_EQ(got[0].source_qp, peer_qpn);
   EXPECT_EQ(got[0].source_lid, 0U);
   EXPECT_EQ(got[0].service_level, 10U);  // a UDP header, IPv4
   EXPECT_TRUE(std::equal(peer_memory.begin(), peer_memory.begin() + 100, target.data() + header));
   const datagram_route route =
-      route_of(std::span<const std::byte, route_header_bytes>(target.data(), header));
+      route_of(std::span<const std::byte, grh_bytes>(target.data(), header));
   EXPECT_EQ(route.source, address(2));
   EXPECT_EQ(route.destination, address(1));
   // 20 IPv4, 8 UDP, 12 + 8 + 4 transport, 100 payload, 4 checksum.
@@ -185,9 +185,9 @@ TEST_F(DatagramEngine, datagram_that_fails_a_check_is_counted_and_leaves_no_trac
   expect_drop(wrong, reason::qkey_mismatch);
   EXPECT_EQ(home.port().bad_qkeys(), 1U);
   wrong = datagram(8);
-  wrong.partition = 0x8001;
+  wrong.pkey = 0x8001;
   expect_drop(wrong, reason::partition_mismatch);
-  EXPECT_EQ(home.port().bad_partitions(), 1U);
+  EXPECT_EQ(home.port().bad_pkeys(), 1U);
   expect_drop(datagram(21), reason::receive_too_short);
   EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
   // The receive request is still there.

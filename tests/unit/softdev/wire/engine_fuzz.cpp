@@ -157,7 +157,7 @@ class scene {
     packet made = next(from, byte(from));
     made.destination_qpn = datagrams_.pair().number();
     made.datagram = {byte(from) % 8 == 0 ? 7 : simulation::qkey, byte(from)};
-    made.partition = byte(from) % 8 == 0 ? 0x8001 : default_partition;
+    made.pkey = byte(from) % 8 == 0 ? 0x8001 : default_partition;
     made.opcode =
         static_cast<packet_opcode>(byte(from) % 4 == 0 ? byte(from) : 0x64 + byte(from) % 2);
     const network_header around{.source = elsewhere, .destination = here};
@@ -247,8 +247,8 @@ class scene {
       for (const completion& each : std::span(some).first(n)) {
         require(each.wr_id == completed_datagram_receives_ &&
                 completed_datagram_receives_ < posted_datagram_receives_);
-        require(each.status == completion_status::success &&
-                each.byte_count >= route_header_bytes && each.byte_count < largest_receive);
+        require(each.status == completion_status::success && each.byte_count >= grh_bytes &&
+                each.byte_count < largest_receive);
         ++completed_datagram_receives_;
       }
     const queue_pair_state state = datagrams_.pair().state();

@@ -18,7 +18,7 @@ struct golden_packet {
   unsigned opcode;
   bool solicited;
   bool migrated;
-  std::uint16_t partition;
+  std::uint16_t pkey;
   std::uint32_t destination_qpn;
   bool ack_requested;
   std::uint32_t psn;

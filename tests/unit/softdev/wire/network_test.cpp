@@ -81,7 +81,7 @@ TEST(softdev_wire_network, icrc_of_ipv6_packets_of_rxe_is_the_recorded_one) {
     const auto covered = transport.first(transport.size() - icrc_bytes);
     EXPECT_EQ(icrc(network, covered), golden.icrc) << golden.origin;
     EXPECT_EQ(load_icrc(transport.last<icrc_bytes>()), golden.icrc);
-    EXPECT_EQ(solve_identification(network, covered, golden.icrc), std::nullopt);
+    EXPECT_EQ(recover_identification(network, covered, golden.icrc), std::nullopt);
   }
 }
 
@@ -187,7 +187,7 @@ TEST(softdev_wire_network, identification_of_packets_of_rxe_is_solved) {
     ASSERT_EQ(parse_network(bytes, network, transport), packet_fault::none);
     network.identification = 0xbeef;  // a receiver does not see it
     const auto covered = transport.first(transport.size() - icrc_bytes);
-    EXPECT_EQ(solve_identification(network, covered, golden.icrc), golden.identification);
+    EXPECT_EQ(recover_identification(network, covered, golden.icrc), golden.identification);
   }
 }
 
@@ -197,7 +197,7 @@ TEST(softdev_wire_network, each_identification_is_solved) {
   const std::array<std::byte, 12 + 8> covered{};
   for (unsigned id = 0; id < 0x10000; id += 7) {
     network.identification = static_cast<std::uint16_t>(id);
-    EXPECT_EQ(solve_identification(over_ipv4, covered, icrc(network, covered)), id);
+    EXPECT_EQ(recover_identification(over_ipv4, covered, icrc(network, covered)), id);
   }
 }
 
@@ -208,13 +208,13 @@ TEST(softdev_wire_network, identification_of_a_damaged_packet_is_found_once_in_6
   unsigned found = 0;
   constexpr unsigned packets = 1U << 18U;
   for (unsigned i = 0; i < packets; ++i)
-    found += solve_identification(over_ipv4, covered, random()).has_value() ? 1 : 0;
+    found += recover_identification(over_ipv4, covered, random()).has_value() ? 1 : 0;
   EXPECT_LE(found, 20U);  // 4 are expected
 }
 
 TEST(softdev_wire_network, identification_over_ipv6_does_not_exist) {
   const std::array<std::byte, 12> covered{};
-  EXPECT_EQ(solve_identification(over_ipv6, covered, icrc(over_ipv6, covered)), std::nullopt);
+  EXPECT_EQ(recover_identification(over_ipv6, covered, icrc(over_ipv6, covered)), std::nullopt);
 }
 
 // parity: rocev2-15

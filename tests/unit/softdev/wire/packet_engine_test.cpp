@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "softdev/wire/engine/request_stream.hpp"
+#include "softdev/wire/engine/packet_requester.hpp"
 #include "softdev/wire/engine/sequence.hpp"
 #include "tests/unit/softdev/wire/lone_host.hpp"
 
@@ -19,7 +19,7 @@ class PacketEngine : public lone_host {
  protected:
   PacketEngine() { connect(); }
   [[nodiscard]] static packet foreign(packet what) {
-    what.partition = 0x8001;
+    what.pkey = 0x8001;
     return what;
   }
 };
@@ -29,7 +29,7 @@ TEST_F(PacketEngine, packet_of_another_partition_within_a_message_is_dropped) {
   exchange({request(operation::send_first, 0, mtu)});
   EXPECT_TRUE(exchange({foreign(request(operation::send_last, 1, 8))}).empty());
   EXPECT_TRUE(drain(mine.received()).empty());
-  EXPECT_EQ(home.port().bad_partitions(), 1U);
+  EXPECT_EQ(home.port().bad_pkeys(), 1U);
   expect_answer(exchange({request(operation::send_last, 1, 8)}), 1, syndrome_ack, 1);
 }
 
@@ -38,7 +38,7 @@ TEST_F(PacketEngine, answer_of_another_partition_is_dropped) {
   post(opcode::send, 8);
   exchange({foreign(reply(operation::acknowledge, 0))});
   EXPECT_TRUE(drain(mine.sent()).empty());
-  EXPECT_EQ(home.port().bad_partitions(), 1U);
+  EXPECT_EQ(home.port().bad_pkeys(), 1U);
   exchange({reply(operation::acknowledge, 0)});
   expect_completion(completion_status::success);
 }
@@ -116,7 +116,7 @@ TEST_F(Congestion, queue_pair_sends_one_notification_in_50_us) {
 
 // parity: rocev2-104
 TEST_F(Congestion, notification_reduces_the_packets_in_flight) {
-  constexpr std::uint32_t window = request_stream::window;
+  constexpr std::uint32_t window = packet_requester::window;
   EXPECT_EQ(post(opcode::rdma_write, (window + 72) * mtu).size(), window);
   // All is acknowledged; half of the window follows, and the last packet asks for an answer.
   EXPECT_TRUE(exchange({notification()}).empty());
@@ -178,7 +178,7 @@ TEST_F(Congestion, few_packets_ask_for_an_acknowledgement_when_the_window_is_odd
 TEST_F(Congestion, notification_before_the_first_request_has_no_effect) {
   for (int i = 0; i < 3; ++i) exchange({notification()});
   EXPECT_EQ(out.counts[packet_event::notification_ignored], 3);
-  constexpr std::uint32_t window = request_stream::window;
+  constexpr std::uint32_t window = packet_requester::window;
   EXPECT_EQ(post(opcode::rdma_write, (window + 72) * mtu).size(), window);
   exchange({notification()});
   EXPECT_EQ(out.counts[packet_event::notification_handled], 1);
@@ -198,7 +198,7 @@ TEST_F(Congestion, acknowledged_packets_are_not_sent_again) {
 TEST_F(Congestion, packet_of_another_partition_is_not_answered_with_a_notification) {
   post_receives(1);
   packet what = request(operation::send_first, 0, mtu);
-  what.partition = 0x8001;
+  what.pkey = 0x8001;
   EXPECT_EQ(receive_marked(what), 0U);
 }
 
@@ -234,11 +234,11 @@ TEST_F(UnreliableEngine, message_of_another_partition_is_counted_as_dropped) {
   for (const operation part : {operation::send_first, operation::send_last}) {
     packet made = request(part, part == operation::send_first ? 0 : 1, mtu);
     made.opcode = make_opcode(packet_transport::uc, part);
-    made.partition = 0x8001;
+    made.pkey = 0x8001;
     exchange({made});
   }
   EXPECT_TRUE(drain(mine.received()).empty());
-  EXPECT_EQ(home.port().bad_partitions(), 2U);
+  EXPECT_EQ(home.port().bad_pkeys(), 2U);
   EXPECT_EQ(mine.pair().diagnosis().drops.count(reason::partition_mismatch), 1U);
 }
 

@@ -60,7 +60,7 @@ void check_network(std::span<const std::byte> bytes, const network_header& got,
   require(same(0, ipv4 ? 10 : headers - 2) && same(ipv4 ? 12 : 0, headers - 2));
   if (transport.size() < 16) return;
   const auto covered = transport.first(transport.size() - icrc_bytes);
-  const auto found = solve_identification(got, covered, icrc(got, covered));
+  const auto found = recover_identification(got, covered, icrc(got, covered));
   require(ipv4 ? found == got.identification : !found);
 }
 

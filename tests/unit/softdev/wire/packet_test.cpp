@@ -54,7 +54,7 @@ TEST(softdev_wire_packet, packet_of_rxe_decodes_to_its_fields) {
     EXPECT_EQ(static_cast<unsigned>(got.opcode), golden.opcode);
     EXPECT_EQ(got.solicited, golden.solicited);
     EXPECT_EQ(got.migrated, golden.migrated);
-    EXPECT_EQ(got.partition, golden.partition);
+    EXPECT_EQ(got.pkey, golden.pkey);
     EXPECT_EQ(got.destination_qpn, golden.destination_qpn);
     EXPECT_EQ(got.ack_requested, golden.ack_requested);
     EXPECT_EQ(got.psn, golden.psn);
@@ -124,7 +124,7 @@ TEST(softdev_wire_packet, random_packet_of_each_opcode_survives_a_round_trip) {
       what.fecn = bits(1) != 0;
       what.becn = bits(1) != 0;
       what.ack_requested = bits(1) != 0;
-      what.partition = static_cast<std::uint16_t>(bits(16));
+      what.pkey = static_cast<std::uint16_t>(bits(16));
       what.destination_qpn = static_cast<std::uint32_t>(bits(24));
       what.psn = static_cast<std::uint32_t>(bits(24));
       const auto u32 = [&] { return static_cast<std::uint32_t>(random()); };

@@ -146,13 +146,13 @@ error rtr_without_gid() {
 }
 error rtr_from_empty_gid() {
   return rtr_to([](address_vector to) {
-    to.source_gid = gid_index(63);
+    to.source_gid_index = gid_index(63);
     return to;
   });
 }
 error rtr_from_gid_beyond() {
   return rtr_to([](address_vector to) {
-    to.source_gid = gid_index(200);
+    to.source_gid_index = gid_index(200);
     return to;
   });
 }
@@ -168,12 +168,12 @@ error rtr_to_number_zero() {
 }
 error rtr_with_reads_beyond() {
   bench made;
-  return made.refused_in_init(made.to_rtr().set_reads_as_target(200));
+  return made.refused_in_init(made.to_rtr().set_responder_resources(200));
 }
 error rts_with_reads_beyond() {
   bench made;
   made.receive_ready();
-  return made.refused(made.prepared.rts_attributes(made.self).set_reads_as_initiator(200));
+  return made.refused(made.prepared.rts_attributes(made.self).set_initiator_depth(200));
 }
 error address_not_resolved() {
   provider other = *soft_provider().value();

@@ -240,7 +240,7 @@ TEST_F(attacked_host, packet_for_the_connection_manager_must_be_authenticated) {
     std::optional<std::uint32_t> slot_of(management_view /*message*/) const noexcept override {
       return std::nullopt;
     }
-    void message_arrived(const management_ends& /*ends*/,
+    void message_arrived(const management_addresses& /*ends*/,
                          management_view /*message*/) noexcept override {
       ++arrived;
     }

@@ -13,7 +13,7 @@
 namespace verbena::softdev::wire {
 namespace {
 
-constexpr std::uint32_t header = route_header_bytes;
+constexpr std::uint32_t header = grh_bytes;
 
 class datagram_path : public ::testing::Test {
  protected:
@@ -36,8 +36,7 @@ class datagram_path : public ::testing::Test {
     return next_completion({&first, &second}, by.mine.received());
   }
   [[nodiscard]] static datagram_route route_at(wired_host& at) {
-    return route_of(
-        std::span<const std::byte, route_header_bytes>(at.memory.data() + 8192, header));
+    return route_of(std::span<const std::byte, grh_bytes>(at.memory.data() + 8192, header));
   }
 
   const std::uint16_t port = free_port();
@@ -112,8 +111,8 @@ class datagram_stranger : public datagram_path {
     made.payload = payload;
     std::vector<std::byte> encoded(encoded_bytes(made));
     const std::size_t covered = encode(made, encoded);
-    const datagram_ends ends{.source = loopback(with.source),
-                             .destination = loopback(with.destination)};
+    const datagram_addresses ends{.source = loopback(with.source),
+                                  .destination = loopback(with.destination)};
     const network_header around{.source = ends.source,
                                 .destination = ends.destination,
                                 .source_port = socket.port(),

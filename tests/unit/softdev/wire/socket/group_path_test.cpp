@@ -22,7 +22,7 @@ network_address group_address(std::uint8_t last) {
 class group_path : public ::testing::Test {
  protected:
   static constexpr std::uint32_t payload_bytes = 100;
-  static constexpr std::uint32_t whole_bytes = route_header_bytes + payload_bytes;
+  static constexpr std::uint32_t whole_bytes = grh_bytes + payload_bytes;
 
   void SetUp() override {
     first.activate();
@@ -52,10 +52,10 @@ class group_path : public ::testing::Test {
     made.payload = payload;
     std::vector<std::byte> encoded(encoded_bytes(made));
     const std::size_t covered = encode(made, encoded);
-    const datagram_ends ends{.source = loopback(9),
-                             .destination = with.to_host ? first.address() : to,
-                             .interface = loopback_interface,
-                             .hop_limit = 1};
+    const datagram_addresses ends{.source = loopback(9),
+                                  .destination = with.to_host ? first.address() : to,
+                                  .interface = loopback_interface,
+                                  .hop_limit = 1};
     const network_header around{.source = ends.source,
                                 .destination = ends.destination,
                                 .source_port = stranger.port(),
@@ -101,8 +101,8 @@ TEST_F(group_path, members_of_all_processes_that_share_the_port_receive) {
     ASSERT_EQ(got.status, completion_status::success);
     EXPECT_EQ(got.byte_count, whole_bytes);
     EXPECT_EQ(got.source_qp, 77U);
-    const datagram_route way = route_of(
-        std::span<const std::byte, route_header_bytes>(each->memory.data(), route_header_bytes));
+    const datagram_route way =
+        route_of(std::span<const std::byte, grh_bytes>(each->memory.data(), grh_bytes));
     EXPECT_EQ(way.source, loopback(9));
     EXPECT_EQ(way.destination, group) << "the route header has the group, as in rxe";
     EXPECT_EQ(each->memory.data()[whole_bytes - 1], std::byte{0x5a});
@@ -116,12 +116,12 @@ TEST_F(group_path, process_without_members_drops_the_datagram) {
   expect(second);
   send(group, {});
   EXPECT_EQ(received(second).byte_count, whole_bytes);
-  EXPECT_TRUE(counted(&intake_counters::unknown_pair, 1));
+  EXPECT_TRUE(counted(&intake_counters::unknown_qp, 1));
   EXPECT_TRUE(counted(&intake_counters::received, 1));
   const auto other = group_socket::open(group_address(10)).value();
   ASSERT_EQ(other.join(loopback_interface), 0);
   send(group_address(10), {});
-  EXPECT_TRUE(counted(&intake_counters::unknown_pair, 3)) << "a group in which nobody is";
+  EXPECT_TRUE(counted(&intake_counters::unknown_qp, 3)) << "a group in which nobody is";
 }
 
 TEST_F(group_path, damaged_datagram_is_dropped) {
@@ -134,7 +134,7 @@ TEST_F(group_path, damaged_datagram_is_dropped) {
 TEST_F(group_path, number_of_groups_with_the_address_of_a_host_is_dropped) {
   attach(first);
   send(group, {.to_host = true});
-  EXPECT_TRUE(counted(&intake_counters::unknown_pair, 1)) << "the owner forwards it to no process";
+  EXPECT_TRUE(counted(&intake_counters::unknown_qp, 1)) << "the owner forwards it to no process";
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace verbena::softdev::wire {
 namespace {
 
-constexpr std::size_t header_bytes = route_header_bytes;
+constexpr std::size_t header_bytes = grh_bytes;
 
 class ipv6_path : public ::testing::Test {
  protected:
@@ -27,7 +27,7 @@ class ipv6_path : public ::testing::Test {
     ASSERT_EQ(::setsockopt(socket.fd(), level, name, &one, sizeof one), 0);
   }
   /// Sends a datagram from ::1 to a port at ::1.
-  void send(std::span<const std::byte> bytes, const datagram_ends& with, std::uint16_t to) {
+  void send(std::span<const std::byte> bytes, const datagram_addresses& with, std::uint16_t to) {
     iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
     sockaddr_storage name;
     udp_socket::control control;
@@ -37,7 +37,7 @@ class ipv6_path : public ::testing::Test {
     socket.address(with, to, name, control, message);
     ASSERT_GT(::sendmsg(socket.fd(), &message, 0), 0);
   }
-  static constexpr datagram_ends ends{.source = ipv6_loopback, .destination = ipv6_loopback};
+  static constexpr datagram_addresses ends{.source = ipv6_loopback, .destination = ipv6_loopback};
 
   const std::uint16_t port = free_port();
   udp_socket socket = udp_socket::open(0, udp_socket::use::receiving).value();
@@ -136,7 +136,7 @@ TEST_F(ipv6_path, traffic_class_of_a_datagram_is_sent) {
   set(IPPROTO_IPV6, IPV6_RECVTCLASS);
   const std::array<std::byte, 4> bytes{};
   for (const std::uint8_t wanted : std::array<std::uint8_t, 2>{0x28, 0}) {
-    datagram_ends marked = ends;
+    datagram_addresses marked = ends;
     marked.traffic_class = wanted;
     send(bytes, marked, socket.port());
     std::array<std::byte, 8> got;

@@ -44,7 +44,7 @@ class packet_sender_to_port : public ::testing::Test {
     std::uint16_t identification;
   };
   /// Returns what the packet is; an ICRC with an identification of 64 or more is a failure.
-  arrival read(const datagram_ends& ends, std::span<const std::byte> bytes) const {
+  arrival read(const datagram_addresses& ends, std::span<const std::byte> bytes) const {
     packet what;
     EXPECT_EQ(parse(bytes, largest_mtu, what), packet_fault::none);
     const std::uint32_t received = load_icrc(bytes.last<icrc_bytes>());
@@ -93,7 +93,7 @@ class packet_sender_to_port : public ::testing::Test {
         wait_for(from.fd());
         continue;
       }
-      datagram_ends ends;
+      datagram_addresses ends;
       EXPECT_TRUE(udp_socket::read_ends(message, ends));
       all.push_back(read(ends, std::span(bytes).first(static_cast<std::size_t>(length))));
     }
@@ -144,10 +144,10 @@ TEST_F(packet_sender_to_port, packets_of_connections_are_ect_and_datagrams_are_n
   for (const network_address& each : hosts)
     for (const std::uint8_t traffic_class : {0, 0x80})
       for (const bool reacts : {true, false}) {
-        const datagram_ends ends{.source = each,
-                                 .destination = each,
-                                 .traffic_class = traffic_class,
-                                 .reacts_to_congestion = reacts};
+        const datagram_addresses ends{.source = each,
+                                      .destination = each,
+                                      .traffic_class = traffic_class,
+                                      .reacts_to_congestion = reacts};
         EXPECT_TRUE(sender->put(ends, what));
         EXPECT_TRUE(sender->flush());
         wait_for(share.source());

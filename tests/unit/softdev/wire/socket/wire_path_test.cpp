@@ -204,7 +204,7 @@ TEST_F(marked_path_pair, marked_packets_are_answered_with_notifications) {
   connect();
   constexpr std::uint32_t long_bytes = 200 * 1024;
   first.memory.fill(0, long_bytes, 3);
-  const auto heard = [&] { return first.path.counters().events.notifications_handled > 0; };
+  const auto heard = [&] { return first.path.counters().events.cnps_handled > 0; };
   for (int i = 0; i < 100 && !heard(); ++i) {
     ASSERT_TRUE(
         first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, long_bytes)}));
@@ -214,8 +214,8 @@ TEST_F(marked_path_pair, marked_packets_are_answered_with_notifications) {
   EXPECT_TRUE(second.memory.holds(0, long_bytes, 3));
   const wire_counters counted = second.path.counters();
   EXPECT_GE(counted.intake.marked, 200U);
-  EXPECT_GT(counted.events.notifications_sent, 0U);
-  EXPECT_LE(counted.events.notifications_sent, counted.intake.marked);
+  EXPECT_GT(counted.events.cnps_sent, 0U);
+  EXPECT_LE(counted.events.cnps_sent, counted.intake.marked);
 }
 
 TEST_F(wire_path_pair, message_longer_than_window_and_queue_arrives) {
@@ -575,7 +575,7 @@ class wire_path_stranger : public wire_path_pair {
     std::uint8_t source = 1;  ///< 127.0.0.n
     bool damage = false;
     std::size_t cut = 0;
-    std::uint16_t partition = 0xffff;
+    std::uint16_t pkey = 0xffff;
     std::uint32_t qpn_offset = 0;
     std::uint16_t icrc_port = 0;  ///< 0: that of the packet
     bool marked = false;          ///< CE
@@ -589,7 +589,7 @@ class wire_path_stranger : public wire_path_pair {
   void send(const flaw& with) {
     packet made;
     made.opcode = make_opcode(packet_transport::rc, operation::write_only);
-    made.partition = with.partition;
+    made.pkey = with.pkey;
     made.destination_qpn = second.pair().number() + with.qpn_offset;
     made.psn = 100;
     made.ack_requested = true;
@@ -599,9 +599,9 @@ class wire_path_stranger : public wire_path_pair {
     std::vector<std::byte> encoded(encoded_bytes(made));
     const std::size_t covered = encode(made, encoded);
     // `reacts_to_congestion`: the type of service is that of the socket.
-    const datagram_ends ends{.source = loopback(with.source),
-                             .destination = second.address(),
-                             .reacts_to_congestion = with.marked};
+    const datagram_addresses ends{.source = loopback(with.source),
+                                  .destination = second.address(),
+                                  .reacts_to_congestion = with.marked};
     const int type_of_service = ecn_congested;
     ASSERT_EQ(
         ::setsockopt(socket.fd(), IPPROTO_IP, IP_TOS, &type_of_service, sizeof type_of_service), 0);
@@ -645,7 +645,7 @@ TEST_F(wire_path_stranger, packet_for_a_process_that_takes_none_is_counted) {
     first.run();
   }
   EXPECT_TRUE(full());
-  EXPECT_EQ(first.path.counters().intake.unknown_pair, 0U);
+  EXPECT_EQ(first.path.counters().intake.unknown_qp, 0U);
   EXPECT_TRUE(run_until({&first, &second}, [&] { return !memory_is_unchanged(); }));
 }
 
@@ -668,7 +668,7 @@ TEST_F(wire_path_stranger, packet_from_another_address_is_dropped) {
 
 // parity: rocev2-87
 TEST_F(wire_path_stranger, packet_of_another_partition_is_dropped) {
-  send({.partition = 0x8123});
+  send({.pkey = 0x8123});
   EXPECT_TRUE(counted(&intake_counters::received));  // and dropped by the engine
   EXPECT_TRUE(memory_is_unchanged());
 }
@@ -676,13 +676,13 @@ TEST_F(wire_path_stranger, packet_of_another_partition_is_dropped) {
 // parity: rocev2-88
 TEST_F(wire_path_stranger, packet_for_a_queue_pair_without_connection_is_dropped) {
   send({.qpn_offset = 1});
-  EXPECT_TRUE(counted(&intake_counters::unknown_pair));
+  EXPECT_TRUE(counted(&intake_counters::unknown_qp));
 }
 
 // parity: rocev2-84
 TEST_F(wire_path_stranger, packet_for_a_process_without_the_wire_is_dropped) {
   send({.qpn_offset = 3 * limits::queue_pair_indices});
-  EXPECT_TRUE(counted(&intake_counters::unknown_pair));
+  EXPECT_TRUE(counted(&intake_counters::unknown_qp));
 }
 
 // parity: rocev2-15
@@ -724,7 +724,7 @@ TEST_F(wire_path_stranger, garbage_is_counted_and_changes_nothing) {
   const auto dropped = [&] {
     const intake_counters a = first.path.counters().intake;
     const intake_counters b = second.path.counters().intake;
-    return a.malformed + a.unknown_pair + a.foreign + b.malformed + b.unknown_pair + b.foreign +
+    return a.malformed + a.unknown_qp + a.foreign + b.malformed + b.unknown_qp + b.foreign +
            a.forwarded;
   };
   EXPECT_TRUE(run_until({&first, &second}, [&] { return dropped() >= 21; }));

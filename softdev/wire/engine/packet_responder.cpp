@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/wire/engine/request_receiver.hpp"
+#include "softdev/wire/engine/packet_responder.hpp"
 
 #include <algorithm>
 
@@ -35,25 +35,25 @@ bool has_right_length(const packet& what, const packet_role& role, std::uint32_t
 
 }  // namespace
 
-void request_receiver::receive(const packet& what) noexcept {
+void packet_responder::receive(const packet& what) noexcept {
   if (!receives(self_.state())) return;
   const std::int32_t ahead = psn_distance(expected_psn_, what.psn);
   if (ahead > 0) {
-    if (gap_reported_) return;
-    gap_reported_ = true;
+    if (nak_sent_) return;
+    nak_sent_ = true;
     refusal_ = {syndrome_sequence_error, expected_psn_};
     return;
   }
   const packet_role role = role_of(what.opcode);
   if (ahead < 0) return repeat(what, role);
-  gap_reported_ = false;
+  nak_sent_ = false;
   refusal_ = {};  // of a gap or of a receiver that was not ready
   settle(what, role, take(what, role));
 }
 
 /// A message with a lost packet is dropped, and the next one is taken with whatever number it has
 /// (IBTA 9.8.2.2). Its receive request is that of the next message.
-void request_receiver::receive_unreliable(const packet& what) noexcept {
+void packet_responder::receive_unreliable(const packet& what) noexcept {
   const packet_role role = role_of(what.opcode);
   if (!receives(self_.state()) || !role.is_part) return;
   const bool is_next = in_message_ && what.psn == expected_psn_ && role.what == current_;
@@ -65,11 +65,11 @@ void request_receiver::receive_unreliable(const packet& what) noexcept {
   in_message_ = taken.outcome == verdict::done && !role.ends();
 }
 
-message request_receiver::message_of(const packet& what, opcode op) const noexcept {
+message packet_responder::message_of(const packet& what, opcode op) const noexcept {
   message made;
   made.opcode = op;
   made.solicited = what.solicited;
-  made.partition = what.partition;
+  made.pkey = what.pkey;
   made.transport = self_.transport();
   made.source_qpn = self_.attributes().destination_qpn;
   made.destination_qpn = self_.number();
@@ -81,7 +81,7 @@ message request_receiver::message_of(const packet& what, opcode op) const noexce
 }
 
 /// Executes the expected packet.
-response request_receiver::take(const packet& what, const packet_role& role) noexcept {
+response packet_responder::take(const packet& what, const packet_role& role) noexcept {
   if (role.is_part) {
     const bool fits = role.begins() != in_message_ && (role.begins() || role.what == current_);
     if (!fits || !has_right_length(what, role, mtu_)) return self_.receiver().refuse_packet();
@@ -99,7 +99,7 @@ response request_receiver::take(const packet& what, const packet_role& role) noe
   }
 }
 
-response request_receiver::begin(const packet& what, const packet_role& role) noexcept {
+response packet_responder::begin(const packet& what, const packet_role& role) noexcept {
   responder& receiver = self_.receiver();
   message made = message_of(what, role.immediate ? with_immediate(role.what) : role.what);
   made.length =
@@ -111,7 +111,7 @@ response request_receiver::begin(const packet& what, const packet_role& role) no
   return finish_packet(what, role);
 }
 
-response request_receiver::go_on(const packet& what, const packet_role& role) noexcept {
+response packet_responder::go_on(const packet& what, const packet_role& role) noexcept {
   responder& receiver = self_.receiver();
   if (!receiver.busy()) return receiver.refuse_packet();
   if (role.immediate) {
@@ -126,7 +126,7 @@ response request_receiver::go_on(const packet& what, const packet_role& role) no
   return finish_packet(what, role);
 }
 
-response request_receiver::finish_packet(const packet& what, const packet_role& role) noexcept {
+response packet_responder::finish_packet(const packet& what, const packet_role& role) noexcept {
   response answer = self_.receiver().place(what.payload);
   if (answer.outcome != verdict::done || !role.ends()) return answer;
   answer = self_.receiver().finish();
@@ -134,20 +134,20 @@ response request_receiver::finish_packet(const packet& what, const packet_role& 
   return answer;
 }
 
-void request_receiver::finish_message() noexcept { messages_ = psn_plus(messages_, 1); }
+void packet_responder::finish_message() noexcept { messages_ = psn_plus(messages_, 1); }
 
 /// The place of the oldest answer that is kept, or nullptr if it was never sent: then the peer has
 /// more requests in flight than it may. An answer that was repeated for a late duplicate goes.
-request_receiver::kept_answer* request_receiver::free_answer() noexcept {
-  kept_answer& oldest = kept_[kept_count_ % keeps_];
+packet_responder::responder_resource* packet_responder::free_answer() noexcept {
+  responder_resource& oldest = responder_resources_[kept_count_ % keeps_];
   return oldest.due && !oldest.sent ? nullptr : &oldest;
 }
 
-response request_receiver::execute_read(const packet& what) noexcept {
+response packet_responder::execute_read(const packet& what) noexcept {
   responder& receiver = self_.receiver();
   message made = message_of(what, opcode::rdma_read);
   made.length = what.remote.length;
-  kept_answer* const kept = free_answer();
+  responder_resource* const kept = free_answer();
   if (kept == nullptr || made.length > limits::max_message_bytes) return receiver.refuse_packet();
   response answer = receiver.begin(made);
   if (answer.outcome != verdict::done) return answer;
@@ -164,14 +164,14 @@ response request_receiver::execute_read(const packet& what) noexcept {
   return answer;
 }
 
-response request_receiver::execute_atomic(const packet& what) noexcept {
+response packet_responder::execute_atomic(const packet& what) noexcept {
   responder& receiver = self_.receiver();
   message made =
       message_of(what, operation_of(what.opcode) == operation::compare_swap ? opcode::compare_swap
                                                                             : opcode::fetch_add);
   take_operands(what.atomic, made);
   made.length = sizeof(std::uint64_t);
-  kept_answer* const kept = free_answer();
+  responder_resource* const kept = free_answer();
   if (kept == nullptr) return receiver.refuse_packet();
   response answer = receiver.begin(made);
   if (answer.outcome == verdict::done) answer = receiver.finish();
@@ -188,7 +188,7 @@ response request_receiver::execute_atomic(const packet& what) noexcept {
   return answer;
 }
 
-void request_receiver::settle(const packet& what, const packet_role& role,
+void packet_responder::settle(const packet& what, const packet_role& role,
                               const response& answer) noexcept {
   switch (answer.outcome) {
     case verdict::done: {
@@ -204,7 +204,7 @@ void request_receiver::settle(const packet& what, const packet_role& role,
     case verdict::operation_error:
       refusal_ = {syndrome_of(answer), what.psn};
       // The peer sends the packet again, and those behind it are ahead until then.
-      gap_reported_ = true;
+      nak_sent_ = true;
       return;
     default:
       return;  // dropped
@@ -212,13 +212,14 @@ void request_receiver::settle(const packet& what, const packet_role& role,
 }
 
 /// A request that was executed: answers again (IBTA 9.7.5.1.1).
-void request_receiver::repeat(const packet& what, const packet_role& role) noexcept {
+void packet_responder::repeat(const packet& what, const packet_role& role) noexcept {
   switch (operation_of(what.opcode)) {
     case operation::read_request:
       return repeat_read(what);
     case operation::compare_swap:
     case operation::fetch_add:
-      if (kept_answer* const kept = find(what.psn); kept != nullptr && is_atomic(kept->what.opcode))
+      if (responder_resource* const kept = find(what.psn);
+          kept != nullptr && is_atomic(kept->what.opcode))
         some_due_ = kept->due = true;
       return;
     default:
@@ -228,18 +229,18 @@ void request_receiver::repeat(const packet& what, const packet_role& role) noexc
 }
 
 /// The newest answer with the number: an older READ may have had it before the numbers began again.
-request_receiver::kept_answer* request_receiver::find(std::uint32_t psn) noexcept {
+packet_responder::responder_resource* packet_responder::find(std::uint32_t psn) noexcept {
   const std::uint64_t first = kept_count_ - std::min<std::uint64_t>(kept_count_, keeps_);
   for (std::uint64_t i = kept_count_; i > first; --i) {
-    kept_answer& each = kept_[(i - 1) % keeps_];
+    responder_resource& each = responder_resources_[(i - 1) % keeps_];
     if (((psn - each.first_psn) & psn_mask) < packets_of(each.what, mtu_)) return &each;
   }
   return nullptr;
 }
 
 /// The peer may ask for the end of a response that it has the beginning of.
-void request_receiver::repeat_read(const packet& what) noexcept {
-  kept_answer* const kept = find(what.psn);
+void packet_responder::repeat_read(const packet& what) noexcept {
+  responder_resource* const kept = find(what.psn);
   if (kept == nullptr || kept->what.opcode != opcode::rdma_read) return;
   const message& first = kept->what;
   const std::uint32_t index = (what.psn - kept->first_psn) & psn_mask;
@@ -254,14 +255,14 @@ void request_receiver::repeat_read(const packet& what) noexcept {
 }
 
 /// Returns false if the payload is not accessible.
-bool request_receiver::put(packet made, operation kind, packet_output& out) noexcept {
+bool packet_responder::put(packet made, operation kind, packet_output& out) noexcept {
   made.opcode = make_opcode(packet_transport::rc, kind);
-  made.partition = self_.home().port().partition(self_.attributes().pkey_index);
+  made.pkey = self_.home().port().pkey(self_.attributes().pkey_index);
   made.destination_qpn = self_.attributes().destination_qpn;
   return out.put(self_, made);
 }
 
-bool request_receiver::put_read(kept_answer& which, packet_output& out,
+bool packet_responder::put_read(responder_resource& which, packet_output& out,
                                 std::uint32_t& budget) noexcept {
   for (; which.next < which.end; ++which.next) {
     if (budget == 0 || !out.has_room()) return false;
@@ -294,8 +295,8 @@ bool request_receiver::put_read(kept_answer& which, packet_output& out,
 /// The data of a READ are not accessible. If its whole response was sent before, the repetition can
 /// be a late one: the peer has the data, and programs deregister memory then. The queue pair works
 /// on, and the peer ignores the NAK unless it lost the response.
-void request_receiver::refuse_read(kept_answer& which, std::uint32_t psn, const response& why,
-                                   packet_output& out) noexcept {
+void packet_responder::refuse_read(responder_resource& which, std::uint32_t psn,
+                                   const response& why, packet_output& out) noexcept {
   if (which.sent) {
     put({.psn = psn, .answer = {syndrome_of(why), which.msn}}, operation::acknowledge, out);
     which.due = false;
@@ -303,15 +304,15 @@ void request_receiver::refuse_read(kept_answer& which, std::uint32_t psn, const 
   }
   self_.receiver().refuse_finished(why);
   refusal_ = {syndrome_of(why), psn};
-  for (kept_answer& each : kept_) each.due = false;
+  for (responder_resource& each : responder_resources_) each.due = false;
 }
 
-bool request_receiver::put_kept(packet_output& out) noexcept {
+bool packet_responder::put_kept(packet_output& out) noexcept {
   if (!some_due_) return true;
   // Between the parts of a long response, requests and acknowledgements of all are received.
   std::uint32_t budget = 64;
   for (std::uint32_t i = 0; i < keeps_; ++i) {
-    kept_answer& each = kept_[(kept_count_ + i) % keeps_];
+    responder_resource& each = responder_resources_[(kept_count_ + i) % keeps_];
     if (!each.due) continue;
     if (each.what.opcode == opcode::rdma_read) {
       if (!put_read(each, out, budget)) return false;
@@ -327,7 +328,7 @@ bool request_receiver::put_kept(packet_output& out) noexcept {
   return true;
 }
 
-void request_receiver::put_data_before(const packet& what, packet_output& out) noexcept {
+void packet_responder::put_data_before(const packet& what, packet_output& out) noexcept {
   const operation kind = operation_of(what.opcode);
   const bool changes = role_of(what.opcode).is_part || kind == operation::compare_swap ||
                        kind == operation::fetch_add;
@@ -337,7 +338,7 @@ void request_receiver::put_data_before(const packet& what, packet_output& out) n
 
 /// If the program moves the queue pair to ERR, nothing is answered. If a refused request did, the
 /// answers to the requests before it precede the NAK.
-bool request_receiver::put_answers(packet_output& out) noexcept {
+bool packet_responder::put_answers(packet_output& out) noexcept {
   if (!receives(self_.state()) && !is_final(refusal_.syndrome)) return true;
   if (!put_kept(out)) return false;
   const bool refused = refusal_.syndrome != 0;

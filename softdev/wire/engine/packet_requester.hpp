@@ -17,12 +17,12 @@
 namespace verbena::softdev::wire {
 
 /// Threads: one thread at a time, with the send lock of the queue pair. Does not allocate.
-class request_stream {
+class packet_requester {
  public:
   /// No more packets are sent without an acknowledgement; the kernel's rxe has the same limit.
   static constexpr std::uint32_t window = 128;
 
-  request_stream(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept;
+  packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept;
 
   /// See remote_path::submit.
   [[nodiscard]] response submit(const message& what, std::span<const segment> local) noexcept;
@@ -31,9 +31,7 @@ class request_stream {
   void receive(const packet& what) noexcept;
   /// The way to the peer, or from it, is congested. Returns whether fewer packets are in flight
   /// from now on.
-  bool notify_congestion() noexcept {
-    return begun_ && flow_.congestion.notify(oldest_psn(), sent_end_);
-  }
+  bool handle_cnp() noexcept { return begun_ && flow_.congestion.notify(oldest_psn(), sent_end_); }
   /// Sends again what is not acknowledged if the deadline is reached. The caller runs the requester
   /// afterwards.
   void expire() noexcept;
@@ -84,11 +82,11 @@ class request_stream {
   /// What keeps packets from being sent.
   struct flow {
     congestion_window congestion{window};
-    bool waits_for_room = false;  ///< in the output
-    std::uint32_t asked_end = 0;  ///< after the last packet that asks for an acknowledgement
+    bool waits_for_room = false;    ///< in the output
+    std::uint32_t ack_req_end = 0;  ///< after the last packet that asks for an acknowledgement
   };
   /// The packet for which the responder sent a NAK, and failed.
-  struct refused_packet {
+  struct fatal_nak {
     std::uint8_t syndrome = 0;  ///< 0: none
     std::uint32_t psn = 0;
   };
@@ -103,7 +101,7 @@ class request_stream {
   [[nodiscard]] response submit_unreliable(const message& what,
                                            std::span<const segment> local) noexcept;
   [[nodiscard]] std::uint32_t room_from(std::uint32_t psn) noexcept;
-  [[nodiscard]] bool must_ask(std::uint32_t oldest, std::uint32_t psn) const noexcept;
+  [[nodiscard]] bool must_request_ack(std::uint32_t oldest, std::uint32_t psn) const noexcept;
   [[nodiscard]] bool may_put() noexcept;
   [[nodiscard]] response put_packets(sent_request& which, const message& what,
                                      std::span<const segment> local) noexcept;
@@ -113,8 +111,8 @@ class request_stream {
   void pop() noexcept;
 
   void receive_acknowledgement(const packet& what) noexcept;
-  void receive_refusal(const packet& what) noexcept;
-  void settle_refusal() noexcept;
+  void receive_nak(const packet& what) noexcept;
+  void apply_fatal_nak() noexcept;
   [[nodiscard]] bool is_refused(const sent_request& which) const noexcept;
   [[nodiscard]] response refusal() const noexcept;
   void end_badly_answered(const packet& what) noexcept;
@@ -127,11 +125,11 @@ class request_stream {
   void end_oldest(const response& what) noexcept;
   void repair() noexcept;
   void go_back() noexcept;
-  void send_again() noexcept;
-  void give_up() noexcept;
+  void retransmit() noexcept;
+  void fail_retries_exceeded() noexcept;
   void note_progress() noexcept;
   void start_timer() noexcept;
-  [[nodiscard]] time_ns early_timeout() const noexcept;
+  [[nodiscard]] time_ns rtt_timeout() const noexcept;
   void measure_answer() noexcept;
 
   queue_pair& self_;
@@ -144,7 +142,7 @@ class request_stream {
   std::uint32_t count_ = 0;     ///< requests in the ring
   std::uint32_t live_ = 0;      ///< the first of them, which the requester has in flight
   recovery since_progress_;
-  refused_packet refused_;
+  fatal_nak refused_;
   bool begun_ = false;
   flow flow_;
   answer_timer timer_;

@@ -34,9 +34,9 @@ struct intake_counters {
   std::uint64_t forwarded = 0;       ///< to another process of the user
   std::uint64_t forward_full = 0;    ///< dropped: another process receives too slowly
   std::uint64_t malformed = 0;       ///< dropped: see packet_fault
-  std::uint64_t unknown_pair = 0;    ///< dropped: no queue pair that is connected by packets
+  std::uint64_t unknown_qp = 0;      ///< dropped: no queue pair that is connected by packets
   std::uint64_t foreign = 0;  ///< dropped: not from the host of the peer, or not to an own address
-  std::uint64_t other_interface = 0;  ///< dropped: arrived at an interface that is not permitted
+  std::uint64_t wrong_interface = 0;  ///< dropped: arrived at an interface that is not permitted
   std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
   std::uint64_t auth_missing = 0;     ///< dropped: not authenticated
   std::uint64_t auth_failed = 0;    ///< dropped: authenticated with another key, forged or damaged
@@ -48,7 +48,7 @@ struct intake_counters {
   std::uint64_t sequence_naks = 0;    ///< received NAKs for a PSN sequence error
   std::uint64_t marked = 0;           ///< packets of connections with a payload and CE
   std::uint64_t injected = 0;         ///< faults that the setting asked for
-  std::uint64_t solved = 0;           ///< received, with an IPv4 identification that was deduced
+  std::uint64_t recovered = 0;        ///< received, with an IPv4 identification that was deduced
 };
 
 /// Says at which addresses of this host datagrams arrive. Threads: one thread at a time.
@@ -75,11 +75,11 @@ struct intake_options {
 };
 
 /// Threads: one thread at a time, with the right to receive. Does not allocate after it was made.
-class packet_intake {
+class packet_receiver {
  public:
   /// All outlive this.
-  packet_intake(const intake_options& options, port_share& share, route_table& routes,
-                packet_engine& packets) noexcept
+  packet_receiver(const intake_options& options, port_share& share, route_table& routes,
+                  packet_engine& packets) noexcept
       : options_(options), share_(share), routes_(routes), packets_(packets) {}
   /// Has packets for this process suffer faults. Before the first packet. Allocates.
   void inject(const fault_rates& rates) { injected_.emplace(rates); }
@@ -91,8 +91,8 @@ class packet_intake {
   /// Shows the packets for this process. Before the first packet. `by` outlives the intake.
   void watch(packet_watcher& by) noexcept { watcher_ = &by; }
   [[nodiscard]] packet_watcher* watcher() const noexcept { return watcher_; }
-  packet_intake(const packet_intake&) = delete;
-  packet_intake& operator=(const packet_intake&) = delete;
+  packet_receiver(const packet_receiver&) = delete;
+  packet_receiver& operator=(const packet_receiver&) = delete;
 
   enum class outcome : std::uint8_t {
     idle,    ///< nothing came
@@ -126,14 +126,14 @@ class packet_intake {
   void sort_watched(received_train from, time_ns now) noexcept;
   void forward_watched(std::uint32_t slot, received_train from, time_ns now) noexcept;
   void watch_next(const received_datagram& from, const packet* what, time_ns now) noexcept;
-  [[nodiscard]] std::string_view fate_since(const intake_counters& before) const noexcept;
+  [[nodiscard]] std::string_view drop_reason_since(const intake_counters& before) const noexcept;
   [[nodiscard]] std::size_t count_for(std::uint32_t slot, received_train from) const noexcept;
   [[nodiscard]] bool is_own(const packet& what) const noexcept;
   void take_own(const received_datagram& from, const packet& what, time_ns now) noexcept;
-  void spoil(const received_datagram& from, const packet& what, time_ns now) noexcept;
+  void inject_faults(const received_datagram& from, const packet& what, time_ns now) noexcept;
   void take(const received_datagram& from, const packet& what) noexcept;
   void take_for_group(const received_datagram& from, const packet& what) noexcept;
-  void give_or_keep(const packet& what, const wire_route& route, bool marked = false) noexcept;
+  void deliver_or_queue(const packet& what, const wire_route& route, bool marked = false) noexcept;
   [[nodiscard]] bool give(const packet& what, const wire_route& route,
                           bool marked = false) noexcept;
   void take_waiting() noexcept;
@@ -141,10 +141,10 @@ class packet_intake {
   [[nodiscard]] bool some_are_late() const noexcept {
     return injected_ && !injected_->late.empty();
   }
-  [[nodiscard]] bool is_permitted(const datagram_ends& ends) const noexcept;
+  [[nodiscard]] bool is_permitted(const datagram_addresses& ends) const noexcept;
   [[nodiscard]] bool is_genuine(const received_datagram& from, const wire_route& route) noexcept;
   void take_message(const received_datagram& from, const packet& what, time_ns now) noexcept;
-  [[nodiscard]] network_header headers_of(const datagram_ends& ends) const noexcept;
+  [[nodiscard]] network_header headers_of(const datagram_addresses& ends) const noexcept;
   [[nodiscard]] std::optional<std::uint16_t> find_identification(
       const received_datagram& from) const noexcept;
   [[nodiscard]] bool is_undamaged(const received_datagram& from) noexcept;

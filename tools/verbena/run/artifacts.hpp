@@ -10,7 +10,7 @@
 namespace verbena::tool {
 
 /// The paths of the libraries. Threads: immutable value.
-struct artefacts {
+struct artifacts {
   std::string folder;             ///< folder of libverbena-soft.so.0
   std::string preload;            ///< libverbena-preload.so
   std::string dropin;             ///< libibverbs.so.1
@@ -20,6 +20,6 @@ struct artefacts {
 /// Finds the libraries relative to this program: in ../lib, or in the installation folder.
 /// VERBENA_RUN_LIBRARIES overrides the folder. Refuses if a library that `chosen` needs is missing,
 /// or if LD_PRELOAD cannot contain its path.
-[[nodiscard]] outcome<artefacts> find_artefacts(way chosen);
+[[nodiscard]] outcome<artifacts> find_artifacts(way chosen);
 
 }  // namespace verbena::tool

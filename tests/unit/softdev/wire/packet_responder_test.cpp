@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/wire/engine/request_receiver.hpp"
+#include "softdev/wire/engine/packet_responder.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -458,7 +458,7 @@ TEST_F(RequestReceiver, packet_for_an_unknown_queue_pair_is_dropped) {
 TEST_F(RequestReceiver, packet_of_another_partition_is_dropped) {
   post_receives(1);
   packet foreign = request(operation::send_only, 0, 8);
-  foreign.partition = 0x8001;
+  foreign.pkey = 0x8001;
   EXPECT_TRUE(exchange({foreign}).empty());
   expect_answer(exchange({request(operation::send_only, 0, 8)}), 0, syndrome_ack, 1);
 }

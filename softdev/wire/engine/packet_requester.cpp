@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/wire/engine/request_stream.hpp"
+#include "softdev/wire/engine/packet_requester.hpp"
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t acknowledgement_interval = 16;
 /// How often packets are sent again before the ACK timeout, and the least time until then. Each
 /// time waits twice as long as the one before.
-constexpr std::uint8_t most_early = 4;
+constexpr std::uint8_t max_early_retransmits = 4;
 constexpr std::uint8_t most_backoff = 10;
 constexpr time_ns least_early_timeout = 200'000;
 constexpr std::uint8_t syndrome_kind_mask = 0xe0;
@@ -42,7 +42,7 @@ verdict verdict_of(std::uint8_t syndrome) noexcept {
 
 packet packet_of(const message& what) noexcept {
   packet made;
-  made.partition = what.partition;
+  made.pkey = what.pkey;
   made.destination_qpn = what.destination_qpn;
   return made;
 }
@@ -61,11 +61,11 @@ bool fits_read(const packet& what, std::uint32_t index, std::uint32_t packets, s
 
 }  // namespace
 
-request_stream::request_stream(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept
+packet_requester::packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept
     : self_(self), out_(out), mtu_(mtu), acknowledged_(rules_of(self.transport()).acknowledged) {}
 
 /// The first sequence number that is not acknowledged.
-std::uint32_t request_stream::oldest_psn() noexcept {
+std::uint32_t packet_requester::oldest_psn() noexcept {
   for (std::uint32_t i = 0; i < count_; ++i) {
     const sent_request& each = at(i);
     if (!each.complete()) return psn_plus(each.first_psn, each.acknowledged);
@@ -74,25 +74,25 @@ std::uint32_t request_stream::oldest_psn() noexcept {
 }
 
 /// Returns how many packets from `psn` on may be sent before something is acknowledged.
-std::uint32_t request_stream::room_from(std::uint32_t psn) noexcept {
+std::uint32_t packet_requester::room_from(std::uint32_t psn) noexcept {
   if (!acknowledged_) return psn_mask;
   const auto room =
       static_cast<std::int32_t>(flow_.congestion.packets()) - psn_distance(oldest_psn(), psn);
   return static_cast<std::uint32_t>(std::max(room, 0));
 }
 
-bool request_stream::may_put() noexcept {
+bool packet_requester::may_put() noexcept {
   flow_.waits_for_room = !out_.has_room();
   return !flow_.waits_for_room;
 }
 
-void request_stream::pop() noexcept {
+void packet_requester::pop() noexcept {
   begin_ = (begin_ + 1) % window;
   --count_;
   --live_;
 }
 
-void request_stream::note_sent(std::uint32_t end_psn) noexcept {
+void packet_requester::note_sent(std::uint32_t end_psn) noexcept {
   if (psn_distance(sent_end_, end_psn) > 0) {
     sent_end_ = end_psn;
     if (acknowledged_ && timer_.usual.started == never) {
@@ -105,7 +105,7 @@ void request_stream::note_sent(std::uint32_t end_psn) noexcept {
 
 /// As TCP does (RFC 6298): a repeated packet gives no measurement, and until there is one, each
 /// wait is twice as long as the one before.
-void request_stream::round_trip::add(time_ns sample) noexcept {
+void packet_requester::round_trip::add(time_ns sample) noexcept {
   backoff = 0;
   if (smoothed == 0) {
     smoothed = sample;
@@ -117,7 +117,7 @@ void request_stream::round_trip::add(time_ns sample) noexcept {
   smoothed = (7 * smoothed + sample) / 8;
 }
 
-void request_stream::measure_answer() noexcept {
+void packet_requester::measure_answer() noexcept {
   if (timer_.usual.started == never || psn_distance(timer_.usual.end_psn, oldest_psn()) < 0) return;
   timer_.usual.add(std::max<time_ns>(self_.home().now() - timer_.usual.started, 1));
   timer_.usual.started = never;
@@ -125,26 +125,26 @@ void request_stream::measure_answer() noexcept {
 
 /// When a packet or its answer is taken as lost although the program's timeout is longer: the last
 /// packet of a message can be lost, or a NAK. `never` if that is not known, or was tried enough.
-time_ns request_stream::early_timeout() const noexcept {
-  if (timer_.usual.smoothed == 0 || since_progress_.early >= most_early) return never;
+time_ns packet_requester::rtt_timeout() const noexcept {
+  if (timer_.usual.smoothed == 0 || since_progress_.early >= max_early_retransmits) return never;
   const time_ns usual = timer_.usual.smoothed + 4 * timer_.usual.deviation;
   return std::max(usual, least_early_timeout) << timer_.usual.backoff;
 }
 
-void request_stream::start_timer() noexcept {
+void packet_requester::start_timer() noexcept {
   const std::uint8_t code = acknowledged_ ? self_.attributes().timeout : std::uint8_t{0};
   if (timer_.deadline != never || code == 0) return;
   const time_ns timeout = acknowledgement_timeout(code);
-  const time_ns early = early_timeout();
+  const time_ns early = rtt_timeout();
   timer_.is_early = early < timeout;
   timer_.deadline = self_.home().now() + std::min(early, timeout);
 }
 
-response request_stream::submit(const message& what, std::span<const segment> local) noexcept {
+response packet_requester::submit(const message& what, std::span<const segment> local) noexcept {
   flow_.waits_for_room = false;
   if (!begun_) {
     begun_ = true;
-    next_psn_ = sent_end_ = flow_.asked_end = what.psn;
+    next_psn_ = sent_end_ = flow_.ack_req_end = what.psn;
   }
   if (!acknowledged_) return submit_unreliable(what, local);
   const std::uint32_t index = count_ == 0 ? 0 : (what.psn - at(0).number) & psn_mask;
@@ -180,8 +180,8 @@ response request_stream::submit(const message& what, std::span<const segment> lo
 }
 
 /// A message is done when its packets were put; the ring has the one that found no room for all.
-response request_stream::submit_unreliable(const message& what,
-                                           std::span<const segment> local) noexcept {
+response packet_requester::submit_unreliable(const message& what,
+                                             std::span<const segment> local) noexcept {
   if (live_ != 0 && at(0).number != what.psn) pop();  // the requester gave it up
   if (live_ == 0) {
     if (!may_put()) return {.outcome = verdict::blocked};
@@ -201,14 +201,14 @@ response request_stream::submit_unreliable(const message& what,
 }
 
 /// Returns false if the payload is not accessible.
-bool request_stream::put(const packet& made) noexcept {
+bool packet_requester::put(const packet& made) noexcept {
   if (psn_distance(made.psn, sent_end_) > 0) out_.count(packet_event::retransmitted);
   return out_.put(self_, made);
 }
 
 /// Puts the packets of a SEND or WRITE from `sent` on, as far as window and output permit.
-response request_stream::put_packets(sent_request& which, const message& what,
-                                     std::span<const segment> local) noexcept {
+response packet_requester::put_packets(sent_request& which, const message& what,
+                                       std::span<const segment> local) noexcept {
   which.sent = std::max(which.sent, which.acknowledged);
   payload_reader payload(local, std::uint64_t{which.sent} * mtu_);
   packet made = packet_of(what);
@@ -217,7 +217,7 @@ response request_stream::put_packets(sent_request& which, const message& what,
   const std::uint32_t oldest = oldest_psn();
   std::uint32_t room = room_from(psn_plus(which.first_psn, which.sent));
   // The window shrank, and no packet in flight asks for an acknowledgement: this one does.
-  if (room == 0 && psn_distance(oldest, flow_.asked_end) <= 0) room = 1;
+  if (room == 0 && psn_distance(oldest, flow_.ack_req_end) <= 0) room = 1;
   while (which.sent < which.packets) {
     if (room == 0 || !may_put()) return {.outcome = verdict::partial};
     --room;
@@ -230,10 +230,10 @@ response request_stream::put_packets(sent_request& which, const message& what,
     made.solicited = last && what.solicited;
     made.ack_requested =
         acknowledged_ && (last || (which.sent + 1) % acknowledgement_interval == 0 ||
-                          (room == 0 && must_ask(oldest, psn)));
+                          (room == 0 && must_request_ack(oldest, psn)));
     made.payload = payload.view(bytes);
     if (made.payload.size() != bytes || !put(made)) return local_fault(payload.piece());
-    if (made.ack_requested) flow_.asked_end = psn_plus(psn, 1);
+    if (made.ack_requested) flow_.ack_req_end = psn_plus(psn, 1);
     ++which.sent;
     note_sent(psn_plus(psn, 1));
   }
@@ -243,14 +243,14 @@ response request_stream::put_packets(sent_request& which, const message& what,
 /// Returns whether the packet that fills the window asks for an acknowledgement: if no packet in
 /// flight does, or if half of the window was sent since one did. More of them would make trains
 /// short.
-bool request_stream::must_ask(std::uint32_t oldest, std::uint32_t psn) const noexcept {
-  return psn_distance(oldest, flow_.asked_end) <= 0 ||
-         psn_distance(flow_.asked_end, psn) >=
+bool packet_requester::must_request_ack(std::uint32_t oldest, std::uint32_t psn) const noexcept {
+  return psn_distance(oldest, flow_.ack_req_end) <= 0 ||
+         psn_distance(flow_.ack_req_end, psn) >=
              static_cast<std::int32_t>(flow_.congestion.packets() / 2);
 }
 
 /// A retransmitted READ requests only the bytes that have not arrived.
-void request_stream::put_read_or_atomic(sent_request& which, const message& what) noexcept {
+void packet_requester::put_read_or_atomic(sent_request& which, const message& what) noexcept {
   packet made = packet_of(what);
   made.psn = psn_plus(which.first_psn, which.acknowledged);
   made.ack_requested = true;
@@ -263,11 +263,11 @@ void request_stream::put_read_or_atomic(sent_request& which, const message& what
   }
   static_cast<void>(put(made));  // it has no payload
   which.sent = which.packets;
-  flow_.asked_end = psn_plus(which.first_psn, which.packets);
-  note_sent(flow_.asked_end);
+  flow_.ack_req_end = psn_plus(which.first_psn, which.packets);
+  note_sent(flow_.ack_req_end);
 }
 
-void request_stream::receive(const packet& what) noexcept {
+void packet_requester::receive(const packet& what) noexcept {
   // Only numbers that were sent and are not acknowledged mean something.
   const std::uint32_t oldest = oldest_psn();
   if (count_ == 0 || psn_distance(oldest, what.psn) < 0 || psn_distance(sent_end_, what.psn) >= 0)
@@ -277,7 +277,7 @@ void request_stream::receive(const packet& what) noexcept {
       if (is_acknowledgement(what.answer.syndrome))
         receive_acknowledgement(what);
       else
-        receive_refusal(what);
+        receive_nak(what);
       break;
     case operation::atomic_acknowledge:
       receive_original(what);
@@ -289,7 +289,7 @@ void request_stream::receive(const packet& what) noexcept {
 }
 
 /// Something was acknowledged that was not.
-void request_stream::note_progress() noexcept {
+void packet_requester::note_progress() noexcept {
   since_progress_ = {};
   timer_.deadline = never;
   measure_answer();
@@ -298,14 +298,14 @@ void request_stream::note_progress() noexcept {
   if (live_ > 0 && at(0).sent > at(0).acknowledged) start_timer();
 }
 
-void request_stream::answer(const sent_request& which, const response& what) noexcept {
+void packet_requester::answer(const sent_request& which, const response& what) noexcept {
   static_cast<void>(self_.sender().answer(
       {self_.attributes().destination_qpn, which.number, which.attempt}, what));
 }
 
 /// Everything before `end_psn` was received. Returns false if a response to a READ or atomic
 /// operation before it did not come.
-bool request_stream::acknowledge_before(std::uint32_t end_psn) noexcept {
+bool packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
   sent_request last;
   bool some = false;
   bool lost = false;
@@ -333,17 +333,17 @@ bool request_stream::acknowledge_before(std::uint32_t end_psn) noexcept {
   return !lost;
 }
 
-void request_stream::receive_acknowledgement(const packet& what) noexcept {
+void packet_requester::receive_acknowledgement(const packet& what) noexcept {
   if (!acknowledge_before(psn_plus(what.psn, 1))) repair();
 }
 
 /// A NAK acknowledges everything before it.
-void request_stream::receive_refusal(const packet& what) noexcept {
+void packet_requester::receive_nak(const packet& what) noexcept {
   const std::uint8_t syndrome = what.answer.syndrome;
   const bool not_ready = (syndrome & syndrome_kind_mask) == syndrome_rnr_nak;
   if (!not_ready && syndrome != syndrome_sequence_error) {
     refused_ = {syndrome, what.psn};
-    return settle_refusal();
+    return apply_fatal_nak();
   }
   if (!acknowledge_before(what.psn) || !not_ready) return repair();
   if (what.psn != oldest_psn() || !has_outstanding()) return;
@@ -356,7 +356,7 @@ void request_stream::receive_refusal(const packet& what) noexcept {
 
 /// The responder has refused a request, and answers nothing more. The request ends when those
 /// before it are done; if the requester does not have it in flight, when it is submitted again.
-void request_stream::settle_refusal() noexcept {
+void packet_requester::apply_fatal_nak() noexcept {
   const bool whole = acknowledge_before(refused_.psn);
   if (!is_refused(at(0))) {
     if (!whole) repair();
@@ -365,11 +365,11 @@ void request_stream::settle_refusal() noexcept {
   if (live_ > 0) end_oldest(refusal());
 }
 
-bool request_stream::is_refused(const sent_request& which) const noexcept {
+bool packet_requester::is_refused(const sent_request& which) const noexcept {
   return refused_.syndrome != 0 && ((refused_.psn - which.first_psn) & psn_mask) < which.packets;
 }
 
-response request_stream::refusal() const noexcept {
+response packet_requester::refusal() const noexcept {
   return {.outcome = verdict_of(refused_.syndrome),
           .why = {.why = reason::peer_refused,
                   .detail = self_.attributes().destination_qpn,
@@ -377,16 +377,16 @@ response request_stream::refusal() const noexcept {
 }
 
 /// Tells the requester what became of the oldest request; if it goes on, it submits all again.
-void request_stream::end_oldest(const response& what) noexcept {
+void packet_requester::end_oldest(const response& what) noexcept {
   live_ = 0;
-  flow_.asked_end = oldest_psn();
+  flow_.ack_req_end = oldest_psn();
   timer_.deadline = never;
   timer_.usual.started = never;  // the answer to a repetition is no measurement
   answer(at(0), what);
 }
 
 /// The answer does not fit the oldest request.
-void request_stream::end_badly_answered(const packet& what) noexcept {
+void packet_requester::end_badly_answered(const packet& what) noexcept {
   constexpr verdict bad_answer = verdict::pending;  // see status_of
   end_oldest({.outcome = bad_answer,
               .why = {.why = reason::bad_request,
@@ -396,7 +396,7 @@ void request_stream::end_badly_answered(const packet& what) noexcept {
 
 /// The READ or atomic operation in flight that `what` answers, after everything before it was
 /// acknowledged; or nullptr.
-request_stream::sent_request* request_stream::find_answered(const packet& what) noexcept {
+packet_requester::sent_request* packet_requester::find_answered(const packet& what) noexcept {
   for (std::uint32_t i = 0; i < live_; ++i) {
     const sent_request& each = at(i);
     const std::int32_t index = psn_distance(each.first_psn, what.psn);
@@ -411,7 +411,7 @@ request_stream::sent_request* request_stream::find_answered(const packet& what) 
 
 /// A packet is known by its number alone: after a READ was sent again, packets of the first
 /// response still come, and they have the same data.
-void request_stream::receive_data(const packet& what) noexcept {
+void packet_requester::receive_data(const packet& what) noexcept {
   sent_request* const which = find_answered(what);
   if (which == nullptr) return;
   const std::uint32_t index = (what.psn - which->first_psn) & psn_mask;
@@ -424,7 +424,7 @@ void request_stream::receive_data(const packet& what) noexcept {
   end_answered({});
 }
 
-void request_stream::receive_original(const packet& what) noexcept {
+void packet_requester::receive_original(const packet& what) noexcept {
   const sent_request* const which = find_answered(what);
   if (which == nullptr || !is_atomic(which->opcode)) return;
   if (!is_acknowledgement(what.answer.syndrome)) return end_badly_answered(what);
@@ -432,47 +432,47 @@ void request_stream::receive_original(const packet& what) noexcept {
 }
 
 /// The oldest request, a READ or an atomic operation, is done.
-void request_stream::end_answered(const response& what) noexcept {
+void packet_requester::end_answered(const response& what) noexcept {
   const sent_request done = at(0);
   pop();
   note_progress();
   answer(done, what);
-  if (refused_.syndrome != 0 && count_ > 0) settle_refusal();
+  if (refused_.syndrome != 0 && count_ > 0) apply_fatal_nak();
 }
 
 /// A packet was lost. Later answers say so, too, until the repetition is acknowledged.
-void request_stream::repair() noexcept {
+void packet_requester::repair() noexcept {
   if (!since_progress_.repairing) go_back();
 }
 
-void request_stream::expire() noexcept {
+void packet_requester::expire() noexcept {
   if (timer_.deadline == never || self_.home().now() < timer_.deadline) return;
   timer_.deadline = never;
   if (!has_outstanding()) return;
   if (timer_.is_early) {
     ++since_progress_.early;
     if (timer_.usual.backoff < most_backoff) ++timer_.usual.backoff;
-    return send_again();
+    return retransmit();
   }
   out_.count(packet_event::timed_out);
   go_back();
 }
 
 /// Has the requester submit everything again that is not acknowledged.
-void request_stream::go_back() noexcept {
+void packet_requester::go_back() noexcept {
   if (!has_outstanding()) return;
-  if (since_progress_.retries >= self_.attributes().retry_count) return give_up();
+  if (since_progress_.retries >= self_.attributes().retry_count) return fail_retries_exceeded();
   ++since_progress_.retries;
-  send_again();
+  retransmit();
 }
 
 /// Precondition: has_outstanding().
-void request_stream::send_again() noexcept {
+void packet_requester::retransmit() noexcept {
   since_progress_.repairing = true;
   end_oldest({.outcome = verdict::unread});
 }
 
-void request_stream::give_up() noexcept {
+void packet_requester::fail_retries_exceeded() noexcept {
   out_.count(packet_event::retries_exceeded);
   end_oldest({.outcome = verdict::peer_gone,
               .why = {.why = reason::no_acknowledgement,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/verbena/run/artefacts.hpp"
+#include "tools/verbena/run/artifacts.hpp"
 
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace files = std::filesystem;
 
 constexpr const char* variable = "VERBENA_RUN_LIBRARIES";
 
-artefacts in_folder(const files::path& folder) {
+artifacts in_folder(const files::path& folder) {
   return {.folder = folder.string(),
           .preload = (folder / "libverbena-preload.so").string(),
           .dropin = (folder / "dropin" / "libibverbs.so.1").string(),
@@ -26,7 +26,7 @@ artefacts in_folder(const files::path& folder) {
 bool can_be_read(const std::string& file) { return ::access(file.c_str(), R_OK) == 0; }
 
 // Returns the first missing file that `chosen` needs; empty if none is missing.
-std::string missing_file(const artefacts& found, way chosen) {
+std::string missing_file(const artifacts& found, way chosen) {
   const auto device = found.folder + "/libverbena-soft.so.0";
   const auto needed = chosen == way::preload
                           ? std::vector{found.preload, device}
@@ -62,7 +62,7 @@ std::vector<files::path> candidates() {
 
 }  // namespace
 
-outcome<artefacts> find_artefacts(way chosen) {
+outcome<artifacts> find_artifacts(way chosen) {
   std::string missing = "libverbena-soft.so.0";
   for (const auto& folder : candidates()) {
     const auto found = in_folder(folder);

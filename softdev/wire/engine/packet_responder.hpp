@@ -19,10 +19,10 @@
 namespace verbena::softdev::wire {
 
 /// Threads: one thread at a time, with the receive lock of the queue pair. Does not allocate.
-class request_receiver {
+class packet_responder {
  public:
   /// `attributes`: those with which the queue pair begins to receive.
-  request_receiver(queue_pair& self, const queue_pair_attributes& attributes,
+  packet_responder(queue_pair& self, const queue_pair_attributes& attributes,
                    std::uint32_t mtu) noexcept
       : self_(self),
         mtu_(mtu),
@@ -45,7 +45,7 @@ class request_receiver {
 
  private:
   /// A READ or atomic operation that was executed; the peer may ask for its answer again.
-  struct kept_answer {
+  struct responder_resource {
     message what;
     std::uint32_t first_psn = 0;
     std::uint32_t msn = 0;
@@ -74,13 +74,13 @@ class request_receiver {
   void settle(const packet& what, const packet_role& role, const response& answer) noexcept;
   void repeat(const packet& what, const packet_role& role) noexcept;
   void repeat_read(const packet& what) noexcept;
-  [[nodiscard]] kept_answer* free_answer() noexcept;
-  [[nodiscard]] kept_answer* find(std::uint32_t psn) noexcept;
+  [[nodiscard]] responder_resource* free_answer() noexcept;
+  [[nodiscard]] responder_resource* find(std::uint32_t psn) noexcept;
   void finish_message() noexcept;
   [[nodiscard]] bool put_kept(packet_output& out) noexcept;
-  [[nodiscard]] bool put_read(kept_answer& which, packet_output& out,
+  [[nodiscard]] bool put_read(responder_resource& which, packet_output& out,
                               std::uint32_t& budget) noexcept;
-  void refuse_read(kept_answer& which, std::uint32_t psn, const response& why,
+  void refuse_read(responder_resource& which, std::uint32_t psn, const response& why,
                    packet_output& out) noexcept;
   bool put(packet made, operation kind, packet_output& out) noexcept;
 
@@ -92,12 +92,12 @@ class request_receiver {
   std::uint32_t messages_ = 0;     ///< MSN
   opcode current_ = opcode::send;  ///< of the message whose packets come
   bool in_message_ = false;
-  bool gap_reported_ = false;  ///< until the expected packet comes
+  bool nak_sent_ = false;  ///< until the expected packet comes
   bool acknowledgement_due_ = false;
   refusal refusal_;
   std::uint64_t kept_count_ = 0;  ///< that were ever kept; each replaces the oldest
   bool some_due_ = false;         ///< of the kept answers; if not, put_kept has nothing to do
-  std::array<kept_answer, limits::max_rd_atomic> kept_;
+  std::array<responder_resource, limits::max_rd_atomic> responder_resources_;
 };
 
 }  // namespace verbena::softdev::wire

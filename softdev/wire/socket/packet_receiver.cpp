@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/wire/socket/packet_intake.hpp"
+#include "softdev/wire/socket/packet_receiver.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t least_bth_bytes = 12;
 
-forwarded_header header_of(const datagram_ends& ends, std::size_t datagram_bytes) noexcept {
+forwarded_header header_of(const datagram_addresses& ends, std::size_t datagram_bytes) noexcept {
   return {.source = ends.source,
           .destination = ends.destination,
           .source_port = ends.source_port,
@@ -27,7 +27,7 @@ forwarded_header header_of(const datagram_ends& ends, std::size_t datagram_bytes
 
 }  // namespace
 
-packet_intake::outcome packet_intake::receive(time_ns now) noexcept {
+packet_receiver::outcome packet_receiver::receive(time_ns now) noexcept {
   now_ = now;
   take_waiting();
   take_late(now);
@@ -41,7 +41,7 @@ packet_intake::outcome packet_intake::receive(time_ns now) noexcept {
 
 /// Passes what has come to `sort(const received_train&)`.
 template <class Sort>
-packet_intake::outcome packet_intake::receive_batches(Sort sort) noexcept {
+packet_receiver::outcome packet_receiver::receive_batches(Sort sort) noexcept {
   constexpr int most_batches = 4;
   constexpr std::size_t most_packets = 256;  // a message can have many
   std::size_t packets = 0;
@@ -64,12 +64,12 @@ packet_intake::outcome packet_intake::receive_batches(Sort sort) noexcept {
 }
 
 /// Finds the processes that packets are for. Consecutive ones for another process go together.
-void packet_intake::sort(received_train from, time_ns now) noexcept {
+void packet_receiver::sort(received_train from, time_ns now) noexcept {
   identification_ = 0;
   sort_rest(from, now);
 }
 
-void packet_intake::sort_rest(received_train from, time_ns now) noexcept {
+void packet_receiver::sort_rest(received_train from, time_ns now) noexcept {
   while (!from.bytes.empty()) {
     packet what;
     if (parse(packet_of(from.first()), largest_mtu, what) != packet_fault::none) {
@@ -90,14 +90,14 @@ void packet_intake::sort_rest(received_train from, time_ns now) noexcept {
 }
 
 /// As receive_batches, for a process whose packets are watched: one by one.
-packet_intake::outcome packet_intake::receive_watched(time_ns now) noexcept {
+packet_receiver::outcome packet_receiver::receive_watched(time_ns now) noexcept {
   const outcome result =
       receive_batches([this, now](const received_train& from) { sort_watched(from, now); });
   watcher_->settled_all();
   return result;
 }
 
-void packet_intake::sort_watched(received_train from, time_ns now) noexcept {
+void packet_receiver::sort_watched(received_train from, time_ns now) noexcept {
   identification_ = 0;
   while (!from.bytes.empty()) {
     packet what;
@@ -113,10 +113,11 @@ void packet_intake::sort_watched(received_train from, time_ns now) noexcept {
 }
 
 /// Packets that are forwarded are shown by the process that gets them, and others here.
-void packet_intake::forward_watched(std::uint32_t slot, received_train from, time_ns now) noexcept {
+void packet_receiver::forward_watched(std::uint32_t slot, received_train from,
+                                      time_ns now) noexcept {
   const intake_counters before = counters_;
   forward(slot, from, now);
-  const std::string_view fate = fate_since(before);
+  const std::string_view fate = drop_reason_since(before);
   for (; !from.bytes.empty(); ++identification_) {
     const received_train next = from.take(1);
     if (fate.empty()) continue;
@@ -126,15 +127,15 @@ void packet_intake::forward_watched(std::uint32_t slot, received_train from, tim
 }
 
 /// Examines a packet for this process, and shows it. `what` is nullptr if it is malformed.
-void packet_intake::watch_next(const received_datagram& from, const packet* what,
-                               time_ns now) noexcept {
+void packet_receiver::watch_next(const received_datagram& from, const packet* what,
+                                 time_ns now) noexcept {
   take_late(now);  // now, because its counters are not those of this packet
   const intake_counters before = counters_;
   network_header headers = headers_of(from.ends);
   if (what != nullptr) headers.identification = find_identification(from).value_or(identification_);
   watcher_->arrived(headers, packet_of(from.bytes));
   sort_rest({from.ends, from.bytes, from.bytes.size()}, now);
-  const std::string_view fate = fate_since(before);
+  const std::string_view fate = drop_reason_since(before);
   const bool may_be_late =
       injected_ && what != nullptr && what->destination_qpn != general_services_qpn;
   const bool taken = may_be_late || !fate.empty() || counters_.received != before.received ||
@@ -146,7 +147,7 @@ void packet_intake::watch_next(const received_datagram& from, const packet* what
 }
 
 /// Returns what became of a packet that was not taken: the name of its counter.
-std::string_view packet_intake::fate_since(const intake_counters& before) const noexcept {
+std::string_view packet_receiver::drop_reason_since(const intake_counters& before) const noexcept {
   if (counters_.injected != before.injected) {
     const packet_faults::decision& last = injected_->last;
     if (last.lost) return "injected_faults: lost";
@@ -155,10 +156,10 @@ std::string_view packet_intake::fate_since(const intake_counters& before) const 
     if (last.marked) return "injected_faults: marked";
   }
   if (counters_.malformed != before.malformed) return "dropped_malformed";
-  if (counters_.unknown_pair != before.unknown_pair) return "dropped_unknown_qp";
+  if (counters_.unknown_qp != before.unknown_qp) return "dropped_unknown_qp";
   if (counters_.forward_full != before.forward_full) return "forward_queue_full";
   if (counters_.foreign != before.foreign) return "dropped_wrong_source";
-  if (counters_.other_interface != before.other_interface) return "dropped_wrong_interface";
+  if (counters_.wrong_interface != before.wrong_interface) return "dropped_wrong_interface";
   if (counters_.damaged != before.damaged) return "dropped_icrc";
   if (counters_.auth_missing != before.auth_missing) return "dropped_auth_missing";
   if (counters_.auth_failed != before.auth_failed) return "dropped_auth_failed";
@@ -168,7 +169,7 @@ std::string_view packet_intake::fate_since(const intake_counters& before) const 
 }
 
 /// Returns how many packets at the beginning are for the process with the slot.
-std::size_t packet_intake::count_for(std::uint32_t slot, received_train from) const noexcept {
+std::size_t packet_receiver::count_for(std::uint32_t slot, received_train from) const noexcept {
   std::size_t count = 0;
   for (packet what; !from.bytes.empty(); ++count, static_cast<void>(from.take(1)))
     if (parse(packet_of(from.first()), largest_mtu, what) != packet_fault::none || is_own(what) ||
@@ -178,29 +179,29 @@ std::size_t packet_intake::count_for(std::uint32_t slot, received_train from) co
 }
 
 /// Returns whether the packet is for this process, for the general services or for a group.
-bool packet_intake::is_own(const packet& what) const noexcept {
+bool packet_receiver::is_own(const packet& what) const noexcept {
   return what.destination_qpn == general_services_qpn || what.destination_qpn == multicast_qpn ||
          slot_of_number(what.destination_qpn) == options_.process_slot;
 }
 
-void packet_intake::take_own(const received_datagram& from, const packet& what,
-                             time_ns now) noexcept {
+void packet_receiver::take_own(const received_datagram& from, const packet& what,
+                               time_ns now) noexcept {
   if (what.destination_qpn == general_services_qpn)
     take_message(from, what, now);
   else if (what.destination_qpn == multicast_qpn)
     sort_for_group(from, what, now);
   else if (injected_)
-    spoil(from, what, now);
+    inject_faults(from, what, now);
   else
     take(from, what);
 }
 
 /// Each process can have members of the group.
-void packet_intake::sort_for_group(const received_datagram& from, const packet& what,
-                                   time_ns now) noexcept {
+void packet_receiver::sort_for_group(const received_datagram& from, const packet& what,
+                                     time_ns now) noexcept {
   // Before it costs a system call for each process.
   if (transport_of(what.opcode) != packet_transport::ud || !is_multicast(from.ends.destination)) {
-    ++counters_.unknown_pair;
+    ++counters_.unknown_qp;
     return;
   }
   // A process that forwards nothing checks the packet once, when it gives it to its members.
@@ -212,13 +213,14 @@ void packet_intake::sort_for_group(const received_datagram& from, const packet& 
         share_.forward_to_all(header_of(from.ends, from.bytes.size()), from.bytes);
   }
   if (injected_)
-    spoil(from, what, now);
+    inject_faults(from, what, now);
   else
     take(from, what);
 }
 
 /// Loses, repeats, damages or delays a packet.
-void packet_intake::spoil(const received_datagram& from, const packet& what, time_ns now) noexcept {
+void packet_receiver::inject_faults(const received_datagram& from, const packet& what,
+                                    time_ns now) noexcept {
   const packet_faults::decision fault = injected_->faults.next();
   injected_->last = fault;
   if (fault != packet_faults::decision{}) ++counters_.injected;
@@ -246,7 +248,7 @@ void packet_intake::spoil(const received_datagram& from, const packet& what, tim
 }
 
 /// Takes the delayed packets whose time has come. Those that were damaged may be of no process now.
-void packet_intake::take_late(time_ns now) noexcept {
+void packet_receiver::take_late(time_ns now) noexcept {
   if (!some_are_late()) return;
   injected_->late.release(now, [this](const received_datagram& from) {
     packet what;
@@ -257,12 +259,12 @@ void packet_intake::take_late(time_ns now) noexcept {
   });
 }
 
-void packet_intake::take(const received_datagram& from, const packet& what) noexcept {
+void packet_receiver::take(const received_datagram& from, const packet& what) noexcept {
   if (verifier_ != nullptr && !admits(from)) return;
   if (what.destination_qpn == multicast_qpn) return take_for_group(from, what);
   auto route = routes_.find(what.destination_qpn);
   if (!route) {
-    ++counters_.unknown_pair;
+    ++counters_.unknown_qp;
     return;
   }
   if (!is_genuine(from, *route)) return;
@@ -274,7 +276,7 @@ void packet_intake::take(const received_datagram& from, const packet& what) noex
   const bool marked = is_marked(from.ends) && !route->any && !what.payload.empty() &&
                       what.opcode != packet_opcode::congestion_notification;
   if (marked) ++counters_.marked;
-  give_or_keep(what, *route, marked);
+  deliver_or_queue(what, *route, marked);
   const nak_kind nak = nak_of(what);
   if (nak == nak_kind::not_ready) ++counters_.rnr_naks;
   if (nak == nak_kind::sequence) ++counters_.sequence_naks;
@@ -283,8 +285,8 @@ void packet_intake::take(const received_datagram& from, const packet& what) noex
 /// Counts a packet as received, unless there is no room to wait for the lock of the queue pair. A
 /// CNP does not wait, and a packet that does loses its mark: congestion that lasts causes more of
 /// them.
-void packet_intake::give_or_keep(const packet& what, const wire_route& route,
-                                 bool marked) noexcept {
+void packet_receiver::deliver_or_queue(const packet& what, const wire_route& route,
+                                       bool marked) noexcept {
   const bool waits =
       what.opcode != packet_opcode::congestion_notification && waiting_.must_wait(what);
   const bool taken = !waits && give(what, route, marked);
@@ -297,12 +299,12 @@ void packet_intake::give_or_keep(const packet& what, const wire_route& route,
 }
 
 /// Gives a datagram to the queue pairs of this process that are attached to its group.
-void packet_intake::take_for_group(const received_datagram& from, const packet& what) noexcept {
+void packet_receiver::take_for_group(const received_datagram& from, const packet& what) noexcept {
   std::array<std::uint32_t, limits::max_group_members> members;
   const bool to_group = is_multicast(from.ends.destination);
   const std::size_t count = to_group ? packets_.find_members(from.ends.destination, members) : 0;
   if (count == 0) {
-    ++counters_.unknown_pair;
+    ++counters_.unknown_qp;
     return;
   }
   if (options_.addresses != nullptr &&
@@ -318,12 +320,12 @@ void packet_intake::take_for_group(const received_datagram& from, const packet& 
     route->peer = from.ends.source;
     packet copy = what;
     copy.destination_qpn = member;
-    give_or_keep(copy, *route);
+    deliver_or_queue(copy, *route);
   }
 }
 
 /// Packets of a connection that ended meanwhile are forgotten.
-void packet_intake::take_waiting() noexcept {
+void packet_receiver::take_waiting() noexcept {
   if (waiting_.empty()) return;
   waiting_.retry([this](const packet& what, const wire_route& route) {
     const auto current = routes_.find(what.destination_qpn);
@@ -331,7 +333,8 @@ void packet_intake::take_waiting() noexcept {
   });
 }
 
-void packet_intake::forward(std::uint32_t slot, const received_train& from, time_ns now) noexcept {
+void packet_receiver::forward(std::uint32_t slot, const received_train& from,
+                              time_ns now) noexcept {
   using enum port_share::forwarded;
   const forwarded_header head = header_of(from.ends, from.size);
   port_share::forwarded what = share_.forward(slot, head, from.bytes);
@@ -342,25 +345,25 @@ void packet_intake::forward(std::uint32_t slot, const received_train& from, time
   const std::size_t count = (from.bytes.size() + from.size - 1) / from.size;
   (what == given  ? counters_.forwarded
    : what == full ? counters_.forward_full
-                  : counters_.unknown_pair) += count;
+                  : counters_.unknown_qp) += count;
 }
 
-bool packet_intake::give(const packet& what, const wire_route& route, bool marked) noexcept {
+bool packet_receiver::give(const packet& what, const wire_route& route, bool marked) noexcept {
   if (!route.any) return packets_.receive(what, marked);
   return packets_.receive_datagram(what, {.source = route.peer, .destination = route.own});
 }
 
 /// Returns whether messages and datagrams, which have no connection, arrive here.
-bool packet_intake::is_permitted(const datagram_ends& ends) const noexcept {
+bool packet_receiver::is_permitted(const datagram_addresses& ends) const noexcept {
   return options_.addresses == nullptr ||
          options_.addresses->receives(ends.destination, ends.interface);
 }
 
-void packet_intake::take_message(const received_datagram& from, const packet& what,
-                                 time_ns now) noexcept {
+void packet_receiver::take_message(const received_datagram& from, const packet& what,
+                                   time_ns now) noexcept {
   if (is_unexpected(from)) return;
   if (management_ == nullptr || !has_message(what)) {
-    ++counters_.unknown_pair;
+    ++counters_.unknown_qp;
     return;
   }
   const management_view message = what.payload.first<management_bytes>();
@@ -383,7 +386,7 @@ void packet_intake::take_message(const received_datagram& from, const packet& wh
 
 /// The packet is from the host of the connection's peer, or for a queue pair of UD; it arrived
 /// where it may, and is undamaged.
-bool packet_intake::is_genuine(const received_datagram& from, const wire_route& route) noexcept {
+bool packet_receiver::is_genuine(const received_datagram& from, const wire_route& route) noexcept {
   const bool expected = route.any
                             ? is_permitted(from.ends)
                             : route.peer == from.ends.source && route.own == from.ends.destination;
@@ -392,14 +395,14 @@ bool packet_intake::is_genuine(const received_datagram& from, const wire_route& 
     return false;
   }
   if (!routes_.permits(route, from.ends.interface)) {
-    ++counters_.other_interface;
+    ++counters_.wrong_interface;
     return false;
   }
   return is_undamaged(from);
 }
 
 /// The headers of a packet as far as a socket sees them.
-network_header packet_intake::headers_of(const datagram_ends& ends) const noexcept {
+network_header packet_receiver::headers_of(const datagram_addresses& ends) const noexcept {
   return {.source = ends.source,
           .destination = ends.destination,
           .traffic_class = ends.traffic_class,
@@ -411,7 +414,7 @@ network_header packet_intake::headers_of(const datagram_ends& ends) const noexce
 /// Returns the IPv4 identification of a packet, or nullopt if it is damaged. The kernel counts
 /// those of packets that it made of one message, and some receivers see those of joined packets in
 /// one message. Others are deduced.
-std::optional<std::uint16_t> packet_intake::find_identification(
+std::optional<std::uint16_t> packet_receiver::find_identification(
     const received_datagram& from) const noexcept {
   const auto bytes = packet_of(from.bytes);
   if (bytes.size() < icrc_bytes + least_bth_bytes) return std::nullopt;
@@ -423,16 +426,16 @@ std::optional<std::uint16_t> packet_intake::find_identification(
     around.identification = 0;
     if (icrc(around, covered) == received) return std::uint16_t{0};
   }
-  return solve_identification(around, covered, received);
+  return recover_identification(around, covered, received);
 }
 
 /// Returns whether the datagram is authenticated, and was not received before. Counts it if not.
-bool packet_intake::admits(const received_datagram& from) noexcept {
+bool packet_receiver::admits(const received_datagram& from) noexcept {
   return count(verifier_->admit(headers_of(from.ends), from.bytes), from);
 }
 
 /// Returns whether a datagram is genuine. Counts it if not.
-bool packet_intake::count(authenticity what, const received_datagram& from) noexcept {
+bool packet_receiver::count(authenticity what, const received_datagram& from) noexcept {
   if (what == authenticity::genuine) return true;
   (what == authenticity::missing    ? counters_.auth_missing
    : what == authenticity::failed   ? counters_.auth_failed
@@ -443,16 +446,16 @@ bool packet_intake::count(authenticity what, const received_datagram& from) noex
 }
 
 /// Returns whether the datagram has a trailer although there is no key, and counts it then.
-bool packet_intake::is_unexpected(const received_datagram& from) noexcept {
+bool packet_receiver::is_unexpected(const received_datagram& from) noexcept {
   return verifier_ == nullptr && has_trailer(from.bytes) && !count(authenticity::unexpected, from);
 }
 
-void packet_intake::drop_malformed(const received_datagram& from) noexcept {
+void packet_receiver::drop_malformed(const received_datagram& from) noexcept {
   if (!is_unexpected(from)) ++counters_.malformed;
 }
 
 /// Keeps a mismatch for take_mismatch(). Ignores damaged packets.
-void packet_intake::note_mismatch(authenticity what, const received_datagram& from) noexcept {
+void packet_receiver::note_mismatch(authenticity what, const received_datagram& from) noexcept {
   // Hosts that may not send to this process get no notice. A group cannot be its source address.
   if (is_multicast(from.ends.destination) || !is_permitted(from.ends)) return;
   if (!mismatches_.wants(what, from.ends.source, now_)) return;
@@ -462,20 +465,20 @@ void packet_intake::note_mismatch(authenticity what, const received_datagram& fr
     mismatches_.keep(what, from.ends, is_key_mismatch_notice(content), now_);
 }
 
-bool packet_intake::is_undamaged(const received_datagram& from) noexcept {
+bool packet_receiver::is_undamaged(const received_datagram& from) noexcept {
   const std::uint16_t expected = identification_;
   const auto found = find_identification(from);
   if (!found) {
     if (!is_unexpected(from)) ++counters_.damaged;
     return false;
   }
-  const bool solved = *found != expected && *found != 0;
+  const bool recovered = *found != expected && *found != 0;
   // For one of 65536 wrong ICRCs, an identification exists with which it is right. This can happen
   // with a packet that has a trailer.
-  if (solved && has_trailer(from.bytes) && verifier_ == nullptr &&
+  if (recovered && has_trailer(from.bytes) && verifier_ == nullptr &&
       find_identification({from.ends, without_trailer(from.bytes)}))
     return count(authenticity::unexpected, from);
-  if (solved) ++counters_.solved;
+  if (recovered) ++counters_.recovered;
   identification_ = *found;
   return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/wire/engine/request_stream.hpp"
+#include "softdev/wire/engine/packet_requester.hpp"
 
 #include <gtest/gtest.h>
 
@@ -80,12 +80,12 @@ TEST_F(RequestStream, acknowledgement_of_what_was_not_sent_is_ignored) {
 // parity: rocev2-58
 TEST_F(RequestStream, no_more_packets_than_the_window_are_sent) {
   auto packets = post(opcode::send, 200 * mtu);
-  EXPECT_EQ(packets.size(), request_stream::window);
+  EXPECT_EQ(packets.size(), packet_requester::window);
   packets = exchange({ack(15)});
   ASSERT_EQ(packets.size(), 16U);
-  EXPECT_EQ(packets[0].what.psn, sent_psn(request_stream::window));
+  EXPECT_EQ(packets[0].what.psn, sent_psn(packet_requester::window));
   EXPECT_EQ(packets[0].name(), operation::send_middle);
-  EXPECT_TRUE(holds(packets[0], std::size_t{request_stream::window} * mtu));
+  EXPECT_TRUE(holds(packets[0], std::size_t{packet_requester::window} * mtu));
   std::uint32_t acknowledged = 143;
   while (drain(mine.sent()).empty()) {
     ASSERT_LT(acknowledged, 400U);
@@ -464,8 +464,8 @@ TEST_F(UnreliableStream, message_completes_when_its_packets_are_sent) {
 }
 
 TEST_F(UnreliableStream, no_window_limits_a_message) {
-  EXPECT_EQ(post(opcode::send, 2 * request_stream::window * mtu).size(),
-            2 * request_stream::window);
+  EXPECT_EQ(post(opcode::send, 2 * packet_requester::window * mtu).size(),
+            2 * packet_requester::window);
 }
 
 TEST_F(UnreliableStream, message_that_finds_no_room_goes_on_when_there_is_room) {

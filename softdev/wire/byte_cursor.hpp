@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Values in network byte order, one after another. Lengths are checked by the caller, once for all
-// headers of a packet.
+// Sequential readers and writers of values in network byte order. They do not check lengths: the
+// caller checks the length of all headers of a packet at once.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,13 @@
 
 namespace verbena::softdev::wire {
 
-/// Takes values from the front. Borrows the bytes. Threads: one thread at a time.
+/// Reads values from the front of a byte range. Borrows the bytes. Threads: one thread at a time.
 class byte_source {
  public:
   explicit byte_source(std::span<const std::byte> bytes) noexcept : at_(bytes.data()) {}
 
-  /// Precondition: as many bytes are left.
+  /// Precondition: at least sizeof(T) bytes are left. The other functions have the same
+  /// precondition for their number of bytes.
   template <std::unsigned_integral T>
   [[nodiscard]] T take() noexcept {
     T value;
@@ -37,12 +38,14 @@ class byte_source {
   const std::byte* at_;
 };
 
-/// Puts values behind one another. Borrows the bytes. Threads: one thread at a time.
+/// Writes values one after another to a byte range. Borrows the bytes. Threads: one thread at a
+/// time.
 class byte_sink {
  public:
   explicit byte_sink(std::span<std::byte> bytes) noexcept : at_(bytes.data()) {}
 
-  /// Precondition: there is room.
+  /// Precondition: at least sizeof(T) bytes are left. The other functions have the same
+  /// precondition for their number of bytes.
   template <std::unsigned_integral T>
   void put(T value) noexcept {
     store_network_order(at_, value);
@@ -52,10 +55,10 @@ class byte_sink {
     at_ = std::ranges::copy(bytes, at_).out;
   }
   void put_bytes(std::span<const std::uint8_t> bytes) noexcept { put_bytes(std::as_bytes(bytes)); }
-  /// Leaves bytes that the caller has written.
+  /// Skips bytes that the caller has written.
   void skip(std::size_t bytes) noexcept { at_ += bytes; }
   void put_zeros(std::size_t count) noexcept { at_ = std::fill_n(at_, count, std::byte{0}); }
-  /// The place of the next value.
+  /// Returns the position of the next value.
   [[nodiscard]] std::byte* position() const noexcept { return at_; }
 
  private:

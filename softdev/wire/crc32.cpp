@@ -18,15 +18,15 @@ namespace {
 
 constexpr std::uint32_t polynomial = 0xedb88320;
 
-/// x * value mod P.
+/// Returns x * value mod P.
 constexpr std::uint32_t times_x(std::uint32_t value) noexcept {
   return (value >> 1U) ^ ((value & 1U) != 0 ? polynomial : 0);
 }
-/// The value that `times_x` makes `value` of.
+/// Returns value / x mod P: the inverse of times_x.
 constexpr std::uint32_t divided_by_x(std::uint32_t value) noexcept {
   return (value >> 31U) != 0 ? ((value ^ polynomial) << 1U | 1U) : value << 1U;
 }
-/// a * b mod P.
+/// Returns a * b mod P.
 constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) noexcept {
   std::uint32_t sum = 0;
   for (std::uint32_t bit = 1U << 31U; bit != 0; bit >>= 1U) {
@@ -86,13 +86,13 @@ constexpr auto inverses = make_inverses();
 
 #if defined(__x86_64__)
 
-/// x^power mod P, as a factor of a carry-less product of reflected polynomials.
+/// Returns x^power mod P as a factor of a carry-less product of reflected polynomials.
 constexpr std::uint64_t factor(unsigned power) noexcept {
   std::uint32_t value = one;
   for (unsigned i = 0; i < power; ++i) value = times_x(value);
   return std::uint64_t{value} << 1U;
 }
-/// What moves 16 bytes ahead by `bytes`: for their first and their second half.
+/// The factors that move the first and the second half of 16 bytes forward by a number of bytes.
 struct fold_factors {
   std::uint64_t first;
   std::uint64_t second;
@@ -101,7 +101,7 @@ constexpr fold_factors factors_for(unsigned bytes) noexcept {
   return {factor(8 * bytes + 32), factor(8 * bytes - 32)};
 }
 
-// The functions with a target are compiled for processors that have its instructions.
+// Functions with a target attribute are compiled for processors with these instructions.
 
 [[gnu::target("pclmul,sse4.1")]] inline __m128i load16(const std::byte* at) noexcept {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
@@ -116,7 +116,7 @@ template <unsigned Bytes>
                        with);
 }
 
-/// The state that 16 folded bytes stand for, after the rest of the bytes.
+/// Folds the remaining bytes into `value`. Returns the CRC state.
 [[gnu::target("pclmul,sse4.1")]] std::uint32_t finish(__m128i value, const std::byte* at,
                                                       std::size_t bytes) noexcept {
   for (; bytes >= 16; at += 16, bytes -= 16) value = fold16<16>(value, load16(at));

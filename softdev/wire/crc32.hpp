@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The CRC-32 of Ethernet, which is that of the invariant CRC of RoCE v2 packets: polynomial
+// The CRC-32 of Ethernet, which is also the CRC of the invariant CRC of RoCE v2 packets: polynomial
 // 0x04c11db7, bits reflected.
 #pragma once
 
@@ -10,27 +10,27 @@
 
 namespace verbena::softdev::wire {
 
-/// A CRC in progress is the complement of its value.
+/// The initial state. The CRC is the complement of the final state.
 inline constexpr std::uint32_t crc32_start = ~std::uint32_t{0};
 
-/// Returns the state after `bytes`, from the state before them. Uses carry-less multiplication if
-/// the processor has it.
+/// Returns the state after `bytes`, given the state before them. Uses carry-less multiplication if
+/// the processor supports it.
 [[nodiscard]] std::uint32_t crc32_update(std::uint32_t state,
                                          std::span<const std::byte> bytes) noexcept;
 
-/// How crc32_update works; for tests and measurements.
+/// The implementations of crc32_update; for tests and measurements.
 enum class crc32_method : std::uint8_t {
-  table,  ///< on each processor
+  table,  ///< supported by every processor
   pclmul,
   vpclmul,  ///< with AVX-512
 };
-/// Returns false if this processor lacks `method`.
+/// Returns false if this processor does not support `method`.
 [[nodiscard]] bool is_available(crc32_method method) noexcept;
-/// Computes crc32_update() by the given method. Precondition: is_available(method).
+/// Computes crc32_update() with the given method. Precondition: is_available(method).
 [[nodiscard]] std::uint32_t crc32_update(crc32_method method, std::uint32_t state,
                                          std::span<const std::byte> bytes) noexcept;
 
-/// Returns the state before `count` zero bytes, from the state after them. Time: O(log count).
+/// Returns the state before `count` zero bytes, given the state after them. Time: O(log count).
 /// Precondition: count < 2^17.
 [[nodiscard]] std::uint32_t crc32_before_zeros(std::uint32_t state, std::size_t count) noexcept;
 

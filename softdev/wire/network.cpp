@@ -15,9 +15,9 @@ constexpr std::size_t udp_bytes = 8;
 constexpr std::uint8_t udp_protocol = 17;
 constexpr std::uint8_t ipv4_first_byte = 0x45;
 constexpr std::uint16_t do_not_fragment = 0x4000;
-constexpr std::uint16_t fragment_mask = 0x3fff;  ///< more fragments, offset
+constexpr std::uint16_t fragment_mask = 0x3fff;  ///< more-fragments flag and fragment offset
 constexpr std::size_t ipv4_checksum_offset = 10;
-/// The state after 8 bytes of ones, which stand for the local route header of InfiniBand.
+/// The CRC state after eight bytes of 0xff, which replace the local route header of InfiniBand.
 constexpr std::uint32_t icrc_start = 0xdebb'20e3;
 constexpr std::size_t ipv4_identification_end = 6;
 constexpr std::size_t bth_masked_byte = 4;
@@ -35,13 +35,13 @@ std::uint32_t sum_of(std::span<const std::byte> bytes, std::uint32_t sum = 0) no
   return sum;
 }
 
-/// The checksum of the Internet protocols (RFC 1071).
+/// The Internet checksum (RFC 1071).
 std::uint16_t checksum_of(std::uint32_t sum) noexcept {
   while (sum >> 16U != 0) sum = (sum & 0xffffU) + (sum >> 16U);
   return static_cast<std::uint16_t>(~sum);
 }
 
-/// The fields of IP that routers change, and so an ICRC takes as ones.
+/// The IP fields that routers can change. The ICRC is computed with ones in their place.
 struct variant_fields {
   std::uint8_t traffic_class;
   std::uint8_t hop_limit;
@@ -107,7 +107,7 @@ packet_fault parse_ipv4(std::span<const std::byte> bytes, network_header& out,
   if (checksum_of(sum_of(bytes.first(ipv4_bytes))) != 0)
     return packet_fault::network_checksum_wrong;
   if ((fragment & fragment_mask) != 0) return packet_fault::network_fragment;
-  // The ICRC covers the flag, and packets of RoCE v2 have it.
+  // RoCE v2 packets have the don't-fragment flag, which the ICRC covers.
   if (fragment != do_not_fragment) return packet_fault::network_header_invalid;
   if (protocol != udp_protocol) return packet_fault::not_roce;
   rest = bytes.subspan(ipv4_bytes, total - ipv4_bytes);
@@ -128,7 +128,7 @@ packet_fault parse_ipv6(std::span<const std::byte> bytes, network_header& out,
   from.take_bytes(out.destination);
   if (length > bytes.size() - ipv6_bytes) return packet_fault::network_length_wrong;
   if (next != udp_protocol) return packet_fault::not_roce;
-  // Addresses of IPv4 do not occur in packets of IPv6 (RFC 4038).
+  // IPv4-mapped addresses do not occur in IPv6 packets (RFC 4038).
   if (is_ipv4(out.source) || is_ipv4(out.destination)) return packet_fault::network_header_invalid;
   rest = bytes.subspan(ipv6_bytes, length);
   return packet_fault::none;
@@ -189,7 +189,7 @@ void write_udp_checksum(std::span<std::byte> packet) noexcept {
       static_cast<std::uint32_t>(datagram.size()) + udp_protocol +
       sum_of(packet.subspan(addresses_offset, ipv6_bytes - addresses_offset));
   const std::uint16_t sum = checksum_of(sum_of(datagram, pseudo_header));
-  constexpr std::uint16_t zero = 0xffff;  // 0 would say that there is no checksum
+  constexpr std::uint16_t zero = 0xffff;  // 0 means that there is no checksum
   store_network_order(datagram.data() + checksum_offset, sum != 0 ? sum : zero);
 }
 
@@ -220,8 +220,10 @@ std::optional<std::uint16_t> recover_identification(const network_header& around
   if (!over_ipv4(around)) return std::nullopt;
   network_header zero = around;
   zero.identification = 0;
-  // A CRC is linear: the difference is the CRC of the field with zeros behind it. The field is what
-  // an empty state becomes by it, read back over the zeros and over the field itself.
+  // A CRC is linear: the difference of the ICRCs is the CRC of the identification followed by
+  // zeros, with the initial state 0. A CRC in state 0 that processes two bytes has the same state
+  // as a CRC with these bytes as its state that processes two zero bytes. Reversing the CRC over
+  // all of these bytes therefore gives the identification.
   const std::uint32_t difference = icrc(zero, covered) ^ received;
   const std::size_t behind = ipv4_bytes - ipv4_identification_end + udp_bytes + covered.size();
   const std::uint32_t field = crc32_before_zeros(difference, behind + sizeof(std::uint16_t));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The opcodes of packets (IBTA 9.2), and the headers that packets of each have.
+// The opcodes of packets (IBTA 9.2) and the headers of the packets of each opcode.
 #pragma once
 
 #include <array>
@@ -8,10 +8,10 @@
 
 namespace verbena::softdev::wire {
 
-/// The upper three bits of an opcode.
+/// The transport: the upper three bits of an opcode.
 enum class packet_transport : std::uint8_t { rc = 0x00, uc = 0x20, ud = 0x60 };
 
-/// The lower five bits of an opcode of RC, UC and UD.
+/// The operation: the lower five bits of an opcode of RC, UC or UD.
 enum class operation : std::uint8_t {
   send_first = 0x00,
   send_middle = 0x01,
@@ -38,10 +38,11 @@ enum class operation : std::uint8_t {
   send_only_with_invalidate = 0x17,
 };
 
-/// The opcode of a packet. Values that have no format are possible: they come from outside.
+/// The opcode of a packet. Values without a packet format are possible, because opcodes come from
+/// the network.
 enum class packet_opcode : std::uint8_t {
   congestion_notification = 0x81,  ///< CNP (IBTA annex A17.9)
-  first_of_vendors = 0xc0,         ///< up to 0xff, their packets are free after the BTH
+  first_of_vendors = 0xc0,         ///< to 0xff: vendor opcodes; only their BTH is specified
 };
 
 [[nodiscard]] constexpr packet_opcode make_opcode(packet_transport transport,
@@ -49,24 +50,24 @@ enum class packet_opcode : std::uint8_t {
   return static_cast<packet_opcode>(static_cast<unsigned>(transport) | static_cast<unsigned>(what));
 }
 
-/// Returns the upper three bits; other values than those named are possible.
+/// Returns the upper three bits. The result can be a value without a name.
 [[nodiscard]] constexpr packet_transport transport_of(packet_opcode of) noexcept {
   constexpr unsigned mask = 0xe0;
   return static_cast<packet_transport>(static_cast<unsigned>(of) & mask);
 }
-/// Returns the lower five bits; other values than those named are possible.
+/// Returns the lower five bits. The result can be a value without a name.
 [[nodiscard]] constexpr operation operation_of(packet_opcode of) noexcept {
   constexpr unsigned mask = 0x1f;
   return static_cast<operation>(static_cast<unsigned>(of) & mask);
 }
 
-/// True for answers to requests, whatever the transport is.
+/// True for responses and acknowledgements. Does not check the transport.
 [[nodiscard]] constexpr bool is_response(packet_opcode code) noexcept {
   const operation what = operation_of(code);
   return what >= operation::read_response_first && what <= operation::atomic_acknowledge;
 }
 
-/// What packets of an opcode contain after the BTH. Members are in the order of the headers.
+/// The headers after the BTH, in their order in the packet, and the payload.
 struct packet_format {
   bool known = false;
   bool datagram = false;         ///< DETH
@@ -78,7 +79,7 @@ struct packet_format {
   bool invalidate = false;       ///< IETH
   bool payload = false;
 
-  /// The bytes of the headers from the BTH on.
+  /// Returns the length of the headers in bytes, including the BTH.
   [[nodiscard]] constexpr std::size_t header_bytes() const noexcept {
     return 12 + (datagram ? 8U : 0U) + (remote ? 16U : 0U) + (atomic ? 28U : 0U) +
            (acknowledgement ? 4U : 0U) + (original ? 8U : 0U) + (immediate ? 4U : 0U) +
@@ -152,7 +153,7 @@ inline constexpr std::array<packet_format, 256> formats = make_formats();
 
 }  // namespace detail
 
-/// Returns the format of packets with this opcode; its `known` is false for other values.
+/// Returns the format of packets with this opcode. If the opcode has no format, `known` is false.
 [[nodiscard]] constexpr const packet_format& format_of(packet_opcode code) noexcept {
   return detail::formats[static_cast<std::size_t>(code)];
 }

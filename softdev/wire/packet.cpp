@@ -16,10 +16,10 @@ constexpr unsigned solicited_bit = 0x80;
 constexpr unsigned migrated_bit = 0x40;
 constexpr unsigned pad_shift = 4;
 constexpr unsigned version_mask = 0x0f;
-// Byte 4.
+// Byte 4 of the BTH.
 constexpr unsigned fecn_bit = 0x80;
 constexpr unsigned becn_bit = 0x40;
-// Byte 8.
+// Byte 8 of the BTH.
 constexpr unsigned ack_bit = 0x80;
 
 constexpr std::size_t bth_bytes = 12;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A packet of RoCE v2 from the base transport header (BTH) on: its fields, and its bytes
+// A RoCE v2 packet from the base transport header (BTH) to the ICRC: its fields, parser and encoder
 // (IBTA 9.2, 9.3).
 #pragma once
 
@@ -12,20 +12,20 @@
 namespace verbena::softdev::wire {
 
 inline constexpr std::size_t icrc_bytes = 4;
-inline constexpr std::size_t congestion_payload_bytes = 16;  ///< of a CNP; zeros
+inline constexpr std::size_t congestion_payload_bytes = 16;  ///< of a CNP; all zero
 inline constexpr std::uint32_t max_message_bytes = 1U << 31U;
-inline constexpr std::uint32_t max_24_bits = 0xff'ffff;  ///< of queue pair numbers, PSN and MSN
+inline constexpr std::uint32_t max_24_bits = 0xff'ffff;  ///< for queue pair numbers, PSNs and MSNs
 
 /// The memory that a READ or WRITE accesses (RETH).
 struct remote_range {
   std::uint64_t address = 0;
   std::uint32_t key = 0;
-  std::uint32_t length = 0;  ///< of the message: at most max_message_bytes
+  std::uint32_t length = 0;  ///< of the message; at most max_message_bytes
 
   bool operator==(const remote_range&) const = default;
 };
 
-/// The operands of an atomic (AtomicETH).
+/// The operands of an atomic operation (AtomicETH).
 struct atomic_operands {
   std::uint64_t address = 0;
   std::uint32_t key = 0;
@@ -35,18 +35,18 @@ struct atomic_operands {
   bool operator==(const atomic_operands&) const = default;
 };
 
-/// The kinds of answers: the upper three bits of a syndrome.
-inline constexpr std::uint8_t syndrome_ack = 0x1f;      ///< without credits
-inline constexpr std::uint8_t syndrome_rnr_nak = 0x20;  ///< plus the code of the RNR timer
+/// Syndromes of an AETH.
+inline constexpr std::uint8_t syndrome_ack = 0x1f;      ///< ACK without credits
+inline constexpr std::uint8_t syndrome_rnr_nak = 0x20;  ///< plus the RNR timer code
 inline constexpr std::uint8_t syndrome_sequence_error = 0x60;
 inline constexpr std::uint8_t syndrome_invalid_request = 0x61;
 inline constexpr std::uint8_t syndrome_access_error = 0x62;
 inline constexpr std::uint8_t syndrome_operation_error = 0x63;
 
-/// NAKs after which the request is sent again.
+/// The NAKs after which the requester retransmits.
 enum class nak_kind : std::uint8_t { none, not_ready, sequence };
 
-/// What a responder says of a request (AETH).
+/// The response status of a responder (AETH).
 struct acknowledgement {
   std::uint8_t syndrome = syndrome_ack;
   std::uint32_t msn = 0;  ///< message sequence number
@@ -54,7 +54,7 @@ struct acknowledgement {
   bool operator==(const acknowledgement&) const = default;
 };
 
-/// The sender of a datagram (DETH).
+/// The header of a datagram (DETH).
 struct datagram_header {
   std::uint32_t qkey = 0;
   std::uint32_t source_qpn = 0;
@@ -62,13 +62,13 @@ struct datagram_header {
   bool operator==(const datagram_header&) const = default;
 };
 
-/// A packet. Only those members count that packets of its opcode have (format_of). The payload is
-/// borrowed.
+/// A packet. A member is valid only if packets of the opcode have its header (format_of). The
+/// payload is borrowed.
 struct packet {
   packet_opcode opcode{};
   bool solicited = false;
   bool migrated = false;  ///< MigReq
-  bool fecn = false;      ///< congestion: forward, backward
+  bool fecn = false;      ///< forward congestion notification
   bool becn = false;
   bool ack_requested = false;
   std::uint16_t pkey = 0xffff;
@@ -78,13 +78,14 @@ struct packet {
   remote_range remote;
   atomic_operands atomic;
   acknowledgement answer;
-  std::uint64_t original = 0;  ///< the value before an atomic
+  std::uint64_t original = 0;  ///< the value before the atomic operation
   std::uint32_t immediate = 0;
   std::uint32_t invalidated_key = 0;
-  std::span<const std::byte> payload;  ///< without pad
+  std::span<const std::byte> payload;  ///< without pad bytes
 };
 
-/// Returns the kind of the NAK that a packet is; `none` for other packets.
+/// Returns the kind of an RNR NAK or a NAK for a PSN sequence error. Returns `none` for all other
+/// packets.
 [[nodiscard]] constexpr nak_kind nak_of(const packet& what) noexcept {
   if (operation_of(what.opcode) != operation::acknowledge ||
       !format_of(what.opcode).acknowledgement)
@@ -94,38 +95,39 @@ struct packet {
   return what.answer.syndrome == syndrome_sequence_error ? nak_kind::sequence : nak_kind::none;
 }
 
-/// What is wrong with the bytes of a packet.
+/// Why a packet is malformed.
 enum class packet_fault : std::uint8_t {
   none,
   too_short,            ///< for BTH and ICRC
-  length_not_aligned,   ///< to four bytes
+  length_not_aligned,   ///< not a multiple of four bytes
   version_unknown,      ///< TVer is not 0
-  opcode_unknown,       ///< reserved, or of a transport that is not supported
+  opcode_unknown,       ///< reserved, or of an unsupported transport
   header_missing,       ///< too short for the headers of the opcode
-  pad_exceeds_payload,  ///< the payload has fewer bytes than the pad count
-  payload_not_allowed,  ///< packets of the opcode have none, or, for a CNP, one of another length
+  pad_exceeds_payload,  ///< the pad count exceeds the length of the payload
+  payload_not_allowed,  ///< the opcode has no payload, or the payload of a CNP has a wrong length
   payload_exceeds_mtu,
-  message_too_long,  ///< RETH: more than max_message_bytes
-  // Of the network headers (network.hpp):
-  network_header_invalid,  ///< version, header length, addresses
-  network_length_wrong,    ///< of IP or UDP
+  message_too_long,  ///< the RETH length exceeds max_message_bytes
+  // Faults of the network headers (network.hpp):
+  network_header_invalid,  ///< wrong version, header length or address
+  network_length_wrong,    ///< IP or UDP length
   network_checksum_wrong,
   network_fragment,
-  not_roce,  ///< not UDP, or another port
+  not_roce,  ///< not UDP, or another destination port
 };
 
-/// Reads a packet of BTH, …, payload, pad and ICRC, whose ICRC it does not check (network.hpp).
-/// The payload of `out` refers to `bytes`. Reserved bits and pad bytes are ignored. If the result
-/// is not `none`, `out` has no meaning.
+/// Parses a packet from BTH to ICRC. Does not check the ICRC (network.hpp). The payload of `out`
+/// refers to `bytes`. Reserved bits and pad bytes are ignored. If the result is not `none`, `out`
+/// is unspecified.
 [[nodiscard]] packet_fault parse(std::span<const std::byte> bytes, std::uint32_t mtu,
                                  packet& out) noexcept;
 
-/// Returns the bytes of the packet with pad and ICRC.
+/// Returns the length of the packet in bytes, including pad and ICRC.
 [[nodiscard]] std::size_t encoded_bytes(const packet& what) noexcept;
 
 /// Writes the packet without its ICRC: encoded_bytes(what) - icrc_bytes. Returns the number of
-/// bytes, or 0 if `out` is shorter. Preconditions: the opcode has a format; numbers of 24 bits have
-/// no more; there is no payload where the format has none.
+/// bytes. Returns 0 if `out` is too short or if the payload is not accessible. Preconditions: the
+/// opcode has a format; 24-bit fields have at most 24 bits; the payload is empty if the format has
+/// no payload.
 [[nodiscard]] std::size_t encode(const packet& what, std::span<std::byte> out) noexcept;
 
 }  // namespace verbena::softdev::wire

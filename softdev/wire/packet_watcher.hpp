@@ -10,27 +10,29 @@
 
 namespace verbena::softdev::wire {
 
-/// Sees packets from BTH to ICRC, and what a socket knows of the headers in front of them. Threads:
-/// the two groups of functions are called at the same time, each by one thread at a time.
+/// Receives each packet from BTH to ICRC, and the header fields that a socket provides. Threads:
+/// one thread at a time calls the functions of each group; the two groups can be called
+/// concurrently.
 class packet_watcher {
  public:
-  // Packets that leave.
-  /// The packets that are shown next are given to the kernel now.
+  // Sent packets.
+  /// The process is about to pass packets to the kernel.
   virtual void sending() noexcept = 0;
-  /// The kernel took a packet.
+  /// The kernel accepted a packet.
   virtual void sent(const network_header& around, std::span<const std::byte> packet) noexcept = 0;
-  /// The kernel took no more of them. Not called if it took none.
+  /// All packets that the kernel accepted have been reported. Can be omitted if there were none.
   virtual void sent_all() noexcept = 0;
 
-  // Packets that arrive.
-  /// A packet is about to be examined. It stays in place until `settled`.
+  // Received packets.
+  /// A packet is about to be checked. Its bytes remain valid until `settled` or `dismissed`.
   virtual void arrived(const network_header& around,
                        std::span<const std::byte> packet) noexcept = 0;
-  /// The last packet was taken, or `note` says what became of it instead.
+  /// The last packet has been processed. If the packet was dropped or an injected fault changed it,
+  /// `note` is the reason; otherwise `note` is empty.
   virtual void settled(std::string_view note) noexcept = 0;
-  /// The last packet was forwarded, and only another process sees it.
+  /// The last packet was forwarded; only the process that receives it reports it.
   virtual void dismissed() noexcept = 0;
-  /// There are no more packets now.
+  /// All packets of one receive pass have been reported.
   virtual void settled_all() noexcept = 0;
 
  protected:

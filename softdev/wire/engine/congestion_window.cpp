@@ -8,9 +8,10 @@
 namespace verbena::softdev::wire {
 namespace {
 
-/// Rounds in which the window halves its distance to the target before the target grows.
+/// The number of round trips in which the window halves its distance to the target before the
+/// target grows.
 constexpr std::uint8_t fast_recovery_rounds = 5;
-/// Each round moves the share by 1/16 of its distance to 0 or 1.
+/// Each round trip moves the share by 1/16 of its distance to 0 or 1.
 constexpr std::uint32_t share_weight = 16;
 /// A smaller share (in 1/256) counts as 0.
 constexpr std::uint32_t least_share = share_weight;
@@ -43,7 +44,7 @@ void congestion_window::end_round(std::uint32_t oldest_psn, std::uint32_t next_p
     ++rounds_without_cnp_;
   else
     target_ = std::min(target_ + unit, most_);
-  // Rounded up, so that the window reaches the target.
+  // Rounded up, so that the window reaches its target.
   packets_ = (packets_ + target_ + 1) / 2;
   is_active_ = packets_ < most_ || share_ >= least_share;
 }

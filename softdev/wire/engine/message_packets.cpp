@@ -8,7 +8,7 @@
 namespace verbena::softdev::wire {
 namespace {
 
-/// The operations of the packets of a message.
+/// The operations of the packets of a message, by position.
 struct packet_names {
   operation first;
   operation middle;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages as packets: their operations, their number, their payload.
+// Conversion between messages and packets: opcodes, numbers of packets, payload.
 #pragma once
 
 #include <array>
@@ -16,19 +16,20 @@ namespace verbena::softdev::wire {
 
 inline constexpr std::size_t largest_mtu = 4096;
 
-/// Returns the operation of the packet `index` of `count` of a SEND or WRITE.
+/// Returns the operation of packet `index` of a SEND or WRITE with `count` packets.
 [[nodiscard]] operation request_operation(opcode op, std::uint32_t index,
                                           std::uint32_t count) noexcept;
-/// Returns the operation of a request that is one packet: always of a READ or atomic operation.
+/// Returns the operation of a request with one packet. READs and atomic operations always have one
+/// request packet.
 [[nodiscard]] operation request_operation(opcode op) noexcept;
-/// Returns the operation of the packet `index` of `count` of the response to a READ.
+/// Returns the operation of packet `index` of a READ response with `count` packets.
 [[nodiscard]] operation read_response_operation(std::uint32_t index, std::uint32_t count) noexcept;
 
 enum class place_in_message : std::uint8_t { first, middle, last, only };
 
-/// What a packet of a request is in its message.
+/// The role of a request packet in its message.
 struct packet_role {
-  bool is_part = false;  ///< of a SEND or WRITE; if not, the other members have no meaning
+  bool is_part = false;  ///< true for SEND and WRITE; if false, the other members have no meaning
   opcode what = opcode::send;
   place_in_message place = place_in_message::only;
   bool immediate = false;
@@ -41,36 +42,36 @@ struct packet_role {
   }
 };
 
-/// Returns the role of the packets with this opcode.
+/// Returns the role of packets with this opcode.
 [[nodiscard]] packet_role role_of(packet_opcode code) noexcept;
 
-/// Returns the number of packets of a message; an empty one has one packet.
+/// Returns the number of packets of a message. An empty message has one packet.
 [[nodiscard]] std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) noexcept;
-/// Returns the number of packets of a SEND or WRITE, of the response to a READ, or of an atomic
-/// operation.
+/// Returns the number of packets of a SEND, a WRITE, a READ response or an atomic operation.
 [[nodiscard]] std::uint32_t packets_of(const message& what, std::uint32_t mtu) noexcept;
 
-/// Writes the operands of an atomic operation into a packet, and reads them.
+/// Convert between the operands of a message and the AtomicETH of a packet.
 [[nodiscard]] atomic_operands operands_of(const message& what) noexcept;
 void take_operands(const atomic_operands& from, message& out) noexcept;
 
-/// Returns the AETH syndrome of an answer; 0 for answers that are not sent.
+/// Returns the AETH syndrome of a response; 0 if the response is not sent.
 [[nodiscard]] std::uint8_t syndrome_of(const response& answer) noexcept;
 
-/// Reads the bytes of the pieces of a message, packet by packet. Threads: one thread at a time.
+/// Reads the payload of a message from its segments, packet by packet. Threads: one thread at a
+/// time.
 class payload_reader {
  public:
-  /// Begins at `offset` of the pieces.
+  /// Starts at byte `offset` of the segments.
   explicit payload_reader(std::span<const segment> pieces, std::uint64_t offset = 0) noexcept;
 
-  /// Returns a copy of the next bytes, valid until the next call: fewer if the pieces end, or if
-  /// the memory is not accessible. Precondition: bytes <= largest_mtu.
+  /// Returns a copy of the next bytes, valid until the next call. Returns fewer bytes if the
+  /// segments end or if the memory is not accessible. Precondition: bytes <= largest_mtu.
   [[nodiscard]] std::span<const std::byte> take(std::size_t bytes) noexcept;
-  /// Returns the next bytes like `take`, but without a copy if one piece has all of them. Then the
-  /// result is memory of the program, which may not be accessible.
+  /// Returns the next bytes like `take`, but without a copy if one segment contains all of them. In
+  /// this case, the result refers to memory of the program, which may not be accessible.
   [[nodiscard]] std::span<const std::byte> view(std::size_t bytes) noexcept;
-  /// Returns the start of the piece at which `take` or `view` stopped, or whose bytes `view`
-  /// returned; nullptr after the last piece. Precondition: `take` or `view` was called.
+  /// Returns the start of the segment at which `take` or `view` stopped, or whose bytes `view`
+  /// returned. Returns nullptr after the last segment. Precondition: `take` or `view` was called.
   [[nodiscard]] const std::byte* piece() const noexcept { return piece_; }
 
  private:

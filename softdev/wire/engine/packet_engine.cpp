@@ -18,16 +18,16 @@
 
 namespace verbena::softdev::wire {
 
-/// What the path keeps of a queue pair, while it may receive.
+/// The packet state of a queue pair that can receive.
 struct packet_connection {
   packet_requester requests;
   packet_responder answers;
-  std::atomic<time_ns> last_notification{0};  ///< when a CNP was sent; 0: none was
+  std::atomic<time_ns> last_notification{0};  ///< when the last CNP was sent; 0: never
 };
 
 namespace {
 
-/// The least time between two CNPs of a queue pair.
+/// The minimum time between two CNPs of a queue pair.
 constexpr time_ns notification_interval = 50'000;
 
 bool is_of(transport expected, packet_opcode code) noexcept {
@@ -43,7 +43,8 @@ bool is_of(transport expected, packet_opcode code) noexcept {
   }
 }
 
-/// A packet of another partition is counted; over UC, its message is one that was dropped.
+/// Returns whether the packet has the partition of the queue pair. Counts a packet that does not.
+/// Over UC, the first packet of a message also counts as a dropped message.
 bool is_of_partition(queue_pair& which, const packet& what) noexcept {
   port_state& port = which.home().port();
   const std::uint16_t own = port.pkey(which.attributes().pkey_index);
@@ -91,7 +92,7 @@ void packet_engine::changed(queue_pair& which, bool gone) noexcept {
   waiting_.erase(index);
   packet_connection* const by = connection_of(which);
   if (by == nullptr) return;
-  // The program can have its last message before the acknowledgement leaves.
+  // The program can have received its last message before the ACK was sent.
   if (gone) static_cast<void>(by->answers.put_answers(out_));
   timers_.cancel(index);
   answering_.erase(index);
@@ -119,7 +120,7 @@ response packet_engine::submit_datagram(queue_pair& sender, const message& what,
   return {.outcome = verdict::blocked};
 }
 
-/// Notes what the send side waits for.
+/// Updates the timer and the list of queue pairs that wait for room.
 void packet_engine::after_requests(queue_pair& which, packet_connection& by) noexcept {
   const std::uint32_t index = index_of_number(which.number());
   if (by.requests.deadline() != never && timers_.schedule(index, by.requests.deadline()))
@@ -154,7 +155,7 @@ bool packet_engine::receive(const packet& what, bool marked) noexcept {
   return true;
 }
 
-/// If the lock is taken, the CNP has no effect: persistent congestion causes another one.
+/// Ignores the CNP if another thread holds the lock: persistent congestion causes further CNPs.
 void packet_engine::receive_notification(queue_pair& which, const packet& what) noexcept {
   bool handled = false;
   if (rules_of(which.transport()).acknowledged) {
@@ -165,7 +166,7 @@ void packet_engine::receive_notification(queue_pair& which, const packet& what) 
   out_.count(handled ? packet_event::notification_handled : packet_event::notification_ignored);
 }
 
-/// Sends a CNP, with a lock of the queue pair.
+/// Sends a CNP. The caller holds a lock of the queue pair.
 void packet_engine::send_cnp(const queue_pair& which, packet_connection& by) noexcept {
   const time_ns now = home_.now();
   time_ns last = by.last_notification.load(std::memory_order_relaxed);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The path of requests over RC, UC and UD as packets: packets and times in, packets and deadlines
-// out.
-// It has no socket, clock or thread. The locks of the queue pairs guard what it keeps of them; it
-// waits for none of these locks, because a program can hold one for long (an open batch).
+// The path of RC, UC and UD requests as packets. Its inputs are packets and times; its outputs are
+// packets and deadlines.
+// It has no socket, clock or thread. The locks of a queue pair guard the state that the engine
+// keeps for this queue pair. The engine does not block on these locks, because a program can hold
+// one for a long time (an open batch).
 #pragma once
 
 #include <cstddef>
@@ -21,45 +22,47 @@ namespace verbena::softdev::wire {
 
 struct packet_connection;
 
-/// Threads: thread-safe, as far as the output is. `receive`, `transmit` and `expire` are called by
-/// one thread at a time. Allocates when a queue pair begins to receive, and at no other time.
+/// Threads: thread-safe if the output is. Only one thread at a time may call `receive`,
+/// `receive_datagram`, `transmit` and `expire`. Allocates only when a queue pair becomes ready to
+/// receive.
 class packet_engine final : public remote_path {
  public:
-  /// Both outlive the path. `home` has the slot, and when the path begins and when it ends, no
-  /// queue pair that receives.
+  /// `home` and `out` outlive the path. `home` uses the process slot. `home` has no queue pair that
+  /// can receive when the path is constructed or destroyed.
   packet_engine(engine& home, std::uint32_t process_slot, packet_output& out);
   ~packet_engine();
   packet_engine(const packet_engine&) = delete;
   packet_engine& operator=(const packet_engine&) = delete;
 
-  /// Takes a packet of RC or UC whose ICRC is correct, from the host of the queue pair's peer.
-  /// Packets for no queue pair of their transport and partition are dropped. Returns false if
-  /// another thread holds a lock of the queue pair: then nothing has happened, and the caller tries
-  /// again. `marked`: a congested queue marked the packet (CE). If it has a payload, its sender
-  /// gets a CNP, at most one per queue pair in 50 us; a marked response to a READ also has the
-  /// queue pair request less.
+  /// Processes a packet of RC or UC. Preconditions: the ICRC is correct; the packet is from the
+  /// host of the queue pair's peer. Drops the packet if there is no queue pair with its number,
+  /// transport and partition. Returns false if another thread holds the required lock of the queue
+  /// pair: the packet was not processed, and the caller tries again later.
+  /// `marked`: a congested queue has marked the packet (CE). If such a packet has a payload, its
+  /// sender gets a CNP, but at most one per queue pair in 50 us. A marked READ response also
+  /// reduces the congestion window of the queue pair.
   [[nodiscard]] bool receive(const packet& what, bool marked = false) noexcept;
-  /// As `receive`, for a packet of UD, which can come from any host: `from` has its network
-  /// headers. If the queue pair drops it, the queue pair counts it.
+  /// Processes a packet of UD like `receive`. The packet can be from any host; `from` has its
+  /// network headers. If the queue pair drops the packet, it counts the drop.
   [[nodiscard]] bool receive_datagram(const packet& what, const network_header& from) noexcept;
   /// Copies the numbers of the queue pairs of this process that are attached to a group. Returns
-  /// how many there are.
+  /// their number.
   [[nodiscard]] std::size_t find_members(
       const network_address& group,
       std::span<std::uint32_t, limits::max_group_members> out) const noexcept;
-  /// Puts the answers that are due, and the packets of requests that found no room. To be called
+  /// Sends the responses that are due, and the packets of requests that waited for room. Called
   /// after a batch of `receive`, and when the output has room again.
   void transmit() noexcept;
-  /// True if `transmit` has something to do when the output has room.
+  /// True if `transmit` has work to do when the output has room.
   [[nodiscard]] bool wants_to_transmit() const noexcept {
     return !answering_.empty() || !waiting_.empty();
   }
-  /// Repeats the packets whose time has come. `now` was read just before.
+  /// Retransmits the packets whose deadline has passed. `now` is the current time.
   void expire(time_ns now) noexcept;
-  /// When `expire` is due; `never` if no packet waits for an answer.
+  /// Returns when `expire` is due; `never` if no packet waits for a response.
   [[nodiscard]] time_ns next_deadline() const noexcept { return timers_.earliest(); }
 
-  // As a path.
+  // Overrides of remote_path.
   response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                   bool earlier_done) noexcept override;
   void prepare(queue_pair& which, const queue_pair_attributes& next) override;
@@ -82,11 +85,11 @@ class packet_engine final : public remote_path {
   engine& home_;
   packet_output& out_;
   const std::uint32_t slot_;
-  std::mutex creation_;  ///< guards the next one
+  std::mutex creation_;  ///< guards connections_
   std::size_t connections_ = 0;
   deadline_queue timers_{limits::queue_pair_indices};
-  active_set answering_;  ///< queue pairs with answers that are due
-  active_set waiting_;    ///< queue pairs with requests that found no room
+  active_set answering_;  ///< queue pairs with responses that are due
+  active_set waiting_;    ///< queue pairs with requests that wait for room
 };
 
 }  // namespace verbena::softdev::wire

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the packets of an engine go.
+// The interface through which the engine sends packets.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@ struct datagram_route;
 
 namespace verbena::softdev::wire {
 
-/// What the engine has counted.
+/// Events that the engine counts.
 enum class packet_event : std::uint8_t {
-  retransmitted,      ///< a packet of a request is put that was put before
-  timed_out,          ///< packets are sent again because their acknowledgement did not come in time
-  retries_exceeded,   ///< a request failed because of that
-  notification_sent,  ///< a CNP is put
-  notification_handled,  ///< a CNP came, and fewer packets are in flight
-  notification_ignored   ///< a CNP came, and has no effect
+  retransmitted,         ///< a packet of a request was retransmitted
+  timed_out,             ///< an ACK timeout expired
+  retries_exceeded,      ///< a request failed because its retry count was exhausted
+  notification_sent,     ///< a CNP was sent
+  notification_handled,  ///< a CNP reduced a congestion window
+  notification_ignored   ///< a CNP had no effect
 };
 
-/// Takes packets. Threads: as the engine that uses it. Implementations must not take a lock of a
-/// queue pair: the caller holds one.
+/// Sends packets. Threads: as the engine that uses it. Implementations must not take a lock of a
+/// queue pair, because the caller holds one.
 class packet_output {
  public:
-  /// True if `put` can take a packet.
+  /// True if `put` can accept a packet.
   [[nodiscard]] virtual bool has_room() noexcept = 0;
-  /// Sends a packet of a queue pair to its peer. The payload is valid during the call only, and can
-  /// be memory of the program: returns false if it is not accessible. Precondition: has_room(). If
-  /// another thread took the room since, the packet is lost.
+  /// Sends a packet of a queue pair to its peer. The payload is valid only during the call. It can
+  /// be memory of the program: returns false if the memory is not accessible. Precondition:
+  /// has_room(). If another thread has used the room in the meantime, the packet is lost.
   [[nodiscard]] virtual bool put(const queue_pair& from, const packet& what) noexcept = 0;
-  /// As `put`, for a packet of UD: sends it from the source of `by` to its destination.
+  /// Sends a packet of UD like `put`, from the source of `by` to its destination.
   [[nodiscard]] virtual bool put_datagram(const datagram_route& by,
                                           const packet& what) noexcept = 0;
-  /// Counts something. Called with the lock of a queue pair.
+  /// Counts an event. The caller can hold a lock of a queue pair.
   virtual void count(packet_event /*what*/) noexcept {}
-  /// packet_engine::next_deadline is earlier now.
+  /// Called when packet_engine::next_deadline has become earlier.
   virtual void deadline_changed() noexcept {}
 
  protected:

@@ -15,10 +15,10 @@
 namespace verbena::softdev::wire {
 namespace {
 
-/// Within a message, each packet of this number asks for an acknowledgement.
+/// Within a message, one packet in this number requests an acknowledgement.
 constexpr std::uint32_t acknowledgement_interval = 16;
-/// How often packets are sent again before the ACK timeout, and the least time until then. Each
-/// time waits twice as long as the one before.
+/// Limits of retransmissions before the ACK timeout: their number, the number of doublings of the
+/// early timeout, and its minimum. Each early retransmission doubles the early timeout.
 constexpr std::uint8_t max_early_retransmits = 4;
 constexpr std::uint8_t most_backoff = 10;
 constexpr time_ns least_early_timeout = 200'000;
@@ -47,7 +47,8 @@ packet packet_of(const message& what) noexcept {
   return made;
 }
 
-/// A response with these bytes at this place of a READ is what its number of packets requires.
+/// Returns whether a response packet has the opcode, length and syndrome that its position in the
+/// READ requires.
 bool fits_read(const packet& what, std::uint32_t index, std::uint32_t packets, std::uint32_t length,
                std::uint32_t mtu) noexcept {
   const operation kind = operation_of(what.opcode);
@@ -64,7 +65,7 @@ bool fits_read(const packet& what, std::uint32_t index, std::uint32_t packets, s
 packet_requester::packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept
     : self_(self), out_(out), mtu_(mtu), acknowledged_(rules_of(self.transport()).acknowledged) {}
 
-/// The first sequence number that is not acknowledged.
+/// Returns the first unacknowledged PSN.
 std::uint32_t packet_requester::oldest_psn() noexcept {
   for (std::uint32_t i = 0; i < count_; ++i) {
     const sent_request& each = at(i);
@@ -73,7 +74,7 @@ std::uint32_t packet_requester::oldest_psn() noexcept {
   return next_psn_;
 }
 
-/// Returns how many packets from `psn` on may be sent before something is acknowledged.
+/// Returns how many packets, beginning with `psn`, the congestion window permits.
 std::uint32_t packet_requester::room_from(std::uint32_t psn) noexcept {
   if (!acknowledged_) return psn_mask;
   const auto room =
@@ -103,8 +104,7 @@ void packet_requester::note_sent(std::uint32_t end_psn) noexcept {
   start_timer();
 }
 
-/// As TCP does (RFC 6298): a repeated packet gives no measurement, and until there is one, each
-/// wait is twice as long as the one before.
+/// Adds a sample as TCP does (RFC 6298), and ends the exponential backoff.
 void packet_requester::round_trip::add(time_ns sample) noexcept {
   backoff = 0;
   if (smoothed == 0) {
@@ -123,8 +123,10 @@ void packet_requester::measure_answer() noexcept {
   timer_.usual.started = never;
 }
 
-/// When a packet or its answer is taken as lost although the program's timeout is longer: the last
-/// packet of a message can be lost, or a NAK. `never` if that is not known, or was tried enough.
+/// Returns the early timeout. A retransmission before the program's ACK timeout recovers sooner
+/// from a loss that no later packet reveals: that of the last packet of a message, or of a NAK.
+/// Returns `never` if the round-trip time is unknown or if the maximum number of early
+/// retransmissions is reached.
 time_ns packet_requester::rtt_timeout() const noexcept {
   if (timer_.usual.smoothed == 0 || since_progress_.early >= max_early_retransmits) return never;
   const time_ns usual = timer_.usual.smoothed + 4 * timer_.usual.deviation;
@@ -166,7 +168,7 @@ response packet_requester::submit(const message& what, std::span<const segment> 
     which.attempt = what.attempt;
     which.sent = which.acknowledged;
   }
-  // The answer came while the request waited to be sent again.
+  // The response arrived while the request waited for its retransmission.
   if (which.complete()) {
     pop();
     return {};
@@ -179,10 +181,11 @@ response packet_requester::submit(const message& what, std::span<const segment> 
   return {.outcome = verdict::pending};
 }
 
-/// A message is done when its packets were put; the ring has the one that found no room for all.
+/// Over UC, a message is done when all of its packets have been sent. The ring contains only the
+/// message whose packets wait for room.
 response packet_requester::submit_unreliable(const message& what,
                                              std::span<const segment> local) noexcept {
-  if (live_ != 0 && at(0).number != what.psn) pop();  // the requester gave it up
+  if (live_ != 0 && at(0).number != what.psn) pop();  // the requester has abandoned this request
   if (live_ == 0) {
     if (!may_put()) return {.outcome = verdict::blocked};
     const std::uint32_t packets = packets_of(what, mtu_);
@@ -206,7 +209,8 @@ bool packet_requester::put(const packet& made) noexcept {
   return out_.put(self_, made);
 }
 
-/// Puts the packets of a SEND or WRITE from `sent` on, as far as window and output permit.
+/// Sends the packets of a SEND or WRITE from index `sent` on, as far as the window and the output
+/// permit.
 response packet_requester::put_packets(sent_request& which, const message& what,
                                        std::span<const segment> local) noexcept {
   which.sent = std::max(which.sent, which.acknowledged);
@@ -216,7 +220,7 @@ response packet_requester::put_packets(sent_request& which, const message& what,
   made.immediate = network_order(what.immediate);  // the core keeps it in network order
   const std::uint32_t oldest = oldest_psn();
   std::uint32_t room = room_from(psn_plus(which.first_psn, which.sent));
-  // The window shrank, and no packet in flight asks for an acknowledgement: this one does.
+  // The window has shrunk, and no packet in flight requests an acknowledgement: this packet does.
   if (room == 0 && psn_distance(oldest, flow_.ack_req_end) <= 0) room = 1;
   while (which.sent < which.packets) {
     if (room == 0 || !may_put()) return {.outcome = verdict::partial};
@@ -240,16 +244,17 @@ response packet_requester::put_packets(sent_request& which, const message& what,
   return {.outcome = verdict::pending};
 }
 
-/// Returns whether the packet that fills the window asks for an acknowledgement: if no packet in
-/// flight does, or if half of the window was sent since one did. More of them would make trains
-/// short.
+/// Returns whether the packet that fills the window requests an acknowledgement. It does if no
+/// packet in flight does, or if half of the window was sent since the last one that does. More
+/// requests would result in shorter trains (packet_sender).
 bool packet_requester::must_request_ack(std::uint32_t oldest, std::uint32_t psn) const noexcept {
   return psn_distance(oldest, flow_.ack_req_end) <= 0 ||
          psn_distance(flow_.ack_req_end, psn) >=
              static_cast<std::int32_t>(flow_.congestion.packets() / 2);
 }
 
-/// A retransmitted READ requests only the bytes that have not arrived.
+/// Sends the packet of a READ or atomic operation. A retransmitted READ requests only the missing
+/// bytes.
 void packet_requester::put_read_or_atomic(sent_request& which, const message& what) noexcept {
   packet made = packet_of(what);
   made.psn = psn_plus(which.first_psn, which.acknowledged);
@@ -261,14 +266,14 @@ void packet_requester::put_read_or_atomic(sent_request& which, const message& wh
   } else {
     made.atomic = operands_of(what);
   }
-  static_cast<void>(put(made));  // it has no payload
+  static_cast<void>(put(made));  // the packet has no payload
   which.sent = which.packets;
   flow_.ack_req_end = psn_plus(which.first_psn, which.packets);
   note_sent(flow_.ack_req_end);
 }
 
 void packet_requester::receive(const packet& what) noexcept {
-  // Only numbers that were sent and are not acknowledged mean something.
+  // Ignores PSNs that were not sent or are already acknowledged.
   const std::uint32_t oldest = oldest_psn();
   if (count_ == 0 || psn_distance(oldest, what.psn) < 0 || psn_distance(sent_end_, what.psn) >= 0)
     return;
@@ -288,13 +293,13 @@ void packet_requester::receive(const packet& what) noexcept {
   }
 }
 
-/// Something was acknowledged that was not.
+/// Resets loss recovery and the timer, because further packets were acknowledged.
 void packet_requester::note_progress() noexcept {
   since_progress_ = {};
   timer_.deadline = never;
   measure_answer();
   flow_.congestion.acknowledge(oldest_psn(), sent_end_);
-  // If packets of a request wait for room, it is the last one in flight.
+  // If packets of the oldest request wait for room, no later request is in flight.
   if (live_ > 0 && at(0).sent > at(0).acknowledged) start_timer();
 }
 
@@ -303,8 +308,8 @@ void packet_requester::answer(const sent_request& which, const response& what) n
       {self_.attributes().destination_qpn, which.number, which.attempt}, what));
 }
 
-/// Everything before `end_psn` was received. Returns false if a response to a READ or atomic
-/// operation before it did not come.
+/// Acknowledges the packets before `end_psn`. Returns false if the response to an earlier READ or
+/// atomic operation was lost.
 bool packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
   sent_request last;
   bool some = false;
@@ -325,7 +330,7 @@ bool packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
       some = true;
       pop();
     } else {
-      ++i;  // the requester learns it when it submits the request again
+      ++i;  // completes when the requester submits the request again
     }
   }
   if (progress) note_progress();
@@ -337,7 +342,7 @@ void packet_requester::receive_acknowledgement(const packet& what) noexcept {
   if (!acknowledge_before(psn_plus(what.psn, 1))) repair();
 }
 
-/// A NAK acknowledges everything before it.
+/// Processes a NAK, which acknowledges all earlier packets.
 void packet_requester::receive_nak(const packet& what) noexcept {
   const std::uint8_t syndrome = what.answer.syndrome;
   const bool not_ready = (syndrome & syndrome_kind_mask) == syndrome_rnr_nak;
@@ -354,8 +359,8 @@ void packet_requester::receive_nak(const packet& what) noexcept {
        .why = {.why = reason::receiver_not_ready, .key = self_.attributes().destination_qpn}});
 }
 
-/// The responder has refused a request, and answers nothing more. The request ends when those
-/// before it are done; if the requester does not have it in flight, when it is submitted again.
+/// Fails the request that the responder refused with a fatal NAK, after all earlier requests are
+/// done. If the requester does not have the request in flight, `submit` fails it.
 void packet_requester::apply_fatal_nak() noexcept {
   const bool whole = acknowledge_before(refused_.psn);
   if (!is_refused(at(0))) {
@@ -376,16 +381,17 @@ response packet_requester::refusal() const noexcept {
                   .extra = refused_.syndrome}};
 }
 
-/// Tells the requester what became of the oldest request; if it goes on, it submits all again.
+/// Reports the result of the oldest request to the requester. If the result is a retry, the
+/// requester submits all requests in flight again.
 void packet_requester::end_oldest(const response& what) noexcept {
   live_ = 0;
   flow_.ack_req_end = oldest_psn();
   timer_.deadline = never;
-  timer_.usual.started = never;  // the answer to a repetition is no measurement
+  timer_.usual.started = never;  // the ACK of a retransmission is not measured
   answer(at(0), what);
 }
 
-/// The answer does not fit the oldest request.
+/// Fails the oldest request because its response is invalid.
 void packet_requester::end_badly_answered(const packet& what) noexcept {
   constexpr verdict bad_answer = verdict::pending;  // see status_of
   end_oldest({.outcome = bad_answer,
@@ -394,8 +400,9 @@ void packet_requester::end_badly_answered(const packet& what) noexcept {
                       .extra = what.psn}});
 }
 
-/// The READ or atomic operation in flight that `what` answers, after everything before it was
-/// acknowledged; or nullptr.
+/// Returns the READ or atomic operation in flight to which `what` is a response, after the earlier
+/// packets have been acknowledged. Returns nullptr if there is none, or if an earlier response was
+/// lost.
 packet_requester::sent_request* packet_requester::find_answered(const packet& what) noexcept {
   for (std::uint32_t i = 0; i < live_; ++i) {
     const sent_request& each = at(i);
@@ -409,8 +416,8 @@ packet_requester::sent_request* packet_requester::find_answered(const packet& wh
   return nullptr;
 }
 
-/// A packet is known by its number alone: after a READ was sent again, packets of the first
-/// response still come, and they have the same data.
+/// Processes a packet of a READ response. The PSN alone identifies it: packets of the first
+/// response can arrive after the READ was retransmitted, and they contain the same data.
 void packet_requester::receive_data(const packet& what) noexcept {
   sent_request* const which = find_answered(what);
   if (which == nullptr) return;
@@ -431,7 +438,7 @@ void packet_requester::receive_original(const packet& what) noexcept {
   end_answered({.original = what.original});
 }
 
-/// The oldest request, a READ or an atomic operation, is done.
+/// Completes the oldest request, a READ or an atomic operation.
 void packet_requester::end_answered(const response& what) noexcept {
   const sent_request done = at(0);
   pop();
@@ -440,7 +447,8 @@ void packet_requester::end_answered(const response& what) noexcept {
   if (refused_.syndrome != 0 && count_ > 0) apply_fatal_nak();
 }
 
-/// A packet was lost. Later answers say so, too, until the repetition is acknowledged.
+/// Retransmits after a loss. Ignores further signs of loss until the retransmission is
+/// acknowledged.
 void packet_requester::repair() noexcept {
   if (!since_progress_.repairing) go_back();
 }
@@ -458,7 +466,8 @@ void packet_requester::expire() noexcept {
   go_back();
 }
 
-/// Has the requester submit everything again that is not acknowledged.
+/// Retransmits all unacknowledged packets and counts a retry. If the retry count is exhausted,
+/// fails the oldest request.
 void packet_requester::go_back() noexcept {
   if (!has_outstanding()) return;
   if (since_progress_.retries >= self_.attributes().retry_count) return fail_retries_exceeded();
@@ -466,7 +475,7 @@ void packet_requester::go_back() noexcept {
   retransmit();
 }
 
-/// Precondition: has_outstanding().
+/// Has the requester submit all unacknowledged requests again. Precondition: has_outstanding().
 void packet_requester::retransmit() noexcept {
   since_progress_.repairing = true;
   end_oldest({.outcome = verdict::unread});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The requests of a queue pair over RC or UC as packets, and the answers to them. The requester of
-// the core keeps the send queue, retries after RNR NAKs and completions; this stream numbers
-// packets, repeats them and tells the requester what the answers mean.
+// The requester side of RC and UC packets. The core's requester keeps the send queue, retries after
+// RNR NAKs and generates completions. This class assigns PSNs, retransmits packets and reports the
+// results of requests to the core's requester.
 #pragma once
 
 #include <array>
@@ -19,36 +19,36 @@ namespace verbena::softdev::wire {
 /// Threads: one thread at a time, with the send lock of the queue pair. Does not allocate.
 class packet_requester {
  public:
-  /// No more packets are sent without an acknowledgement; the kernel's rxe has the same limit.
+  /// The maximum number of packets in flight. The kernel's rxe has the same limit.
   static constexpr std::uint32_t window = 128;
 
   packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept;
 
   /// See remote_path::submit.
   [[nodiscard]] response submit(const message& what, std::span<const segment> local) noexcept;
-  /// Takes an acknowledgement, or a response to a READ or an atomic operation. The caller runs the
+  /// Processes an ACK, a NAK, or a response to a READ or atomic operation. The caller runs the
   /// requester afterwards.
   void receive(const packet& what) noexcept;
-  /// The way to the peer, or from it, is congested. Returns whether fewer packets are in flight
-  /// from now on.
+  /// Reports congestion on the path to or from the peer. Returns whether the congestion window has
+  /// become smaller.
   bool handle_cnp() noexcept { return begun_ && flow_.congestion.notify(oldest_psn(), sent_end_); }
-  /// Sends again what is not acknowledged if the deadline is reached. The caller runs the requester
-  /// afterwards.
+  /// If the deadline has passed, retransmits the unacknowledged packets, or fails the oldest
+  /// request if its retry count is exhausted. The caller runs the requester afterwards.
   void expire() noexcept;
 
-  /// When `expire` is due; `never` if no packet waits for an answer.
+  /// Returns when `expire` is due; `never` if no packet waits for a response.
   [[nodiscard]] time_ns deadline() const noexcept { return timer_.deadline; }
-  /// True if the last `submit` found no room in the output.
+  /// True if the output had no room in the last `submit`.
   [[nodiscard]] bool waits_for_room() const noexcept { return flow_.waits_for_room; }
 
  private:
-  /// A request whose packets were sent.
+  /// A request with packets that were sent.
   struct sent_request {
-    std::uint32_t number = 0;  ///< the sequence number of the core, which counts requests
+    std::uint32_t number = 0;  ///< the sequence number in the core, which numbers requests
     std::uint32_t first_psn = 0;
-    std::uint32_t packets = 1;       ///< sequence numbers: of a READ, those of the response
-    std::uint32_t sent = 0;          ///< packets, since it was submitted last
-    std::uint32_t acknowledged = 0;  ///< packets; of a READ, those that came
+    std::uint32_t packets = 1;       ///< PSNs; for a READ, those of the response
+    std::uint32_t sent = 0;          ///< packets since the last submission
+    std::uint32_t acknowledged = 0;  ///< packets; for a READ, received ones
     std::uint32_t length = 0;
     std::uint16_t attempt = 0;
     softdev::opcode opcode = opcode::send;
@@ -56,36 +56,36 @@ class packet_requester {
     [[nodiscard]] bool complete() const noexcept { return acknowledged == packets; }
   };
 
-  /// What was done since something was acknowledged.
+  /// The state of loss recovery since an acknowledgement last made progress.
   struct recovery {
     std::uint8_t retries = 0;
-    std::uint8_t early = 0;  ///< repetitions before the timeout, which are no retries
-    bool repairing = false;  ///< packets were sent again
+    std::uint8_t early = 0;  ///< retransmissions before the ACK timeout; they are not retries
+    bool repairing = false;  ///< unacknowledged packets were retransmitted
   };
-  /// How long answers take. A packet that was sent again is not measured: the answer can be to
-  /// each.
+  /// The estimated round-trip time. A retransmitted packet is not measured, because the ACK can be
+  /// for any of its transmissions.
   struct round_trip {
-    time_ns smoothed = 0;  ///< 0: not known
+    time_ns smoothed = 0;  ///< 0: unknown
     time_ns deviation = 0;
-    time_ns started = never;   ///< a measurement is running
-    std::uint8_t backoff = 0;  ///< doublings since the last measurement: it may be too short now
+    time_ns started = never;   ///< the start of the current measurement
+    std::uint8_t backoff = 0;  ///< doublings of the early timeout since the last sample
     std::uint32_t end_psn = 0;
 
     void add(time_ns sample) noexcept;
   };
-  /// When the next answer is late.
+  /// The retransmission timer.
   struct answer_timer {
     time_ns deadline = never;
-    bool is_early = false;  ///< before the ACK timeout
+    bool is_early = false;  ///< the deadline is before the ACK timeout
     round_trip usual;
   };
-  /// What keeps packets from being sent.
+  /// The limits of sending.
   struct flow {
     congestion_window congestion{window};
-    bool waits_for_room = false;    ///< in the output
-    std::uint32_t ack_req_end = 0;  ///< after the last packet that asks for an acknowledgement
+    bool waits_for_room = false;    ///< the output has no room
+    std::uint32_t ack_req_end = 0;  ///< the PSN after the last packet that requests an ACK
   };
-  /// The packet for which the responder sent a NAK, and failed.
+  /// The packet that the responder refused with a fatal NAK.
   struct fatal_nak {
     std::uint8_t syndrome = 0;  ///< 0: none
     std::uint32_t psn = 0;
@@ -95,8 +95,9 @@ class packet_requester {
     return requests_[(begin_ + index) % window];
   }
   [[nodiscard]] std::uint32_t oldest_psn() noexcept;
-  /// True if the requester has a request in flight that is not acknowledged. An acknowledged one is
-  /// in flight only while packets of it wait for room to be sent again; then it is the only one.
+  /// True if the requester has an unacknowledged request in flight. An acknowledged request is in
+  /// flight only while its retransmitted packets wait for room; then it is the only request in
+  /// flight.
   [[nodiscard]] bool has_outstanding() noexcept { return live_ > 0 && !at(0).complete(); }
   [[nodiscard]] response submit_unreliable(const message& what,
                                            std::span<const segment> local) noexcept;
@@ -136,11 +137,11 @@ class packet_requester {
   packet_output& out_;
   const std::uint32_t mtu_;
   const bool acknowledged_;     ///< the transport is RC
-  std::uint32_t next_psn_ = 0;  ///< of the next new request
-  std::uint32_t sent_end_ = 0;  ///< after the last sequence number that was ever sent
-  std::uint32_t begin_ = 0;     ///< of the ring
+  std::uint32_t next_psn_ = 0;  ///< the first PSN of the next new request
+  std::uint32_t sent_end_ = 0;  ///< the PSN after the last PSN that was sent
+  std::uint32_t begin_ = 0;     ///< the first entry of the ring
   std::uint32_t count_ = 0;     ///< requests in the ring
-  std::uint32_t live_ = 0;      ///< the first of them, which the requester has in flight
+  std::uint32_t live_ = 0;      ///< requests in flight, the first ones of the ring
   recovery since_progress_;
   fatal_nak refused_;
   bool begun_ = false;

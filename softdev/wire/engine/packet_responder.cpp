@@ -13,10 +13,11 @@
 namespace verbena::softdev::wire {
 namespace {
 
-/// True for the syndromes of NAKs with which the responder fails.
+/// True for the syndromes of fatal NAKs.
 bool is_final(std::uint8_t syndrome) noexcept { return syndrome > syndrome_sequence_error; }
 
-/// The packets of a message have the lengths that their places require.
+/// Returns whether the payload has the length that the position of the packet requires. In the
+/// first packet of a WRITE, also checks the length in the RETH.
 bool has_right_length(const packet& what, const packet_role& role, std::uint32_t mtu) noexcept {
   const std::size_t bytes = what.payload.size();
   if (role.begins() && is_write(role.what)) {
@@ -47,12 +48,12 @@ void packet_responder::receive(const packet& what) noexcept {
   const packet_role role = role_of(what.opcode);
   if (ahead < 0) return repeat(what, role);
   nak_sent_ = false;
-  refusal_ = {};  // of a gap or of a receiver that was not ready
+  refusal_ = {};  // a NAK for a gap, or an RNR NAK
   settle(what, role, take(what, role));
 }
 
-/// A message with a lost packet is dropped, and the next one is taken with whatever number it has
-/// (IBTA 9.8.2.2). Its receive request is that of the next message.
+/// Processes a packet of UC. A message with a lost packet is dropped. The next message can begin
+/// with any PSN (IBTA 9.8.2.2) and uses the receive request of the dropped message.
 void packet_responder::receive_unreliable(const packet& what) noexcept {
   const packet_role role = role_of(what.opcode);
   if (!receives(self_.state()) || !role.is_part) return;
@@ -80,7 +81,7 @@ message packet_responder::message_of(const packet& what, opcode op) const noexce
   return made;
 }
 
-/// Executes the expected packet.
+/// Executes a packet with the expected PSN.
 response packet_responder::take(const packet& what, const packet_role& role) noexcept {
   if (role.is_part) {
     const bool fits = role.begins() != in_message_ && (role.begins() || role.what == current_);
@@ -95,7 +96,7 @@ response packet_responder::take(const packet& what, const packet_role& role) noe
     case operation::fetch_add:
       return execute_atomic(what);
     default:
-      return self_.receiver().refuse_packet();  // an operation that the device does not have
+      return self_.receiver().refuse_packet();  // an unsupported operation
   }
 }
 
@@ -136,8 +137,9 @@ response packet_responder::finish_packet(const packet& what, const packet_role& 
 
 void packet_responder::finish_message() noexcept { messages_ = psn_plus(messages_, 1); }
 
-/// The place of the oldest answer that is kept, or nullptr if it was never sent: then the peer has
-/// more requests in flight than it may. An answer that was repeated for a late duplicate goes.
+/// Returns the entry of the oldest kept response for reuse. Returns nullptr if this response has
+/// not been sent: the peer exceeds its number of outstanding READs and atomic operations. A
+/// response that is due again because of a duplicate request can be replaced.
 packet_responder::responder_resource* packet_responder::free_answer() noexcept {
   responder_resource& oldest = responder_resources_[kept_count_ % keeps_];
   return oldest.due && !oldest.sent ? nullptr : &oldest;
@@ -203,7 +205,8 @@ void packet_responder::settle(const packet& what, const packet_role& role,
     case verdict::access_error:
     case verdict::operation_error:
       refusal_ = {syndrome_of(answer), what.psn};
-      // The peer sends the packet again, and those behind it are ahead until then.
+      // The peer retransmits this packet. Until it arrives, later packets are ahead of the expected
+      // PSN.
       nak_sent_ = true;
       return;
     default:
@@ -211,7 +214,7 @@ void packet_responder::settle(const packet& what, const packet_role& role,
   }
 }
 
-/// A request that was executed: answers again (IBTA 9.7.5.1.1).
+/// Responds to a duplicate request (IBTA 9.7.5.1.1).
 void packet_responder::repeat(const packet& what, const packet_role& role) noexcept {
   switch (operation_of(what.opcode)) {
     case operation::read_request:
@@ -228,7 +231,8 @@ void packet_responder::repeat(const packet& what, const packet_role& role) noexc
   }
 }
 
-/// The newest answer with the number: an older READ may have had it before the numbers began again.
+/// Returns the newest kept response with this PSN. After PSNs have wrapped around, an older READ
+/// can have the same PSN.
 packet_responder::responder_resource* packet_responder::find(std::uint32_t psn) noexcept {
   const std::uint64_t first = kept_count_ - std::min<std::uint64_t>(kept_count_, keeps_);
   for (std::uint64_t i = kept_count_; i > first; --i) {
@@ -238,7 +242,7 @@ packet_responder::responder_resource* packet_responder::find(std::uint32_t psn) 
   return nullptr;
 }
 
-/// The peer may ask for the end of a response that it has the beginning of.
+/// Responds to a duplicate READ. It can request the end of the original response only.
 void packet_responder::repeat_read(const packet& what) noexcept {
   responder_resource* const kept = find(what.psn);
   if (kept == nullptr || kept->what.opcode != opcode::rdma_read) return;
@@ -292,9 +296,10 @@ bool packet_responder::put_read(responder_resource& which, packet_output& out,
   return true;
 }
 
-/// The data of a READ are not accessible. If its whole response was sent before, the repetition can
-/// be a late one: the peer has the data, and programs deregister memory then. The queue pair works
-/// on, and the peer ignores the NAK unless it lost the response.
+/// Handles a READ whose memory is not accessible. If the whole response was sent before, the
+/// request can be a late duplicate: the peer has the data, and the program may have deregistered
+/// the memory. In this case, the queue pair remains usable. The peer ignores the NAK unless it lost
+/// the response.
 void packet_responder::refuse_read(responder_resource& which, std::uint32_t psn,
                                    const response& why, packet_output& out) noexcept {
   if (which.sent) {
@@ -309,7 +314,8 @@ void packet_responder::refuse_read(responder_resource& which, std::uint32_t psn,
 
 bool packet_responder::put_kept(packet_output& out) noexcept {
   if (!some_due_) return true;
-  // Between the parts of a long response, requests and acknowledgements of all are received.
+  // Limits the packets per call: between the parts of a long response, the packets of all queue
+  // pairs are received.
   std::uint32_t budget = 64;
   for (std::uint32_t i = 0; i < keeps_; ++i) {
     responder_resource& each = responder_resources_[(kept_count_ + i) % keeps_];
@@ -336,8 +342,8 @@ void packet_responder::put_data_before(const packet& what, packet_output& out) n
   static_cast<void>(put_kept(out));
 }
 
-/// If the program moves the queue pair to ERR, nothing is answered. If a refused request did, the
-/// answers to the requests before it precede the NAK.
+/// Sends nothing if the program has moved the queue pair to ERR. If a refused request has moved it
+/// to ERR, sends the responses to earlier requests, then the NAK.
 bool packet_responder::put_answers(packet_output& out) noexcept {
   if (!receives(self_.state()) && !is_final(refusal_.syndrome)) return true;
   if (!put_kept(out)) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The packets of requests that come to a queue pair over RC or UC, and the answers to them. The
-// responder of the core checks and executes requests; this class checks the order of packets, keeps
-// what repeated requests need, and remembers which answers are due.
+// The responder side of RC and UC packets. The core's responder checks and executes requests. This
+// class checks PSNs, keeps the data that responses to duplicate requests need, and records which
+// responses are due.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace verbena::softdev::wire {
 /// Threads: one thread at a time, with the receive lock of the queue pair. Does not allocate.
 class packet_responder {
  public:
-  /// `attributes`: those with which the queue pair begins to receive.
+  /// `attributes`: the attributes with which the queue pair becomes ready to receive.
   packet_responder(queue_pair& self, const queue_pair_attributes& attributes,
                    std::uint32_t mtu) noexcept
       : self_(self),
@@ -30,29 +30,29 @@ class packet_responder {
         keeps_(std::max<std::uint32_t>(attributes.max_dest_rd_atomic, 1)),
         expected_psn_(attributes.receive_psn) {}
 
-  /// Takes a packet of a request over RC. Its answer becomes due; acknowledgements of several
-  /// packets become one.
+  /// Processes a request packet of RC. Its response becomes due. The ACKs of several packets are
+  /// coalesced.
   void receive(const packet& what) noexcept;
-  /// Takes a packet of a request over UC, which has no answer.
+  /// Processes a request packet of UC, which has no response.
   void receive_unreliable(const packet& what) noexcept;
-  /// Puts responses to READs that are due, if `what` can change the memory behind them. If the
-  /// output has no room, a READ may return later data: the order needs a fence then
-  /// (IBTA 10.8.3.3).
+  /// Sends the READ responses that are due if `what` can change their memory. If the output has no
+  /// room, a READ can return later data: the requester needs a fence for this order (IBTA
+  /// 10.8.3.3).
   void put_data_before(const packet& what, packet_output& out) noexcept;
-  /// Puts the answers that are due, in the order of their requests. Returns false if the output has
-  /// no room for all.
+  /// Sends the responses that are due, in the order of their requests. Returns false if the output
+  /// does not have room for all of them.
   [[nodiscard]] bool put_answers(packet_output& out) noexcept;
 
  private:
-  /// A READ or atomic operation that was executed; the peer may ask for its answer again.
+  /// An executed READ or atomic operation. The peer can request its response again.
   struct responder_resource {
     message what;
     std::uint32_t first_psn = 0;
     std::uint32_t msn = 0;
     std::uint64_t original = 0;
     bool due = false;
-    bool sent = false;  ///< whole, at least once
-    // Of a READ: the packets of the response that is due.
+    bool sent = false;  ///< the whole response was sent at least once
+    // Of a READ: the range of response packets that is due.
     std::uint32_t begin = 0;
     std::uint32_t next = 0;
     std::uint32_t end = 0;
@@ -86,17 +86,17 @@ class packet_responder {
 
   queue_pair& self_;
   const std::uint32_t mtu_;
-  const std::uint32_t first_number_;  ///< the core counts requests from here
-  const std::uint32_t keeps_;         ///< as many answers of READs and atomic operations
+  const std::uint32_t first_number_;  ///< the sequence number of the first request in the core
+  const std::uint32_t keeps_;         ///< the number of kept responses (max_dest_rd_atomic)
   std::uint32_t expected_psn_;
   std::uint32_t messages_ = 0;     ///< MSN
-  opcode current_ = opcode::send;  ///< of the message whose packets come
+  opcode current_ = opcode::send;  ///< the opcode of the message that is being received
   bool in_message_ = false;
-  bool nak_sent_ = false;  ///< until the expected packet comes
+  bool nak_sent_ = false;  ///< no further NAK is sent until the expected packet arrives
   bool acknowledgement_due_ = false;
   refusal refusal_;
-  std::uint64_t kept_count_ = 0;  ///< that were ever kept; each replaces the oldest
-  bool some_due_ = false;         ///< of the kept answers; if not, put_kept has nothing to do
+  std::uint64_t kept_count_ = 0;  ///< the responses kept in total; each one replaces the oldest
+  bool some_due_ = false;         ///< if false, no kept response is due
   std::array<responder_resource, limits::max_rd_atomic> responder_resources_;
 };
 

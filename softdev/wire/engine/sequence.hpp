@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arithmetic of packet sequence numbers, which have 24 bits.
+// Arithmetic of packet sequence numbers (PSNs), which have 24 bits.
 #pragma once
 
 #include <cstdint>

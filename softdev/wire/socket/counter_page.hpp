@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The counters of a process where other processes of its user find them: a memfd, which
-// `verbena devinfo --counters` opens through /proc/PID/fd. It ends with the process.
+// The counters of a process in shared memory that other processes of its user can read: a memfd,
+// which `verbena devinfo --counters` opens through /proc/PID/fd. It ends with the process.
 //
-// Format: eight bytes `vbcount1`, the number of counters (64 bits), and for each counter a name of
-// 32 bytes with zeros at the end, and its value (64 bits). Numbers are in the byte order of the
-// host.
+// Format: the eight bytes `vbcount1`, the number of counters (64 bits), and for each counter its
+// name (32 bytes, padded with zeros) and its value (64 bits). Numbers are in host byte order.
 #pragma once
 
 #include <array>
@@ -17,21 +16,21 @@
 
 namespace verbena::softdev::wire {
 
-/// Threads: one thread at a time. Allocates a page of shared memory.
+/// Threads: one thread at a time. The constructor allocates a page of shared memory.
 class counter_page {
  public:
   static constexpr const char* file_name = "verbena-counters";
 
-  /// Without a page if the kernel gives none: then other processes see no counters.
+  /// If the kernel provides no page, other processes see no counters. This is not an error.
   counter_page() noexcept;
   ~counter_page();
   counter_page(const counter_page&) = delete;
   counter_page& operator=(const counter_page&) = delete;
 
-  /// Stores the values. No system call.
+  /// Stores the values. Makes no system call.
   void publish(const std::array<named_counter, named_counter_count>& now) noexcept;
   [[nodiscard]] int fd() const noexcept { return file_.get(); }
-  /// In a child of fork: the counters are those of the parent.
+  /// Called in the child of a fork, because the counters belong to the parent.
   void close() noexcept { file_.reset(); }
 
  private:

@@ -9,7 +9,7 @@ namespace verbena::softdev::wire {
 
 datagram_batch::datagram_batch() : slots_(new slot[capacity]) {}
 
-/// The kernel changes the messages that it returns; the others are ready.
+/// Resets the messages that the kernel may have changed.
 void datagram_batch::prepare() noexcept {
   for (; used_ > 0; --used_) {
     slot& to = slots_[used_ - 1];
@@ -35,7 +35,7 @@ std::size_t datagram_batch::receive(const port_share& from, bool& ended) noexcep
   if (count < 0) {
     wanted_ = 1;
     ended = forwarded_ && errno != EAGAIN && errno != EINTR;
-    used_ = 1;  // it may have begun
+    used_ = 1;  // the kernel may have changed the first message
     return 0;
   }
   used_ = std::min(static_cast<std::size_t>(count) + 1, capacity);
@@ -43,7 +43,7 @@ std::size_t datagram_batch::receive(const port_share& from, bool& ended) noexcep
     expects_more_ = count > 1;
     wanted_ = std::min(2 * wanted_, capacity);
   }
-  // The owner sends no empty message: this is the end of the connection.
+  // The owner never sends an empty message: length 0 means that the connection has ended.
   const auto is_empty = [](const mmsghdr& each) { return each.msg_len == 0; };
   const auto all = std::span(messages_).first(static_cast<std::size_t>(count));
   const auto end = forwarded_ ? std::ranges::find_if(all, is_empty) : all.end();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Received datagrams, several for each system call. The kernel and the owner of the port join
+// Received datagrams, several per system call. The kernel and the owner of the port join
 // consecutive datagrams of one size.
 #pragma once
 
@@ -24,13 +24,14 @@ struct received_datagram {
   std::span<const std::byte> bytes;
 };
 
-/// Datagrams that were received as one message.
+/// Datagrams that were received in one message.
 struct received_train {
   datagram_addresses ends;
   std::span<const std::byte> bytes;
-  std::size_t size = 0;  ///< of each datagram; the last one may be shorter
+  std::size_t size = 0;  ///< of each datagram; the last one can be shorter
 
-  /// Returns the first `count` datagrams, and removes them. Precondition: there are as many.
+  /// Removes and returns the first `count` datagrams. Precondition: there are at least `count`
+  /// datagrams.
   [[nodiscard]] received_train take(std::size_t count) noexcept {
     const std::size_t taken = std::min(count * size, bytes.size());
     const received_train front{ends, bytes.first(taken), size};
@@ -42,27 +43,28 @@ struct received_train {
   }
 };
 
-/// Threads: one thread at a time. Allocates when it is made only.
+/// Threads: one thread at a time. Allocates only in the constructor.
 class datagram_batch {
  public:
   static constexpr std::size_t capacity = 32;
 
   datagram_batch();
 
-  /// Receives from the source of `from`. Does not block. Returns how many messages there are; sets
-  /// `ended` if the owner of the port ended. Requests one message after a call that found none, and
-  /// twice as many after each call that got all it requested: learning that no second message is
-  /// there takes as long as receiving one.
+  /// Receives messages from the source of `from`. Does not block. Returns their number. Sets
+  /// `ended` if the owner of the port has ended. Requests one message after a call that received
+  /// none, and twice as many after each call that received all requested messages: a system call
+  /// that finds no second message takes as long as one that receives it.
   std::size_t receive(const port_share& from, bool& ended) noexcept;
-  /// Returns whether it is likely that more messages can be received: the last batch had several,
-  /// and there was no room for more.
+  /// Returns whether more messages are likely to be available: the last batch had several messages
+  /// and was full.
   [[nodiscard]] bool expects_more() const noexcept { return expects_more_; }
-  /// Reads a message of the last batch, which has at least one datagram. Returns false if it has no
+  /// Reads a message of the last batch. Returns false if the message is truncated, empty or without
   /// addresses. Precondition: `index` is less than the number of messages.
   [[nodiscard]] bool read(std::size_t index, received_train& out) const noexcept;
 
  private:
-  static constexpr std::size_t room = 65'535 + sizeof(forwarded_header);  ///< the longest of UDP
+  /// The maximum length of a UDP payload, and the header of a forwarded one.
+  static constexpr std::size_t room = 65'535 + sizeof(forwarded_header);
   struct slot {
     iovec piece;
     sockaddr_storage name;

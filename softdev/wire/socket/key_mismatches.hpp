@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Senders whose packets are dropped because they do not have the key of this process.
+// Selects which packets with a wrong or missing trailer are reported.
 #pragma once
 
 #include <algorithm>
@@ -18,18 +18,18 @@ namespace verbena::softdev::wire {
 struct key_mismatch {
   authenticity what = authenticity::genuine;
   datagram_addresses ends;
-  bool is_new = false;     ///< the first one of this sender
-  bool is_notice = false;  ///< a key_mismatch_notice, which is not answered
+  bool is_new = false;     ///< the first packet with this sender and result
+  bool is_notice = false;  ///< a key_mismatch_notice, which gets no answer
 };
 
-/// Chooses the packets that are reported: the first one of each sender, up to a number of senders,
-/// and one in each second. Threads: one thread at a time.
+/// Selects the packets to be reported: one packet per second, and the first packet with each sender
+/// and result, for at most `most_senders` pairs of these. Threads: one thread at a time.
 class key_mismatches {
  public:
   static constexpr std::size_t most_senders = 16;
   static constexpr time_ns interval = 1'000'000'000;
 
-  /// Returns whether an intact packet is to be reported.
+  /// Returns whether an undamaged packet is to be reported.
   [[nodiscard]] bool wants(authenticity what, const network_address& source,
                            time_ns now) const noexcept {
     return !pending_ && (is_new(what, source) || now >= next_);

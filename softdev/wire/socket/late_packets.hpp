@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Received packets that injected faults deliver later.
+// Received packets that injected faults delay.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace verbena::softdev::wire {
 
-/// Threads: one thread at a time. Allocates when it is made only.
+/// Threads: one thread at a time. Allocates only in the constructor.
 class late_packets {
  public:
   static constexpr std::size_t capacity = 512;
@@ -25,8 +25,8 @@ class late_packets {
   }
 
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-  /// Copies a packet until `due`. Returns its bytes, which may be changed; an empty span if there
-  /// is no room.
+  /// Copies a packet and keeps it until `due`. Returns the copy, which the caller may change.
+  /// Returns an empty span if there is no room.
   [[nodiscard]] std::span<std::byte> keep(const received_datagram& from, time_ns due) noexcept {
     if (count_ == capacity || from.bytes.size() > max_datagram_bytes) return {};
     const std::uint16_t place = order_[count_];
@@ -48,7 +48,7 @@ class late_packets {
       const slot& each = slots_[order_[due]];
       take(received_datagram{each.ends, std::span(each.bytes).first(each.length)});
     }
-    // Free places are behind the ones in use.
+    // Free entries follow the entries in use.
     std::rotate(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(due),
                 order_.begin() + static_cast<std::ptrdiff_t>(count_));
     count_ -= due;
@@ -63,7 +63,7 @@ class late_packets {
   };
 
   const std::unique_ptr<slot[]> slots_;
-  std::array<std::uint16_t, capacity> order_;  ///< places in `slots_`: by time, then free ones
+  std::array<std::uint16_t, capacity> order_;  ///< indexes of `slots_`: by time, then free ones
   std::size_t count_ = 0;
 };
 

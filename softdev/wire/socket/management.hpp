@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Messages of the general services: datagrams to queue pair 1 (IBTA 13.4, 16).
+// Management datagrams (MADs) of the general services interface: datagrams to queue pair 1 (IBTA
+// 13.4, 16).
 #pragma once
 
 #include <algorithm>
@@ -20,17 +21,18 @@ inline constexpr std::uint32_t general_services_qkey = 0x8001'0000;
 inline constexpr std::size_t management_bytes = 256;
 using management_view = std::span<const std::byte, management_bytes>;
 
-/// Between which hosts a message goes.
+/// The hosts between which a message is sent.
 struct management_addresses {
   network_address own{};
   network_address peer{};
-  std::uint32_t interface = 0;  ///< that of link-local addresses
+  std::uint32_t interface = 0;  ///< of link-local addresses
 };
 
-/// Learns of the messages of other hosts. Threads: one thread at a time, with the right to receive.
+/// Receives the management datagrams of other hosts. Threads: one thread at a time, with the
+/// receive right.
 class management_observer {
  public:
-  /// The slot of the process that a message is for, or nullopt: the process that has the port.
+  /// Returns the slot of the process to which a message belongs; nullopt: the owner of the port.
   [[nodiscard]] virtual std::optional<std::uint32_t> slot_of(
       management_view message) const noexcept = 0;
   /// Must not block.
@@ -41,19 +43,21 @@ class management_observer {
   ~management_observer() = default;
 };
 
-/// True for a packet that has a message: a datagram to queue pair 1 with its Q_Key.
+/// True for a packet with a management datagram: a datagram to queue pair 1 with its Q_Key.
 [[nodiscard]] inline bool has_message(const packet& what) noexcept {
   return what.opcode == make_opcode(packet_transport::ud, operation::send_only) &&
          what.destination_qpn == general_services_qpn &&
          what.datagram.qkey == general_services_qkey && what.payload.size() == management_bytes;
 }
 
-/// Informs a host that its packets are dropped because the two hosts have different keys. It is
-/// sent like all packets of this process, so the receiver drops it too, and learns the reason by
-/// that. Other implementations ignore it, because its management class is one for vendors.
+/// Informs a host that its packets are dropped because the two hosts have different keys. The
+/// notice is sent like all packets of this process. The receiver therefore also drops it, and
+/// learns the reason for the loss of its packets. Other implementations ignore the notice, because
+/// it has a vendor management class.
 inline constexpr std::array<std::byte, management_bytes> key_mismatch_notice = [] {
   std::array<std::byte, management_bytes> made{};
-  constexpr std::array<std::uint8_t, 4> head{1, 0x0f, 1, 3};  // versions, class, method: Send
+  // Base version, vendor class, class version, method Send.
+  constexpr std::array<std::uint8_t, 4> head{1, 0x0f, 1, 3};
   constexpr std::string_view text = "soft0: VERBENA_SOFTDEV_WIRE_KEY_FILE differs";
   constexpr std::size_t header_bytes = 24;
   for (std::size_t i = 0; i < head.size(); ++i) made[i] = std::byte{head[i]};
@@ -62,7 +66,7 @@ inline constexpr std::array<std::byte, management_bytes> key_mismatch_notice = [
   return made;
 }();
 
-/// Returns whether a packet is such a notice.
+/// Returns whether a packet is a key mismatch notice.
 [[nodiscard]] inline bool is_key_mismatch_notice(const packet& what) noexcept {
   return has_message(what) && std::ranges::equal(what.payload, key_mismatch_notice);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The counters of the wire with the names that users see. Where the kernel's rxe counts the same
+// The counters of the wire with the names that users see. If the kernel's rxe counts the same
 // event, the name is that of `rdma statistic` for rxe.
 #pragma once
 

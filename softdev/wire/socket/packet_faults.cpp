@@ -10,12 +10,12 @@ namespace verbena::softdev::wire {
 namespace {
 
 constexpr std::uint32_t million = 1'000'000;
-/// A packet that is overtaken comes as much later: a few packets at 1 Gbit/s.
+/// The additional delay of a reordered packet: the duration of a few packets at 1 Gbit/s.
 constexpr time_ns overtaken_by = 300'000;
 constexpr time_ns longest_delay = 10'000'000'000;
 
-/// Reads a number without sign, with up to four decimals, in ten-thousandths. nullopt if the text
-/// is something else, or above `most`.
+/// Parses an unsigned number with up to four decimals. Returns it in ten-thousandths. Returns
+/// nullopt if the text is not such a number or if the number exceeds `most`.
 std::optional<std::uint64_t> ten_thousandths(std::string_view text, std::uint64_t most) {
   const std::size_t point = std::min(text.find('.'), text.size());
   const std::string_view whole = text.substr(0, point);
@@ -34,7 +34,7 @@ std::optional<std::uint64_t> ten_thousandths(std::string_view text, std::uint64_
   return number;
 }
 
-/// `1%`, `0.01%`.
+/// Parses a percentage, for example `1%` or `0.01%`.
 bool read_rate(std::string_view text, std::uint32_t& out) {
   if (!text.ends_with('%')) return false;
   const auto number = ten_thousandths(text.substr(0, text.size() - 1), 100);
@@ -42,7 +42,7 @@ bool read_rate(std::string_view text, std::uint32_t& out) {
   return number.has_value();
 }
 
-/// `200us`, `1.5ms`, `1s`.
+/// Parses a time, for example `200us`, `1.5ms` or `1s`.
 bool read_delay(std::string_view text, time_ns& out) {
   struct unit {
     std::string_view name;
@@ -64,7 +64,7 @@ bool read_seed(std::string_view text, std::uint64_t& out) {
   return failed == std::errc() && stop == end;
 }
 
-/// Returns what the part must be if it is wrong, or nullptr.
+/// Returns nullptr, or the valid values if the part is invalid.
 const char* read_part(std::string_view name, std::string_view value, fault_rates& out) {
   struct rate {
     std::string_view name;
@@ -100,7 +100,7 @@ std::optional<fault_rates> parse_faults(std::string_view text, std::string& wron
   return found;
 }
 
-/// SplitMix64: each state gives another number.
+/// SplitMix64: each state gives a different number.
 std::uint64_t packet_faults::draw(std::uint64_t& state) noexcept {
   state += 0x9e37'79b9'7f4a'7c15U;
   std::uint64_t mixed = state;
@@ -111,8 +111,8 @@ std::uint64_t packet_faults::draw(std::uint64_t& state) noexcept {
 
 bool packet_faults::happens(std::uint32_t rate) noexcept { return draw(state_) % million < rate; }
 
-/// Takes as many random numbers for each packet, so that one rate does not change what another one
-/// does.
+/// Draws the same number of random values for each packet, so that one rate does not influence
+/// another fault.
 packet_faults::decision packet_faults::next() noexcept {
   decision made;
   made.lost = happens(rates_.loss);

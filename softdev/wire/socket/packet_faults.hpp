@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Faults of a network that a user asks for: packets that are lost, repeated, overtaken, damaged or
-// late. Pure: the decisions depend on the seed and the order of the packets only.
+// Injected network faults: loss, duplication, reordering, damage, congestion marks and delay. The
+// decisions depend only on the seed and the order of the packets.
 #pragma once
 
 #include <cstddef>
@@ -13,41 +13,42 @@
 
 namespace verbena::softdev::wire {
 
-/// The content of VERBENA_SOFTDEV_WIRE_FAULTS. Rates are parts per million of the packets that a
+/// The value of VERBENA_SOFTDEV_WIRE_FAULTS. Rates are in parts per million of the packets that a
 /// process receives.
 struct fault_rates {
   std::uint32_t loss = 0;
   std::uint32_t duplicate = 0;
-  std::uint32_t reorder = 0;  ///< packets that come later than those behind them
-  std::uint32_t corrupt = 0;  ///< packets with one wrong bit
-  std::uint32_t mark = 0;     ///< packets with the mark of congestion (CE)
+  std::uint32_t reorder = 0;  ///< packets that later packets overtake
+  std::uint32_t corrupt = 0;  ///< packets with one inverted bit
+  std::uint32_t mark = 0;     ///< packets with a congestion mark (CE)
   time_ns delay = 0;          ///< of each packet
   std::uint64_t seed = 1;
 
-  /// Returns whether a packet can be changed or delayed.
+  /// Returns whether any fault is configured.
   [[nodiscard]] bool any() const noexcept {
     return loss != 0 || duplicate != 0 || reorder != 0 || corrupt != 0 || mark != 0 || delay != 0;
   }
   bool operator==(const fault_rates&) const = default;
 };
 
-/// Reads `loss=1%,duplicate=0.1%,reorder=2%,corrupt=0.5%,mark=1%,delay=2ms,seed=7`; each part may
-/// be missing. If a part is wrong, returns nullopt, and `wrong` says which and what it must be.
+/// Parses `loss=1%,duplicate=0.1%,reorder=2%,corrupt=0.5%,mark=1%,delay=2ms,seed=7`. Each part is
+/// optional. If a part is invalid, returns nullopt and sets `wrong` to the part and its valid
+/// values.
 [[nodiscard]] std::optional<fault_rates> parse_faults(std::string_view text, std::string& wrong);
 
-/// Chooses the faults of packets. Threads: one thread at a time.
+/// Selects the faults of packets. Threads: one thread at a time.
 class packet_faults {
  public:
   explicit packet_faults(const fault_rates& rates) noexcept
       : rates_(rates), state_(rates.seed), marks_(~rates.seed) {}
 
-  /// What happens to a packet. A lost one has no other fault.
+  /// The faults of a packet. A lost packet has no other fault.
   struct decision {
     bool lost = false;
     bool duplicated = false;
     bool corrupted = false;
     bool marked = false;
-    std::uint64_t bit = 0;  ///< of a corrupted packet: its wrong bit, modulo the number of its bits
+    std::uint64_t bit = 0;  ///< the inverted bit, modulo the number of bits
     time_ns delay = 0;
 
     bool operator==(const decision&) const = default;
@@ -61,7 +62,7 @@ class packet_faults {
 
   const fault_rates rates_;
   std::uint64_t state_;
-  std::uint64_t marks_;  ///< a state of its own: marks change no other fault
+  std::uint64_t marks_;  ///< a separate state, so that marks do not change other faults
 };
 
 }  // namespace verbena::softdev::wire

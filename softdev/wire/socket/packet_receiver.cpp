@@ -39,11 +39,11 @@ packet_receiver::outcome packet_receiver::receive(time_ns now) noexcept {
   return result == outcome::ended || settled ? result : outcome::go_on;
 }
 
-/// Passes what has come to `sort(const received_train&)`.
+/// Passes the received messages to `sort(const received_train&)`.
 template <class Sort>
 packet_receiver::outcome packet_receiver::receive_batches(Sort sort) noexcept {
   constexpr int most_batches = 4;
-  constexpr std::size_t most_packets = 256;  // a message can have many
+  constexpr std::size_t most_packets = 256;  // a message can contain many packets
   std::size_t packets = 0;
   for (int i = 0; i < most_batches && packets < most_packets; ++i) {
     bool ended = false;
@@ -63,7 +63,7 @@ packet_receiver::outcome packet_receiver::receive_batches(Sort sort) noexcept {
   return outcome::go_on;
 }
 
-/// Finds the processes that packets are for. Consecutive ones for another process go together.
+/// Assigns packets to processes. Consecutive packets for another process are forwarded together.
 void packet_receiver::sort(received_train from, time_ns now) noexcept {
   identification_ = 0;
   sort_rest(from, now);
@@ -89,7 +89,7 @@ void packet_receiver::sort_rest(received_train from, time_ns now) noexcept {
   }
 }
 
-/// As receive_batches, for a process whose packets are watched: one by one.
+/// Receives like receive_batches for a process with a packet watcher: one packet at a time.
 packet_receiver::outcome packet_receiver::receive_watched(time_ns now) noexcept {
   const outcome result =
       receive_batches([this, now](const received_train& from) { sort_watched(from, now); });
@@ -112,7 +112,8 @@ void packet_receiver::sort_watched(received_train from, time_ns now) noexcept {
   }
 }
 
-/// Packets that are forwarded are shown by the process that gets them, and others here.
+/// The process that receives a forwarded packet reports it. A packet that was not forwarded is
+/// reported here.
 void packet_receiver::forward_watched(std::uint32_t slot, received_train from,
                                       time_ns now) noexcept {
   const intake_counters before = counters_;
@@ -126,10 +127,10 @@ void packet_receiver::forward_watched(std::uint32_t slot, received_train from,
   }
 }
 
-/// Examines a packet for this process, and shows it. `what` is nullptr if it is malformed.
+/// Processes and reports a packet for this process. `what` is nullptr if the packet is malformed.
 void packet_receiver::watch_next(const received_datagram& from, const packet* what,
                                  time_ns now) noexcept {
-  take_late(now);  // now, because its counters are not those of this packet
+  take_late(now);  // before the copy of the counters: late packets change them, too
   const intake_counters before = counters_;
   network_header headers = headers_of(from.ends);
   if (what != nullptr) headers.identification = find_identification(from).value_or(identification_);
@@ -146,7 +147,8 @@ void packet_receiver::watch_next(const received_datagram& from, const packet* wh
     watcher_->dismissed();
 }
 
-/// Returns what became of a packet that was not taken: the name of its counter.
+/// Returns why a packet was dropped (the name of its counter), or which fault was injected. Empty
+/// if neither applies.
 std::string_view packet_receiver::drop_reason_since(const intake_counters& before) const noexcept {
   if (counters_.injected != before.injected) {
     const packet_faults::decision& last = injected_->last;
@@ -168,7 +170,7 @@ std::string_view packet_receiver::drop_reason_since(const intake_counters& befor
   return counters_.busy != before.busy ? "dropped_busy" : std::string_view();
 }
 
-/// Returns how many packets at the beginning are for the process with the slot.
+/// Returns how many packets at the front are for the process with this slot.
 std::size_t packet_receiver::count_for(std::uint32_t slot, received_train from) const noexcept {
   std::size_t count = 0;
   for (packet what; !from.bytes.empty(); ++count, static_cast<void>(from.take(1)))
@@ -178,7 +180,8 @@ std::size_t packet_receiver::count_for(std::uint32_t slot, received_train from) 
   return count;
 }
 
-/// Returns whether the packet is for this process, for the general services or for a group.
+/// Returns whether this process handles the packet: it is for this process, for queue pair 1 or for
+/// a group.
 bool packet_receiver::is_own(const packet& what) const noexcept {
   return what.destination_qpn == general_services_qpn || what.destination_qpn == multicast_qpn ||
          slot_of_number(what.destination_qpn) == options_.process_slot;
@@ -196,15 +199,15 @@ void packet_receiver::take_own(const received_datagram& from, const packet& what
     take(from, what);
 }
 
-/// Each process can have members of the group.
+/// Any process can have members of the group.
 void packet_receiver::sort_for_group(const received_datagram& from, const packet& what,
                                      time_ns now) noexcept {
-  // Before it costs a system call for each process.
+  // Checked first, because forwarding costs a system call for each process.
   if (transport_of(what.opcode) != packet_transport::ud || !is_multicast(from.ends.destination)) {
     ++counters_.unknown_qp;
     return;
   }
-  // A process that forwards nothing checks the packet once, when it gives it to its members.
+  // Without clients, the packet is checked only once, before it is delivered to the members.
   if (share_.clients() > 0) {
     if (verifier_ != nullptr && !count(verifier_->examine(headers_of(from.ends), from.bytes), from))
       return;
@@ -218,7 +221,7 @@ void packet_receiver::sort_for_group(const received_datagram& from, const packet
     take(from, what);
 }
 
-/// Loses, repeats, damages or delays a packet.
+/// Drops, duplicates, damages, marks or delays a packet.
 void packet_receiver::inject_faults(const received_datagram& from, const packet& what,
                                     time_ns now) noexcept {
   const packet_faults::decision fault = injected_->faults.next();
@@ -239,7 +242,7 @@ void packet_receiver::inject_faults(const received_datagram& from, const packet&
   }
   for (int copies = fault.duplicated ? 2 : 1; copies > 0; --copies) {
     const std::span<std::byte> bytes = injected_->late.keep(marked, now + fault.delay);
-    if (bytes.empty()) ++counters_.busy;  // too many are late
+    if (bytes.empty()) ++counters_.busy;  // too many packets are delayed
     if (!fault.corrupted || bytes.empty()) continue;
     const std::uint64_t bit = fault.bit % (bytes.size() * 8);
     bytes[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
@@ -247,7 +250,7 @@ void packet_receiver::inject_faults(const received_datagram& from, const packet&
   take_late(now);
 }
 
-/// Takes the delayed packets whose time has come. Those that were damaged may be of no process now.
+/// Processes the delayed packets that are due. A damaged packet can be malformed now.
 void packet_receiver::take_late(time_ns now) noexcept {
   if (!some_are_late()) return;
   injected_->late.release(now, [this](const received_datagram& from) {
@@ -269,7 +272,7 @@ void packet_receiver::take(const received_datagram& from, const packet& what) no
   }
   if (!is_genuine(from, *route)) return;
   if (route->any) {
-    // Of a datagram that has to wait, these are needed then.
+    // If the datagram has to wait, the addresses are needed later.
     route->own = from.ends.destination;
     route->peer = from.ends.source;
   }
@@ -282,9 +285,10 @@ void packet_receiver::take(const received_datagram& from, const packet& what) no
   if (nak == nak_kind::sequence) ++counters_.sequence_naks;
 }
 
-/// Counts a packet as received, unless there is no room to wait for the lock of the queue pair. A
-/// CNP does not wait, and a packet that does loses its mark: congestion that lasts causes more of
-/// them.
+/// Delivers a packet, or keeps it until the lock of its queue pair is free. Counts it as received
+/// unless there is no room to keep it. A CNP does not wait for earlier packets. A packet that is
+/// kept loses its CE mark. Both are acceptable, because persistent congestion causes more marks and
+/// CNPs.
 void packet_receiver::deliver_or_queue(const packet& what, const wire_route& route,
                                        bool marked) noexcept {
   const bool waits =
@@ -298,7 +302,7 @@ void packet_receiver::deliver_or_queue(const packet& what, const wire_route& rou
   counters_.received_bytes += encoded_bytes(what);
 }
 
-/// Gives a datagram to the queue pairs of this process that are attached to its group.
+/// Delivers a datagram to the queue pairs of this process that are attached to its group.
 void packet_receiver::take_for_group(const received_datagram& from, const packet& what) noexcept {
   std::array<std::uint32_t, limits::max_group_members> members;
   const bool to_group = is_multicast(from.ends.destination);
@@ -315,7 +319,7 @@ void packet_receiver::take_for_group(const received_datagram& from, const packet
   if (!is_undamaged(from)) return;
   for (const std::uint32_t member : std::span(members).first(count)) {
     auto route = routes_.find(member);
-    if (!route || !route->any) continue;  // not ready to receive
+    if (!route || !route->any) continue;  // the queue pair is not ready to receive
     route->own = from.ends.destination;
     route->peer = from.ends.source;
     packet copy = what;
@@ -324,7 +328,7 @@ void packet_receiver::take_for_group(const received_datagram& from, const packet
   }
 }
 
-/// Packets of a connection that ended meanwhile are forgotten.
+/// Retries the packets that wait for a lock. Drops those whose connection has ended.
 void packet_receiver::take_waiting() noexcept {
   if (waiting_.empty()) return;
   waiting_.retry([this](const packet& what, const wire_route& route) {
@@ -353,7 +357,8 @@ bool packet_receiver::give(const packet& what, const wire_route& route, bool mar
   return packets_.receive_datagram(what, {.source = route.peer, .destination = route.own});
 }
 
-/// Returns whether messages and datagrams, which have no connection, arrive here.
+/// Returns whether a management datagram or another datagram may arrive at this address and
+/// interface.
 bool packet_receiver::is_permitted(const datagram_addresses& ends) const noexcept {
   return options_.addresses == nullptr ||
          options_.addresses->receives(ends.destination, ends.interface);
@@ -384,8 +389,8 @@ void packet_receiver::take_message(const received_datagram& from, const packet& 
       message);
 }
 
-/// The packet is from the host of the connection's peer, or for a queue pair of UD; it arrived
-/// where it may, and is undamaged.
+/// Returns whether the packet is from the host of the peer (or for a UD queue pair), arrived at a
+/// permitted address and interface, and is undamaged. Counts it if not.
 bool packet_receiver::is_genuine(const received_datagram& from, const wire_route& route) noexcept {
   const bool expected = route.any
                             ? is_permitted(from.ends)
@@ -401,7 +406,7 @@ bool packet_receiver::is_genuine(const received_datagram& from, const wire_route
   return is_undamaged(from);
 }
 
-/// The headers of a packet as far as a socket sees them.
+/// Returns the header fields that a socket can provide.
 network_header packet_receiver::headers_of(const datagram_addresses& ends) const noexcept {
   return {.source = ends.source,
           .destination = ends.destination,
@@ -411,9 +416,10 @@ network_header packet_receiver::headers_of(const datagram_addresses& ends) const
           .destination_port = share_.port()};
 }
 
-/// Returns the IPv4 identification of a packet, or nullopt if it is damaged. The kernel counts
-/// those of packets that it made of one message, and some receivers see those of joined packets in
-/// one message. Others are deduced.
+/// Returns the IPv4 identification of a packet, or nullopt if the packet is damaged. The kernel
+/// numbers the packets that it segments from one message, and can join them again in one received
+/// message (GRO). Therefore the position of the packet is tried first, then 0. Otherwise the
+/// identification is computed from the ICRC.
 std::optional<std::uint16_t> packet_receiver::find_identification(
     const received_datagram& from) const noexcept {
   const auto bytes = packet_of(from.bytes);
@@ -429,7 +435,7 @@ std::optional<std::uint16_t> packet_receiver::find_identification(
   return recover_identification(around, covered, received);
 }
 
-/// Returns whether the datagram is authenticated, and was not received before. Counts it if not.
+/// Returns whether the datagram is authenticated and is not a replay. Counts it if not.
 bool packet_receiver::admits(const received_datagram& from) noexcept {
   return count(verifier_->admit(headers_of(from.ends), from.bytes), from);
 }
@@ -445,7 +451,8 @@ bool packet_receiver::count(authenticity what, const received_datagram& from) no
   return false;
 }
 
-/// Returns whether the datagram has a trailer although there is no key, and counts it then.
+/// Returns whether the datagram has a trailer although this process has no key. Counts it in this
+/// case.
 bool packet_receiver::is_unexpected(const received_datagram& from) noexcept {
   return verifier_ == nullptr && has_trailer(from.bytes) && !count(authenticity::unexpected, from);
 }
@@ -454,9 +461,10 @@ void packet_receiver::drop_malformed(const received_datagram& from) noexcept {
   if (!is_unexpected(from)) ++counters_.malformed;
 }
 
-/// Keeps a mismatch for take_mismatch(). Ignores damaged packets.
+/// Keeps a key mismatch for take_mismatch(). Ignores damaged packets.
 void packet_receiver::note_mismatch(authenticity what, const received_datagram& from) noexcept {
-  // Hosts that may not send to this process get no notice. A group cannot be its source address.
+  // Hosts that may not send to this process get no notice. A packet to a group causes none, because
+  // a group address cannot be the source address of the notice.
   if (is_multicast(from.ends.destination) || !is_permitted(from.ends)) return;
   if (!mismatches_.wants(what, from.ends.source, now_)) return;
   const received_datagram alone{from.ends, without_trailer(from.bytes)};
@@ -473,8 +481,8 @@ bool packet_receiver::is_undamaged(const received_datagram& from) noexcept {
     return false;
   }
   const bool recovered = *found != expected && *found != 0;
-  // For one of 65536 wrong ICRCs, an identification exists with which it is right. This can happen
-  // with a packet that has a trailer.
+  // For one in 65536 wrong ICRCs, there is an identification with which the ICRC is correct. The
+  // packet can therefore be one with a trailer.
   if (recovered && has_trailer(from.bytes) && verifier_ == nullptr &&
       find_identification({from.ends, without_trailer(from.bytes)}))
     return count(authenticity::unexpected, from);

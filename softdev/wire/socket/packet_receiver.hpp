@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Received packets: which of them the engine gets, which belong to other processes, which are
-// dropped.
+// Received packets: passes packets to the engine, forwards packets of other processes, and drops
+// all others.
 #pragma once
 
 #include <cstdint>
@@ -27,40 +27,43 @@
 
 namespace verbena::softdev::wire {
 
-/// What happened to received packets. Snapshot.
+/// Counters of received packets. Snapshot.
 struct intake_counters {
-  std::uint64_t received = 0;        ///< given to a queue pair
+  std::uint64_t received = 0;        ///< delivered to a queue pair
   std::uint64_t received_bytes = 0;  ///< of these packets, from BTH to ICRC
   std::uint64_t forwarded = 0;       ///< to another process of the user
-  std::uint64_t forward_full = 0;    ///< dropped: another process receives too slowly
+  std::uint64_t forward_full = 0;    ///< dropped: the receive queue of another process is full
   std::uint64_t malformed = 0;       ///< dropped: see packet_fault
-  std::uint64_t unknown_qp = 0;      ///< dropped: no queue pair that is connected by packets
-  std::uint64_t foreign = 0;  ///< dropped: not from the host of the peer, or not to an own address
-  std::uint64_t wrong_interface = 0;  ///< dropped: arrived at an interface that is not permitted
+  std::uint64_t unknown_qp = 0;      ///< dropped: no queue pair, group member or service for it
+  std::uint64_t foreign = 0;  ///< dropped: wrong source host, or an address that is not permitted
+  std::uint64_t wrong_interface = 0;  ///< dropped: arrived on an interface that is not permitted
   std::uint64_t damaged = 0;          ///< dropped: wrong ICRC
-  std::uint64_t auth_missing = 0;     ///< dropped: not authenticated
-  std::uint64_t auth_failed = 0;    ///< dropped: authenticated with another key, forged or damaged
-  std::uint64_t auth_replayed = 0;  ///< dropped: authenticated, and received before
-  std::uint64_t auth_unexpected = 0;  ///< dropped: authenticated, and this process has no key
-  std::uint64_t busy = 0;             ///< dropped: a lock was taken for long, and no room to wait
-  std::uint64_t messages = 0;         ///< received: to queue pair 1
+  std::uint64_t auth_missing = 0;     ///< dropped: no trailer
+  std::uint64_t auth_failed = 0;      ///< dropped: another key, forged or damaged
+  std::uint64_t auth_replayed = 0;    ///< dropped: authenticated, but received before
+  std::uint64_t auth_unexpected = 0;  ///< dropped: has a trailer, but this process has no key
+  std::uint64_t busy = 0;             ///< dropped: no room to keep it for a lock or a delay
+  std::uint64_t messages = 0;         ///< received management datagrams (queue pair 1)
   std::uint64_t rnr_naks = 0;         ///< received RNR NAKs
   std::uint64_t sequence_naks = 0;    ///< received NAKs for a PSN sequence error
-  std::uint64_t marked = 0;           ///< packets of connections with a payload and CE
-  std::uint64_t injected = 0;         ///< faults that the setting asked for
-  std::uint64_t recovered = 0;        ///< received, with an IPv4 identification that was deduced
+  std::uint64_t marked = 0;           ///< packets of connections with a payload and a CE mark
+  std::uint64_t injected = 0;         ///< faults that VERBENA_SOFTDEV_WIRE_FAULTS injected
+  std::uint64_t recovered = 0;        ///< received, with a computed IPv4 identification
 };
 
-/// Says at which addresses of this host datagrams arrive. Threads: one thread at a time.
+/// Determines at which addresses of this host datagrams are received. Threads: one thread at a
+/// time.
 class own_addresses {
  public:
-  /// True if datagrams to this address that arrive at the interface are received; false for those
-  /// of groups and broadcasts. Called for each of them: cheap as a rule. Does not allocate.
+  /// Returns whether datagrams to this address are received on the interface. Returns false for
+  /// group and broadcast addresses. Called for each datagram, so it is usually fast. Does not
+  /// allocate.
   [[nodiscard]] virtual bool receives(const network_address& own,
                                       std::uint32_t interface) noexcept = 0;
-  /// True if datagrams to groups that arrive at the interface are received. As `receives`.
+  /// Returns whether datagrams to groups are received on the interface. The other properties are
+  /// those of `receives`.
   [[nodiscard]] virtual bool receives_groups_at(std::uint32_t interface) noexcept = 0;
-  /// The interface of an own address; 0 if the address is another one. Thread-safe. Does not
+  /// Returns the interface of an own address; 0 for other addresses. Thread-safe. Does not
   /// allocate.
   [[nodiscard]] virtual std::uint32_t interface_of(const network_address& own) const noexcept = 0;
 
@@ -68,43 +71,45 @@ class own_addresses {
   ~own_addresses() = default;
 };
 
-/// Which packets belong to this process.
+/// Which packets this process receives.
 struct intake_options {
   std::uint32_t process_slot = 0;
-  own_addresses* addresses = nullptr;  ///< nullptr: datagrams arrive at all addresses
+  own_addresses* addresses = nullptr;  ///< nullptr: datagrams are received at all addresses
 };
 
-/// Threads: one thread at a time, with the right to receive. Does not allocate after it was made.
+/// Threads: one thread at a time, with the receive right. Does not allocate after construction.
 class packet_receiver {
  public:
-  /// All outlive this.
+  /// All arguments outlive the intake.
   packet_receiver(const intake_options& options, port_share& share, route_table& routes,
                   packet_engine& packets) noexcept
       : options_(options), share_(share), routes_(routes), packets_(packets) {}
-  /// Has packets for this process suffer faults. Before the first packet. Allocates.
+  /// Injects faults into the packets for this process. Call it before the first packet. Allocates.
   void inject(const fault_rates& rates) { injected_.emplace(rates); }
-  /// Makes the intake drop packets that are not authenticated. Call it before the first packet.
+  /// Drops packets that are not authenticated. Call it before the first packet.
   void verify(std::unique_ptr<packet_verifier> by) noexcept { verifier_ = std::move(by); }
   [[nodiscard]] bool verifies() const noexcept { return verifier_ != nullptr; }
-  /// Returns a mismatch to be reported, once.
+  /// Returns a key mismatch to be reported, once.
   [[nodiscard]] std::optional<key_mismatch> take_mismatch() noexcept { return mismatches_.take(); }
-  /// Shows the packets for this process. Before the first packet. `by` outlives the intake.
+  /// Reports the packets for this process to `by`, which outlives the intake. Call it before the
+  /// first packet.
   void watch(packet_watcher& by) noexcept { watcher_ = &by; }
   [[nodiscard]] packet_watcher* watcher() const noexcept { return watcher_; }
   packet_receiver(const packet_receiver&) = delete;
   packet_receiver& operator=(const packet_receiver&) = delete;
 
   enum class outcome : std::uint8_t {
-    idle,    ///< nothing came
-    worked,  ///< all that came was taken
-    go_on,   ///< there is more, or a packet waits for a lock: call again soon
-    ended,   ///< the owner of the port ended
+    idle,    ///< no packets arrived
+    worked,  ///< all packets that arrived were processed
+    go_on,   ///< more packets are available, or a packet waits for a lock: call again soon
+    ended,   ///< the owner of the port has ended
   };
-  /// Takes what has come, some batches at most. Does not block.
+  /// Processes the packets that have arrived, up to a few batches. Does not block.
   [[nodiscard]] outcome receive(time_ns now) noexcept;
-  /// Who learns of messages of the general services: before the first packet. Outlives the intake.
+  /// Sets the observer of management datagrams, which outlives the intake. Call it before the first
+  /// packet.
   void set_management(management_observer* observer) noexcept { management_ = observer; }
-  /// From now on messages come although there is no connection.
+  /// Has management datagrams received even if there are no connections.
   void listen() noexcept { listens_ = true; }
   [[nodiscard]] bool listens() const noexcept { return listens_; }
   [[nodiscard]] const intake_counters& counters() const noexcept { return counters_; }
@@ -112,12 +117,12 @@ class packet_receiver {
  private:
   template <class Sort>
   [[nodiscard]] outcome receive_batches(Sort sort) noexcept;
-  /// Faults, and the packets that they delay.
+  /// Injected faults, and the packets that they delay.
   struct injection {
     explicit injection(const fault_rates& rates) : faults(rates) {}
     packet_faults faults;
     late_packets late;
-    packet_faults::decision last;  ///< of the last packet
+    packet_faults::decision last;  ///< for the last packet
   };
 
   void sort(received_train from, time_ns now) noexcept;
@@ -167,13 +172,13 @@ class packet_receiver {
   management_observer* management_ = nullptr;
   packet_watcher* watcher_ = nullptr;
   bool listens_ = false;
-  std::uint16_t identification_ = 0;  ///< of the packet that is taken, as its place suggests
+  std::uint16_t identification_ = 0;  ///< expected in the current packet, from its position
   datagram_batch batch_;
   waiting_packets waiting_;
   std::optional<injection> injected_;
   std::unique_ptr<packet_verifier> verifier_;  ///< nullptr: packets are not authenticated
   key_mismatches mismatches_;
-  time_ns now_ = 0;  ///< of the last call of `receive`
+  time_ns now_ = 0;  ///< the time of the last call of `receive`
   intake_counters counters_;
 };
 

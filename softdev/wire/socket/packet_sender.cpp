@@ -30,14 +30,14 @@ packet_sender::packet_sender(udp_socket socket, std::uint16_t port,
       signer_(std::move(signer)) {}
 
 bool packet_sender::has_room() noexcept {
-  // Some slots are kept for threads that ask at the same time.
+  // Some slots are reserved for threads that call has_room at the same time.
   constexpr std::size_t most = capacity - 8;
   if (count_.load(std::memory_order_relaxed) < most) return true;
   flush();
   return count_.load(std::memory_order_relaxed) < most;
 }
 
-/// Returns whether a packet in the slot can be the next one of the train. Its slots are
+/// Returns whether a packet in the slot can be added to the train. The slots of a train are
 /// consecutive.
 bool packet_sender::joins(std::size_t index, const datagram_addresses& ends,
                           std::size_t length) const noexcept {
@@ -45,7 +45,7 @@ bool packet_sender::joins(std::size_t index, const datagram_addresses& ends,
          open_.bytes + length <= udp_socket::most_divided_bytes && slots_[open_.first].ends == ends;
 }
 
-/// The headers of a packet at this place of a train, as the kernel makes them.
+/// Returns the headers that the kernel writes for the packet at this position of a train.
 network_header packet_sender::around(const slot& first, std::size_t place) const noexcept {
   return {.source = first.ends.source,
           .destination = first.ends.destination,
@@ -54,7 +54,8 @@ network_header packet_sender::around(const slot& first, std::size_t place) const
           .destination_port = port_};
 }
 
-/// Writes what follows from the bytes in front of it: the ICRC, and the trailer if there is a key.
+/// Writes the fields that depend on all preceding bytes: the ICRC, and the trailer if there is a
+/// key.
 void packet_sender::complete(const network_header& headers,
                              std::span<std::byte> datagram) noexcept {
   const std::span<std::byte> bytes = datagram.first(datagram.size() - trailer());
@@ -93,7 +94,7 @@ bool packet_sender::put(const datagram_addresses& ends, const packet& what) noex
   pieces_[index] = {bytes.data(), length};
   ++message.msg_iovlen;
   open_.bytes += length;
-  if (length < open_.length) open_.exists = false;  // it is the last one
+  if (length < open_.length) open_.exists = false;  // a shorter packet ends the train
   count_.store(count + 1, std::memory_order_relaxed);
   return true;
 }
@@ -107,7 +108,7 @@ void packet_sender::put_message(const management_addresses& ends,
   what.datagram = {.qkey = general_services_qkey, .source_qpn = general_services_qpn};
   const datagram_addresses sent{
       .source = ends.own, .destination = ends.peer, .interface = ends.interface};
-  static_cast<void>(put(sent, what));  // no memory of the program
+  static_cast<void>(put(sent, what));  // its payload is always accessible
 }
 
 bool packet_sender::flush() noexcept {
@@ -116,7 +117,7 @@ bool packet_sender::flush() noexcept {
   return flush_locked();
 }
 
-/// Shows a packet that the kernel took, as it makes the headers.
+/// Reports a packet that the kernel accepted, with the headers that the kernel writes.
 void packet_sender::show(const datagram_addresses& ends, std::size_t place,
                          const iovec& piece) const noexcept {
   network_header headers{.source = ends.source,
@@ -125,16 +126,16 @@ void packet_sender::show(const datagram_addresses& ends, std::size_t place,
                          .identification = static_cast<std::uint16_t>(place),
                          .source_port = socket_.port(),
                          .destination_port = port_};
-  // The kernel's default: packets to a group do not leave the network.
+  // The kernel's default hop limit is 1: packets to a group do not leave the network.
   if (is_multicast(ends.destination)) headers.hop_limit = std::max<std::uint8_t>(ends.hop_limit, 1);
   watcher_->sent(headers, {static_cast<const std::byte*>(piece.iov_base), packet_bytes(piece)});
 }
 
-/// Gives the kernel trains, and returns how many it took, or -1 and errno.
+/// Passes up to `most` trains to the kernel. Returns how many it accepted, or -1 and sets errno.
 int packet_sender::send_trains(std::size_t most) noexcept {
   const auto send = [&]() -> int {
     constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
-    if (most == 1)  // the system call for one takes less time
+    if (most == 1)  // sendmsg(2) is faster for one message
       return ::sendmsg(socket_.fd(), &messages_[trains_.first].msg_hdr, flags) < 0 ? -1 : 1;
     return ::sendmmsg(socket_.fd(), &messages_[trains_.first], static_cast<unsigned>(most), flags);
   };
@@ -175,13 +176,14 @@ bool packet_sender::flush_locked() noexcept {
       packets = refused.msg_iovlen;
       done = 1;
       int code = errno;
-      // Other refusals are of the route or the moment.
+      // Other errors are caused by the route or are temporary.
       const bool divided = packets > 1;
       if (divided && (code == EIO || code == EINVAL || code == EMSGSIZE || code == EOPNOTSUPP))
         uses_gso_ = false;
       const std::size_t singly = divided ? send_singly(refused, code) : 0;
       if (singly < packets) {
-        // No route, a filter, an address that is gone. As if the network lost them.
+        // There is no route, a filter applies, or the address was removed. The packets count as
+        // lost in the network.
         counters_.last_error = code;
         counters_.refused += packets - singly;
       }
@@ -191,13 +193,13 @@ bool packet_sender::flush_locked() noexcept {
     trains_.count -= done;
     count_.store(count_.load(std::memory_order_relaxed) - packets, std::memory_order_relaxed);
   }
-  // The slots that were used last are those in the cache.
+  // The slots that were used last are in the processor's cache.
   if (trains_.count == 0) first_ = trains_.first = 0;
   return room;
 }
 
-/// Sends the packets of a train that the kernel refused. Returns how many packets were sent; `code`
-/// is the errno of the next one.
+/// Sends the packets of a refused train one by one. Returns the number of packets sent. If a packet
+/// is refused, stops and sets `code` to its errno.
 std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept {
   const std::span<iovec> pieces(train.msg_iov, train.msg_iovlen);
   std::size_t sent = 0;

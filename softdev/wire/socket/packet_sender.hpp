@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Packets on their way to a UDP socket: they are encoded when they are put, and leave in batches.
-// Consecutive packets of one size to one host are a train: one message, which the kernel divides
-// (UDP_SEGMENT), and whose way through the kernel is that of one packet.
+// The send queue of packets. Packets are encoded when they are put, and sent in batches.
+// Consecutive packets of one size to one host form a train: one message, which the kernel segments
+// (UDP_SEGMENT). Sending a train costs about as much as sending one packet.
 #pragma once
 
 #include <sys/socket.h>
@@ -27,53 +27,54 @@
 
 namespace verbena::softdev::wire {
 
-/// The bytes of the longest packet from BTH to ICRC, of this device or of another one: all headers
-/// that a packet of RC can have, and the largest payload.
+/// The maximum length of a packet from BTH to ICRC, of any implementation: all headers that an RC
+/// packet can have, and the largest payload.
 inline constexpr std::size_t max_packet_bytes = largest_mtu + 12 + 16 + 4 + 4 + icrc_bytes;
-/// The bytes of the longest UDP payload: a packet, and its trailer if there is a key.
+/// The maximum length of the UDP payload: a packet, and a trailer if there is a key.
 inline constexpr std::size_t max_datagram_bytes = max_packet_bytes + trailer_bytes;
 
-/// Snapshot; approximate if several threads send.
+/// Snapshot; approximate while several threads send.
 struct packet_sender_counters {
   std::uint64_t sent = 0;
   std::uint64_t sent_bytes = 0;    ///< of these packets, from BTH to ICRC
-  std::uint64_t without_room = 0;  ///< lost because the queue was full
-  std::uint64_t refused = 0;       ///< lost because the kernel refused them
-  int last_error = 0;              ///< its errno
+  std::uint64_t without_room = 0;  ///< lost: the queue was full
+  std::uint64_t refused = 0;       ///< lost: the kernel returned an error
+  int last_error = 0;              ///< the errno of the last refused packet
 };
 
-/// Threads: thread-safe. Allocates in `open` only. System calls: one for several packets.
+/// Threads: thread-safe. Allocates only in `open`. Makes one system call for several packets.
 class packet_sender {
  public:
-  /// `port`: where all packets go. With a key, each packet gets a trailer. Errors: those of
-  /// udp_socket::open and packet_signer::open.
+  /// `port`: the destination port of all packets. With a key, each packet gets a trailer. Errors:
+  /// those of udp_socket::open and packet_signer::open.
   [[nodiscard]] static result<std::unique_ptr<packet_sender>> open(std::uint16_t port,
                                                                    const wire_key* key = nullptr);
   packet_sender(const packet_sender&) = delete;
   packet_sender& operator=(const packet_sender&) = delete;
 
-  /// Shows the packets that the kernel takes. Before the first packet. `by` outlives the sender,
-  /// and is called with the lock of the sender; nullptr: nobody.
+  /// Reports the packets that the kernel accepts to `by`; nullptr: no reports. Call it before the
+  /// first packet. `by` outlives the sender and is called with the lock of the sender held.
   void watch(packet_watcher* by) noexcept { watcher_ = by; }
-  /// True if a packet can be put; may send others for that.
+  /// True if a packet can be put. May send queued packets to make room.
   [[nodiscard]] bool has_room() noexcept;
-  /// Encodes a packet, with its ICRC, into the queue. If the queue is full, the packet is lost.
-  /// Returns false if the payload is not accessible.
+  /// Encodes a packet, including its ICRC, into the queue. If the queue is full, the packet is
+  /// lost. Returns false if the payload is not accessible.
   [[nodiscard]] bool put(const datagram_addresses& ends, const packet& what) noexcept;
-  /// Puts a message of the general services.
+  /// Puts a management datagram.
   void put_message(const management_addresses& ends, management_view message) noexcept;
-  /// Sends what is in the queue. Returns false if the kernel has no room for all.
+  /// Sends the packets in the queue. Returns false if the kernel does not have room for all of
+  /// them.
   bool flush() noexcept;
   [[nodiscard]] bool empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
 
   [[nodiscard]] packet_sender_counters counters() noexcept;
-  /// In a child of fork.
+  /// Called in the child of a fork.
   void close() noexcept { socket_.close(); }
 
  private:
   static constexpr std::size_t capacity = 64;
   static_assert(capacity <= udp_socket::most_divided);
-  /// A packet. The first one of a train has its addresses.
+  /// A packet. The slot of the first packet of a train also has the addresses of the train.
   struct slot {
     datagram_addresses ends;
     sockaddr_storage name;
@@ -82,13 +83,13 @@ class packet_sender {
   };
   /// The trains in the queue.
   struct train_ring {
-    std::size_t first = 0;  ///< its message
+    std::size_t first = 0;  ///< the message of the first train
     std::size_t count = 0;
   };
-  /// The train that the next packet can join.
+  /// The train to which the next packet can be added.
   struct open_train {
     bool exists = false;
-    std::size_t first = 0;   ///< its slot
+    std::size_t first = 0;   ///< the slot of its first packet
     std::size_t length = 0;  ///< of each datagram
     std::size_t bytes = 0;
   };
@@ -99,9 +100,9 @@ class packet_sender {
                            std::size_t length) const noexcept;
   [[nodiscard]] network_header around(const slot& first, std::size_t place) const noexcept;
   void complete(const network_header& headers, std::span<std::byte> datagram) noexcept;
-  /// The bytes behind each packet.
+  /// Returns the length of the trailer of each packet.
   [[nodiscard]] std::size_t trailer() const noexcept { return signer_ ? trailer_bytes : 0; }
-  /// The bytes of the packet of a datagram.
+  /// Returns the length of the packet in a datagram.
   [[nodiscard]] std::size_t packet_bytes(const iovec& datagram) const noexcept {
     return datagram.iov_len - trailer();
   }
@@ -116,17 +117,17 @@ class packet_sender {
   const std::uint16_t port_;
   const std::unique_ptr<slot[]> slots_;
   packet_watcher* watcher_ = nullptr;
-  std::mutex mutex_;  ///< guards all that follows; only the watcher takes a lock while it is held
-  std::size_t first_ = 0;  ///< slot
+  std::mutex mutex_;  ///< guards all members below; while it is held, only the watcher takes a lock
+  std::size_t first_ = 0;  ///< the first slot in use
   std::atomic<std::size_t> count_{0};
   train_ring trains_;
   open_train open_;
-  bool uses_gso_;  ///< the kernel can divide messages
+  bool uses_gso_;  ///< the kernel can segment messages
   std::atomic<std::uint32_t> message_psn_{0};
   packet_sender_counters counters_;
   std::optional<packet_signer> signer_;
-  std::array<iovec, capacity> pieces_{};      ///< of the slots with the same indexes
-  std::array<mmsghdr, capacity> messages_{};  ///< one for each train
+  std::array<iovec, capacity> pieces_{};      ///< of the slots with the same index
+  std::array<mmsghdr, capacity> messages_{};  ///< one per train
 };
 
 }  // namespace verbena::softdev::wire

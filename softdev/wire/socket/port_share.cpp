@@ -18,20 +18,23 @@ namespace verbena::softdev::wire {
 namespace {
 
 constexpr int backlog = 128;
-constexpr int most_admitted = 64;              ///< connections in one call
-constexpr int most_skipped = 128;              ///< connections of other users, in one call
-constexpr std::size_t max_unregistered = 256;  ///< clients that have not said their slot
+/// The maximum number of connections that one call accepts.
+constexpr int most_admitted = 64;
+/// The maximum number of connections of other users that one call closes.
+constexpr int most_skipped = 128;
+/// The maximum number of clients that have not registered.
+constexpr std::size_t max_unregistered = 256;
 constexpr std::uint64_t listener_number = 0;
 constexpr std::uint64_t events_number = 0;
 constexpr std::uint64_t source_number = 1;
 
-/// Until then, events of clients wait: programs that come and go keep no thread awake.
+/// The pause after events of clients, so that short-lived processes do not keep a thread awake.
 constexpr time_ns rest_after_events = 1'000'000;
-/// The pause after connections that cannot be accepted (EMFILE), or that are of other users, who
-/// can connect without limit. It bounds the processor time that they cost to a few percent.
+/// The pause after a failed accept (EMFILE), or after connections of other users, who can connect
+/// without limit. It limits their processor time to a few percent.
 constexpr time_ns pause_after_failed_accept = 20'000'000;
 
-/// The first message of a client. The answer of the owner repeats it, with the owner's key.
+/// The first message of a client. The answer of the owner has the same slot, and the owner's key.
 struct registration {
   static constexpr std::uint32_t expected = 0x56'57'50'34;
   std::uint32_t magic = expected;
@@ -39,8 +42,8 @@ struct registration {
   std::uint64_t key = 0;
 };
 
-/// The name of the owner's listener. Every user can take it, and the port, too: there is nothing to
-/// gain by a name that others cannot take.
+/// The name of the owner's listener. Any user can bind it, but any user can also bind the port, so
+/// a protected name would not increase security.
 local_name name_of_owner(std::uint16_t port) noexcept {
   return local_name("verbena-wire.%u.%u", static_cast<unsigned>(::geteuid()),
                     static_cast<unsigned>(port));
@@ -116,8 +119,8 @@ result<port_share::role> port_share::join() {
   switch (made.error) {
     case 0:
       return register_at(std::move(made.socket));
-    case ECONNREFUSED:  // it does not listen yet, or ended since
-    case EAGAIN:        // others are registering
+    case ECONNREFUSED:  // it is not listening yet, or has ended
+    case EAGAIN:        // many processes are registering
       return role::none;
     case EACCES:
       return in_use("connect", port_);
@@ -141,8 +144,8 @@ result<port_share::role> port_share::become_owner(unique_fd listener) {
   return role_;
 }
 
-/// A process that is stopped, or just ends, has a listener, too: only an answer tells that it
-/// forwards.
+/// The listener of a stopped or ending process still accepts connections. Only an answer shows that
+/// the process forwards datagrams.
 result<port_share::role> port_share::register_at(unique_fd owner) {
   const registration mine{.slot = slot_, .key = key_};
   if (::send(owner.get(), &mine, sizeof mine, MSG_NOSIGNAL) != sizeof mine) return role::none;
@@ -167,7 +170,7 @@ pid_t port_share::asked_process() const noexcept {
   return asked_ ? identify_peer(asked_.get()).pid : 0;
 }
 
-/// A wait without this descriptor only takes longer: errors have no consequence.
+/// Errors are ignored: without this descriptor, a wait only takes longer.
 void port_share::watch_source() noexcept {
   static_cast<void>(watch(gate_.get(), source(), source_number, 0));
 }
@@ -204,7 +207,7 @@ void port_share::serve(time_ns now) noexcept {
   pause_until(count > 0 ? now + rest : never);
 }
 
-/// Has the gate not report events until then.
+/// Has `gate_` report no events until `when`.
 void port_share::pause_until(time_ns when) noexcept {
   const bool rested = serve_at_ != never;
   const bool rests = when != never;
@@ -213,8 +216,7 @@ void port_share::pause_until(time_ns when) noexcept {
     rewatch(gate_.get(), events_.get(), events_number, rests ? 0 : std::uint32_t{EPOLLIN});
 }
 
-/// Returns false if there may be connections that cannot be accepted now, or if another user made
-/// some.
+/// Returns false if a connection could not be accepted, or if another user has connected.
 bool port_share::admit() noexcept {
   for (int i = 0; i < most_admitted; ++i) {
     accepted_socket made = accept_own_user(listener_.get(), most_skipped);
@@ -224,10 +226,11 @@ bool port_share::admit() noexcept {
   return true;
 }
 
-/// If a client cannot be admitted, it sees its connection end, and tries again.
+/// Returns false if the client cannot be accepted. The client then sees its connection end, and
+/// tries again.
 bool port_share::admit_one(unique_fd socket) noexcept {
   if (clients_.size() - by_slot_.size() >= max_unregistered) return false;
-  int bytes = 4 << 20;  // as many as the host permits
+  int bytes = 4 << 20;  // limited by the host (wmem_max)
   static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes));
   const std::uint64_t number = ++admitted_;
   if (!watch(events_.get(), socket.get(), number, EPOLLIN)) return false;
@@ -236,11 +239,12 @@ bool port_share::admit_one(unique_fd socket) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  read_registration(number);  // its registration may be there already
+  read_registration(number);  // the registration may have arrived already
   return true;
 }
 
-/// A client says its slot, once, and is answered; later it has nothing to say but that it ended.
+/// Reads from a client. A client registers once and gets an answer. After that, only the end of its
+/// connection is expected.
 void port_share::read_registration(std::uint64_t which) noexcept {
   const auto found = clients_.find(which);
   if (found == clients_.end()) return;
@@ -257,13 +261,13 @@ void port_share::read_registration(std::uint64_t which) noexcept {
     return forget(which);
   }
   try {
-    by_slot_[said.slot] = which;  // an older process with this slot has ended
+    by_slot_[said.slot] = which;  // replaces an older process with this slot, which has ended
   } catch (const std::bad_alloc&) {
     return forget(which);
   }
   from.slot = said.slot;
   from.registered = true;
-  // The first message of the connection: its buffer is empty.
+  // This is the first message on the connection, so its buffer has room.
   if (::send(from.socket.get(), &said, sizeof said, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof said)
     forget(which);
 }
@@ -283,7 +287,7 @@ port_share::forwarded port_share::forward(std::uint32_t slot, const forwarded_he
   const auto known = by_slot_.find(slot);
   if (known == by_slot_.end()) return forwarded::unknown;
   const std::uint64_t which = known->second;
-  // sendmsg(2) does not write to the pieces.
+  // sendmsg(2) does not change the buffers.
   std::array<iovec, 2> pieces = {{{const_cast<forwarded_header*>(&from), sizeof from},
                                   {const_cast<std::byte*>(datagrams.data()), datagrams.size()}}};
   msghdr message{};
@@ -301,7 +305,7 @@ std::size_t port_share::forward_to_all(const forwarded_header& from,
   std::size_t given = 0;
   for (auto next = by_slot_.begin(); next != by_slot_.end();) {
     const std::uint32_t slot = next->first;
-    ++next;  // `forward` may remove a client that ended
+    ++next;  // `forward` can remove a client that has ended
     if (forward(slot, from, datagram) == forwarded::given) ++given;
   }
   return given;

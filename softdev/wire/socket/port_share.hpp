@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The UDP port of RoCE v2 in a network namespace, which the processes of a user share. Every sender
-// uses the same port, whatever process it means, and one socket has it: that of the owner. The
-// owner forwards datagrams by the process slot in their queue pair number. When it ends, another
-// process becomes the owner.
+// The UDP port of RoCE v2 in a network namespace, which the processes of a user share. All senders
+// use the same destination port, and only one socket receives from it: the socket of the owner. The
+// owner forwards datagrams by the process slot in their queue pair number. When the owner ends,
+// another process becomes the owner.
 #pragma once
 
 #include <sys/types.h>
@@ -20,83 +20,87 @@
 
 namespace verbena::softdev::wire {
 
-/// The first bytes of forwarded datagrams of one sender. Both processes are of one build or of
-/// compatible ones.
+/// The header of forwarded datagrams of one sender. Both processes use the same or compatible
+/// builds.
 struct forwarded_header {
   network_address source{};
   network_address destination{};
   std::uint16_t source_port = 0;
-  std::uint16_t datagram_bytes = 0;  ///< of each of several ones, except for the last; 0: it is one
+  std::uint16_t datagram_bytes = 0;  ///< of each datagram except the last; 0: there is one
   std::uint32_t interface = 0;
   std::uint8_t traffic_class = 0;
   std::array<std::uint8_t, 7> unused{};
 };
 static_assert(sizeof(forwarded_header) == 48);
 
-/// A process's part in the port. Threads: one thread at a time.
+/// The role of a process in sharing the port. Threads: one thread at a time.
 class port_share {
  public:
-  /// How the process receives.
+  /// How the process receives datagrams.
   enum class role : std::uint8_t {
-    none,    ///< not at all: the owner ended, or was not asked yet
+    none,    ///< not at all: the owner has ended, or has not answered yet
     owner,   ///< from its UDP socket
-    client,  ///< what the owner forwards
+    client,  ///< from the owner, which forwards them
   };
 
-  /// Opens what does not depend on the role. `key`: of wire_key::fingerprint; processes with
-  /// different ones do not share the port. Errors: the errno of epoll_create1(2).
+  /// Creates the objects that do not depend on the role. `key`: the value of wire_key::fingerprint.
+  /// Processes with different keys do not share the port. Errors: the errno of epoll_create1(2) or
+  /// epoll_ctl(2).
   [[nodiscard]] static result<port_share> open(std::uint16_t port, std::uint32_t process_slot,
                                                std::uint64_t key = 0);
 
-  /// Takes the port, or registers at its owner. Does not block. Returns `none` if the owner has not
-  /// answered, or is just beginning or ending: try again soon. Errors: EADDRINUSE if another
-  /// program, another user or a process with another key has the port; the errno of another call.
-  /// Allocates.
+  /// Binds the port, or registers with its owner. Does not block. Returns `none` if the owner has
+  /// not answered, or if a process is just becoming the owner or ending: call again soon. Errors:
+  /// EADDRINUSE if another program, another user or a process with another key uses the port; the
+  /// errno of another call. Allocates.
   [[nodiscard]] result<role> join();
-  /// The process that was asked for a registration and has not answered: a stopped one does not. 0
-  /// if no process was asked, or if it is outside the pid namespace of this process.
+  /// Returns the process that was asked for a registration and has not answered, for example
+  /// because it is stopped. Returns 0 if there is none, or if it is outside the PID namespace of
+  /// this process.
   [[nodiscard]] pid_t asked_process() const noexcept;
   [[nodiscard]] role now() const noexcept { return role_; }
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
 
-  /// Where datagrams come from; -1 without a role.
+  /// Returns the descriptor from which datagrams are received; -1 without a role.
   [[nodiscard]] int source() const noexcept {
     return role_ == role::owner ? socket_.fd() : owner_.get();
   }
-  /// The owner ended: the process has no role now.
+  /// Gives up the role, because the owner has ended.
   void leave() noexcept;
 
-  /// Admits processes and forgets those that ended. To be called once in a while; one system call
-  /// if nothing happened. Allocates for a new process.
+  /// Accepts the registrations of processes and removes processes that have ended. Called
+  /// regularly. Makes one system call if there are no events. Allocates for a new process.
   void serve(time_ns now) noexcept;
-  /// When to call `serve` although `fd` is not readable; `never` if it would become readable. After
-  /// events, and while processes cannot be admitted, `fd` does not report more of them: a process
-  /// that waits for it would not sleep.
+  /// Returns when to call `serve` even if `fd` is not readable; `never` if `fd` becomes readable.
+  /// After events, and while connections cannot be accepted, `fd` does not report further events.
+  /// Otherwise a process that waits for `fd` would not sleep.
   [[nodiscard]] time_ns serve_at() const noexcept { return serve_at_; }
-  /// What became of datagrams for another process.
+  /// The result of forwarding datagrams.
   enum class forwarded : std::uint8_t {
     given,
     unknown,  ///< no process has the slot
-    full,     ///< the process receives too slowly
+    full,     ///< the receive queue of the process is full
   };
-  /// Passes datagrams to the process with the slot, from the owner. Does not block.
+  /// Forwards datagrams to the process with this slot. Precondition: this process is the owner.
+  /// Does not block.
   [[nodiscard]] forwarded forward(std::uint32_t slot, const forwarded_header& from,
                                   std::span<const std::byte> datagrams) noexcept;
-  /// Passes a datagram to all other processes, from the owner. Returns how many took it. Does not
-  /// block.
+  /// Forwards a datagram to all clients. Returns the number of processes that received it.
+  /// Precondition: this process is the owner. Does not block.
   std::size_t forward_to_all(const forwarded_header& from,
                              std::span<const std::byte> datagram) noexcept;
   [[nodiscard]] std::size_t clients() const noexcept { return by_slot_.size(); }
 
-  /// Readable when there is something to serve, or, if armed, a datagram (an epoll descriptor).
+  /// Returns an epoll descriptor. It is readable if `serve` has work to do, or, while armed, if a
+  /// datagram is available.
   [[nodiscard]] int fd() const noexcept { return gate_.get(); }
-  /// Has `fd` be readable while there are datagrams, or no longer. One system call.
+  /// Sets whether available datagrams make `fd` readable. Makes one system call.
   void arm(bool wanted) noexcept;
 
-  /// In a child of fork: closes the own sockets without freeing memory.
+  /// Called in the child of a fork: closes the sockets of this process without freeing memory.
   void close_own() noexcept;
-  /// In a child of fork: closes the connections of the clients without freeing memory.
-  /// Precondition: no thread of the parent was inside another function at the time of the fork.
+  /// Called in the child of a fork: closes the connections of the clients without freeing memory.
+  /// Precondition: at the time of the fork, no thread of the parent was in another function.
   void close_clients() noexcept;
 
  private:
@@ -119,19 +123,19 @@ class port_share {
   };
 
   unique_fd gate_;
-  unique_fd events_;  ///< the listener and the clients
+  unique_fd events_;  ///< epoll of the listener and the clients
   std::uint16_t port_;
   std::uint32_t slot_;
-  std::uint64_t key_;  ///< its fingerprint; 0: none
+  std::uint64_t key_;  ///< the fingerprint of the key; 0: no key
   role role_ = role::none;
-  udp_socket socket_;  ///< of the owner
+  udp_socket socket_;  ///< of the owner: the UDP socket
   unique_fd listener_;
   time_ns serve_at_ = never;
   bool accept_failed_ = false;  ///< connections could not be accepted
   unique_fd asked_;             ///< the connection to an owner that has not answered
   unique_fd owner_;             ///< of a client: the connection to the owner
   std::uint64_t admitted_ = 0;
-  std::unordered_map<std::uint64_t, client> clients_;  ///< by the number of their admission
+  std::unordered_map<std::uint64_t, client> clients_;  ///< by the number of the connection
   std::unordered_map<std::uint32_t, std::uint64_t> by_slot_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The right to receive: a mutex that knows which thread has it.
+// The receive right: a mutex that records which thread holds it.
 #pragma once
 
 #include <pthread.h>
@@ -26,18 +26,18 @@ class receive_right {
     holder_.store(pthread_t{}, std::memory_order_relaxed);
     mutex_.unlock();
   }
-  /// Returns whether the calling thread has the right.
+  /// Returns whether the calling thread holds the right.
   [[nodiscard]] bool is_mine() const noexcept {
     return ::pthread_equal(holder_.load(std::memory_order_relaxed), ::pthread_self()) != 0;
   }
 
-  // For the handlers of a fork, one fork at a time.
-  /// Takes the right, unless the calling thread has it: a signal handler can fork.
+  // For fork handlers; one fork at a time.
+  /// Acquires the right unless the calling thread holds it already: a signal handler can fork.
   void hold_for_fork() noexcept {
     held_for_fork_ = !is_mine();
     if (held_for_fork_) lock();
   }
-  /// Returns whether hold_for_fork() took the right.
+  /// Returns whether hold_for_fork() acquired the right.
   [[nodiscard]] bool held_for_fork() const noexcept { return held_for_fork_; }
   void release_after_fork() noexcept {
     if (std::exchange(held_for_fork_, false)) unlock();

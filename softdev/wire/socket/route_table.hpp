@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The addresses of queue pairs that are connected by packets.
+// The addresses of the queue pairs that communicate by packets.
 #pragma once
 
 #include <algorithm>
@@ -17,29 +17,29 @@
 
 namespace verbena::softdev::wire {
 
-/// Where packets of a connection may arrive. Their destination address is always checked.
+/// Where packets of a connection may arrive. The destination address is always checked.
 enum class arrival : std::uint8_t {
   any_interface,
-  permitted_interfaces,  ///< those of route_table::permit_interfaces, and the loopback interface
+  permitted_interfaces,  ///< the loopback interface and those of permit_interfaces()
 };
 
-/// The route between a queue pair and its peer, or of datagrams from and to any host.
+/// The route between a queue pair and its peer, or a route for datagrams of any host.
 struct wire_route {
   network_address own{};
   network_address peer{};
   wire::arrival arrival = arrival::any_interface;
-  bool any = false;                ///< of UD: then there are no addresses
+  bool any = false;                ///< of a UD queue pair: the addresses are unused
   std::uint8_t traffic_class = 0;  ///< of IPv6 packets
-  std::uint32_t interface = 0;     ///< that of link-local addresses; 0: the kernel's route decides
-  std::uint64_t connection = 0;    ///< numbered by the route table: each connection has another one
+  std::uint32_t interface = 0;     ///< for link-local addresses; 0: chosen by the kernel's route
+  std::uint64_t connection = 0;    ///< set by the route table; different for each connection
 
   bool operator==(const wire_route&) const = default;
 };
 
-/// Threads: thread-safe. Allocates in `set` and `permit_interfaces` only.
+/// Threads: thread-safe. Allocates only in `set` and `permit_interfaces`.
 class route_table {
  public:
-  /// Stores the route of a queue pair, instead of an older one.
+  /// Stores the route of a queue pair. Replaces an existing route.
   void set(std::uint32_t qp_num, const wire_route& route) {
     const std::lock_guard lock(mutex_);
     wire_route& stored = routes_[qp_num];
@@ -64,8 +64,8 @@ class route_table {
     const std::lock_guard lock(mutex_);
     permitted_ = std::move(indexes);
   }
-  /// Returns whether a packet for the route may arrive at an interface. A packet that arrives at
-  /// the loopback interface is of this host.
+  /// Returns whether a packet for the route may arrive on an interface. A packet on the loopback
+  /// interface is from this host.
   [[nodiscard]] bool permits(const wire_route& route, std::uint32_t interface) const noexcept {
     if (interface == loopback_interface) return true;
     if (route.interface != 0 && route.interface != interface) return false;

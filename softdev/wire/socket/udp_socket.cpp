@@ -17,7 +17,7 @@
 namespace verbena::softdev::wire {
 namespace {
 
-constexpr std::size_t ipv4_offset = 12;  ///< of an IPv4 address in network_address
+constexpr std::size_t ipv4_offset = 12;  ///< of the IPv4 address in a network_address
 
 in_addr ipv4_of(const network_address& which) noexcept {
   in_addr out;
@@ -38,7 +38,8 @@ network_address address_of(const in6_addr& which) noexcept {
   return out;
 }
 
-/// Writes the address for a socket of the family. Precondition: AF_INET sockets get IPv4 addresses.
+/// Writes an address for a socket of this family. Precondition: an AF_INET socket gets an IPv4
+/// address.
 socklen_t store(int family, const network_address& which, std::uint16_t port, sockaddr_storage& out,
                 std::uint32_t interface = 0) noexcept {
   if (family == AF_INET) {
@@ -62,7 +63,7 @@ const sockaddr* generic(const sockaddr_storage& which) noexcept {
   return static_cast<const sockaddr*>(static_cast<const void*>(&which));
 }
 
-/// An option that the kernel must know.
+/// A socket option that the kernel must support.
 struct required_option {
   int level;
   int name;
@@ -73,19 +74,20 @@ bool set(int socket, const required_option& what) noexcept {
   return ::setsockopt(socket, what.level, what.name, &what.value, sizeof what.value) == 0;
 }
 
-/// A long queue, as far as the limits of the host permit: sizes above rmem_max need CAP_NET_ADMIN.
+/// Enlarges a socket buffer as far as the host permits. Sizes above rmem_max or wmem_max require
+/// CAP_NET_ADMIN.
 void enlarge(int socket, int forced, int ordinary) noexcept {
   constexpr int wanted = 4 << 20;
   if (!set(socket, {SOL_SOCKET, forced, wanted}))
     static_cast<void>(set(socket, {SOL_SOCKET, ordinary, wanted}));
 }
 
-/// The longest control data: an IPv6 address with an interface, traffic class, hop limit, and the
-/// size of the datagrams.
+/// The maximum length of the control data: an IPv6 address with an interface, traffic class, hop
+/// limit, and the size of the datagrams.
 static_assert(CMSG_SPACE(sizeof(in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int)) <=
               udp_socket::control_bytes);
 
-/// Appends control data to those of `out`, whose length grows.
+/// Appends control data to `out`.
 template <class Value>
 void add_control(msghdr& out, int level, int type, const Value& value) noexcept {
   cmsghdr head{};
@@ -98,7 +100,7 @@ void add_control(msghdr& out, int level, int type, const Value& value) noexcept 
   out.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
-/// Reads control data if it is of this type.
+/// Reads control data if it has this level and type.
 template <class Value>
 bool read_control(cmsghdr& from, int level, int type, Value& out) noexcept {
   if (from.cmsg_level != level || from.cmsg_type != type || from.cmsg_len < CMSG_LEN(sizeof out))
@@ -142,18 +144,21 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
             (family == AF_INET || set(fd, {IPPROTO_IPV6, IPV6_RECVTCLASS, 1}));
     if (!ready) return failure("setsockopt", port);
     enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
-    // The kernel's rxe and adapters send IPv6 packets without a UDP checksum; they have an ICRC.
+    // The kernel's rxe and adapters send IPv6 packets without a UDP checksum. The ICRC protects
+    // them.
     if (family == AF_INET6 && !set(fd, {IPPROTO_UDP, UDP_NO_CHECK6_RX, 1}))
       return failure("setsockopt", port);
-    // Datagrams of all groups that this host has joined; off by default in a socket of IPv6.
+    // Receives the datagrams of all groups that this host has joined. The option is off by default
+    // in IPv6 sockets.
     if (!set(fd, {IPPROTO_IP, IP_MULTICAST_ALL, 1})) return failure("setsockopt", port);
   } else {
     enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
-    static_cast<void>(set(fd, {SOL_SOCKET, SO_RCVBUF, 0}));  // the least that the kernel permits
-    // Members on this host have the datagrams of a group by another path.
+    static_cast<void>(set(fd, {SOL_SOCKET, SO_RCVBUF, 0}));  // the minimum that the kernel permits
+    // Members on this host receive the datagrams of a group by another path.
     ready = set(fd, {IPPROTO_IP, IP_MULTICAST_LOOP, 0}) &&
             (family == AF_INET || set(fd, {IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0}));
-    // Most datagrams are of RC, which reacts to congestion; `address` sets the ECN bits of others.
+    // Most datagrams are RC packets, which react to congestion. `address` sets the ECN bits of
+    // others.
     ready = ready && set(fd, {IPPROTO_IP, IP_TOS, ecn_capable}) &&
             (family == AF_INET || set(fd, {IPPROTO_IPV6, IPV6_TCLASS, ecn_capable}));
     if (!ready) return failure("setsockopt", port);
@@ -163,7 +168,7 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
   if (::bind(fd, generic(name), length) != 0) return failure("bind", port);
   if (::getsockname(fd, static_cast<sockaddr*>(static_cast<void*>(&name)), &length) != 0)
     return failure("getsockname", port);
-  // The port has the same place in both families.
+  // The port has the same offset in both address families.
   sockaddr_in head;
   std::memcpy(&head, &name, sizeof head);
   return udp_socket(std::move(socket), family, ntohs(head.sin_port));

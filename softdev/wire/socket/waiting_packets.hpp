@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Received packets whose queue pair was locked when they came. They wait here, so that packets of
-// other queue pairs are received meanwhile. Few wait: a program holds a lock for long only while it
-// has an open batch.
+// Received packets whose queue pair was locked when they arrived. They are kept here, so that
+// packets of other queue pairs can be received. There are few of them: a program holds a lock for a
+// long time only while it has an open batch.
 #pragma once
 
 #include <array>
@@ -15,24 +15,25 @@
 
 namespace verbena::softdev::wire {
 
-/// Threads: one thread at a time. Allocates when it is made only.
+/// Threads: one thread at a time. Allocates only in the constructor.
 class waiting_packets {
  public:
   static constexpr std::size_t capacity = 64;
-  /// More packets for one lock do not wait, so that a queue pair leaves room for others.
+  /// The maximum number of packets for one lock, so that there is room for packets of other queue
+  /// pairs.
   static constexpr std::size_t most_for_one_lock = 16;
 
   waiting_packets();
 
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-  /// Returns whether a packet for the same lock waits: `what` must not overtake it.
+  /// Returns whether a packet for the same lock waits, so that `what` must not overtake it.
   [[nodiscard]] bool must_wait(const packet& what) const noexcept { return waiting_for(what) != 0; }
-  /// Copies a packet. Returns false if there is no room: the packet is lost.
+  /// Copies a packet. Returns false if there is no room.
   [[nodiscard]] bool keep(const packet& what, const wire_route& route) noexcept;
 
-  /// Offers all packets in the order of their arrival: `take(const packet&, const wire_route&)`
-  /// returns false if the packet still has to wait. Those behind it for the same lock are not
-  /// offered then.
+  /// Retries all packets in the order of their arrival. `take(const packet&, const wire_route&)`
+  /// returns false if a packet still has to wait; later packets for the same lock are not retried
+  /// then.
   template <class Take>
   void retry(Take take) noexcept {
     std::array<std::uint64_t, capacity> locked;
@@ -49,7 +50,7 @@ class waiting_packets {
         locked[locks++] = lock;
       }
       if (waits) {
-        // Free places are behind the ones in use.
+        // Free entries follow the entries in use.
         order_[i] = order_[left];
         order_[left++] = static_cast<std::uint8_t>(place);
       }
@@ -59,19 +60,20 @@ class waiting_packets {
 
  private:
   struct slot {
-    packet what;  ///< its payload is `bytes`
+    packet what;  ///< its payload refers to `bytes`
     wire_route route;
     std::array<std::byte, largest_mtu> bytes;
   };
 
-  /// The send lock of a queue pair for answers, its receive lock for requests.
+  /// Identifies the lock that a packet needs: the send lock of its queue pair for a response, the
+  /// receive lock for a request.
   [[nodiscard]] static std::uint64_t lock_of(const packet& what) noexcept {
     return std::uint64_t{what.destination_qpn} << 1U | (is_response(what.opcode) ? 1U : 0U);
   }
   [[nodiscard]] std::size_t waiting_for(const packet& what) const noexcept;
 
   const std::unique_ptr<slot[]> slots_;
-  std::array<std::uint8_t, capacity> order_;  ///< places in `slots_`: by arrival, then free ones
+  std::array<std::uint8_t, capacity> order_;  ///< indexes of `slots_`: by arrival, then free ones
   std::size_t count_ = 0;
 };
 

@@ -18,9 +18,9 @@
 namespace verbena::softdev::wire {
 namespace {
 
-/// How often the owner of the port looks for new processes while it receives all the time.
+/// How often the owner of the port looks for new processes while it receives continuously.
 constexpr time_ns serve_interval = 1'000'000;
-/// When to try again what waited for a lock or for room.
+/// When to retry packets that wait for a lock or for room.
 constexpr time_ns restless_ns = 50'000;
 constexpr time_ns first_rejoin = 1'000'000;
 constexpr time_ns later_rejoin = 100'000'000;
@@ -73,7 +73,7 @@ result<void> wire_path::open() {
   return {};
 }
 
-/// Opens the sockets. Waits for the answer of the port's owner.
+/// Opens the sockets. Waits for the answer of the owner of the port.
 result<void> wire_path::join() {
   using std::chrono::steady_clock;
   const auto end = steady_clock::now() + options_.patience;
@@ -89,7 +89,7 @@ result<void> wire_path::join() {
   }
 }
 
-/// Precondition: the caller has the right to receive.
+/// Precondition: the caller holds the receive right.
 error wire_path::silence() const {
   const pid_t process = share_.asked_process();
   const std::string which = process != 0 ? " (pid " + std::to_string(process) + ")" : "";
@@ -104,11 +104,12 @@ result<port_share::role> wire_path::open_sockets() {
   const std::lock_guard lock(right_);
   const wire_key* const key = options_.key ? &*options_.key : nullptr;
   if (key != nullptr && !intake_.verifies()) {
-    // Before this process can become the owner of the port, which would not forward after an error.
+    // Done before this process can become the owner of the port: after an error it would not
+    // forward.
     VERBENA_TRY(auto verifier, packet_verifier::open(*key));
     intake_.verify(std::move(verifier));
   }
-  // First, because the sender gets any port that is free.
+  // Done before the sender is opened, because the sender binds any free port.
   VERBENA_TRY(const port_share::role role, share_.join());
   if (role == port_share::role::none) return role;
   if (sender_ == nullptr) {
@@ -140,7 +141,7 @@ bool wire_path::put_datagram(const datagram_route& by, const packet& what) noexc
                           .destination = by.destination,
                           .traffic_class = by.traffic_class,
                           .hop_limit = by.hop_limit};
-  // An address handle has no room for the interface.
+  // An address handle does not contain the interface.
   const bool needs_interface = is_link_local(by.source) || is_multicast(by.destination);
   if (needs_interface && options_.addresses != nullptr)
     ends.interface = options_.addresses->interface_of(by.source);
@@ -171,8 +172,8 @@ void wire_path::count(packet_event what) noexcept {
 }
 
 void wire_path::end_run(queue_pair& /*sender*/) noexcept {
-  if (!begun_.load(std::memory_order_acquire)) return;  // datagrams to this host
-  // Whoever receives sends everything at the end.
+  if (!begun_.load(std::memory_order_acquire)) return;  // all datagrams were for this host
+  // The receiving thread flushes at the end of `progress`.
   if (right_.is_mine()) return;
   const bool all = sender_->flush();
   if (!all) due_.needs_progress.store(true, std::memory_order_relaxed);
@@ -196,31 +197,31 @@ bool wire_path::progress() noexcept {
   if (!begun_.load(std::memory_order_acquire)) return false;
   std::unique_lock lock(right_, std::try_to_lock);
   if (!lock) {
-    // Who is inside may have passed what the caller came for.
+    // The thread in `progress` may have completed the step that has work now.
     due_.needs_progress.store(true, std::memory_order_relaxed);
     return false;
   }
   due_.needs_progress.store(false, std::memory_order_relaxed);
-  const time_ns now = home_.now();  // once, because a poll that finds nothing is to be short
+  const time_ns now = home_.now();  // read once, to keep polls without packets short
   const bool served = serve(now);
   const bool worked = receive(now, served);
   report_key_mismatch();
-  packets_.expire(now);  // afterwards: the acknowledgement may have been there
+  packets_.expire(now);  // after `receive`, which may have processed the awaited ACK
   packets_.transmit();
   if (!sender_->flush() || packets_.wants_to_transmit())
     due_.needs_progress.store(true, std::memory_order_relaxed);
-  // A sleeping thread does not know of a time before its deadline.
+  // A sleeping thread waits for its old deadline, which is later.
   const time_ns serve_at = share_.serve_at();
   if (serve_at < due_.serve_at.exchange(serve_at, std::memory_order_relaxed)) wake();
   const std::string warning = std::exchange(upkeep_.warning, {});
-  lock.unlock();  // the hook may use the device
+  lock.unlock();  // the log hook may use the device
   if (!warning.empty()) log(log_level::warning, warning);
   return worked;
 }
 
 void wire_path::flush_before_exit() noexcept {
   if (!begun_.load(std::memory_order_acquire)) return;
-  if (right_.is_mine()) return;  // a signal handler exits within `progress`
+  if (right_.is_mine()) return;  // a signal handler exits in `progress`
   for (time_ns waited = 0; waited < longest_exit_wait; waited += exit_pause) {
     if (const std::unique_lock lock(right_, std::try_to_lock); lock) {
       static_cast<void>(sender_->flush());
@@ -231,7 +232,8 @@ void wire_path::flush_before_exit() noexcept {
   }
 }
 
-/// What has to be done once in a while: processes that come and go.
+/// Does periodic work: shares the port with new processes, and publishes counters. Returns whether
+/// it did.
 bool wire_path::serve(time_ns now) noexcept {
   if (due_.rejoin_at.load(std::memory_order_relaxed) <= now) rejoin(now);
   if (now < upkeep_.serve_at) return false;
@@ -241,8 +243,8 @@ bool wire_path::serve(time_ns now) noexcept {
   return true;
 }
 
-/// The owner of the port ended: this process or another one becomes the owner. A new owner may be
-/// stopped, and not answer for long.
+/// Shares the port again after its owner has ended: this process or another one becomes the owner.
+/// A new owner can be stopped and not answer for a long time.
 void wire_path::rejoin(time_ns now) noexcept {
   const auto patience = static_cast<time_ns>(std::chrono::nanoseconds(options_.patience).count());
   time_ns& pause = lost_port_.pause;
@@ -255,7 +257,7 @@ void wire_path::rejoin(time_ns now) noexcept {
     } else if (*joined != port_share::role::none) {
       due_.rejoin_at.store(never, std::memory_order_relaxed);
       lost_port_ = {};
-      wake();  // a sleep is to wait for the new source
+      wake();  // a sleeping thread must wait for the new source
       return;
     } else {
       again = pause = std::clamp(2 * pause, first_rejoin, later_rejoin);
@@ -267,7 +269,7 @@ void wire_path::rejoin(time_ns now) noexcept {
   due_.rejoin_at.store(now + again, std::memory_order_relaxed);
 }
 
-/// Logs why packets are dropped, and informs the sender.
+/// Logs why packets are dropped, and sends a notice to their sender.
 void wire_path::report_key_mismatch() noexcept {
   const auto found = intake_.take_mismatch();
   if (!found) return;
@@ -285,13 +287,13 @@ void wire_path::report_key_mismatch() noexcept {
   }
 }
 
-/// Adds a text to the next warning.
+/// Appends a text to the next warning.
 void wire_path::warn(const std::string& text) {
   if (!upkeep_.warning.empty()) upkeep_.warning += "; ";
   upkeep_.warning += text;
 }
 
-/// Returns whether something came.
+/// Returns whether packets arrived.
 bool wire_path::receive(time_ns now, bool at_any_rate) noexcept {
   if (!at_any_rate && !awaits_packets()) return false;
   switch (intake_.receive(now)) {
@@ -312,7 +314,7 @@ bool wire_path::receive(time_ns now, bool at_any_rate) noexcept {
   return true;
 }
 
-/// Precondition: the caller has the right to receive.
+/// Precondition: the caller holds the receive right.
 bool wire_path::awaits_packets() const noexcept {
   return !routes_.empty() || intake_.listens() || share_.clients() != 0;
 }
@@ -321,7 +323,7 @@ void wire_path::set_armed(bool wanted) noexcept {
   if (!begun_.load(std::memory_order_acquire) || armed_.load(std::memory_order_relaxed) == wanted)
     return;
   const std::lock_guard lock(right_);
-  // Packets that `progress` does not take must not end a sleep.
+  // Packets that `progress` does not receive must not end a sleep.
   share_.arm(wanted && awaits_packets());
   armed_.store(wanted, std::memory_order_relaxed);
 }
@@ -331,7 +333,7 @@ wire_counters wire_path::counters() noexcept {
   return count_all();
 }
 
-/// Precondition: the caller has the right to receive.
+/// Precondition: the caller holds the receive right.
 wire_counters wire_path::count_all() noexcept {
   wire_counters out{.intake = intake_.counters(),
                     .output = {},
@@ -349,7 +351,7 @@ wire_counters wire_path::count_all() noexcept {
   return out;
 }
 
-/// Before a sleep, after which nothing would be published.
+/// Publishes the counters before a sleep, because `progress` does not run during the sleep.
 void wire_path::publish_counters() noexcept {
   if (!begun_.load(std::memory_order_acquire)) return;
   const std::unique_lock lock(right_, std::try_to_lock);

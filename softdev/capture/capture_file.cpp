@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// pcapng: draft-ietf-opsawg-pcapng. Numbers are in the byte order of this machine.
+// Writes the pcapng format (draft-ietf-opsawg-pcapng). Numbers are in host byte order.
 #include "softdev/capture/capture_file.hpp"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ constexpr std::uint16_t flags_option = 2;    ///< epb_flags
 constexpr std::uint16_t dropped_option = 4;  ///< epb_dropcount
 constexpr std::uint32_t inbound_flag = 1;
 constexpr std::uint32_t outbound_flag = 2;
-constexpr std::size_t block_fields = 28;  ///< of a packet block, before the packet
+constexpr std::size_t block_fields = 28;  ///< the part of a packet block in front of the packet
 constexpr std::size_t option_head = 4;
 constexpr std::size_t trailer = 4;
 
@@ -52,7 +52,7 @@ class block_writer {
     std::memcpy(at_, &value, sizeof value);
     at_ += sizeof value;
   }
-  /// Writes bytes, and zeros up to a multiple of four.
+  /// Writes bytes, and pads them with zeros to a multiple of four.
   void put_padded(std::span<const std::byte> bytes) noexcept {
     at_ = std::ranges::copy(bytes, at_).out;
     at_ = std::fill_n(at_, padded(bytes.size()) - bytes.size(), std::byte{0});
@@ -71,8 +71,8 @@ class block_writer {
   std::byte* at_;
 };
 
-/// The section header and the only interface: Ethernet, times in nanoseconds. All processes append
-/// packets of this interface.
+/// The section header and the description of the only interface: Ethernet, times in nanoseconds.
+/// All processes append packets of this interface.
 struct file_header {
   std::uint32_t section_type = 0x0a0d'0d0a;
   std::uint32_t section_bytes = 28;
@@ -105,7 +105,7 @@ error failed(const std::string& path, const char* call) {
                            "VERBENA_SOFTDEV_CAPTURE names the file of a capture");
 }
 
-/// Writes the header to an empty file; checks the header of another file.
+/// Writes the header to an empty file, or checks the header of an existing capture.
 result<void> begin_file(int fd, const std::string& path) {
   struct stat status{};
   if (::flock(fd, LOCK_EX) != 0) return failed(path, "flock");
@@ -172,7 +172,7 @@ void capture_file::add(std::uint64_t time_ns, std::span<const std::byte> capture
   to.put(static_cast<std::uint32_t>(captured.size()));
   to.put(static_cast<std::uint32_t>(original_bytes));
   to.put_padded(captured);
-  // The first option: `verbena capture` expects it there.
+  // `verbena capture` expects this option first.
   if (says_lost) {
     to.put_option(dropped_option, lost_);
     reported_ = lost_;

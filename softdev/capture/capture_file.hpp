@@ -60,11 +60,11 @@ class capture_file {
 
   unique_fd fd_;
   medium medium_;
-  bool stopped_ = false;        ///< a block was written in part: later blocks would be unreadable
-  int sends_without_wait_ = 0;  ///< number that must succeed before the next wait for the reader
-  std::uint64_t lost_ = 0;      ///< lost packets that no written block has reported
-  std::uint64_t reported_ = 0;  ///< those that a block in the buffer reports
-  std::uint32_t packets_ = 0;   ///< in the buffer
+  bool stopped_ = false;        ///< a block was written partly: later ones would be unreadable
+  int sends_without_wait_ = 0;  ///< sends that must succeed before the next wait for the reader
+  std::uint64_t lost_ = 0;      ///< lost packets that no written block reports
+  std::uint64_t reported_ = 0;  ///< lost packets that a block in the buffer reports
+  std::uint32_t packets_ = 0;   ///< packets in the buffer
   std::size_t filled_ = 0;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(buffer_bytes);
 };

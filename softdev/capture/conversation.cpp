@@ -25,7 +25,8 @@ packet_transport transport_of(transport kind) noexcept {
   return kind == transport::uc ? packet_transport::uc : packet_transport::rc;
 }
 
-/// Returns the UDP source port of a queue pair and direction, chosen as adapters do.
+/// Returns a UDP source port for this direction of a queue pair, derived from the queue pair
+/// numbers as in adapters.
 std::uint16_t port_of(std::uint32_t from, std::uint32_t to) noexcept {
   const std::uint32_t mixed = from * 0x9e37'79b1U ^ to;
   return static_cast<std::uint16_t>(0xc000U | ((mixed ^ mixed >> 14U) & 0x3fffU));
@@ -68,8 +69,8 @@ conversation::requests::iterator conversation::find(std::uint32_t request_psn) n
   return index < unanswered_.size() ? unanswered_.begin() + index : unanswered_.end();
 }
 
-/// Puts the packets of a request. Returns false if the payload is not accessible; then the path
-/// refuses the request as well.
+/// Puts the packets of a request. Returns false if the payload is not accessible. The path then
+/// also refuses the request.
 bool conversation::put_request(const request& which, std::span<const segment> local,
                                packet_output& out) const {
   const message& what = which.what;
@@ -151,8 +152,9 @@ void conversation::answered(std::uint32_t request_psn, std::span<const segment> 
 void conversation::respond(const requests::iterator& to, std::span<const segment> sinks,
                            const response& answer, packet_output& out) {
   const request which = *to;
-  // A request that will be repeated keeps its numbers, and so do the requests after it.
-  if (answer.outcome == verdict::unread) return;  // repeated in another form, invisible on a wire
+  // A request that will be retransmitted keeps its PSNs, and so do the requests after it.
+  // An unread request is submitted again in another form, which is invisible on a wire.
+  if (answer.outcome == verdict::unread) return;
   const bool again =
       answer.outcome == verdict::receiver_not_ready || answer.outcome == verdict::no_answer;
   if (again)
@@ -170,7 +172,8 @@ void conversation::respond(const requests::iterator& to, std::span<const segment
   if (done && is_atomic(which.what.opcode)) {
     name = operation::atomic_acknowledge;
     made.original = answer.original;
-    // A path that executed the atomic itself has stored the value.
+    // If the path executed the atomic operation itself, it has stored the original value in the
+    // sink.
     if (answer.direct) {
       wire::payload_reader stored(sinks);
       if (const auto value = stored.take(atomic_bytes); value.size() == atomic_bytes)

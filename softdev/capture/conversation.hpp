@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Makes RoCE v2 packets of the requests of one queue pair and of their answers: numbers packets as
-// adapters do, and divides messages by the path MTU.
+// Creates the RoCE v2 packets of the requests of one queue pair and of the responses to them.
+// Assigns PSNs as adapters do, and segments messages by the path MTU.
 #pragma once
 
 #include <cstdint>
@@ -32,32 +32,31 @@ struct conversation_route {
   std::uint8_t hop_limit = 64;
 };
 
-/// Threads: one thread at a time. Allocates for requests over RC that are not answered.
+/// Threads: one thread at a time. Allocates for RC requests that have no response yet.
 class conversation {
  public:
   /// `mtu`: in bytes.
   conversation(const conversation_route& route, std::uint32_t first_psn, std::uint32_t mtu) noexcept
       : route_(route), mtu_(mtu), next_psn_(first_psn) {}
 
-  /// Puts the packets of a request before it is given to its path, unless they were put and are not
-  /// known to be lost.
+  /// Puts the packets of a request before it is submitted to its path, unless they were put before
+  /// and are not lost.
   void sending(const message& what, std::span<const segment> local, packet_output& out);
-  /// Puts the packets of the responder after the path has returned `answer`.
+  /// Puts the response packets after the path has returned `answer`.
   void sent(const message& what, std::span<const segment> local, const response& answer,
             packet_output& out);
-  /// Puts the packets of the responder after it has answered a pending request.
+  /// Puts the response packets after the responder has answered a pending request.
   void answered(std::uint32_t request_psn, std::span<const segment> sinks, const response& answer,
                 packet_output& out);
 
  private:
-  /// A request, which has one packet sequence number in the device, and one for each packet on the
-  /// wire.
+  /// A request. It has one sequence number in the device, and one PSN per packet on the wire.
   struct request {
     message what;
     std::uint32_t first_psn = 0;
     std::uint32_t packets = 1;
     std::uint32_t msn = 0;
-    bool put = false;  ///< its packets were put and not lost
+    bool put = false;  ///< its packets were put and are not lost
   };
   using requests = std::deque<request>;
 
@@ -77,7 +76,7 @@ class conversation {
   std::uint32_t next_psn_;
   std::uint32_t messages_ = 0;
   requests unanswered_;        ///< with consecutive numbers
-  bool datagram_put_ = false;  ///< transports without acknowledgements: the next request was put
+  bool datagram_put_ = false;  ///< of UC and UD: the packets of the next request were put
 };
 
 }  // namespace verbena::softdev::capture

@@ -13,7 +13,7 @@ constexpr std::size_t ethernet_bytes = 14;
 constexpr std::uint16_t ethernet_ipv4 = 0x0800;
 constexpr std::uint16_t ethernet_ipv6 = 0x86dd;
 
-/// Writes a MAC address that is made from the network address, because soft0 has none.
+/// Writes a MAC address derived from the network address, because soft0 has no MAC address.
 void put_hardware_address(const wire::network_address& of, std::span<std::byte, 6> out) noexcept {
   const bool multicast = is_multicast(of);
   constexpr std::array<std::byte, 6> locally_administered{std::byte{0x02}};

@@ -17,7 +17,7 @@ constexpr conversation_route loopback{
     .source = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1},
     .destination = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}};
 
-/// Returns whether RoCE v2 has packets for the requests: not for the parts of SRD requests.
+/// Returns whether the requests have RoCE v2 packets. The parts of SRD requests do not.
 bool has_packets(const queue_pair& sender) noexcept {
   return rules_of(sender.transport()).mode != delivery_mode::parts;
 }
@@ -68,7 +68,8 @@ response recorder::submit(queue_pair& sender, const message& what, std::span<con
                           bool earlier_done) noexcept {
   // wire_recorder records its packets when they are sent.
   if (what.by == path_to_peer::wire) return next_.submit(sender, what, local, earlier_done);
-  // Before the peer can see the request, so that its effects follow it in the file.
+  // Recorded before the peer can see the request, so that the effects of the request follow it in
+  // the file.
   record(sender, [&](conversation& with) { with.sending(what, local, *this); });
   const response answer = execute(sender, what, local, earlier_done);
   record(sender, [&](conversation& with) { with.sent(what, local, answer, *this); });
@@ -83,7 +84,7 @@ response recorder::execute(queue_pair& sender, const message& what, std::span<co
   queue_pair* const target = home_.find(what.destination_qpn);
   if (target == nullptr) return without_answer(reason::peer_unknown, what);
   const response answer = execute_in_process(*target, what, local);
-  // Without acknowledgements, the requester sees no refusal; the target counts dropped messages.
+  // Over UC and UD, the requester does not learn of a refusal. The target counts dropped messages.
   const bool silent =
       !rules_of(what.transport).acknowledged && answer.outcome != verdict::local_protection_error;
   return silent ? response{} : answer;

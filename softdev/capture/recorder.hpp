@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Records the requests of this process, and the answers to them, as RoCE v2 packets. The recorder
+// Records the requests of this process, and the responses to them, as RoCE v2 packets. The recorder
 // is a path of the engine that calls the path to other processes (request_routes::observe). An
-// engine that is not recorded does not use it. Requests to other hosts are packets, which
+// engine that is not recorded does not use it. Requests to other hosts are sent as packets, which
 // wire_recorder records.
 #pragma once
 
@@ -25,14 +25,14 @@ namespace verbena::softdev::capture {
 /// packet is not recorded.
 class recorder final : public remote_path, public traffic_observer, private packet_output {
  public:
-  /// Begins to record. Stores at most `packet_bytes` of each packet. `home` and `next`, the path to
+  /// Starts recording. Stores at most `packet_bytes` of each packet. `home` and `next`, the path to
   /// other processes, must outlive the recorder. Precondition: there is no queue pair.
   recorder(engine& home, remote_path& next, capture_file file, std::size_t packet_bytes);
   ~recorder() = default;
   recorder(const recorder&) = delete;
   recorder& operator=(const recorder&) = delete;
 
-  /// Sets the addresses of a queue pair that is connected.
+  /// Sets the addresses of a connected queue pair.
   void set_route(std::uint32_t qp_num, const conversation_route& route);
   /// Returns the recorder of packets to and from other hosts, which writes to the same file.
   [[nodiscard]] wire::packet_watcher& wire() noexcept { return wire_; }
@@ -65,7 +65,7 @@ class recorder final : public remote_path, public traffic_observer, private pack
   std::map<std::uint32_t, conversation_route> routes_;
   std::map<std::uint32_t, conversation> conversations_;
   bool reported_missing_ = false;
-  std::uint64_t now_ = 0;  ///< time of the packets that are being put
+  std::uint64_t now_ = 0;  ///< the time of the packets that are being put
 };
 
 }  // namespace verbena::softdev::capture

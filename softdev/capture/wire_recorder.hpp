@@ -35,7 +35,7 @@ class wire_recorder final : public wire::packet_watcher {
   void settled_all() noexcept override { to_.flush(); }
 
  private:
-  /// The packet that is being examined.
+  /// The packet that is being processed.
   struct arrival {
     std::uint64_t time_ns = 0;
     wire::network_header around;
@@ -45,7 +45,7 @@ class wire_recorder final : public wire::packet_watcher {
   frame_writer& to_;
   std::uint64_t sent_at_ = 0;
   arrival last_;
-  std::atomic<pthread_t> taker_{};  ///< the thread that examines `last_`; none if it was written
+  std::atomic<pthread_t> taker_{};  ///< the thread that processes `last_`; reset when written
 };
 
 }  // namespace verbena::softdev::capture

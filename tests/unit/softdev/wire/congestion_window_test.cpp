@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::uint32_t most = 128;
 
-/// A sender with as many packets in flight as its window permits.
+/// A sender that fills its window.
 struct sender {
   congestion_window window{most};
-  std::uint32_t oldest = psn_mask - 500;  // the numbers wrap
+  std::uint32_t oldest = psn_mask - 500;  // PSNs wrap around
   std::uint32_t next = oldest;
 
   [[nodiscard]] bool may_send() const {
@@ -29,7 +29,7 @@ struct sender {
     window.acknowledge(oldest, next);
   }
   void notify() { window.notify(oldest, next); }
-  /// Sends what is permitted, and has it acknowledged.
+  /// Sends a full window, which is then acknowledged.
   void round() {
     while (may_send()) next = psn_plus(next, 1);
     acknowledge((next - oldest) & psn_mask);
@@ -80,7 +80,7 @@ TEST(congestion_window, window_returns_to_the_maximum) {
     one.round();
   }
   EXPECT_GE(rounds, 3) << "it halves the distance with each round trip";
-  // Long afterwards, a notification has the effect of a first one.
+  // A long time later, a CNP has the effect of a first CNP.
   for (int i = 0; i < 100; ++i) one.round();
   one.notify();
   EXPECT_EQ(one.window.packets(), most / 2);
@@ -95,12 +95,12 @@ TEST(congestion_window, notification_costs_less_when_they_are_rare) {
   EXPECT_GT(one.window.packets(), before * 3 / 4);
 }
 
-/// A queue in front of a link that sends a packet in each step; it marks packets that find more
-/// than a few others.
+/// The queue of a link that sends one packet per step. It marks packets if the queue is longer than
+/// a few packets.
 class bottleneck {
  public:
   static constexpr std::size_t marking_from = 8;
-  static constexpr std::size_t round_trip = 20;  ///< steps of an empty network
+  static constexpr std::size_t round_trip = 20;  ///< steps, with an empty queue
 
   explicit bottleneck(std::size_t senders) : senders_(senders) {}
 

@@ -16,7 +16,7 @@ namespace {
 constexpr crc32_method methods[] = {crc32_method::table, crc32_method::pclmul,
                                     crc32_method::vpclmul};
 
-/// Bit by bit.
+/// Computes the CRC bit by bit.
 std::uint32_t by_definition(std::uint32_t state, std::span<const std::byte> bytes) {
   for (const std::byte each : bytes) {
     state ^= std::to_integer<std::uint32_t>(each);

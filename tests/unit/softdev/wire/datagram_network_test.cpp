@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Datagrams between two hosts over the simulated network: some are lost, repeated, overtaken or
-// damaged. The test compares each datagram that arrives with the one that was sent.
+// Datagrams between two hosts over the simulated network, which loses, duplicates, reorders and
+// damages packets. The tests compare each received datagram with the sent one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,13 +24,13 @@ namespace {
 constexpr std::uint32_t header = grh_bytes;
 constexpr std::uint32_t largest = 1024;  ///< the path MTU
 constexpr std::uint8_t mtu_code = 3;
-constexpr std::size_t receives = 16;  ///< that a queue pair has posted, at most
+constexpr std::size_t receives = 16;  ///< the maximum number of posted receives
 constexpr std::size_t room = header + largest;
 
-/// The length of the datagram `number`.
+/// Returns the length of datagram `number`.
 std::uint32_t bytes_of(std::uint32_t number) { return 4 + number * 37 % (largest - 3); }
 
-/// A host with a queue pair of UD. Threads: one thread at a time.
+/// A host with a UD queue pair. Threads: one thread at a time.
 class station {
  public:
   station(std::size_t number, network& net)
@@ -57,7 +57,7 @@ class station {
         .wr_id = number, .opcode = opcode::send, .flags = send_flag::signaled};
     ASSERT_TRUE(queue_.post(request, {sources_.slice(0, bytes_of(number))}, &there));
   }
-  /// Runs until the request completes, which can wait for the link only.
+  /// Runs until the request has completed. Only the rate of the link can delay the request.
   void complete(std::uint32_t number) {
     std::array<completion, 1> done;
     device_.run();
@@ -68,7 +68,7 @@ class station {
     EXPECT_EQ(done[0].status, completion_status::success);
     EXPECT_EQ(done[0].wr_id, number);
   }
-  /// Checks what has arrived from `other`, and counts it in `arrived`.
+  /// Checks the datagrams received from `other`, and counts them in `arrived`.
   void check(station& other, std::map<std::uint32_t, unsigned>& arrived) {
     std::array<completion, receives> some;
     for (const completion& each : std::span(some).first(queue_.received().poll(some))) {
@@ -107,12 +107,12 @@ class station {
 };
 
 struct arrivals {
-  std::map<std::uint32_t, unsigned> arrived;  ///< how often, by number
+  std::map<std::uint32_t, unsigned> arrived;  ///< the number of arrivals of each datagram
   std::uint64_t damaged = 0;
   std::uint64_t without_receive = 0;
 };
 
-/// Sends `count` datagrams from the first station to the second one.
+/// Sends `count` datagrams from the first to the second station.
 arrivals run(const network_faults& faults, std::uint64_t seed, std::uint32_t count) {
   now = 1'000'000;
   random_source random(seed);
@@ -169,7 +169,7 @@ TEST(datagram_network, what_arrives_over_a_network_with_faults_is_what_was_sent)
       repeated += times == 2 ? 1 : 0;
     }
   }
-  // The faults have happened.
+  // All kinds of faults occurred.
   EXPECT_GT(damaged, 10U);
   EXPECT_GT(repeated, 10U);
   EXPECT_GT(missing, 10U);

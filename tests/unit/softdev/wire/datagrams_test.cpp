@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint8_t smallest_mtu = 1;  ///< 256 bytes
 
-/// 10.0.0.`last`.
+/// Returns 10.0.0.`last`.
 network_address address(std::uint8_t last) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last};
 }
@@ -30,7 +30,7 @@ class DatagramEngine : public lone_host {
     target.fill(0, buffer_bytes, 9);
     for (std::size_t i = 0; i < peer_memory.size(); ++i) peer_memory[i] = std::byte(i * 7);
   }
-  /// A destination on the host 10.0.0.`last`.
+  /// Returns a destination on host 10.0.0.`last`.
   [[nodiscard]] static datagram_destination to(std::uint8_t last, std::uint32_t qkey,
                                                std::uint8_t mtu_code = smallest_mtu) {
     datagram_destination made{.address = {{.source = address(1), .destination = address(last)}, {}},
@@ -47,7 +47,7 @@ class DatagramEngine : public lone_host {
     EXPECT_TRUE(mine.post(made, {target.slice(0, bytes)}, &there));
     return transmit();
   }
-  /// A packet of 10.0.0.2 for the queue pair.
+  /// Returns a packet from 10.0.0.2 to the queue pair.
   [[nodiscard]] packet datagram(std::size_t bytes, operation what = operation::send_only) {
     packet made = request(what, 5, bytes);
     made.opcode = make_opcode(packet_transport::ud, what);
@@ -66,7 +66,7 @@ class DatagramEngine : public lone_host {
   [[nodiscard]] std::uint64_t dropped(reason why) {
     return mine.pair().diagnosis().drops.count(why);
   }
-  /// Expects that a packet is dropped for a reason, without a trace in memory.
+  /// Expects that the packet is dropped for this reason, without a completion or a write to memory.
   void expect_drop(const packet& what, reason why) {
     const std::uint64_t before = dropped(why);
     receive(what);
@@ -152,13 +152,13 @@ TEST_F(DatagramEngine, receive_has_the_network_header_the_payload_and_the_sender
   EXPECT_EQ(got[0].immediate, network_order(0x01020304U));
   EXPECT_EQ(got[0].source_qp, peer_qpn);
   EXPECT_EQ(got[0].source_lid, 0U);
-  EXPECT_EQ(got[0].service_level, 10U);  // a UDP header, IPv4
+  EXPECT_EQ(got[0].service_level, 10U);  // UDP over IPv4
   EXPECT_TRUE(std::equal(peer_memory.begin(), peer_memory.begin() + 100, target.data() + header));
   const datagram_route route =
       route_of(std::span<const std::byte, grh_bytes>(target.data(), header));
   EXPECT_EQ(route.source, address(2));
   EXPECT_EQ(route.destination, address(1));
-  // 20 IPv4, 8 UDP, 12 + 8 + 4 transport, 100 payload, 4 checksum.
+  // IPv4 20, UDP 8, BTH 12, DETH 8, ImmDt 4, payload 100, ICRC 4.
   EXPECT_EQ(target.data()[header - 18], std::byte{0});
   EXPECT_EQ(target.data()[header - 17], std::byte{156});
 }
@@ -190,7 +190,7 @@ TEST_F(DatagramEngine, datagram_that_fails_a_check_is_counted_and_leaves_no_trac
   EXPECT_EQ(home.port().bad_pkeys(), 1U);
   expect_drop(datagram(21), reason::receive_too_short);
   EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
-  // The receive request is still there.
+  // The receive request was not consumed.
   receive(datagram(20));
   EXPECT_EQ(drain(mine.received()).size(), 1U);
 }
@@ -234,7 +234,7 @@ TEST_F(ConnectedEngine, datagram_is_dropped) {
   EXPECT_TRUE(engine_of_packets.receive_datagram(other, {}));
   EXPECT_TRUE(transmit().empty());
   EXPECT_TRUE(drain(mine.received()).empty());
-  // The connection continues.
+  // The connection is still usable.
   expect_answer(exchange({request(operation::send_only, 0, 8)}), 0, syndrome_ack, 1);
 }
 

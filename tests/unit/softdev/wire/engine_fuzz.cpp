@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A queue pair whose peer sends any packets at all, at any time, while the program posts requests,
-// and one of UD.
+// Two queue pairs, one of RC and one of UD. The peer sends arbitrary packets at arbitrary times
+// while the program posts requests.
 #include "softdev/wire/engine/packet_engine.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ constexpr network_address elsewhere = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff,
 std::uint32_t byte(fuzz::reader& from) { return from.take<std::uint8_t>(); }
 std::uint32_t pair(fuzz::reader& from) { return from.take<std::uint16_t>(); }
 
-/// Checks that packets can be encoded. Threads: one thread at a time.
+/// Checks that each packet can be encoded. Threads: one thread at a time.
 class checked_output final : public packet_output {
  public:
   bool has_room() noexcept override { return room > 0; }
@@ -57,7 +57,7 @@ class checked_output final : public packet_output {
   std::array<std::byte, 2 * mtu> bytes_{};
 };
 
-/// The parts that stay from one input to the next, because it takes long to make.
+/// The objects that all inputs share, because their construction takes a long time.
 struct device {
   engine home{{.process_slot = slot, .clock = +[] { return simulation::now; }}};
   checked_output out;
@@ -116,7 +116,7 @@ class scene {
       case 8:
         return post_datagram(from);
       case 9:
-        // Between the guards.
+        // Between the guard bytes.
         if (datagrams_.post_receive(posted_datagram_receives_,
                                     target_.slice(guard_bytes, pair(from) % largest_receive)))
           ++posted_datagram_receives_;
@@ -152,7 +152,7 @@ class scene {
     if (datagrams_.post(made, {sink_.slice(0, pair(from) % (2 * mtu))}, &to)) ++posted_datagrams_;
   }
 
-  /// A packet for the queue pair of UD, mostly with its Q_Key.
+  /// Receives a packet for the UD queue pair, mostly with the correct Q_Key.
   void receive_datagram(fuzz::reader& from) {
     packet made = next(from, byte(from));
     made.destination_qpn = datagrams_.pair().number();
@@ -176,7 +176,7 @@ class scene {
     return made;
   }
 
-  /// An answer to a packet near those that were sent.
+  /// Receives a response to a packet with a PSN near those that were sent.
   void receive_answer(fuzz::reader& from) {
     const std::uint32_t kind = byte(from) % 6;
     packet made = next(from, own_psn + pair(from) % 512);
@@ -188,7 +188,7 @@ class scene {
     static_cast<void>(on_.packets.receive(made));
   }
 
-  /// A request, mostly the expected one.
+  /// Receives a request packet, mostly with the expected PSN.
   void receive_request(fuzz::reader& from) {
     constexpr std::array kinds{0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
                                0x09, 0x0a, 0x0b, 0x0c, 0x13, 0x14, 0x16, 0x17, 0x1f};
@@ -209,9 +209,9 @@ class scene {
     static_cast<void>(on_.packets.receive(made, shift % 4 == 0));
   }
 
-  /// Each request completes once, in order; nothing is written beside the region.
+  /// Checks that requests complete once and in order, and that the guard bytes are unchanged.
   void poll() {
-    while (on_.home.progress()) {  // the flush after a failure
+    while (on_.home.progress()) {  // flushes requests after a failure
     }
     std::array<completion, 16> some;
     for (std::size_t n = mine_.sent().poll(some); n > 0; n = mine_.sent().poll(some))
@@ -254,7 +254,7 @@ class scene {
     const queue_pair_state state = datagrams_.pair().state();
     require(state == queue_pair_state::rts || state == queue_pair_state::sqe);
     if (state == queue_pair_state::rts) return;
-    require(completed_datagrams_ == posted_datagrams_);  // one without a destination failed
+    require(completed_datagrams_ == posted_datagrams_);  // one had no destination
     datagrams_.pair().modify({.state = queue_pair_state::rts}, attribute::state).value();
   }
 
@@ -289,8 +289,8 @@ void run_engine(fuzz::input input) {
   scene(on).run(from);
 }
 
-/// A receive request, a SEND of the peer and its acknowledgement; a WRITE of this side that the
-/// peer acknowledges; a READ of the peer.
+/// Inputs: a receive request, a SEND of the peer and its ACK; a WRITE of this side and its ACK; a
+/// READ of the peer.
 void engine_seeds(fuzz::seed_folder& into) {
   constexpr std::uint8_t receive = 1;
   constexpr std::uint8_t transmit = 2;

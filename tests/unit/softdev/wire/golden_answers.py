@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Makes golden_answers.inc from captures of the kernel's rxe: golden_answers.py CAPTURE.pcap... > golden_answers.inc
 
-Of each capture it takes the RC packets of the first connection: the requests of the address 10.0.0.1 and the answers of
-10.0.0.2, 100 at most. golden_packets.py says how the captures were made; in loss_*, netem lost packets in front of tcpdump.
+From each capture, the script takes the RC packets of the first connection, at most 100: the requests of 10.0.0.1 and the
+responses of 10.0.0.2. golden_packets.py describes the captures. In loss_*, netem dropped packets before tcpdump saw them.
 """
 import pathlib
 import struct
@@ -26,7 +26,7 @@ def rows_of(capture):
             continue
         is_answer = fields["opcode"] in ANSWERS
         if is_answer == (ip[12:16] == requester):
-            continue  # of the other direction
+            continue  # the other direction
         if not is_answer:
             responder_qpn = responder_qpn or fields["destination_qpn"]
             if fields["destination_qpn"] != responder_qpn:
@@ -42,7 +42,7 @@ def main(captures):
     print("// SPDX-License-Identifier: MIT\n// Made by golden_answers.py: requests to the kernel's rxe, and its answers.")
     for capture in captures:
         rows = list(rows_of(capture))[:MOST]
-        bases = {}  # of the memory of each key
+        bases = {}  # the lowest address of each key
         for _, fields in rows:
             if fields["address"]:
                 bases[fields["key"]] = min(bases.get(fields["key"], fields["address"]), fields["address"])

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Requests that were sent to the kernel's rxe get the answers that rxe gave: opcode, PSN, syndrome
-// and MSN. Differences of rxe: after an RNR NAK it reports the gap, too. In captures with losses,
-// answers are missing, and so are answers where the time of a receive request is not known.
+// Compares the responses to recorded requests with the responses of the kernel's rxe: opcode, PSN,
+// syndrome and MSN. Known differences: rxe sends a sequence-error NAK after an RNR NAK. Captures
+// with losses lack responses. Responses are also not compared if the time of a receive request is
+// unknown.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -34,7 +35,7 @@ constexpr golden_row golden_rows[] = {
 #include "tests/unit/softdev/wire/golden_answers.inc"
 };
 
-/// The fields of an answer that are compared.
+/// The compared fields of a response.
 struct short_answer {
   unsigned opcode;
   std::uint32_t psn;
@@ -67,7 +68,7 @@ class GoldenAnswers : public lone_host {
                          [&](const golden_row& each) { return each.origin == origin; });
     return rows;
   }
-  /// The answers of rxe that a correct responder gives as well.
+  /// Returns the recorded responses that a correct responder also sends.
   static std::vector<short_answer> recorded(const std::vector<golden_row>& rows) {
     std::vector<short_answer> all;
     std::uint32_t not_ready_psn = ~0U;
@@ -91,7 +92,7 @@ class GoldenAnswers : public lone_host {
     made.payload = std::span(peer_memory).first(row.payload_bytes);
     return made;
   }
-  /// The receive requests that the recorded responder had: none where it sent an RNR NAK.
+  /// Posts the receive request that the recorded responder had. If it sent an RNR NAK, it had none.
   void prepare_receive(const std::vector<golden_row>& rows, std::size_t at) {
     const auto code = static_cast<operation>(rows[at].opcode);
     const bool takes_receive = code == operation::send_first || code == operation::send_only ||
@@ -104,7 +105,7 @@ class GoldenAnswers : public lone_host {
                            (next->syndrome & 0xe0U) == syndrome_rnr_nak;
     if (!not_ready) post_receives(1);
   }
-  /// The value that the recorded responder had in its memory.
+  /// Stores the value that the recorded responder had in its memory.
   void prepare_word(const std::vector<golden_row>& rows, std::size_t at) {
     for (std::size_t i = at + 1; i < rows.size(); ++i)
       if (rows[i].is_answer && rows[i].psn == rows[at].psn) {
@@ -138,7 +139,7 @@ class GoldenAnswers : public lone_host {
     const auto rows = rows_of(origin);
     EXPECT_EQ(replay(rows), recorded(rows));
   }
-  /// Each recorded answer is given, in the same order; others may be between them.
+  /// Expects the recorded responses in their order. Other responses can be between them.
   void expect_all_recorded(std::string_view origin, std::size_t count = ~std::size_t{0}) {
     auto rows = rows_of(origin);
     rows.resize(std::min(count, rows.size()));
@@ -191,7 +192,7 @@ TEST_F(GoldenAnswers, lost_sends) { expect_all_recorded("loss_rc_send"); }
 TEST_F(GoldenAnswers, lost_writes) { expect_all_recorded("loss_rc_write"); }
 // parity: rocev2-31
 TEST_F(GoldenAnswers, lost_reads) {
-  constexpr std::size_t rows = 32;  // then come answers to a request that the capture lacks
+  constexpr std::size_t rows = 32;  // the next responses belong to a request that the capture lacks
   expect_all_recorded("loss_rc_read", rows);
 }
 

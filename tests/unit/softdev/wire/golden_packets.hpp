@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Packets that the kernel's rxe sent, with the fields that golden_packets.py decoded.
+// Packets sent by the kernel's rxe, with the fields that golden_packets.py has decoded.
 #pragma once
 
 #include <array>
@@ -44,12 +44,12 @@ inline constexpr golden_packet golden_packets[] = {
 #include "tests/unit/softdev/wire/golden_packets.inc"
 };
 
-/// Over IPv6; they have no identification.
+/// IPv6 packets, which have no identification.
 inline constexpr golden_packet golden_ipv6_packets[] = {
 #include "tests/unit/softdev/wire/golden_ipv6_packets.inc"
 };
 
-/// The bytes of the IP packet.
+/// Returns the bytes of the IP packet.
 [[nodiscard]] inline std::vector<std::byte> bytes_of(const golden_packet& which) {
   const auto digit = [](char c) {
     return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);

@@ -3,9 +3,9 @@
 """Makes golden_packets.inc and golden_ipv6_packets.inc from captures of the kernel's rxe over IPv4 and over IPv6:
 golden_packets.py CAPTURE.pcap... > golden_packets.inc
 
-Of each capture it takes the first packet of each kind: opcode, pad count, kind of answer. The fields next to the bytes are
-decoded here, independently of the codec. The captures were made in the virtual machine (./dev vm) with rxe, perftest and
-the programs of librdmacm, and tcpdump.
+From each capture, the script takes the first packet of each kind (opcode, pad count, kind of syndrome). It decodes the
+fields itself, independently of the codec. The captures were made with tcpdump in the virtual machine (./dev vm). The
+traffic was that of perftest and the programs of librdmacm over rxe.
 """
 import pathlib
 import struct
@@ -16,7 +16,7 @@ ROCE_PORT = 4791
 
 
 def packets_of(capture):
-    """Yields the IP packets of a capture without the padding of Ethernet."""
+    """Yields the IP packets of a capture without Ethernet padding."""
     data = pathlib.Path(capture).read_bytes()
     order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
     at = 24
@@ -32,7 +32,7 @@ def packets_of(capture):
 
 
 def masked(ip):
-    """Returns the bytes that the ICRC covers, with ones for the fields that routers change."""
+    """Returns the bytes that the ICRC covers, with ones in place of the fields that routers can change."""
     out = bytearray(ip[:-4])
     if ip[0] >> 4 == 4:
         at = 20
@@ -49,7 +49,7 @@ def masked(ip):
 
 
 def fields_of(ip):
-    """Returns the fields of a packet: what golden_packet has, in its order."""
+    """Returns the fields of a packet in the order of golden_packet."""
     ipv4 = ip[0] >> 4 == 4
     udp = ip[20 if ipv4 else 40:]
     if struct.unpack_from(">H", udp, 2)[0] != ROCE_PORT:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Makes golden_tags.inc: golden_tags.py > golden_tags.inc
 
-The keys are derived with Python's hmac, and the tags are made by nettle (libnettle.so.8), neither of which the device uses.
-The format of the trailer is written down here a second time.
+The keys are derived with Python's hmac, and the tags are computed by nettle (libnettle.so.8). The device uses neither. The
+script defines the format of the trailer independently of the device.
 """
 import ctypes
 import hmac
@@ -38,7 +38,7 @@ def gid(address):
 
 
 def packet(length):
-    """The packet of the test: the format does not matter, only the bytes do."""
+    """Returns the packet of the test. Only its bytes matter, not its format."""
     return bytes((i * 7 + 3) % 256 for i in range(length))
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One queue pair with an engine of packets; the test is its peer.
+// A host with one queue pair and a packet engine. The test is the peer.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace verbena::softdev::wire {
 
-/// A packet that was sent, with a copy of its payload.
+/// A sent packet with a copy of its payload.
 struct sent_packet {
   packet what;
   std::vector<std::byte> payload;
@@ -30,7 +30,7 @@ struct sent_packet {
   [[nodiscard]] operation name() const { return static_cast<operation>(what.opcode); }
 };
 
-/// Keeps packets; `room` of them fit. Threads: one thread at a time.
+/// Keeps packets. Accepts `room` of them. Threads: one thread at a time.
 class kept_output final : public packet_output {
  public:
   bool has_room() noexcept override { return room > 0; }
@@ -41,7 +41,7 @@ class kept_output final : public packet_output {
     return keep(what, by);
   }
   void count(packet_event what) noexcept override { ++counts[what]; }
-  /// The packets since the last call.
+  /// Returns the packets since the last call.
   [[nodiscard]] std::vector<sent_packet> take() { return std::exchange(packets, {}); }
 
   static constexpr int plenty = 1'000'000;
@@ -64,7 +64,7 @@ class lone_host : public ::testing::Test {
   static constexpr std::uint32_t slot = 1;
   static constexpr std::uint32_t peer_qpn = 0x20'0011;
   static constexpr std::uint32_t mtu = 256;
-  static constexpr std::uint32_t peer_psn = 0xff'fffe;  ///< of the first packet of the peer
+  static constexpr std::uint32_t peer_psn = 0xff'fffe;  ///< the first PSN of the peer
   static constexpr std::uint32_t own_psn = 0xff'fff0;
   static constexpr std::size_t buffer_bytes = 64 * 1024;
 
@@ -84,7 +84,8 @@ class lone_host : public ::testing::Test {
   [[nodiscard]] static std::uint32_t sent_psn(std::uint32_t index) {
     return (own_psn + index) & psn_mask;
   }
-  /// The packet `index` of the peer with `bytes` of payload, which begin at `offset` of its memory.
+  /// Returns request packet `index` of the peer, with `bytes` of payload from `offset` of its
+  /// memory.
   [[nodiscard]] packet request(operation what, std::uint32_t index, std::size_t bytes = 0,
                                std::size_t offset = 0) {
     packet made;
@@ -95,7 +96,7 @@ class lone_host : public ::testing::Test {
     made.payload = std::span(peer_memory).subspan(offset, bytes);
     return made;
   }
-  /// A READ or the first packet of a WRITE.
+  /// Returns a READ request, or the first packet of a WRITE.
   [[nodiscard]] packet remote(operation what, std::uint32_t index, std::uint32_t length,
                               std::size_t bytes = 0, std::uint64_t offset = 0) {
     packet made = request(what, index, bytes);
@@ -108,7 +109,7 @@ class lone_host : public ::testing::Test {
     made.atomic = {target.address(), target.key(), swap_or_add, compare};
     return made;
   }
-  /// An answer of the peer to the packet `index` of this host.
+  /// Returns a response of the peer to packet `index` of this host.
   [[nodiscard]] packet reply(operation what, std::uint32_t index,
                              std::uint8_t syndrome = syndrome_ack, std::size_t bytes = 0,
                              std::size_t offset = 0) {
@@ -117,7 +118,7 @@ class lone_host : public ::testing::Test {
     made.answer.syndrome = syndrome;
     return made;
   }
-  /// Gives packets to the engine as one batch, and returns its packets.
+  /// Passes packets to the engine as one batch. Returns the packets that it sends.
   std::vector<sent_packet> exchange(const std::vector<packet>& some) {
     for (const packet& each : some) EXPECT_TRUE(engine_of_packets.receive(each));
     return transmit();
@@ -126,7 +127,7 @@ class lone_host : public ::testing::Test {
     engine_of_packets.transmit();
     return out.take();
   }
-  /// Advances the time to the next deadline, and returns the packets of then.
+  /// Advances the time to the next deadline. Returns the packets that the engine sends.
   std::vector<sent_packet> wait() {
     const time_ns next = std::min(home.next_deadline(), engine_of_packets.next_deadline());
     EXPECT_NE(next, never);
@@ -140,7 +141,7 @@ class lone_host : public ::testing::Test {
     for (std::uint32_t i = 0; i < count; ++i)
       EXPECT_TRUE(mine.post_receive(receives_++, sink.slice(0, bytes)));
   }
-  /// Posts a request, and returns its packets.
+  /// Posts a request. Returns the packets that the engine sends.
   std::vector<sent_packet> post(opcode op, std::uint32_t bytes, send_flags flags = {}) {
     const send_request made{.wr_id = sends_++,
                             .opcode = op,
@@ -158,7 +159,7 @@ class lone_host : public ::testing::Test {
     return {some.begin(), some.begin() + static_cast<std::ptrdiff_t>(queue.poll(some))};
   }
 
-  /// Expects one acknowledgement, or NAK, with these fields.
+  /// Expects exactly one packet: an ACK or NAK with these fields.
   static void expect_answer(const std::vector<sent_packet>& some, std::uint32_t index,
                             std::uint8_t syndrome, std::uint32_t msn) {
     ASSERT_EQ(some.size(), 1U);
@@ -189,7 +190,7 @@ class lone_host : public ::testing::Test {
   queue_pair_attributes attributes = simulation::attributes_for(peer_qpn);
   simulation::end mine;
   simulation::memory target{home, buffer_bytes};  ///< memory that the peer accesses
-  simulation::memory sink{home, buffer_bytes};    ///< of receives, and of own requests
+  simulation::memory sink{home, buffer_bytes};    ///< for receives and own requests
   std::vector<std::byte> peer_memory;
 
  private:

@@ -24,7 +24,7 @@ const network_header over_ipv4{.source = ipv4(1), .destination = ipv4(2), .ident
 const network_header over_ipv6{
     .source = ipv6(1), .destination = ipv6(2), .traffic_class = 3, .flow_label = 0x98765};
 
-/// An IP packet of a SEND_ONLY with `payload` bytes.
+/// Returns the IP packet of a SEND_ONLY with `payload` bytes.
 std::vector<std::byte> packet_with(const network_header& network, std::size_t payload) {
   const std::vector<std::byte> data(payload, std::byte{0x77});
   const packet what{.opcode = make_opcode(packet_transport::rc, operation::send_only),
@@ -97,14 +97,15 @@ TEST(softdev_wire_network, link_local_addresses_have_ten_bits) {
   EXPECT_FALSE(is_link_local(ipv4(1)));
 }
 
-// Values of Python's zlib.crc32 over the masked pseudo headers.
+// The values were computed with Python's zlib.crc32 over the masked pseudo headers.
 // parity: rocev2-21
 TEST(softdev_wire_network, icrc_over_ipv6_is_that_of_another_implementation) {
   const auto bytes = packet_with(over_ipv6, 5);
   EXPECT_EQ(load_icrc(std::span(bytes).last<4>()), 0x76979a20U);
 }
 
-// Values of Python's zlib.crc32. The port is one for VERBENA_SOFTDEV_WIRE_PORT.
+// The values were computed with Python's zlib.crc32. The port is a value of
+// VERBENA_SOFTDEV_WIRE_PORT.
 // parity: rocev2-22
 TEST(softdev_wire_network, icrc_covers_the_destination_port) {
   struct example {
@@ -185,7 +186,7 @@ TEST(softdev_wire_network, identification_of_packets_of_rxe_is_solved) {
     network_header network;
     std::span<const std::byte> transport;
     ASSERT_EQ(parse_network(bytes, network, transport), packet_fault::none);
-    network.identification = 0xbeef;  // a receiver does not see it
+    network.identification = 0xbeef;  // unknown to a receiver
     const auto covered = transport.first(transport.size() - icrc_bytes);
     EXPECT_EQ(recover_identification(network, covered, golden.icrc), golden.identification);
   }
@@ -236,7 +237,7 @@ TEST(softdev_wire_network, invalid_header_of_ipv4_is_refused) {
     const auto before = std::to_integer<unsigned>(bytes[at]);
     bytes[at] = static_cast<std::byte>(value);
     if (mend_checksum) {
-      // RFC 1624
+      // Updates the header checksum (RFC 1624).
       const unsigned shift = at % 2 == 0 ? 8 : 0;
       unsigned sum =
           std::to_integer<unsigned>(bytes[10]) << 8U | std::to_integer<unsigned>(bytes[11]);
@@ -246,7 +247,7 @@ TEST(softdev_wire_network, invalid_header_of_ipv4_is_refused) {
     }
     return network_fault(bytes);
   };
-  EXPECT_EQ(changed(0, 0x46, true), packet_fault::network_header_invalid);  // options
+  EXPECT_EQ(changed(0, 0x46, true), packet_fault::network_header_invalid);  // IP options
   EXPECT_EQ(changed(0, 0x55, true), packet_fault::network_header_invalid);
   EXPECT_EQ(changed(3, 0xff, true), packet_fault::network_length_wrong);
   EXPECT_EQ(changed(3, 19, true), packet_fault::network_length_wrong);
@@ -256,8 +257,8 @@ TEST(softdev_wire_network, invalid_header_of_ipv4_is_refused) {
   EXPECT_EQ(changed(9, 6, true), packet_fault::not_roce);
   EXPECT_EQ(changed(8, 63, true), packet_fault::none);
   EXPECT_EQ(changed(8, 63, false), packet_fault::network_checksum_wrong);
-  EXPECT_EQ(changed(25, 3, false), packet_fault::network_length_wrong);  // of UDP
-  EXPECT_EQ(changed(22, 0, false), packet_fault::not_roce);              // port
+  EXPECT_EQ(changed(25, 3, false), packet_fault::network_length_wrong);  // UDP length
+  EXPECT_EQ(changed(22, 0, false), packet_fault::not_roce);              // destination port
 }
 
 // parity: rocev2-14

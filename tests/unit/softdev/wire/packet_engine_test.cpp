@@ -71,7 +71,7 @@ class Congestion : public lone_host {
     made.payload = zeros;
     return made;
   }
-  /// The acknowledgement of the packet `index` of the message that began last.
+  /// Returns the ACK of packet `index` of the last message.
   [[nodiscard]] packet answer_to(std::uint32_t index) {
     packet made = reply(operation::acknowledge, 0);
     made.psn = psn_plus(begin, index);
@@ -79,7 +79,7 @@ class Congestion : public lone_host {
   }
   std::uint32_t begin = own_psn;
 
-  /// Receives a marked packet, and returns how many CNPs answer it.
+  /// Receives a marked packet. Returns the number of CNPs in response.
   std::size_t receive_marked(const packet& what) {
     EXPECT_TRUE(engine_of_packets.receive(what, true));
     const auto some = transmit();
@@ -95,7 +95,7 @@ TEST_F(Congestion, marked_packet_is_answered_with_a_notification) {
   const packet first = request(operation::send_first, 0, mtu);
   EXPECT_TRUE(engine_of_packets.receive(first, true));
   const auto some = transmit();
-  ASSERT_EQ(some.size(), 2U);  // the packet asks for an acknowledgement, too
+  ASSERT_EQ(some.size(), 2U);  // a CNP and an ACK
   const packet& made = some[0].what;
   EXPECT_EQ(made.opcode, packet_opcode::congestion_notification);
   EXPECT_EQ(made.destination_qpn, peer_qpn);
@@ -118,7 +118,8 @@ TEST_F(Congestion, queue_pair_sends_one_notification_in_50_us) {
 TEST_F(Congestion, notification_reduces_the_packets_in_flight) {
   constexpr std::uint32_t window = packet_requester::window;
   EXPECT_EQ(post(opcode::rdma_write, (window + 72) * mtu).size(), window);
-  // All is acknowledged; half of the window follows, and the last packet asks for an answer.
+  // All packets are acknowledged. Half a window of packets follows, and the last one requests an
+  // ACK.
   EXPECT_TRUE(exchange({notification()}).empty());
   const auto next = exchange({reply(operation::acknowledge, window - 1)});
   ASSERT_EQ(next.size(), window / 2);
@@ -126,7 +127,7 @@ TEST_F(Congestion, notification_reduces_the_packets_in_flight) {
   EXPECT_EQ(out.counts[packet_event::notification_handled], 1);
 }
 
-/// Only packets that ask are acknowledged, and the output has little room.
+/// Only packets with AckReq are acknowledged, and the output has little room.
 // parity: rocev2-104
 TEST_F(Congestion, message_is_sent_completely_with_any_window) {
   constexpr std::uint32_t packets = 200;
@@ -160,7 +161,7 @@ TEST_F(Congestion, few_packets_ask_for_an_acknowledgement_when_the_window_is_odd
   some.insert(some.end(), more.begin(), more.end());
   std::size_t asking = 0;
   std::uint32_t next = 63;
-  // Each packet that asks is answered for itself.
+  // Each packet with AckReq is acknowledged separately.
   for (std::size_t i = 0; i < some.size(); ++i) {
     if (!some[i].what.ack_requested) continue;
     ++asking;
@@ -184,7 +185,7 @@ TEST_F(Congestion, notification_before_the_first_request_has_no_effect) {
   EXPECT_EQ(out.counts[packet_event::notification_handled], 1);
 }
 
-/// A late acknowledgement of packets that are to be sent again.
+/// A late ACK of packets that are about to be retransmitted.
 TEST_F(Congestion, acknowledged_packets_are_not_sent_again) {
   constexpr std::uint32_t packets = 100;
   post(opcode::rdma_write, packets * mtu);
@@ -202,7 +203,7 @@ TEST_F(Congestion, packet_of_another_partition_is_not_answered_with_a_notificati
   EXPECT_EQ(receive_marked(what), 0U);
 }
 
-/// The responder has no window for what it sends.
+/// Marks on responses: the responder has no window for them.
 TEST_F(Congestion, marked_response_reduces_the_reads_in_flight) {
   constexpr std::uint32_t packets = 100;
   for (std::size_t i = 0; i < 4; ++i)

@@ -17,7 +17,8 @@ namespace {
 
 using fuzz::require;
 
-/// A packet that was read is within its limits, and what is written of it is read as the same.
+/// Checks that a parsed packet is within its limits, and that encoding and parsing it again gives
+/// the same packet.
 void check_packet(std::span<const std::byte> bytes, std::uint32_t mtu) {
   packet got;
   if (parse(bytes, mtu, got) != packet_fault::none) return;
@@ -41,8 +42,8 @@ void check_packet(std::span<const std::byte> bytes, std::uint32_t mtu) {
           again.datagram == got.datagram && again.immediate == got.immediate);
 }
 
-/// Headers that were read are written as the same bytes; an identification with which the ICRC is
-/// right is found.
+/// Checks that parsed headers are written as the same bytes, and that an identification is found
+/// for which the ICRC is correct.
 void check_network(std::span<const std::byte> bytes, const network_header& got,
                    std::span<const std::byte> transport) {
   const std::size_t headers = network_bytes(got);
@@ -50,7 +51,7 @@ void check_network(std::span<const std::byte> bytes, const network_header& got,
   require(transport.empty() || transport.data() == bytes.data() + headers);
   std::vector<std::byte> written(headers);
   write_network(got, transport.size(), written);
-  // All but the UDP checksum, and the checksum of IPv4, for which zero has two forms.
+  // Except the UDP checksum, and the IPv4 checksum, for which zero has two representations.
   const auto same = [&](std::size_t begin, std::size_t end) {
     return std::equal(written.begin() + static_cast<std::ptrdiff_t>(begin),
                       written.begin() + static_cast<std::ptrdiff_t>(end),

@@ -26,7 +26,7 @@ class RequestStream : public lone_host {
   [[nodiscard]] bool holds(const sent_packet& which, std::size_t offset) {
     return std::memcmp(which.payload.data(), sink.data() + offset, which.payload.size()) == 0;
   }
-  /// Expects that requests 0, 1, … completed with these, and no other.
+  /// Expects completions of the requests 0, 1, … with these statuses, and no others.
   void expect_completions(const std::vector<completion_status>& all) {
     const auto done = drain(mine.sent());
     ASSERT_EQ(done.size(), all.size());
@@ -64,7 +64,7 @@ TEST_F(RequestStream, one_acknowledgement_completes_all_requests_before_it) {
   for (int i = 0; i < 3; ++i) post(opcode::send, 8);
   exchange({ack(1)});
   EXPECT_EQ(drain(mine.sent()).size(), 2U);
-  exchange({ack(1), ack(0)});  // late repetitions
+  exchange({ack(1), ack(0)});  // late duplicates
   EXPECT_TRUE(drain(mine.sent()).empty());
   exchange({ack(2)});
   EXPECT_EQ(drain(mine.sent()).size(), 1U);
@@ -162,7 +162,7 @@ TEST_F(RequestStream, late_answer_sends_again_before_the_timeout_and_is_no_retry
 
 // parity: rocev2-61
 TEST_F(RequestStream, answer_is_late_after_the_usual_time_and_four_deviations) {
-  // The deadline of a request that was answered passes without effect.
+  // An early deadline of a completed request passes without effect.
   const auto wait_for_packets = [&] {
     std::vector<sent_packet> some;
     while (some.empty()) some = wait();
@@ -179,12 +179,12 @@ TEST_F(RequestStream, answer_is_late_after_the_usual_time_and_four_deviations) {
   expect_packets(wait_for_packets(), sent_psn(40), {operation::send_only});
   EXPECT_GE(simulation::now - start, 500'000U);
   EXPECT_LE(simulation::now - start, 501'000U);
-  // This answer can be to both packets, and changes nothing.
+  // This ACK can be for either transmission, so it is not measured.
   simulation::now += 700'000;
   exchange({ack(40)});
   post(opcode::send, 8);
   start = simulation::now;
-  // Until an answer is measured, it may be too early.
+  // The early timeout remains doubled until the next measurement.
   expect_packets(wait_for_packets(), sent_psn(41), {operation::send_only});
   EXPECT_GE(simulation::now - start, 1'000'000U);
   EXPECT_LE(simulation::now - start, 1'002'000U);
@@ -481,7 +481,7 @@ TEST_F(UnreliableStream, message_that_waits_too_long_for_room_is_given_up) {
   out.room = 1;
   post(opcode::send, 3 * mtu);
   post(opcode::send, 8);
-  wait();  // the requester drops the first
+  wait();  // the requester drops the first request
   EXPECT_EQ(drain(mine.sent()).size(), 1U);
   out.room = kept_output::plenty;
   expect_unreliable(transmit(), sent_psn(3), {operation::send_only});

@@ -14,7 +14,7 @@
 namespace verbena::softdev::wire {
 namespace {
 
-constexpr std::uint8_t rnr_nak = syndrome_rnr_nak | 4U;  // with the timer of attributes_for
+constexpr std::uint8_t rnr_nak = syndrome_rnr_nak | 4U;  // the RNR timer of attributes_for
 
 class RequestReceiver : public lone_host {
  protected:
@@ -30,7 +30,7 @@ class RequestReceiver : public lone_host {
   void move_to(queue_pair_state state) {
     mine.pair().modify({.state = state}, attribute::state).value();
   }
-  /// A WRITE of eight bytes with a key that is unknown.
+  /// Returns a WRITE of eight bytes with an unknown rkey.
   [[nodiscard]] packet refused_write(std::uint32_t index) {
     packet made = remote(operation::write_only, index, 8, 8);
     made.remote.key ^= 1U;
@@ -52,7 +52,7 @@ TEST_F(RequestReceiver, send_is_placed_and_acknowledged) {
   EXPECT_TRUE(sink_holds(2 * std::size_t{mtu} + 3));
 }
 
-// The packets of 4 GiB would take too long.
+// Calls the responder directly, because sending the packets of 4 GiB would take too long.
 TEST_F(RequestReceiver, length_of_a_send_without_an_end_does_not_wrap) {
   const std::array<sge, 2> long_sinks{sge{sink.address(), 3U << 30U, sink.key()},
                                       sge{sink.address(), 3U << 30U, sink.key()}};
@@ -391,7 +391,7 @@ TEST_F(RequestReceiver, atomic_operation_that_is_no_longer_kept_is_dropped) {
   EXPECT_EQ(exchange({atomic(operation::fetch_add, 1, 1)}).size(), 1U);
 }
 
-/// The READs take all sequence numbers once; of each response, only the end is asked for.
+/// The READs use all PSNs once. Only the end of each response is requested again.
 // parity: rocev2-35
 TEST_F(RequestReceiver, repetition_gets_the_newest_answer_with_its_psn) {
   move_to(queue_pair_state::reset);
@@ -470,7 +470,7 @@ class UnreliableReceiver : public lone_host {
       peer_memory[i] = static_cast<std::byte>(i * 7 + 1);
     connect();
   }
-  /// Gives packets to the engine, which does not answer.
+  /// Passes packets to the engine, and expects no response.
   void receive(std::vector<packet> some) {
     for (packet& each : some)
       each.opcode = make_opcode(packet_transport::uc, static_cast<operation>(each.opcode));
@@ -526,7 +526,7 @@ TEST_F(UnreliableReceiver, repeated_packet_of_a_message_drops_the_rest) {
 
 TEST_F(UnreliableReceiver, packet_of_another_transport_or_operation_is_dropped) {
   post_receives(1);
-  EXPECT_TRUE(exchange({request(operation::send_only, 0, 8)}).empty());  // over RC
+  EXPECT_TRUE(exchange({request(operation::send_only, 0, 8)}).empty());  // an RC packet
   receive({remote(operation::read_request, 0, 8), reply(operation::acknowledge, 0)});
   expect_received({});
 }

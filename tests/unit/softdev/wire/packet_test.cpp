@@ -20,7 +20,7 @@ constexpr std::uint32_t mtu = 1024;
 
 packet_opcode rc(operation what) { return make_opcode(packet_transport::rc, what); }
 
-/// A packet from BTH to ICRC, with an ICRC of zeros.
+/// Returns a packet from BTH to ICRC. The ICRC is 0.
 std::vector<std::byte> encoded(const packet& what) {
   std::vector<std::byte> bytes(encoded_bytes(what));
   EXPECT_EQ(encode(what, bytes), bytes.size() - icrc_bytes);
@@ -33,7 +33,7 @@ packet_fault fault_of(std::span<const std::byte> bytes) {
   packet ignored;
   return parsed(bytes, ignored);
 }
-/// A SEND_ONLY.
+/// Returns a SEND_ONLY with `count` bytes.
 std::vector<std::byte> with_payload(std::size_t count) {
   const std::vector<std::byte> payload(count, std::byte{0x5a});
   return encoded({.opcode = rc(operation::send_only), .payload = payload});
@@ -99,7 +99,8 @@ TEST(softdev_wire_packet, packet_of_rxe_encodes_to_the_same_bytes) {
 TEST(softdev_wire_packet, packets_of_rxe_cover_all_operations_without_invalidation) {
   std::set<unsigned> operations;
   for (const golden_packet& golden : golden_packets) operations.insert(golden.opcode);
-  // SEND and WRITE LAST with immediate data, and SEND ONLY of it over RC, are missing.
+  // The captures lack SEND LAST and WRITE LAST with immediate data, and SEND ONLY with immediate
+  // data over RC.
   EXPECT_GE(operations.size(), 23U);
 }
 

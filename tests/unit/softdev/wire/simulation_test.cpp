@@ -21,13 +21,13 @@ TEST(simulated_network, first_seeds_pass) {
   EXPECT_GT(refused, 10U);
 }
 
-/// Seeds that failed once, with the cause.
+/// Seeds that failed in the past, with the cause.
 // parity: rocev2-105
 TEST(simulated_network, kept_seeds_pass) {
   constexpr std::uint64_t kept[] = {
-      195,   // a repeated answer that was due was taken for a request too many
-      489,   // the same, and the failure came to the other direction
-      387,   // a repeated READ of memory that was deregistered got no answer
+      195,   // a repeated response that was due counted as an excess request
+      489,   // the same, with the failure in the other direction
+      387,   // a duplicate READ of deregistered memory got no response
       1587,  // a NAK within a READ was taken for a lost response
   };
   for (const std::uint64_t seed : kept) {

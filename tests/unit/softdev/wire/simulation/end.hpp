@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A queue pair of a simulated host with its completion queues, and registered memory.
+// A queue pair of a simulated host, with its completion queues and registered memory.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ inline constexpr domain_id domain{1};
 inline constexpr access_flags everything =
     access::local_write | access::remote_write | access::remote_read | access::remote_atomic;
 inline constexpr std::uint32_t most_requests = 64;
-inline constexpr std::uint32_t qkey = 0x1234;  ///< of queue pairs of UD
+inline constexpr std::uint32_t qkey = 0x1234;  ///< of UD queue pairs
 
-/// Registered memory with all rights. Threads: one thread at a time.
+/// Registered memory with all access flags. Threads: one thread at a time.
 class memory {
  public:
   memory(engine& home, std::size_t bytes);
@@ -35,7 +35,7 @@ class memory {
   }
   /// Fills a range with a pattern that depends on `seed`.
   void fill(std::size_t at, std::size_t bytes, std::uint64_t seed) noexcept;
-  /// Returns whether a range has the pattern.
+  /// Returns whether a range contains the pattern of `seed`.
   [[nodiscard]] bool holds(std::size_t at, std::size_t bytes, std::uint64_t seed) noexcept;
 
  private:
@@ -44,7 +44,7 @@ class memory {
   std::uint32_t key_ = 0;
 };
 
-/// A queue pair over RC, UC or UD. Threads: one thread at a time.
+/// A queue pair of RC, UC or UD. Threads: one thread at a time.
 class end {
  public:
   explicit end(engine& home, transport kind = transport::rc);
@@ -72,7 +72,7 @@ class end {
   queue_pair* pair_;
 };
 
-/// Returns the attributes of a connection to `peer`, which the caller may change.
+/// Returns attributes for a connection to `peer`, which the caller can change.
 [[nodiscard]] queue_pair_attributes attributes_for(std::uint32_t peer) noexcept;
 
 }  // namespace verbena::softdev::wire::simulation

@@ -2,7 +2,7 @@
 // The program of `./dev fabric`: runs seeds of the simulated network.
 //   fabric seed N          one seed
 //   fabric trace N         one seed, with all packets
-//   fabric seeds COUNT FIRST   that many, from FIRST on; prints progress
+//   fabric seeds COUNT FIRST   COUNT seeds from FIRST on; prints progress
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

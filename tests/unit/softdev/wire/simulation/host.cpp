@@ -76,7 +76,7 @@ void host::receive(std::span<const std::byte> bytes, bool marked) {
   const bool taken = transport_of(what.opcode) == packet_transport::ud
                          ? packets_.receive_datagram(what, around)
                          : packets_.receive(what, marked);
-  // One thread: no lock is held.
+  // There is only one thread, so no lock is held.
   VERBENA_ASSERT(taken, "a lock of a queue pair was left locked");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A simulated host: an engine of the core, the engine of packets, and a link with a rate.
+// A simulated host: the core's engine, the packet engine, and a link with a rate.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@
 
 namespace verbena::softdev::wire::simulation {
 
-/// The time of all hosts.
+/// The current time of all hosts.
 inline time_ns now = 0;
 
-/// The link of a host: packets leave one after another, and few of them wait.
+/// The link of a host: sends one packet at a time, and has a short queue.
 struct link_rate {
   time_ns packet_time = 100;
   std::uint32_t queue_packets = 64;
@@ -27,18 +27,18 @@ struct link_rate {
 /// Threads: one thread at a time.
 class host final : private packet_output {
  public:
-  /// Hosts of a network have the numbers from 0 on; the peer of host n is host 1 - n.
+  /// The hosts of a network are 0 and 1. The peer of host n is host 1 - n.
   host(std::size_t number, network& net, const link_rate& rate);
 
   [[nodiscard]] engine& device() noexcept { return device_; }
   [[nodiscard]] static network_address address_of(std::size_t number);
-  /// Takes the bytes of a packet from the network.
+  /// Receives the bytes of a packet from the network.
   void receive(std::span<const std::byte> bytes, bool marked = false);
-  /// Does what is due now.
+  /// Does the work that is due.
   void run();
-  /// When `run` is due.
+  /// Returns when `run` is due.
   [[nodiscard]] time_ns next_deadline() noexcept;
-  /// Sees each packet that this host sends.
+  /// Sets the observer of the packets that this host sends.
   void observe(std::function<void(const packet&)> observer) { observer_ = std::move(observer); }
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   [[nodiscard]] std::uint64_t damaged() const noexcept { return damaged_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A network with faults: packets as bytes that arrive at a time.
+// A network with faults. It delivers packets as bytes at an arrival time.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace verbena::softdev::wire::simulation {
 
-/// The frequency of faults, in cases of 1000.
+/// Rates of faults, per 1000 packets.
 struct network_faults {
   std::uint32_t loss = 0;
   std::uint32_t duplication = 0;
@@ -22,22 +22,22 @@ struct network_faults {
   std::uint32_t reordering = 0;
   time_ns delay = 2'000;
   time_ns jitter = 0;              ///< does not change the order
-  time_ns longest_detour = 0;      ///< of a packet that others overtake
-  time_ns partitioned_at = never;  ///< nothing arrives that is sent from then on
-  std::uint32_t marking = 0;       ///< packets that congestion marks
-  std::uint64_t marking_seed = 0;  ///< a source of its own: marks change no other fault
+  time_ns longest_detour = 0;      ///< the maximum extra delay of a reordered packet
+  time_ns partitioned_at = never;  ///< packets sent from this time on are lost
+  std::uint32_t marking = 0;       ///< packets with a congestion mark
+  std::uint64_t marking_seed = 0;  ///< a separate seed, so that marks do not change other faults
 };
 
-/// A packet on its way.
+/// A packet in flight.
 struct travelling_packet {
   time_ns arrival = 0;
-  std::uint64_t number = 0;  ///< decides between equal times
+  std::uint64_t number = 0;  ///< the order of packets with the same arrival time
   std::size_t host = 0;
   std::vector<std::byte> bytes;
   bool marked = false;
 };
 
-/// The identity of a packet and its repetitions: host, queue pair, PSN, opcode.
+/// The identity of a packet and of its retransmissions: host, queue pair, PSN, opcode.
 using packet_identity = std::tuple<std::size_t, std::uint32_t, std::uint32_t, std::uint8_t>;
 
 /// Threads: one thread at a time.
@@ -46,12 +46,12 @@ class network {
   network(const network_faults& faults, random_source& random)
       : faults_(faults), random_(random), marks_(faults.marking_seed) {}
 
-  /// A packet leaves at `departure` for `host`. So that retries do not run out, the network loses
-  /// or damages the packets of one identity twice at most, and two acknowledgements of a queue pair
-  /// in a row.
+  /// Sends a packet to `host` at time `departure`. The network loses or damages the packets of one
+  /// identity at most twice, and at most two consecutive ACKs of a queue pair, so that retries are
+  /// not exhausted.
   void send(time_ns departure, std::size_t host, const packet_identity& which,
             std::vector<std::byte> bytes);
-  /// The time of the next arrival; `never` if no packet is on its way.
+  /// Returns the time of the next arrival; `never` if no packet is in flight.
   [[nodiscard]] time_ns next_arrival() const noexcept {
     return packets_.empty() ? never : packets_.top().arrival;
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Numbers that depend on a seed only.
+// Random numbers that depend only on a seed.
 #pragma once
 
 #include <cstdint>
 
 namespace verbena::softdev::wire::simulation {
 
-/// splitmix64. Threads: one thread at a time.
+/// SplitMix64. Threads: one thread at a time.
 class random_source {
  public:
   explicit random_source(std::uint64_t seed) noexcept : state_(seed) {}
@@ -17,11 +17,11 @@ class random_source {
     x = (x ^ (x >> 27U)) * 0x94d0'49bb'1331'11ebU;
     return x ^ (x >> 31U);
   }
-  /// From 0 to `limit` - 1.
+  /// Returns a number from 0 to `limit` - 1.
   [[nodiscard]] std::uint32_t below(std::uint32_t limit) noexcept {
     return static_cast<std::uint32_t>(next() % limit);
   }
-  /// True in `per_mille` of 1000 cases.
+  /// Returns true in `per_mille` of 1000 cases.
   [[nodiscard]] bool chance(std::uint32_t per_mille) noexcept { return below(1000) < per_mille; }
 
  private:

@@ -23,18 +23,18 @@ struct setting {
   queue_pair_attributes attributes = attributes_for(0);
   std::uint32_t connections = 1;
   softdev::transport kind = transport::rc;
-  time_ns batching = 0;            ///< packets that arrive within this time are taken together
-  std::uint64_t refusal_seed = 0;  ///< chooses which requests are refused; 0: none
+  time_ns batching = 0;            ///< packets that arrive within this time are one batch
+  std::uint64_t refusal_seed = 0;  ///< selects the requests that are refused; 0: none
 };
 
 setting choose(std::uint64_t seed, random_source& random) {
   setting made;
-  // A source of its own, so that kept seeds over RC stay the same.
+  // A separate source, so that the kept RC seeds do not change.
   random_source own(~seed);
   if (own.chance(100)) made.kind = transport::uc;
   constexpr std::array rates{0U, 0U, 2U, 10U, 50U, 150U};
   const auto rate = [&] { return rates[random.below(rates.size())]; };
-  // As before: kept seeds have no marks.
+  // The kept seeds have no marks.
   if (seed % 4 == 2) {
     random_source marks(seed ^ 0x6d61'726bU);
     made.faults.marking = 1 + marks.below(500);
@@ -82,7 +82,8 @@ std::string describe(const setting& what) {
          (what.refusal_seed == 0 ? "" : "; requests refused");
 }
 
-/// The promise to the requests from host `from`; those from host 0 are refused.
+/// Returns the guarantee for the requests of host `from`. If the setting has refusals, requests of
+/// host 0 are refused.
 promise promise_of(const setting& what, std::size_t from) {
   const network_faults& faults = what.faults;
   if (what.kind == transport::uc)
@@ -124,7 +125,7 @@ class world {
     while (made.violation.empty()) {
       const time_ns next = step();
       made.violation = first_violation();
-      // Packets that are still on their way change nothing.
+      // Packets in flight have no further effect.
       if (!made.violation.empty() || (all_finished() && network_.next_arrival() == never)) break;
       if (next > start_of_time + longest_run) {
         made.violation = "no progress: " + missing();
@@ -148,7 +149,7 @@ class world {
     for (const auto& each : traffic_) each->note_answer(what);
   }
 
-  /// Numbers of queue pairs are random: their order is made that of the connections.
+  /// Queue pair numbers are random. Sorts them in the order of the connections.
   void make_ends() {
     for (std::size_t i = 0; i < 2; ++i) {
       for (std::uint32_t n = 0; n < setting_.connections; ++n)
@@ -172,7 +173,7 @@ class world {
     other.connect(attributes);
   }
 
-  /// Does everything that is due. Returns when something is due next.
+  /// Does the work that is due. Returns when further work is due.
   [[nodiscard]] time_ns step() {
     time_ns next = never;
     for (const auto& each : traffic_) next = std::min(next, each->post());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Two hosts, some connections, random traffic and a network with faults, all from one seed.
+// Simulates two hosts, several connections, random traffic and a network with faults. One seed
+// determines everything.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +15,15 @@ namespace verbena::softdev::wire::simulation {
 
 /// The result of a seed.
 struct outcome {
-  std::string violation;  ///< empty if the oracle found none
-  std::string setting;    ///< the parameters that the seed chose, in words
+  std::string violation;  ///< empty if the oracle found no violation
+  std::string setting;    ///< the parameters chosen by the seed, as text
   std::uint64_t requests = 0;
   std::uint64_t refused = 0;
   std::uint64_t packets = 0;
   std::uint64_t faults = 0;
 };
 
-/// Sees each packet that a host sends, with the time.
+/// Called with the time for each packet that a host sends.
 using packet_observer = std::function<void(time_ns, std::size_t host, const packet&)>;
 
 /// Runs a seed in virtual time. Two runs of a seed are identical.

@@ -162,7 +162,7 @@ bool traffic::may_be_refused(std::size_t index) const noexcept {
 
 bool traffic::may_fail_first(completion_status status, std::size_t index) const noexcept {
   if (status == completion_status::remote_access_error) return may_be_refused(index);
-  // The other direction can fail first; then all of this one is flushed.
+  // If the other direction has failed first, all requests of this direction are flushed.
   return promised_ == promise::ends &&
          (status == completion_status::retry_exceeded || status == completion_status::flushed);
 }
@@ -194,14 +194,14 @@ time_ns traffic::post() {
   return next;
 }
 
-/// Over UC, the position of a message is not known before it is received.
+/// Over UC, the message that arrives at a position is unknown in advance.
 sge traffic::receive_slice(std::size_t position) noexcept {
   if (!is_reliable()) return receives_.slice(position * longest_unreliable_, longest_unreliable_);
   const planned& which = plan_[arrivals_[position].request];
   return receives_.slice(which.offset, which.length);
 }
 
-/// The data are in one to three elements.
+/// Posts a request with one to three scatter/gather elements.
 void traffic::post_request(std::size_t index) {
   const planned& which = plan_[index];
   std::vector<sge> data;
@@ -220,7 +220,8 @@ void traffic::post_request(std::size_t index) {
 }
 
 void traffic::poll() {
-  // Receives first: nothing may be seen at the sender before its effect at the receiver.
+  // Receives first: a request must not complete at the sender before its effect is visible at the
+  // receiver.
   poll_all(to_.received(), [this](const completion& each) { judge_received(each); });
   poll_all(from_.sent(), [this](const completion& each) { judge_sent(each); });
 }
@@ -266,7 +267,7 @@ void traffic::judge_received(const completion& what) {
   const std::size_t index = arrivals_[position].request;
   const planned& which = plan_[index];
   if (what.status != completion_status::success) {
-    // A refused WRITE with immediate data has taken the receive request.
+    // A refused WRITE with immediate data has consumed the receive request.
     const bool refused = what.status == completion_status::local_access_error &&
                          !receiver_failed_ && may_be_refused(index);
     if (!refused && (promised_ == promise::reliable || what.status != completion_status::flushed))
@@ -287,7 +288,7 @@ void traffic::judge_received(const completion& what) {
   verify_writes_before(index + 1);
 }
 
-/// The immediate data are the number of the request.
+/// The immediate data contain the number of the request.
 void traffic::judge_unreliable(const completion& what, std::size_t position) {
   const std::size_t index = what.immediate;
   if (what.status != completion_status::success || index >= posted_ ||
@@ -309,7 +310,7 @@ void traffic::verify_writes_before(std::size_t index) {
     if (is_write(plan_[i].request.opcode)) verify_effect(i);
 }
 
-/// A request that is complete has its effect, whole and once.
+/// Checks that a completed request was executed completely and exactly once.
 void traffic::verify_effect(std::size_t index) {
   planned& which = plan_[index];
   if (which.verified || !is_reliable()) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random requests of one queue pair to its peer, and the oracle that judges their completions.
+// Random requests of one queue pair to its peer, and the oracle that checks their completions.
 #pragma once
 
 #include <cstddef>
@@ -13,42 +13,42 @@
 
 namespace verbena::softdev::wire::simulation {
 
-/// The promises that the oracle verifies.
+/// The guarantees that the oracle checks.
 enum class promise : std::uint8_t {
-  reliable,       ///< RC: every request completes with success
-  refused,        ///< RC without losses: all requests before one that is refused succeed
+  reliable,       ///< RC: every request succeeds
+  refused,        ///< RC without losses: all requests before a refused one succeed
   ends,           ///< RC: requests may also end with retry_exceeded or flushed
-  once_in_order,  ///< UC without reordering and duplication: messages may be missing
-  bytes,          ///< UC: a message that is received has its bytes
+  once_in_order,  ///< UC without reordering and duplication: messages can be missing
+  bytes,          ///< UC: a received message has the correct bytes
 };
 
-/// Each request uses memory of its own, so that its effect can be verified at any later time.
+/// Each request uses separate memory, so that its effect can be checked at any later time.
 ///
 /// Threads: one thread at a time.
 class traffic {
  public:
-  /// `from` and `to` are connected.
+  /// Precondition: `from` and `to` are connected.
   traffic(end& from, end& to, std::uint32_t mtu, random_source& random, promise promised);
 
-  /// Has the responder refuse a request with a wrong key, or all from some time or response to a
-  /// READ on because the memory that they access is deregistered.
+  /// Has the responder refuse requests: one request because of a wrong rkey, or all requests from a
+  /// certain time or READ response on, because their memory is deregistered.
   void refuse(random_source& random);
-  /// Sees the packets that the host of the responder sends.
+  /// Observes the packets that the responder's host sends.
   void note_answer(const packet& what) noexcept;
-  /// Posts what is due. Returns when it has to be called next.
+  /// Posts the requests that are due. Returns when the next one is due.
   time_ns post();
-  /// Polls and judges completions.
+  /// Polls and checks completions.
   void poll();
-  /// True if all completions came.
+  /// Returns true if all completions have been polled.
   [[nodiscard]] bool finished() const noexcept;
-  /// Returns the first violation, or an empty text.
+  /// Returns the first violation, or an empty string.
   [[nodiscard]] const std::string& violation() const noexcept { return violation_; }
-  /// Counts the completions, for a run that makes no progress.
+  /// Returns the numbers of completions as text, for a run without progress.
   [[nodiscard]] std::string missing() const;
-  /// To be called at the end.
+  /// Checks the results. Call it at the end.
   void judge_end();
   [[nodiscard]] std::size_t requests() const noexcept { return plan_.size(); }
-  /// The number of requests that completed as refused.
+  /// Returns the number of refused requests.
   [[nodiscard]] std::size_t refused() const noexcept { return refused_; }
 
  private:
@@ -58,7 +58,7 @@ class traffic {
     send_request request;
     std::uint32_t length = 0;
     std::size_t offset = 0;  ///< in all memories
-    std::uint64_t word = 0;  ///< of an atomic operation: the value before it
+    std::uint64_t word = 0;  ///< of an atomic operation: the original value
     time_ns post_at = 0;
     bool verified = false;
   };
@@ -93,13 +93,13 @@ class traffic {
   std::size_t bytes_ = 0;
   std::uint64_t last_word_ = 0;
   std::size_t posted_ = 0;
-  std::size_t completed_ = 0;  ///< requests that are known to be done
+  std::size_t completed_ = 0;  ///< requests that are known to be complete
   std::size_t receives_posted_ = 0;
   std::size_t receives_completed_ = 0;
-  std::size_t next_received_ = 0;         ///< over UC: the first request that may be received next
-  std::size_t wrong_key_ = most_planned;  ///< the request that has it
+  std::size_t next_received_ = 0;         ///< over UC: the next request that can be received
+  std::size_t wrong_key_ = most_planned;  ///< the request with the wrong key
   time_ns deregister_at_ = never;
-  std::uint32_t responses_left_ = 0;  ///< until the memory is deregistered; 0: another cause
+  std::uint32_t responses_left_ = 0;  ///< until memory is deregistered; 0: another cause
   bool deregistered_ = false;
   std::size_t refused_ = 0;
   bool failed_ = false;

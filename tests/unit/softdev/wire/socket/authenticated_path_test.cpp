@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Processes that authenticate packets, and hosts that send other ones.
+// Processes that authenticate packets, and hosts that send packets with another key or without a
+// trailer.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -93,7 +94,7 @@ TEST_F(authenticated_pair, owner_and_client_of_the_port_communicate) {
   EXPECT_GT(from.intake.forwarded, 0U);
   EXPECT_GT(to.intake.received, 190U);
   EXPECT_EQ(to.intake.auth_missing + to.intake.auth_failed, 0U);
-  // Bytes from BTH to ICRC.
+  // The counter includes the bytes from BTH to ICRC only.
   EXPECT_GE(from.output.sent_bytes, length + 16 * from.output.sent);
   EXPECT_LT(from.output.sent_bytes, length + 36 * from.output.sent);
 }
@@ -140,7 +141,7 @@ TEST(authenticated_port, process_with_another_key_is_refused_with_the_reason) {
   EXPECT_EQ(owner.clients(), 0U);
 }
 
-/// A queue pair of UD, and a host that sends what it likes.
+/// A UD queue pair, and an attacker that sends arbitrary datagrams to it.
 class attacked_host : public ::testing::Test {
  protected:
   explicit attacked_host(const wire_path_options& options = {.key = common_key()})
@@ -156,7 +157,8 @@ class attacked_host : public ::testing::Test {
             .source_port = attacker.port(),
             .destination_port = port};
   }
-  /// A datagram that the target receives if it is authenticated, with room for `trailer` bytes.
+  /// Returns a datagram that the target receives if it is authenticated, with room for `trailer`
+  /// bytes.
   [[nodiscard]] octet_list datagram(std::size_t trailer) {
     const std::array<std::byte, 64> payload{};
     packet what{.opcode = make_opcode(packet_transport::ud, operation::send_only),
@@ -174,11 +176,12 @@ class attacked_host : public ::testing::Test {
     by.sign(around(), out);
     return out;
   }
-  /// Sends a datagram, and waits until the target has counted it.
+  /// Sends a datagram. Waits until the target has counted it.
   void send(octet_list what) {
     const auto handled = [&] {
       const intake_counters now = target.path.counters().intake;
-      // Not the packets for an unknown queue pair: notices for other loopback addresses come back.
+      // Does not include packets for an unknown queue pair: notices to other loopback addresses
+      // arrive at this process.
       return now.received + now.malformed + now.damaged + now.auth_missing + now.auth_failed +
              now.auth_replayed + now.auth_unexpected;
     };

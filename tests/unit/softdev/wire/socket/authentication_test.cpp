@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Trailers of packets: their format, their tags, and which of them a receiver accepts.
+// The trailer of packets: its format, its tag, and the checks of a receiver.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ octets from_hex(std::string_view text) {
   return out;
 }
 
-/// A datagram with room for a trailer. The packet is that of golden_tags.py.
+/// Returns a datagram with room for a trailer. The packet is the one of golden_tags.py.
 octets datagram_of(std::size_t packet_bytes) {
   octets out(packet_bytes + trailer_bytes);
   for (std::size_t i = 0; i < packet_bytes; ++i) out[i] = static_cast<std::byte>(i * 7 + 3);
@@ -240,14 +240,14 @@ TEST_F(wire_verifier, sender_with_the_oldest_packet_is_forgotten) {
   ASSERT_EQ(admit(from_older), authenticity::genuine);
   const octets from_sender = sign(sender);
   ASSERT_EQ(admit(from_sender), authenticity::genuine);
-  ASSERT_EQ(admit(from_older), authenticity::replayed);  // does not count as its last packet
+  ASSERT_EQ(admit(from_older), authenticity::replayed);  // does not count as a recent packet
   for (std::size_t i = 0; i < packet_verifier::most_senders - 1; ++i) {
     auto another = packet_signer::open(key).value();
     ASSERT_EQ(admit(sign(another)), authenticity::genuine);
   }
   EXPECT_EQ(receiver->senders(), packet_verifier::most_senders);
   EXPECT_EQ(admit(from_sender), authenticity::replayed);
-  EXPECT_EQ(admit(from_older), authenticity::genuine);  // what an eviction costs
+  EXPECT_EQ(admit(from_older), authenticity::genuine);  // the window of an evicted sender is lost
 }
 
 TEST_F(wire_verifier, senders_have_different_numbers) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Datagrams through UDP sockets.
+// Datagrams over UDP sockets.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class datagram_path : public ::testing::Test {
     EXPECT_EQ(next_completion({&first, &second}, from.mine.sent()).status,
               completion_status::success);
   }
-  /// Posts a receive request for `bytes` at the offset 8192.
+  /// Posts a receive request for `bytes` of payload at offset 8192.
   void expect(wired_host& at, std::uint32_t bytes) {
     ASSERT_TRUE(at.mine.post_receive(7, at.memory.slice(8192, header + bytes)));
   }
@@ -82,7 +82,7 @@ TEST_F(datagram_path, flood_without_receives_is_dropped_and_the_next_datagram_ar
     return second.pair().diagnosis().drops.count(reason::receiver_not_ready) > 0;
   }));
   expect(second, 1024);
-  // Some of the flood may still be on its way.
+  // Datagrams of the flood can still arrive.
   send(first, to, 700);
   const completion got = received(second);
   EXPECT_EQ(got.status, completion_status::success);
@@ -90,7 +90,7 @@ TEST_F(datagram_path, flood_without_receives_is_dropped_and_the_next_datagram_ar
   EXPECT_EQ(second.pair().state(), queue_pair_state::rts);
 }
 
-/// A stranger sends a datagram to `second`, with at most one flaw.
+/// A foreign host sends a datagram to `second`, with at most one flaw.
 class datagram_stranger : public datagram_path {
  protected:
   struct flaw {
@@ -141,7 +141,7 @@ class datagram_stranger : public datagram_path {
     std::array<completion, 1> none;
     EXPECT_EQ(second.mine.received().poll(none), 0U);
     EXPECT_TRUE(second.memory.holds(8192, header + 64, 5));
-    // The receive request is there for the next datagram.
+    // The next datagram uses the receive request.
     send_packet({});
     const completion got = received(second);
     EXPECT_EQ(got.byte_count, header + 32);
@@ -195,7 +195,7 @@ TEST_F(datagram_stranger, damaged_datagram_is_dropped) {
 
 TEST_F(datagram_stranger, packet_of_a_connection_is_dropped) {
   send_packet({.transport = packet_transport::rc});
-  EXPECT_TRUE(counted(&intake_counters::received));  // and dropped by the engine
+  EXPECT_TRUE(counted(&intake_counters::received));  // passed to the engine, which drops it
   std::array<completion, 1> none;
   EXPECT_EQ(second.mine.received().poll(none), 0U);
   EXPECT_TRUE(second.memory.holds(8192, header + 64, 5));

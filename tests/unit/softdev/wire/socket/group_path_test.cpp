@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Datagrams of other hosts to a multicast group, at the loopback interface.
+// Datagrams from other hosts to a multicast group, on the loopback interface.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -13,12 +13,12 @@
 namespace verbena::softdev::wire {
 namespace {
 
-/// 239.9.9.`last`.
+/// Returns 239.9.9.`last`.
 network_address group_address(std::uint8_t last) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 9, 9, last};
 }
 
-/// Two processes that share the port, each with one queue pair, and a stranger that sends.
+/// Two processes that share the port, each with one queue pair, and a foreign sender.
 class group_path : public ::testing::Test {
  protected:
   static constexpr std::uint32_t payload_bytes = 100;
@@ -40,7 +40,7 @@ class group_path : public ::testing::Test {
   }
   struct flaw {
     bool damage = false;
-    bool to_host = false;  ///< an address of a host instead of a group
+    bool to_host = false;  ///< sends to the address of a host instead of a group
   };
   void send(const network_address& to, const flaw& with) {
     std::array<std::byte, payload_bytes> payload{};
@@ -84,7 +84,7 @@ class group_path : public ::testing::Test {
   const std::uint16_t port = free_port();
   wired_host first{1, port, {}, transport::ud};
   wired_host second{2, port, {}, transport::ud};
-  // Of the receiving kind: what it sends reaches this host, too.
+  // A receiving socket, because its multicast datagrams are looped back to this host.
   udp_socket stranger = udp_socket::open(0, udp_socket::use::receiving).value();
   std::optional<group_socket> joined;
 };

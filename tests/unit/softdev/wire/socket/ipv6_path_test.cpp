@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Packets over IPv6 through UDP sockets. Two processes with one port, at ::1.
+// Packets over IPv6 UDP sockets. Two processes share one port at ::1.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -92,7 +92,7 @@ TEST_F(ipv6_path, route_header_of_a_datagram_is_an_ipv6_header) {
   EXPECT_TRUE(second.memory.holds(header_bytes, 100, 5));
 }
 
-/// A WRITE in the name of the peer of `to`.
+/// Returns a WRITE with the addresses of the peer of `to`.
 std::vector<std::byte> write_to(wired_host& to, std::uint16_t from, std::uint16_t port,
                                 std::uint32_t icrc_error) {
   const std::array<std::byte, 32> payload{};
@@ -113,7 +113,7 @@ std::vector<std::byte> write_to(wired_host& to, std::uint16_t from, std::uint16_
   return encoded;
 }
 
-// Those of the kernel's rxe.
+// The kernel's rxe sends such packets.
 // parity: rocev2-16
 TEST_F(ipv6_path, packet_without_a_udp_checksum_is_executed_and_a_damaged_one_is_dropped) {
   set(IPPROTO_UDP, UDP_NO_CHECK6_TX);

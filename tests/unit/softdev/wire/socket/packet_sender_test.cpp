@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Packets that leave as trains, which the kernel divides, and arrive one by one or joined.
+// Packets that are sent in trains, which the kernel segments. They are received one by one, or
+// joined.
 #include "softdev/wire/socket/packet_sender.hpp"
 
 #include <fcntl.h>
@@ -26,7 +27,7 @@ namespace {
 
 constexpr std::uint32_t qpn = 0x1234;
 
-/// Sends to a port of this process.
+/// A sender whose destination is a port of this process.
 class packet_sender_to_port : public ::testing::Test {
  protected:
   void put(std::uint32_t psn, std::size_t bytes, std::uint8_t host = 1) {
@@ -43,7 +44,7 @@ class packet_sender_to_port : public ::testing::Test {
     std::size_t bytes;
     std::uint16_t identification;
   };
-  /// Returns what the packet is; an ICRC with an identification of 64 or more is a failure.
+  /// Parses a packet. Fails if the identification for which the ICRC is correct is not below 64.
   arrival read(const datagram_addresses& ends, std::span<const std::byte> bytes) const {
     packet what;
     EXPECT_EQ(parse(bytes, largest_mtu, what), packet_fault::none);
@@ -57,7 +58,7 @@ class packet_sender_to_port : public ::testing::Test {
     EXPECT_LT(around.identification, 64U);
     return {what.psn, what.payload.size(), around.identification};
   }
-  /// Receives until `count` packets have come, from a socket that joins datagrams.
+  /// Receives until `count` packets have arrived, from a socket with UDP_GRO.
   std::vector<arrival> receive_joined(port_share& share, std::size_t count) {
     std::vector<arrival> all;
     messages = 0;
@@ -169,8 +170,8 @@ TEST_F(packet_sender_to_port, train_ends_with_size_host_and_largest_message) {
     for (std::size_t i = 0; i < count; ++i) put(psn++, bytes, host);
   };
   put_all(1, 8, 1);
-  put_all(2, 4096, 1);  // longer than the one before
-  put_all(1, 8, 1);     // the last one of this train
+  put_all(2, 4096, 1);  // longer than the preceding packet
+  put_all(1, 8, 1);     // the last packet of this train
   put_all(2, 8, 1);
   put_all(2, 8, 2);
   put_all(16, 4096, 2);  // 15 of them are 61980 bytes
@@ -199,7 +200,7 @@ TEST_F(packet_sender_to_port, train_arrives_one_by_one_at_a_socket_that_does_not
 
 TEST_F(packet_sender_to_port, packets_leave_singly_if_the_kernel_divides_no_message) {
   const udp_socket receiver = udp_socket::open(port, udp_socket::use::receiving).value();
-  // The kernel divides no message of a socket that sends without checksums.
+  // The kernel does not segment messages of a socket without UDP checksums.
   const int on = 1;
   ASSERT_EQ(::setsockopt(next_descriptor, SOL_SOCKET, SO_NO_CHECK, &on, sizeof on), 0);
   for (int run = 0; run < 2; ++run) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a watcher of the wire sees: each packet that the counters count, as it was on the wire.
+// A packet watcher sees each counted packet as it was on the wire.
 #include "softdev/wire/packet_watcher.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace verbena::softdev::wire {
 namespace {
 
-/// A packet, and what became of it.
+/// A packet and its note.
 struct watched_packet {
   network_header around;
   std::vector<std::byte> bytes;
@@ -74,7 +74,7 @@ std::uint64_t count(const watched_packets& of, Which which) {
 }
 bool is_taken(const watched_packet& which) { return which.note.empty(); }
 
-/// Two processes, of which the first one forwards the packets of the second. A watcher sees each.
+/// Two processes with a watcher each. The first forwards the packets of the second.
 class watched_pair : public ::testing::Test {
  protected:
   static constexpr std::uint32_t bytes = 20'000;  ///< 20 packets
@@ -94,7 +94,7 @@ class watched_pair : public ::testing::Test {
     ASSERT_EQ(next_completion({&first, &second}, first.mine.sent()).status,
               completion_status::success);
   }
-  /// Sends the bytes of a packet from an address to the first process.
+  /// Sends the bytes of a packet from `source` to the first process.
   void inject(const network_address& source, std::span<const std::byte> packet) {
     iovec piece{const_cast<std::byte*>(packet.data()), packet.size()};
     sockaddr_storage name;
@@ -134,7 +134,7 @@ TEST_F(watched_pair, each_packet_that_is_counted_is_seen_once_as_it_was_on_the_w
     run(opcode::rdma_write);
     run(opcode::rdma_read);
   }
-  // The last acknowledgement of a repeated request may be under way.
+  // The ACK of a retransmitted request can still be in flight.
   ASSERT_TRUE(run_until({&first, &second}, [&] {
     return at_first.in.size() == at_second.out.size() && at_second.in.size() == at_first.out.size();
   }));

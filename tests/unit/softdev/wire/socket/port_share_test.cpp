@@ -27,14 +27,14 @@ bool is_readable(int fd) {
   return ::poll(&which, 1, 0) == 1;
 }
 
-/// The owner of a port; the test is its clock.
+/// The owner of a port. The test provides the time.
 class port_share_owner : public ::testing::Test {
  protected:
   port_share_owner() { EXPECT_EQ(owner->join().value(), role::owner); }
   [[nodiscard]] port_share process(std::uint32_t slot) const {
     return port_share::open(port, slot).value();
   }
-  /// Sleeps until the owner has something to serve, at most until the next time to serve.
+  /// Advances the time to the next `serve`, by at most 1 ms.
   void serve() {
     now = std::min(owner->serve_at(), now + 1'000'000);
     owner->serve(now);
@@ -73,7 +73,7 @@ TEST_F(port_share_owner, owner_sleeps_after_it_served) {
   EXPECT_FALSE(is_readable(owner->fd()));
   EXPECT_EQ(owner->serve_at(), now + 1'000'000);
   {
-    // Its end waits for the next time.
+    // The owner notices the end of the client in its next `serve`.
     const port_share gone = std::move(client);
   }
   EXPECT_FALSE(is_readable(owner->fd()));
@@ -84,7 +84,7 @@ TEST_F(port_share_owner, owner_sleeps_after_it_served) {
   EXPECT_FALSE(is_readable(owner->fd()));
 }
 
-/// While it exists, the process can open no descriptor.
+/// While it exists, the process cannot open descriptors.
 class full_table {
  public:
   full_table() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The path over UDP with several threads; of interest under ThreadSanitizer.
+// The UDP path with several threads, mainly for ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,7 +25,7 @@ send_request write_to(wired_host& target) {
           .remote_key = target.memory.key()};
 }
 
-/// Two hosts with a thread each, as that of the device.
+/// Two hosts, each with a progress thread like the one of the device.
 class wire_threads : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -44,7 +44,7 @@ class wire_threads : public ::testing::Test {
     ended_ = true;
     for (std::thread& each : devices_) each.join();
   }
-  /// Posts a request of a queue pair and waits for its completion.
+  /// Posts a request of a queue pair, and waits for its completion.
   static completion_status execute(simulation::end& by, const send_request& what, const sge& data) {
     if (!by.post(what, {data})) return completion_status::fatal_error;
     std::array<completion, 1> found;

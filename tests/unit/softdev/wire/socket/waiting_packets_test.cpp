@@ -24,7 +24,7 @@ packet answer_to(std::uint32_t qp_num, std::uint32_t psn) {
           .psn = psn};
 }
 
-/// Returns the PSNs of the packets that are taken while some queue pairs are locked.
+/// Returns the PSNs of the packets that are taken while the queue pairs in `locked` are locked.
 std::vector<std::uint32_t> retry(waiting_packets& from, const std::set<std::uint32_t>& locked,
                                  int* offers = nullptr) {
   std::vector<std::uint32_t> taken;

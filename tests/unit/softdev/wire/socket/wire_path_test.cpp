@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::uint32_t bytes = 20'000;  ///< 20 packets
 
-/// Two processes with one port: the first that connects is the owner.
+/// Two processes with one port. The first one that connects is the owner.
 class wire_path_pair : public ::testing::Test {
  protected:
   void connect() {
@@ -120,8 +120,8 @@ TEST_F(wire_path_pair, each_operation_completes_between_owner_and_client) {
   EXPECT_EQ(first.path.counters().output.refused, 0U);
 }
 
-/// Stops the thread that receives behind the first packet, before its acknowledgment leaves.
-/// Threads: thread-safe.
+/// Blocks the receiving thread after the first packet, before it sends the ACK. Threads:
+/// thread-safe.
 class stopping_watcher final : public packet_watcher {
  public:
   void sending() noexcept override {}
@@ -151,7 +151,7 @@ class stopping_watcher final : public packet_watcher {
 struct stopping_watcher_first {
   stopping_watcher watcher;  ///< outlives the paths
 };
-/// The second process receives a message in a thread that stops before it acknowledges.
+/// The second process receives a message in a thread that is blocked before it sends the ACK.
 class stopped_receiver : protected stopping_watcher_first, public wire_path_pair {
  protected:
   void SetUp() override {
@@ -165,7 +165,7 @@ class stopped_receiver : protected stopping_watcher_first, public wire_path_pair
     });
     ASSERT_TRUE(run_until({&first}, [this] { return watcher.inside.load(); }));
     std::array<completion, 1> found;
-    ASSERT_EQ(second.mine.received().poll(found), 1U);  // what a program sees before it exits
+    ASSERT_EQ(second.mine.received().poll(found), 1U);  // polled by the program before its exit
     ASSERT_EQ(watcher.sent_packets, 0);
   }
   void TearDown() override {
@@ -275,7 +275,7 @@ TEST_F(wire_path_pair, rnr_naks_are_counted_on_both_sides) {
   EXPECT_EQ(sent(first).status, completion_status::success);
 }
 
-/// Returns the counters that a process can read in the pages of this one.
+/// Returns the counters in the counter pages of this process.
 std::vector<std::map<std::string, std::uint64_t>> published_pages() {
   std::vector<std::map<std::string, std::uint64_t>> all;
   for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -290,7 +290,7 @@ std::vector<std::map<std::string, std::uint64_t>> published_pages() {
     for (std::size_t at = 16; at + 40 <= text.size(); at += 40) {
       std::uint64_t value = 0;
       std::memcpy(&value, text.data() + at + 32, sizeof value);
-      page[text.data() + at] = value;  // ends with a zero
+      page[text.data() + at] = value;  // the name ends with a zero byte
     }
   }
   return all;
@@ -331,7 +331,7 @@ TEST(wire_path, requests_survive_the_faults_of_the_setting) {
                                             .delay = 10'000}};
   wired_host first(1, port, faulty);
   wired_host second(2, port, faulty);
-  // 17 ms: hosts that do not run for a while must not use up the retries.
+  // 17 ms, so that hosts that do not run for some time do not exhaust the retries.
   constexpr std::uint8_t patient = 12;
   first.timeout = second.timeout = patient;
   first.connect(second);
@@ -366,7 +366,7 @@ TEST_F(wire_path_pair, child_of_fork_does_not_keep_the_port) {
   if (child == 0) {
     ::close(ends[1]);
     owner->path.abandon_after_fork();
-    ::_exit(::read(ends[0], &word, 1) == 0 ? 0 : 1);  // lives until the parent closes its end
+    ::_exit(::read(ends[0], &word, 1) == 0 ? 0 : 1);  // exits when the parent closes its end
   }
   ::close(ends[0]);
   owner.reset();
@@ -379,7 +379,7 @@ TEST_F(wire_path_pair, child_of_fork_does_not_keep_the_port) {
   EXPECT_EQ(status, 0);
 }
 
-/// Keeps a lock of a queue pair in another thread, as a program does with an open batch.
+/// Holds a lock of a queue pair in another thread, like a program with an open batch.
 class lock_holder {
  public:
   explicit lock_holder(biased_lock& lock)
@@ -432,7 +432,7 @@ TEST_F(wire_path_pair, packets_that_wait_for_a_lock_end_with_their_connection) {
   ASSERT_TRUE(first.mine.post(request(opcode::rdma_write, second), {first.memory.slice(0, 8)}));
   ASSERT_TRUE(
       run_until({&first, &second}, [&] { return second.path.counters().intake.received > 0; }));
-  // Another connection of the queue pair to the same peer.
+  // Connects the queue pair to the same peer again.
   ASSERT_TRUE(second.path.connect(second.pair(), second.route_to(first)));
   holder.release();
   second.run();
@@ -451,7 +451,7 @@ TEST(wire_path, owner_that_does_not_answer_is_named) {
       << refused.error().message();
 }
 
-/// An observer in which a thread can be kept.
+/// An observer that can block threads in `wake`.
 class gate final : public engine_observer {
  public:
   void close() { set(true); }
@@ -491,7 +491,7 @@ TEST(wire_path, fork_waits_for_the_thread_that_changes_connections) {
   ASSERT_EQ(client.path.role(), port_share::role::client);
   owner.reset();
   observer.close();
-  // Sees that the owner ended, and says so to the observer.
+  // The thread finds that the owner has ended, and wakes the observer.
   std::thread receiver([&] { client.run(); });
   ASSERT_TRUE(observer.wait_for_thread());
   auto forked = std::async(std::launch::async, [&] {
@@ -520,7 +520,7 @@ TEST(wire_path, client_warns_of_a_new_owner_that_does_not_answer) {
   EXPECT_TRUE(run_until({&client}, [] { return !logged.empty(); }));
   set_log_hook(nullptr);
   EXPECT_NE(logged.find("does not answer: it is stopped"), std::string::npos) << logged;
-  // The process continues.
+  // The process remains usable.
   EXPECT_TRUE(run_until({&client}, [&] {
     stopped.serve(monotonic_now());
     return client.path.role() == port_share::role::client;
@@ -568,7 +568,7 @@ TEST(wire_path, port_of_another_program_is_refused_with_the_setting) {
       << refused.error().message();
 }
 
-/// A stranger sends a WRITE in the name of the peer of `second`, with at most one flaw.
+/// A foreign host sends a WRITE with the addresses of the peer of `second`, with at most one flaw.
 class wire_path_stranger : public wire_path_pair {
  protected:
   struct flaw {
@@ -577,7 +577,7 @@ class wire_path_stranger : public wire_path_pair {
     std::size_t cut = 0;
     std::uint16_t pkey = 0xffff;
     std::uint32_t qpn_offset = 0;
-    std::uint16_t icrc_port = 0;  ///< 0: that of the packet
+    std::uint16_t icrc_port = 0;  ///< 0: the port of the packet
     bool marked = false;          ///< CE
   };
 
@@ -598,7 +598,7 @@ class wire_path_stranger : public wire_path_pair {
     made.payload = std::as_bytes(std::span(payload));
     std::vector<std::byte> encoded(encoded_bytes(made));
     const std::size_t covered = encode(made, encoded);
-    // `reacts_to_congestion`: the type of service is that of the socket.
+    // If `reacts_to_congestion` is true, the packet has the type of service of the socket.
     const datagram_addresses ends{.source = loopback(with.source),
                                   .destination = second.address(),
                                   .reacts_to_congestion = with.marked};
@@ -620,7 +620,7 @@ class wire_path_stranger : public wire_path_pair {
     socket.address(ends, port, name, control, message);
     ASSERT_GT(::sendmsg(socket.fd(), &message, 0), 0);
   }
-  /// Waits until the packets of all processes are counted.
+  /// Waits until the packets of all processes have been counted.
   [[nodiscard]] bool counted(std::uint64_t intake_counters::* which, std::uint64_t count = 1) {
     return run_until({&first, &second}, [&] {
       return first.path.counters().intake.*which + second.path.counters().intake.*which == count;
@@ -669,7 +669,7 @@ TEST_F(wire_path_stranger, packet_from_another_address_is_dropped) {
 // parity: rocev2-87
 TEST_F(wire_path_stranger, packet_of_another_partition_is_dropped) {
   send({.pkey = 0x8123});
-  EXPECT_TRUE(counted(&intake_counters::received));  // and dropped by the engine
+  EXPECT_TRUE(counted(&intake_counters::received));  // passed to the engine, which drops it
   EXPECT_TRUE(memory_is_unchanged());
 }
 

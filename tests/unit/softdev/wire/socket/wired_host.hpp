@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A process of a host with the wire, without the rest of the device: its engine, its path and a
-// queue pair. Several of them are in one process and use addresses of the loopback interface.
+// A process with a wire path, without the other parts of the device: an engine, a path and a queue
+// pair. Several of these objects are in one process and use addresses of the loopback interface.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,21 +17,21 @@
 
 namespace verbena::softdev::wire {
 
-/// 127.0.0.`last`.
+/// Returns 127.0.0.`last`.
 inline network_address loopback(std::uint8_t last) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last};
 }
 
-/// ::1, which all hosts over IPv6 have.
+/// ::1, the address of all hosts over IPv6.
 inline constexpr network_address ipv6_loopback = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 
-/// Whether this network namespace has IPv6.
+/// Returns whether this network namespace supports IPv6.
 inline bool has_ipv6() { return find_source(ipv6_loopback, 0).has_value(); }
 
-/// 0.5 s: threads that do not run for a while fail no request.
+/// 0.5 s, so that requests do not fail if threads do not run for some time.
 inline constexpr std::uint8_t long_timeout = 17;
 
-/// A port that was free a moment ago.
+/// Returns a UDP port that was free during the call.
 inline std::uint16_t free_port() {
   return udp_socket::open(0, udp_socket::use::receiving).value().port();
 }
@@ -57,7 +57,7 @@ class wired_host {
  public:
   static constexpr std::uint32_t path_mtu = 3;  ///< 1024 bytes
 
-  /// `number` is the process slot and the last part of the address.
+  /// `number` is the process slot and the last byte of the address.
   wired_host(std::uint8_t number, std::uint16_t port, wire_path_options options = {},
              transport kind = transport::rc)
       : wired_host(number, loopback(number), port, options, kind) {}
@@ -86,7 +86,7 @@ class wired_host {
     return {.own = address(), .peer = peer.address()};
   }
   [[nodiscard]] queue_pair& pair() { return mine.pair(); }
-  /// Opens the sockets, and connects the queue pair to that of `peer`.
+  /// Opens the sockets, and connects the queue pair to the queue pair of `peer`.
   void connect(wired_host& peer) { connect(mine, peer, peer.mine); }
   /// Opens the sockets, and connects a queue pair of this host to one of `peer`.
   void connect(simulation::end& from, wired_host& peer, simulation::end& to) {
@@ -97,15 +97,15 @@ class wired_host {
     attributes.path_to_peer = path_to_peer::wire;
     from.connect(attributes);
   }
-  /// Opens the sockets while the other hosts run, one of which is the owner of the port perhaps,
-  /// and sets a route.
+  /// Opens the sockets while the other hosts run, because one of them can be the owner of the port.
+  /// Sets a route.
   void prepare(const queue_pair& which, const wire_route& route);
-  /// Opens the sockets, and has the queue pair, which is one of UD, ready to send.
+  /// Opens the sockets, and moves the UD queue pair to RTS.
   void activate() {
     prepare(pair(), {.any = true});
     mine.connect(simulation::attributes_for(0));
   }
-  /// The queue pair of `peer` as a destination of datagrams.
+  /// Returns the queue pair of `peer` as a destination of datagrams.
   [[nodiscard]] datagram_destination destination(wired_host& peer) const {
     datagram_destination made{.address = {{.source = address(), .destination = peer.address()}, {}},
                               .qpn = peer.pair().number(),
@@ -133,7 +133,7 @@ class wired_host {
   simulation::memory memory{home, 256 * 1024};
 };
 
-/// Runs hosts until `done()`, for 20 seconds at most. Returns whether it was done.
+/// Runs hosts until `done()` is true, for at most 20 seconds. Returns whether it is true.
 template <class Done>
 [[nodiscard]] bool run_until(const std::vector<wired_host*>& hosts, Done done) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -153,8 +153,8 @@ inline void wired_host::prepare(const queue_pair& which, const wire_route& route
   ASSERT_TRUE(prepared) << prepared.error().message();
 }
 
-/// Runs hosts until a completion comes, which is returned; one of status `fatal_error` if none
-/// came.
+/// Runs hosts until a completion is available, and returns it. After a timeout, returns a
+/// completion with status `fatal_error`.
 [[nodiscard]] inline completion next_completion(const std::vector<wired_host*>& hosts,
                                                 completion_queue& queue) {
   std::array<completion, 1> found;

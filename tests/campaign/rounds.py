@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs a GoogleTest program round after round, shuffled, each with a seed of its own; stops at the first failure.
+"""Runs a GoogleTest program repeatedly, with shuffled tests and a different seed in each round. Stops at the first failure.
 
-The seed of the first round comes from --seed, so that a failing round is repeated by its number alone.
+--seed is the seed of the first round, so a failing round can be repeated with its seed.
 """
 import argparse
 import subprocess
 import sys
 import time
 
-SEEDS = 99999  # GoogleTest takes 1 to 99999
-# Lines of GoogleTest and of the device's log; the others are figures of the tests.
+SEEDS = 99999  # GoogleTest accepts 1 to 99999
+# Lines of GoogleTest and of the device's log. Other lines are figures that the tests print.
 NO_FIGURE = ("[", "Note: ", "Running main", "verbena: ", "YOU HAVE")
 
 

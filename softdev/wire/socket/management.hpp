@@ -52,8 +52,8 @@ class management_observer {
 
 /// Informs a host that its packets are dropped because the two hosts have different keys. The
 /// notice is sent like all packets of this process. The receiver therefore also drops it, and
-/// learns the reason for the loss of its packets. Other implementations ignore the notice, because
-/// it has a vendor management class.
+/// reports the mismatch. Other implementations ignore the notice, because it has a vendor
+/// management class.
 inline constexpr std::array<std::byte, management_bytes> key_mismatch_notice = [] {
   std::array<std::byte, management_bytes> made{};
   // Base version, vendor class, class version, method Send.

@@ -226,7 +226,7 @@ bool port_share::admit() noexcept {
   return true;
 }
 
-/// Returns false if the client cannot be accepted. The client then sees its connection end, and
+/// Returns false if the client cannot be accepted. Its connection is then closed, and the client
 /// tries again.
 bool port_share::admit_one(unique_fd socket) noexcept {
   if (clients_.size() - by_slot_.size() >= max_unregistered) return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // UDP sockets of RoCE v2 packets, for IPv4 and IPv6. They are not connected and do not fragment.
-// Therefore the kernel gives each IPv4 packet the identification 0, which the ICRC covers.
+// Therefore the kernel sets the identification of each IPv4 packet to 0. The ICRC covers this
+// field.
 #pragma once
 
 #include <sys/socket.h>
@@ -113,10 +114,9 @@ class udp_socket {
   std::uint16_t port_ = 0;
 };
 
-/// Returns the MTU that the kernel knows for the route between the addresses of `ends`. Does not
-/// send packets. Errors: EADDRNOTAVAIL if the source is not an address of this host, or, if an
-/// address is link-local, not an address of the interface; ENETUNREACH or EHOSTUNREACH if there is
-/// no route.
+/// Returns the kernel's MTU of the route between the addresses of `ends`. Does not send packets.
+/// Errors: EADDRNOTAVAIL if the source is not an address of this host, or, if an address is
+/// link-local, not an address of the interface; ENETUNREACH or EHOSTUNREACH if there is no route.
 [[nodiscard]] result<std::uint32_t> find_route_mtu(const datagram_addresses& ends);
 
 /// The membership of this host in a multicast group, on some interfaces. The destructor ends it.

@@ -166,7 +166,7 @@ TEST_F(softdev_capture_file, socket_gets_the_header_and_whole_blocks) {
   std::array<char, 4096> message{};
   EXPECT_EQ(::recv(reader, message.data(), message.size(), 0), ssize_t{header_bytes});
   EXPECT_EQ(::recv(reader, message.data(), message.size(), 0), 80);
-  // Nobody reads: packets are lost after a short time, and the next ones at once.
+  // Without a reader, packets are lost after a short wait. Further packets are lost without a wait.
   const std::vector<std::byte> large(4000);
   for (int i = 0; i < 2000; ++i) {
     file.add(3, large, large.size());

@@ -65,7 +65,7 @@ class softdev_capture_conversation : public testing::Test {
   softdev_capture_conversation() {
     for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i] = static_cast<std::byte>(i * 7);
   }
-  /// The next request, with its data in two pieces.
+  /// Returns the next request, whose data are in two segments.
   message request(opcode op, std::uint32_t length, transport kind = transport::rc) {
     message made{.opcode = op, .source_qpn = requester_qpn, .destination_qpn = responder_qpn};
     made.transport = kind;
@@ -81,7 +81,7 @@ class softdev_capture_conversation : public testing::Test {
     if (length > front) made.push_back({memory_.data() + front, length - front});
     return made;
   }
-  /// Sends, and the path returns `answer`.
+  /// Sends a request; the path returns `answer`.
   void send(const message& what, const response& answer) {
     const auto local = pieces(what.length);
     with_.sending(what, local, out_);
@@ -144,7 +144,7 @@ TEST_F(softdev_capture_conversation, answer_that_comes_later_acknowledges_the_re
   out_.packets.clear();
   with_.answered(second.psn, {}, done, out_);
   ASSERT_EQ(out_.names(), std::vector{operation::acknowledge});
-  EXPECT_EQ(out_.packets[0].what.psn, 0U);  // ffffff is its first packet
+  EXPECT_EQ(out_.packets[0].what.psn, 0U);  // the second request has PSNs ffffff and 0
   EXPECT_EQ(out_.packets[0].what.answer.msn, 2U);
   out_.packets.clear();
   with_.answered(first.psn, {}, done, out_);
@@ -221,7 +221,8 @@ TEST_F(softdev_capture_conversation, request_that_waits_for_room_is_put_once) {
   send(what, {.outcome = verdict::partial});
   send(what, pending);
   EXPECT_EQ(out_.packets.size(), 3U);
-  // A payload that the responder cannot read goes another way, which a wire does not have.
+  // A payload that the responder cannot read is submitted again in another form, which is invisible
+  // on a wire.
   with_.answered(what.psn, {}, {.outcome = verdict::unread}, out_);
   send(what, pending);
   EXPECT_EQ(out_.packets.size(), 3U);

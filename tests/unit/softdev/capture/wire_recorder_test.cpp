@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::size_t file_header_bytes = 72;
 
-/// A packet block: its direction (epb_flags), the last byte of its packet, its comment.
+/// The parts of a packet block that are compared: direction (epb_flags), last byte of the packet,
+/// comment.
 struct stored_packet {
   std::uint32_t direction = 0;
   int last = 0;
@@ -36,7 +37,7 @@ class softdev_wire_recorder : public testing::Test {
   }
   ~softdev_wire_recorder() override { std::filesystem::remove_all(folder_); }
 
-  /// A packet of 20 bytes whose last one is `mark`.
+  /// Returns a packet of 20 bytes whose last byte is `mark`.
   [[nodiscard]] static std::array<std::byte, 20> marked(int mark) {
     std::array<std::byte, 20> out{};
     out.back() = static_cast<std::byte>(mark);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A group: processes with ranks, each with a channel to every other one and to itself.
+// A group: processes with ranks, each with a channel to every rank, including itself.
 //
 //   auto who = net::membership::from_environment().value();
 //   auto group = net::group::join(pd, who, deadline::after(60s)).value();
@@ -42,12 +42,12 @@ void destroy(group_state& state) noexcept;
 
 /// Options of group::join(). Threads: immutable value.
 struct group_options {
-  /// Of each channel. Remote reads and writes are always permitted, since barriers need them; the
-  /// access of a memory region still decides what peers can do with it.
+  /// Options of each channel. Remote reads and writes are always enabled on the queue pairs, since
+  /// barriers need them. The access flags of a memory region still limit the access of peers.
   channel_options channels = {};
-  completion_hub_options hub = {};  ///< of the completion queue of all channels
-  net::store_options store = {};    ///< of the store, if this process opens it
-  /// When the channels are connected. All ranks select the same.
+  completion_hub_options hub = {};  ///< options of the shared completion queue
+  net::store_options store = {};    ///< options of the store, if this process opens it
+  /// Selects when the channels are connected. All ranks must use the same mode.
   connect_mode connect = connect_mode::at_join;
   first_use_options first_use = {};  ///< for connect_mode::on_first_use
 };
@@ -56,103 +56,118 @@ struct group_options {
 ///
 /// After an error of exchange() that concerns other ranks, later exchanges return the same error.
 /// After such an error of a barrier or collective operation, later barriers and collective
-/// operations return the same error. shrink() ends these errors. Channels to ranks that are alive
-/// stay usable. A channel to a rank that is not a member refuses operations as
-/// refusal::not_connected; operation_result::delivery() of earlier ones returns whether they
-/// took effect.
+/// operations return the same error. shrink() ends these errors. Channels to ranks whose processes
+/// are alive remain usable. A channel to a rank that is not a member refuses operations as
+/// refusal::not_connected; operation_result::delivery() of an earlier operation returns whether the
+/// operation took effect.
 ///
-/// The members are the ranks that take part: first all ranks, then those of the last shrink() or
-/// readmit(). Ranks keep their numbers, and size() does not change.
+/// The members are the ranks that take part in operations of the group: initially all ranks, then
+/// the result of the last shrink() or readmit(). Ranks keep their numbers, and size() does not
+/// change.
 ///
 /// Collective operations: broadcast(), all_gather(), reduce(), all_reduce() and all_to_all(). All
-/// members, or those of a list in ascending order, call the same operation with memory of equal
+/// members, or all ranks of a list in ascending order, call the same operation with memory of equal
 /// length. If two ranks take part in several barriers and collective operations together, both must
-/// call them in the same order. An operation returns as soon as this rank has its result and its
-/// memory is free again, possibly before other ranks have called it. While it waits, it behaves
-/// like barrier().
+/// call them in the same order. An operation returns as soon as this rank has its result and the
+/// operation no longer uses its memory, possibly before other ranks have called it. While an
+/// operation waits, it polls like barrier().
 ///
-/// *Contract* of the memory: that of this process, in a region of the protection domain of the
-/// group that is not zero-based. Until the operation returns, the program does not access it.
+/// *Contract* of the memory: it belongs to this process, is registered in the protection domain of
+/// the group, and its region is not zero-based. Until the operation returns, the program does not
+/// access the memory.
 ///
-/// Errors of collective operations: those of barrier(); `invalid_argument` if the root is not one
-/// of the ranks, or if the length does not fit, before anything is sent; if the lengths, roots or
-/// operations of ranks differ, `invalid_argument` names one of them. After a failure, the content
-/// of the memory is unspecified. If writes in flight do not complete within 100 ms after a failure,
-/// or a full send queue has no room for the failure report within 100 ms, the operation ends the
-/// connection to that rank.
+/// Errors of collective operations: those of barrier(); `invalid_argument`, before anything is
+/// sent, if the root is not one of the ranks, if the length is not a multiple of the element size
+/// or of the number of ranks, or if the memory is not aligned for the elements; `invalid_argument`
+/// with the rank if the lengths, roots or operations of ranks differ. After a failure, the content
+/// of the memory is unspecified. The operation ends the connection to a rank if, after a failure, a
+/// write in flight that reads the memory does not complete within 100 ms, or if the send queue
+/// stays full for 100 ms, so that the failure cannot be reported.
 ///
 /// With connect_mode::on_first_use, join() connects no channel. The first operation that either
-/// side posts connects the channel, even if the operation normally does not block. It waits for the
-/// connection until its own deadline, or without a deadline until first_use_options::timeout;
-/// allocates; and makes system calls. The peer needs no call: a thread of its group connects its
-/// side. If the channel cannot be connected, the operation is refused as refusal::connect_failed,
-/// and channel::describe() returns the cause: ECONNREFUSED if the process of the peer has ended,
-/// ENOBUFS if the queue_pair_budget of one side is in use, otherwise `timed_out`. The next
-/// operation tries again. The peer must be able to connect to this process by TCP, at the local
-/// address of the connection to the store.
+/// side posts connects the channel, even if the operation normally does not block. The operation
+/// waits for the connection until its own deadline, or without a deadline for at most
+/// first_use_options::timeout. It allocates and makes system calls. The program of the peer calls
+/// nothing: a thread of the peer's group connects its side. If the channel cannot be connected, the
+/// operation is refused as refusal::connect_failed, and channel::describe() returns the cause:
+/// ECONNREFUSED if the process of the peer has ended, ENOBUFS if the queue_pair_budget of one side
+/// is in use, otherwise `timed_out`. The next operation tries to connect again. The peer must be
+/// able to connect to this process by TCP, at first_use_options::host or, if that is empty, at the
+/// local address of the connection to the store.
 ///
 /// The destructor closes the connection to the store, then the channels. With
 /// connect_mode::on_first_use, it first waits for the thread that accepts connections. If this
-/// process has the store, it also ends the store; answers that have begun are sent, for at most 2
-/// s. Ranks that still exchange then fail, so end a program with a barrier.
+/// process has the store, the destructor also stops the store, after it has spent at most 2 s on
+/// replies in progress. Exchanges of other ranks that are still in progress then fail. To prevent
+/// this, end a program with a barrier.
 ///
 /// Threads: one thread at a time, for the group, its channels and the hub together.
 class group {
  public:
   /// Joins a group: connects to the store, exchanges endpoints with all ranks, and connects a
-  /// channel to each of them. Returns when all ranks have connected their channels. If
-  /// `who.host` is store_host::rank_0, rank 0 opens the store first. Blocks and allocates.
+  /// channel to each of them. Returns when all ranks have connected their channels. Unless
+  /// `who.host` is store_host::separate, rank 0 opens the store first. Blocks and allocates.
   ///
   /// Errors: those of membership::check(), store::open(), store_client::connect(),
   /// store_client::exchange() and prepared_multi_channel::create(); with
-  /// connect_mode::on_first_use, also those of bringup::listener::open(). If a rank does not join
-  /// before `until`, or ends while others join, the error names it. If `until` is not the same for
-  /// all ranks, the earliest counts.
+  /// connect_mode::on_first_use, also those of bringup::listener::open(), `invalid_argument` for
+  /// first_use_options that are out of range, and `protocol` if only some ranks have a loopback
+  /// address. With store_host::pmix and store_host::etcd: `not_supported` if this library was built
+  /// without PMIx or libcurl; `unavailable` if libpmix.so.2 or libcurl.so.4 is not installed;
+  /// `timed_out` if the store is not found. If a rank does not join before `until`, or ends while
+  /// others join, the error names the rank. If the ranks pass different deadlines, the earliest one
+  /// applies.
   [[nodiscard]] static result<group> join(const protection_domain& domain, const membership& who,
                                           deadline until, const group_options& options = {});
 
   /// Joins again as a new process of a rank that has left, and waits until the members call
   /// readmit(). Channels to ranks that are not members refuse operations. Blocks and allocates.
   ///
-  /// The store must not have ended with the old process, so it is not that of rank 0 if this is
-  /// rank 0. If all ranks have left, they join a new group instead.
+  /// The store must still exist. Therefore rank 0 can rejoin only with store_host::separate, and
+  /// store_host::pmix does not support rejoin(). If all ranks have left, they join a new group
+  /// instead.
   ///
-  /// Errors: those of store_client::connect(); `not_supported` without a store that has survived;
-  /// `invalid_argument` if the old process is still connected when `until` passes; `timed_out` if
-  /// the members do not call readmit() in about half of the time; those of shrink().
+  /// Errors: those of store_client::connect(); `not_supported` if the store ended with the old
+  /// process, or with store_host::pmix; `invalid_argument` if the old process is still connected
+  /// when `until` passes; `timed_out` if the members do not call readmit() within about half of the
+  /// time; those of shrink().
   [[nodiscard]] static result<group> rejoin(const protection_domain& domain, const membership& who,
                                             deadline until, const group_options& options = {});
 
-  /// Removes the ranks that have failed, and makes the group usable again. All surviving members
-  /// must call shrink(). Blocks and allocates. May exceed `until` by 5 s for each connection that
-  /// does not flush.
+  /// Removes failed ranks and makes the group usable again. All surviving members must call
+  /// shrink(). Blocks and allocates. May exceed `until` by 5 s for each connection that does not
+  /// flush.
   ///
-  /// A rank is no longer a member if it has closed its connection to the store; if it does not call
-  /// shrink() in about half of the time, and more than half of the connected members do, or half of
-  /// them without the highest rank; or if it and another member cannot reach each other. The
-  /// members then leave out as few ranks as possible. A rank that is left out gets an error, and
-  /// can only end or rejoin().
+  /// A rank is removed in three cases. First, it has closed its connection to the store. Second, it
+  /// does not call shrink() within about half of the time, and more than half of the connected
+  /// members do; if exactly half of them do, they continue only if the highest connected rank is
+  /// not among them. Third, it and another member cannot reach each other; the rank with the most
+  /// unreachable peers is removed first. A removed rank receives an error; afterwards it can only
+  /// end, or call rejoin().
   ///
-  /// Channels between members stay as they are, with the operations in flight. A channel that has
-  /// failed on one side, also that of this rank to itself, or that does not answer a read within 2
-  /// s, is reconnected: its operations end first. A send for which the peer has posted no receive
-  /// delays this read.
+  /// Working channels between members are unaffected, including their operations in flight. A
+  /// channel is reconnected if it has failed on one side, or if a read on it does not complete
+  /// within 2 s, or within a quarter of the time if that is less. This includes the channel of this
+  /// rank to itself. The operations of a reconnected channel end first. A send for which the peer
+  /// has posted no receive delays the read.
   ///
   /// Exchanges in progress fail with ECONNABORTED. A program that caches data of other ranks, such
-  /// as remote regions, must exchange it again.
+  /// as remote regions, must exchange the data again.
   ///
-  /// Errors: `timed_out` with the members that have not called it, if too few have; ECONNABORTED if
-  /// the others continue without this rank, or began again after an error; `invalid_argument` if
-  /// another rank called readmit(); those of bringup::stream if the store has
-  /// ended. shrink() can be called again after an error, unless this rank was left out.
+  /// Errors: `timed_out` with the members that have not called shrink(), if too few have;
+  /// ECONNABORTED if the other members continue without this rank, or have restarted shrink() after
+  /// an error; `invalid_argument` if another rank called readmit(), or if an operation in steps is
+  /// in progress; those of bringup::stream if the store has ended. shrink() can be called again
+  /// after an error, unless this rank was removed.
   [[nodiscard]] result<void> shrink(deadline until);
-  /// Does the same as shrink(), and makes all ranks that wait in rejoin() members, at least
-  /// `ranks`. All members that are alive call it, with the same ranks.
+  /// Does the same as shrink(), and adds all ranks that wait in rejoin(). Waits until each of
+  /// `ranks` has called rejoin(). All members that are alive must call readmit() with the same
+  /// ranks. Blocks and allocates.
   ///
-  /// Errors: those of shrink(), except that connected members that do not call it are not left out;
-  /// `timed_out` if one of `ranks` does not call rejoin(): the members then stay the same.
-  /// `invalid_argument` if one of `ranks` is not less than size(). ECONNABORTED if one of `ranks`
-  /// has left again: the group works without it.
+  /// Errors: those of shrink(), but connected members that do not call readmit() are not removed:
+  /// the call fails with `timed_out`. `timed_out` if one of `ranks` does not call rejoin(); the
+  /// members are then unchanged. `invalid_argument` if one of `ranks` is not less than size().
+  /// ECONNABORTED if one of `ranks` has left again; the group continues without that rank.
   [[nodiscard]] result<void> readmit(std::span<const std::uint32_t> ranks, deadline until);
 
   /// Returns the members in ascending order. Valid until shrink(), readmit() or a move.
@@ -170,27 +185,29 @@ class group {
   [[nodiscard]] channel& operator[](std::uint32_t rank) { return channels()[rank]; }
   /// Returns the channels to all ranks.
   [[nodiscard]] multi_channel& channels() noexcept;
-  /// Returns counters of connections on first use; all are 0 with connect_mode::at_join.
+  /// Returns the counters of connections on first use; all are 0 with connect_mode::at_join. Locks.
   [[nodiscard]] first_use_statistics connections() const;
 
-  /// Contributes bytes, and returns those of all ranks, in the order of the ranks; see
+  /// Contributes bytes and returns the bytes of all ranks, in rank order; see
   /// store_client::exchange().
   [[nodiscard]] result<std::vector<exchanged_bytes>> exchange(std::string_view name,
                                                               std::span<const std::byte> for_all,
                                                               deadline until);
-  /// Contributes a region, and returns those of all ranks: the element r is that of rank r. A rank
-  /// without memory contributes a default-constructed region.
+  /// Contributes a region and returns the regions of all ranks: element r is the region of rank r.
+  /// A rank without memory contributes a default-constructed region. The element of a rank that is
+  /// not a member is default-constructed.
   ///
-  /// Errors: those of the overload for bytes; `protocol` names a rank that contributed no region.
+  /// Errors: those of the overload for bytes; `protocol` with the rank that contributed bytes that
+  /// are not a region.
   [[nodiscard]] result<std::vector<peer_region>> exchange(std::string_view name,
                                                           const remote_region& mine,
                                                           deadline until);
 
-  /// Publishes bytes, or a region, under a name of this rank, for find() of all ranks; see
-  /// store_client::publish(). Blocks, without delivering completions.
+  /// Publishes bytes or a region under a name of this rank, for find() on all ranks; see
+  /// store_client::publish(). Blocks and allocates. Does not deliver completions.
   ///
-  /// Before the memory of a region is freed, withdraw() its name, and make sure that no rank still
-  /// uses it, for example by a barrier.
+  /// Before the program frees the memory of a published region, it must withdraw() the name and
+  /// ensure that no rank still uses the region, for example with a barrier.
   /// @{
   [[nodiscard]] result<void> publish(std::string_view name, std::span<const std::byte> value,
                                      deadline until);
@@ -199,13 +216,13 @@ class group {
   /// @}
   /// Removes a name of this rank; see store_client::withdraw().
   [[nodiscard]] result<void> withdraw(std::string_view name, deadline until);
-  /// Returns the bytes that `rank` has published under `name`; waits until it has. See
-  /// store_client::find(). Blocks, without delivering completions.
+  /// Returns the bytes that `rank` has published under `name`. Waits until they are published; see
+  /// store_client::find(). Blocks and allocates. Does not deliver completions.
   [[nodiscard]] result<exchanged_bytes> find(std::uint32_t rank, std::string_view name,
                                              deadline until);
-  /// Returns the region that `rank` has published under `name`; waits until it has.
+  /// Returns the region that `rank` has published under `name`. Waits until it is published.
   ///
-  /// Errors: those of find(); `protocol` if the value is no region.
+  /// Errors: those of find(); `protocol` if the value is not a region.
   [[nodiscard]] result<peer_region> find_region(std::uint32_t rank, std::string_view name,
                                                 deadline until);
 
@@ -213,56 +230,60 @@ class group {
   [[nodiscard]] group_steps in_steps() const { return group_steps(state()); }
 
   /// Waits until all ranks have called barrier(). Writes that have completed on any rank before its
-  /// call are then visible on all ranks. Polls without sleeping; delivers completions of other
-  /// operations, so that it can be called while operations are in flight, and in a scope.
+  /// call are then visible on all ranks. Polls without sleeping. Delivers completions of other
+  /// operations, so it can be called while operations are in flight and inside a scope.
   ///
-  /// A notification is executed after earlier operations on the same channel: a send for which the
-  /// peer has not posted a receive delays the barrier.
+  /// A notification is executed after earlier operations on the same channel. Therefore, a send for
+  /// which the peer has not posted a receive delays the barrier.
   ///
-  /// Posts at most size() requests at once. Yields the processor while it waits, and every 2 ms
-  /// reads from the connection to the store without blocking. Allocates at the first barrier of a
+  /// Has at most size() requests in flight. While it waits, it yields the processor, and reads from
+  /// the connection to the store every 2 ms without blocking. Allocates in the first barrier of a
   /// set of ranks, when the store reports a departed rank, and for errors.
   ///
-  /// Errors: `timed_out` with the ranks that have not called it. To find them, the function reads
-  /// the memory of the other ranks in the last eighth of the time, at most 50 ms. If a rank cannot
-  /// be reached, the completion status of the write, with the rank. ECONNABORTED if another rank
-  /// failed in a barrier with this one: its error has the cause. `invalid_argument` if another rank
-  /// named other ranks or another algorithm.
+  /// Errors: `timed_out` with the ranks that have not called barrier(). To find these ranks, the
+  /// function reads memory of the other ranks during the last eighth of the time, at most 50 ms. If
+  /// a rank cannot be reached: the completion status of the write, with the rank. ECONNABORTED if
+  /// another rank failed in a barrier with this rank; the error on that rank has the cause.
+  /// ECONNABORTED with the rank if an awaited rank has left the group. `invalid_argument` if
+  /// another rank passed other ranks or another algorithm, or if an operation in steps is in
+  /// progress.
   [[nodiscard]] result<void> barrier(
       deadline until, barrier_algorithm algorithm = barrier_algorithm::dissemination);
   /// Waits until all of `ranks` have called barrier() with the same ranks and algorithm. If two
   /// ranks take part in several barriers and collective operations together, both must call them in
-  /// the same order. With one rank, returns at once.
+  /// the same order. With one rank, returns immediately.
   ///
-  /// Errors: also `invalid_argument` if the ranks are not in ascending order, repeat a rank, or
-  /// lack rank(). These errors do not make the group fail.
+  /// Errors: those of the overload for all ranks; `invalid_argument` if the ranks are not in
+  /// ascending order, contain a duplicate or a rank that is not a member, or do not contain rank().
+  /// These errors do not make later operations fail.
   [[nodiscard]] result<void> barrier(
       std::span<const std::uint32_t> ranks, deadline until,
       barrier_algorithm algorithm = barrier_algorithm::dissemination);
 
-  /// Copies the memory of rank `root` to all ranks. See Collective operations; the same holds for
-  /// the `ranks` of all of them, where no ranks means all.
+  /// Copies the memory of rank `root` to all ranks. The class comment describes memory, errors and
+  /// blocking of all collective operations. For all of them, empty `ranks` means all members.
   [[nodiscard]] result<void> broadcast(const sink& data, std::uint32_t root, deadline until,
                                        std::span<const std::uint32_t> ranks = {});
-  /// Gives each rank the parts of all. The memory has a part of equal length for each rank; the
-  /// rank with index i in the list has set part i.
+  /// Gathers the parts of all ranks on each rank. The memory has one part per rank, all of equal
+  /// length. Before the call, the rank with index i in the list stores its bytes in part i.
   [[nodiscard]] result<void> all_gather(const sink& data, deadline until,
                                         std::span<const std::uint32_t> ranks = {});
-  /// Sends part i of `out` to the rank with index i in the list, and receives its part for this
-  /// rank as part i of `in`. Precondition: the memory of `out` and `in` does not overlap.
+  /// Sends part i of `out` to the rank with index i in the list, and receives the part of that rank
+  /// for this rank as part i of `in`. Precondition: the memory of `out` and `in` does not overlap.
   [[nodiscard]] result<void> all_to_all(const source& out, const sink& in, deadline until,
                                         std::span<const std::uint32_t> ranks = {});
   /// Combines the elements of type T of all ranks by `with`, for example `std::plus<>()`. All ranks
-  /// receive the same result, bit by bit. The order of the operands depends on the number of
-  /// ranks and the length only. Up to 16 KiB by recursive doubling, otherwise in a ring.
+  /// receive the same result, bit for bit. The order of the operands depends only on the number of
+  /// ranks and the length. Up to 16 KiB, or with at most two ranks, uses recursive doubling,
+  /// otherwise a ring.
   template <class T, reduces<T> Operation>
   [[nodiscard]] result<void> all_reduce(const sink& data, const Operation& with, deadline until,
                                         std::span<const std::uint32_t> ranks = {}) {
     const detail::combiner<T, Operation> by(with);
     return all_reduce_by(data, by.combination(), until, ranks);
   }
-  /// Combines the elements of all ranks into the memory of rank `root`. Afterwards the content of
-  /// the memory of the other ranks is unspecified.
+  /// Combines the elements of all ranks into the memory of rank `root`. Afterwards, the contents of
+  /// the memory of the other ranks are unspecified.
   template <class T, reduces<T> Operation>
   [[nodiscard]] result<void> reduce(const sink& data, const Operation& with, std::uint32_t root,
                                     deadline until, std::span<const std::uint32_t> ranks = {}) {
@@ -272,7 +293,7 @@ class group {
 
  private:
   explicit group(detail::group_state* state) noexcept : state_(state) {}
-  // Returns an error while an operation in steps is in progress.
+  // Returns `invalid_argument` if an operation in steps is in progress.
   [[nodiscard]] result<void> check_idle(const char* call) const;
   [[nodiscard]] result<void> all_reduce_by(const sink& data, const detail::combination& with,
                                            deadline until, std::span<const std::uint32_t> ranks);

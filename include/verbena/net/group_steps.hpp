@@ -22,29 +22,30 @@ struct group_state;
 ///
 ///   co_await engine.complete(group.in_steps().barrier(until));
 ///
-/// Each function starts an operation and returns its steps. Their result is that of the function of
-/// group with the same name. If `ranks` is empty, all members take part. Some ranks may use steps
-/// while others call the blocking function. On one rank, operations in steps run one at a time, in
-/// call order. Until all have ended, blocking barriers and collective operations return
-/// `invalid_argument`, and so do shrink() and readmit(). After a failure, these two return it only
-/// while an operation is in progress; operations that are queued then fail with ECANCELED.
+/// Each function starts an operation and returns its steps. Result and errors are those of the
+/// function of group with the same name. If `ranks` is empty, all members take part. Some ranks may
+/// use steps while others call the blocking function. On one rank, operations in steps run one at a
+/// time, in call order. Until all have ended, blocking barriers and collective operations return
+/// `invalid_argument`, and so do shrink() and readmit(). After a failure, shrink() and readmit()
+/// return `invalid_argument` only while an operation is in progress; queued operations then fail
+/// with ECANCELED.
 ///
-/// A write of another rank causes no event, so the steps poll the hub and the memory of the group.
-/// In the first 50 us without progress, they poll whenever they are continued. Then they pause for
-/// an eighth of the time waited so far, between 20 us and 1 ms. A call allocates one coroutine
-/// frame; all_reduce() and reduce() allocate two. Other allocations are those of the blocking
-/// function.
+/// A write by another rank generates no event, so the steps poll the hub and the memory of the
+/// group. During the first 50 us without progress, they poll each time they are continued. Then
+/// they pause for an eighth of the time waited so far, at least 20 us and at most 1 ms. A call
+/// allocates one coroutine frame; all_reduce() and reduce() allocate two. Other allocations are
+/// those of the blocking function.
 ///
 /// *Contract*: until the steps have ended or are destroyed, the group, the registered memory and
 /// the elements of `ranks` exist, and the program does not access the memory. If the steps are
-/// destroyed early, the operation fails on all its ranks, on this rank with ECANCELED. If its
-/// deadline passes while it is queued, it also fails on all its ranks. A queued operation that
-/// fails ends the one in progress.
+/// destroyed early, the operation fails on all its ranks, on this rank with ECANCELED. If the
+/// deadline of a queued operation passes, the operation also fails on all its ranks. A queued
+/// operation that fails also fails the operation in progress.
 ///
-/// Two cases block. Finding the missing ranks and reporting a failure to the others usually take at
-/// most 0.25 s, up to 5 s for each connection that does not flush, and with
-/// connect_mode::on_first_use 1 s more; also in the destructor of the steps. With on_first_use,
-/// connecting a channel blocks a step for at most 5 s.
+/// Two cases block. First, finding the missing ranks and reporting a failure to the other ranks,
+/// also in the destructor of the steps: usually at most 0.25 s, up to 5 s more for each connection
+/// that does not flush, and up to 1 s more with connect_mode::on_first_use. Second, connecting a
+/// channel with on_first_use: at most 5 s per step.
 ///
 /// Threads: one thread at a time, with the group.
 class group_steps {
@@ -59,7 +60,7 @@ class group_steps {
   /// Copies the memory of rank `root` to all ranks; see group::broadcast().
   [[nodiscard]] steps<void> broadcast(const sink& data, std::uint32_t root, deadline until,
                                       std::span<const std::uint32_t> ranks = {}) const;
-  /// Gives each rank the parts of all; see group::all_gather().
+  /// Gathers the parts of all ranks on each rank; see group::all_gather().
   [[nodiscard]] steps<void> all_gather(const sink& data, deadline until,
                                        std::span<const std::uint32_t> ranks = {}) const;
   /// Exchanges a part with each rank; see group::all_to_all().
@@ -69,7 +70,7 @@ class group_steps {
   template <class T, reduces<T> Operation>
   [[nodiscard]] steps<void> all_reduce(const sink& data, Operation with, deadline until,
                                        std::span<const std::uint32_t> ranks = {}) const {
-    // This object and `data` are used before the first suspension only.
+    // This object and `data` are used only before the first suspension.
     const detail::combiner<T, Operation> by(with);
     const detail::combination combined = by.combination();
     auto begun = all_reduce_by(data, combined, until, ranks);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Channels to many peers on one completion queue. operator[] returns the channel of a rank, with
-// its blocking, scoped and owned operations; the functions of this class concern several ranks.
+// its blocking, scoped and owned operations. The functions of this class operate on several ranks.
 #pragma once
 
 #include <concepts>
@@ -31,12 +31,12 @@ namespace verbena::inline VERBENA_ABI::net {
 
 /// Channels to the ranks of a group, or to any list of peers, on one completion_hub.
 ///
-/// The functions for several ranks post all operations, and wait until they have completed. They
-/// return an error that names each rank whose operation failed, and set `result` of each part. If a
-/// queue is full, they wait for earlier operations of the same call. They do not allocate, lock or
-/// make a system call, except for the text of an error. With connect_mode::on_first_use, a post
-/// that connects its channel blocks until the limit of the call, or without a limit for at most
-/// first_use_options::timeout; allocates; and makes system calls.
+/// The functions for several ranks post all operations and wait until they have completed. They
+/// poll without sleeping. They return an error with each rank whose operation failed, and set
+/// `result` of each part. If a queue is full, they wait for earlier operations of the same call.
+/// They allocate only if an operation fails; they do not lock or make system calls. With
+/// connect_mode::on_first_use, a post that connects its channel blocks until the limit of the call,
+/// or without a limit for at most first_use_options::timeout; allocates; and makes system calls.
 ///
 /// At most 64 operations of a call are in flight. Further parts are posted after these have
 /// completed, so a peer must not wait for a later part before it serves an earlier one.
@@ -47,7 +47,7 @@ namespace verbena::inline VERBENA_ABI::net {
 /// Threads: one thread at a time, for all channels and the hub together.
 class multi_channel {
  public:
-  /// Collects connected channels on `hub`; the index of a channel is its rank. Precondition: all
+  /// Takes connected channels on `hub`; the index of a channel is its rank. Precondition: all
   /// channels were created on `hub`.
   multi_channel(completion_hub hub, std::vector<channel> channels)
       : hub_(std::move(hub)), channels_(std::move(channels)) {}
@@ -64,11 +64,11 @@ class multi_channel {
   /// Returns the hub of all channels.
   [[nodiscard]] const completion_hub& hub() const noexcept { return hub_; }
 
-  /// Sends each part to its rank. Each message needs a receive of its rank.
+  /// Sends each part to its rank. The peer must post a receive for each message.
   ///
   /// Errors: `invalid_argument` if a rank does not exist, before anything is posted; otherwise the
   /// first failure, and the ranks of all failures. If `limit` passes, ends the connections of the
-  /// operations in flight, and refuses those that are not posted yet as refusal::limit_passed.
+  /// operations in flight, and refuses operations that are not posted yet as refusal::limit_passed.
   [[nodiscard]] result<void> scatter(std::span<peer_send> parts, abort_at limit = {},
                                      std::source_location posted = std::source_location::current());
   /// Writes each part to the memory of its rank. Errors: see scatter() of messages.
@@ -86,17 +86,17 @@ class multi_channel {
       const operation_options& options = {},
       std::source_location posted = std::source_location::current());
 
-  /// Returns these operations in steps, for coroutines and event loops.
+  /// Returns the same operations in steps, for coroutines and event loops.
   [[nodiscard]] multi_channel_steps in_steps() noexcept { return multi_channel_steps(*this); }
 
-  /// Posts a send of each part, and takes its buffer. A post that is refused, for example because a
-  /// queue is full, is the result of its operation. Precondition: the ranks exist. Allocates the
-  /// lists of the result. Does not block, except with connect_mode::on_first_use: a post that
-  /// connects its channel blocks for at most first_use_options::timeout, allocates and makes system
-  /// calls.
+  /// Posts a send of each part and takes the buffer of the part. If a post is refused, for example
+  /// because a queue is full, the refusal is the result of its operation. Precondition: each rank <
+  /// size(). Allocates the lists of the result. Does not block, except with
+  /// connect_mode::on_first_use: a post that connects its channel blocks for at most
+  /// first_use_options::timeout, allocates and makes system calls.
   ///
-  /// *Contract* of all posts of this class: the program must not use copies of spans of a buffer
-  /// until the operation has returned it.
+  /// *Contract* of all posts of this class: until the operation has returned a buffer, the program
+  /// must not use spans of that buffer which it obtained before.
   [[nodiscard]] pending_operations post_scatter(
       std::span<owned_send> parts, std::source_location posted = std::source_location::current());
   /// Posts a write of each part. *Contract*, errors and allocation: see post_scatter() of messages.
@@ -109,18 +109,18 @@ class multi_channel {
   /// Posts a read of each part. *Contract*, errors and allocation: see post_scatter().
   [[nodiscard]] pending_operations post_gather(
       std::span<owned_read> parts, std::source_location posted = std::source_location::current());
-  /// Posts a send of the same bytes to each of `ranks`. The sends own the buffer together.
+  /// Posts a send of the same bytes to each of `ranks`. The sends share ownership of the buffer.
   /// Precondition: the buffer is not empty. *Contract*, errors and allocation: see post_scatter().
   [[nodiscard]] pending_multicast post_multicast(
       std::span<const std::uint32_t> ranks, buffer&& memory, const buffer_slice& part = {},
       const operation_options& options = {},
       std::source_location posted = std::source_location::current());
 
-  /// Calls `body` with a multi_scope; its operations have completed when scope() returns, also if
-  /// `body` fails or throws. The result has the value of `body` (a value, a result<T> or void), and
-  /// every failure that `body` did not inspect. If `limit` passes, ends the connections with
-  /// operations in flight. Allocates a list of size() elements. Nests one scope per channel, so the
-  /// stack use grows with size().
+  /// Calls `body` with a multi_scope. All operations of the multi_scope have completed when scope()
+  /// returns, also if `body` fails or throws. The result contains the return value of `body` (a
+  /// value, a result<T> or void) and every failure that `body` did not inspect. If `limit` passes,
+  /// ends the connections with operations in flight. Allocates a list of size() elements. Nests one
+  /// scope per channel, so the stack usage grows with size().
   template <std::invocable<multi_scope&> Body>
   auto scope(abort_at limit, Body&& body) {
     multi_scope opened(size());
@@ -145,7 +145,8 @@ class multi_channel {
   }
 
  private:
-  // Opens the scopes of the channels from `rank` on, each inside the one before, and calls `body`.
+  // Opens the scopes of the channels from `rank` on, each nested in the previous one, and calls
+  // `body`.
   void open_scopes(multi_scope& opened, std::uint32_t rank, abort_at limit,
                    function_ref<void()> body, std::vector<peer_failure>& failures);
 
@@ -156,8 +157,8 @@ class multi_channel {
 /// Unconnected channels. Keeps the protection domain alive. Threads: one thread at a time.
 class prepared_multi_channel {
  public:
-  /// Creates `count` channels with equal options on a new completion_hub, which has an entry for
-  /// each operation that can be in flight. Allocates; may block in the kernel.
+  /// Creates `count` channels with equal options on a new completion_hub, which has one entry per
+  /// operation that can be in flight. Allocates; may block in the kernel.
   ///
   /// Errors: those of completion_hub::create() and protection_domain::create_channel().
   [[nodiscard]] static result<prepared_multi_channel> create(
@@ -173,7 +174,7 @@ class prepared_multi_channel {
 
   /// Connects each channel to the endpoint with its index. The object must not be used afterwards.
   ///
-  /// When the call returns, a peer is possibly not ready to receive yet; see
+  /// When the call returns, a peer may not be ready to receive yet; see
   /// prepared_channel::handshake(). Allocates; may block in the kernel.
   ///
   /// Errors: `invalid_argument` if the number of endpoints is not size(); those of handshake(),

@@ -18,20 +18,21 @@
 
 namespace verbena::inline VERBENA_ABI::net {
 
-/// A failed operation of a scope, and its rank. Threads: immutable value.
+/// A failed operation of a scope and its rank. Threads: immutable value.
 struct peer_failure {
-  std::uint32_t rank = 0;        ///< of the channel
+  std::uint32_t rank = 0;        ///< rank of the channel
   operation_result result = {};  ///< how the operation ended
 };
 
 namespace detail {
-/// Describes the first failure, and names the ranks of all. Precondition: there is one.
+/// Describes the first failure and lists the ranks of all failures. Precondition:
+/// !failures.empty().
 [[nodiscard]] error from_failures(std::span<const peer_failure> failures);
 /// Adds the ranks of the failures to an error of the body.
 [[nodiscard]] error with_failures(error why, std::span<const peer_failure> failures);
 }  // namespace detail
 
-/// The value that the body of a scope returned, and the failures that it did not inspect.
+/// The return value of the body of a scope, and the failures that the body did not inspect.
 /// Threads: one thread at a time.
 template <class T>
 class [[nodiscard("a scope can fail: check it, or call value()")]] multi_scope_result {
@@ -40,7 +41,7 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] multi_scope_r
   multi_scope_result(result<T> body, std::vector<peer_failure> failures)
       : body_(std::move(body)), failures_(std::move(failures)) {}
 
-  /// Returns true if the body and all operations that it did not inspect succeeded.
+  /// Returns true if the body succeeded and no operation failed without being inspected.
   [[nodiscard]] bool has_value() const noexcept { return body_.has_value() && failures_.empty(); }
   /// Returns has_value().
   explicit operator bool() const noexcept { return has_value(); }
@@ -50,9 +51,9 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] multi_scope_r
   [[nodiscard]] std::span<const peer_failure> failures() const noexcept {
     return {failures_.data(), failures_.size()};
   }
-  /// Returns the error of the body if it failed, otherwise the first failure of an operation; with
-  /// the ranks of all failures. If a channel could not be connected, channel::describe() returns
-  /// the cause. Precondition: !has_value(). Allocates.
+  /// Returns the error of the body if the body failed, otherwise the first failure of an operation.
+  /// The error lists the ranks of all failures. If a channel could not be connected,
+  /// channel::describe() returns the cause. Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const {
     return body_ ? detail::from_failures(failures())
                  : detail::with_failures(body_.error(), failures());
@@ -69,16 +70,16 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] multi_scope_r
 };
 
 /// Posts operations of the channels of a multi_channel, which complete before the scope ends.
-/// multi_channel::scope() creates it and passes it to its body.
+/// multi_channel::scope() creates the object and passes it to the body.
 ///
-/// *Contract of all posts.* That of operation_scope: until an operation has completed, the program
-/// does not write its sources, and neither reads nor writes its sinks.
+/// *Contract of all posts.* The contract of operation_scope: until an operation has completed, the
+/// program does not write its sources, and neither reads nor writes its sinks.
 ///
-/// The functions for several ranks return an operation for each part, in the order of the parts. A
-/// post that is refused, for example because a queue is full, is the result of its operation. Posts
-/// do not block, except with connect_mode::on_first_use: a post that connects its channel blocks
-/// until the limit of the scope, or without a limit for at most first_use_options::timeout;
-/// allocates; and makes system calls.
+/// The functions for several ranks return one operation per part, in the order of the parts. If a
+/// post is refused, for example because a queue is full, the refusal is the result of its
+/// operation. Posts do not block, except with connect_mode::on_first_use: a post that connects its
+/// channel blocks until the limit of the scope, or without a limit for at most
+/// first_use_options::timeout; it allocates and makes system calls.
 ///
 /// Threads: one thread at a time, with the channels.
 class multi_scope {
@@ -87,7 +88,8 @@ class multi_scope {
   multi_scope& operator=(const multi_scope&) = delete;
   ~multi_scope() = default;
 
-  /// Returns the scope of the channel to `rank`. Precondition: the rank exists.
+  /// Returns the scope of the channel to `rank`. Precondition: `rank` is less than the number of
+  /// channels.
   [[nodiscard]] operation_scope& operator[](std::uint32_t rank) const {
     VERBENA_ASSERT(rank < scopes_.size(), "a rank is not less than the number of channels");
     return *scopes_[rank];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Parts of operations that concern several ranks.
+// Parts of operations on several ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace verbena::inline VERBENA_ABI::net {
 
 /// Memory of a rank. Threads: immutable value.
 struct peer_region {
-  std::uint32_t rank = 0;     ///< whose memory it is
+  std::uint32_t rank = 0;     ///< the owner of the memory
   remote_region region = {};  ///< the memory
 
   /// Returns the part of `length` bytes at `offset`. Precondition: the part is inside the region.
@@ -23,31 +23,31 @@ struct peer_region {
   }
 };
 
-/// A message to a rank, and its result, which is unchanged if the call returns
-/// `invalid_argument`. Threads: one thread at a time.
+/// A message to a rank, and the result of its send. If the call returns `invalid_argument`,
+/// `result` is unchanged. Threads: one thread at a time.
 struct peer_send {
   std::uint32_t rank;              ///< the receiver
   source data;                     ///< the message
   operation_options options = {};  ///< immediate data and flags
   operation_result result = {};    ///< set before the call returns, also if the post was refused
 };
-/// A receive for a message of a rank, and its result, which is unchanged if the call returns
-/// `invalid_argument`. Threads: one thread at a time.
+/// A receive for a message of a rank, and its result. If the call returns `invalid_argument`,
+/// `result` is unchanged. Threads: one thread at a time.
 struct peer_receive {
   std::uint32_t rank;            ///< the sender
   sink into;                     ///< memory for one message
   operation_result result = {};  ///< set before the call returns, also if the post was refused
 };
-/// A write to the memory of a rank, and its result, which is unchanged if the call returns
-/// `invalid_argument`. Threads: one thread at a time.
+/// A write to the memory of a rank, and its result. If the call returns `invalid_argument`,
+/// `result` is unchanged. Threads: one thread at a time.
 struct peer_write {
   peer_region to;                  ///< the rank and the beginning of its memory
   source data;                     ///< the bytes
   operation_options options = {};  ///< immediate data and flags
   operation_result result = {};    ///< set before the call returns, also if the post was refused
 };
-/// A read from the memory of a rank, and its result, which is unchanged if the call returns
-/// `invalid_argument`. Threads: one thread at a time.
+/// A read from the memory of a rank, and its result. If the call returns `invalid_argument`,
+/// `result` is unchanged. Threads: one thread at a time.
 struct peer_read {
   peer_region from;              ///< the rank and the beginning of its memory
   sink into;                     ///< memory for as many bytes as it has

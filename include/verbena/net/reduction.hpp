@@ -12,21 +12,21 @@
 
 namespace verbena::inline VERBENA_ABI::net {
 
-/// The largest element of a reduction, in bytes.
+/// The maximum size of an element of a reduction, in bytes.
 inline constexpr std::size_t max_element_bytes = 4096;
 
-/// Returns the smaller operand. Threads: immutable value.
+/// Reduction operation: the smaller operand. Threads: immutable value.
 struct minimum {
-  /// Returns the smaller one of two elements.
+  /// Returns the smaller of two elements.
   template <class T>
   [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
     return std::min(a, b);
   }
 };
 
-/// Returns the larger operand. Threads: immutable value.
+/// Reduction operation: the larger operand. Threads: immutable value.
 struct maximum {
-  /// Returns the larger one of two elements.
+  /// Returns the larger of two elements.
   template <class T>
   [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
     return std::max(a, b);
@@ -34,8 +34,9 @@ struct maximum {
 };
 
 /// An operation that combines elements of type T: a function object such as `std::plus<>`,
-/// `std::bit_or<>`, minimum or maximum. It must be associative and commutative, except for
-/// rounding. An element has at most max_element_bytes, and an alignment of at most 64 bytes.
+/// `std::bit_or<>`, minimum or maximum. The operation must be associative and commutative, except
+/// for rounding. An element has at most max_element_bytes bytes and an alignment of at most 64
+/// bytes.
 template <class Operation, class T>
 concept reduces =
     std::is_trivially_copyable_v<T> && sizeof(T) <= max_element_bytes && alignof(T) <= 64 &&
@@ -47,8 +48,8 @@ namespace detail {
 struct combination {
   std::size_t element_bytes;
   std::size_t alignment;
-  /// Combines `count` elements of both arrays into the first one. `is_second`: the elements of the
-  /// first array are the second operands.
+  /// Combines `count` elements of both arrays into the first array. If `is_second`, the elements of
+  /// the first array are the second operands.
   function_ref<void(std::byte* into, const std::byte* from, std::size_t count, bool is_second)> run;
 };
 

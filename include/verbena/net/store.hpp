@@ -20,52 +20,54 @@ void destroy(store_server& server) noexcept;
 
 /// Limits of a store. Threads: immutable value.
 struct store_options {
-  std::uint32_t max_groups = 64;     ///< groups at the same time
-  std::uint32_t max_clients = 4096;  ///< connected ranks of all groups together
-  /// The largest message of a rank, and the largest answer. A client can make the store allocate
-  /// twice this number of bytes.
+  std::uint32_t max_groups = 64;     ///< maximum number of groups at the same time
+  std::uint32_t max_clients = 4096;  ///< maximum number of connected ranks of all groups
+  /// The maximum size of a message of a rank, and of a reply. A client can cause the store to
+  /// allocate twice this number of bytes.
   std::size_t max_message_bytes = std::size_t{1} << 20U;
-  /// Names that a rank may have published at the same time; see group::publish().
+  /// Maximum number of names that a rank may have published at the same time; see group::publish().
   std::uint32_t max_values_per_rank = 1024;
-  /// Bytes of the names and values of a rank.
+  /// Maximum number of bytes of the names and values of a rank.
   std::size_t max_value_bytes_per_rank = std::size_t{1} << 20U;
-  /// Bytes of the names and values of all ranks of all groups.
+  /// Maximum number of bytes of the names and values of all ranks of all groups.
   std::size_t max_value_bytes = std::size_t{64} << 20U;
-  /// The connections that have not sent a greeting: limits and timeout.
+  /// Limits and timeout for connections that have not sent a greeting.
   bringup::listener_options listener = {};
-  /// If not empty, each client must prove that it has the same secret: membership::secret.
+  /// If not empty, each client must prove that its membership::secret is the same secret.
   std::string secret = {};
 };
 
-/// Returns a new secret for store_options::secret and membership::secret: 64 hexadecimal digits.
+/// Returns a new random secret for store_options::secret and membership::secret: 64 hexadecimal
+/// digits. Thread-safe. Allocates.
 [[nodiscard]] std::string random_secret();
 
 /// Counters of a store. Threads: immutable value.
 struct store_statistics {
   std::uint64_t accepted = 0;   ///< connections with a valid greeting
-  std::uint64_t refused = 0;    ///< connections closed because of what they sent
-  std::uint64_t exchanges = 0;  ///< exchanges in which all ranks received an answer
-  std::uint64_t failures = 0;   ///< groups that have failed
+  std::uint64_t refused = 0;    ///< connections that the store rejected
+  std::uint64_t exchanges = 0;  ///< exchanges and steps of membership changes that succeeded
+  std::uint64_t failures = 0;   ///< times that the exchanges of a group have failed
 };
 
 /// A store, which serves groups until it is destroyed.
 ///
-/// A client that sends garbage, is slow or disconnects does not delay other groups. If a rank
-/// closes its connection, the exchanges of its group fail and name the rank.
+/// A client that sends invalid data, is slow or disconnects does not delay other groups. If a rank
+/// closes its connection, the exchanges of its group fail with an error that names the rank.
 ///
-/// The store has a thread of its own, with signals blocked, which sleeps while there is no work.
+/// The store runs on its own thread, which blocks all signals and sleeps while there is no work.
+/// The destructor stops the thread; it waits at most 2 s for replies in progress.
 /// Threads: one thread at a time.
 class store {
  public:
-  /// Listens at `at` and starts the thread. An empty host means all addresses of the host, port 0
-  /// any free port. Allocates.
+  /// Listens at `at` and starts the thread. An empty host means all addresses of this host; port 0
+  /// means any free port. Blocks while a host name is resolved. Allocates.
   ///
-  /// Errors: those of bringup::listener::open(), for example EADDRINUSE; the errno of eventfd(2) or
+  /// Errors: those of bringup::listener::open(), for example EADDRINUSE; those of eventfd(2) and
   /// pthread_create(3).
   [[nodiscard]] static result<store> open(const bringup::address& at,
                                           const store_options& options = {});
 
-  /// Returns the address of the store, with the port that the system chose.
+  /// Returns the address of the store, with the actual port.
   [[nodiscard]] const bringup::address& local_address() const noexcept;
   /// Returns the counters since open(). Locks.
   [[nodiscard]] store_statistics statistics() const;

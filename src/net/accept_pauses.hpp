@@ -9,18 +9,19 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// The pauses of an acceptor that cannot accept connections, for example because the process has no
-/// free descriptors. Decides which failures are logged. Threads: one thread at a time.
+/// The pauses of an acceptor after accept failures, for example because the process has no free
+/// descriptors. Limits the rate at which failures are logged. Threads: one thread at a time.
 class accept_pauses {
  public:
   using time_point = deadline::clock::time_point;
   static constexpr std::chrono::milliseconds first{20};
   static constexpr std::chrono::milliseconds longest{500};
-  /// A cause is logged again after this time.
+  /// The minimum time between two log entries for the same errno.
   static constexpr std::chrono::minutes silence{10};
 
-  /// Begins a pause, which is twice as long as the last one. `code` is the errno of the failure.
-  /// Returns whether to log it. Allocates for a new cause.
+  /// Starts a pause. The first pause is `first`; each further one is twice as long, up to
+  /// `longest`. `code` is the errno of the failure. Returns true if the failure is to be logged.
+  /// Allocates for a new errno.
   [[nodiscard]] bool fail(int code, time_point now) {
     until_ = now + pause_;
     pause_ = std::min(pause_ * 2, longest);
@@ -30,15 +31,15 @@ class accept_pauses {
     last->second = now;
     return true;
   }
-  /// Records that a connection was accepted.
+  /// Records that a connection was accepted: the next pause is `first` again.
   void succeed() noexcept { pause_ = first; }
-  /// Returns when the pause ends.
+  /// Returns the end of the pause.
   [[nodiscard]] deadline end() const noexcept { return deadline::at(until_); }
 
  private:
   time_point until_ = {};
   std::chrono::milliseconds pause_ = first;
-  std::map<int, time_point> logged_;  // by errno: when it was logged last
+  std::map<int, time_point> logged_;  // by errno: time of the last log entry
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

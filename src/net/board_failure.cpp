@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Failures of operations of a board: finding the ranks that are missing, and informing the others.
+// Failures of operations of a board: finds the missing ranks and reports failures to the other
+// ranks.
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -25,13 +26,14 @@ using board_layout::seen_at;
 using verbena::detail::earliest;
 using verbena::detail::operation_kind;
 
-// The time for writes in flight after a failure, and for room to report it to a rank.
+// The time limit for writes in flight after a failure, and for room in a send queue for the failure
+// report.
 constexpr std::chrono::milliseconds time_to_release{100};
 
-// The least time for the answers of the ranks that may be missing.
+// The minimum time for the replies of the ranks that may be missing.
 constexpr std::chrono::milliseconds time_for_answers{2};
 
-// The time in which a failed operation connects to ranks to report the failure.
+// The time limit for connecting channels to report a failure.
 constexpr std::chrono::milliseconds time_to_report{1000};
 
 // Calls `first`, and `second` if an allocation in `first` fails.
@@ -67,7 +69,8 @@ error rank_board::fail_unpolled(collective& in) {
 
 error rank_board::fail_late(collective& in, std::uint32_t awaited) {
   const auto missing = find_missing(in);
-  // A rank that failed because of another one may have ended, so that it cannot be reached.
+  // If a rank failed because of another rank, its process may have ended, and the rank is
+  // unreachable.
   if (auto failed_elsewhere = check_failure_of_others(in); !failed_elsewhere)
     return std::move(failed_elsewhere).error();
   const std::string call = fmt::format("{}()", in.name.function);
@@ -189,7 +192,7 @@ std::vector<std::uint32_t> rank_board::probe(multi_channel& channels,
                                              std::span<const std::uint32_t> ranks, deadline until) {
   abandon();
   std::vector<std::uint32_t> silent;
-  // Operations of the program fill the queue, or an earlier read is still in flight.
+  // Ranks whose queue is full of operations of the program, or whose earlier read is in flight.
   std::vector<std::uint32_t> without_room;
   const auto try_post = [&](std::uint32_t rank) {
     if (!late_reads_[rank].ended) return false;
@@ -203,7 +206,7 @@ std::vector<std::uint32_t> rank_board::probe(multi_channel& channels,
   };
   for (const std::uint32_t each : ranks)
     if (each != rank_ && !try_post(each)) without_room.push_back(each);
-  // Polls a few times even if this thread had no processor until the deadline.
+  // Polls a few times even if this thread was not scheduled before the deadline.
   for (std::size_t polls = 0;
        (!without_room.empty() || !requests_ended()) && (polls <= ranks.size() || !until.expired());
        ++polls) {
@@ -223,7 +226,7 @@ bool rank_board::requests_ended() const {
                              [](const request& each) { return each.waiter.ended; });
 }
 
-// Afterwards no write reads memory of the program.
+// Waits until no write in flight reads memory of the program. Flushes channels that take too long.
 void rank_board::release_memory(collective& in) {
   const auto limit = deadline::after(time_to_release);
   for (const request& each : std::span(posted_).first(in_flight_))
@@ -235,12 +238,12 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
   release_memory(in);
   abandon();
   std::vector<std::uint32_t> missing;
-  // Ranks whose answers had no time to arrive would count as missing.
+  // Without a minimum time, ranks whose replies are still in flight would count as missing.
   const auto until =
       deadline::at(std::max(in.until.when(), deadline::after(time_for_answers).when()));
   for (const std::uint32_t each : in.ranks) {
     if (each == rank_) continue;
-    // A rank that cannot be connected takes only its share of the time.
+    // A rank that cannot be connected uses only its share of the time.
     const auto left = until.when() - deadline::clock::now();
     const auto share = deadline::after(left / static_cast<std::int64_t>(in.count()));
     if (late_reads_[each].ended && post(in.channels, read_of_entered(each), share))
@@ -248,7 +251,7 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
     else
       missing.push_back(each);
   }
-  // Polls a few times even if this thread had no processor until the deadline.
+  // Polls a few times even if this thread was not scheduled before the deadline.
   for (std::size_t polls = 0; !requests_ended() && (polls <= in.count() || !until.expired());
        ++polls)
     channel_access::core_of(in.channels[rank_]).progress();
@@ -260,7 +263,7 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
 }
 
 void rank_board::abandon() noexcept {
-  // The memory of the board stays registered, so that the requests can complete later.
+  // The memory of the board remains registered, so the requests can complete later.
   for (const request& each : std::span(posted_).first(in_flight_)) {
     if (each.waiter.ended) continue;
     auto* const late = each.is_read ? &late_reads_[each.rank] : nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The places of the parts of a board; see rank_board.hpp.
+// Byte offsets of the parts of a board; see rank_board.hpp.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace verbena::inline VERBENA_ABI::net::detail::board_layout {
 
 inline constexpr std::size_t line = 64;
 inline constexpr std::size_t word = sizeof(std::uint64_t);
-inline constexpr std::uint32_t slots = 4;  // of each pair of ranks
+inline constexpr std::uint32_t slots = 4;  // per sender and receiver
 inline constexpr std::size_t slot_bytes = 8192;
 static_assert(max_element_bytes <= slot_bytes);
 inline constexpr std::size_t entered_words = line / word;
@@ -25,7 +25,8 @@ inline constexpr std::size_t arrivals_at = 2 * line;
 [[nodiscard]] inline std::size_t acknowledged_at(std::uint32_t rank) {
   return arrivals_at + rank * line + slots * word;
 }
-// The outgoing line of a rank has the offsets of the line of the writer on its board.
+// The line of outgoing words for a rank. Its words have the layout of the line that this rank
+// writes on the other board.
 [[nodiscard]] inline std::size_t outgoing_at(std::uint32_t rank, std::uint32_t size) {
   return arrivals_at + (std::size_t{size} + rank) * line;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operations of a board: they advance without waiting, and all that they wait for is in the
-// `collective`. run() waits by polling.
+// Operations of a board. They advance without blocking; the state of an operation is in its
+// `collective`. run() polls until the operation ends.
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -41,8 +41,8 @@ result<void> rank_board::run(collective& in) {
 }
 
 result<void> rank_board::run_to_end(collective& in) {
-  // Few, because the peer may need this processor: with 8 ranks on 2 processors, a barrier takes a
-  // third of the time of one with 64 polls.
+  // A small number, because the peer may need this processor: with 8 ranks on 2 processors, a
+  // barrier takes a third of the time that it takes with 64 polls.
   constexpr std::uint32_t polls_per_look = 4;
   for (std::uint32_t idle = 0;;) {
     VERBENA_TRY(const bool has_ended, advance(in));
@@ -60,7 +60,7 @@ result<void> rank_board::run_to_end(collective& in) {
 }
 
 result<bool> rank_board::poll(collective& in) {
-  if (failure_) return *failure_;  // of a later operation, which was given up
+  if (failure_) return *failure_;  // a queued operation was given up
   if (channel_access::core_of(in.channels[rank_]).progress() < 0) return fail_unpolled(in);
   VERBENA_TRY(const bool has_ended, advance(in));
   if (!has_ended) VERBENA_TRY_VOID(watch(in));
@@ -85,8 +85,8 @@ result<bool> rank_board::advance(collective& in) {
     } else if (in.must_send() || in.must_receive()) {
       return false;
     } else {
-      // The next step may store to memory that a write reads. Words of the board are guarded by
-      // store_word().
+      // The next step may store to memory that a write in flight reads. For words of the board,
+      // write_pending() checks this with is_read().
       if (!in.is_barrier) {
         VERBENA_TRY(const bool has_completed, complete_requests(in));
         if (!has_completed) return false;
@@ -115,7 +115,7 @@ result<bool> rank_board::take_step(collective& in) {
   }
   if (!can_receive) return false;
   VERBENA_TRY_VOID(check_arrived(in, *step.from));
-  // A write reads the bytes until it has completed.
+  // A write reads the bytes until the write has completed.
   if (is_shared) {
     VERBENA_TRY(const bool has_completed, complete_requests(in));
     if (!has_completed) {
@@ -128,7 +128,7 @@ result<bool> rank_board::take_step(collective& in) {
   return true;
 }
 
-// Precondition: must_send(), and there is room.
+// Precondition: must_send() and has_room().
 void rank_board::send(collective& in) {
   const std::uint32_t to = *in.step.to;
   const std::uint32_t number = ++pairs_[to].sent;
@@ -148,11 +148,11 @@ void rank_board::send(collective& in) {
        .peer_offset = board_layout::arrival_at(rank_, number)});
 }
 
-// Precondition: must_receive(), and the message has arrived.
+// Precondition: must_receive() and has_arrived().
 void rank_board::receive(collective& in) {
   const std::uint32_t from = *in.step.from;
   if (in.is_barrier) {
-    // Not acknowledged: the rank may leave the group when it has sent its last message.
+    // Not acknowledged: the sender may leave the group after its last message.
     received_from_.push_back(from);
     in.received = 1;
     ++pairs_[from].received;
@@ -177,7 +177,7 @@ void rank_board::acknowledge(collective& in, std::uint32_t from) {
   pair_state& with = pairs_[from];
   if (with.received - with.acknowledged < slots / 2) return;
   with.acknowledged = with.received;
-  // Two words in turn, so that the write of the earlier one has usually completed.
+  // Alternates between two words, so that the write of the earlier word has usually completed.
   in.pending.push(
       {.rank = from,
        .word = board_word{.place = slots + with.received / (slots / 2) % 2, .value = with.received},
@@ -210,7 +210,7 @@ result<void> rank_board::check_arrived(collective& in, std::uint32_t from) {
                               from)));
 }
 
-/// Posts the writes that a send or receive has left. Returns false if one of them has to wait.
+/// Posts the pending writes of a send or receive. Returns false if a write cannot be posted yet.
 result<bool> rank_board::write_pending(collective& in) {
   for (; !in.pending.empty(); in.pending.pop()) {
     const board_write& next = in.pending.front();
@@ -232,12 +232,12 @@ result<bool> rank_board::write_pending(collective& in) {
   return true;
 }
 
-// An acknowledgment of the other rank does not show that the write has completed here: until the
-// completion is polled, the word belongs to the adapter.
+// An acknowledgment of the other rank does not imply that the write has completed locally. The
+// adapter may read the word until the completion is polled.
 bool rank_board::is_read(std::uint32_t rank, std::size_t place) const {
   const std::size_t at = board_layout::outgoing_at(rank, size_) + place * board_layout::word;
   const std::uint32_t reader = pairs_[rank].readers.at(place);
-  // Another request may have its place now.
+  // Another request may occupy the entry of posted_ by now.
   return reader < in_flight_ && posted_[reader].reads == at && !posted_[reader].waiter.ended;
 }
 
@@ -259,9 +259,10 @@ result<bool> rank_board::write(collective& in, const board_write& what,
   }
   const request& refused = posted_[in_flight_];
   const auto& why = refused.waiter.result;
-  // Operations of the program may fill the queue.
+  // The queue may be full of operations of the program.
   if (why.refusal() == refusal::queue_full) return false;
-  // A first connection may take long. The failure of another rank makes it pointless.
+  // Connecting a channel can take a long time. Between attempts, watch() checks for failures of
+  // other ranks.
   if (why.refusal() == refusal::connect_failed && why.code() == ETIMEDOUT) {
     if (in.give_up.expired()) return fail_late(in, what.rank);
     if (limit.is_never()) in.connect_by = deadline::after(first_use_timeout_ - attempt);
@@ -274,7 +275,7 @@ result<bool> rank_board::write(collective& in, const board_write& what,
   return fail_broken(in, refused);
 }
 
-/// Returns whether all requests have completed.
+/// Returns true if all requests have completed successfully.
 result<bool> rank_board::complete_requests(collective& in) {
   for (; in_flight_ != 0; --in_flight_) {
     const request& last = posted_[in_flight_ - 1];
@@ -303,12 +304,13 @@ bool rank_board::post(multi_channel& channels, const access_to_board& what, dead
   return next.slot != nullptr;
 }
 
-/// Looks for failures while an operation waits: of its requests, of other ranks, and the deadline.
+/// Checks for failures while an operation waits: failed requests, failures of other ranks, departed
+/// ranks and the deadline.
 result<void> rank_board::watch(collective& in) {
   in.has_watched = true;
   VERBENA_TRY_VOID(look(in));
   if (in.give_up.expired()) {
-    // The last messages may have arrived in the meantime.
+    // The last messages may have arrived just before the deadline: advances once more.
     if (in.has_watched_late) return fail_late(in, awaited_rank(in));
     in.has_watched_late = true;
     return {};
@@ -326,9 +328,9 @@ std::uint32_t rank_board::awaited_rank(const collective& in) const {
   return in_flight_ != 0 ? posted_[in_flight_ - 1].rank : rank_;
 }
 
-/// Fails if an awaited rank has left without its message.
+/// Fails if an awaited rank has left the group before it sent its message.
 result<void> rank_board::check_departed(collective& in) {
-  // The messages of a rank precede the report of the store.
+  // The messages of a rank arrive before the store reports that the rank has left.
   const auto departed = in.client.departed();
   for (const std::uint32_t each : departed) {
     const bool owes_message =
@@ -357,7 +359,7 @@ result<void> rank_board::look(collective& in) {
 result<void> rank_board::check_failure_of_others(collective& in) {
   const std::uint64_t report = load(board_layout::failure_at);
   if (report == 0) return {};
-  if (report >> 48U != epoch_ % 0x1'0000) return {};  // of an earlier epoch
+  if (report >> 48U != epoch_ % 0x1'0000) return {};  // from another epoch
   const std::uint32_t by = (tag_of(report) & 0xffffU) - 1;
   const auto culprit = number_of(report);
   const std::string what =

@@ -7,7 +7,7 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// Gives this module the core of a channel, for operations of several channels at once, and for
+/// Gives this module access to the core of a channel, for operations on several channels and for
 /// channels that are connected by their first operations.
 struct channel_access {
   [[nodiscard]] static verbena::detail::channel_core& core_of(channel& of) { return of.core(); }
@@ -19,7 +19,7 @@ struct channel_access {
                 verbena::detail::create_unconnected_core(domain, hub.table_, options));
     return channel(core);
   }
-  /// Returns the failure of an operation, with the cause if the channel could not be connected.
+  /// Returns the error of a failed operation, with the cause if the channel could not be connected.
   [[nodiscard]] static error reason(const channel& of, const operation_result& failed) {
     return failed.refusal() == refusal::connect_failed ? of.describe(failed) : failed.error();
   }

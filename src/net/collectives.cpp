@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Collective operations. Those with many bytes divide them into a part for each rank.
+// Collective operations. Large operations divide the data into one part per rank.
 #include "src/net/collectives.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
-// Operations with more bytes transfer parts in a ring.
+// Operations with more bytes transfer parts along a ring.
 constexpr std::size_t most_at_once = std::size_t{16} << 10U;
 
 constexpr operation_name broadcast_name{"broadcast", "a broadcast"};
@@ -21,14 +21,14 @@ constexpr operation_name reduce_name{"reduce", "a reduce"};
 constexpr operation_name all_reduce_name{"all_reduce", "an all_reduce"};
 constexpr operation_name all_to_all_name{"all_to_all", "an all_to_all"};
 
-// The operations, as part of their tags. Algorithms of barriers have the numbers before.
+// The operations, as part of their tags. The numbers below 16 are barrier algorithms.
 enum class code : std::uint64_t { broadcast = 16, all_gather, reduce, all_reduce, all_to_all };
 
 error refuse(operation_name of, const std::string& why) {
   return error::invalid_argument(of.function, {}, why);
 }
 
-// The values that must be equal on all ranks.
+// The values of an operation that must be equal on all ranks.
 struct description {
   code what;
   std::size_t bytes;
@@ -70,13 +70,14 @@ result<void> check_elements(operation_name name, const registered_bytes& data,
   return {};
 }
 
-// The bytes of an operation, in a part for each rank, at most one element longer than others.
+// The data of an operation, divided into one part per rank. The lengths of two parts differ by at
+// most one element.
 class parts {
  public:
   parts(const registered_bytes& all, std::size_t count, std::size_t element)
       : all_(all), count_(count), element_(element) {}
 
-  // Returns a part, counted cyclically.
+  // Returns the part at `place`, modulo the number of parts.
   [[nodiscard]] registered_bytes at(std::size_t place) const {
     const std::size_t part = place % count_;
     return all_.part(offset(part), offset(part + 1) - offset(part));
@@ -108,10 +109,10 @@ void set_receive(const collective& in, board_step& out, std::size_t from,
   out.with = with;
 }
 
-// The steps of all algorithms are functions of their number; see step_function.
+// In all algorithms, a step depends only on its number; see step_function.
 
-// Each rank sends a part to the next one, and receives a part of the one before, except for the
-// last part: it has received all. The rank has part `own` first.
+// Ring: each rank sends a part to the next rank and receives a part from the previous rank, in
+// count - 1 steps. In the first step, the rank sends part `own`.
 bool pass_on(const collective& in, std::size_t number, board_step& out, std::size_t own,
              const combination* with = nullptr) {
   const std::size_t count = in.count();
@@ -122,15 +123,17 @@ bool pass_on(const collective& in, std::size_t number, board_step& out, std::siz
   return true;
 }
 
-// The first parts of all ranks, which each has at its index, by sending all that a rank has. Parts
-// that are not contiguous are two steps.
+// Gather by doubling: in each round, a rank sends all parts that it has, up to the number that are
+// still missing. Initially, a rank has the part at its index. Each round is two steps, because its
+// parts may wrap around the end of the memory.
 bool gather_doubling(const collective& in, std::size_t number, board_step& out) {
   const std::size_t count = in.count();
   const std::size_t distance = std::size_t{1} << number / 2;
   if (distance >= count) return false;
   const std::size_t each = in.data.length / count;
   const std::size_t blocks = std::min(distance, count - distance);
-  // The last `blocks` parts up to the own one, and the same ones of the sender, possibly cyclic.
+  // The `blocks` parts that end with the part of this rank, and those that end with the part of the
+  // sender; both may wrap.
   const std::size_t out_first = (in.index + count + 1 - blocks) % count;
   const std::size_t in_first = (in.index + 2 * count + 1 - distance - blocks) % count;
   const std::size_t out_head = std::min(blocks, count - out_first);
@@ -145,7 +148,8 @@ bool gather_doubling(const collective& in, std::size_t number, board_step& out) 
   return true;
 }
 
-// Along a tree in which the parent of a place has its lowest bit cleared. Places begin at the root.
+// Binomial tree: the parent of a place is the place with its lowest set bit cleared. The root is
+// place 0.
 bool broadcast_tree(const collective& in, std::size_t number, board_step& out) {
   const std::size_t count = in.count();
   const std::size_t place = (in.index + count - in.root) % count;
@@ -173,8 +177,8 @@ bool reduce_tree(const collective& in, std::size_t number, board_step& out) {
   return true;
 }
 
-// Recursive doubling. If the number of ranks is not a power of 2, each of the first ranks with an
-// even index contributes through the rank after it.
+// Recursive doubling. If the number of ranks exceeds a power of 2 by `pairs`, the first 2 * `pairs`
+// ranks form pairs; the rank with the even index contributes through the other rank of its pair.
 bool reduce_doubling(const collective& in, std::size_t number, board_step& out) {
   const std::size_t power = std::bit_floor(in.count());
   const std::size_t pairs = in.count() - power;
@@ -203,7 +207,7 @@ bool reduce_doubling(const collective& in, std::size_t number, board_step& out) 
   return true;
 }
 
-// Returns a place in the list without the root.
+// Returns the index of the rank with position `number` in the list without the root.
 std::size_t place_beside_root(const collective& in, std::size_t number) {
   return number < in.root ? number : number + 1;
 }
@@ -224,7 +228,7 @@ bool gather_parts(const collective& in, std::size_t number, board_step& out) {
   return pass_on(in, number, out, in.index);
 }
 
-// After count - 1 steps, each rank has the combined part behind that of its index.
+// After count - 1 steps, each rank has the combined part that follows the part at its index.
 bool reduce_parts(const collective& in, std::size_t number, board_step& out) {
   if (pass_on(in, number, out, in.index, in.with)) return true;
   const std::size_t gathered = number - (in.count() - 1);

@@ -10,8 +10,8 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-// Each function begins an operation, which rank_board::run() or poll() ends. `with` and the ranks
-// must exist until then. See the functions of group.
+// Each function begins an operation, which rank_board::run() or poll() completes. `with` and the
+// ranks must exist until then. See the functions of group with the same names.
 [[nodiscard]] result<collective> begin_barrier(const participants& of, barrier_algorithm algorithm);
 [[nodiscard]] result<collective> begin_broadcast(const participants& of,
                                                  const registered_bytes& data, std::uint32_t root);

@@ -18,14 +18,14 @@
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
-// A connection that has sent no request for this time makes room for a newer one.
+// A connection that has sent no request for this time can be replaced by a newer connection.
 constexpr std::chrono::milliseconds time_to_speak{250};
 
 // The pause after an exception.
 constexpr int pause_ms = 20;
 
-// Calls `body`. Returns false after an exception, for example of an allocation: it must not end the
-// process.
+// Calls `body`. Returns false if an exception was thrown, for example std::bad_alloc, which must
+// not end the process.
 template <class Body>
 [[nodiscard]] bool succeeds(Body&& body) noexcept {
 #ifdef VERBENA_NO_EXCEPTIONS
@@ -36,7 +36,7 @@ template <class Body>
     body();
     return true;
   } catch (...) {
-    // Without an allocation.
+    // This log call does not allocate.
     log(log_level::warning,
         "an exception, for example of an allocation, interrupted the thread that accepts "
         "connections on first use; peers try again");
@@ -53,7 +53,8 @@ connection_acceptor::connection_acceptor(parts of)
       maker_(std::move(of.maker)),
       pairs_(of.pairs),
       token_(of.token),
-      // Those beyond the limit are asked to try again; the rest waits in the backlog.
+      // Requests beyond max_accepting are answered with `busy`; connections beyond twice that
+      // number wait in the backlog.
       most_sessions_(std::size_t{of.max_accepting} * 2),
       time_for_request_(of.time_for_request) {}
 
@@ -88,7 +89,7 @@ void connection_acceptor::run() {
   }
 }
 
-// After an exception in accept() or wait().
+// Called after an exception in accept() or wait().
 void connection_acceptor::pause() {
   accepting_.reset();
   sessions_.remove_if([](const session& each) { return !each.serving; });
@@ -188,7 +189,7 @@ steps<void> connection_acceptor::serve(bringup::stream peer, session& as) {
   if (!taken->claim) co_return {};
   VERBENA_CO_TRY(const auto confirmation, co_await peer.receive_in_steps(until));
   VERBENA_CO_TRY_VOID(check_confirmation(confirmation));
-  // The peer uses its queue pair only after the second confirmation.
+  // The peer uses its queue pair only after it has received this confirmation.
   if (!taken->claim->publish(*std::exchange(taken->made, std::nullopt))) co_return {};
   auto sent = co_await peer.send_in_steps(confirmation, until);
   if (!sent) taken->claim->withdraw();
@@ -208,7 +209,7 @@ result<connection_acceptor::accepted_request> connection_acceptor::take(
   if (!claimed.claim) return out;
   auto made = maker_.make();
   if (made && !*made) {
-    // The queue pair of another request can be the one that is too many.
+    // Another request may hold the share that is missing, and may return it.
     out.answer = {.what = pairs_.has_other_requests(wanted.rank) ? connection_answer::busy
                                                                  : connection_answer::no_room,
                   .limit = maker_.budget->limit()};

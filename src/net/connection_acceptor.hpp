@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The thread of a rank that connects queue pairs at the request of peers. It uses no channel, and
-// sleeps in poll(2).
+// The thread of a rank that connects queue pairs at the request of peers. The thread does not use
+// channels, and sleeps in poll(2).
 #pragma once
 
 #include <pthread.h>
@@ -22,7 +22,7 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// Threads: the functions of this class on one thread at a time; run() is on its own thread.
+/// Threads: one thread at a time; run() executes on its own thread.
 class connection_acceptor {
  public:
   /// The parts of an acceptor.
@@ -33,13 +33,13 @@ class connection_acceptor {
     pair_table& pairs;
     connection_token token;
     std::uint32_t max_accepting;
-    /// The time that a peer has for its request and its confirmation.
+    /// The time limit for the request and the confirmation of a peer.
     std::chrono::nanoseconds time_for_request = std::chrono::seconds(5);
   };
   explicit connection_acceptor(parts of);
   connection_acceptor(const connection_acceptor&) = delete;
   connection_acceptor& operator=(const connection_acceptor&) = delete;
-  /// Ends the thread, and the connections that are being made.
+  /// Stops the thread and abandons connections in progress. Blocks until the thread has ended.
   ~connection_acceptor();
 
   [[nodiscard]] result<void> start();
@@ -56,16 +56,16 @@ class connection_acceptor {
   /// A connection of a peer.
   struct session {
     std::string peer;
-    deadline replaceable_from;  ///< by a newer one, unless its request has arrived
-    bool is_silent = true;      ///< its request has not arrived
+    deadline replaceable_from;  ///< if is_silent
+    bool is_silent = true;      ///< no request has arrived
     std::optional<steps<void>> serving = {};
   };
   [[nodiscard]] std::list<session>::iterator oldest_silent();
-  /// Returns whether a connection can be accepted, possibly instead of the oldest silent one.
+  /// Returns true if a connection can be accepted, possibly in place of the oldest silent session.
   [[nodiscard]] bool has_place();
   void add(bringup::stream peer);
   [[nodiscard]] steps<void> serve(bringup::stream peer, session& as);
-  /// Answers a request; the claim and the queue pair are set if it is accepted.
+  /// The answer to a request. The claim and the queue pair are set if the request is accepted.
   struct accepted_request {
     connect_answer answer = {};
     std::optional<pair_claim> claim = {};

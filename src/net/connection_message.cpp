@@ -25,7 +25,7 @@ void put(bytes_out& to, T value) {
   std::ranges::copy(bytes, std::back_inserter(to));
 }
 void put_bytes(bytes_out& to, std::span<const std::byte> bytes) {
-  // Not insert(): g++ 12 takes its copy for one beyond the bounds (-Warray-bounds).
+  // Not insert(): g++ 12 reports a false -Warray-bounds for it.
   std::ranges::copy(bytes, std::back_inserter(to));
 }
 

@@ -28,9 +28,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::seconds lease_time{10};
-constexpr std::chrono::seconds time_to_renew{3};   // between renewals
-constexpr std::chrono::seconds time_to_answer{3};  // of a request
-// Of the requests that the end of a group may have to wait for.
+constexpr std::chrono::seconds time_to_renew{3};   // interval of renewals
+constexpr std::chrono::seconds time_to_answer{3};  // time limit of a request
+// Time limits of the requests that can delay the destructor of a group.
 constexpr std::chrono::milliseconds time_to_be_renewed{1000};
 constexpr std::chrono::milliseconds time_to_be_revoked{500};
 constexpr std::size_t max_secret_bytes = 1024;
@@ -38,7 +38,7 @@ constexpr std::size_t max_secret_bytes = 1024;
 constexpr std::string_view digits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// Keys and values are in base64 (RFC 4648, section 4).
+// Keys and values are encoded in base64 (RFC 4648, section 4).
 std::string to_base64(std::string_view text) {
   std::string out;
   for (std::size_t at = 0; at < text.size(); at += 3) {
@@ -70,7 +70,7 @@ std::optional<std::string> from_base64(std::string_view text) {
   return out;
 }
 
-// A member of an object; null if there is none.
+// Returns a member of an object, or null if it does not exist.
 const json& member(const json& of, const char* name) {
   static const json none;
   if (!of.is_object()) return none;
@@ -85,12 +85,12 @@ std::string text_member(const json& of, const char* name) {
 
 struct stored {
   std::string value;
-  std::string revision;  // of the last change, in decimal
+  std::string revision;  // of the last modification, in decimal
 };
 
 }  // namespace
 
-// Requests to etcd. Threads: one thread at a time.
+// A client of etcd. Threads: one thread at a time.
 class etcd_client {
  public:
   explicit etcd_client(etcd_place place) : place_(std::move(place)) {}
@@ -124,7 +124,7 @@ class etcd_client {
     if (lease.empty()) return refuse("the answer has no lease");
     return lease;
   }
-  /// Returns whether the lease still exists.
+  /// Renews a lease. Returns false if the lease has expired.
   [[nodiscard]] result<bool> renew(const std::string& lease, deadline until) {
     VERBENA_TRY(const auto answer, ask("/v3/lease/keepalive", {{"ID", lease}}, until));
     const auto left = text_member(member(answer, "result"), "TTL");
@@ -143,8 +143,8 @@ class etcd_client {
     if (!value || revision.empty()) return refuse("the answer has no value or no revision");
     return std::optional(stored{*std::move(value), std::move(revision)});
   }
-  /// Stores a value if the key has not changed since `revision`; "0": if there is no key. Returns
-  /// whether it did.
+  /// Stores a value if the key has not changed since `revision`, or, for "0", if the key does not
+  /// exist. Returns true if the value was stored.
   [[nodiscard]] result<bool> put(const std::string& key, const std::string& value,
                                  const std::string& lease, const std::string& revision,
                                  deadline until) {
@@ -161,8 +161,9 @@ class etcd_client {
     const auto& succeeded = member(answer, "succeeded");
     return succeeded.is_boolean() && succeeded == true;
   }
-  /// Stores a value with a new lease if there is no key, or if it has this value: the answer to an
-  /// earlier request may have been lost. Returns the lease; nullopt if the key has another value.
+  /// Stores a value with a new lease if the key does not exist or has this value already: the
+  /// answer to an earlier request may have been lost. Returns the lease, or nullopt if the key has
+  /// another value.
   [[nodiscard]] result<std::optional<std::string>> put_again(const std::string& key,
                                                              const std::string& value,
                                                              deadline until) {
@@ -190,10 +191,10 @@ class announcement {
   announcement& operator=(const announcement&) = delete;
   ~announcement() {
     if (is_started_) {
-      static_cast<void>(::eventfd_write(stop_.get(), 1));  // the counter is 0
+      static_cast<void>(::eventfd_write(stop_.get(), 1));  // cannot fail: the counter is 0
       ::pthread_join(thread_, nullptr);
     }
-    // If this fails, etcd removes the key later.
+    // If the request fails, etcd removes the key when the lease expires.
     if (was_renewed_) static_cast<void>(with_.revoke(lease_, deadline::after(time_to_be_revoked)));
   }
 
@@ -222,7 +223,8 @@ class announcement {
       was_renewed_ = renewed.has_value();
     }
   }
-  // If the lease has expired, announces the store again, unless another process has announced one.
+  // Renews the lease. If the lease has expired, announces the store again, unless another process
+  // has announced a store.
   [[nodiscard]] result<void> renew() {
     const auto until = deadline::after(time_to_be_renewed);
     VERBENA_TRY(const bool is_alive, with_.renew(lease_, until));
@@ -244,8 +246,8 @@ class announcement {
   unique_fd stop_;  // an eventfd
   pthread_t thread_{};
   bool is_started_ = false;
-  bool was_renewed_ = true;   // by the last attempt
-  bool is_replaced_ = false;  // by another process
+  bool was_renewed_ = true;   // the last attempt succeeded
+  bool is_replaced_ = false;  // another process has announced a store
 };
 
 // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
@@ -264,18 +266,19 @@ struct key_value {
   const std::string& value;
 };
 
-// One attempt to store the value. Replaces a value of a store that does not answer. Returns the
-// lease; nullopt if another store answers, which is then in `other`.
+// Tries once to store the value. Replaces the value of a store that does not respond. Returns the
+// lease, or nullopt if the value was not stored. If another store responds, sets `other` to that
+// store.
 result<std::optional<std::string>> try_put(etcd_client& with, const key_value& what,
                                            const std::string& lease,
                                            std::optional<announced_store>& other, deadline until) {
   const auto& [key, value] = what;
-  // The own lease must outlive the wait.
+  // The lease must not expire while this process waits.
   VERBENA_TRY(const bool is_alive, with.renew(lease, until));
   if (!is_alive) return with.put_again(key, value, until);
   VERBENA_TRY(const auto found, with.get(key, until));
-  // An equal value is that of an earlier request whose answer was lost, or of a process that ended:
-  // it is stored again, with the own lease.
+  // An equal value was stored by an earlier request whose answer was lost, or by a process that has
+  // ended. It is stored again, with the lease of this process.
   const bool is_own = found && found->value == value;
   other.reset();
   if (auto old = found ? parse_announced(found->value) : error::protocol("", "", ""))
@@ -286,7 +289,7 @@ result<std::optional<std::string>> try_put(etcd_client& with, const key_value& w
   return is_stored ? std::optional(lease) : std::optional<std::string>();
 }
 
-// Stores the value, when no other store has the key. Returns the lease.
+// Stores the value as soon as no other store that responds has the key. Returns the lease.
 result<std::string> put_when_free(etcd_client& with, const std::string& key,
                                   const std::string& value, const std::string& lease,
                                   deadline until) {
@@ -306,7 +309,7 @@ result<std::string> put_when_free(etcd_client& with, const std::string& key,
   }
 }
 
-// etcd may start after this process.
+// Retries, because etcd may start after this process.
 result<std::string> grant_first_lease(etcd_client& with, deadline until) {
   retry_pauses pauses(pauses_for_store);
   while (true) {
@@ -333,7 +336,7 @@ result<owned_announcement> announce(etcd_client with, membership& place, std::op
   return made;
 }
 
-// Returns the announced store, if it answers.
+// Returns the announced store. Fails if the store does not accept a connection.
 result<announced_store> look(etcd_client& with, const std::string& key, deadline until) {
   VERBENA_TRY(const auto found, with.get(key, until));
   if (!found)
@@ -397,7 +400,7 @@ result<owned_announcement> meet_by_etcd(membership& place, std::optional<store>&
     auto found = look(with, key, until);
     if (found) {
       place.store = found->at;
-      // A secret of the program also proves that the store is the right one.
+      // A secret of the program takes precedence; it also authenticates the store.
       if (place.secret.empty()) place.secret = found->secret;
       return owned_announcement();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// etcd, which gives the address of the store of a group to all ranks. Its HTTP interface is used
-// through libcurl.so.4, which is loaded at the first use.
+// Rendezvous through etcd: rank 0 publishes the address of the store, and the other ranks look it
+// up. Uses the HTTP interface of etcd through libcurl.so.4, which is loaded at the first use.
 #pragma once
 
 #include <optional>
@@ -15,21 +15,21 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// The address of a store in etcd, for as long as the object exists. A thread renews its lease: if
-/// the process ends, etcd removes the address after 10 s.
+/// Keeps the address of a store in etcd while the object exists. A thread renews the lease. If the
+/// process ends, etcd removes the address within 10 s.
 class announcement;
 void destroy(announcement& of) noexcept;
 
 /// The server and the prefix of the keys, from `http://host:port/prefix`. Threads: immutable value.
 struct etcd_place {
-  std::string server;  ///< http://host:port
-  std::string prefix;  ///< of keys; not empty
+  std::string server;  ///< scheme, host and port
+  std::string prefix;  ///< prefix of the keys; not empty
 };
 
-/// Divides the value of VERBENA_ETCD. Errors: `invalid_argument` with the value.
+/// Parses the value of VERBENA_ETCD. Errors: `invalid_argument` with the value.
 [[nodiscard]] result<etcd_place> parse_etcd(std::string_view text);
 
-/// The store that rank 0 announces, and its secret unless the program has set one.
+/// The store that rank 0 announces, and its secret. The secret is empty if the program has set one.
 struct announced_store {
   bringup::address at;
   std::string secret;
@@ -37,17 +37,19 @@ struct announced_store {
   friend bool operator==(const announced_store&, const announced_store&) = default;
 };
 
-/// The text in etcd.
+/// Converts to and from the value in etcd. parse_announced() returns `protocol` for an invalid
+/// text.
 /// @{
 [[nodiscard]] std::string to_text(const announced_store& of);
 [[nodiscard]] result<announced_store> parse_announced(std::string_view text);
 /// @}
 
 /// On rank 0, opens the store and announces it. On other ranks, waits for the announcement of a
-/// store that answers. Completes `place`. Blocks.
+/// store that accepts connections. Sets the address, the secret and the host of `place`. Blocks.
 ///
 /// Errors: `timed_out` with the last reason; `not_supported` if the library was built without
-/// libcurl; `unavailable` if libcurl.so.4 is not installed; `protocol` if etcd sends other answers.
+/// libcurl; `unavailable` if libcurl.so.4 is not installed; `protocol` if an answer of etcd is
+/// invalid.
 [[nodiscard]] result<verbena::detail::sole_owner<announcement>> meet_by_etcd(
     membership& place, std::optional<store>& own, deadline until, const store_options& options);
 

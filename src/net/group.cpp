@@ -34,7 +34,7 @@ void destroy(group_state& state) noexcept {
 
 namespace {
 
-// An address: the endpoint of the channel from one rank to another, and the board of the first.
+// The bytes that a rank sends to another rank: the endpoint of their channel, and the board.
 constexpr std::size_t address_bytes = endpoint::encoded_size + remote_region::encoded_size;
 using address_of_channel = std::array<std::byte, address_bytes>;
 
@@ -52,7 +52,7 @@ participants these_or_all(group_state& in, std::span<const std::uint32_t> ranks,
   return {in.board, in.channels, in.client, ranks.empty() ? in.members : ranks, until};
 }
 
-// Returns the options of a channel through which ranks access their boards.
+// Returns the options with the access flags that boards need.
 channel_options with_boards(channel_options of) {
   of.access |= access::remote_read | access::remote_write;
   return of;
@@ -92,7 +92,7 @@ result<peer_addresses> exchange_addresses(store_client& with,
   return out;
 }
 
-// Opens the store on rank 0, and gives its address to all ranks.
+// Opens the store on rank 0 and distributes its address to all ranks through PMIx.
 result<void> meet_by_pmix(membership& place, std::optional<store>& own, deadline until,
                           const store_options& options) {
   VERBENA_TRY(const auto job, ask_pmix());
@@ -101,7 +101,7 @@ result<void> meet_by_pmix(membership& place, std::optional<store>& own, deadline
     auto with = options;
     const bool has_secret = !with.secret.empty();
     if (!has_secret) with.secret = random_secret();
-    // Processes of other hosts need an address of this host.
+    // Processes on other hosts need the name of this host.
     VERBENA_TRY(own, store::open({.host = job.is_local ? "127.0.0.1" : ""}, with));
     text = to_string(bringup::address{.host = job.is_local ? "127.0.0.1" : job.host,
                                       .port = own->local_address().port}) +
@@ -110,19 +110,19 @@ result<void> meet_by_pmix(membership& place, std::optional<store>& own, deadline
   VERBENA_TRY(const auto known, share_by_pmix("verbena.store." + place.name, text, until));
   const auto end = std::min(known.find(' '), known.size());
   VERBENA_TRY(place.store, bringup::parse_address(known.substr(0, end)));
-  // A secret of the program also proves that the store is the right one.
+  // A secret of the program takes precedence; it also authenticates the store.
   if (place.secret.empty() && end + 1 < known.size()) place.secret = known.substr(end + 1);
   place.host = store_host::rank_0;
   return {};
 }
 
-/// The store of a group in this process, if it is rank 0 and has it.
+/// The store of a group, if this process has it, and its announcement in etcd.
 struct own_store {
   std::optional<store> opened;
   verbena::detail::sole_owner<announcement> announced;
 };
 
-// Opens the store if it is the task of this rank. Afterwards `place` has its address.
+// Opens the store if this rank has to. Otherwise finds it. Afterwards, `place` has its address.
 result<own_store> find_store(membership& place, deadline until, store_options with) {
   own_store own;
   if (with.secret.empty()) with.secret = place.secret;
@@ -167,7 +167,7 @@ struct first_use_group {
   /// Exchanges the contacts of all ranks.
   [[nodiscard]] result<void> meet(store_client& client, rank_board& board,
                                   std::span<const std::uint32_t> members, deadline until) {
-    // Peers can connect as soon as they have the contact.
+    // Peers can request a connection as soon as they have received the contact.
     connector->open(0, members);
     VERBENA_TRY(const auto theirs,
                 client.exchange(
@@ -219,7 +219,7 @@ result<group> group::join(const protection_domain& domain, const membership& who
   auto members = detail::all_ranks(who.size);
   VERBENA_TRY_VOID(board.connect(std::move(theirs.boards), members));
   VERBENA_TRY(auto channels, std::move(prepared).handshake(theirs.endpoints));
-  // A peer that is not ready would not answer the first requests.
+  // Waits until the queue pairs of all ranks can receive.
   VERBENA_TRY(const auto ready,
               client.exchange("verbena: ready", std::span<const std::byte>(), until));
   static_cast<void>(ready);
@@ -250,7 +250,7 @@ result<group> group::rejoin(const protection_domain& domain, const membership& w
   VERBENA_TRY_VOID(detail::find_store(place, until, options.store));
   VERBENA_TRY(auto client, detail::renewal::connect_again(place, until));
   VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
-  // The peers are not known yet.
+  // The endpoints of the peers are not known yet.
   std::shared_ptr<detail::peer_connector> connector;
   std::optional<multi_channel> channels;
   if (options.connect == connect_mode::on_first_use) {

@@ -17,13 +17,13 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 /// The parts of a group. Threads: one thread at a time.
 struct group_state {
   std::optional<store> own_store;
-  verbena::detail::sole_owner<announcement> announced;  // of own_store
-  rank_board board;  // before the channels, which may still access it when they are destroyed
+  verbena::detail::sole_owner<announcement> announced;  // announcement of own_store
+  rank_board board;  // declared before the channels, which may access it until they are destroyed
   std::shared_ptr<peer_connector> connector;  // nullptr: the channels were connected by join()
   multi_channel channels;
   std::vector<std::uint32_t> members;
   store_client client;
-  std::uint32_t epoch = 0;  // grows when the members change
+  std::uint32_t epoch = 0;  // incremented when the members change
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

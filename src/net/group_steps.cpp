@@ -11,8 +11,8 @@
 #include "src/net/step_pauses.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
-// Types in frames of coroutines are not in an unnamed namespace: g++ 12 warns of them in unity
-// builds (-Wsubobject-linkage).
+// Types in coroutine frames are not in an unnamed namespace, because g++ 12 warns about them in
+// unity builds (-Wsubobject-linkage).
 namespace detail {
 
 /// The arguments of an operation in steps. Threads: immutable value.
@@ -57,8 +57,9 @@ struct collective_call {
 
 namespace {
 
-/// An operation that waits for its turn. If its steps are destroyed before it begins, the
-/// destructor makes it fail on all its ranks. Threads: one thread at a time, with the board.
+/// An operation in steps that is queued. If its steps are destroyed before the operation begins,
+/// the destructor makes the operation fail on all its ranks. Threads: one thread at a time, with
+/// the board.
 class queued_operation {
  public:
   queued_operation(const participants& of, operation_name name) noexcept : of_(of), name_(name) {}
@@ -70,9 +71,9 @@ class queued_operation {
 
   /// Records that the operation leaves the queue.
   void leave() noexcept { has_left_ = true; }
-  /// Returns whether shrink() or readmit() was called after the operation.
+  /// Returns true if shrink() or readmit() has changed the epoch since the operation was queued.
   [[nodiscard]] bool are_members_changed() const noexcept { return of_.board.epoch() != epoch_; }
-  /// Returns the failure of an operation that can no longer begin.
+  /// Removes the operation from the queue and returns its error.
   [[nodiscard]] error fail_after_change() {
     leave();
     if (of_.board.failure()) return *of_.board.failure();
@@ -96,7 +97,7 @@ class queued_operation {
   bool has_left_ = false;
 };
 
-// Waits for the earlier operations of this rank, begins one, and ends it.
+// Waits until the earlier operations of this rank have ended, then runs the operation.
 steps<void> run_in_steps(group_state& in, collective_call of) {
   const board_turn turn(in.board);
   const participants who{.board = in.board,

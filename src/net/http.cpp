@@ -63,7 +63,8 @@ const result<curl_functions>& curl() {
   return loaded;
 }
 
-// Called by libcurl with a part of the answer; a number that is not the length ends the request.
+// Called by libcurl with a part of the answer. If the return value is not the length of the part,
+// libcurl ends the request.
 std::size_t take_part(char* bytes, std::size_t size, std::size_t count, void* to) noexcept {
   auto& body = *static_cast<std::string*>(to);
   if (body.size() + size * count > max_answer_bytes) return 0;
@@ -71,7 +72,7 @@ std::size_t take_part(char* bytes, std::size_t size, std::size_t count, void* to
   return size * count;
 }
 
-// Errors of options are those of memory, which the request reports too.
+// Setting these options can fail only for lack of memory, which the request also reports.
 template <class Value>
 void set(const curl_functions& call, CURL* of, CURLoption option, Value value) {
   static_cast<void>(call.setopt(of, option, value));

@@ -13,11 +13,11 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 struct http_answer {
   long status = 0;
   std::string body;
-  std::string local_address;  ///< of the connection, on this host
+  std::string local_address;  ///< local address of the connection
 };
 
-/// Posts JSON, and returns the answer. Does not use a proxy, and does not follow redirections.
-/// Loads libcurl.so.4 at the first call. Blocks and allocates. Thread-safe.
+/// Posts JSON and returns the answer. Does not use a proxy or follow redirections. The first call
+/// loads libcurl.so.4. Blocks and allocates. Thread-safe.
 ///
 /// Errors: `not_supported` if the library was built without libcurl; `unavailable` if libcurl.so.4
 /// is not installed, or if the server cannot be reached; `timed_out`; `protocol` if the answer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Functions of libraries that are loaded at run time.
+// Looks up functions of libraries that are loaded at run time.
 #pragma once
 
 #include <dlfcn.h>
@@ -8,7 +8,8 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// Stores the address of a function of a library in `out`; false if the library does not have it.
+/// Stores the address of a function of a library in `out`. Returns false if the library does not
+/// have the function.
 template <class Function>
 [[nodiscard]] bool find_function(void* library, const char* name, Function& out) {
   out = reinterpret_cast<Function>(::dlsym(library, name));

@@ -48,7 +48,8 @@ constexpr std::array launchers{names_of_launcher{"RANK", "WORLD_SIZE"},
                                names_of_launcher{"SLURM_PROCID", "SLURM_NTASKS"},
                                names_of_launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
 
-/// Returns the names of the launcher that has set its variables; nullptr without a launcher.
+/// Returns the variable names of the first launcher that has set a variable, or nullptr without a
+/// launcher.
 const names_of_launcher* find_launcher() {
   for (const auto& names : launchers)
     if (variable(names.rank) || variable(names.size)) return &names;
@@ -85,7 +86,7 @@ result<membership> read_network(const std::string& file, const names_of_launcher
   return hosts.membership_of(place.rank);
 }
 
-/// Returns whether there is a separate store.
+/// Reads VERBENA_STORE. Returns true if it is set.
 result<bool> read_separate_store(membership& out) {
   const auto separate = variable("VERBENA_STORE");
   if (!separate) return false;
@@ -112,7 +113,7 @@ result<void> read_store_of_rank_0(membership& out) {
   return {};
 }
 
-// A launcher with PMIx, and nothing that takes precedence.
+// Returns true if a launcher provides PMIx and no variable that takes precedence is set.
 bool is_place_by_pmix() {
   for (const char* const each : {"RANK", "VERBENA_STORE", "VERBENA_NETWORK", "VERBENA_ETCD",
                                  "VERBENA_SERVICE", "MASTER_ADDR", "MASTER_PORT"})
@@ -128,7 +129,7 @@ result<void> read_pmix(membership& out) {
   return {};
 }
 
-// NAME and N of the host name NAME-N.
+// The parts of a host name NAME-N.
 struct ordinal_host {
   std::string name;
   std::uint32_t ordinal = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The words of a rank_board: a tag in the upper half, and a number in the lower one.
+// The words of a rank_board: a tag in the upper 32 bits and a number in the lower 32 bits.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 [[nodiscard]] inline std::uint32_t tag_of(std::uint64_t of) {
   return static_cast<std::uint32_t>(of >> 32U);
 }
-/// Compares numbers of messages or operations, which wrap.
+/// Returns true if `number` precedes `other`. The numbers of messages and operations wrap.
 [[nodiscard]] inline bool is_before(std::uint32_t number, std::uint32_t other) {
   return static_cast<std::int32_t>(number - other) < 0;
 }
 
-/// FNV-1a. Equal tags of different operations only mean that a confusion is not detected.
+/// Computes the tag of an operation with FNV-1a. If two different operations have equal tags,
+/// mixing them up is not detected.
 /// Threads: one thread at a time.
 class operation_tag {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations of several channels at once.
+// Operations on several channels.
 #include "verbena/net/multi_channel.hpp"
 
 #include <fmt/format.h>
@@ -19,22 +19,22 @@ using detail::describe;
 using detail::operation_batch;
 using detail::rank_of;
 
-/// Posts the operations of one call, a batch at a time, and waits for them.
+/// Posts the operations of one call in batches and waits for them.
 class several {
  public:
   several(multi_channel& channels, abort_at limit, std::source_location posted) noexcept
       : batch_(channels, posted), limit_(limit) {}
   several(const several&) = delete;
   several& operator=(const several&) = delete;
-  // An exception, for example of an allocation in collect(), leaves operations in flight.
+  // After an exception, for example std::bad_alloc in collect(), operations may be in flight.
   ~several() { await_all(); }
 
-  // Posts an operation; its result is stored in `out` by wait().
+  // Posts an operation. wait() stores its result in `out`.
   void post(std::uint32_t rank, const verbena::detail::operation_description& what,
             operation_result& out) {
     if (batch_.is_full()) wait();
     if (try_post(rank, what, out)) return;
-    // The queue may be full because of operations of this call.
+    // The queue may be full of operations of this call.
     if (!batch_.empty()) {
       wait();
       if (try_post(rank, what, out)) return;
@@ -47,8 +47,8 @@ class several {
   }
 
  private:
-  // Refuses the operation if the limit has passed: await() would end its connection although the
-  // peer had no time.
+  // Refuses the operation if the limit has passed. Otherwise, await() would end the connection
+  // immediately.
   [[nodiscard]] bool try_post(std::uint32_t rank,
                               const verbena::detail::operation_description& what,
                               operation_result& out) {
@@ -57,7 +57,7 @@ class several {
       return true;
     }
     const bool has_room = batch_.try_post(rank, what, out, limit_.when());
-    // A post that connects its channel waits, possibly until the limit.
+    // A post that connects its channel may block until the limit.
     if (has_room && batch_.has_last_failed_to_connect()) is_late_ = limit_.when().expired();
     return has_room;
   }
@@ -74,7 +74,7 @@ class several {
 
   operation_batch batch_;
   abort_at limit_;
-  bool is_late_ = false;  // the limit passed during a wait
+  bool is_late_ = false;  // the limit has passed
 };
 
 template <class Part>

@@ -14,35 +14,35 @@
 #include "verbena/net/multi_channel.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
-// Types in frames of coroutines are not in an unnamed namespace: g++ 12 warns of them in unity
-// builds (-Wsubobject-linkage).
+// Types in coroutine frames are not in an unnamed namespace, because g++ 12 warns about them in
+// unity builds (-Wsubobject-linkage).
 namespace detail {
 
 namespace {
 
 using verbena::detail::earliest;
 
-// The time for a queue pair in the error state to flush.
+// The time limit for a queue pair in the error state to flush.
 constexpr std::chrono::seconds longest_flush{5};
-// The longest wait for an event: another user of the hub may have taken it.
+// The longest wait for an event, because another user of the hub may have consumed it.
 constexpr std::chrono::milliseconds longest_wait{20};
 
 }  // namespace
 
-/// The operations of one call, which end with it. Threads: those of the channels.
+/// The operations of one call. Threads: one thread at a time, with the channels.
 class batch_in_steps : public operation_batch {
  public:
   batch_in_steps(multi_channel& channels, abort_at limit, std::source_location posted) noexcept
       : operation_batch(channels, posted), hub_(channels.hub()), limit_(limit.when()) {}
   batch_in_steps(const batch_in_steps&) = delete;
   batch_in_steps& operator=(const batch_in_steps&) = delete;
-  // The steps were destroyed: the device must not access the memory afterwards.
+  // If the steps are destroyed early, the device must not access the memory afterwards.
   ~batch_in_steps() {
     for_each_in_flight(
         [](verbena::detail::channel_core& on, const auto& /*waiter*/) { on.flush(); });
   }
 
-  /// Polls. Ends the connections of operations in flight once the limit has passed.
+  /// Polls the hub. After the limit, ends the connections of operations in flight.
   [[nodiscard]] result<void> poll() {
     VERBENA_TRY(const std::size_t completed, hub_.progress());
     if (completed != 0) pauses_.restart();
@@ -79,7 +79,7 @@ class batch_in_steps : public operation_batch {
   step_pauses pauses_;
 };
 
-/// The operations of a list. Threads: those of the channels.
+/// The operations of a list of parts. Threads: one thread at a time, with the channels.
 template <class Part>
 struct listed_operations {
   std::span<Part> parts;
@@ -97,7 +97,7 @@ struct listed_operations {
   }
 };
 
-/// The sends of a multicast. Threads: those of the channels.
+/// The sends of a multicast. Threads: one thread at a time, with the channels.
 struct multicast_operations {
   std::span<const std::uint32_t> ranks;
   source data;
@@ -119,9 +119,8 @@ struct multicast_operations {
   }
 };
 
-/// Posts operations as long as there is room, and refuses them after the limit: only those that
-/// were posted before it end with their connections. Returns the number of those that were posted
-/// or refused before and now.
+/// Posts operations while there is room. After the limit, refuses the rest, so that only
+/// connections with operations in flight are ended. Returns the index of the next operation.
 template <class Operations>
 [[nodiscard]] std::size_t post_some(batch_in_steps& all, Operations& what, std::size_t next) {
   for (; next != what.size() && !all.is_full(); ++next) {

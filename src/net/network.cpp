@@ -65,7 +65,7 @@ using detail::network_place;
 
 constexpr std::size_t max_file_bytes = std::size_t{4} << 20U;
 
-/// A host of a file, or of a program, which has no lines.
+/// A host and its position for errors. Hosts from network::create() have no line.
 struct placed_host {
   network_host host;
   network_place at;
@@ -96,7 +96,7 @@ bool is_name(std::string_view text, std::size_t most) {
          std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
 }
 
-// Sorts the hosts. The first error in the order of the ranks is returned.
+// Sorts and checks the hosts. Returns the first error in rank order.
 result<std::vector<network_host>> checked(std::vector<placed_host> hosts, std::string_view file) {
   if (hosts.empty()) return network_place{file}.refuse("there are no hosts");
   if (hosts.size() > max_ranks)
@@ -228,7 +228,7 @@ std::string network::to_json() const {
     list.push_back(std::move(made));
   }
   constexpr int spaces = 2;
-  // Bytes that are not UTF-8 become U+FFFD.
+  // Bytes that are not valid UTF-8 are replaced by U+FFFD.
   return nlohmann::ordered_json{{"hosts", std::move(list)}}.dump(
       spaces, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The parser reads through an iterator that remembers the last byte read, from which the line of
-// each event follows.
+// Parses the JSON list of hosts. The parser reads through an iterator that records the position of
+// the last byte read, from which the line of each event is computed.
 #include <cstddef>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -108,7 +108,7 @@ class json_reader : public nlohmann::json_sax<nlohmann::json> {
  private:
   static constexpr std::string_view hosts_key = "hosts";
 
-  // A value, or the begin of an object or array that is not one of those of the description.
+  // Handles a value, or the start of an object or array other than `hosts` and its elements.
   bool value(network_value of) {
     count_lines();
     if (depth_ == 0) return fail("the text must be an object with the key `hosts`");
@@ -126,7 +126,7 @@ class json_reader : public nlohmann::json_sax<nlohmann::json> {
     if (!failure_) failure_.emplace(network_place{name_, line_}.refuse(why));
     return false;
   }
-  // A token ends with or before the last byte read.
+  // Counts the lines up to the last byte read. A token ends at or before that byte.
   void count_lines() noexcept {
     for (; counted_ < last_read_; ++counted_) line_ += *counted_ == '\n' ? 1 : 0;
   }
@@ -150,7 +150,7 @@ result<std::vector<network_entry>> parse_network_json(std::string_view text,
   json_reader reader(text, name);
   const reading_iterator first(text.data(), reader.last_read());
   const reading_iterator last(text.data() + text.size(), reader.last_read());
-  // Without the strict mode, text behind the object would be ignored.
+  // Without strict mode, text after the object would be ignored.
   constexpr bool is_strict = true;
   static_cast<void>(nlohmann::json::sax_parse(first, last, &reader,
                                               nlohmann::detail::input_format_t::json, is_strict));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The hosts of a file before they are checked. Their lines are for errors.
+// The hosts of a file before they are checked, with their line numbers for error messages.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// The place in a file that an error names.
+/// A position in a file, for error messages.
 struct network_place {
   std::string_view file;
   std::uint32_t line = 0;  ///< 0: the whole file
@@ -23,7 +23,7 @@ struct network_place {
   [[nodiscard]] error refuse(const std::string& why) const;
 };
 
-/// A value of another type; `kind` names it.
+/// A value that is neither an integer nor a string; `kind` describes its type.
 struct other_value {
   std::string_view kind;
 };

@@ -8,7 +8,7 @@
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
-// The port of the crate rrddmma.
+// The default port of the crate rrddmma.
 constexpr std::int64_t default_port = 13337;
 
 std::string_view kind_of(const ::toml::node& of) {
@@ -99,7 +99,7 @@ class toml_reader {
 
 result<std::vector<network_entry>> parse_network_toml(std::string_view text,
                                                       std::string_view name) {
-  // toml++ 3.3 shifts by 64 bits for some characters beyond ASCII.
+  // toml++ 3.3 has undefined behavior (a shift by 64 bits) for some non-ASCII characters.
   const auto other = std::ranges::find_if(text, [](char c) { return (c & '\x80') != 0; });
   if (other != text.end()) {
     const auto line = 1 + std::ranges::count(text.begin(), other, '\n');

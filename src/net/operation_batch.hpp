@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operations of several ranks that are in flight at the same time, for the blocking and the
-// asynchronous functions of multi_channel.
+// Operations on several channels that are in flight at the same time. Used by the blocking
+// functions and the steps of multi_channel.
 #pragma once
 
 #include <fmt/format.h>
@@ -58,7 +58,8 @@ template <class Part>
   return {};
 }
 
-/// Threads: one thread at a time, with the channels. Operations in flight must end first.
+/// At most 64 operations. Must not be destroyed while an operation is in flight. Threads: one
+/// thread at a time, with the channels.
 class operation_batch {
  public:
   operation_batch(multi_channel& channels, std::source_location posted) noexcept
@@ -69,8 +70,8 @@ class operation_batch {
 
   [[nodiscard]] bool is_full() const noexcept { return count_ == entries_.size(); }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-  /// Posts an operation; its result is stored in `out` by collect(). Returns false if a queue is
-  /// full. A post that connects its channel waits at most until `until`. Precondition: !is_full().
+  /// Posts an operation. collect() stores its result in `out`. Returns false if a queue is full. A
+  /// post that connects its channel blocks at most until `until`. Precondition: !is_full().
   [[nodiscard]] bool try_post(std::uint32_t rank,
                               const verbena::detail::operation_description& what,
                               operation_result& out, deadline until) {
@@ -84,15 +85,15 @@ class operation_batch {
     if (has_room) ++count_;
     return has_room;
   }
-  /// Returns whether the last operation is refused because its channel could not be connected.
+  /// Returns true if the last operation was refused because its channel could not be connected.
   /// Precondition: try_post() has returned true.
   [[nodiscard]] bool has_last_failed_to_connect() const noexcept {
     const auto& last = entries_[count_ - 1].waiter;
     return last.ended && last.result.refusal() == refusal::connect_failed;
   }
-  /// Takes the refusal of the last try_post() as the result of its operation.
+  /// Records the refusal of the last try_post() as the result of its operation.
   void refuse() noexcept { ++count_; }
-  /// Takes the result of an operation that is not posted. Precondition: !is_full().
+  /// Records a refused operation without posting it. Precondition: !is_full().
   void refuse(std::uint32_t rank, operation_result& out, refusal why, int code) noexcept {
     entry& next = entries_[count_++];
     next.waiter.ended = true;
@@ -121,7 +122,7 @@ class operation_batch {
     }
     count_ = 0;
   }
-  /// Returns the first failure, with the ranks of all.
+  /// Returns the first failure with the ranks of all failures.
   [[nodiscard]] result<void> outcome() {
     if (!first_) return {};
     auto first = channel_access::reason(channels_[failed_.front()], *first_);

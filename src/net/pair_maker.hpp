@@ -13,9 +13,9 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// A queue pair without a peer. Threads: one thread at a time.
+/// A queue pair that is not connected yet. Threads: one thread at a time.
 struct unmade_pair {
-  queue_pair_share share;  // ends after the queue pair
+  queue_pair_share share;  // declared first: returned after the queue pair is destroyed
   prepared_queue_pair<rc> queue;
 
   [[nodiscard]] static result<made_pair> connect(unmade_pair self, const endpoint& to) {
@@ -31,7 +31,8 @@ struct pair_maker {
   channel_options options;
   std::optional<queue_pair_budget> budget;
 
-  /// Returns nullopt if the budget is in use. Errors: those of protection_domain::create_qp().
+  /// Creates a queue pair. Returns nullopt if the budget is exhausted. Errors: those of
+  /// protection_domain::create_qp().
   [[nodiscard]] result<std::optional<unmade_pair>> make() const {
     auto share = queue_pair_share::take(budget);
     if (!share) return std::optional<unmade_pair>();

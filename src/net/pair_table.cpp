@@ -12,7 +12,7 @@ pair_claim::~pair_claim() {
 }
 
 bool pair_claim::publish(made_pair made) {
-  std::optional<made_pair> replaced;  // is destroyed without the lock
+  std::optional<made_pair> replaced;  // destroyed after the lock is released
   const std::lock_guard lock(of_->mutex_);
   auto& with = of_->pairs_[peer_];
   if (!of_->is_open_ || of_->epoch_ != epoch_ || !with.is_member || with.is_used) {
@@ -20,7 +20,7 @@ bool pair_claim::publish(made_pair made) {
     return false;
   }
   replaced = std::exchange(with.made, std::move(made));
-  // The peer has given up the connection that is replaced.
+  // The peer has abandoned the connection that is replaced.
   of_->counts_.requests_accepted += replaced ? 0U : 1U;
   of_->changed_.notify_all();
   return true;
@@ -95,7 +95,7 @@ void pair_table::end_asking(std::uint32_t peer, bool has_connected) {
   if (!has_connected) return;
   with.is_used = true;
   replaced = std::exchange(with.made, std::nullopt);
-  // The peer has given up the connection that it had made.
+  // The peer has abandoned the connection that it had requested.
   counts_.requests_accepted -= replaced ? 1U : 0U;
 }
 
@@ -124,7 +124,8 @@ claim_or_answer pair_table::claim(std::uint32_t peer, std::uint32_t epoch) {
     return reject(connection_answer::other_epoch);
   if (with.is_used) return reject(connection_answer::connected);
   if (with.asks && rank_ < peer) return reject(connection_answer::crossed);
-  // An earlier request, which the peer has abandoned, is still in progress here.
+  // If is_accepting: an earlier request that the peer has abandoned is still in progress on this
+  // rank.
   if (with.is_accepting || accepting_ >= max_accepting_) return reject(connection_answer::busy);
   with.is_accepting = true;
   ++accepting_;

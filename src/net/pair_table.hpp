@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The connections of a rank on first use, as its two threads see them: the thread of the group asks
-// peers and uses connections, and the acceptor connects at the request of peers. No operation on a
-// connected channel uses the table.
+// The state of the connections of a rank on first use, shared by two threads: the thread of the
+// group requests and uses connections, and the thread of the acceptor connects pairs at the request
+// of peers. Operations on connected channels do not use the table.
 #pragma once
 
 #include <condition_variable>
@@ -22,13 +22,13 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 
 /// A connected queue pair. Threads: one thread at a time.
 struct made_pair {
-  queue_pair_share share;  // ends after the queue pair
+  queue_pair_share share;  // declared first: returned after the queue pair is destroyed
   queue_pair<rc> queue;
 };
 
 class pair_table;
 
-/// The right to connect a pair at the request of the peer, which ends with the object.
+/// The right to connect a pair at the request of the peer. The destructor releases the right.
 /// Threads: one thread at a time.
 class pair_claim {
  public:
@@ -39,8 +39,9 @@ class pair_claim {
   pair_claim& operator=(pair_claim&&) = delete;
   ~pair_claim();
 
-  /// Makes the queue pair available to the thread of the group. Returns false if the members of the
-  /// group have changed.
+  /// Makes the queue pair available to the thread of the group. Returns false, and destroys the
+  /// queue pair, if the table is closed, the epoch has changed, the peer is not a member, or the
+  /// pair is connected already.
   [[nodiscard]] bool publish(made_pair made);
   /// Destroys the queue pair unless a channel already owns it.
   void withdraw();
@@ -51,8 +52,9 @@ class pair_claim {
   std::uint32_t epoch_;
 };
 
-/// The right of this rank to request the connection of a pair, which ends with the object. Until
-/// then, requests of the peer are rejected if its rank is higher. Threads: one thread at a time.
+/// The right of this rank to request the connection of a pair. The destructor releases the right.
+/// While it exists, requests of the peer are rejected if the rank of the peer is higher. Threads:
+/// one thread at a time.
 class pair_request {
  public:
   pair_request(pair_table& of, std::uint32_t peer) noexcept : of_(&of), peer_(peer) {}
@@ -63,7 +65,7 @@ class pair_request {
   pair_request& operator=(pair_request&&) = delete;
   ~pair_request();
 
-  /// Counts a request that was sent.
+  /// Increments the number of requests sent.
   void count() const;
   /// Records that this rank has connected the pair.
   void succeed() noexcept { has_connected_ = true; }
@@ -74,41 +76,44 @@ class pair_request {
   bool has_connected_ = false;
 };
 
-/// The answer to a request, and the right to connect if it is accepted.
+/// The right to connect, or the answer if the request is rejected.
 struct claim_or_answer {
   std::optional<pair_claim> claim;
   connection_answer why_not = connection_answer::busy;
 };
 
-/// Threads: thread-safe. wait_for_turn(), end_asking() and pause() are for the thread of the group.
+/// Threads: thread-safe. Only the thread of the group calls wait_for_turn(), end_asking() and
+/// pause().
 class pair_table {
  public:
   pair_table(std::uint32_t rank, std::uint32_t size, std::uint32_t max_accepting)
       : rank_(rank), max_accepting_(max_accepting), pairs_(size) {}
 
-  /// Accepts requests of an epoch from now on.
+  /// Accepts requests of the members in epoch `epoch` from now on.
   void open(std::uint32_t epoch, std::span<const std::uint32_t> members);
-  /// Refuses requests until the next open().
+  /// Rejects requests until the next open().
   void close();
   /// Marks the pair as not connected, and destroys its queue pair unless a channel already owns it.
   void forget(std::uint32_t peer);
-  /// Calls forget(), and refuses the peer until the next open().
+  /// Does the same as forget(), and rejects requests of the peer until the next open().
   void remove(std::uint32_t peer);
 
-  /// The next action of the thread of the group for a pair.
+  /// The result of wait_for_turn().
   struct turn {
     std::optional<pair_request> request = {};  ///< this rank may request the connection
-    bool is_member = true;                     ///< otherwise the pair cannot be connected
-    std::optional<made_pair> made = {};        ///< at the request of the peer
+    bool is_member = true;                     ///< false: the pair cannot be connected
+    std::optional<made_pair> made = {};        ///< connected at the request of the peer
   };
-  /// Waits while the peer's request is in progress, at most until `until`.
+  /// Blocks while a request of the peer is in progress, at most until `until`. Returns the queue
+  /// pair that the peer has connected, or the right to request the connection. Returns neither if
+  /// `until` passes or the peer is not a member.
   [[nodiscard]] turn wait_for_turn(std::uint32_t peer, deadline until);
-  /// Ends a request of this rank, which has connected the pair or not.
+  /// Ends a request of this rank. `has_connected`: the request has connected the pair.
   void end_asking(std::uint32_t peer, bool has_connected);
-  /// Returns whether a request is in progress in addition to one with `peer`: it can end without a
-  /// connection, and return its share of the budget.
+  /// Returns true if another request than one of this rank to `peer` is in progress. Such a request
+  /// may fail and return its share of the budget.
   [[nodiscard]] bool has_other_requests(std::uint32_t peer) const;
-  /// Waits until the peer has connected the pair, or `until` passes.
+  /// Blocks until the peer has connected the pair, or `until` passes.
   void pause(std::uint32_t peer, deadline until);
 
   [[nodiscard]] std::size_t size() const noexcept { return pairs_.size(); }
@@ -121,14 +126,14 @@ class pair_table {
   friend class pair_request;
   struct pair {
     bool is_member = false;
-    bool asks = false;                   // there is a pair_request
-    bool is_accepting = false;           // there is a claim
+    bool asks = false;                   // a pair_request exists
+    bool is_accepting = false;           // a pair_claim exists
     bool is_used = false;                // its queue pair was taken, or connected by this rank
-    std::optional<made_pair> made = {};  // not taken yet
+    std::optional<made_pair> made = {};  // connected by the peer, not taken yet
   };
 
-  /// Marks a pair as not connected, and returns its queue pair, to be destroyed without the lock.
-  /// Precondition: the lock is held.
+  /// Marks a pair as not connected and returns its queue pair, which the caller destroys after it
+  /// has released the lock. Precondition: the lock is held.
   [[nodiscard]] std::optional<made_pair> take_made(std::uint32_t peer);
 
   const std::uint32_t rank_;

@@ -23,13 +23,13 @@ using verbena::detail::earliest;
 constexpr retry_pauses::range pauses_to_connect{.first = std::chrono::milliseconds(1),
                                                 .longest = std::chrono::milliseconds(250)};
 
-// The time of one attempt, and of the answer to a confirmation, even if the operation has less. A
-// new attempt finds out that the process of the peer has ended.
+// The time limit of one attempt, and of the reply to a confirmation, even if the deadline of the
+// operation is earlier. A new attempt detects that the process of the peer has ended.
 constexpr std::chrono::seconds time_of_attempt{2};
 
 constexpr bringup::stream_options small_messages{.max_blob_bytes = max_connection_message_bytes};
 
-// A connection to such an address reaches the host of the peer itself.
+// A peer that connects to such an address reaches its own host.
 bool is_wildcard(std::string_view host) {
   return host == "0.0.0.0" || host == "::" || host == "::ffff:0.0.0.0";
 }
@@ -154,7 +154,7 @@ result<void> peer_connector::connect_to_self(verbena::detail::channel_core& whic
   VERBENA_TRY(auto mine, maker_.make());
   for (retry_pauses pauses(pauses_to_connect, seed_ + rank_); !mine;) {
     if (!pairs_.has_other_requests(rank_) || until.expired()) return no_room_here(rank_);
-    // A request in progress may end without a connection.
+    // A request in progress may fail and return its share of the budget.
     pairs_.pause(rank_, earliest(until, pauses.next()));
     VERBENA_TRY(mine, maker_.make());
   }
@@ -207,7 +207,8 @@ peer_connector::attempt peer_connector::ask(std::uint32_t peer, const pair_reque
   if (!made) return failed_attempt{.why = std::move(made).error(), .is_final = true};
   auto confirmed = with->send(encode_confirmation(), until);
   if (!confirmed) return try_again(std::move(confirmed).error());
-  // The peer may have made its side available: giving up now would leave it half connected.
+  // The peer may have connected its side already. If this side gave up now, the pair would be half
+  // connected.
   const auto last = with->receive(deadline::after(time_of_attempt));
   if (!last) return try_again(last.error());
   if (auto checked = check_confirmation(*last); !checked)

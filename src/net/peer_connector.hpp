@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Connects the channels of a group at their first operations. The active side asks the acceptor of
-// the peer; the queue pairs that peers have asked for are taken from the table of the own acceptor.
+// Connects the channels of a group at their first operations. The active side sends a request to
+// the acceptor of the peer. Queue pairs that were connected at the request of peers are taken from
+// the pair_table of the own acceptor.
 #pragma once
 
 #include <chrono>
@@ -24,15 +25,15 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 /// Threads: one thread at a time, with the channels.
 class peer_connector final : public verbena::detail::first_use {
  public:
-  /// The place of a connector.
+  /// The rank, the group size and the host of a connector.
   struct place {
     std::uint32_t rank;
     std::uint32_t size;
-    std::string host;  ///< the address of this host for peers
+    std::string host;  ///< the address at which peers reach this host
   };
-  /// Starts the acceptor, which refuses requests until open(). Errors: `invalid_argument` for
-  /// options out of range, and for a host that peers cannot connect to; those of
-  /// bringup::listener::open(); the errno of eventfd(2) or pthread_create(3).
+  /// Starts the acceptor, which rejects requests until open(). Errors: `invalid_argument` if an
+  /// option is out of range or the host is a wildcard address; those of bringup::listener::open(),
+  /// eventfd(2) and pthread_create(3).
   [[nodiscard]] static result<std::shared_ptr<peer_connector>> start(
       const place& at, pair_maker maker, const first_use_options& options);
   peer_connector(const place& at, pair_maker maker, const first_use_options& options);
@@ -44,17 +45,18 @@ class peer_connector final : public verbena::detail::first_use {
   [[nodiscard]] rank_contact contact(const remote_region& board) const;
   /// Sets the contacts of all ranks.
   void set_contacts(std::vector<rank_contact> contacts) { contacts_ = std::move(contacts); }
-  /// Accepts requests of the members.
+  /// Accepts requests of the members in epoch `epoch` from now on.
   void open(std::uint32_t epoch, std::span<const std::uint32_t> members);
-  /// Refuses requests until the next open(), because the members change.
+  /// Rejects requests until the next open(), while the members change.
   void close() { pairs_.close(); }
-  /// Ends the acceptor. Afterwards no channel can be connected.
+  /// Stops the acceptor and removes all peers. Afterwards, no channel can be connected. Blocks.
   void end();
-  /// Forgets the connection to a peer. Precondition: its channel has no queue pair.
+  /// Marks a peer as not connected, so that it can be connected again. Precondition: its channel
+  /// has no queue pair.
   void forget(std::uint32_t peer);
-  /// Forgets the connection to a rank that is no longer a member.
+  /// Does the same as forget(), and rejects requests of the rank, which is no longer a member.
   void remove(std::uint32_t peer);
-  /// Returns the time of a connection for operations without a deadline.
+  /// Returns the time limit for connecting a channel in operations without a deadline.
   [[nodiscard]] std::chrono::nanoseconds timeout() const noexcept { return timeout_; }
   [[nodiscard]] first_use_statistics statistics() const { return pairs_.statistics(); }
 

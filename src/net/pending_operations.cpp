@@ -39,7 +39,7 @@ result<void> pending_operations::wait(deadline until) {
 }
 
 buffer pending_multicast::take_buffer() {
-  // Each send gives up its view.
+  // Releases the views of the sends.
   for (std::size_t i = 0; i < sends_.size(); ++i) sends_[i].take_buffer().reset();
   return memory_ == nullptr ? buffer() : std::exchange(*std::exchange(memory_, nullptr), buffer());
 }

@@ -40,7 +40,7 @@ struct pmix_functions {
 };
 
 result<pmix_functions> load_pmix() {
-  // The components of libpmix refer to its symbols.
+  // RTLD_GLOBAL: plugins of libpmix resolve symbols against it.
   void* const library = ::dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
   if (library == nullptr)
     return error::unavailable(ENOENT, "dlopen", "libpmix.so.2",
@@ -58,7 +58,7 @@ result<pmix_functions> load_pmix() {
   return pmix_failed("dlsym", "libpmix.so.2 lacks a function; PMIx 3 or newer is needed");
 }
 
-// The connection of this process. Threads: one thread at a time.
+// The connection of this process to PMIx. Threads: one thread at a time.
 class pmix_session {
  public:
   pmix_session() = default;
@@ -154,7 +154,7 @@ class pmix_session {
   bool is_open_ = false;
 };
 
-// Calls `use` with the session of this process, which is opened before.
+// Opens the session of this process if necessary, and calls `use` with it.
 template <class Use>
 auto with_pmix(Use&& use) -> decltype(use(std::declval<pmix_session&>())) {
   static std::mutex mutex;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The values that the ranks of a group have published at the store, and the ranks that wait for
-// one.
+// The values that the ranks of a group have published at the store, and the pending find requests.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +17,9 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 
 /// The values of the processes of one group. A value is removed when its process leaves.
 ///
-/// The functions return the replies that have become due, at most one for each rank. A rank waits
-/// for at most one value. The work of a function grows at most linearly with the number of ranks.
+/// The functions return the replies that have become due, at most one per rank. A rank has at most
+/// one pending find request. The running time of a function is at most linear in the number of
+/// ranks.
 /// Threads: one thread at a time.
 class published_values {
  public:
@@ -29,25 +29,27 @@ class published_values {
   };
   using due_replies = std::vector<due_reply>;
 
-  /// `bytes_of_all` counts the bytes of all groups. Both references outlive this object.
+  /// `bytes_of_all` counts the bytes of all groups. `limits` and `bytes_of_all` must outlive this
+  /// object.
   published_values(std::uint32_t ranks, const store_options& limits, std::size_t& bytes_of_all)
       : ranks_(ranks), limits_(&limits), bytes_of_all_(&bytes_of_all) {}
 
-  /// Sets or replaces a value, and ends the waiting for it.
+  /// Sets or replaces a value, and answers the find requests for it.
   [[nodiscard]] due_replies publish(std::uint32_t by, store_publish what);
   [[nodiscard]] due_replies withdraw(std::uint32_t by, const store_withdraw& what);
-  /// Finds a value, or begins to wait. Precondition: the rank that is asked exists.
+  /// Returns the value, or adds a pending find request. Precondition: `what.rank` exists.
   [[nodiscard]] due_replies find(std::uint32_t by, store_find what);
 
-  /// Ends the waiting of a rank, without a reply.
+  /// Removes the pending find request of a rank without a reply.
   void stop_waiting(std::uint32_t rank) { waiting_.erase(rank); }
-  /// Removes the values of a rank whose process has left, and ends the waiting for and of it.
+  /// Removes the values and the find request of a rank whose process has left, and ends the find
+  /// requests for its values.
   [[nodiscard]] due_replies remove(std::uint32_t rank);
-  /// Ends the waiting of all ranks: `by` has begun an agreement.
+  /// Ends all find requests, because rank `by` has begun an agreement.
   [[nodiscard]] due_replies interrupt(std::uint32_t by);
-  /// Ends the waiting of ranks whose deadlines have passed.
+  /// Ends the find requests whose deadlines have passed.
   [[nodiscard]] due_replies expire();
-  /// Returns the earliest deadline of a rank that waits.
+  /// Returns the earliest deadline of a find request.
   [[nodiscard]] deadline first_end() const noexcept;
 
  private:
@@ -60,7 +62,7 @@ class published_values {
     std::size_t bytes = 0;
   };
 
-  /// Ends the waiting for which `holds(waiting)` is true with a reply.
+  /// Removes the find requests for which `holds(waiting)` is true. Returns a reply for each.
   template <class Condition>
   [[nodiscard]] due_replies end_waiting(const store_reply& with, Condition&& holds);
 

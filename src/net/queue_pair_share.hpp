@@ -10,13 +10,13 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// Threads: thread-safe.
+/// The state that copies of a queue_pair_budget share. Threads: thread-safe.
 struct budget_state {
   std::uint32_t limit;
   std::atomic<std::uint32_t> in_use = 0;
 };
 
-/// The share of one queue pair in a budget, which ends with the object.
+/// One queue pair of a budget. The destructor returns the share to the budget.
 /// Threads: one thread at a time.
 class queue_pair_share {
  public:
@@ -30,7 +30,8 @@ class queue_pair_share {
     if (state_) state_->in_use.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  /// Takes a share; returns nullopt if all are in use. Without a budget, the share is empty.
+  /// Takes a share from the budget. Returns nullopt if all shares are in use. If `of` is nullopt,
+  /// returns an empty share.
   [[nodiscard]] static std::optional<queue_pair_share> take(
       const std::optional<queue_pair_budget>& of);
 

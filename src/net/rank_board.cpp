@@ -25,7 +25,7 @@ using board_layout::seen_at;
 using board_layout::slots;
 using board_layout::word;
 
-// The time in which a failed operation asks for the missing ranks, before its deadline passes.
+// Returns the time at which an operation gives up, before its deadline, to find the missing ranks.
 deadline time_to_give_up(deadline until) {
   constexpr std::chrono::nanoseconds most = std::chrono::milliseconds(50);
   if (until.is_never() || until.expired()) return until;
@@ -139,10 +139,11 @@ board_turn::~board_turn() {
   *link = next_;
 }
 
-// Stores the number of operations of these ranks where the other ranks can read it.
+// Stores the number of operations with these ranks that this rank has entered. Other ranks can read
+// the number.
 std::uint64_t rank_board::publish(std::span<const std::uint32_t> ranks, std::uint32_t set) {
   const std::uint64_t entered = word_of(set, ++entered_[set]);
-  std::size_t place = 0;  // of all ranks
+  std::size_t place = 0;  // the word of operations with all members
   if (ranks.size() != member_count_) {
     for (place = 1; place < entered_words; ++place)
       if (tag_of(load(entered_at + place * word)) == set) break;
@@ -152,7 +153,7 @@ std::uint64_t rank_board::publish(std::span<const std::uint32_t> ranks, std::uin
   return entered;
 }
 
-// A rank that has left the operation has also entered it.
+// A rank with a greater number has entered the operation and left it.
 bool rank_board::has_entered(const collective& in, std::uint32_t rank) const {
   for (std::size_t place = 0; place < entered_words; ++place) {
     const std::uint64_t seen = load(seen_at(rank, size_) + place * word);
@@ -164,7 +165,7 @@ bool rank_board::has_entered(const collective& in, std::uint32_t rank) const {
 
 void rank_board::clear(std::uint32_t epoch, std::span<const std::uint32_t> members) {
   epoch_ = epoch;
-  // A late word of another epoch has another number, too.
+  // Numbers differ between epochs, so a late word of another epoch does not match.
   const std::uint32_t first = epoch << 24U;
   for (std::uint32_t each = 0; each < size_; ++each) {
     for (std::uint32_t slot = 0; slot < slots; ++slot) store(arrival_at(each, slot), 0);

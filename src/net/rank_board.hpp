@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: MIT
-// Messages between the ranks of a group, by writes into memory of the receiver: the board. Barriers
-// and collective operations consist of these messages. The board of a rank has these parts:
+// Messages between the ranks of a group. A message is an RDMA write to memory of the receiver, the
+// board. Barriers and collective operations consist of these messages. The board of a rank has
+// these parts:
 //
-//   failure    a rank whose operation has failed writes the rank that it waited for, and its epoch
-//   entered    the number of operations that this rank has entered, for all ranks, and for the last
-//              7 subsets with a tag of the ranks; others read it after a failure
-//   arrivals   a line for each rank, which only this rank writes: a word for each of its last 4
-//              messages, and the number of messages that it has received
-//   outgoing   a line for each rank: the words to write to its board, of messages and of
-//              acknowledgments; and one for failures. A word is stored again only after the write
-//              that reads it has completed
-//   seen       a line for each rank: a copy of its `entered`
-//   payload    4 slots for each rank: the bytes of its last 4 messages
+//   failure    a rank whose operation has failed writes the failed rank, its own rank and the epoch
+//   entered    the number of operations that this rank has entered: one word for all members, and
+//              7 words for the most recent subsets, with a tag of the ranks. Other ranks read the
+//              line after a failure
+//   arrivals   one line per rank, which only that rank writes: one word for each of its last 4
+//              messages, and the number of messages that it has received from this rank
+//   outgoing   one line per rank: the words to write to the board of that rank, for messages and
+//              acknowledgments; and one line for failures. A word is overwritten only after the
+//              write that reads it has completed
+//   seen       one line per rank: a copy of the line `entered` of that rank
+//   payload    4 slots per rank: the bytes of the last 4 messages of that rank
 //
-// The word of a message consists of the number of the message between its two ranks, and of a tag
-// that depends on the operation. It is written after the bytes. A sender waits while 4 messages are
-// unacknowledged; the receiver acknowledges every second message.
+// The word of a message contains the number of the message between its two ranks, and a tag that
+// depends on the operation. The word is written after the bytes. A sender waits while 4 messages
+// are unacknowledged. The receiver acknowledges every second message.
 //
-// An epoch begins when the members of the group change (renewal.hpp). Tags, numbers of messages and
-// failures depend on it.
+// An epoch begins when the members of the group change (renewal.hpp). Tags, message numbers and
+// failures depend on the epoch.
 #pragma once
 
 #include <array>
@@ -39,7 +41,7 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// Names an operation in errors.
+/// The name of an operation in errors.
 struct operation_name {
   const char* function;  ///< "all_reduce"
   const char* noun;      ///< "an all_reduce"
@@ -74,40 +76,40 @@ class rank_board;
 class board_turn;
 struct collective;
 
-/// A rank that waits asks for the ranks that have left after each such time.
+/// The interval at which a waiting rank checks for ranks that have left.
 inline constexpr std::chrono::milliseconds time_to_check_departed{2};
 
-/// The ranks of an operation, and its deadline.
+/// The ranks and the deadline of an operation, and the objects of its group.
 struct participants {
   rank_board& board;
   multi_channel& channels;
-  store_client& client;  // is informed of the ranks that have left
+  store_client& client;  // reports the ranks that have left
   std::span<const std::uint32_t> ranks;
   deadline until;
-  const board_turn* turn = nullptr;  // of an operation in steps
+  const board_turn* turn = nullptr;  // nullptr: a blocking operation
 };
 
-/// A step of an operation: a message to a rank and one of a rank, at the same time. Without bytes,
-/// there is no message, except in barriers.
+/// A step of an operation: data to one rank and data from another rank, at the same time, in
+/// messages of at most most_bytes(). If the length is 0, there is no message, except in barriers.
 struct board_step {
   std::optional<std::uint32_t> to = {};    ///< the receiver of `out`
   std::optional<std::uint32_t> from = {};  ///< the sender of `into`
   registered_bytes out = {};
-  /// If it is the memory of `out`, each byte is stored after it was sent.
+  /// If `into` is the memory of `out`, each byte is stored only after it was sent.
   registered_bytes into = {};
   const combination* with = nullptr;  ///< combines the bytes; nullptr: copies them
-  /// Ranks of which later steps receive messages.
+  /// Ranks from which later steps receive messages.
   std::span<const std::uint32_t> later = {};
 };
-/// Sets a step of an algorithm by its number; returns false after the last one.
+/// Sets `out` to the step of an algorithm with this number. Returns false after the last step.
 using step_function = bool (*)(const collective& in, std::size_t number, board_step& out);
 
-/// A word of the outgoing line of a rank.
+/// A word of the outgoing line for a rank.
 struct board_word {
   std::size_t place;
   std::uint64_t value;
 };
-/// A write to the board of a rank: of a word, or of bytes.
+/// A write of a word or of bytes to the board of a rank.
 struct board_write {
   std::uint32_t rank = 0;
   registered_bytes from = {};
@@ -122,7 +124,7 @@ class pending_writes {
   void pop() noexcept {
     if (++next_ == end_) next_ = end_ = 0;
   }
-  /// Precondition: at most two pushes without a pop that makes it empty.
+  /// Precondition: at most one push since the object was last empty.
   void push(const board_write& what) { writes_.at(end_++) = what; }
 
  private:
@@ -131,10 +133,11 @@ class pending_writes {
   std::size_t end_ = 0;
 };
 
-/// An operation in progress. Threads: that of its board.
+/// An operation in progress. Threads: one thread at a time, with the board.
 struct collective {
-  /// The first time in which an operation connects a channel before it looks at failures of others.
-  /// Each further attempt has twice as much, at most the longest, so that slow connections succeed.
+  /// The time limit of the first attempt to connect a channel. Between attempts, the operation
+  /// checks for failures of other ranks. Each further attempt has twice the time, at most
+  /// longest_time_to_connect, so that slow connections succeed.
   static constexpr std::chrono::nanoseconds first_time_to_connect = std::chrono::milliseconds(100);
   static constexpr std::chrono::nanoseconds longest_time_to_connect =
       std::chrono::milliseconds(3000);
@@ -146,35 +149,36 @@ struct collective {
   deadline until;
   deadline give_up;
   std::uint32_t tag;
-  std::uint64_t entered;  // its word in `entered`
-  std::size_t index;      // of this rank in `ranks`
+  std::uint64_t entered;  // the word in `entered` of this operation
+  std::size_t index;      // index of this rank in `ranks`
 
   // The algorithm and its arguments:
   step_function next = nullptr;
   bool is_barrier = false;
   registered_bytes data = {};
-  registered_bytes out = {};  // of all_to_all
-  std::size_t root = 0;       // its index in `ranks`
+  registered_bytes out = {};  // source of all_to_all
+  std::size_t root = 0;       // index of the root in `ranks`
   const combination* with = nullptr;
-  /// Bytes of an element, which is not divided between messages: the same on all ranks.
+  /// The size of an element in bytes. Elements are not divided between messages. Equal on all
+  /// ranks.
   std::size_t element_bytes = 1;
 
   // Its progress:
-  std::size_t step_number = 0;  // of the next step
+  std::size_t step_number = 0;  // number of the next step
   bool has_step = false;
   board_step step = {};
-  std::size_t sent = 0;  // of the step: bytes, or 1 in a barrier
+  std::size_t sent = 0;  // bytes of the step, or 1 in a barrier
   std::size_t received = 0;
-  bool receives_next = false;  // sends and receives alternate
+  bool receives_next = false;  // to alternate sends and receives
   pending_writes pending = {};
   std::chrono::nanoseconds time_to_connect = first_time_to_connect;
-  deadline connect_by = deadline::never();  // without a deadline: of the connection being made
-  std::uint64_t moves = 0;                  // grows with each message and write
+  deadline connect_by = deadline::never();  // for the current connection if `until` is never
+  std::uint64_t moves = 0;                  // number of messages and writes: detects progress
   bool has_watched = false;
-  bool has_watched_late = false;  // after the deadline
-  deadline next_check;            // of the ranks that have left
+  bool has_watched_late = false;  // since the deadline passed
+  deadline next_check;            // when to check for ranks that have left
 
-  /// Returns the rank at a place, counted cyclically.
+  /// Returns the rank at `place` in `ranks`, modulo count().
   [[nodiscard]] std::uint32_t at(std::size_t place) const { return ranks[place % ranks.size()]; }
   [[nodiscard]] std::size_t count() const noexcept { return ranks.size(); }
   [[nodiscard]] bool must_send() const noexcept {
@@ -183,60 +187,64 @@ struct collective {
   [[nodiscard]] bool must_receive() const noexcept {
     return step.from && received < (is_barrier ? 1 : step.into.length);
   }
-  /// Returns the length of a message, except for the last one of a step.
+  /// Returns the maximum length of a message in bytes. All messages of a step except the last have
+  /// this length.
   [[nodiscard]] std::size_t most_bytes() const noexcept;
 };
 
-/// Threads: one thread at a time, with the channels.
+/// The board of this rank, and the operations on it. Threads: one thread at a time, with the
+/// channels.
 class rank_board {
  public:
   /// Allocates the board of a rank. Errors: those of protection_domain::allocate().
   [[nodiscard]] static result<rank_board> create(const protection_domain& domain,
                                                  std::uint32_t rank, std::uint32_t size);
-  /// Returns the memory for the other ranks.
+  /// Returns the remote region of the board, for the other ranks.
   [[nodiscard]] remote_region remote() const { return memory_.remote(); }
-  /// Sets the members, and the boards of all ranks. Errors: `protocol` names a member whose board
+  /// Sets the members and the boards of all ranks. Errors: `protocol` with the member whose board
   /// is too small.
   [[nodiscard]] result<void> connect(std::vector<remote_region> boards,
                                      std::span<const std::uint32_t> members);
 
-  /// Sets the time for a connection in operations without a deadline.
+  /// Sets the time limit for connecting a channel in operations without a deadline.
   void set_first_use_timeout(std::chrono::nanoseconds timeout) { first_use_timeout_ = timeout; }
 
-  /// Reads the line `entered` of the boards of other ranks. Then all earlier requests on the
-  /// channels to the ranks that answered have completed. Returns the ranks without an answer.
+  /// Reads the line `entered` of the boards of `ranks`. If a read completes, all earlier requests
+  /// on that channel have completed. Returns the ranks whose reads did not succeed, in ascending
+  /// order.
   [[nodiscard]] std::vector<std::uint32_t> probe(multi_channel& channels,
                                                  std::span<const std::uint32_t> ranks,
                                                  deadline until);
   /// Makes all operations fail with `why` until the next epoch.
   void stop(error why) { failure_ = std::move(why); }
-  /// Clears the board for an epoch. Precondition: no rank writes to the board.
+  /// Clears the board for a new epoch. Precondition: no rank writes to the board.
   void clear(std::uint32_t epoch, std::span<const std::uint32_t> members);
-  /// Permits operations again. From here on, other ranks may write to the board.
+  /// Permits operations again. From now on, other ranks may write to the board.
   void start(std::span<const std::uint32_t> members);
 
-  /// Begins an operation. `what` are numbers that must be equal on all ranks. Errors: that of
-  /// an earlier operation; `invalid_argument` if the ranks are not in ascending order, are not
-  /// members, or lack this one.
+  /// Begins an operation. `what` contains numbers that must be equal on all ranks. Errors: the
+  /// error of an earlier operation; `invalid_argument` if the ranks are not in ascending order, are
+  /// not members, or do not contain this rank, or if it is not the turn of the operation.
   [[nodiscard]] result<collective> enter(const participants& of, operation_name name,
                                          std::initializer_list<std::uint64_t> what);
-  /// Ends an operation; polls meanwhile.
+  /// Polls until an operation has ended.
   [[nodiscard]] result<void> run(collective& in);
-  /// Continues an operation without waiting, and polls once. Returns true when it has ended.
+  /// Polls once and continues an operation without blocking. Returns true when the operation has
+  /// ended.
   [[nodiscard]] result<bool> poll(collective& in);
-  /// Fails the operation in progress: its steps are destroyed, or an exception ended it.
+  /// Fails the operation in progress, because its steps were destroyed or an exception was thrown.
   void cancel(collective& in) noexcept;
   /// Fails a queued operation in steps. The operation in progress fails too, because later
-  /// operations of this rank would pair with the wrong ones of other ranks. Returns the failure of
-  /// the board.
+  /// operations of this rank would be matched with the wrong operations of other ranks. Returns the
+  /// failure of the board.
   [[nodiscard]] error give_up(const participants& of, operation_name name, error why);
-  /// Calls give_up() because the steps are destroyed.
+  /// Calls give_up() because the steps were destroyed.
   void give_up(const participants& of, operation_name name) noexcept;
   /// Returns the failure of the operations of this epoch.
   [[nodiscard]] const std::optional<error>& failure() const noexcept { return failure_; }
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
-  /// Returns whether shrink() and readmit() must wait: an operation in steps is in progress, or
-  /// queued on a working board.
+  /// Returns true if shrink() and readmit() are not permitted: an operation in steps is in
+  /// progress, or is queued and the board has not failed.
   [[nodiscard]] bool is_in_progress() const noexcept {
     return running_ != nullptr || (first_turn_ != nullptr && !failure_);
   }
@@ -244,15 +252,15 @@ class rank_board {
  private:
   friend class board_turn;
   friend class running_operation;
-  // Of the outgoing line of a rank: 4 for messages, 2 for acknowledgments.
+  // Words of the outgoing line for a rank: 4 for messages, 2 for acknowledgments.
   static constexpr std::size_t outgoing_words = 6;
   struct request {
     verbena::detail::operation_waiter waiter;
     verbena::detail::operation_slot* slot = nullptr;
     std::uint32_t rank = 0;
-    bool reads_program = false;  // memory of the program
-    bool is_read = false;        // of `entered`
-    std::size_t reads = 0;       // the offset of the word of the board; 0: other memory
+    bool reads_program = false;  // reads memory of the program
+    bool is_read = false;        // reads the line `entered`
+    std::size_t reads = 0;       // the offset of the board word that it reads; 0: other memory
   };
   /// A write or read of the board of a rank.
   struct access_to_board {
@@ -266,7 +274,7 @@ class rank_board {
     std::uint32_t acknowledged_by_peer = 0;  // of sent
     std::uint32_t received = 0;
     std::uint32_t acknowledged = 0;  // of received
-    /// The place in posted_ of the last write of each word of the outgoing line.
+    /// The index in posted_ of the last write of each word of the outgoing line.
     std::array<std::uint32_t, outgoing_words> readers = {};
   };
 
@@ -290,9 +298,9 @@ class rank_board {
   [[nodiscard]] bool has_arrived(std::uint32_t from) const;
   [[nodiscard]] result<void> check_arrived(collective& in, std::uint32_t from);
   [[nodiscard]] result<bool> write_pending(collective& in);
-  /// Returns whether a write in flight reads a word of the outgoing line of a rank.
+  /// Returns true if a write in flight reads a word of the outgoing line for a rank.
   [[nodiscard]] bool is_read(std::uint32_t rank, std::size_t place) const;
-  /// Posts a write; returns false if there is no room in the queue, or no connection yet.
+  /// Posts a write. Returns false if the queue is full or the channel is not connected yet.
   [[nodiscard]] result<bool> write(collective& in, const board_write& what,
                                    const registered_bytes& from);
   [[nodiscard]] result<bool> complete_requests(collective& in);
@@ -309,7 +317,7 @@ class rank_board {
   [[nodiscard]] bool requests_ended() const;
   void release_memory(collective& in);
   void abandon() noexcept;
-  /// Reports a failure to a rank. Returns false if its queue is full.
+  /// Writes a failure to the board of a rank. Returns false if the send queue is full.
   [[nodiscard]] bool report_to(collective& in, std::uint32_t rank, std::uint32_t culprit,
                                deadline time_to_connect);
   /// Posts a request for the board of a rank.
@@ -338,24 +346,24 @@ class rank_board {
   std::vector<bool> is_member_;
   std::vector<remote_region> boards_;
   std::vector<pair_state> pairs_;
-  std::map<std::uint32_t, std::uint32_t> entered_;  // by tag of the ranks: number of operations
-  std::uint32_t subsets_ = 0;                       // words of subsets in use, or replaced
+  std::map<std::uint32_t, std::uint32_t> entered_;  // number of operations by tag of the ranks
+  std::uint32_t subsets_ = 0;                       // number of subsets that have used a word
   std::vector<request> posted_;
   std::size_t in_flight_ = 0;  // of posted_
-  /// By rank: the last read of its `entered` if it was abandoned. The next one has the same
-  /// destination, so it must wait until this one has ended.
+  /// By rank: the last read of `entered` if the read was abandoned. The next read has the same
+  /// destination, so it must wait until this read has ended.
   std::vector<verbena::detail::operation_waiter> late_reads_;
   std::vector<std::uint32_t> sent_to_;        // in this barrier
   std::vector<std::uint32_t> received_from_;  // in this barrier
   std::optional<error> failure_;
-  bool is_reporting_ = false;  // fail() has begun and not ended
+  bool is_reporting_ = false;  // fail() is in progress
   std::chrono::nanoseconds first_use_timeout_ = std::chrono::nanoseconds::max();
-  board_turn* first_turn_ = nullptr;  // of the operations in steps
-  collective* running_ = nullptr;     // the first of them
+  board_turn* first_turn_ = nullptr;  // queue of the operations in steps
+  collective* running_ = nullptr;     // the operation in progress
 };
 
-/// The turn of an operation in steps: the operations of a board take place one after the other, in
-/// the order in which they were called. Threads: one thread at a time, with the board.
+/// The place of an operation in steps in the queue of its board. The operations of a board run one
+/// at a time, in call order. Threads: one thread at a time, with the board.
 class board_turn {
  public:
   explicit board_turn(rank_board& of) noexcept;
@@ -370,8 +378,9 @@ class board_turn {
   board_turn* next_ = nullptr;
 };
 
-/// Marks an operation as in progress, and cancels it unless it ends: its steps are destroyed, or an
-/// exception ends it. A blocking operation has no turn.
+/// Marks an operation as in progress. The destructor cancels the operation unless end() was called:
+/// the steps were destroyed, or an exception was thrown. Also used for blocking operations, which
+/// have no turn.
 /// Threads: one thread at a time, with the board.
 class running_operation {
  public:

@@ -27,14 +27,14 @@ result<void> meet_by_service(membership& place, std::optional<store>& own, deadl
                              const store_options& options) {
   place.host = store_host::rank_0;
   if (place.rank == 0) {
-    // The name of this host may not be known yet.
+    // Listens on all addresses, because the name of this host may not be resolvable yet.
     VERBENA_TRY(own, store::open({.host = {}, .port = place.store.port}, options));
     place.store = {.host = "127.0.0.1", .port = own->local_address().port};
     return {};
   }
   retry_pauses pauses(pauses_for_store);
   while (true) {
-    // Each attempt resolves the name again: a host that has been started again has another address.
+    // Each attempt resolves the name again, because a restarted host may have another address.
     const auto probed = probe_store(place.store, until);
     if (probed) return {};
     if (!pauses.wait(until))

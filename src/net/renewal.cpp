@@ -22,24 +22,25 @@ namespace {
 
 using verbena::detail::earliest;
 
-// The names of the first agreement are those of the functions.
+// The first agreement has the name of the function.
 constexpr const char* shrink_name = "shrink";
 constexpr const char* readmit_name = "readmit";
 
-// Ranks that do not answer for so long are not reachable. Less if the deadline is near.
+// A rank that does not reply within this time is unreachable. The time is shorter if the deadline
+// is near.
 constexpr std::chrono::seconds time_to_be_answered{2};
 
 constexpr std::size_t region_bytes = remote_region::encoded_size;
 constexpr std::size_t bytes_with_endpoint = region_bytes + endpoint::encoded_size;
 
-// Returns the end of one `share`-th of the time until a deadline: later steps need time, too.
+// Returns the end of the first 1/`share` of the time until a deadline. The rest is for later steps.
 deadline part_of(deadline until, int share) {
   if (until.is_never() || until.expired()) return until;
   const auto now = deadline::clock::now();
   return deadline::at(now + (until.when() - now) / share);
 }
 
-// Short against the time in which the other ranks wait for this one: half of their deadline.
+// A quarter of the time: less than the half for which the other ranks wait for this rank.
 deadline time_of_probe(deadline until) { return earliest(part_of(until, 4), time_to_be_answered); }
 
 bool contains(std::span<const std::uint32_t> ranks, std::uint32_t rank) {
@@ -48,8 +49,8 @@ bool contains(std::span<const std::uint32_t> ranks, std::uint32_t rank) {
 
 constexpr std::size_t number_bytes = sizeof(std::uint32_t);
 
-// The forms of a set of ranks: a byte, then the ranks, 4 bytes each; or a bit for each rank, the
-// lowest bit of the first byte for rank 0; or no bytes.
+// The encodings of a set of ranks. The first byte is the form. It is followed by the ranks, 4 bytes
+// each; by one bit per rank, where rank 0 is the lowest bit of the first byte; or by no bytes.
 constexpr std::byte list_form{0};
 constexpr std::byte bits_form{1};
 constexpr std::byte all_form{2};
@@ -103,7 +104,7 @@ result<std::vector<std::uint32_t>> decode_rank_set(std::span<const std::byte> by
 }
 
 std::size_t most_bytes_of_part(std::uint32_t size) noexcept {
-  // The answer has for each rank also its number, the length of its part, and its epoch.
+  // For each rank, the answer also contains its number, the length of its part and its epoch.
   constexpr std::size_t header = 64;
   return (store_client::max_message_bytes - header) / size - 3 * number_bytes;
 }
@@ -147,7 +148,7 @@ void renewal::note_cause(std::uint32_t rank, error why) {
 }
 
 error renewal::with_causes(error why) const {
-  constexpr std::size_t most = 4;  // the log has all
+  constexpr std::size_t most = 4;  // the log contains all
   std::size_t shown = 0;
   for (const auto& [rank, cause] : causes_) {
     if (shown++ == most) break;
@@ -184,7 +185,7 @@ result<void> renewal::rejoin() {
   return run({.kind = agreement_kind::waits, .name = readmit_name}, all, all);
 }
 
-// Ranks that have left take part as new processes only, which report all ranks themselves.
+// Ranks that have left can take part only as new processes, which report all ranks themselves.
 std::vector<std::uint32_t> renewal::of_members(std::span<const std::uint32_t> broken) {
   const auto departed = group_.client.departed();
   std::vector<std::uint32_t> members;
@@ -193,8 +194,8 @@ std::vector<std::uint32_t> renewal::of_members(std::span<const std::uint32_t> br
   return members;
 }
 
-// Returns the ranks without a good channel. Afterwards no request of this rank for the boards of
-// the others is in flight.
+// Returns the ranks whose channels do not work. Afterwards, no request of this rank to the boards
+// of the other ranks is in flight.
 std::vector<std::uint32_t> renewal::find_broken() {
   const auto departed = group_.client.departed();
   std::vector<std::uint32_t> broken;
@@ -232,7 +233,7 @@ result<void> renewal::change(const store_agreed& states, std::vector<std::uint32
   if (group_.connector) group_.connector->close();
   VERBENA_TRY_VOID(read_states(states, broken));
   renew_queues();
-  // The queue pairs of the other epoch are destroyed, or have no request in flight.
+  // The queue pairs of the previous epoch have been destroyed or have no request in flight.
   group_.board.clear(epoch_, members_);
   VERBENA_TRY_VOID(connect());
   VERBENA_TRY_VOID(take_step("renewal: connections", std::array{part_view()}));
@@ -313,7 +314,7 @@ void renewal::renew_queues() {
       continue;
     }
     auto again = group_.channels[each].prepare_reconnect();
-    // Without an endpoint of this rank, the other one regards it as not reachable, too.
+    // Without the endpoint of this rank, the other rank also reports the pair as unreachable.
     if (again)
       prepared_.emplace(each, *std::move(again));
     else
@@ -369,7 +370,7 @@ result<void> renewal::connect() {
     note_cause(rank, std::move(connected).error());
     unreachable_.push_back(rank);
   }
-  // A rank that ended after the first step has sent no board.
+  // A rank that ended after the first step has not sent its board and is not a member.
   return group_.board.connect(std::move(boards), members_);
 }
 
@@ -389,7 +390,7 @@ result<void> renewal::take_contacts(const store_agreed& addresses) {
   return group_.board.connect(std::move(boards), members_);
 }
 
-// Leaves out ranks until each member reaches each other one.
+// Removes ranks until all members can reach each other.
 result<void> renewal::settle() {
   const std::uint32_t own = group_.client.rank();
   while (true) {

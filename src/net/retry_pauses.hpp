@@ -12,12 +12,13 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// The pauses between attempts: between half and all of a time that doubles up to a maximum. They
-/// are random, so that many processes do not try at the same time; equal seeds have equal pauses.
+/// The pauses between attempts: random exponential backoff. Each pause is at least half of a time
+/// that doubles up to a maximum, and at most that time. The pauses are random, so that many
+/// processes do not retry at the same time. Equal seeds give equal pauses.
 /// Threads: one thread at a time.
 class retry_pauses {
  public:
-  /// The times of the pauses.
+  /// The first and the maximum time.
   struct range {
     std::chrono::nanoseconds first;
     std::chrono::nanoseconds longest;
@@ -32,7 +33,7 @@ class retry_pauses {
     most_ = std::min(most_ * 2, longest_);
     return std::chrono::nanoseconds(static_cast<std::int64_t>(half + next_number() % (half + 1)));
   }
-  /// Blocks for the next pause. Returns false, without blocking, if the deadline would pass.
+  /// Blocks for the next pause. If `until` would pass first, returns false without blocking.
   [[nodiscard]] bool wait(deadline until) noexcept {
     const auto end = deadline::after(next());
     if (end.when() >= until.when()) return false;

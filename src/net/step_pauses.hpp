@@ -8,9 +8,11 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-/// The pauses of an operation in steps that waits for writes of other ranks, which cause no event:
-/// none at first, then an eighth of the time that it has waited. A wait is longer than necessary by
-/// at most an eighth or 20 us, whichever is greater, plus the timer slack of the kernel.
+/// The pauses between polls of an operation in steps that waits for writes of other ranks, which
+/// generate no event. In the first 50 us, there is no pause. After that, a pause is an eighth of
+/// the time waited so far, at least 20 us and at most 1 ms. Therefore, a pause delays an operation
+/// by at most an eighth of its wait or 20 us, whichever is greater, plus the timer slack of the
+/// kernel.
 /// Threads: one thread at a time.
 class step_pauses {
  public:
@@ -22,7 +24,7 @@ class step_pauses {
 
   explicit step_pauses(time_point now = deadline::clock::now()) noexcept : since_(now) {}
 
-  /// Returns when to look again: at `limit`, at the latest, or at once if it has passed.
+  /// Returns the time of the next poll: at the latest `limit`, or `now` if `limit` has passed.
   [[nodiscard]] deadline next(deadline limit = deadline::never(),
                               time_point now = deadline::clock::now()) const noexcept {
     const std::chrono::nanoseconds waited = now - since_;
@@ -30,9 +32,9 @@ class step_pauses {
     const auto pause = std::clamp(waited / 8, shortest, longest);
     return deadline::at(std::max(now, std::min(now + pause, limit.when())));
   }
-  /// Returns whether the pauses have begun, so that the thread may sleep.
+  /// Returns true if the first 50 us have passed, so that the thread may sleep.
   [[nodiscard]] bool may_sleep() const noexcept { return deadline::clock::now() - since_ >= spin; }
-  /// Begins a new wait, because the operation has made progress.
+  /// Starts a new wait, because the operation has made progress.
   void restart(time_point now = deadline::clock::now()) noexcept { since_ = now; }
 
  private:

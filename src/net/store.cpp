@@ -25,12 +25,12 @@ namespace detail {
 namespace {
 
 constexpr std::chrono::seconds time_to_send{2};
-// The time that a rank that is expelled has for the rest of a message, before it is told.
+// The time limit for the rest of a message that an expelled rank is sending.
 constexpr std::chrono::seconds time_to_finish{5};
-// Accepting is resumed after this time if the process has no free descriptors.
+// The pause after an accept failure, for example if no descriptor is free.
 constexpr std::chrono::milliseconds time_to_retry{100};
 
-// Ranks have left or returned, and the store can tell it now.
+// Returns true if the client can be informed now about ranks that have left or returned.
 bool has_news(const store_session& of) {
   return of.group != nullptr && of.informed != of.group->changes && !of.sending && !of.receiving;
 }
@@ -121,7 +121,7 @@ void store_server::wait() {
   events.push_back({.fd = accepting_ ? accepting_->fd() : -1, .events = POLLIN, .revents = 0});
   for (const auto& each : sessions_)
     events.push_back({.fd = each.stream.fd(), .events = each.events(), .revents = 0});
-  // Newer connections may need the places of silent ones: drop_silent() is called at once.
+  // After a new connection, returns immediately, so that drop_silent() can close silent ones.
   auto until = std::exchange(has_new_session_, false) ? deadline::after(std::chrono::seconds(0))
                                                       : next_deadline();
   if (accepting_) until = earliest(until, accepting_->next_deadline());
@@ -150,7 +150,7 @@ bool store_server::advance(store_session& of) {
     if (!sent) return true;
     of.sending.reset();
     if (!*sent) return false;
-    if (!of.next_answer && of.group == nullptr && !of.unproved) return false;  // it was refused
+    if (!of.next_answer && of.group == nullptr && !of.unproved) return false;  // it was rejected
   }
   if (!of.receiving) {
     if (send_next(of)) return true;
@@ -158,7 +158,7 @@ bool store_server::advance(store_session& of) {
     if (!is_readable) return of.group != nullptr || !of.until.expired();
     if (const auto* const place = of.group != nullptr ? &of.group->ranks[of.rank] : nullptr;
         place != nullptr && (place->parts || place->agreement)) {
-      // The client waits for an answer: it closes the connection, or breaks the protocol.
+      // The client waits for an answer. Input is a disconnect or a protocol violation.
       note(of.stream, "it disconnected or sent data during an exchange");
       return false;
     }
@@ -191,7 +191,7 @@ bool store_server::take(store_session& from, const blob& message) {
     note(from.stream, request.error().diagnosis());
     return false;
   }
-  // A request ends the waiting for a value.
+  // A new request ends a pending find request of the rank.
   if (from.group != nullptr) from.group->values.stop_waiting(from.rank);
   if (auto* const hello = std::get_if<store_hello>(&*request);
       hello != nullptr && from.group == nullptr && !from.unproved) {
@@ -360,7 +360,7 @@ std::optional<std::uint32_t> store_server::answer_all(store_group& of,
 void store_server::complete(store_group& of) {
   const auto members = of.ranks_that([](const auto& each) { return each.is_member; });
   const auto with_places = [&](const part_list& parts) {
-    part_list all(of.size());  // empty: not a member
+    part_list all(of.size());  // an empty part: not a member
     for (std::size_t i = 0; i < members.size(); ++i) all[members[i]] = parts[i];
     return all;
   };
@@ -417,7 +417,7 @@ void store_server::drop_silent() {
 }
 
 void store_server::answer(store_session& to, blob message) {
-  // Steps that ended early would end the stream.
+  // Destroying steps in progress would close the stream, so the answer is sent afterwards.
   if (to.sending || to.receiving)
     to.next_answer = std::move(message);
   else
@@ -425,7 +425,7 @@ void store_server::answer(store_session& to, blob message) {
 }
 
 void store_server::send(store_session& to, const blob& message) {
-  // The steps copy the bytes. A client that does not read is not waited for.
+  // The steps copy the bytes. A client that does not read within the time limit is disconnected.
   to.sending.emplace(to.stream.send_in_steps(message, deadline::after(time_to_send)));
 }
 
@@ -464,7 +464,7 @@ void store_server::agree(store_session& from, store_agreement wanted) {
   };
   if (wanted.parts.size() != 1 && wanted.parts.size() != group.size())
     return refuse_because(store_failure::wrong_parts);
-  // A late step of a renewal that has failed or was replaced.
+  // A late step of a renewal that has failed or was superseded.
   if (wanted.renewal != 0 && wanted.renewal != group.renewal)
     return refuse_because(store_failure::outdated);
   if (!place.waits) {
@@ -474,14 +474,14 @@ void store_server::agree(store_session& from, store_agreement wanted) {
                    .name = std::string(group.exchange)});
     const auto* const others = group.current();
     if (others != nullptr && others->renewal != wanted.renewal) {
-      // Of a step and the beginning of another renewal, the beginning counts.
+      // The first agreement of a new renewal supersedes the steps of another renewal.
       if (wanted.renewal != 0) return refuse_because(store_failure::outdated);
       auto with = refusal;
       with.why = store_failure::outdated;
       with.name = others->name;
       fail_agreement(group, with);
     } else if (others != nullptr && others->name != wanted.name) {
-      // A rank that failed in an agreement has begun again; so must the others.
+      // A rank whose agreement failed has restarted the renewal, so the others must restart it too.
       auto with = refusal;
       with.why = store_failure::other_name;
       with.ranks = group.agreeing_members();
@@ -528,9 +528,9 @@ void store_server::conclude(store_group& of) {
   }
 }
 
-// The ranks that wait for the members go on waiting.
+// Ranks in rejoin() continue to wait.
 void store_server::fail_agreement(store_group& of, const store_failed& why) {
-  // Steps that are still to come belong to a renewal that has failed.
+  // Later steps of the failed renewal are rejected as outdated.
   if (const auto* const with = of.current(); with != nullptr && with->renewal != 0)
     of.begin_renewal();
   for (const std::uint32_t each : of.agreeing_members()) {
@@ -560,7 +560,7 @@ void store_server::expire_agreement(store_group& of, std::uint32_t rank) {
   for (const std::uint32_t other : late.ranks) expel(of, other);
 }
 
-// Closes the connection of a rank after a last message.
+// Sends a last message to a rank and closes its connection.
 void store_server::expel(store_group& of, std::uint32_t rank) {
   store_session& client = *of.ranks[rank].session;
   leave(client);

@@ -24,12 +24,13 @@ namespace verbena::inline VERBENA_ABI::net {
 
 namespace detail {
 
-/// The connection, which does not move while it receives.
+/// The connection to a store. Must not be moved while a receive is in progress.
 struct store_link {
   store_link(bringup::stream with, const membership& who)
       : stream(std::move(with)), rank(who.rank), size(who.size) {}
 
-  /// Notes news about ranks. Returns false if the message is an answer that this rank waits for.
+  /// Handles a message of the store. Returns true for news about ranks and for replies that no call
+  /// waits for. Returns false if the message is an answer that this rank waits for.
   bool take_news(const store_answer& from) {
     if (const auto* const reply = std::get_if<store_reply>(&from)) return reply->number != awaited;
     if (const auto* const left = std::get_if<store_left>(&from)) {
@@ -54,12 +55,12 @@ struct store_link {
   bringup::stream stream;
   std::uint32_t rank;
   std::uint32_t size;
-  std::optional<steps<blob>> receiving;     // a message between answers
-  std::vector<std::uint32_t> departed;      // in the order in which they left
-  std::vector<std::uint32_t> returning;     // of departed
-  std::uint32_t last_number = 0;            // of a request about a value
-  std::uint32_t awaited = 0;                // the number of the reply; 0: none
-  std::optional<store_failed> last_answer;  // why the store closes the connection
+  std::optional<steps<blob>> receiving;     // a message that is not complete yet
+  std::vector<std::uint32_t> departed;      // in the order of departure
+  std::vector<std::uint32_t> returning;     // subset of departed
+  std::uint32_t last_number = 0;            // number of the last request about a value
+  std::uint32_t awaited = 0;                // number of the expected reply; 0: none
+  std::optional<store_failed> last_answer;  // the reason why the store closes the connection
   bool is_lost = false;
 };
 
@@ -70,20 +71,21 @@ void destroy(store_link& link) noexcept { delete &link; }
 
 namespace {
 
-// The time for the rest of a message that has begun.
+// The time limit for the rest of a message that has begun.
 constexpr std::chrono::seconds time_to_receive{2};
 
-// The time that the store has at least to read a request about a value.
+// The minimum time for the store to read a request about a value.
 constexpr std::chrono::seconds time_to_send{2};
 
-// A new process of a rank tries again after this time while the old one is connected.
+// The interval at which the new process of a rank retries while the old process is connected.
 constexpr std::chrono::milliseconds time_to_retry{10};
 
 using detail::store_failure;
 
 static_assert(store_client::max_value_bytes == detail::max_value_bytes);
 
-// The time that the store has until it must answer: less than the time of the caller.
+// Returns the time limit of the store for its answer, in milliseconds: shorter than the time of the
+// caller.
 std::uint32_t timeout_ms(deadline until) {
   using std::chrono::milliseconds;
   constexpr auto longest = milliseconds(std::numeric_limits<std::int32_t>::max());
@@ -94,7 +96,7 @@ std::uint32_t timeout_ms(deadline until) {
   return static_cast<std::uint32_t>((bounded - std::min(bounded / 8, milliseconds(250))).count());
 }
 
-// Returns the exchange, or the step of an agreement, that failed.
+// Returns a description of the exchange or of the step of an agreement.
 std::string called(std::string_view call, const std::string& name) {
   if (call == "exchange") return "exchange(\"" + name + "\")";
   return name.find(' ') == std::string::npos ? name + "()" : "the step \"" + name + "\"";
@@ -174,7 +176,7 @@ error explain(std::string_view call, const membership& who, const detail::store_
                          "library in all processes");
 }
 
-// Receives what the store has sent between answers, without blocking.
+// Receives messages that the store has sent between answers, without blocking.
 void receive_news(detail::store_link& link, const membership& who) {
   while (!link.is_lost) {
     if (!link.receiving) {
@@ -195,7 +197,7 @@ void receive_news(detail::store_link& link, const membership& who) {
   }
 }
 
-// Sends a message, and returns its answer.
+// Sends a message and returns the answer.
 result<detail::store_answer> receive_answer(detail::store_link& link, const membership& who,
                                             std::span<const std::byte> message, deadline until) {
   receive_news(link, who);
@@ -207,8 +209,8 @@ result<detail::store_answer> receive_answer(detail::store_link& link, const memb
     VERBENA_TRY(auto news, detail::decode_answer(bytes));
     if (!link.take_news(news)) return news;  // the store closes the connection
   }
-  // The reason of the store to close the connection was received above: after a failed send, the
-  // stream receives nothing.
+  // A message with the reason why the store closes the connection must be received before the send,
+  // because a stream cannot receive after a failed send.
   VERBENA_TRY_VOID(link.stream.send(message, until));
   while (true) {
     VERBENA_TRY(const auto bytes, link.stream.receive(until));
@@ -217,7 +219,7 @@ result<detail::store_answer> receive_answer(detail::store_link& link, const memb
   }
 }
 
-// Returns an answer of type T; a failure is an error.
+// Returns an answer of type T. Converts a failure to an error.
 template <class T>
 result<T> receive(detail::store_link& link, const membership& who, std::string_view call,
                   std::span<const std::byte> message, deadline until) {
@@ -229,7 +231,7 @@ result<T> receive(detail::store_link& link, const membership& who, std::string_v
                          "the answer of the store does not match the request");
 }
 
-// A request about a value: of this rank, or of another one.
+// A request about a value of `rank`.
 struct value_request {
   const char* call;
   std::uint32_t rank;
@@ -281,8 +283,8 @@ error explain(const value_request& what, const membership& who, const detail::st
   return error::protocol(what.call, object, "the store sent an unknown outcome");
 }
 
-// Receives the next message. At the deadline, returns nullopt; the rest is received later, so that
-// the connection remains usable.
+// Receives the next message. If the deadline passes, returns nullopt. The rest of the message is
+// received later, so the connection remains usable.
 result<std::optional<detail::store_answer>> receive_until(detail::store_link& link,
                                                           deadline until) {
   while (true) {
@@ -307,8 +309,8 @@ result<std::optional<detail::store_answer>> receive_until(detail::store_link& li
   }
 }
 
-// Receives until an answer that this rank waits for, or, if it waits for none, until no message is
-// incomplete. Returns nullopt if there is no answer.
+// Receives messages until an answer that this rank waits for. If this rank waits for no answer,
+// completes a partial message. Returns nullopt if there is no answer, or if the deadline passes.
 result<std::optional<detail::store_answer>> receive_reply(detail::store_link& link,
                                                           deadline until) {
   while (link.awaited != 0 || link.receiving) {
@@ -318,7 +320,7 @@ result<std::optional<detail::store_answer>> receive_reply(detail::store_link& li
   return std::optional<detail::store_answer>();
 }
 
-// Returns the reply to a request, or nullopt if there is none before the deadline.
+// Sends a request and returns the reply, or nullopt if there is no reply before the deadline.
 result<std::optional<detail::store_answer>> exchange_messages(detail::store_link& link,
                                                               std::span<const std::byte> request,
                                                               deadline until) {
@@ -332,8 +334,8 @@ result<std::optional<detail::store_answer>> exchange_messages(detail::store_link
   return reply;
 }
 
-// Sends a request about a value, and returns the value of the reply. A request is abandoned at its
-// deadline; its reply is ignored later.
+// Sends a request about a value and returns the value of the reply. If the deadline passes, the
+// request is abandoned, and a later reply is ignored.
 template <class Encode>
 result<detail::blob> ask(detail::store_link& link, const membership& who, const value_request& what,
                          Encode&& encode, deadline until) {
@@ -359,7 +361,8 @@ result<detail::blob> ask(detail::store_link& link, const membership& who, const 
   return std::move(reply->value);
 }
 
-// Each side proves that it has the secret, if one of them has a secret. Returns the refusal.
+// Sends the hello. If the sides have a secret, each side proves that it has the secret. Returns the
+// rejection of the store, or nullopt if the store has admitted the rank.
 result<std::optional<detail::store_failed>> greet(detail::store_link& link, const membership& who,
                                                   detail::store_entry entry, deadline until) {
   using refusal = std::optional<detail::store_failed>;
@@ -424,7 +427,7 @@ result<store_client> store_client::connect_again(const membership& who, deadline
     if (!refused) return made;
     if (refused->why != store_failure::duplicate || until.expired())
       return explain("rejoin", who, *refused);
-    // The store has not noticed the end of the old process yet, or that process is still alive.
+    // The store has not detected the end of the old process yet, or the old process is still alive.
     ::poll(nullptr, 0, static_cast<int>(time_to_retry.count()));
   }
 }
@@ -510,7 +513,7 @@ result<detail::store_agreed> store_client::agree(std::string_view call,
                                                  const detail::store_agreement& what,
                                                  std::span<const std::span<const std::byte>> parts,
                                                  deadline until) {
-  // The store would expel the others at once.
+  // With an expired deadline, the store would expel the other ranks immediately.
   if (until.expired())
     return error::timed_out(std::string(call), link_->stream.peer(),
                             "the deadline passed before the other ranks were asked");

@@ -57,7 +57,7 @@ std::vector<std::uint32_t> store_group::changed_since(std::uint64_t informed) co
 }
 
 std::optional<blob> store_group::next_news(std::uint64_t& informed) const {
-  // A member that returned is known from its agreement.
+  // Members that are connected are not reported: the agreement that made them members did that.
   const auto changed = changed_since(informed);
   const auto has_session = [&](std::uint32_t each) { return ranks[each].session != nullptr; };
   if (changed.empty()) {

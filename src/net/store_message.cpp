@@ -69,7 +69,7 @@ std::size_t bytes_of_parts(std::span<const std::span<const std::byte>> parts) no
 
 error broken(const std::string& why) { return error::protocol("store", {}, why); }
 
-// Reads values until one is missing; then all later values are missing, too.
+// Reads values and records errors. After the first missing value, all later values are missing.
 class checked_reader {
  public:
   explicit checked_reader(std::span<const std::byte> bytes) noexcept : from_(bytes) {}
@@ -85,7 +85,7 @@ class checked_reader {
     is_short_ = is_short_ || !bytes;
     return bytes.value_or(std::span<const std::byte>());
   }
-  /// Takes an enumerator, whose values are 0 to that of `last`.
+  /// Takes an enumerator between 0 and `last`.
   template <class Enumeration>
   [[nodiscard]] Enumeration take_up_to(Enumeration last) noexcept {
     const auto value = take<std::uint8_t>();

@@ -24,16 +24,16 @@
 //   parts      u32 count, and for each part: u32 length, bytes
 //   value      u32 length, bytes
 //
-// A client sends hello once, and the store answers it with done (no parts) or failed. A store with
-// a secret answers with challenge before, and expects proof. A proof is the HMAC-SHA-256 of the
-// side ("store" or "rank"), both nonces, entry, rank, size and name with the secret as key. Then
-// the client sends exchange and agreement messages, each after the answer to the message before.
-// The store sends left and returned between answers: the ranks have closed their connections, or
-// have come back with a hello of store_entry::rejoins, since the last message.
+// A client sends hello once. The store answers with done (no parts) or failed. A store with a
+// secret first answers with challenge and expects proof. A proof is the HMAC-SHA-256 of the side
+// ("store" or "rank"), both nonces, entry, rank, size and name, with the secret as the key. Then
+// the client sends exchange and agreement messages, each after the answer to the previous message.
+// Between answers, the store sends left and returned: these ranks have closed their connections, or
+// have connected again with store_entry::rejoins, since the last such message.
 //
-// publish, withdraw and find are answered by a reply with the number of the request. A client that
-// no longer waits for a reply sends its next request, which ends a find that waits, and ignores
-// replies with another number.
+// The store answers publish, withdraw and find with a reply that has the number of the request.
+// After a timeout, the client may send its next request, which ends a pending find. The client
+// ignores replies with another number.
 #pragma once
 
 #include <array>
@@ -56,15 +56,15 @@ inline constexpr std::size_t max_value_bytes = std::size_t{64} * 1024;
 
 using blob = std::vector<std::byte>;
 
-/// The parts that a rank contributes: one for all ranks, or one for each rank.
+/// The parts that a rank contributes: one part for all ranks, or one part per rank.
 using blobs = std::vector<blob>;
 
 using nonce = std::array<std::byte, 16>;
 
 /// How a rank enters its group.
 enum class store_entry : std::uint8_t {
-  joins = 0,   ///< a group that begins
-  rejoins = 1  ///< as a new process of a rank that has left: it waits for the other ranks
+  joins = 0,   ///< in group::join()
+  rejoins = 1  ///< in group::rejoin(): a new process of a rank that has left
 };
 
 struct store_hello {
@@ -87,17 +87,18 @@ struct store_exchange {
   blobs parts;
 };
 
-/// Whether an agreement goes on without connected ranks that do not take part before its deadline.
+/// The result of an agreement if connected ranks do not take part before its deadline.
 enum class agreement_kind : std::uint8_t {
-  leaves_out = 0,  ///< the others expel them, if these are at least half of the connected ranks
-  waits = 1        ///< the agreement fails
+  leaves_out = 0,  ///< expels these ranks if store_group::can_expel() permits, otherwise fails
+  waits = 1        ///< fails
 };
 
-/// An exchange of the ranks that are connected. It ends failures of exchanges.
+/// An exchange of the connected ranks. If it succeeds, exchanges that have failed are possible
+/// again.
 struct store_agreement {
   std::uint32_t timeout_ms = 0;
   agreement_kind kind = agreement_kind::leaves_out;
-  std::uint32_t renewal = 0;           ///< the number of store_agreed; 0: a renewal begins
+  std::uint32_t renewal = 0;  ///< store_agreed::renewal of the first step; 0: begins a renewal
   std::vector<std::uint32_t> awaited;  ///< ranks that must take part
   std::string name;
   blobs parts;
@@ -126,30 +127,30 @@ struct store_find {
 
 /// The outcome of a request about a value.
 enum class value_outcome : std::uint8_t {
-  done = 0,            ///< with the value that was found
-  missing = 1,         ///< the rank has not published the name before the deadline
+  done = 0,            ///< success; store_reply::value is the value of a find
+  missing = 1,         ///< the rank did not publish the name before the deadline
   gone = 2,            ///< the rank has closed its connection to the store
   interrupted = 3,     ///< the rank of store_reply::detail began an agreement
-  unknown = 4,         ///< the sender has not published the name
-  too_many = 5,        ///< the sender has as many values as permitted: store_reply::detail
-  too_many_bytes = 6,  ///< the values of the sender exceed a limit: store_reply::detail
-  full = 7             ///< the values of all groups exceed a limit: store_reply::detail
+  unknown = 4,         ///< withdraw: the sender has not published the name
+  too_many = 5,        ///< the sender has the maximum number of values: store_reply::detail
+  too_many_bytes = 6,  ///< the values of the sender exceed store_reply::detail bytes
+  full = 7             ///< the values of all groups exceed store_reply::detail bytes
 };
 
 struct store_reply {
-  std::uint32_t number = 0;  ///< of the request
+  std::uint32_t number = 0;  ///< number of the request
   value_outcome outcome = value_outcome::done;
   std::uint64_t detail = 0;
   blob value;
 };
 
-/// Why an exchange failed.
+/// Why a request failed. `ranks` are store_failed::ranks.
 enum class store_failure : std::uint8_t {
-  missing = 1,        ///< the ranks have not called it before a deadline passed
+  missing = 1,        ///< the ranks did not take part before the deadline of `rank`
   gone = 2,           ///< the ranks have closed their connection to the store
   duplicate = 3,      ///< another process has the rank of the sender
-  other_size = 4,     ///< the ranks state another size of the group than the sender
-  other_name = 5,     ///< the ranks are in an exchange of another name
+  other_size = 4,     ///< the group has another size: `rank`
+  other_name = 5,     ///< the ranks are in an exchange or step with another name
   wrong_parts = 6,    ///< the ranks contributed neither one part nor one for each rank
   too_large = 7,      ///< the parts for a rank exceed the limit of the store
   full = 8,           ///< the store has no room for another group or rank
@@ -162,12 +163,12 @@ enum class store_failure : std::uint8_t {
 
 struct store_failed {
   store_failure why = store_failure::missing;
-  std::uint32_t rank = 0;  ///< whose deadline passed
+  std::uint32_t rank = 0;  ///< see store_failure; usually the rank whose deadline passed
   std::vector<std::uint32_t> ranks;
-  std::string name;  ///< of the exchange
+  std::string name;  ///< name of the exchange or step
 };
 
-/// The proof that the store has the secret, and its demand for that of the rank.
+/// The proof that the store has the secret, and the nonce for the proof of the rank.
 struct store_challenge {
   nonce random = {};
   digest proof = {};
@@ -179,13 +180,13 @@ using store_request = std::variant<store_hello, store_exchange, store_proof, sto
 struct store_left {
   std::vector<std::uint32_t> ranks;
 };
-/// Ranks that have come back and wait for an agreement.
+/// Ranks that have connected again and wait in rejoin().
 struct store_returned {
   std::vector<std::uint32_t> ranks;
 };
-/// The ranks that took part in an agreement, in ascending order, and the part of each.
+/// The ranks that took part in an agreement, in ascending order, and their parts for the receiver.
 struct store_agreed {
-  std::uint32_t renewal = 0;  ///< for the later steps
+  std::uint32_t renewal = 0;  ///< number of the renewal, for its later steps
   std::vector<std::uint32_t> ranks;
   blobs parts;
 };
@@ -204,32 +205,32 @@ using store_answer = std::variant<blobs, store_failed, store_left, store_challen
                            const nonce& of_store);
 [[nodiscard]] blob encode_left(std::span<const std::uint32_t> ranks);
 [[nodiscard]] blob encode_returned(std::span<const std::uint32_t> ranks);
-/// Encodes an exchange. `parts` are not copied into a message first.
+/// Encodes an exchange from `parts`, without a store_exchange.
 [[nodiscard]] blob encode_exchange(std::uint32_t timeout_ms, std::string_view name,
                                    std::span<const std::span<const std::byte>> parts);
-/// Encodes a value to publish, without a copy in a message first.
+/// Encodes a publish request, without a store_publish.
 [[nodiscard]] blob encode_publish(std::uint32_t number, std::string_view name,
                                   std::span<const std::byte> value);
-/// Encodes an agreement; `of.parts` is not used.
+/// Encodes an agreement with `parts`. `of.parts` is ignored.
 [[nodiscard]] blob encode_agreement(const store_agreement& of,
                                     std::span<const std::span<const std::byte>> parts);
 /// Encodes the answer to an agreement.
 [[nodiscard]] blob encode_agreed(std::uint32_t renewal, std::span<const std::uint32_t> ranks,
                                  std::span<const std::span<const std::byte>> parts);
-/// Returns the bytes that encode_agreed() needs.
+/// Returns the size in bytes of the result of encode_agreed().
 [[nodiscard]] std::size_t agreed_bytes(std::span<const std::uint32_t> ranks,
                                        std::span<const std::span<const std::byte>> parts) noexcept;
 /// Encodes the answer to an exchange.
 [[nodiscard]] blob encode_done(std::span<const std::span<const std::byte>> parts);
-/// Returns the bytes that encode_done() needs.
+/// Returns the size in bytes of the result of encode_done().
 [[nodiscard]] std::size_t done_bytes(std::span<const std::span<const std::byte>> parts) noexcept;
 
-/// Returns whether a value can have the name: 1 to 255 printable characters of ASCII.
+/// Returns true if `name` is a valid name of a value: 1 to 255 printable ASCII characters.
 [[nodiscard]] bool is_value_name(std::string_view name) noexcept;
 
-/// Errors (both `protocol`): unknown type, entry, kind, outcome or failure, counts that exceed the
+/// Errors: `protocol` for an unknown type, entry, kind, outcome or failure, counts that exceed the
 /// message, bytes after the message, more than max_ranks parts or ranks, values of more than
-/// max_value_bytes, names of values for which is_value_name() is false.
+/// max_value_bytes, and names of values for which is_value_name() is false.
 [[nodiscard]] result<store_request> decode_request(std::span<const std::byte> bytes);
 [[nodiscard]] result<store_answer> decode_answer(std::span<const std::byte> bytes);
 

@@ -61,7 +61,7 @@ void channel_state::post_waiting() noexcept {
       if (room == 0 && core_->qp()) break;
       stop_waiting(first);
       first.stage_ = first.stage_of_posted();
-      // A refused operation has its result.
+      // If the post is refused, the result is set already.
       if (!first.post_(first)) on_.table().append_completed(first);
     }
   }
@@ -136,7 +136,7 @@ void channel_operation::give_up() noexcept {
   if (stage_ == stage::waiting) {
     state_->stop_waiting(*this);
   } else {
-    // The device may access the memory of the coroutine.
+    // The device may still access the memory of the operation.
     if (!ended && state_->of()) state_->flush();
     state_->on().table().remove_completed(*this);
   }

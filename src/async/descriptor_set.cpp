@@ -43,7 +43,7 @@ void descriptor_set::remove(int epoll, descriptor_entry& which) noexcept {
   }
   unlink(which);
   if (which.same == nullptr) {
-    // Fails if the program has closed the descriptor, which removes it as well.
+    // Fails if the program has closed the descriptor, which has also removed it from the epoll set.
     static_cast<void>(::epoll_ctl(epoll, EPOLL_CTL_DEL, which.fd, nullptr));
     return;
   }
@@ -56,7 +56,8 @@ void descriptor_set::poll(int epoll, operation_table& table) noexcept {
   const int count = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), 0);
   if (count <= 0) return;
   for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(count))) {
-    // Not the descriptors of the engine. No wait is destroyed before the end of the loop.
+    // The pointer is null for the descriptors of the engine. No wait is destroyed before the end of
+    // the loop, because append_completed() calls nothing.
     for (auto* each = static_cast<descriptor_entry*>(event.data.ptr); each != nullptr;) {
       descriptor_entry* const next = each->same;
       if ((event.events & (each->events | EPOLLERR | EPOLLHUP)) != 0) {

@@ -10,11 +10,11 @@ bool descriptor_wait::start_wait(int descriptor, int wanted, deadline until,
   complete = when_ended;
   is_ready = false;
   fd = descriptor;
-  events = static_cast<std::uint32_t>(wanted);  // epoll(7) has the values of poll(2)
+  events = static_cast<std::uint32_t>(wanted);  // the values of epoll(7) equal those of poll(2)
   code_ = fd < 0 ? 0 : on_.descriptors().add(on_.fd(), *this);
   if (code_ == EPERM) {
     code_ = 0;
-    is_ready = true;  // a file that is always ready
+    is_ready = true;  // a file that is always ready, such as a regular file
     return false;
   }
   if (code_ != 0) return false;

@@ -20,9 +20,9 @@ namespace verbena::inline VERBENA_ABI::async {
 using clock = std::chrono::steady_clock;
 
 namespace {
-// How often the descriptors of coroutines are polled if the engine does not sleep.
+// The number of polls between two polls of the descriptors while the engine does not sleep.
 constexpr std::uint32_t polls_per_descriptor_poll = 64;
-// How often the timers are checked while each poll finds completions.
+// The number of polls between two checks of the timers while each poll finds completions.
 constexpr std::uint32_t polls_per_clock_read = 16;
 }  // namespace
 
@@ -67,7 +67,8 @@ engine_state::~engine_state() {
 #ifdef VERBENA_CHECKED
 namespace {
 
-/// Stops the program if two threads poll at once. A resumed coroutine may poll.
+/// Stops the program if two threads poll at the same time. A resumed coroutine may poll again on
+/// the same thread.
 /// Threads: thread-bound.
 class only_poller {
  public:
@@ -122,7 +123,8 @@ std::size_t engine_state::take_signals() noexcept {
     if ((before & woken) != 0 && !woken_before_arming_) ++unread_wakes_;
     woken_before_arming_ = false;
     std::uint64_t count = 0;
-    // Empties the eventfd. The thread that signaled may write to it later; it is read again then.
+    // Resets the eventfd. If the signaling thread has not written yet, a later call reads its
+    // write.
     if (unread_wakes_ != 0 && ::read(wakes_.get(), &count, sizeof count) == sizeof count)
       unread_wakes_ -= std::min(count, unread_wakes_);
     if (!descriptors_.empty()) poll_descriptors();
@@ -135,13 +137,14 @@ void engine_state::poll_descriptors() noexcept {
   descriptors_.poll(epoll_.get(), table_);
 }
 
-/// The queue could not be polled: the hub ends its operations and reports the failure.
+/// Handles a failure to poll the completion queue: the hub ends its operations, and failure()
+/// returns the error.
 std::size_t engine_state::lose_all() noexcept {
   fail(hub_.lose_all());
   return table_.complete_completed();
 }
 
-/// Appends the entries of other threads to those that were taken before.
+/// Moves the entries of other threads from entered_ to the end of taken_.
 void engine_state::take_entered() noexcept {
   entry* newest = entered_.exchange(nullptr, std::memory_order_acquire);
   entry* oldest = nullptr;
@@ -157,7 +160,7 @@ void engine_state::take_entered() noexcept {
 std::size_t engine_state::resume_entered() noexcept {
   take_entered();
   std::size_t resumed = 0;
-  // An entry may destroy itself and others, and its call may poll.
+  // A call may destroy its own and other entries, and may poll.
   while (taken_ != nullptr) {
     entry& first = *std::exchange(taken_, taken_->next);
     first.resume(first);
@@ -174,7 +177,7 @@ void engine_state::leave(const entry& which) noexcept {
 }
 
 bool engine_state::arm() {
-  // The first signal after this is written to the eventfd; a signal sent before is seen.
+  // A signal after this statement is written to the eventfd; an earlier signal is in `before`.
   const std::uint32_t before = signals_.fetch_or(sleeping, std::memory_order_seq_cst);
   if (before == woken) woken_before_arming_ = true;
   if ((before & woken) != 0 || table_.has_completed() || next_deadline().expired()) return false;
@@ -195,7 +198,7 @@ deadline engine_state::next_deadline() const noexcept {
 void engine_state::end_run(std::atomic<bool>& ended) noexcept {
   callers_.fetch_add(1, std::memory_order_relaxed);
   ended.store(true, std::memory_order_release);
-  // From here on, `ended` may no longer exist.
+  // From here on, `ended` may have been destroyed.
   signal();
   callers_.fetch_sub(1, std::memory_order_release);
 }
@@ -207,7 +210,8 @@ void engine_state::run_until(const std::atomic<bool>& ended) {
       idle_since = clock::time_point::max();
       continue;
     }
-    // After each poll: a poll may give the processor to other threads for longer than the spin.
+    // Reads the clock after each poll, because a poll can take longer than spin_ if the thread is
+    // preempted.
     const auto now = clock::now();
     idle_since = std::min(idle_since, now);
     if (now - idle_since < spin_)
@@ -228,12 +232,12 @@ void engine_state::wait_for_event() noexcept {
     left.tv_nsec =
         static_cast<long>(duration % std::chrono::seconds(1) / std::chrono::nanoseconds(1));
   }
-  // An interrupted call ends the sleep early, which does no harm.
+  // If a signal interrupts the call, the sleep ends early, which is harmless.
   static_cast<void>(::ppoll(&readable, 1, next.is_never() ? nullptr : &left, nullptr));
 }
 
 void engine_state::enter(entry& which) noexcept {
-  // The thread of the engine sees this when it takes the entry.
+  // Relaxed: the release of the entry makes the increment visible to the thread of the engine.
   callers_.fetch_add(1, std::memory_order_relaxed);
   which.next = entered_.load(std::memory_order_relaxed);
   while (!entered_.compare_exchange_weak(which.next, &which, std::memory_order_release)) {
@@ -251,7 +255,7 @@ void engine_state::wake() noexcept {
 void engine_state::signal() noexcept {
   if (signals_.fetch_or(woken, std::memory_order_seq_cst) != sleeping) return;
   constexpr std::uint64_t one = 1;
-  // It fails only if the eventfd is readable already.
+  // Fails only if the counter of the eventfd would overflow; the eventfd is then readable.
   static_cast<void>(::write(wakes_.get(), &one, sizeof one));
 }
 

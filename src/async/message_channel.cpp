@@ -36,7 +36,7 @@ bool message_operation::start(ended_function when_ended) noexcept {
   const bool is_first = !state_->of() || event_ == index_of(message_event::delivery) ||
                         state_->suspended(event_) == 0;
   if (!until_.is_never() && until_.expired()) {
-    // It does not overtake others that wait: its result is that of an operation that timed out.
+    // Does not overtake waiting operations. If others wait, the result is that of a timeout.
     if (is_first) attempt_(*this, true);
     return false;
   }
@@ -69,7 +69,7 @@ bool message_operation::settle() noexcept {
 
 void message_operation::expire() noexcept {
   has_expired_ = true;
-  // If it was woken before, it still has its last attempt.
+  // If the operation was woken before, settle() makes the last attempt.
   if (!state_->of() || !state_->core().stop_waiting(message_event(event_), *this)) return;
   state_->on().table().append_completed(*this);
   woken_by_timer_ = true;
@@ -129,7 +129,7 @@ bool message_send::attempt(message_operation& self, bool is_last) noexcept {
     return true;
   }
   message_core& core = mine.state().core();
-  const bool is_first = mine.result_.code() == ETIMEDOUT;  // as initialized
+  const bool is_first = mine.result_.code() == ETIMEDOUT;  // the initial value
   mine.result_ =
       mine.memory_ == nullptr ? core.send(mine.bytes_) : core.send(*mine.memory_, mine.part_);
   if (!mine.result_.is_retryable()) return true;

@@ -25,13 +25,13 @@ struct connected_channel {
   }
 };
 
-/// A client that is not connected yet: one of the two.
+/// A client that is not connected yet: over TCP or with the connection manager.
 struct accepted_peer {
   std::optional<bringup::stream> stream = {};
   std::optional<cm::connection_request> request = {};
 };
 
-/// The engine, the protection domain and the options of each channel.
+/// The engine, the protection domain and the options of all channels of a listener.
 struct channel_needs {
   engine_state& on;
   protection_domain pd;
@@ -101,7 +101,7 @@ bool connect_operation::start(ended_function then) noexcept {
   return steps_operation::start(then);
 }
 
-/// Threads: one thread at a time, that of the engine.
+/// Threads: one thread at a time, the thread of the engine.
 class listener_state {
  public:
   listener_state(engine_state& on, const protection_domain& pd, const listen_options& options)
@@ -130,16 +130,17 @@ class listener_state {
     return statistics_;
   }
 
-  /// Gives the operation a channel or a failure; returns false if there is none yet.
+  /// Sets the result of an operation to a channel or a failure. Returns false if there is none yet.
   [[nodiscard]] bool serve(listener_accept& which);
   void await(listener_accept& which) noexcept;
   void stop_waiting(const listener_accept& which) noexcept;
-  /// Waits for the next client, unless max_pending is reached or a failure was not returned yet.
+  /// Starts to wait for the next client, unless max_pending is reached or accept() has not returned
+  /// a failure yet.
   void listen() noexcept;
   [[nodiscard]] engine_state& on() const noexcept { return needs_.on; }
 
  private:
-  /// Waits for the next client.
+  /// The operation that waits for the next client.
   struct acceptor : steps_operation<accepted_peer> {
     acceptor(listener_state& state, steps<accepted_peer>&& accepting)
         : steps_operation(state.on(), std::move(accepting)), of(state) {}
@@ -154,7 +155,7 @@ class listener_state {
     using steps_operation::take_result;
     listener_state& of;
   };
-  /// A client that connects.
+  /// The negotiation with a client.
   struct client : steps_operation<message_channel> {
     client(listener_state& state, steps<message_channel>&& connecting)
         : steps_operation(state.on(), std::move(connecting)), of(state) {}
@@ -170,7 +171,7 @@ class listener_state {
     listener_state& of;
     std::list<client>::iterator at = {};
   };
-  /// Calls listen().
+  /// Calls listen() in the next poll.
   struct next_turn : queued_waiter {
     listener_state* of = nullptr;
   };
@@ -181,8 +182,8 @@ class listener_state {
            clients_.size() + connected_.size() < options_.max_pending;
   }
   void listen_in_next_turn() noexcept;
-  // The caller of these calls listen() afterwards. They do not, so that the stack does not grow
-  // with the number of clients.
+  // The callers of these functions call listen() afterwards. The functions do not call listen(), so
+  // that the stack does not grow with the number of clients.
   void peer_accepted() noexcept;
   void start_negotiation(accepted_peer&& who);
   void negotiation_ended(std::list<client>::iterator which) noexcept;
@@ -192,7 +193,7 @@ class listener_state {
   listen_options options_;
   std::optional<bringup::listener> tcp_;
   std::optional<cm::listener> manager_;
-  std::optional<error> failure_;  // of accepting, for the next accept()
+  std::optional<error> failure_;  // an accept failure, for the next accept()
   bool is_closed_ = false;
   message_listener_statistics statistics_;
   std::deque<message_channel> connected_;
@@ -200,10 +201,10 @@ class listener_state {
   std::list<client> clients_;
   std::optional<acceptor> acceptor_;
   next_turn next_turn_;
-  bool has_next_turn_ = false;  // in the list of completed operations
+  bool has_next_turn_ = false;  // next_turn_ is in the list of completed operations
 };
 
-// The steps refer to the listeners, so these stay open until the steps are destroyed.
+// The steps refer to the listeners, so the listeners are closed after the steps are destroyed.
 void listener_state::close() noexcept {
   is_closed_ = true;
   if (std::exchange(has_next_turn_, false)) on().table().remove_completed(next_turn_);
@@ -215,7 +216,7 @@ void listener_state::close() noexcept {
   serve_all();
 }
 
-// A stream of clients that are accepted, and perhaps refused, at once must not keep the engine from
+// If clients are accepted without waiting, limits their number per poll, so that the engine can do
 // other work.
 void listener_state::listen() noexcept {
   constexpr int most_per_turn = 64;
@@ -321,7 +322,7 @@ error accept_timed_out() {
 
 bool listener_accept::start(ended_function when_ended) noexcept {
   if (of_->serve(*this)) {
-    of_->listen();  // it may have stopped until this channel or failure was returned
+    of_->listen();  // listen() may have stopped until this channel or failure was returned
     return false;
   }
   if (until_.expired()) {
@@ -347,7 +348,7 @@ bool listener_accept::settle() noexcept {
 }
 
 void listener_accept::end(error why) noexcept {
-  if (on_ == nullptr || value_) return;  // not started, or it has a channel or a failure
+  if (on_ == nullptr || value_) return;  // not started, or the result is set
   of_->stop_waiting(*this);
   of_ = nullptr;
   value_.emplace(std::move(why));

@@ -6,7 +6,7 @@
 namespace verbena::inline VERBENA_ABI::async::detail {
 namespace {
 
-// Joins two heaps; the later root becomes the first child of the earlier one.
+// Melds two heaps. The root with the later time becomes the first child of the other root.
 timer* meld(timer* one, timer* other) noexcept {
   if (one == nullptr) return other;
   if (other == nullptr) return one;
@@ -18,7 +18,7 @@ timer* meld(timer* one, timer* other) noexcept {
   return one;
 }
 
-// Joins a list of siblings: in pairs, then from the last pair to the first.
+// Melds a list of siblings: first in pairs, then all pairs from the last to the first.
 timer* meld_siblings(timer* first) noexcept {
   timer* pairs = nullptr;  // linked by `next`, the last pair first
   while (first != nullptr) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Channels with completion tokens of Asio.
+// Channels whose operations take Asio completion tokens.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,23 @@ namespace verbena::inline VERBENA_ABI::asio {
 ///
 ///   channel.async_write(source(page), remote, [](std::error_code code, operation_result done) {});
 ///
-/// Handlers have the signature `void(std::error_code, operation_result)`; the result explains a
-/// failure in words. The code is zero if the operation succeeded, and otherwise:
-/// - `asio::error::operation_aborted`: it was cancelled, the channel was destroyed, or a limit, a
-///   cancellation or abort() ended the connection;
-/// - `asio::error::timed_out`: its limit passed while it waited for room;
+/// Handlers have the signature `void(std::error_code, operation_result)`; the result has the error
+/// message. The code is zero if the operation succeeded, otherwise:
+/// - `asio::error::operation_aborted`: the operation was cancelled, the channel was destroyed, or a
+///   limit, a cancellation or abort() ended the connection;
+/// - `asio::error::timed_out`: the limit passed while the operation waited for room;
 /// - a completion status, in completion_category(): the operation failed;
-/// - all others: an errno as the values of asio::error have it.
+/// - any other code: an errno, in the category of asio::error.
 ///
-/// Operations, their memory and their limits are those of async::channel, including the *Contract*:
-/// until the handler is called or destroyed, the program must not write the memory of sources and
-/// must not access that of sinks. An operation that waits for room in a queue can be cancelled
-/// by any cancellation type, without an effect on the connection. A posted operation is cancelled
-/// by `terminal` only, which ends the connection.
+/// Operations and limits behave as in async::channel. *Contract*: until the handler is called or
+/// destroyed, the program must not write the memory of sources, must not access the memory of
+/// sinks, and must keep both registered. An operation that waits for room in a queue can be
+/// cancelled by any cancellation type; the connection is unaffected. A posted operation can be
+/// cancelled only by `terminal`, which ends the connection.
 ///
-/// Memory and executors are those of message_channel.
+/// Allocation and executors: see message_channel.
 ///
-/// Threads: one thread at a time, that of the engine.
+/// Threads: one thread at a time, the thread of the engine.
 class [[nodiscard]] channel {
   using place = std::source_location;
   using piece = async::detail::memory_piece;
@@ -52,8 +52,8 @@ class [[nodiscard]] channel {
   /// The type of get_executor().
   using executor_type = engine::executor_type;
 
-  /// Takes a connected channel. Preconditions: it was created on the hub of `on`, and has no
-  /// blocking or scoped operations in flight. Allocates.
+  /// Takes a connected channel. Preconditions: the channel was created on the hub of `on`, and has
+  /// no blocking or scoped operations in flight. Allocates.
   channel(engine& on, verbena::channel&& connected)
       : of_(detail::loop_of(on), std::move(connected)) {}
 
@@ -81,7 +81,7 @@ class [[nodiscard]] channel {
     return any({.kind = kind::send, .out = data.get(), .options = options}, limit,
                std::forward<Token>(token), posted);
   }
-  /// Receives one message. `byte_length()` of the result is its length.
+  /// Receives one message. Its length is `byte_length()` of the result.
   template <class Token>
   auto async_receive(const sink& into, Token&& token, place posted = place::current()) {
     return one<kind::receive>(piece(into), {}, abort_at(), std::forward<Token>(token), posted);
@@ -105,7 +105,7 @@ class [[nodiscard]] channel {
     return any({.kind = kind::receive, .in = into.get()}, limit, std::forward<Token>(token),
                posted);
   }
-  /// Writes to the beginning of `to`. The peer's program is not notified.
+  /// Writes to the beginning of `to`. The peer receives no completion.
   template <class Token>
   auto async_write(const source& data, const remote_region& to, Token&& token,
                    place posted = place::current()) {
@@ -193,15 +193,15 @@ class [[nodiscard]] channel {
                std::forward<Token>(token), posted);
   }
 
-  /// Ends the connection: moves the queue pair to the error state. All operations end with
-  /// `asio::error::operation_aborted`.
+  /// Ends the connection: moves the queue pair to the error state. All operations complete with
+  /// `asio::error::operation_aborted`. Makes a system call.
   void abort() {
     of_.state().abort();
     of_.on().wake();
   }
   /// Returns the executor of the engine.
   [[nodiscard]] executor_type get_executor() const noexcept { return of_.on().executor(); }
-  /// Returns the channel without asynchronous operations, for queries.
+  /// Returns the underlying channel, for queries.
   [[nodiscard]] const verbena::channel& get() const { return *of_.state().of(); }
 
  private:
@@ -215,7 +215,7 @@ class [[nodiscard]] channel {
   template <class Token>
   auto any(const description& what, abort_at limit, Token&& token, place posted) {
     using operation = async::detail::general_operation;
-    // It copies what `what` refers to.
+    // The operation copies a single slice and inline data; lists must outlive it.
     return detail::initiate<operation>(of_.on(), std::forward<Token>(token),
                                        operation(of_.state(), what, limit.when(), posted));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Channels in an execution context of Asio.
+// Runs the engine of channels in an Asio execution context.
 #pragma once
 
 #include <asio/any_io_executor.hpp>
@@ -28,7 +28,7 @@ namespace detail {
 [[nodiscard]] const std::shared_ptr<loop>& loop_of(const engine& of) noexcept;
 }  // namespace detail
 
-/// An async::engine whose loop runs in an io_context of Asio.
+/// An async::engine whose loop runs in an Asio io_context.
 ///
 ///   asio::io_context io;
 ///   auto engine = verbena::asio::engine::create(context, io).value();
@@ -37,17 +37,18 @@ namespace detail {
 ///   io.run();
 ///
 /// Channels of the engine are created on hub(). While operations are pending, io_context::run()
-/// does not return, and handlers of the engine poll or wait for its events; the io_context is not
-/// blocked. If no operation is pending, the engine does nothing, and message channels grant no
-/// credits to their peers. If nothing completes for engine_options::spin, the engine waits for the
-/// next event; until then its handlers poll each time they run.
+/// does not return, and handlers of the engine poll or wait for events; they do not block the
+/// io_context. If no operation is pending, the engine does not poll, and message channels do not
+/// grant credits to their peers. If nothing completes for engine_options::spin, the engine waits
+/// for the next event; until then, its handlers poll each time they run.
 ///
-/// If the io_context is destroyed, the pending operations and their handlers are destroyed, and no
-/// handler is called. The device no longer accesses the memory of an operation when its handler is
-/// destroyed: connections with posted operations end. Engines and channels may be destroyed later.
+/// If the io_context is destroyed, pending operations and their handlers are destroyed without
+/// calling the handlers. Before a handler is destroyed, the connection of its posted operation
+/// ends, and the device no longer accesses the memory. Engines and channels may be destroyed later.
 ///
-/// Threads: one thread at a time, that of the executor: its io_context is run by one thread, or it
-/// is a strand. The functions of channels are called on this executor, or while it does not run.
+/// Threads: one thread at a time, the thread of the executor. Either one thread runs the
+/// io_context, or the executor is a strand. The functions of channels are called on this executor,
+/// or while it does not run.
 class engine {
  public:
   /// The type of get_executor().
@@ -55,14 +56,14 @@ class engine {
 
   /// Creates an engine on an executor of an io_context, or on a strand.
   ///
-  /// Errors: those of async::engine::create(), and the errno of epoll_ctl(2). Allocates.
+  /// Errors: those of async::engine::create() and epoll_ctl(2). Allocates.
   [[nodiscard]] static result<engine> create(const context& of, const executor_type& on,
                                              const async::engine_options& options = {}) {
     VERBENA_TRY(auto created, async::engine::create(of, options));
     VERBENA_TRY(auto loop, detail::loop::create(std::move(created), on, options.spin));
     return engine(std::move(loop));
   }
-  /// Creates an engine on the executor of `on`, which one thread runs.
+  /// Creates an engine on the executor of `on`. Only one thread may run `on`.
   template <class ExecutionContext>
     requires std::is_convertible_v<ExecutionContext&, ::asio::execution_context&>
   [[nodiscard]] static result<engine> create(const context& of, ExecutionContext& on,
@@ -77,19 +78,20 @@ class engine {
   ///   engine.async_complete(cm::connector::resolve_in_steps(address, until),
   ///                         [](std::error_code code, result<cm::connector> peer) { … });
   ///
-  /// Any cancellation type destroys the steps, so that a connection attempt is given up and leaves
-  /// no object. The code is that of the error: ETIMEDOUT for its deadline, ECANCELED
-  /// (`asio::error::operation_aborted`) after a cancellation. An exception of a function of the
-  /// program that is called in a step leaves io_context::run(); the handler is then destroyed.
+  /// Any cancellation type destroys the steps, which abandons a connection attempt and releases its
+  /// objects. The code is that of the error: ETIMEDOUT if its deadline passed, ECANCELED
+  /// (`asio::error::operation_aborted`) after a cancellation. If a function of the program that a
+  /// step calls throws, the handler is destroyed, and the exception propagates from
+  /// io_context::run().
   template <class T, class Token>
   auto async_complete(steps<T>&& of, Token&& token) const {
     return detail::initiate<async::detail::steps_operation<T>>(
         *loop_, std::forward<Token>(token), std::ref(loop_->state()), std::move(of));
   }
 
-  /// Returns the executor; an empty one after its context was destroyed.
+  /// Returns the executor, or an empty executor after the context was destroyed.
   [[nodiscard]] executor_type get_executor() const noexcept { return loop_->executor(); }
-  /// Returns the first failure of the completion queue or channel; nullptr without one.
+  /// Returns the first failure of the completion queue or completion channel, or nullptr.
   [[nodiscard]] const error* failure() const noexcept { return loop_->engine().failure(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Message channels with completion tokens of Asio.
+// Message channels whose operations take Asio completion tokens.
 #pragma once
 
 #include <cstddef>
@@ -29,23 +29,23 @@ class connecting_operation;
 ///   auto message = co_await channel.async_receive(asio::use_awaitable);
 ///   co_await channel.async_send(message->bytes(), asio::use_awaitable);
 ///
-/// Handlers have the signature `void(std::error_code, R)`; R is the result of the operation, which
-/// explains a failure in words. The code is zero if the operation succeeded, and otherwise:
-/// - `asio::error::operation_aborted`: it was cancelled, or the channel was destroyed;
-/// - `asio::error::timed_out`: its deadline passed;
+/// Handlers have the signature `void(std::error_code, R)`. R is the result of the operation, which
+/// has the error message. The code is zero if the operation succeeded, otherwise:
+/// - `asio::error::operation_aborted`: the operation was cancelled, or the channel was destroyed;
+/// - `asio::error::timed_out`: the deadline passed;
 /// - a completion status, in completion_category(): the connection failed;
-/// - all others: an errno as the values of asio::error have it.
+/// - any other code: an errno, in the category of asio::error.
 ///
-/// Each operation can be cancelled by any cancellation type, without an effect on the channel and
-/// on messages. Operations that receive get the messages in the order of their calls, and those
-/// that send are served in that order.
+/// Each operation can be cancelled by any cancellation type; the channel and all messages are
+/// unaffected. Receive operations get the messages in the order of their calls. Send operations are
+/// served in the order of their calls.
 ///
-/// An operation and its handler are one block of memory, from the allocator of the handler, which
-/// is freed before the handler is called. For handlers without an allocator the engine keeps and
-/// reuses blocks. Handlers are called through their executor, by default that of the engine, never
-/// by the function that begins the operation.
+/// An operation and its handler are stored in one block of memory from the allocator of the
+/// handler. The block is freed before the handler is called. For handlers without an allocator, the
+/// engine caches blocks. Handlers are called through their associated executor, by default the
+/// executor of the engine, and never inside the function that begins the operation.
 ///
-/// Threads: one thread at a time, that of the engine.
+/// Threads: one thread at a time, the thread of the engine.
 class [[nodiscard]] message_channel {
   using state_type = async::detail::message_channel_state;
 
@@ -53,7 +53,8 @@ class [[nodiscard]] message_channel {
   /// The type of get_executor().
   using executor_type = engine::executor_type;
 
-  /// Takes a connected channel. Precondition: it was prepared on the hub of `on`. Allocates.
+  /// Takes a connected channel. Precondition: the channel was prepared on the hub of `on`.
+  /// Allocates.
   message_channel(engine& on, verbena::message_channel&& connected)
       : message_channel(detail::loop_of(on), std::move(connected)) {}
 
@@ -67,36 +68,36 @@ class [[nodiscard]] message_channel {
   auto async_receive(deadline until, Token&& token) {
     return of_.initiate<async::detail::message_receive>(std::forward<Token>(token), until);
   }
-  /// Sends a copy of `bytes`; waits for room. Handler: `void(std::error_code, send_result)`.
+  /// Sends a copy of `bytes`. Waits for room. Handler: `void(std::error_code, send_result)`.
   ///
   /// The bytes must exist until the handler is called.
   template <class Token>
   auto async_send(std::span<const std::byte> bytes, Token&& token) {
     return async_send(bytes, deadline::never(), std::forward<Token>(token));
   }
-  /// Sends a copy of `bytes`; waits for room until `until`.
+  /// Sends a copy of `bytes`. Waits for room until `until`.
   template <class Token>
   auto async_send(std::span<const std::byte> bytes, deadline until, Token&& token) {
     return of_.initiate<async::detail::message_send>(std::forward<Token>(token), bytes, until);
   }
-  /// Sends the bytes of `memory` that `part` names, without a copy; waits for room. If the message
-  /// is refused, the buffer returns to its pool. Handler: `void(std::error_code, send_result)`.
+  /// Sends the range `part` of `memory` without a copy. Waits for room. If the message is refused,
+  /// the buffer returns to its pool. Handler: `void(std::error_code, send_result)`.
   template <class Token>
   auto async_send(buffer memory, const buffer_slice& part, Token&& token) {
     return async_send(std::move(memory), part, deadline::never(), std::forward<Token>(token));
   }
-  /// Sends the bytes of `memory` that `part` names, without a copy; waits for room until `until`.
+  /// Sends the range `part` of `memory` without a copy. Waits for room until `until`.
   template <class Token>
   auto async_send(buffer memory, const buffer_slice& part, deadline until, Token&& token) {
     return of_.initiate<detail::buffer_send>(std::forward<Token>(token), std::move(memory), part,
                                              until);
   }
-  /// Waits until all sent messages are known to be delivered. Handler: `void(std::error_code)`.
+  /// Waits until the delivery of all sent messages is confirmed. Handler: `void(std::error_code)`.
   template <class Token>
   auto async_drain(Token&& token) {
     return async_drain(deadline::never(), std::forward<Token>(token));
   }
-  /// Waits until all sent messages are known to be delivered, or until `until`.
+  /// Waits until the delivery of all sent messages is confirmed, or until `until`.
   template <class Token>
   auto async_drain(deadline until, Token&& token) {
     return of_.initiate<detail::drain_operation>(std::forward<Token>(token), until);
@@ -104,7 +105,7 @@ class [[nodiscard]] message_channel {
 
   /// Returns the executor of the engine.
   [[nodiscard]] executor_type get_executor() const noexcept { return of_.on().executor(); }
-  /// Returns the channel without asynchronous operations, for queries and take_buffer().
+  /// Returns the underlying channel, for queries and take_buffer().
   [[nodiscard]] verbena::message_channel& get() const { return *of_.state().of(); }
 
  private:

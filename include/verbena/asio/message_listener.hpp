@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Accepting and connecting message channels with completion tokens of Asio:
+// Accepts and connects message channels with Asio completion tokens:
 //
 //   auto listener = verbena::asio::listen(engine, pd, {.host = "", .port = 7471}).value();
 //   auto client = co_await listener.async_accept(asio::use_awaitable);
@@ -30,8 +30,8 @@ namespace verbena::inline VERBENA_ABI::asio {
 
 namespace detail {
 
-/// An operation whose value is a message channel: here one with completion tokens.
-/// Threads: one thread at a time, that of the engine.
+/// Converts the result of an operation from async::message_channel to asio::message_channel.
+/// Threads: one thread at a time, the thread of the engine.
 template <class Operation>
 class connecting_operation : public Operation {
  public:
@@ -52,8 +52,9 @@ class connecting_operation : public Operation {
   loop* loop_;
 };
 
-/// Runs a step of a loop when it is destroyed or replaced, after operations have ended.
-/// Threads: one thread at a time, that of the engine.
+/// Wakes a loop when it is destroyed or replaced, so that the handlers of ended operations are
+/// called.
+/// Threads: one thread at a time, the thread of the engine.
 class loop_waker {
  public:
   explicit loop_waker(std::shared_ptr<loop> of) noexcept : of_(std::move(of)) {}
@@ -79,9 +80,9 @@ class loop_waker {
 /// A listening address whose clients become message channels; see async::message_listener.
 ///
 /// The clients connect concurrently in handlers of the engine, while an operation of the engine is
-/// pending, such as async_accept(). Clients that are slow, silent or send garbage do not delay
-/// others.
-/// Threads: one thread at a time, that of the engine.
+/// pending, for example async_accept(). Clients that are slow, silent or send invalid data do not
+/// delay others.
+/// Threads: one thread at a time, the thread of the engine.
 class [[nodiscard]] message_listener {
  public:
   /// The type of get_executor().
@@ -92,7 +93,7 @@ class [[nodiscard]] message_listener {
                    const async::listen_options& options = {})
       : message_listener(detail::loop_of(on), pd, std::move(from), options) {}
   /// Accepts requests of the connection manager. Precondition: `pd` and the engine belong to the
-  /// context of the connection manager, for example that of identifier::context().
+  /// context of the connection manager, for example identifier::context(). Allocates.
   message_listener(engine& on, const protection_domain& pd, cm::listener&& from,
                    const async::listen_options& options = {})
       : message_listener(detail::loop_of(on), pd, std::move(from), options) {}
@@ -101,29 +102,28 @@ class [[nodiscard]] message_listener {
   /// `void(std::error_code, result<asio::message_channel>)`.
   ///
   /// Operations are served in the order of their calls. Any cancellation type ends the operation;
-  /// the listener is unaffected, and the next operation gets the client. The code is
-  /// `asio::error::operation_aborted` after a cancellation or the end of the listener, otherwise
-  /// that of an error of bringup::listener::accept() or cm::listener::accept(), after which
-  /// async_accept() can be called again.
+  /// the listener is unaffected, and the next operation receives the client. The code is
+  /// `asio::error::operation_aborted` if the operation was cancelled or the listener was closed or
+  /// destroyed, otherwise the code of an error of bringup::listener::accept() or
+  /// cm::listener::accept(). After such an error, async_accept() can be called again.
   template <class Token>
   auto async_accept(Token&& token) {
     return async_accept(deadline::never(), std::forward<Token>(token));
   }
-  /// Waits for the next connected client until `until`; then the code is
-  /// `asio::error::timed_out`.
+  /// Waits for the next connected client. If `until` passes, the code is `asio::error::timed_out`.
   template <class Token>
   auto async_accept(deadline until, Token&& token) {
     using operation = detail::connecting_operation<async::detail::listener_accept>;
     return detail::initiate<operation>(*on_, std::forward<Token>(token), std::ref(*on_),
                                        std::ref(async::detail::state_of(of_)), until);
   }
-  /// Stops listening. Clients that are not accepted are closed, and operations end.
+  /// Stops listening. Closes clients that are not accepted. Pending operations end.
   void close() {
     of_.close();
     on_->wake();
   }
 
-  /// Returns the port.
+  /// Returns the port on which the listener listens.
   [[nodiscard]] std::uint16_t port() const noexcept { return of_.port(); }
   /// Returns the counters.
   [[nodiscard]] async::message_listener_statistics statistics() const noexcept {
@@ -148,7 +148,8 @@ class [[nodiscard]] message_listener {
   async::message_listener of_;
 };
 
-/// Listens at `at` over TCP, or on iWARP with the connection manager; see async::listen().
+/// Listens at `at` over TCP, or on iWARP with the connection manager. Blocking and errors: see
+/// async::listen().
 [[nodiscard]] inline result<message_listener> listen(engine& on, const protection_domain& pd,
                                                      const bringup::address& at,
                                                      const async::listen_options& options = {}) {
@@ -172,9 +173,9 @@ auto connect(const engine& on, const protection_domain& pd, result<bringup::addr
 /// Connects to a message listener or message_channel::listen_once(), over TCP or on iWARP with the
 /// connection manager. Handler: `void(std::error_code, result<asio::message_channel>)`.
 ///
-/// Any cancellation type gives up the attempt: its socket, names that are being resolved and its
-/// channel are released, and the code is `asio::error::operation_aborted`. Other codes and errors:
-/// see engine::async_complete() and async::connect().
+/// Any cancellation type abandons the attempt and releases its name resolution, socket and channel.
+/// The code is then `asio::error::operation_aborted`. Other codes and errors: see
+/// engine::async_complete() and async::connect().
 template <class Token>
 // lint: allow(parameters): those of async::connect(), and the token
 auto async_connect(engine& on, const protection_domain& pd, const bringup::address& to,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Algorithms of senders: the part of std::execution that programs need if they have no library of
-// senders. engine::run() is the counterpart of sync_wait().
+// Sender algorithms: a subset of std::execution for programs without a sender library.
+// engine::run() corresponds to sync_wait().
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ template <class Function, class... Values>
 inline constexpr bool may_throw =
     with_exceptions && !std::is_nothrow_invocable_v<Function, Values...>;
 
-/// The completions of then() for one completion of its sender.
+/// The completion signatures of then() for one signature of its sender.
 template <class Function, class Signature>
 struct after_then {
   using type = list<Signature>;
@@ -136,7 +136,7 @@ struct all_env {
 template <class Sender>
 using decayed_values = single_value_t<std::tuple, Sender, all_env>;
 
-/// The results of the senders of when_all(). Threads: thread-safe, except begin().
+/// Collects the results of the senders of when_all(). Threads: thread-safe, except begin().
 template <class Receiver, class... Senders>
 class all_results {
   struct stop_request {
@@ -148,7 +148,8 @@ class all_results {
  public:
   explicit all_results(Receiver to) : to_(std::move(to)) {}
 
-  /// Returns false if the receiver was called: a stop was requested before.
+  /// Connects the stop token of the receiver. If a stop was already requested, calls set_stopped()
+  /// and returns false.
   [[nodiscard]] bool begin() noexcept {
     const auto stops = get_stop_token(execution::get_env(to_));
     if (stops.stop_requested()) {
@@ -179,7 +180,7 @@ class all_results {
  private:
   enum class failure : unsigned char { none, stopped, error };
 
-  /// The receiver may destroy this object.
+  /// Completes the receiver after the last sender. The receiver may destroy this object.
   void arrive() noexcept {
     if (left_.fetch_sub(1) != 1) return;
     outer_.reset();
@@ -253,7 +254,7 @@ class all_state<std::index_sequence<Index...>, Receiver, Senders...>
 
   void start() noexcept {
     if (!this->begin()) return;
-    // The receiver may destroy this object when the last one has started.
+    // The receiver may destroy this object as soon as the last operation has started.
     (execution::start(static_cast<one_state<Index, Senders, results>&>(*this).of), ...);
   }
 };
@@ -288,17 +289,18 @@ class all_sender {
 
 }  // namespace detail
 
-/// Returns a sender that calls `function` with the values of `from`, and completes with what it
-/// returns. If it throws, the sender completes with the exception as an error.
+/// Returns a sender that calls `function` with the values of `from` and completes with its return
+/// value. If `function` throws, the sender completes with the exception as an error.
 template <sender Sender, class Function>
 [[nodiscard]] auto then(Sender from, Function function) {
   return detail::then_sender<Sender, Function>(std::move(from), std::move(function));
 }
 
-/// Returns a sender that starts all senders, and completes with the values of all of them.
+/// Returns a sender that starts all senders and completes with the values of all of them.
 ///
-/// If one completes with an error or is stopped, the others are requested to stop; the sender
-/// completes when all of them have. Errors are of type std::exception_ptr. Connecting allocates.
+/// If one sender completes with an error or is stopped, a stop of the others is requested. The
+/// returned sender completes when all senders have completed. Errors have the type
+/// std::exception_ptr. connect() allocates the stop state.
 template <sender... Senders>
   requires(sizeof...(Senders) > 0)
 [[nodiscard]] auto when_all(Senders... from) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations of a channel to co_await.
+// A channel with awaitable operations.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +22,29 @@
 
 namespace verbena::inline VERBENA_ABI::async {
 
-/// A channel whose operations are awaited.
+/// A channel whose operations are awaitable.
 ///
 ///   async::channel channel(engine, std::move(connected));
 ///   operation_result done = co_await channel.write(source(page), remote);
 ///
-/// Each function returns an operation, which starts when it is awaited and whose value is an
-/// operation_result. If the send queue or the receive queue is full, the operation waits for room,
-/// in the order of the calls. No operation allocates, locks or makes a system call. Several
-/// coroutines may await operations of a channel at once.
+/// Each function returns an operation, which starts when it is awaited. The value of `co_await` is
+/// an operation_result. If the send queue or the receive queue is full, operations wait for room,
+/// in the order in which they were started. Operations do not allocate, lock or make system calls.
+/// Several coroutines may await operations of a channel at the same time.
 ///
 /// An operation copies its arguments, except the elements of lists of slices and the bytes of
-/// inline data. A temporary list is refused at compile time. *Contract of all operations.* From
-/// `co_await` until the coroutine is resumed, the program must not write the memory of sources,
-/// must not access the memory of sinks, and must keep both registered.
+/// inline data. Temporary lists do not compile. *Contract of all operations.* From `co_await` until
+/// the coroutine is resumed, the program must not write the memory of sources, must not access the
+/// memory of sinks, and must keep both registered.
 ///
-/// `limit` ends the connection if the operation has not completed then: the queue pair is moved to
-/// the error state, and the operation ends as `aborted` when the device has flushed it. An
-/// operation that still waits for room ends as refused with ETIMEDOUT, and the connection is
-/// unaffected. If a coroutine is destroyed while it waits for an operation, the destructor also
-/// ends the connection, and blocks until the device has flushed the operation (at most 5 s).
+/// If `limit` passes and the operation is posted, the queue pair is moved to the error state, which
+/// ends the connection. The operation ends as `aborted` when the device has flushed it. If `limit`
+/// passes while the operation waits for room, the operation is refused with ETIMEDOUT, and the
+/// connection is unaffected. If a coroutine is destroyed while an operation that it awaits is in
+/// flight, the destructor also ends the connection, and blocks until the device has flushed the
+/// operation, for at most 5 s.
 ///
-/// Threads: one thread at a time, that of the engine.
+/// Threads: one thread at a time, the thread of the engine.
 class [[nodiscard]] channel {
   template <detail::operation_kind Kind>
   using of_piece = operation<detail::piece_operation<Kind>>;
@@ -52,16 +53,18 @@ class [[nodiscard]] channel {
   using kind = detail::operation_kind;
 
  public:
-  /// Takes a connected channel. Preconditions: it was created on the hub of `on`, and has no
-  /// blocking or scoped operations in flight. Allocates.
+  /// Takes a connected channel. Preconditions: the channel was created on the hub of `on`, and has
+  /// no blocking or scoped operations in flight. Allocates.
   channel(engine& on, verbena::channel&& connected);
   /// Takes the channel of `other`, which must not be used afterwards.
   channel(channel&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
-  /// Destroys its own channel and takes that of `other`, which must not be used afterwards.
+  /// Destroys the current channel and takes the channel of `other`, which must not be used
+  /// afterwards.
   channel& operator=(channel&& other) noexcept;
   channel(const channel&) = delete;
   channel& operator=(const channel&) = delete;
-  /// Destroys the queue pair. Operations in flight end as `lost`.
+  /// Destroys the queue pair. Operations in flight end as `lost`. Operations that wait for room are
+  /// refused as refusal::channel_destroyed.
   ~channel();
 
   /// Sends a message. Completes when the peer's device has acknowledged the message.
@@ -78,7 +81,7 @@ class [[nodiscard]] channel {
         detail::operation_description{.kind = kind::send, .out = data.get(), .options = options},
         limit.when(), posted);
   }
-  /// Receives one message. `byte_length()` of the result is its length.
+  /// Receives one message. Its length is `byte_length()` of the result.
   [[nodiscard]] auto receive(const sink& into, abort_at limit = {},
                              std::source_location posted = std::source_location::current()) {
     return of_piece<kind::receive>(state(), piece(into), remote_region(), limit.when(), posted);
@@ -89,7 +92,7 @@ class [[nodiscard]] channel {
     return general(state(), detail::operation_description{.kind = kind::receive, .in = into.get()},
                    limit.when(), posted);
   }
-  /// Writes to the beginning of `to`. The peer's program is not notified.
+  /// Writes to the beginning of `to`. The peer receives no completion.
   [[nodiscard]] auto write(const source& data, const remote_region& to, abort_at limit = {},
                            std::source_location posted = std::source_location::current()) {
     return of_piece<kind::write>(state(), piece(data), to, limit.when(), posted);
@@ -136,13 +139,14 @@ class [[nodiscard]] channel {
                    limit.when(), posted);
   }
 
-  /// Ends the connection: moves the queue pair to the error state. All operations end, as `aborted`
-  /// if they were in flight. Does not block, except in the kernel.
+  /// Ends the connection: moves the queue pair to the error state. Operations in flight end as
+  /// `aborted`. If they are not flushed within 5 s, the queue pair is destroyed, and they end as
+  /// `lost`. Makes a system call; does not wait.
   void abort();
-  /// Returns the channel without asynchronous operations, for queries.
+  /// Returns the underlying channel, for queries.
   [[nodiscard]] const verbena::channel& get() const { return *state().of(); }
-  /// Returns the channel for other uses, such as reconnect(). Precondition: no operation is in
-  /// flight.
+  /// Returns the underlying channel for other uses, such as reconnect(). Precondition: no operation
+  /// is in flight.
   [[nodiscard]] verbena::channel release() &&;
 
  private:
@@ -152,7 +156,7 @@ class [[nodiscard]] channel {
   }
   void close() noexcept;
 
-  detail::channel_state* state_;  // counted: hold() and release()
+  detail::channel_state* state_;  // reference-counted: hold() and release()
 };
 
 }  // namespace verbena::inline VERBENA_ABI::async

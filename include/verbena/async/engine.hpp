@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The loop of asynchronous operations on one thread.
+// The event loop of asynchronous operations on one thread.
 #pragma once
 
 #include <poll.h>
@@ -35,42 +35,43 @@ namespace detail {
 
 /// Options of engine::create(). Threads: immutable value.
 struct engine_options {
-  /// The operations in flight on all channels together: the sum of their
-  /// `max_send_wr + max_recv_wr`, and `message_channel::own_operations` for each message channel.
+  /// The maximum number of operations in flight on all channels: the sum of `max_send_wr +
+  /// max_recv_wr` of the channels, plus `message_channel::own_operations` per message channel.
   std::uint32_t operations = 4096;
-  /// How long run() polls without completions before it sleeps. Waking a thread costs some
-  /// microseconds; 0 sleeps at once.
+  /// The time for which run() polls without completions before it sleeps. Waking a thread takes
+  /// several microseconds. 0: sleeps immediately.
   std::chrono::nanoseconds spin = std::chrono::microseconds(50);
-  /// The completion vector of the events; less than context::completion_vectors().
+  /// The completion vector of the events, less than context::completion_vectors().
   std::uint32_t completion_vector = 0;
 };
 
-/// A completion hub with a loop, timers and entry from other threads.
+/// A completion hub with an event loop, timers and calls from other threads.
 ///
-/// Channels of the engine are created on hub(). run() is the loop of a program that has no other:
+/// Channels of the engine are created on hub(). A program without an event loop calls run():
 ///
 ///   auto engine = async::engine::create(context).value();
 ///   engine.run(serve(engine));
 ///
-/// A program with its own loop waits for fd() and next_deadline():
+/// A program with its own event loop waits for fd() and next_deadline():
 ///
-///   engine.poll();                       // resumes the owners of completed operations
+///   engine.poll();                       // resumes the coroutines of completed operations
 ///   if (engine.arm()) wait_for(engine.fd(), engine.next_deadline());
 ///
-/// Coroutines are resumed by poll() and run() only, on the thread that calls them; no function of
-/// the engine calls back otherwise. None of its functions but run() blocks.
+/// Coroutines are resumed only by poll() and run(), on the thread that calls them. No other
+/// function of the engine calls back. Only run() blocks.
 /// Threads: one thread at a time, for the engine, its channels and their operations together.
-/// enter() and wake() may be called by any thread. The usual form is one engine per thread.
+/// enter() and wake() may be called by any thread. Programs with several threads usually have one
+/// engine per thread.
 class engine {
  public:
   /// Creates an engine, with a completion hub that has a completion channel.
   ///
-  /// Errors: those of completion_hub::create(); the errno of epoll_create1(2), eventfd(2) or
-  /// epoll_ctl(2). Allocates.
+  /// Errors: those of completion_hub::create(), epoll_create1(2), eventfd(2) and epoll_ctl(2).
+  /// Allocates.
   [[nodiscard]] static result<engine> create(const context& of, const engine_options& options = {});
   /// Takes the engine of another object, which must not be used afterwards.
   engine(engine&&) noexcept = default;
-  /// Destroys its own engine and takes that of another object.
+  /// Destroys the current engine and takes the engine of another object.
   engine& operator=(engine&&) noexcept = default;
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
@@ -80,27 +81,29 @@ class engine {
   /// Returns the hub on which the channels of the engine are created.
   [[nodiscard]] const completion_hub& hub() const noexcept { return state_->hub(); }
 
-  /// Delivers completions, expires timers, and resumes the owners of completed operations. Returns
-  /// the number of resumed operations and expired timers. If it is not 0, check whether your
-  /// condition holds.
+  /// Delivers completions, expires timers, and resumes the coroutines, or calls the receivers, of
+  /// operations that have ended. Returns the number of ended operations and expired timers. If the
+  /// number is not 0, the condition that the caller waits for may hold.
   ///
   /// If polling fails, all operations of the hub end as `lost`, and failure() returns the error.
   std::size_t poll() { return state_->poll(); }
-  /// Requests an event for the next completion. Returns true if nothing is left to do, so that the
-  /// caller may wait until fd() is readable or next_deadline() passes; false: call poll() first.
+  /// Requests an event for the next completion. Returns true if the caller may wait until fd() is
+  /// readable or next_deadline() passes. Returns false if the caller must call poll() first. Makes
+  /// system calls.
   ///
-  /// Errors of the completion channel: returns false, and failure() returns the error.
+  /// If the completion channel fails, returns false, and failure() returns the error.
   [[nodiscard]] bool arm() { return state_->arm(); }
   /// Returns the descriptor for poll(2) and epoll(7), which the engine owns. After arm() has
-  /// returned true, it becomes readable with the next completion or wake(). It is level-triggered.
+  /// returned true, the descriptor becomes readable with the next completion, wake() or event of a
+  /// descriptor. The descriptor is level-triggered.
   [[nodiscard]] int fd() const noexcept { return state_->fd(); }
-  /// Returns when poll() must be called even if fd() is not readable.
+  /// Returns the time at which poll() must be called even if fd() is not readable.
   [[nodiscard]] deadline next_deadline() const noexcept { return state_->next_deadline(); }
-  /// Returns the first failure of the completion queue or channel; nullptr without one.
+  /// Returns the first failure of the completion queue or completion channel, or nullptr.
   [[nodiscard]] const error* failure() const noexcept { return state_->failure(); }
 
-  /// Runs the loop until `root` ends, and returns its value or throws its exception. Polls, and
-  /// sleeps when nothing has completed for engine_options::spin. Blocks.
+  /// Runs the loop until `root` ends, and returns its value or throws its exception. Polls; sleeps
+  /// when nothing has completed for engine_options::spin. Blocks.
   template <class T>
   T run(task<T> root) {
     std::atomic<bool> ended = false;
@@ -110,9 +113,9 @@ class engine {
     return awaited.await_resume();
   }
 
-  /// Runs the loop until `work` completes, and returns its values; nullopt if it was stopped.
-  /// Throws its error. `work` may complete on any thread. Precondition: `work` has exactly one
-  /// `set_value` signature. Blocks.
+  /// Runs the loop until `work` completes. Returns its values as a tuple, or nullopt if `work` was
+  /// stopped. Throws the error of `work`. `work` may complete on any thread. Precondition: `work`
+  /// has exactly one `set_value` signature. Blocks.
   template <execution::sender_in<detail::engine_env> Sender>
   auto run(Sender&& work) {
     detail::run_outcome<Sender> outcome(*state_);
@@ -121,24 +124,26 @@ class engine {
     state_->run_until(outcome.has_ended());
     return std::move(outcome).take();
   }
-  /// Returns a scheduler: `schedule()` completes on the thread of the engine. Its operation states
-  /// are started by any thread, and destroyed after the completion or on the thread of the engine.
+  /// Returns a scheduler whose `schedule()` completes on the thread of the engine. Any thread may
+  /// start its operation states. They must be destroyed after the completion, or on the thread of
+  /// the engine.
   [[nodiscard]] detail::engine_scheduler get_scheduler() const noexcept {
     return detail::engine_scheduler(*state_);
   }
 
-  /// Makes `co_await engine.enter()` continue on the thread of the engine. Called by a coroutine on
-  /// any thread. Locks nothing; one system call if the engine sleeps.
+  /// Makes `co_await engine.enter()` continue on the thread of the engine. May be called on any
+  /// thread. Does not lock; makes one system call if the engine sleeps.
   [[nodiscard]] auto enter() const noexcept { return detail::enter_awaiter(*state_); }
-  /// Makes the loop of the engine run once more. Called by any thread.
+  /// Makes the loop of the engine run once more. May be called on any thread. Makes one system call
+  /// if the engine sleeps.
   void wake() const noexcept { state_->wake(); }
-  /// Makes `co_await engine.wait_until(when)` continue when `when` has passed.
+  /// Makes `co_await engine.wait_until(when)` continue after `when` has passed.
   [[nodiscard]] auto wait_until(deadline when) const noexcept {
     return detail::wait_awaiter(*state_, when);
   }
-  /// Waits until `fd` is readable, has an error or a hang-up. The value of `co_await` is true, or
-  /// false if `until` passes first. `fd` must stay open until then. Several coroutines may wait for
-  /// one descriptor. Errors: the errno of epoll_ctl(2).
+  /// Waits until `fd` is readable, or has an error or hang-up. The value of `co_await` is a
+  /// `result<bool>`: true, or false if `until` passes first. `fd` must remain open until then.
+  /// Several coroutines may wait for the same descriptor. Errors: those of epoll_ctl(2).
   [[nodiscard]] auto readable(int fd, deadline until = deadline::never()) const noexcept {
     return operation<detail::descriptor_operation>(*state_, fd, POLLIN, until);
   }
@@ -146,14 +151,14 @@ class engine {
   [[nodiscard]] auto writable(int fd, deadline until = deadline::never()) const noexcept {
     return operation<detail::descriptor_operation>(*state_, fd, POLLOUT, until);
   }
-  /// Performs an operation that consists of steps. The value of `co_await` is its result.
-  /// Destroying the coroutine while it waits ends the operation. Errors: those of the operation,
-  /// and the errno of epoll_ctl(2).
+  /// Performs an operation that consists of steps. The value of `co_await` is the result of the
+  /// steps. Destroying the coroutine while it waits destroys the steps. Errors: those of the steps
+  /// and of epoll_ctl(2).
   template <class T>
   [[nodiscard]] auto complete(steps<T>&& of) const noexcept {
     return operation<detail::steps_operation<T>>(*state_, std::move(of));
   }
-  /// Makes `co_await engine.yield()` continue after the others that are ready.
+  /// Makes `co_await engine.yield()` continue after the coroutines that are ready now.
   [[nodiscard]] auto yield() const noexcept { return detail::yield_awaiter(*state_); }
 
  private:
@@ -166,7 +171,7 @@ class engine {
 
   template <class Awaiter>
   static detail::started_coroutine start(Awaiter& awaited, std::atomic<bool>& ended) {
-    // Resumed without a value: run() takes it from the awaiter.
+    // Returns no value: run() takes the value from the awaiter.
     struct waiting {
       Awaiter& of;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): one expression
       [[nodiscard]] bool await_ready() const noexcept { return of.await_ready(); }

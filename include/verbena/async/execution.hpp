@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The vocabulary of senders, as C++26 defines it (P2300R10): member functions, no tag_invoke.
+// The sender vocabulary of C++26 (P2300R10): customization by member functions, without tag_invoke.
 #pragma once
 
 #include <concepts>
@@ -10,7 +10,7 @@
 #include "verbena/base/config.hpp"
 
 /// The part of std::execution that the operations of this library need. Names, member functions and
-/// rules are those of P2300R10, so that code moves to std::execution without a change.
+/// rules are those of P2300R10, so that code can move to std::execution unchanged.
 namespace verbena::inline VERBENA_ABI::async::execution {
 
 /// Marks a type as a sender: its member type `sender_concept`.
@@ -22,10 +22,10 @@ struct operation_state_t {};
 /// Marks a type as a scheduler: its member type `scheduler_concept`.
 struct scheduler_t {};
 
-/// An environment without answers. Threads: immutable value.
+/// An environment without queries. Threads: immutable value.
 struct empty_env {};
 
-/// Returns the environment of an object: `of.get_env()`, or an empty one.
+/// Returns the environment of an object: `of.get_env()`, or an empty_env.
 struct get_env_t {
   /// Returns the environment of `of`.
   template <class Object>
@@ -44,12 +44,12 @@ inline constexpr get_env_t get_env;
 template <class Object>
 using env_of_t = std::remove_cvref_t<decltype(get_env(std::declval<const Object&>()))>;
 
-/// A stop token that never requests a stop. Threads: immutable value.
+/// A stop token of which a stop is never requested. Threads: immutable value.
 struct never_stop_token {
   /// A callback that is never called.
   template <class Callback>
   struct callback_type {
-    /// Ignores both.
+    /// Ignores the arguments.
     constexpr callback_type(never_stop_token, Callback&&) noexcept {}
   };
   /// Returns false.
@@ -60,7 +60,7 @@ struct never_stop_token {
   friend constexpr bool operator==(never_stop_token, never_stop_token) noexcept { return true; }
 };
 
-/// Returns the stop token of an environment: the answer of its query, or a never_stop_token.
+/// Returns the stop token of an environment: the result of its query, or a never_stop_token.
 struct get_stop_token_t {
   /// Returns the stop token of `env`.
   template <class Env>
@@ -177,11 +177,11 @@ inline constexpr set_error_t set_error;
 /// See set_stopped_t.
 inline constexpr set_stopped_t set_stopped;
 
-/// The ways in which a sender completes: types such as `set_value_t(int)`.
+/// The completions of a sender, as function types such as `set_value_t(int)`.
 template <class... Signatures>
 struct completion_signatures {};
 
-/// Connects a sender and a receiver: returns `from.connect(to)`, an operation state.
+/// Connects a sender to a receiver: returns the operation state `from.connect(to)`.
 struct connect_t {
   /// Calls the member function of the sender.
   template <class Sender, class Receiver>
@@ -275,10 +275,11 @@ struct joined<list<One...>> {
   using type = list<One...>;
 };
 
-/// The completions with `Tag`, as a list of `Tuple` of their arguments.
+/// The signatures with `Tag`, as a list of one `Tuple` of arguments per signature.
 template <class Tag, template <class...> class Tuple, class Signatures>
 struct gathered;
-/// The completion as a list of one `Tuple`, or an empty list. Threads: immutable type.
+/// A signature as a list of one `Tuple`, or an empty list if the signature has another tag.
+/// Threads: immutable type.
 template <class Tag, template <class...> class Tuple, class>
 struct gathered_one {
   using type = list<>;
@@ -305,7 +306,7 @@ template <class Sender, class Env, template <class...> class Tuple,
           template <class...> class Variant>
 using value_types_of_t = typename detail::gathered<
     set_value_t, Tuple, completion_signatures_of_t<Sender, Env>>::type::template into<Variant>;
-/// `Tuple<values...>` of a sender that completes with values in one way only.
+/// `Tuple<values...>` of a sender that has exactly one `set_value` signature.
 template <template <class...> class Tuple, class Sender, class Env>
 using single_value_t = typename value_types_of_t<Sender, Env, Tuple, detail::only_one>::type;
 

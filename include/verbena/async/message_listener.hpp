@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Accepting and connecting message channels:
+// Accepts and connects message channels:
 //
 //   auto listener = async::listen(engine, pd, {.host = "", .port = 7471}).value();
 //   async::scope clients;
@@ -32,25 +32,26 @@ namespace verbena::inline VERBENA_ABI::async {
 
 /// Options of listen(). Threads: immutable value.
 struct listen_options {
-  message_channel_options channels = {};  ///< of each channel
-  /// The time that a client has to connect after its greeting or request; then it is closed.
+  message_channel_options channels = {};  ///< options of each channel
+  /// The time limit for the negotiation after the greeting or request of a client. If it passes,
+  /// the client is disconnected.
   std::chrono::nanoseconds negotiation_timeout = std::chrono::seconds(10);
-  /// Clients that connect at the same time, or wait for accept(). Further clients wait in the
-  /// backlog.
+  /// The maximum number of clients that are negotiating or wait for accept(). Further clients wait
+  /// in the backlog.
   std::size_t max_pending = 1024;
 };
 
 /// Options of connect(). Threads: immutable value.
 struct connect_options {
-  message_channel_options channel = {};  ///< of the channel
+  message_channel_options channel = {};  ///< options of the channel
   /// See bringup::connect_options::retry_refused.
   std::chrono::nanoseconds retry_refused = std::chrono::nanoseconds(0);
 };
 
 /// Counters of a message_listener. Threads: immutable value.
 struct message_listener_statistics {
-  std::uint64_t accepted = 0;  ///< returned by accept()
-  std::uint64_t failed = 0;    ///< not connected: the negotiation failed or timed out
+  std::uint64_t accepted = 0;  ///< clients that accept() has returned
+  std::uint64_t failed = 0;    ///< clients whose negotiation failed or timed out
 };
 
 class message_listener;
@@ -61,12 +62,12 @@ void destroy(listener_state& state) noexcept;
 }  // namespace detail
 
 /// A listening address whose clients become message channels. The clients connect concurrently on
-/// the thread of the engine, and those that are slow, silent or send garbage do not delay others.
-/// They are closed and logged (level info).
+/// the thread of the engine. Clients that are slow, silent or send invalid data do not delay
+/// others; they are disconnected and logged (level info).
 ///
-/// Each channel reserves places of the engine from the beginning of its negotiation: see
-/// engine_options::operations. If no places are left, the client is refused with this reason.
-/// Threads: one thread at a time, that of the engine.
+/// Each channel reserves operations of the engine when its negotiation begins; see
+/// engine_options::operations. If there are not enough, the client is rejected with this reason.
+/// Threads: one thread at a time, the thread of the engine.
 class [[nodiscard]] message_listener {
  public:
   /// Accepts clients of `from`, which connect over TCP with prepared_message_channel::connect() or
@@ -74,16 +75,17 @@ class [[nodiscard]] message_listener {
   message_listener(engine& on, const protection_domain& pd, bringup::listener&& from,
                    const listen_options& options = {});
   /// Accepts requests of the connection manager. Precondition: `pd` and the engine belong to the
-  /// context of the connection manager, for example that of identifier::context().
+  /// context of the connection manager, for example identifier::context(). Allocates.
   message_listener(engine& on, const protection_domain& pd, cm::listener&& from,
                    const listen_options& options = {});
   /// Takes the listener of `other`, which must not be used afterwards.
   message_listener(message_listener&& other) noexcept = default;
-  /// Closes its own listener and takes that of `other`.
+  /// Closes the current listener and takes the listener of `other`, which must not be used
+  /// afterwards.
   message_listener& operator=(message_listener&& other) noexcept = default;
 
   /// Waits for the next connected client. The value is a `result<async::message_channel>`. Several
-  /// coroutines may wait; they are served in the order of their calls.
+  /// coroutines may wait; they are served in the order in which their operations were started.
   ///
   /// Errors: `timed_out`; ECANCELED if the listener was closed or destroyed; those of
   /// bringup::listener::accept() and cm::listener::accept(), after which accept() can be called
@@ -91,10 +93,11 @@ class [[nodiscard]] message_listener {
   [[nodiscard]] auto accept(deadline until = deadline::never()) {
     return operation<detail::listener_accept>(state(), until);
   }
-  /// Stops listening. Clients that are not accepted are closed, and calls of accept() end.
+  /// Stops listening. Disconnects clients that are not accepted. Pending accept() operations end
+  /// with ECANCELED.
   void close() noexcept;
 
-  /// Returns the port.
+  /// Returns the port on which the listener listens, or 0 after close().
   [[nodiscard]] std::uint16_t port() const noexcept;
   /// Returns the counters.
   [[nodiscard]] message_listener_statistics statistics() const noexcept;
@@ -106,8 +109,8 @@ class [[nodiscard]] message_listener {
   verbena::detail::sole_owner<detail::listener_state> state_;
 };
 
-/// Listens at `at` over TCP, or on iWARP with the connection manager. A host name is resolved
-/// first, which blocks. Errors: those of bringup::listener::open() and cm::listener::open().
+/// Listens at `at` over TCP, or on iWARP with the connection manager. Blocks while a host name is
+/// resolved. Allocates. Errors: those of bringup::listener::open() and cm::listener::open().
 [[nodiscard]] result<message_listener> listen(engine& on, const protection_domain& pd,
                                               const bringup::address& at,
                                               const listen_options& options = {});
@@ -115,7 +118,7 @@ class [[nodiscard]] message_listener {
 namespace detail {
 inline listener_state& state_of(const message_listener& of) { return of.state(); }
 
-/// See async::connect(). Threads: one thread at a time, that of the engine.
+/// See async::connect(). Threads: one thread at a time, the thread of the engine.
 class connect_operation : public steps_operation<message_channel> {
  public:
   // lint: allow(parameters): those of async::connect()
@@ -141,7 +144,7 @@ class connect_operation : public steps_operation<message_channel> {
 
 /// Connects to a message_listener or message_channel::listen_once(), over TCP or on iWARP with the
 /// connection manager. The value of `co_await` is a `result<async::message_channel>`. Destroying
-/// the coroutine while it waits gives up the attempt.
+/// the coroutine while it waits abandons the attempt.
 ///
 /// Errors: those of bringup::stream::connect() or cm::connector::resolve(), of
 /// message_channel::prepare() and of prepared_message_channel::connect().
@@ -150,8 +153,8 @@ class connect_operation : public steps_operation<message_channel> {
                                   const connect_options& options = {}) {
   return operation<detail::connect_operation>(detail::state_of(on), pd, to, until, options);
 }
-/// Connects to text such as `server:7471`; the default port is 7471. Errors: `invalid_argument` for
-/// other text.
+/// Connects to an address in the form `server:7471`; the default port is 7471. Errors: also
+/// `invalid_argument` if the text is not an address.
 [[nodiscard]] inline auto connect(engine& on, const protection_domain& pd, std::string_view to,
                                   deadline until, const connect_options& options = {}) {
   return operation<detail::connect_operation>(detail::state_of(on), pd, detail::parse_peer(to),

@@ -13,26 +13,29 @@
 
 namespace verbena::inline VERBENA_ABI::async {
 
-/// An operation of a channel, a message channel, a listener or an engine, which starts when it is
-/// awaited, or connected to a receiver and started. It can be started once.
+/// An operation of a channel, a message channel, a listener or an engine. It is awaitable and a
+/// sender: it starts when it is awaited, or when an operation state that contains it is started. An
+/// operation can be started at most once.
 ///
-/// It copies its arguments, except the elements of lists of slices, the bytes of inline data and of
-/// messages, and buffers: these must outlive it. Its channel or listener must exist when it starts.
+/// An operation copies its arguments, except the elements of lists of slices, the bytes of inline
+/// data and of messages, and buffers, which must outlive the operation. The channel or listener
+/// must exist when the operation starts.
 ///
-/// As a sender it calls `set_value` of its receiver with the result, also if it failed. It calls
-/// `set_stopped` only if the stop token of the receiver requested a stop before the operation had
-/// ended, and the operation did not succeed. It calls `set_error` with a `std::exception_ptr` only
-/// for engine::complete() and async::connect(), if a function of the program throws that is called
-/// in a step. A stop request has the effect of a limit that passes: for a posted operation of a
-/// channel it ends the connection; steps end as if they were destroyed. Any
-/// thread may request a stop. start() is called on the thread of the engine; it calls the receiver
-/// itself if the operation was refused, or stopped before it started. Otherwise engine::poll()
-/// calls the receiver, which may destroy the operation state.
-/// Threads: one thread at a time, that of the engine.
+/// As a sender, an operation completes with `set_value` and the result, also if the operation
+/// failed. It completes with `set_stopped` only if a stop was requested before the operation ended,
+/// and the operation did not succeed. It completes with `set_error` and a `std::exception_ptr` only
+/// for engine::complete() and async::connect(), if a function of the program that a step calls
+/// throws. A stop request has the same effect as a limit that passes: a posted operation of a
+/// channel ends with its connection, and steps are destroyed. Any thread may request a stop.
+/// start() must be called on the thread of the engine. If the operation ends immediately, for
+/// example because it is refused, or if a stop was requested before, start() calls the receiver.
+/// Otherwise engine::poll() calls the receiver, which may destroy the operation state.
+/// Threads: one thread at a time, the thread of the engine.
 template <class Operation>
 class [[nodiscard("an operation starts when it is awaited")]] operation : private Operation {
  private:
-  // A pointer-like aggregate: g++ 12 copies the operation if the awaiter is a reference to it.
+  // A struct with a reference: g++ 12 copies the operation if the awaiter is a reference to the
+  // operation.
   struct awaiter {
     operation& of;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): one expression
 
@@ -54,7 +57,7 @@ class [[nodiscard("an operation starts when it is awaited")]] operation : privat
   explicit operation(State& of, Arguments&&... arguments) noexcept
       : Operation(of, std::forward<Arguments>(arguments)...) {}
 
-  /// Starts the operation; the value of `co_await` is its result. Precondition: the operation was
+  /// Starts the operation. The value of `co_await` is the result. Precondition: the operation was
   /// not started before.
   [[nodiscard]] awaiter operator co_await() && noexcept { return {*this}; }
 
@@ -64,9 +67,9 @@ class [[nodiscard("an operation starts when it is awaited")]] operation : privat
   using completion_signatures = detail::completions_of<Operation>;
   /// Returns an environment with the scheduler of the engine.
   [[nodiscard]] auto get_env() const noexcept { return detail::engine_env(this->on()); }
-  /// Returns an operation state, which contains the operation and `to`, and cannot be moved. If it
-  /// is destroyed while the operation is in flight, its destructor does what that of a coroutine
-  /// does that awaits the operation. Does not allocate.
+  /// Returns an operation state, which contains the operation and `to`, and cannot be moved.
+  /// Destroying the operation state while the operation is in flight has the same effect as
+  /// destroying a coroutine that awaits the operation. Does not allocate.
   template <execution::receiver_of<completion_signatures> Receiver>
   [[nodiscard]] detail::operation_state<Operation, Receiver> connect(Receiver to) && noexcept {
     return {this->on(), static_cast<Operation&&>(*this), std::move(to)};

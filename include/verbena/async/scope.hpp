@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Concurrent tasks that end before their scope does.
+// Concurrent tasks that end before their scope is destroyed.
 #pragma once
 
 #include <coroutine>
@@ -23,9 +23,9 @@ namespace verbena::inline VERBENA_ABI::async {
 ///   while (auto client = co_await accept()) clients.spawn(serve(std::move(*client)));
 ///   co_await clients.join();
 ///
-/// Every task must have ended when the scope is destroyed: the program stops otherwise. join()
-/// waits for them.
-/// Threads: one thread at a time, that of the engine.
+/// All tasks must have ended when the scope is destroyed; otherwise the program stops. join() waits
+/// for the tasks.
+/// Threads: one thread at a time, the thread of the engine.
 class scope {
  public:
   scope() noexcept = default;
@@ -36,9 +36,10 @@ class scope {
                    "a scope was destroyed while its tasks were running: co_await join() first");
   }
 
-  /// Starts a task. It runs until it waits for the first time, then spawn() returns.
+  /// Starts a task. Returns when the task waits for the first time or ends.
   ///
-  /// Allocates the frame of one coroutine. The value of the task is discarded.
+  /// Allocates one coroutine frame. The value of the task is discarded. An exception of the task is
+  /// thrown by join().
   template <class T>
   void spawn(task<T> started) {
     run(std::move(started));
@@ -47,7 +48,7 @@ class scope {
   [[nodiscard]] std::size_t running() const noexcept { return running_; }
 
   /// Makes `co_await scope.join()` continue when all tasks have ended. Throws the first exception
-  /// that left one of them. Only one coroutine at a time may wait.
+  /// that a task has thrown. Only one coroutine at a time may wait.
   [[nodiscard]] auto join() noexcept { return join_awaiter{*this}; }
 
  private:
@@ -68,8 +69,9 @@ class scope {
 
   template <class T>
   detail::started_coroutine run(task<T> started) {
-    ++running_;  // here, because allocating the frame can fail
-                 // The task is destroyed with its parameters before join() continues.
+    ++running_;  // not in spawn(): allocating the frame can fail
+
+    // The task and its parameters are destroyed before join() continues.
 #ifdef VERBENA_NO_EXCEPTIONS
     {
       task<T> mine = std::move(started);
@@ -123,9 +125,9 @@ using awaited_value = typename detail::awaited<Awaitable>::type;
 ///     return channel.read(page, table.element(i));
 ///   });
 ///
-/// `start` returns an operation or a task, with a value. If one throws, the others are waited for,
-/// then the first exception is thrown. `range` and what `start` refers to must outlive the task.
-/// Allocates two coroutine frames for each element, and the vector of results.
+/// `start` returns an operation or a task that has a value. If one of them throws, the task waits
+/// for the others and then throws the first exception. `range` and all objects that `start` refers
+/// to must outlive the task. Allocates two coroutine frames per element, and the vector of results.
 template <class Range, class Start>
 auto when_all(Range& range, Start start) -> task<std::vector<
     awaited_value<std::invoke_result_t<Start&, decltype(*std::begin(range)), std::size_t>>>> {
@@ -142,7 +144,7 @@ auto when_all(Range& range, Start start) -> task<std::vector<
   for (auto& element : range) running.spawn(run(element, index++));
   co_await running.join();
 #else
-  std::exception_ptr exception;  // of an allocation or of the range
+  std::exception_ptr exception;  // thrown by an allocation or by the range
   try {
     for (auto& element : range) running.spawn(run(element, index++));
   } catch (...) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Coroutines that return a value. Operations of this module can be awaited in coroutines of other
-// types, too: they do not depend on task.
+// A coroutine type that returns a value. Operations of this module can also be awaited in other
+// coroutine types.
 #pragma once
 
 #include <coroutine>
@@ -23,10 +23,10 @@ class task;
 namespace detail {
 
 #if defined(__GNUC__) && !defined(__clang__) && (__GNUC__ * 100 + __GNUC_MINOR__ < 1203)
-/// Stops the program at a coroutine that g++ before 12.3 compiles incorrectly: one without local
-/// variables in its outermost block that awaits in the condition of an `if` or of a loop. Its
-/// handle then is not the address of its frame, and it reads other memory than its state (GCC bug
-/// 106188). Threads: immutable.
+/// Stops the program at a coroutine that g++ before 12.3 compiles incorrectly: a coroutine that has
+/// no local variable in its outermost block and awaits in the condition of an `if` or of a loop.
+/// The handle of such a coroutine is not the address of its frame, and the coroutine accesses other
+/// memory than its frame (GCC bug 106188). Threads: immutable.
 class checked_frame {
  public:
   [[nodiscard]] static void* operator new(std::size_t size) {
@@ -36,7 +36,7 @@ class checked_frame {
   static void operator delete(void* frame, std::size_t size) noexcept {
     ::operator delete(frame, size);
   }
-  /// Checks the frame that was allocated last. `at`: the coroutine.
+  /// Checks the frame that this thread allocated last. `at` is the location of the coroutine.
   static void check(std::coroutine_handle<> self, const std::source_location& at) {
     if (self.address() != made) [[unlikely]]
       verbena::detail::stop_on_violation(
@@ -50,7 +50,7 @@ class checked_frame {
   static inline thread_local void* made = nullptr;
 };
 #else
-/// Has nothing to check with this compiler. Threads: immutable.
+/// Checks nothing: this compiler does not have the bug. Threads: immutable.
 class checked_frame {
  public:
   static void check(std::coroutine_handle<> /*self*/, const std::source_location& /*at*/) noexcept {
@@ -59,9 +59,9 @@ class checked_frame {
 #endif
 
 /// The base of the promises of all tasks. A task that ends inside start() does not resume its
-/// caller, which continues by itself. The stack therefore does not grow in a loop that awaits
-/// tasks. A task that ends elsewhere resumes its caller, also if another thread is still inside
-/// start(). Threads: one thread at a time.
+/// caller; start() returns false, and the caller continues. Therefore, the stack does not grow in a
+/// loop that awaits tasks. A task that ends elsewhere resumes its caller, even if another thread is
+/// still inside start(). Threads: one thread at a time.
 class task_promise_base : public checked_frame {
  public:
   [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
@@ -90,8 +90,9 @@ class task_promise_base : public checked_frame {
   }
 
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
-  /// Starts the coroutine `self` of the promise. Returns true if `caller` is resumed when it ends,
-  /// and may already have been resumed by another thread; false if it has ended.
+  /// Starts the coroutine `self` of the promise. Returns false if the coroutine has ended.
+  /// Otherwise returns true: `caller` is resumed when the coroutine ends, or has already been
+  /// resumed by another thread.
   [[nodiscard]] bool start(std::coroutine_handle<> self, std::coroutine_handle<> caller) {
     caller_ = caller;
     const task_promise_base* const outer = std::exchange(starting, this);
@@ -106,7 +107,7 @@ class task_promise_base : public checked_frame {
   }
 
  private:
-  // The task that this thread starts; nullptr once it has ended.
+  // The task that this thread is starting; nullptr after the task has ended.
   static inline constinit thread_local const task_promise_base* starting = nullptr;
 
   std::coroutine_handle<> caller_;
@@ -145,22 +146,22 @@ class task_promise<void> final : public task_promise_base {
 
 }  // namespace detail
 
-/// A coroutine that starts when it is awaited, and returns a T.
+/// A coroutine that starts when it is awaited and returns a T.
 ///
 ///   async::task<int> twice(int x) { co_return 2 * x; }
 ///   int four = co_await twice(2);
 ///
-/// An exception that leaves the coroutine is thrown by `co_await`. The frame is allocated when the
+/// If the coroutine throws, `co_await` throws the exception. The frame is allocated when the
 /// coroutine is called, and destroyed with the task. Parameters are copied or moved into the frame;
-/// what references refer to must outlive the task.
+/// objects that the coroutine refers to by reference must outlive the task.
 ///
-/// A task that has started must end before it is destroyed: the program stops otherwise.
-/// engine::run() and scope::spawn() ensure that.
+/// A task that has started must end before it is destroyed; otherwise the program stops.
+/// engine::run() and scope::join() ensure this.
 /// Threads: one thread at a time; the coroutine runs on the thread that resumes it.
 template <class T = void>
 class [[nodiscard("a task runs when it is awaited, spawned or passed to engine::run()")]] task {
  public:
-  /// The promise, for the compiler.
+  /// The promise type of the coroutine.
   using promise_type = detail::task_promise<T>;
   /// The handle of the coroutine.
   using handle = std::coroutine_handle<promise_type>;
@@ -171,7 +172,7 @@ class [[nodiscard("a task runs when it is awaited, spawned or passed to engine::
   task(task&& other) noexcept
       : handle_(std::exchange(other.handle_, nullptr)),
         started_(std::exchange(other.started_, false)) {}
-  /// Destroys its own coroutine and takes that of `other`.
+  /// Destroys the current coroutine and takes the coroutine of `other`.
   task& operator=(task&& other) noexcept {
     if (this != &other) {
       destroy();
@@ -184,7 +185,7 @@ class [[nodiscard("a task runs when it is awaited, spawned or passed to engine::
   task& operator=(const task&) = delete;
   ~task() { destroy(); }
 
-  /// Starts the coroutine; resumes the caller with its value when it ends.
+  /// Starts the coroutine. The value of `co_await` is the value that the coroutine returns.
   [[nodiscard]] auto operator co_await() && {
     VERBENA_ASSERT(handle_ != nullptr && !started_,
                    "a task was awaited twice, or after it was moved from");
@@ -228,7 +229,7 @@ inline task<void> task_promise<void>::get_return_object(const std::source_locati
   return task<void>(self);
 }
 
-/// A coroutine that starts at once, and whose frame is destroyed when it ends.
+/// A coroutine that starts immediately and destroys its frame when it ends.
 struct started_coroutine {
   struct promise_type : checked_frame {
     [[nodiscard]] started_coroutine get_return_object(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a channel and a message channel have in common.
+// The common part of asio::channel and asio::message_channel.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace verbena::inline VERBENA_ABI::asio::detail {
 
-/// Owns a channel on an engine: its state, which pending operations share.
-/// Threads: one thread at a time, that of the engine.
+/// Owns a channel on an engine. Pending operations share ownership of its state.
+/// Threads: one thread at a time, the thread of the engine.
 template <class State>
 class channel_owner {
  public:
@@ -33,7 +33,7 @@ class channel_owner {
   }
   channel_owner(const channel_owner&) = delete;
   channel_owner& operator=(const channel_owner&) = delete;
-  /// Destroys the channel. Its operations end.
+  /// Destroys the channel. Its operations end; the next step of the loop calls their handlers.
   ~channel_owner() { close(); }
 
   [[nodiscard]] loop& on() const noexcept { return *on_; }
@@ -57,7 +57,7 @@ class channel_owner {
   }
 
   std::shared_ptr<loop> on_;
-  State* state_;  // counted
+  State* state_;  // reference-counted
 };
 
 }  // namespace verbena::inline VERBENA_ABI::asio::detail

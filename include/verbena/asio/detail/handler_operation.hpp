@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An operation with its handler, in one block of memory: how it begins, how it is
-// cancelled, and how its handler is called.
+// An operation and its handler in one block of memory: begins and cancels the operation, and calls
+// the handler.
 #pragma once
 
 #include <asio/associated_allocator.hpp>
@@ -39,7 +39,8 @@
 
 namespace verbena::inline VERBENA_ABI::asio::detail {
 
-/// message_drain with a reason. Threads: one thread at a time, that of the engine.
+/// A message_drain whose result distinguishes a failed channel from a timeout. Threads: one thread
+/// at a time, the thread of the engine.
 class drain_operation : public async::detail::message_drain {
  public:
   using value_type = drain_result;
@@ -49,14 +50,15 @@ class drain_operation : public async::detail::message_drain {
   [[nodiscard]] drain_result take_result() const noexcept {
     return {message_drain::take_result() ? 0 : has_failed_ ? ENOTCONN : ETIMEDOUT};
   }
-  /// Called when it has ended and the channel exists.
+  /// Records the reason. Called when the operation has ended, if the channel exists.
   void note_reason() noexcept { has_failed_ = state().of()->failure() != nullptr; }
 
  private:
   bool has_failed_ = false;
 };
 
-/// The buffer of a buffer_send, which exists before the operation. Threads: one thread at a time.
+/// The buffer of a buffer_send: a base class, so that it is constructed before message_send.
+/// Threads: one thread at a time.
 class owned_buffer {
  protected:
   explicit owned_buffer(buffer&& of) noexcept : memory_(std::move(of)) {}
@@ -66,7 +68,7 @@ class owned_buffer {
   buffer memory_;
 };
 
-/// message_send of a buffer that it owns. Threads: one thread at a time, that of the engine.
+/// A message_send that owns its buffer. Threads: one thread at a time, the thread of the engine.
 class buffer_send : private owned_buffer, public async::detail::message_send {
  public:
   buffer_send(async::detail::message_channel_state& of, buffer&& memory, const buffer_slice& part,
@@ -77,7 +79,7 @@ class buffer_send : private owned_buffer, public async::detail::message_send {
   ~buffer_send() = default;
 };
 
-/// The default of an associated property, to see whether a handler has one.
+/// The default of an associated property, to detect whether a handler has the property.
 struct no_property {};
 
 template <class Handler>
@@ -91,7 +93,7 @@ inline constexpr bool has_slot =
 template <class Handler>
 using allocator_of = typename ::asio::associated_allocator<Handler>::type;
 
-/// A handler with its arguments, and with the properties of the handler.
+/// A handler with its arguments. Its associated properties are those of the handler.
 template <class Handler, class... Results>
 struct completion {
   Handler handler;
@@ -102,8 +104,9 @@ struct completion {
   }
 };
 
-/// Keeps the context of a handler with its own executor from running out of work, and calls it.
-/// Threads: one thread at a time, that of the engine.
+/// Calls a handler. If the handler has its own executor, keeps the context of that executor from
+/// running out of work.
+/// Threads: one thread at a time, the thread of the engine.
 template <class Handler, bool = has_executor<Handler>>
 class handler_work {
  public:
@@ -122,7 +125,7 @@ class handler_work<Handler, true> {
   }
   template <class... Results>
   void call(const loop& /*on*/, Handler&& handler, std::error_code code, Results&&... results) {
-    // The loop runs on its executor: a handler with the same one is called directly.
+    // The loop runs on its own executor, so a handler with the same executor is called directly.
     if (!work_) return std::move(handler)(code, std::forward<Results>(results)...);
     ::asio::dispatch(completion<Handler, std::decay_t<Results>...>{
         std::move(handler), {code, std::forward<Results>(results)...}});
@@ -142,8 +145,8 @@ class handler_work<Handler, true> {
 
 class slot_handler;
 
-/// The cancellation slot of a handler, while its operation has not ended.
-/// Threads: one thread at a time, that of the engine.
+/// The connection to the cancellation slot of a handler, until its operation ends.
+/// Threads: one thread at a time, the thread of the engine.
 template <bool HasSlot>
 class slot_link {
  public:
@@ -165,9 +168,9 @@ class slot_link<true> {
   slot_handler* in_slot_ = nullptr;
 };
 
-/// Cancels an operation: the handler that it puts into a cancellation slot. The slot, which may be
-/// destroyed before the operation, and the operation refer to each other.
-/// Threads: one thread at a time, that of the engine.
+/// The handler in a cancellation slot: cancels an operation. The slot handler and the operation
+/// refer to each other, because either can be destroyed first.
+/// Threads: one thread at a time, the thread of the engine.
 class slot_handler {
  public:
   slot_handler(pending_operation& of, slot_handler*& seen_by) noexcept
@@ -180,7 +183,7 @@ class slot_handler {
   void operator()(::asio::cancellation_type_t type) const noexcept {
     if (of_ != nullptr) of_->cancel(type);
   }
-  /// Ends the relation.
+  /// Disconnects the slot handler from the operation.
   void leave() noexcept {
     if (of_ == nullptr) return;
     of_ = nullptr;
@@ -196,7 +199,7 @@ void slot_link<true>::leave() const noexcept {
   if (in_slot_ != nullptr) in_slot_->leave();
 }
 
-/// Threads: one thread at a time, that of the engine.
+/// Threads: one thread at a time, the thread of the engine.
 template <class Operation, class Handler>
 class handler_operation final : public pending_operation, private Operation {
   using queued_waiter = verbena::detail::queued_waiter;
@@ -207,12 +210,12 @@ class handler_operation final : public pending_operation, private Operation {
       std::is_base_of_v<async::detail::message_operation, Operation>;
 
  public:
-  /// Starts the operation with these arguments. When it has ended, a step of `on` calls `handler`.
+  /// Starts the operation with these arguments. After it has ended, a step of `on` calls `handler`.
   template <class... Arguments>
   [[gnu::always_inline]] static inline void begin(loop& on, Handler&& handler,
                                                   Arguments&&... arguments) {
     if (on.is_shut_down()) [[unlikely]]
-      return;  // the handler is destroyed
+      return;  // destroys the handler
     auto allocator = own_allocator(handler);
     void* const memory = take_memory(on, allocator);
     std::unique_ptr<handler_operation, destroyer> made(::new (memory) handler_operation(
@@ -254,7 +257,7 @@ class handler_operation final : public pending_operation, private Operation {
   void destroy() noexcept override {
     loop::drop(*this);
     slot_.leave();
-    // The handler may own the memory of the operation: it is destroyed last.
+    // The handler may own the memory of the operation, so it is destroyed last.
     const Handler handler(std::move(handler_));
     free(handler);
   }
@@ -262,7 +265,7 @@ class handler_operation final : public pending_operation, private Operation {
     constexpr auto none = ::asio::cancellation_type_t::none;
     if (type == none) return;
     if constexpr (is_of_channel) {
-      // A posted operation can only be ended with the connection.
+      // A posted operation can end early only with its connection.
       if (!this->waits_for_room() && (type & ::asio::cancellation_type_t::terminal) == none) return;
     }
     is_cancelled_ = true;
@@ -276,8 +279,8 @@ class handler_operation final : public pending_operation, private Operation {
   };
   using own_allocator_type = typename std::allocator_traits<
       allocator_of<Handler>>::template rebind_alloc<handler_operation>;
-  // Handlers without an allocator use the memory of the loop.
-  // Its blocks have the alignment of operator new, which can be too small for a handler.
+  // Handlers without an allocator use the memory of the loop, unless they need a larger alignment
+  // than that of operator new.
   static constexpr bool uses_loop_memory() {
     return std::is_same_v<own_allocator_type, std::allocator<handler_operation>> &&
            alignof(handler_operation) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__;
@@ -300,7 +303,8 @@ class handler_operation final : public pending_operation, private Operation {
     else
       return std::allocator_traits<own_allocator_type>::allocate(allocator, 1);
   }
-  /// Destroys and frees the operation, whose handler is now `handler`. Returns its loop.
+  /// Destroys and frees the operation. `handler` is its handler, which was moved out. Returns the
+  /// loop.
   loop& free(const Handler& handler) noexcept {
     loop& on = on_;
     auto allocator = own_allocator(handler);
@@ -319,7 +323,7 @@ class handler_operation final : public pending_operation, private Operation {
       return aborted;
     }
     const std::error_code code = code_of(outcome);
-    // A message operation is cancelled as if its deadline had passed.
+    // A cancelled message operation ends as if its deadline had passed.
     return is_cancelled_ && code == errno_code(ETIMEDOUT) ? aborted : code;
   }
 
@@ -351,13 +355,13 @@ class handler_operation final : public pending_operation, private Operation {
   [[no_unique_address]] handler_work<Handler> work_;
   [[no_unique_address]] slot_link<has_slot<Handler>> slot_;
   bool is_cancelled_ = false;
-  // The channel was destroyed before the operation ended. Of a channel: the operation did not end
-  // when it began, so that a missing connection means this.
+  // The channel was destroyed before the operation ended. For an operation of a channel: the
+  // operation did not end when it began, so refusal::channel_destroyed has this meaning.
   bool is_closed_ = is_of_channel;
 };
 
-/// Starts an operation: what completion tokens receive.
-/// Threads: one thread at a time, that of the engine.
+/// Starts an operation. Passed to completion tokens as the initiation.
+/// Threads: one thread at a time, the thread of the engine.
 template <class Operation>
 class initiation {
  public:
@@ -368,7 +372,8 @@ class initiation {
   template <class Handler, class... Arguments>
   [[gnu::always_inline]] inline void operator()(Handler&& handler, Arguments&&... arguments) const {
     using type = std::decay_t<Handler>;
-    // Moved once, into the operation. Copying may throw, so it precedes the operation.
+    // The handler is moved once, into the operation. A copy may throw, so it is made before the
+    // operation exists.
     if constexpr (std::is_same_v<type, Handler>)
       handler_operation<Operation, type>::begin(
           *on_, std::move(handler),  // NOLINT(*-move-forwarding-reference)
@@ -382,7 +387,7 @@ class initiation {
   loop* on_;
 };
 
-/// The signature of the handlers of an operation.
+/// The handler signature of an operation with this value.
 template <class Value>
 struct signature_of {
   using type = void(std::error_code, Value);
@@ -392,19 +397,19 @@ struct signature_of<drain_result> {
   using type = void(std::error_code);
 };
 
-/// A function object that is a handler itself: not a token such as use_future, which returns
-/// something when it is called.
+/// A function object that is itself a handler, in contrast to a token such as use_future: a call
+/// returns void.
 template <class Token, class Value>
 concept plain_handler = requires(std::decay_t<Token>& token, Value result) {
   { token(std::error_code(), std::move(result)) } -> std::same_as<void>;
 };
 
-/// Passes an operation with these arguments, which are copied, to the completion token.
+/// Passes the initiation of an operation to the completion token. The arguments are copied.
 template <class Operation, class Token, class... Arguments>
 [[gnu::always_inline]] inline auto initiate(loop& on, Token&& token, Arguments&&... arguments) {
   using value_type = typename Operation::value_type;
   const initiation<Operation> begin(on);
-  // async_initiate() would do the same, but compilers do not inline it.
+  // Equivalent to async_initiate(), which compilers do not inline.
   if constexpr (plain_handler<Token, value_type>)
     begin(std::forward<Token>(token), std::forward<Arguments>(arguments)...);
   else
@@ -414,7 +419,7 @@ template <class Operation, class Token, class... Arguments>
 
 }  // namespace verbena::inline VERBENA_ABI::asio::detail
 
-/// The properties of a completion are those of its handler. Threads: immutable.
+/// Gives a completion the associated properties of its handler. Threads: immutable.
 template <template <class, class> class Associator, class Handler, class... Results, class Default>
 struct asio::associator<Associator, verbena::asio::detail::completion<Handler, Results...>, Default>
     : Associator<Handler, Default> {

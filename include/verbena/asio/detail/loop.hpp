@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The loop of an engine on an execution context of Asio. A step polls and calls handlers. While
-// operations are pending, either a step is posted to the executor, or the loop waits for the
-// descriptor and the next deadline of the engine; both keep io_context::run() from returning.
+// The loop of an engine on an Asio execution context. A step polls the engine and calls handlers.
+// While operations are pending, either a step is posted to the executor, or the loop waits for the
+// descriptor and the next deadline of the engine. Both keep io_context::run() from returning.
 #pragma once
 
 #include <asio/any_io_executor.hpp>
@@ -65,7 +65,7 @@ class engine_service final : public ::asio::execution_context::service {
   std::vector<std::weak_ptr<loop>> loops_;
 };
 
-/// Threads: one thread at a time, that of the executor.
+/// Threads: one thread at a time, the thread of the executor.
 class loop : public std::enable_shared_from_this<loop> {
  public:
   using executor_type = ::asio::any_io_executor;
@@ -81,7 +81,7 @@ class loop : public std::enable_shared_from_this<loop> {
       return error::from_errno(failed.value(), "asio::posix::stream_descriptor::assign", {},
                                "the execution context cannot wait for the engine");
     auto& context = ::asio::query(executor, ::asio::execution::context);
-    // After the services of the members above, so that it is shut down before them.
+    // Created after the services of the descriptor and the timer, so it is shut down before them.
     ::asio::use_service<engine_service>(context).add(made);
     return made;
   }
@@ -105,24 +105,24 @@ class loop : public std::enable_shared_from_this<loop> {
     return async::detail::state_of(engine_);
   }
   [[nodiscard]] const executor_type& executor() const noexcept { return executor_; }
-  /// Returns that executor if it is the one of an io_context; nullopt otherwise.
+  /// Returns the executor if it belongs to an io_context, otherwise nullopt.
   [[nodiscard]] const std::optional<native_executor_type>& native() const noexcept {
     return native_;
   }
   [[nodiscard]] operation_memory& memory() const noexcept { return *memory_; }
   [[nodiscard]] bool is_shut_down() const noexcept { return is_shut_down_; }
-  /// Returns the code 0: a copy is cheaper than a new one.
+  /// Returns the code 0. A copy is cheaper than constructing a code.
   [[nodiscard]] const std::error_code& success() const noexcept { return success_; }
 
   /// Adds an operation that is about to begin.
   void add(pending_operation& which) noexcept { pending_.append(which); }
-  /// Has the next step finish an operation, which has ended.
+  /// Makes the next step finish an operation that has ended.
   void end(pending_operation& which) noexcept {
     operation_list::remove(which);
     ended_.append(which);
   }
-  /// Finishes an operation that has ended while the engine was polled. After an exception, the next
-  /// step finishes it.
+  /// Finishes an operation that has ended during engine::poll(). If a handler has thrown in this
+  /// poll, the next step finishes the operation.
   template <class Operation>
   void finish(Operation& which) noexcept {
     if (thrown_) [[unlikely]]
@@ -134,22 +134,22 @@ class loop : public std::enable_shared_from_this<loop> {
       thrown_ = std::current_exception();
     }
   }
-  /// Removes an operation that is destroyed.
+  /// Removes an operation that is being destroyed.
   static void drop(pending_operation& which) noexcept { operation_list::remove(which); }
-  /// Runs a step soon: operations have begun or ended outside the loop.
+  /// Posts a step if necessary, because operations have begun or ended outside the loop.
   void wake() {
     if (is_stepping_ || !has_operations()) [[likely]]
       return;
     idle_since_ = time_point::max();
     post_step();
   }
-  /// Destroys all operations without calling their handlers. The context may be destroyed after
-  /// this.
+  /// Destroys all operations without calling their handlers. Afterwards, the context may be
+  /// destroyed.
   void shut_down() noexcept {
     is_shut_down_ = true;
-    // The devices flush all channels at the same time.
+    // First aborts all operations, so that the devices flush all channels concurrently.
     pending_.for_each([](pending_operation& each) { each.begin_to_end(); });
-    // The handlers may own channels, whose other operations then end.
+    // Destroying a handler may destroy a channel, which ends other operations.
     while (has_operations()) (pending_.empty() ? ended_ : pending_).first().destroy();
     detach();
     executor_ = {};
@@ -161,7 +161,7 @@ class loop : public std::enable_shared_from_this<loop> {
   using time_point = clock::time_point;
   using allocator_type = engine_allocator<void>;
 
-  /// The common part of the handlers of the loop.
+  /// The common part of the loop's own handlers.
   struct own_handler {
     using allocator_type = loop::allocator_type;
     std::shared_ptr<loop> of;
@@ -182,7 +182,7 @@ class loop : public std::enable_shared_from_this<loop> {
   };
   struct time_handler : own_handler {
     void operator()(const ::asio::error_code& failed) const {
-      if (failed) return;  // the timer was set to another time
+      if (failed) return;  // the timer was set again
       this->of->timer_at_ = deadline::never();
       this->of->step_if_none_is_posted();
     }
@@ -191,7 +191,8 @@ class loop : public std::enable_shared_from_this<loop> {
   [[nodiscard]] bool has_operations() const noexcept {
     return !pending_.empty() || !ended_.empty();
   }
-  // Another thread of the context may free the memory of a handler, except with one thread.
+  // The memory cache is not thread-safe, and another thread of the context may free a handler.
+  // Therefore it is used only with the executor of an io_context, which one thread runs.
   [[nodiscard]] allocator_type allocator() const noexcept {
     return allocator_type(native_ ? memory_ : nullptr);
   }
@@ -206,8 +207,8 @@ class loop : public std::enable_shared_from_this<loop> {
     if (!is_posted_ && !is_shut_down_ && has_operations()) step();
   }
 
-  /// Polls and calls handlers until nothing completes, but not for long: other handlers of the
-  /// context run in between.
+  /// Polls and calls handlers until nothing completes, at most 16 times, so that other handlers of
+  /// the context can run.
   void step() {
     constexpr int most_rounds = 16;
     if (is_shut_down_ || is_stepping_) return;
@@ -230,7 +231,8 @@ class loop : public std::enable_shared_from_this<loop> {
     if (!engine_.arm()) return post_step();
     wait();
   }
-  /// Calls the handlers of the operations that have ended, but not of those that end meanwhile.
+  /// Calls the handlers of the operations that have ended before the call, not of those that end
+  /// during the call.
   void finish_ended() {
     const list_links* const last = ended_.last();
     while (!ended_.empty()) {
@@ -259,7 +261,7 @@ class loop : public std::enable_shared_from_this<loop> {
     timer_->expires_at(next.when());
     if (!next.is_never()) timer_->async_wait(time_handler{{this->shared_from_this()}});
   }
-  /// Stops waiting: without operations, io_context::run() returns.
+  /// Stops waiting, so that io_context::run() returns if there are no operations.
   void rest() {
     ::asio::error_code ignored;
     // NOLINTNEXTLINE(bugprone-unused-return-value)
@@ -269,13 +271,13 @@ class loop : public std::enable_shared_from_this<loop> {
     timer_->cancel();
   }
   void detach() noexcept {
-    // The engine owns the descriptor.
+    // Not closed: the engine owns the descriptor.
     if (descriptor_ && descriptor_->is_open()) descriptor_->release();
     descriptor_.reset();
     timer_.reset();
   }
 
-  /// If a handler throws, the other operations are finished by a later step.
+  /// Marks a step as running. If a handler throws, a later step finishes the other operations.
   class stepping {
    public:
     explicit stepping(loop& of) noexcept : of_(of) { of_.is_stepping_ = true; }
@@ -297,25 +299,25 @@ class loop : public std::enable_shared_from_this<loop> {
 
   async::engine engine_;
   executor_type executor_;
-  std::optional<native_executor_type> native_;  // if it is that of an io_context
+  std::optional<native_executor_type> native_;  // set if it belongs to an io_context
   std::shared_ptr<operation_memory> memory_;
   const std::chrono::nanoseconds spin_;
   const std::error_code success_;
   operation_list pending_;
-  operation_list ended_;       // outside a poll: their handlers have not been called
-  std::exception_ptr thrown_;  // by a handler in a poll
+  operation_list ended_;       // ended outside a poll; handlers not called yet
+  std::exception_ptr thrown_;  // thrown by a handler during a poll
   std::optional<::asio::posix::stream_descriptor> descriptor_;
   std::optional<::asio::steady_timer> timer_;
   deadline timer_at_ = deadline::never();
   time_point idle_since_ = time_point::max();
-  bool is_posted_ = false;    // a step
+  bool is_posted_ = false;    // a step is posted
   bool is_stepping_ = false;  // a step is running
   bool is_waiting_ = false;   // for the descriptor
   bool is_shut_down_ = false;
 };
 
 void engine_service::shutdown() noexcept {
-  // A handler that is destroyed may destroy engines, which then no longer exist here.
+  // Destroying a handler may destroy engines, so each loop is locked before use.
   std::vector<std::weak_ptr<loop>> all;
   {
     const std::scoped_lock locked(mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory of operations whose handlers have no allocator, and of the handlers of the engine itself:
-// freed blocks are kept and used again.
+// A memory cache for operations whose handlers have no allocator, and for the handlers of the loop.
+// Freed blocks are kept and reused.
 #pragma once
 
 #include <array>
@@ -50,8 +50,9 @@ class operation_memory {
   std::array<block*, 16> free_{};
 };
 
-/// The allocator of handlers of the engine. Without a memory, it is like std::allocator.
-/// Threads: one thread at a time; without a memory thread-safe.
+/// The allocator of the handlers of the loop. Without an operation_memory, behaves like
+/// std::allocator.
+/// Threads: one thread at a time; thread-safe without an operation_memory.
 template <class T>
 class engine_allocator {
  public:

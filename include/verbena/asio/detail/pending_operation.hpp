@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An operation that has begun and whose handler has not been called, and lists of them.
+// An operation that has begun and whose handler has not been called, and lists of such operations.
 #pragma once
 
 #include <asio/cancellation_type.hpp>
@@ -8,25 +8,27 @@
 
 namespace verbena::inline VERBENA_ABI::asio::detail {
 
-/// The place of an operation in an operation_list.
+/// The links of an operation in an operation_list.
 struct list_links {
   list_links* next;
   list_links* previous;
 };
 
-/// Threads: one thread at a time, that of the engine.
+/// Threads: one thread at a time, the thread of the engine.
 class pending_operation : public list_links {
  public:
   pending_operation(const pending_operation&) = delete;
   pending_operation& operator=(const pending_operation&) = delete;
 
-  /// Frees the operation, then calls its handler. Precondition: it has ended and is in no list.
+  /// Frees the operation, then calls its handler. Precondition: the operation has ended and is not
+  /// in a list.
   virtual void finish() = 0;
-  /// Called before all operations are destroyed: begins what destroy() would have to wait for.
+  /// Called for all operations before destroy(): begins to end the connection, so that destroy()
+  /// waits less.
   virtual void begin_to_end() noexcept = 0;
   /// Frees the operation and destroys its handler without calling it.
   virtual void destroy() noexcept = 0;
-  /// Ends the operation early, if its state and `type` permit it.
+  /// Ends the operation early if its state and `type` permit this.
   virtual void cancel(::asio::cancellation_type_t type) noexcept = 0;
 
  protected:
@@ -48,9 +50,9 @@ class operation_list {
   [[nodiscard]] pending_operation& first() const noexcept {
     return static_cast<pending_operation&>(*ends_.next);
   }
-  /// Returns the last operation, or what equals no operation.
+  /// Returns the last operation, or a pointer that equals no operation if the list is empty.
   [[nodiscard]] const list_links* last() const noexcept { return ends_.previous; }
-  /// Calls `use` with each operation. `use` does not change the list.
+  /// Calls `use` with each operation. `use` must not change the list.
   template <class Use>
   void for_each(Use use) const {
     for (list_links* each = ends_.next; each != &ends_; each = each->next)

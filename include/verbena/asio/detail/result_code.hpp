@@ -20,7 +20,7 @@ namespace verbena::inline VERBENA_ABI::asio::detail {
 static_assert(std::is_same_v<::asio::error_code, std::error_code>,
               "verbena::asio needs Asio without Boost");
 
-/// Returns an errno as the values of asio::error.
+/// Returns an errno in the category of asio::error.
 [[nodiscard]] inline std::error_code errno_code(int code) {
   return {code, ::asio::error::get_system_category()};
 }
@@ -47,7 +47,7 @@ template <class T>
   return how ? std::error_code() : code_of(how.error());
 }
 
-/// How waiting for the delivery of all messages ended.
+/// The result of async_drain(): 0 or an errno.
 struct drain_result {
   int code = 0;
   explicit operator bool() const noexcept { return code == 0; }

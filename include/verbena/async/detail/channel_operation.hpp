@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The operations of a channel, and the state of the channel to which they refer. An operation is
-// the recipient of its result. It is part of an awaiter, or of another object of its caller.
+// The operations of a channel, and the state of the channel that they share. An operation is the
+// recipient of its result. It is a part of an awaiter, or of another object of the caller.
 #pragma once
 
 #include <array>
@@ -29,9 +29,9 @@ using verbena::detail::waiter_list;
 
 class channel_operation;
 
-/// A channel on an engine, and the operations that wait for room in its queues. It lives until the
+/// A channel on an engine, and the operations that wait for room in its queues. Exists until the
 /// channel is destroyed and the last operation has ended.
-/// Threads: one thread at a time, that of the engine.
+/// Threads: one thread at a time, the thread of the engine.
 class channel_state {
  public:
   channel_state(engine_state& on, verbena::channel&& of) noexcept;
@@ -39,33 +39,34 @@ class channel_state {
   channel_state& operator=(const channel_state&) = delete;
 
   [[nodiscard]] engine_state& on() const noexcept { return on_; }
-  /// Returns the channel; nullopt if it was destroyed or taken back.
+  /// Returns the channel, or nullopt if it was destroyed or released.
   [[nodiscard]] std::optional<verbena::channel>& of() noexcept { return of_; }
   /// Returns the core of the channel. Precondition: of() has a value.
   [[nodiscard]] channel_core& core() const noexcept { return *core_; }
-  /// Returns whether operations wait for room in the receive queue, or in the send queue.
+  /// Returns true if operations wait for room in the receive queue, if `receives`, or in the send
+  /// queue.
   [[nodiscard]] bool has_waiting(bool receives) const noexcept {
     return !waiting_[receives].empty();
   }
-  /// Returns the core of the channel if an operation may be posted before others; nullptr if the
-  /// channel was destroyed, or if operations wait for room.
+  /// Returns the core of the channel if an operation can be posted immediately. Returns nullptr if
+  /// the channel was destroyed, or if other operations wait for room.
   [[nodiscard]] channel_core* ready_core(bool receives) const noexcept {
     return has_waiting(receives) ? nullptr : core_;
   }
-  /// Returns whether operations wait for room in a queue.
+  /// Returns true if operations wait for room in one of the queues.
   [[nodiscard]] bool has_waiting() const noexcept { return has_waiting_; }
   void wait_for_room(channel_operation& which) noexcept;
   void stop_waiting(channel_operation& which) noexcept;
-  /// Posts the operations that wait, as far as there is room.
+  /// Posts waiting operations while there is room.
   void post_waiting() noexcept;
 
   /// Moves the queue pair to the error state. If its operations are not flushed within 5 s, the
   /// queue pair is destroyed. Does not block.
   void abort() noexcept;
-  /// Ends the connection and waits until its operations are flushed: at most 5 s, or until the
+  /// Ends the connection and blocks until its operations are flushed: at most 5 s, or until the
   /// limit of an earlier abort().
   void flush() noexcept;
-  /// Destroys the channel. Operations in flight end as `lost`, those that wait are refused.
+  /// Destroys the channel. Operations in flight end as `lost`; waiting operations are refused.
   void close() noexcept;
 
   void hold() noexcept { ++holders_; }
@@ -82,25 +83,27 @@ class channel_state {
   engine_state& on_;
   std::optional<verbena::channel> of_;
   channel_core* core_;
-  std::array<waiter_list, 2> waiting_;  // for room in the send queue, in the receive queue
+  std::array<waiter_list, 2> waiting_;  // for room in the send queue and in the receive queue
   bool has_waiting_ = false;
   std::uint32_t holders_ = 1;
   flush_timer flush_;
 };
 
-/// The common part of the operations. The caller derives from it, starts it once, and is called
-/// when it has ended. Threads: one thread at a time, that of the engine.
+/// The common part of the operations. A derived class starts the operation at most once, and its
+/// ended_function is called when the operation has ended. Threads: one thread at a time, the thread
+/// of the engine.
 class channel_operation : protected queued_waiter {
  public:
-  /// settle() returns true.
+  /// settle() always returns true.
   static constexpr bool always_ends = true;
-  /// Called by engine::poll() when the operation has ended. Calls settle() before take_result().
+  /// Called by engine::poll() when the operation has ended. Must call settle() before
+  /// take_result().
   using ended_function = void (*)(queued_waiter& self) noexcept;
 
   channel_operation& operator=(const channel_operation&) = delete;
 
  protected:
-  /// Posts the operation; returns false if it was refused, with the reason in the result.
+  /// Posts the operation. Returns false if the post was refused; the result has the reason.
   using post_function = bool (*)(channel_operation& self);
 
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): valid while it waits for room
@@ -116,11 +119,11 @@ class channel_operation : protected queued_waiter {
       give_up();
   }
 
-  /// Posts the operation with `post`, or has it wait for room. Returns false if it was refused:
-  /// `when_ended` is then not called.
+  /// Posts the operation with `post`, or waits for room. Returns false if the operation was
+  /// refused; `when_ended` is then not called.
   [[nodiscard]] bool start(ended_function when_ended, bool receives, post_function post) noexcept;
-  /// Releases what the operation used, and posts operations that wait for room. Returns true: the
-  /// operation has ended.
+  /// Releases the channel state and the timer, and posts operations that wait for room. Returns
+  /// true: the operation has ended.
   [[gnu::always_inline]] bool settle() noexcept {
     if (stage_ != stage::posted || state_->has_waiting()) [[unlikely]]
       settle_unusual();
@@ -129,18 +132,19 @@ class channel_operation : protected queued_waiter {
     stage_ = stage::idle;
     return true;
   }
-  /// Returns whether it has not been posted, so that ending it leaves the connection unaffected.
+  /// Returns true if the operation waits for room, so that ending it does not affect the
+  /// connection.
   [[nodiscard]] bool waits_for_room() const noexcept { return stage_ == stage::waiting; }
-  /// Ends the operation early: see async::channel.
+  /// Ends the operation early; see async::channel.
   void cancel() noexcept { end_early(ECANCELED); }
-  /// Returns the result, after the operation has ended or was refused.
+  /// Returns the result. Precondition: the operation has ended or was refused.
   [[nodiscard]] operation_result take_result() const noexcept { return result; }
 
   [[nodiscard]] channel_state& state() const noexcept { return *state_; }
   [[nodiscard]] engine_state& on() const noexcept { return state_->on(); }
   [[nodiscard]] std::source_location posted() const noexcept { return result.posted(); }
   [[nodiscard]] queued_waiter& waiter() noexcept { return *this; }
-  /// Waits for the completion of the operation, which was posted.
+  /// Starts to wait for the completion of the operation, which was posted.
   [[gnu::always_inline]] bool begin(ended_function when_ended) noexcept {
     complete = when_ended;
     stage_ = stage::posted;
@@ -151,7 +155,7 @@ class channel_operation : protected queued_waiter {
     }
     return true;
   }
-  /// Refuses the operation; returns false.
+  /// Stores a refusal as the result. Returns false.
   [[nodiscard]] bool refuse(refusal why, int code) noexcept {
     result = operation_result::refuse(why, code, posted());
     return false;
@@ -170,20 +174,20 @@ class channel_operation : protected queued_waiter {
   void settle_unusual() noexcept;
   void set_timer() noexcept;
   void end_early(int code) noexcept;
-  /// Ends the operation without a post: its owner is called by the next poll.
+  /// Ends the operation without posting it. The next poll calls its ended_function.
   void end_refused(refusal why, int code) noexcept;
   void give_up() noexcept;
 
   channel_state* state_;
   deadline limit_;
-  limit_timer timer_;   // set if there is a limit
+  limit_timer timer_;   // used if there is a limit
   post_function post_;  // of an operation that waits for room
   bool receives_;       // of an operation that waits for room
   stage stage_ = stage::idle;
 };
 
 /// An operation on one slice without options.
-/// Threads: one thread at a time, that of the engine.
+/// Threads: one thread at a time, the thread of the engine.
 template <operation_kind Kind>
 class piece_operation : public channel_operation {
  public:
@@ -217,8 +221,9 @@ class piece_operation : public channel_operation {
   remote_region remote_;
 };
 
-/// Any operation. It copies one slice and inline data; it refers to the elements of lists.
-/// Threads: one thread at a time, that of the engine.
+/// An operation of any kind. Copies a single slice and the description of inline data; refers to
+/// the elements of longer lists.
+/// Threads: one thread at a time, the thread of the engine.
 class general_operation : public channel_operation {
  public:
   using value_type = operation_result;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operations that wait for file descriptors. An operation is part of an awaiter, or of another
-// object of its caller.
+// Operations that wait for file descriptors. An operation is a part of an awaiter, or of another
+// object of the caller.
 #pragma once
 
 #include <cerrno>
@@ -17,8 +17,8 @@
 
 namespace verbena::inline VERBENA_ABI::async::detail {
 
-/// Waits for an event of a descriptor, or until a deadline. Destroying it ends the wait.
-/// Threads: one thread at a time, that of the engine.
+/// Waits for an event of a descriptor or until a deadline. The destructor ends the wait.
+/// Threads: one thread at a time, the thread of the engine.
 class descriptor_wait : protected descriptor_entry {
  public:
   /// Called by engine::poll() after the event or the deadline.
@@ -33,21 +33,21 @@ class descriptor_wait : protected descriptor_entry {
   ~descriptor_wait() { stop(); }
 
   /// Starts to wait for the poll(2) events `wanted`. If `descriptor` is -1, waits only for the
-  /// deadline. Returns false if the outcome is known: `then` is then not called.
+  /// deadline. Returns false if the outcome is known already; `then` is then not called.
   [[nodiscard]] bool start_wait(int descriptor, int wanted, deadline until,
                                 ended_function then) noexcept;
-  /// Called by `then`.
+  /// Ends the wait after poll() has called `then`. Must be called by `then`.
   void settle_wait() noexcept;
-  /// Ends the wait early: poll() calls `then` if it has begun.
+  /// Ends the wait early. If the wait has begun, poll() calls `then`.
   void cancel() noexcept;
-  /// Ends the wait without a call of `then`.
+  /// Ends the wait without calling `then`.
   void stop() noexcept;
   [[nodiscard]] bool is_cancelled() const noexcept { return is_cancelled_; }
   [[nodiscard]] static error cancelled() {
     return error::from_errno(ECANCELED, "async::engine", {}, "the operation was cancelled");
   }
-  /// Returns true after the event, false after the deadline. Errors: ECANCELED; the errno of
-  /// epoll_ctl(2).
+  /// Returns true after the event and false after the deadline. Errors: ECANCELED after cancel();
+  /// those of epoll_ctl(2).
   [[nodiscard]] verbena::result<bool> outcome() const noexcept {
     if (code_ != 0) return error::from_errno(code_, "epoll_ctl");
     if (is_cancelled_ && !is_ready) return cancelled();
@@ -64,11 +64,11 @@ class descriptor_wait : protected descriptor_entry {
   limit_timer timer_;
   int code_ = 0;
   bool is_waiting_ = false;
-  bool is_queued_ = false;  // by the timer or by cancel()
+  bool is_queued_ = false;  // in the list of completed operations, by the timer or cancel()
   bool is_cancelled_ = false;
 };
 
-/// See engine::readable() and engine::writable(). Threads: one thread at a time, that of the
+/// See engine::readable() and engine::writable(). Threads: one thread at a time, the thread of the
 /// engine.
 class descriptor_operation : protected descriptor_wait {
  public:
@@ -91,13 +91,13 @@ class descriptor_operation : protected descriptor_wait {
   deadline until_;
 };
 
-/// See engine::complete(). Threads: one thread at a time, that of the engine.
+/// See engine::complete(). Threads: one thread at a time, the thread of the engine.
 template <class T>
 class steps_operation : protected descriptor_wait {
  public:
   using value_type = verbena::result<T>;
   static constexpr bool always_ends = false;
-  /// It has take_exception().
+  /// The operation has take_exception().
   static constexpr bool can_throw = true;
 
   steps_operation(engine_state& on, steps<T>&& of) noexcept
@@ -108,13 +108,13 @@ class steps_operation : protected descriptor_wait {
   steps_operation& operator=(steps_operation&&) = delete;
 
  protected:
-  /// Without steps: begin() is called before start().
+  /// Constructs an operation without steps. begin() must be called before start().
   explicit steps_operation(engine_state& on) noexcept
       : descriptor_wait(on), steps_(typename steps<T>::handle()) {}
-  /// The wait ends before the steps close its descriptor.
+  /// Ends the wait before the steps close the descriptor.
   ~steps_operation() { stop(); }
   void begin(steps<T>&& of) noexcept { steps_ = std::move(of); }
-  /// Returns false if the operation ended at once: `then` is then not called.
+  /// Returns false if the operation ended immediately; `then` is then not called.
   [[nodiscard]] bool start(ended_function then) noexcept {
     while (!has_ended()) {
       if (start_wait(steps_.fd(), steps_.events(), steps_.next_deadline(), then)) return true;
@@ -131,11 +131,11 @@ class steps_operation : protected descriptor_wait {
     if (is_cancelled()) return give_up(), true;
     return !start(complete);
   }
-  /// Returns the exception of a function that the steps called; nullptr without one.
+  /// Returns the exception of a function that the steps called, or nullptr.
   [[nodiscard]] std::exception_ptr take_exception() noexcept {
     return std::exchange(exception_, nullptr);
   }
-  /// Throws the exception of a function that the steps called.
+  /// Returns the result. Throws the exception of a function that the steps called.
   [[nodiscard]] verbena::result<T> take_result() {
 #ifndef VERBENA_NO_EXCEPTIONS
     if (exception_) std::rethrow_exception(exception_);
@@ -159,7 +159,7 @@ class steps_operation : protected descriptor_wait {
     if (!value_ && is_cancelled()) give_up();
     return value_.has_value();
   }
-  /// Destroys what the operation owns.
+  /// Destroys the steps. The result is ECANCELED.
   void give_up() noexcept {
     steps_ = steps<T>(typename steps<T>::handle());
     value_.emplace(cancelled());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The thread of an engine as a scheduler.
+// The scheduler of an engine.
 #pragma once
 
 #include <utility>
@@ -38,7 +38,7 @@ class engine_env {
       execution::get_completion_scheduler_t<execution::set_stopped_t> /*which*/) const noexcept {
     return on_;
   }
-  /// Returns the scheduler for what depends on a receiver with this environment.
+  /// Returns the scheduler for work that a receiver with this environment starts.
   [[nodiscard]] engine_scheduler query(execution::get_scheduler_t /*which*/) const noexcept {
     return on_;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The state of an engine, to which its channels and operations refer.
+// The state of an engine, shared by its channels and operations.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@
 
 namespace verbena::inline VERBENA_ABI::async::detail {
 
-/// A call that waits to be made by the engine.
+/// A queued call that the thread of the engine makes in poll().
 struct entry {
   void (*resume)(entry& self) noexcept = nullptr;
   entry* next = nullptr;
 };
 
-/// Threads: as async::engine says.
+/// Threads: one thread at a time, except enter(), wake() and end_run(), which any thread may call.
 class engine_state {
  public:
   engine_state(completion_hub on, operation_table& table, unique_fd epoll, unique_fd wakes,
@@ -39,18 +39,18 @@ class engine_state {
   [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
   [[nodiscard]] deadline next_deadline() const noexcept;
   void run_until(const std::atomic<bool>& ended);
-  /// Sets `ended` and wakes run_until(). Any thread.
+  /// Sets `ended` and wakes run_until(). Called by any thread.
   void end_run(std::atomic<bool>& ended) noexcept;
   [[nodiscard]] const error* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
 
-  /// Has poll() call `resume` of an entry. Any thread.
+  /// Makes poll() call `resume` of an entry. Called by any thread.
   void enter(entry& which) noexcept;
-  /// Removes an entry whose `resume` was not called yet.
+  /// Removes an entry whose `resume` was not called yet. Thread of the engine.
   void leave(const entry& which) noexcept;
-  /// Any thread.
+  /// Makes the loop run once more. Called by any thread.
   void wake() noexcept;
 
-  /// Counts a channel or listener, which must call remove_user() before the engine is destroyed.
+  /// Registers a channel or listener, which must call remove_user() before the engine is destroyed.
   void add_user() noexcept { ++users_; }
   void remove_user() noexcept { --users_; }
 
@@ -60,8 +60,8 @@ class engine_state {
   [[nodiscard]] const completion_hub& hub() const noexcept { return hub_; }
 
  private:
-  static constexpr std::uint32_t sleeping = 1;  // arm() was called: a waker has to write to wakes_
-  static constexpr std::uint32_t woken = 2;     // by wake() or enter()
+  static constexpr std::uint32_t sleeping = 1;  // arm() was called: signal() writes to wakes_
+  static constexpr std::uint32_t woken = 2;     // signal() was called
 
   void signal() noexcept;
   void take_entered() noexcept;
@@ -75,7 +75,7 @@ class engine_state {
 
   completion_hub hub_;
   operation_table& table_;
-  unique_fd epoll_;  // of the completion channel, of wakes_ and of descriptors_
+  unique_fd epoll_;  // watches the completion channel, wakes_ and descriptors_
   unique_fd wakes_;  // an eventfd
   const std::chrono::nanoseconds spin_;
   timer_queue timers_;
@@ -84,20 +84,22 @@ class engine_state {
   std::uint32_t polls_without_clock_ = 0;  // since the timers were checked
   std::uint32_t polls_ = 0;                // since the descriptors were polled
   std::optional<error> failure_;
-  std::atomic<entry*> entered_{nullptr};   // the last one first
-  entry* taken_ = nullptr;                 // removed from entered_, in the order of the calls
-  std::atomic<std::uint32_t> signals_{0};  // since the last poll: `sleeping` and `woken`
-  bool woken_before_arming_ = false;       // such a signal is not written to wakes_
-  std::uint64_t unread_wakes_ = 0;         // writes to wakes_, some of which may come yet
-  // The calls of enter(), wake() and end_run() in progress. During such a call, the coroutine that
-  // it resumes can already end the loop, and the engine be destroyed.
+  std::atomic<entry*> entered_{nullptr};   // newest first
+  entry* taken_ = nullptr;                 // taken from entered_, oldest first
+  std::atomic<std::uint32_t> signals_{0};  // `sleeping` and `woken`, since the last poll
+  bool woken_before_arming_ = false;       // signaled before arm(): nothing was written to wakes_
+  std::uint64_t unread_wakes_ = 0;  // writes to wakes_, some of which may still be in progress
+  // The number of calls of enter(), wake() and end_run() in progress. During such a call, the
+  // resumed coroutine can end the loop, and the program may destroy the engine. The destructor
+  // waits until the number is 0.
   std::atomic<std::uint32_t> callers_{0};
 #ifdef VERBENA_CHECKED
-  std::atomic<const void*> polling_{nullptr};  // an object of the thread that polls
+  std::atomic<const void*> polling_{nullptr};  // identifies the thread that polls
 #endif
 };
 
-/// See engine::enter(). Thread-safe; destroyed on the thread of the engine once it waits.
+/// See engine::enter(). Threads: thread-safe. After await_suspend(), destroyed only on the thread
+/// of the engine.
 class enter_awaiter : private entry {
  public:
   explicit enter_awaiter(engine_state& to) noexcept : to_(to) {}
@@ -126,7 +128,7 @@ class enter_awaiter : private entry {
 };
 
 /// See engine::yield().
-/// Threads: one thread at a time, that of the engine.
+/// Threads: one thread at a time, the thread of the engine.
 class yield_awaiter : private queued_waiter {
  public:
   explicit yield_awaiter(engine_state& of) noexcept : of_(of) {}
@@ -155,7 +157,7 @@ class yield_awaiter : private queued_waiter {
 };
 
 /// See engine::wait_until().
-/// Threads: one thread at a time, that of the engine.
+/// Threads: one thread at a time, the thread of the engine.
 class wait_awaiter : private timer {
  public:
   wait_awaiter(engine_state& of, deadline until) noexcept : of_(of), until_(until) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Parameters of operations that refer to the elements of a list. An operation may use them after
-// the expression that creates it, so a temporary list is refused.
+// Parameters of operations that refer to the elements of a list. An operation may use the elements
+// after the expression that creates the operation, so temporary lists do not compile.
 #pragma once
 
 #include <ranges>
@@ -14,7 +14,7 @@
 
 namespace verbena::inline VERBENA_ABI::async::detail {
 
-/// A list that is destroyed at the end of the expression, such as an rvalue std::vector.
+/// A list that is destroyed at the end of the expression, for example an rvalue std::vector.
 template <class List>
 concept temporary_list =
     std::ranges::range<std::remove_cvref_t<List>> && !std::is_lvalue_reference_v<List> &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The operation that accepts a message channel. It is part of an awaiter, or of another object of
-// its caller.
+// The operation that accepts a message channel. It is a part of an awaiter, or of another object of
+// the caller.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace verbena::inline VERBENA_ABI::async::detail {
 
 class listener_state;
 
-/// See async::message_listener::accept(). Threads: one thread at a time, that of the engine.
+/// See async::message_listener::accept(). Threads: one thread at a time, the thread of the engine.
 class listener_accept : protected queued_waiter {
  public:
   using value_type = verbena::result<message_channel>;
@@ -29,12 +29,13 @@ class listener_accept : protected queued_waiter {
 
  protected:
   ~listener_accept();
-  /// Returns false if a channel was ready: `then` is then not called.
+  /// Starts the operation. Returns false if the result is known immediately; `then` is then not
+  /// called.
   [[nodiscard]] bool start(ended_function then) noexcept;
   [[nodiscard]] bool settle() noexcept;
   /// Ends the operation early. The listener is unaffected.
   void cancel() noexcept;
-  /// Precondition: it was not started.
+  /// Precondition: the operation was not started.
   [[nodiscard]] engine_state& on() const noexcept;
   [[nodiscard]] verbena::result<message_channel> take_result() { return *std::move(value_); }
 
@@ -44,14 +45,14 @@ class listener_accept : protected queued_waiter {
     listener_accept* of = nullptr;
   };
 
-  /// Ends the operation, which waits: poll() calls its owner.
+  /// Ends a waiting operation. The next poll calls its ended_function.
   void end(error why) noexcept;
 
-  listener_state* of_;  // nullptr: the value is there
+  listener_state* of_;  // nullptr: served or ended, value_ is set
   deadline until_;
   limit_timer timer_;
   std::optional<verbena::result<message_channel>> value_;
-  listener_accept* following_ = nullptr;  // the next one that waits
+  listener_accept* following_ = nullptr;  // the next operation that waits
   engine_state* on_ = nullptr;            // nullptr: not started, or settled
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The operations of a message channel, and the state of the channel to which they refer. An
-// operation is part of an awaiter, or of another object of its caller.
+// The operations of a message channel, and the state of the channel that they share. An operation
+// is a part of an awaiter, or of another object of the caller.
 #pragma once
 
 #include <array>
@@ -22,9 +22,9 @@ namespace verbena::inline VERBENA_ABI::async::detail {
 
 using verbena::detail::message_core;
 
-/// A message channel on an engine. It lives until the channel is destroyed and the last operation
-/// has ended.
-/// Threads: one thread at a time, that of the engine.
+/// A message channel on an engine. Exists until the channel is destroyed and the last operation has
+/// ended.
+/// Threads: one thread at a time, the thread of the engine.
 class message_channel_state {
  public:
   message_channel_state(engine_state& on, verbena::message_channel&& of) noexcept;
@@ -32,14 +32,14 @@ class message_channel_state {
   message_channel_state& operator=(const message_channel_state&) = delete;
 
   [[nodiscard]] engine_state& on() const noexcept { return on_; }
-  /// Returns the channel; nullopt if it was destroyed or taken back.
+  /// Returns the channel, or nullopt if it was destroyed or released.
   [[nodiscard]] std::optional<verbena::message_channel>& of() noexcept { return of_; }
   /// Returns the core of the channel. Precondition: of() has a value.
   [[nodiscard]] message_core& core() const noexcept { return of_->core(); }
   /// Returns the number of suspended operations that wait for a `message_event`.
   [[nodiscard]] std::uint32_t& suspended(std::size_t event) noexcept { return suspended_[event]; }
 
-  /// Destroys the channel. Operations that wait end.
+  /// Destroys the channel. Waiting operations end.
   void close() noexcept;
   void hold() noexcept { ++holders_; }
   static void release(message_channel_state* which) noexcept {
@@ -55,20 +55,21 @@ class message_channel_state {
   std::uint32_t holders_ = 1;
 };
 
-/// The common part of the operations. The caller derives from it, starts it once, and is called
-/// when it has ended. Threads: one thread at a time, that of the engine.
+/// The common part of the operations. A derived class starts the operation at most once, and its
+/// ended_function is called when the operation has ended. Threads: one thread at a time, the thread
+/// of the engine.
 class message_operation : protected queued_waiter {
  public:
   static constexpr bool always_ends = false;
-  /// Called by engine::poll() when the operation may have ended. Returns without an effect if
-  /// settle() returns false.
+  /// Called by engine::poll() when the operation may have ended. Calls settle(), and has no other
+  /// effect if settle() returns false.
   using ended_function = void (*)(queued_waiter& self) noexcept;
 
   message_operation& operator=(const message_operation&) = delete;
 
  protected:
-  /// Tries to end the operation; returns false if it has to wait. `is_last`: the deadline has
-  /// passed, and it must end. Also called when the channel is destroyed.
+  /// Tries to complete the operation. Returns false if the operation must wait. `is_last`: the
+  /// deadline has passed, and the operation must end. Also called after the channel was destroyed.
   using attempt_function = bool (*)(message_operation& self, bool is_last) noexcept;
 
   message_operation(message_channel_state& of, std::size_t event, attempt_function attempt,
@@ -81,10 +82,11 @@ class message_operation : protected queued_waiter {
     if (is_suspended_) [[unlikely]]
       give_up();
   }
-  /// Starts the operation. Returns false if it ended at once: `when_ended` is then not called.
+  /// Starts the operation. Returns false if the operation ended immediately; `when_ended` is then
+  /// not called.
   [[nodiscard]] bool start(ended_function when_ended) noexcept;
-  /// Returns false if the operation has to wait again: another call was faster. Otherwise releases
-  /// what the operation used.
+  /// Tries to complete the operation. Returns false if it must wait again, because another call has
+  /// used up the message or the room. Otherwise releases the channel state and the timer.
   [[nodiscard]] bool settle() noexcept;
   /// Ends the operation early, as if its deadline had passed. The channel is unaffected.
   void cancel() noexcept {
@@ -109,10 +111,10 @@ class message_operation : protected queued_waiter {
   limit_timer timer_;
   bool is_suspended_ = false;
   bool has_expired_ = false;
-  bool woken_by_timer_ = false;  // it was not woken by the channel, but by its timer
+  bool woken_by_timer_ = false;  // woken by the timer or cancel(), not by the channel
 };
 
-/// See async::message_channel::receive(). Threads: one thread at a time, that of the engine.
+/// See async::message_channel::receive(). Threads: one thread at a time, the thread of the engine.
 class message_receive : public message_operation {
  public:
   using value_type = receive_result;
@@ -126,7 +128,7 @@ class message_receive : public message_operation {
   receive_result result_;
 };
 
-/// See async::message_channel::send(). Threads: one thread at a time, that of the engine.
+/// See async::message_channel::send(). Threads: one thread at a time, the thread of the engine.
 class message_send : public message_operation {
  public:
   using value_type = send_result;
@@ -141,12 +143,12 @@ class message_send : public message_operation {
   static bool attempt(message_operation& self, bool is_last) noexcept;
 
   std::span<const std::byte> bytes_;
-  buffer* memory_ = nullptr;  // nullptr: the bytes are copied
+  buffer* memory_ = nullptr;  // nullptr: copies bytes_
   buffer_slice part_;
   send_result result_ = send_result::refuse(send_refusal::queue_full, ETIMEDOUT);
 };
 
-/// See async::message_channel::drain(). Threads: one thread at a time, that of the engine.
+/// See async::message_channel::drain(). Threads: one thread at a time, the thread of the engine.
 class message_drain : public message_operation {
  public:
   using value_type = bool;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An operation that was connected to a receiver.
+// The operation state of an operation and a receiver.
 #pragma once
 
 #include <exception>
@@ -12,11 +12,11 @@
 
 namespace verbena::inline VERBENA_ABI::async::detail {
 
-/// The operation calls functions of the program, which may throw: it has take_exception().
+/// An operation that calls functions of the program, which may throw; it has take_exception().
 template <class Operation>
 concept throwing_operation = Operation::can_throw;
 
-/// The completions of an operation as a sender.
+/// The completion signatures of an operation as a sender.
 template <class Operation>
 using completions_of = std::conditional_t<
     throwing_operation<Operation>,
@@ -26,8 +26,9 @@ using completions_of = std::conditional_t<
     execution::completion_signatures<execution::set_value_t(typename Operation::value_type),
                                      execution::set_stopped_t()>>;
 
-/// Passes a stop request, which any thread may make, to the thread of the engine.
-/// Threads: request() any thread; the rest one thread at a time, that of the engine.
+/// Forwards a stop request, which any thread may make, to the thread of the engine.
+/// Threads: the stop callback runs on any thread; the rest is for one thread at a time, the thread
+/// of the engine.
 template <class Token>
 class stop_relay : private entry {
  public:
@@ -36,7 +37,7 @@ class stop_relay : private entry {
   stop_relay& operator=(const stop_relay&) = delete;
   ~stop_relay() { end_listening(); }
 
-  /// Has poll() call `stop(self)` once a stop is requested.
+  /// Makes poll() call `stop(self)` after a stop was requested.
   void listen(const Token& to, void (*stop)(stop_relay& self) noexcept) noexcept {
     stop_ = stop;
     resume = [](entry& self) noexcept {
@@ -46,9 +47,10 @@ class stop_relay : private entry {
     };
     callback_.emplace(to, request{this});
   }
-  /// Ignores later requests, and those for which `stop` was not called yet.
+  /// Ignores later requests, and requests for which `stop` was not called yet. Blocks while another
+  /// thread runs the stop callback.
   void end_listening() noexcept {
-    callback_.reset();  // waits for a request that another thread makes at the moment
+    callback_.reset();  // blocks while another thread runs the callback
     if (std::exchange(is_entered_, false)) on_.leave(*this);
   }
 
@@ -67,7 +69,7 @@ class stop_relay : private entry {
   std::optional<execution::stop_callback_for_t<Token, request>> callback_;
 };
 
-/// For receivers that never request a stop. Threads: as the operation.
+/// The stop_relay of receivers that never request a stop. Threads: see the operation.
 template <execution::unstoppable_token Token>
 class stop_relay<Token> {
  public:
@@ -76,7 +78,7 @@ class stop_relay<Token> {
   void end_listening() noexcept {}
 };
 
-/// See async::operation::connect(). Threads: one thread at a time, that of the engine.
+/// See async::operation::connect(). Threads: one thread at a time, the thread of the engine.
 template <class Operation, class Receiver>
 class operation_state
     : private stop_relay<execution::stop_token_of_t<execution::env_of_t<Receiver>>>,
@@ -111,7 +113,7 @@ class operation_state
     mine.end_listening();
     mine.deliver();
   }
-  /// The receiver may destroy this object.
+  /// Completes the receiver, which may destroy this object.
   void deliver() noexcept {
     if constexpr (throwing_operation<Operation>) {
       if (auto thrown = this->take_exception())

@@ -15,8 +15,8 @@
 
 namespace verbena::inline VERBENA_ABI::async::detail {
 
-/// The result of a sender that the engine runs. Threads: one thread at a time, that of the engine;
-/// the receiver is called by any thread.
+/// The result of a sender that engine::run() runs. Threads: one thread at a time, the thread of the
+/// engine; the receiver is called by any thread.
 template <class Sender>
 class run_outcome {
   using values = execution::single_value_t<std::tuple, Sender, engine_env>;
@@ -55,7 +55,7 @@ class run_outcome {
   }
 
  private:
-  // The object may be destroyed before this returns.
+  // The object may be destroyed before this function returns.
   void end() noexcept { on_.end_run(ended_); }
 
   engine_state& on_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Timers that are part of operations: a pairing heap.
+// A pairing heap of timers, which are parts of operations.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace verbena::inline VERBENA_ABI::async::detail {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-/// Calls a function at a time. It does not move while it is set.
+/// Calls a function when `when` has passed. Must not be moved while it is set.
 struct timer {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): valid while it is set
   timer() noexcept {}
@@ -23,7 +23,7 @@ struct timer {
   time_point when;
   void (*expire)(timer&) noexcept;
 
-  // Of the heap: the first child; the next sibling; the previous sibling or the parent.
+  // Links of the heap: the first child; the next sibling; the previous sibling or the parent.
   timer* child;
   timer* next;
   timer* previous;
@@ -34,17 +34,17 @@ struct timer {
 class timer_queue {
  public:
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
-  /// Returns when the first timer expires; nullopt without timers.
+  /// Returns the time of the earliest timer, or nullopt if there are no timers.
   [[nodiscard]] std::optional<time_point> next() const noexcept {
     if (empty()) return std::nullopt;
     return first_->when;
   }
-  /// Sets the timer to `when`. Precondition: it is not set.
+  /// Sets the timer to `when`. Precondition: the timer is not set.
   void set(timer& which, time_point when) noexcept;
-  /// Resets the timer; has no effect if it is not set.
+  /// Resets the timer. Has no effect if the timer is not set.
   void reset(timer& which) noexcept;
-  /// Removes the timers that have expired at `now`, and calls their functions, which may set and
-  /// reset others. Returns their number.
+  /// Removes the timers that have expired at `now` and calls their functions, which may set and
+  /// reset timers. Returns the number of calls.
   std::size_t expire(time_point now) noexcept;
 
  private:

@@ -8,7 +8,8 @@ using detail::operation_kind;
 
 namespace {
 
-// Waits for an operation that the first poll did not find. `polled` may hold another completion.
+// Waits for an operation whose completion was not found by the first poll. `polled` may be another
+// completion.
 [[gnu::noinline]] operation_result outcome_later(detail::channel_core& core, operation_kind kind,
                                                  abort_at limit, const operation_result& polled,
                                                  detail::found what) {
@@ -21,7 +22,7 @@ namespace {
   return waiter.result;
 }
 
-// Posts an operation for which is_usual() holds, and waits for it.
+// Posts an operation for which is_usual() is true, and waits for its completion.
 template <operation_kind Kind, class Piece>
 [[gnu::always_inline]] inline operation_result run_usual(detail::channel_core& core,
                                                          const Piece& piece,

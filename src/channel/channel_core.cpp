@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Waiting, flushing, and losing the queue pair.
+// Waits for completions, and flushes, disconnects and destroys the queue pair of a channel.
 #include "verbena/channel/detail/channel_core.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-// Memory that the adapter may still access because its queue pair could not be destroyed. Leaked.
+// Buffers that the device may still access because a queue pair could not be destroyed. Leaked.
 std::vector<buffer>& given_up() {
   static auto* const kept = new std::vector<buffer>();
   return *kept;
@@ -34,7 +34,8 @@ channel_core::channel_core(parts of)
       slots_(std::move(of.slots)),
       domain_(std::move(of.domain)),
       options_(of.options),
-      // If messages are counted, no post is usual: `this` is not the address of a domain.
+      // If messages are counted, is_usual() must be false: `this` is not the address of a
+      // protection domain.
       usual_domain_(options_.counts_messages ? static_cast<const void*>(this)
                                              : static_cast<const void*>(domain_.native())),
       max_read_sge_(of.max_read_sge),

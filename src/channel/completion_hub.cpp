@@ -70,10 +70,10 @@ bool completion_hub::has_something_to_return() const noexcept {
 
 int completion_hub::fd() const { return events_of(*table_).fd(); }
 
-// Takes the due events first, because an earlier event would end the next wait at once. Polls after
-// the request, because completions that arrived before it may cause no event. A request causes at
-// most one event, so only the due events are read. Another read would cost a system call, or three
-// on soft0, per sleep.
+// Reads due events first, because an earlier event would end the next wait immediately. Polls after
+// the request, because completions that arrived before the request may not generate an event. A
+// request generates at most one event, so only the due events are read. Another read would cost a
+// system call per sleep, or three on soft0.
 result<std::size_t> completion_hub::arm_and_progress() const {
   const completion_channel& events = events_of(*table_);
   std::uint32_t& due = table_->due_events();
@@ -83,7 +83,7 @@ result<std::size_t> completion_hub::arm_and_progress() const {
       --due;
       continue;
     }
-    due = 1;  // of the last request; earlier ones caused none
+    due = 1;  // of the last request; earlier requests generated no event
     break;
   }
   VERBENA_TRY_VOID(cq().request_notification(notify::any_completion));

@@ -16,8 +16,8 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Creates the new queue pair of a reconnection, with GID index `at`, or that of the path.
-/// Errors: those of protection_domain::create_qp().
+/// Creates the new queue pair of a reconnection with GID index `at`. If `at` is nullopt, the path
+/// determines the GID index. Errors: those of protection_domain::create_qp().
 [[nodiscard]] inline result<prepared_queue_pair<rc>> prepare_queue_again(
     const channel_core& of, std::optional<gid_index> at) {
   auto options = queue_pair_options_of(of.options(), of.domain().context());

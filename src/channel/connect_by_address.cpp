@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Connects message channels to an address: opens the device and connects over TCP or, on iWARP,
-// with the connection manager.
+// Connects message channels by address: opens the device and connects over TCP or, on iWARP, with
+// the connection manager.
 #include <poll.h>
 
 #include <cerrno>
@@ -31,7 +31,7 @@ constexpr std::uint16_t default_port = 7471;
 constexpr std::chrono::seconds default_timeout{5};
 constexpr int connect_retry_ms = 20;
 
-/// `:7471` means all addresses of this host.
+/// Parses an address. `:7471` means all addresses of this host.
 result<address> listening_address(std::string_view text) {
   if (!text.starts_with(':')) return bringup::parse_address(text, default_port);
   VERBENA_TRY(auto parsed, bringup::parse_address("localhost" + std::string(text)));

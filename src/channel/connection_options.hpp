@@ -12,10 +12,11 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// A queue pair in the error state that has not flushed after this time is destroyed.
+/// The time limit for a queue pair in the error state to flush. After it, the queue pair is
+/// destroyed.
 inline constexpr std::chrono::seconds flush_timeout{5};
 
-/// Returns how many requests the connection manager posts itself on iWARP:
+/// Returns the number of requests that the connection manager itself posts on iWARP; see
 /// cm::connection_options::first.
 [[nodiscard]] inline std::uint32_t first_requests(const context& on) {
   return is_iwarp(on) ? 3 : 0;
@@ -32,8 +33,8 @@ inline constexpr std::chrono::seconds flush_timeout{5};
                              .first_psn = of.first_psn,
                              .reliability = of.reliability};
   out.queues.max_send_wr += first_requests(on);
-  // Only here does a default differ from that of queue pairs. abort_at can limit an operation of a
-  // channel, so the adapter may wait for a receive of the peer without a limit.
+  // The only default that differs from the default of queue pairs. abort_at can limit an operation
+  // of a channel, so the device may retry without a limit until the peer posts a receive.
   if (!out.reliability.rnr_retry_count)
     out.reliability.rnr_retry_count = reliability::unlimited_rnr_retries;
   return out;

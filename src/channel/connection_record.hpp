@@ -15,17 +15,17 @@ class connection;
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The state of a channel that no operation needs unless it fails.
+/// The state of a channel that is not used on the data path.
 /// Threads: one thread at a time.
 struct connection_record {
   std::shared_ptr<cm::connection> connection = {};  ///< nullptr without a connection manager
   connection_book book;  ///< the identities of the two sides and the last connection
-  /// The entry of the GID table that the options chose by index, if they did.
+  /// The entry of the GID table, if the options selected it by index.
   std::optional<gid_entry> chosen_gid = {};
-  std::optional<channel_failure> failure = {};  ///< why the connection ended, if it is known
+  std::optional<channel_failure> failure = {};  ///< the reason why the connection ended
   std::shared_ptr<first_use> connector = {};    ///< connects at the first operation, or nullptr
-  std::uint32_t peer = 0;                       ///< the number of the peer for `connector`
-  std::optional<error> first_use_failure = {};  ///< of the last attempt of `connector`
+  std::uint32_t peer = 0;                       ///< number of the peer for `connector`
+  std::optional<error> first_use_failure = {};  ///< error of the last attempt of `connector`
 };
 
 }  // namespace verbena::inline VERBENA_ABI::detail

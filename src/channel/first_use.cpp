@@ -29,7 +29,7 @@ void channel_core::connect_first(queue_pair<rc> queue) {
 
 int channel_core::try_first_use(deadline until) {
   if (!awaits_first_use()) return 0;
-  // Keeps the object alive: connect_first() releases the reference of the record.
+  // Keeps the object alive: connect_first() resets the reference in the record.
   const std::shared_ptr<first_use> by = record_->connector;
   auto connected = by->connect(*this, record_->peer, until);
   if (connected) return 0;

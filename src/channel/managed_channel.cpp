@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Connecting and reconnecting channels with the connection manager.
+// Connects and reconnects channels with the connection manager.
 #include <algorithm>
 #include <cerrno>
 #include <memory>
@@ -18,7 +18,7 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// Puts the resume token into the options if the program has no private data.
+// Sets the private data to the resume token if the program has no private data.
 cm::connection_options introduced(cm::connection_options options,
                                   std::span<const std::byte> resume_token) {
   if (options.private_data.empty()) options.private_data = resume_token;
@@ -33,7 +33,8 @@ std::optional<resume_token> resume_token_in(std::span<const std::byte> said) {
   return peer_token ? std::optional(*peer_token) : std::nullopt;
 }
 
-// Checks the port of a connection, because the channel reports its failures and reconnects over it.
+// Checks the port of a connection: the channel uses route.port to describe failures and to
+// reconnect.
 result<void> check_port(const cm::pending_connection& peer, port_number chosen) {
   if (chosen == peer.port()) return {};
   return error::invalid_argument(
@@ -43,7 +44,8 @@ result<void> check_port(const cm::pending_connection& peer, port_number chosen) 
           "; set route.port to port() of the connector or connection_request");
 }
 
-// Ends the receives of a channel that is not connected. The queue pair has been destroyed before.
+// Ends the receives of a channel whose connection attempt failed. The queue pair has been destroyed
+// before.
 class unconnected {
  public:
   explicit unconnected(detail::channel_core* const& core) noexcept : core_(core) {}
@@ -90,8 +92,9 @@ struct accepting {
 
 }  // namespace
 
-// Posts receives before the connection is established. The channel owns the queue pair while
-// `prepare` runs. It then returns the queue pair to be connected, and takes it back afterwards.
+// Calls `prepare`, which posts receives before the connection is established. The channel owns the
+// queue pair while `prepare` runs. Then the channel gives up the queue pair, which is connected
+// next; take_over() returns it to the channel.
 result<void> channel::lend(queue_pair<rc>& to_be_connected, channel_preparation prepare) {
   auto posted = prepare ? prepare(*this) : result<void>();
   auto& lent = core().qp();
@@ -146,7 +149,7 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
                                                 channel_preparation prepare, Bring&& bring_up) {
   core().disconnect();
   const auto before = failure() != nullptr ? std::optional(*failure()) : std::nullopt;
-  // The connection manager chooses the path.
+  // The connection manager selects the path.
   VERBENA_TRY(auto queue, detail::prepare_queue_again(core(), {}));
   const auto who = core().record().book.next();
   const auto bytes = who.encode();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Connecting message channels with the connection manager: the terms are private data.
+// Connects message channels with the connection manager. The private data contains the terms.
 #include <algorithm>
 #include <memory>
 #include <span>
@@ -18,7 +18,7 @@ result<message_terms> terms_in(std::span<const std::byte> said) {
   return message_terms::decode(said.first(std::min(said.size(), message_terms::encoded_size)));
 }
 
-// Starts the core with the queue pair and keeps the connection as long as the core.
+// Starts the core with the queue pair. The core keeps the connection.
 std::shared_ptr<cm::connection> take_over(detail::message_core& core, cm::connection&& connected) {
   auto kept = std::make_shared<cm::connection>(std::move(connected));
   core.keep(kept);
@@ -64,7 +64,7 @@ steps<message_channel> prepared_message_channel::accept_in_steps(cm::connection_
 steps<message_channel> prepared_message_channel::answer(prepared_message_channel self,
                                                         cm::connection_request request,
                                                         deadline until) {
-  auto taken = std::move(request);  // its destructor rejects it
+  auto taken = std::move(request);  // the destructor rejects the request
   VERBENA_CO_TRY(const auto theirs, terms_in(taken.private_data()));
   VERBENA_CO_TRY_VOID(self.core_->agree(theirs));
   const auto ours = self.core_->terms().encode();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Negotiation, polling, failures and the end of a message channel.
+// Negotiation, polling, failures and destruction of a message channel.
 #include "src/channel/message_core.hpp"
 
 #include <algorithm>
@@ -17,7 +17,8 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-// After this number of polls without completions, a signaled write ends an unsignaled tail.
+// After this number of polls without completions, a signaled write is posted after an unsignaled
+// tail.
 constexpr std::uint32_t patient_polls = 256;
 
 bool is_flushed(const message_failure& why) {
@@ -42,7 +43,7 @@ message_core::message_core(parts of)
       message_bytes_(own_.terms.message_bytes) {}
 
 message_core::~message_core() {
-  // Removes all completions of the destroyed queue pair before another channel gets its number.
+  // Polls all completions of the destroyed queue pair, before another channel receives its key.
   while (table().progress() > 0) {
   }
   table().dismiss(*this);
@@ -121,7 +122,8 @@ void message_core::send_ended(const completion& done) noexcept {
     retire_before(id + 1, true);
     return;
   }
-  // If a request failed itself, all earlier requests succeeded. A flushed request implies nothing.
+  // If a request fails with another status than flush error, all earlier requests have succeeded. A
+  // flushed request does not imply this.
   retire_before(id, done.status() != completion_status::flushed);
   const bool is_message = sends_.is_message(id);
   fail({.part = is_message ? failed_part::message : failed_part::credit_write,
@@ -151,7 +153,7 @@ void message_core::receive_ended(const completion& done) noexcept {
 }
 
 void message_core::fail(const message_failure& why) noexcept {
-  // A failure may be polled after the requests that were flushed because of it.
+  // The failed request may be polled after the requests that were flushed because of the failure.
   if (!failure_ || (is_flushed(*failure_) && !is_flushed(why))) failure_ = why;
   table().attend(*this);
 }
@@ -159,7 +161,7 @@ void message_core::fail(const message_failure& why) noexcept {
 void message_core::lose(int code) noexcept {
   fail({.part = failed_part::polling, .code = code});
   is_stuck_ = !close();
-  if (!is_stuck_) {  // otherwise the adapter may still access the memory
+  if (!is_stuck_) {  // otherwise the device may still access the memory
     retire_before(sends_.next_id(), false);
     receives_.release_all();
   }

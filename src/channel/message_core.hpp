@@ -1,42 +1,44 @@
 // SPDX-License-Identifier: MIT
-// The state of a message channel. It exists before the queue pair, which it takes when that is
-// connected; the queue pair is always destroyed before the memory that it may access.
+// The state of a message channel. The state exists before the queue pair, and takes the queue pair
+// when it is connected. The queue pair is always destroyed before the memory that it may access.
 //
-// Completions. One request per quarter of the send queue is signaled, and every request that takes
-// the last place of its kind. Therefore, whenever a place is missing, a signaled request is in
-// flight. Its completion retires all requests before it, since a send queue completes in order. A
-// small signaled write detects the completion of an unsignaled tail: if a caller waits for it, or
-// after many polls without completions.
+// Completions. One request per quarter of the send queue is signaled. Each request that takes the
+// last place of its kind is also signaled. Therefore, if no place is free, a signaled request is in
+// flight. Its completion retires all earlier requests, since a send queue completes in order. To
+// detect the completion of an unsignaled tail, a small signaled write is posted if a caller waits
+// for the tail, or after many polls without completions.
 //
-// Credits. Each side has a word that the peer writes: the number of receives that the peer has
-// posted since the beginning. A side sends message n only if this number, or the negotiated initial
-// number, is at least n. A receive is therefore posted before each message arrives, and RNR cannot
-// occur. The write consumes no receive, and has places of the send queue that messages do not use.
+// Credits. Each side has a word that the peer writes: the total number of receives that the peer
+// has posted. A side sends message n only if this number, or the negotiated initial number, is at
+// least n. Therefore, a receive is posted before each message arrives, and RNR cannot occur. The
+// write does not consume a receive, and uses places of the send queue that are reserved for such
+// writes.
 //
 // Progress. If both programs poll and receive, neither side blocks forever. With credits, the
-// peer's adapter completes every request without the peer's program, so places become free. A side
-// that waits for credits has used all granted credits. When these messages arrive at the peer, no
-// granted receive is left there. The peer then posts and grants the next receive as soon as it has
-// a buffer. Only a request can detect that the peer is dead, so a waiting side sends an occasional
-// write as a probe.
+// peer's device completes every request without the peer's program, so places become free. A side
+// that waits for credits has used all granted credits. When these messages have arrived, the peer
+// has no granted receive left. The peer then posts and grants the next receive as soon as it has a
+// free buffer. Only a request can detect that the peer has failed, so a waiting side occasionally
+// posts a write as a probe.
 //
-// Sleeping. A write causes no completion at the peer, so it does not wake a side that sleeps until
-// its completion queue has an event. Such a side requests in its terms that the peer grant credits
-// by WRITE WITH IMMEDIATE, which consumes receives. It posts `credit_receives` receives in addition
-// to those that it grants. It takes the credit only from the immediate data, after it has posted
-// the consumed receive again. A message that uses the credit of a grant is therefore the
-// acknowledgement that the receive of this grant is posted again. The granting side has at most
-// `credit_receives` grants in flight without this acknowledgement, so RNR cannot occur. If it
-// withholds a grant for that reason, the peer has unused credit, and the next message of the peer
-// ends the wait. The immediate data are the low 32 bits of the count.
+// Sleeping. An RDMA write generates no completion at the peer, so it does not wake a side that
+// waits for an event of its completion queue. Such a side requests in its terms that the peer grant
+// credits by RDMA write with immediate data, which consumes receives. The side posts
+// `credit_receives` receives in addition to those that it grants. It reads the credit only from the
+// immediate data, after it has reposted the consumed receive. Therefore, a message that uses the
+// credit of a grant acknowledges that the receive of this grant was reposted. The granting side has
+// at most `credit_receives` unacknowledged grants in flight, so RNR cannot occur. If it delays a
+// grant for this reason, the peer has unused credit, and the next message of the peer ends the
+// delay. The immediate data is the low 32 bits of the count.
 //
-// iWARP has no immediate data. There, a waiting side reads the word by a timer: after 50 us, and
-// then at intervals that grow to 1 ms. The timer also retries to post receives if the peer may wait
-// and the program holds all buffers, because the return of a buffer causes no completion. It also
-// sends the probes. It runs only while the channel waits.
+// iWARP has no immediate data. On iWARP, a timer of the waiting side reads the word: after 50 us,
+// and then at intervals that increase to 1 ms. On all transports, the timer also retries to post
+// receives if the peer may be waiting and the program holds all buffers, because the return of a
+// buffer generates no completion. The timer also posts the probes. It runs only while the channel
+// waits.
 //
 // The operation table of a completion hub, or of the channel itself, delivers the completions. The
-// table calls tend() after completions, so the hub has to look only at their number.
+// table calls tend() after it has delivered completions to the channel.
 #pragma once
 
 #include <array>
@@ -69,22 +71,24 @@ class connection;
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The events for which recipients wait. The end of the channel ends all waits.
+/// The events that recipients wait for. All waits end when the channel ends.
 enum class message_event : std::uint8_t {
   arrival,   ///< a message has arrived
-  room,      ///< sending may succeed
-  delivery,  ///< all messages are known to be delivered
+  room,      ///< sending a message may succeed
+  delivery,  ///< the delivery of all messages is confirmed
 };
 
-/// Threads: one thread at a time, with its table.
+/// Threads: one thread at a time, with the table.
 class message_core final : public table_member {
  public:
-  /// Places of the send queue that messages do not use, so that credits never wait for messages.
+  /// Places of the send queue that are reserved for writes of the channel itself, so that credits
+  /// never wait for messages.
   static constexpr std::uint32_t notice_places = 2;
-  /// Receives for grants by write with immediate; the peer uses as many at most.
+  /// Receives for grants by RDMA write with immediate data: the maximum number of such grants in
+  /// flight.
   static constexpr std::uint8_t credit_receives = 4;
-  /// The bit of wr_id that marks receives. Their number is the place, that of sends the low bits of
-  /// the number in the send_line.
+  /// The bit of wr_id that marks receives. The number in wr_id is the place of a receive, or the
+  /// low bits of the number of a request in the send_line.
   static constexpr std::uint64_t receive_bit = mark;
 
   /// The parts of a core.
@@ -109,8 +113,9 @@ class message_core final : public table_member {
   }
   [[nodiscard]] const completion_queue& cq() const noexcept { return table().cq(); }
 
-  // Before the connection:
-  /// Negotiates the terms.
+  // Before the connection is established:
+  /// Negotiates the terms. Errors: `not_supported` if one side requires credits and the other has
+  /// credits off.
   [[nodiscard]] result<void> agree(const message_terms& theirs);
   /// Posts the first receives to a queue pair that the core does not own yet.
   [[nodiscard]] result<void> fill(queue_pair<rc>& queue);
@@ -127,17 +132,18 @@ class message_core final : public table_member {
   [[nodiscard]] std::optional<received_message> receive();
   [[nodiscard]] bool has_message() const noexcept { return receives_.has_arrived(); }
 
-  /// Polls once; returns the number of completions.
+  /// Polls once. Returns the number of completions.
   int progress();
-  /// Polls until `done()`; returns false if `until` passes first or the channel ends.
+  /// Polls until `done()` is true. Returns false if `until` passes first or the channel ends.
   template <class Done>
   bool wait(deadline until, Done done);
-  /// Posts a signaled write if unsignaled messages are in flight behind the last signaled request.
+  /// Posts a signaled write if unsignaled messages are in flight after the last signaled request.
   void end_silence();
-  /// Returns whether all messages are delivered. If not, their delivery causes a completion.
+  /// Returns true if all messages are delivered. Otherwise ensures that their delivery generates a
+  /// completion.
   [[nodiscard]] bool try_drain();
   void flush();
-  /// Destroys the queue pair; returns false if that is refused.
+  /// Destroys the queue pair. Returns false if this fails.
   [[nodiscard]] bool close() noexcept;
 
   // Called by the table:
@@ -146,19 +152,20 @@ class message_core final : public table_member {
   [[nodiscard]] std::optional<time_point> expire(time_point now, std::size_t& events) override;
   void lose(int code) noexcept override;
 
-  /// Appends a recipient to those that wait for an event. When it occurs, the recipient is appended
-  /// to the completed operations of the table, in the order of waiting, and waits no longer.
+  /// Adds a recipient that waits for an event. When the event occurs, the recipient is removed and
+  /// appended to the completed operations of the table. Recipients are woken in the order in which
+  /// they were added.
   ///
-  /// For an arrival and for room, one recipient at a time is woken. Another call may have used up
-  /// the message or the room: then the recipient waits again, at the front of the others. Otherwise
-  /// it calls settle(), which wakes the next. Precondition: the event has not occurred, or others
-  /// wait for it.
+  /// For arrival and room, one recipient at a time is woken. If another call has used up the
+  /// message or the room, the recipient waits again, `at_front`. Otherwise the recipient calls
+  /// settle(), which wakes the next recipient. Precondition: the event has not occurred, or other
+  /// recipients wait for it.
   void await(message_event what, queued_waiter& who, bool at_front = false) noexcept;
-  /// Removes a recipient from those that wait; returns false if it was woken.
+  /// Removes a waiting recipient. Returns false if the recipient was woken already.
   [[nodiscard]] bool stop_waiting(message_event what, queued_waiter& who) noexcept;
-  /// Wakes all recipients: the channel is about to be destroyed.
+  /// Wakes all recipients, because the channel has ended or is about to be destroyed.
   void wake_all() noexcept;
-  /// Returns true if others wait for the event.
+  /// Returns true if recipients wait for the event.
   [[nodiscard]] bool has_waiting(message_event what) const noexcept {
     return !waiting_[static_cast<std::size_t>(what)].waiters.empty();
   }
@@ -167,7 +174,8 @@ class message_core final : public table_member {
     waiting_[static_cast<std::size_t>(what)].has_turn = false;
     wake_next();
   }
-  /// Wakes the first recipient of each event that has occurred, unless another has its turn.
+  /// Wakes the first recipient of each event that has occurred, unless a recipient of the event has
+  /// its turn.
   void wake_next() noexcept;
 
   [[nodiscard]] bool has_ended() const noexcept { return failure_.has_value(); }
@@ -184,15 +192,15 @@ class message_core final : public table_member {
   [[nodiscard]] const std::optional<queue_pair<rc>>& qp() const noexcept { return queue_; }
 
  private:
-  // The recipients that wait for one event.
+  // The recipients that wait for an event.
   struct waiting_line {
     waiter_list waiters;
-    bool has_turn = false;  // a recipient that was woken has not called settle()
+    bool has_turn = false;  // a woken recipient has not called settle() yet
   };
-  // The reasons for a write of the channel itself.
+  // The purposes of writes of the channel itself.
   enum class notice : std::uint8_t { grant, probe, tail };
 
-  // Returns why a message of `bytes` cannot be posted now.
+  // Returns the reason why a message of `bytes` bytes cannot be posted now, or `none`.
   [[nodiscard]] send_refusal refusal_for(std::size_t bytes);
   [[nodiscard]] send_refusal missing() noexcept;
   [[nodiscard]] bool has_credit() noexcept;
@@ -213,8 +221,8 @@ class message_core final : public table_member {
   void wake_first(message_event what) noexcept;
 
   void send_ended(const completion& done) noexcept;
-  // Retires all sends before `end`. After the first one that may be undelivered, delivered_ is
-  // final.
+  // Retires all sends before `end`. After the first send that may be undelivered, delivered_ no
+  // longer changes.
   void retire_before(std::uint64_t end, bool were_delivered) noexcept;
   void receive_ended(const completion& done) noexcept;
   void credit_arrived(std::uint32_t place, std::uint32_t low) noexcept;
@@ -231,7 +239,7 @@ class message_core final : public table_member {
   std::uint32_t message_bytes_ = 0;
   std::uint32_t inline_bytes_ = 0;
   std::uint32_t peer_receives_ = 0;
-  std::uint8_t peer_credit_receives_ = 0;  // 0: the credits of the peer are written
+  std::uint8_t peer_credit_receives_ = 0;  // 0: the peer reads credits from its word
   bool uses_credits_ = false;
   bool is_woken_by_credits_ = false;  // credits arrive as immediate data
   remote_region peer_word_;
@@ -240,13 +248,13 @@ class message_core final : public table_member {
   std::uint64_t delivered_ = 0;
   std::uint64_t ended_ = 0;  // messages that have completed or failed
   std::uint64_t received_ = 0;
-  std::uint64_t taken_ = 0;    // of these, received by the program
-  std::uint64_t credit_ = 0;   // messages that the peer has granted since the beginning
-  std::uint64_t posted_ = 0;   // receives since the beginning
+  std::uint64_t taken_ = 0;    // of these, taken by the program
+  std::uint64_t credit_ = 0;   // total number of messages that the peer has granted
+  std::uint64_t posted_ = 0;   // total number of posted receives
   std::uint64_t granted_ = 0;  // of these, granted to the peer
   std::uint64_t notices_ = 0;  // since the beginning
   std::uint64_t grants_ = 0;   // of these, with immediate data
-  // The value of granted_ before each of the last grants with immediate data.
+  // The value of granted_ before each of the most recent grants with immediate data.
   std::array<std::uint64_t, credit_receives> before_grant_{};
   std::uint32_t idle_polls_ = 0;
   std::uint32_t polls_without_credit_ = 0;  // since a message was refused with no_credit
@@ -255,8 +263,8 @@ class message_core final : public table_member {
   bool lacks_buffer_ = false;               // the last message was refused with no_buffer
   bool tail_is_due_ = false;                // end_silence() had no place
   bool is_stuck_ = false;                   // the queue pair could not be destroyed
-  bool pool_is_empty_ = false;              // when receives were last posted
-  // Of the timer:
+  bool pool_is_empty_ = false;              // the last time that receives were posted
+  // State of the timer:
   std::chrono::nanoseconds retry_interval_{};  // 0: the timer is not running
   std::chrono::nanoseconds probe_interval_{};
   time_point next_probe_{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Posting of messages, receives and credits.
+// Posts messages, receives and credits.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,10 +17,10 @@ namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
 constexpr std::size_t word_bytes = sizeof(std::uint64_t);
-// Numbers of polls without credit: before the first probe of the peer, and at most between probes.
+// The number of polls without credit before the first probe, and the maximum number between probes.
 constexpr std::uint32_t first_probe = 256;
 constexpr std::uint32_t rarest_probe = 65536;
-// The intervals of the timer: of retries, and of probes.
+// The minimum and maximum intervals of the timer, for retries and for probes.
 constexpr std::chrono::microseconds first_retry(50);
 constexpr std::chrono::milliseconds rarest_retry(1);
 constexpr std::chrono::milliseconds first_timed_probe(10);
@@ -44,7 +44,8 @@ send_result refuse(send_refusal why) noexcept {
 bool message_core::has_credit() noexcept {
   if (sent_ < credit_) return true;
   if (is_woken_by_credits_) return false;
-  // The peer posted the receives before it wrote the word: they precede any later message.
+  // The peer posted the receives before it wrote the word, so they are posted before a later
+  // message arrives.
   const std::uint64_t granted = network_order(own_.word.load());
   return granted > credit_ && accept_credit(granted);
 }
@@ -58,7 +59,7 @@ bool message_core::accept_credit(std::uint64_t granted) noexcept {
   return true;
 }
 
-// Posts the consumed receive again, with its unused buffer, before the credit is used.
+// Reposts the consumed receive with its unused buffer, before the credit can be used.
 void message_core::credit_arrived(std::uint32_t place, std::uint32_t low) noexcept {
   const std::uint32_t added = low - static_cast<std::uint32_t>(credit_);
   if (!queue_ || has_ended()) return receives_.release(place);
@@ -157,7 +158,7 @@ void message_core::end_silence() {
   tail_is_due_ = false;
   if (!queue_ || has_ended() || !sends_.has_silent_tail()) return;
   if (!sends_.has_place(line_kind::notice)) {
-    tail_is_due_ = true;  // until a place is free
+    tail_is_due_ = true;  // retried by tend() until a place is free
     return;
   }
   ++counters_.tail_writes;
@@ -172,7 +173,7 @@ bool message_core::try_drain() {
 }
 
 void message_core::post_notice(notice why) {
-  // A peer that takes credits from immediate data does not read the word.
+  // A peer that reads credits from immediate data does not read its word.
   const bool wakes = why == notice::grant && peer_credit_receives_ != 0;
   const bool grants = wakes || peer_credit_receives_ == 0;
   const bool signaled = why != notice::grant || sends_.must_signal(line_kind::notice);
@@ -190,7 +191,7 @@ void message_core::post_notice(notice why) {
   if (inline_bytes_ >= word_bytes) {
     add(inline_data(bytes));
   } else {
-    // No notice in flight reads this place: there are as many places as notices.
+    // No notice in flight reads this word: there are as many words as places for notices.
     const std::size_t offset = notices_ % notice_places * word_bytes;
     std::memcpy(own_.counts.bytes().data() + offset, bytes.data(), word_bytes);
     add(own_.counts.slice(offset, word_bytes));
@@ -204,8 +205,9 @@ void message_core::post_notice(notice why) {
   if (grants) granted_ = posted_;
 }
 
-// Returns whether a grant can be written. With immediate data, a message beyond the count before an
-// earlier grant is the acknowledgement that the peer has posted the receive of that grant again.
+// Returns true if a grant can be written. With immediate data, a message with a number greater than
+// the count before an earlier grant acknowledges that the peer has reposted the receive of that
+// grant.
 bool message_core::may_grant() const noexcept {
   return sends_.has_place(line_kind::notice) &&
          (grants_ < peer_credit_receives_ || peer_credit_receives_ == 0 ||
@@ -221,8 +223,8 @@ void message_core::grant_credits() {
   post_notice(notice::grant);
 }
 
-// If all messages have arrived, only a request can detect that the peer is dead. The probe is a
-// write of the present count, at growing intervals.
+// If all messages have arrived, only a request can detect that the peer has failed. The probe is a
+// write of the current count, at increasing intervals.
 void message_core::probe_for_credit() {
   const std::uint32_t polls = ++polls_without_credit_;
   const bool is_due =
@@ -241,7 +243,8 @@ void message_core::tend() {
     if (receives_.is_worth_posting()) replenish();
     if (!has_ended()) grant_credits();
     if (tail_is_due_ || has_waiting(message_event::delivery)) end_silence();
-    // The program returns buffers without a completion.
+    // The return of a buffer generates no completion, so tries again in the next poll and by the
+    // timer.
     if (receives_.is_worth_posting()) {
       table().attend(*this);
       start_timer_if_needed();
@@ -250,7 +253,7 @@ void message_core::tend() {
   wake_next();
 }
 
-// Returns whether the peer may be waiting for a receive for which no buffer is free.
+// Returns true if the peer may be waiting for a receive for which no buffer is free.
 bool message_core::is_starved() const noexcept {
   return receives_.missing() != 0 && receives_.posted_for_messages() == 0 && pool_is_empty_;
 }
@@ -300,7 +303,7 @@ void message_core::await(message_event what, queued_waiter& who, bool at_front) 
 }
 
 bool message_core::stop_waiting(message_event what, queued_waiter& who) noexcept {
-  // The next recipient may need no buffer.
+  // The next recipient may not need a buffer.
   if (what == message_event::room) lacks_buffer_ = false;
   return waiting_[static_cast<std::size_t>(what)].waiters.remove(who);
 }

@@ -76,7 +76,7 @@ delivery operation_result::delivery() const noexcept {
   if (kind_ == operation_kind::receive) return not_done;
   switch (done_.status()) {
     case status::rnr_retries_exceeded:
-      // The bytes of a write arrive before the peer looks for a receive for its immediate data.
+      // The bytes of a write arrive before the immediate data consumes a receive.
       return kind_ == operation_kind::write_with_immediate ? unknown : not_done;
     case status::remote_invalid_request:
     case status::remote_access_error:

@@ -56,7 +56,7 @@ std::ptrdiff_t operation_table::complete_all() {
   std::size_t called = 0;
   std::array<completion, batch> room;
   for (std::size_t polled = 0; polled < most_completions;) {
-    // Completions remain undelivered if a recipient calls this function.
+    // Completions are undelivered here if a recipient calls this function.
     if (undelivered_ != undelivered_end_) [[unlikely]]
       deliver_undelivered();
     const poll_result found = cq_.poll(room);
@@ -87,7 +87,7 @@ std::size_t operation_table::complete_completed() noexcept {
   const std::size_t count = completed_count_;
   for (std::size_t called = 0; called < count; ++called) {
     queued_waiter* const next = take_completed();
-    if (next == nullptr) return called;  // operations were destroyed
+    if (next == nullptr) return called;  // some operations were destroyed in the meantime
     next->complete(*next);
   }
   return count;
@@ -210,7 +210,7 @@ void operation_table::start_timer(table_member& member) noexcept {
   member.next_timed_ = std::exchange(timed_, &member);
 }
 
-// If a member calls attend() while it is tended, the next call tends it again.
+// If a member calls attend() in tend(), the next call of this function tends the member again.
 std::size_t operation_table::upkeep_of_members() {
   table_member* next = std::exchange(attended_, nullptr);
   while (next != nullptr) {

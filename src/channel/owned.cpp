@@ -9,7 +9,7 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// The slice of a buffer for an operation; no slice if its length is 0.
+// The slice of a buffer for an operation. Empty if the length is 0.
 template <class Piece>
 class slice_of {
  public:

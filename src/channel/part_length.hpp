@@ -9,7 +9,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Returns the length of `part` of `memory`. Precondition: it lies inside.
+/// Returns the length in bytes of `part` of `memory`. Precondition: `part` is inside `memory`.
 [[nodiscard]] inline std::size_t part_length(const buffer& memory, const buffer_slice& part) {
   VERBENA_ASSERT(
       part.offset <= memory.capacity() &&

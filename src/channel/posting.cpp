@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checking and posting of operations.
+// Checks and posts operations.
 #include <cerrno>
 
 #include "verbena/channel/detail/channel_core.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Creating and connecting channels.
+// Creates and connects channels.
 #include "verbena/channel/prepared_channel.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Creating and connecting message channels.
+// Creates and connects message channels.
 #include "verbena/channel/prepared_message_channel.hpp"
 
 #include <memory>
@@ -22,7 +22,7 @@ error refused(const protection_domain& domain, const char* why) {
   return error::invalid_argument("message_channel::prepare", domain.name(), why);
 }
 
-// Checks the options and replaces zeros by their defaults.
+// Checks the options and replaces zeros by defaults.
 result<message_channel_options> effective_options(const protection_domain& domain,
                                                   message_channel_options options) {
   constexpr std::uint32_t most = 1U << 30U;
@@ -42,7 +42,7 @@ result<buffer_pool> make_pool(const protection_domain& domain, std::uint32_t byt
   return buffer_pool::create(domain, {.classes = {{.bytes = bytes, .count = count}}});
 }
 
-// Returns the options of the queue pair.
+// Returns the options of the queue pair, including the requests of the channel itself.
 channel_options connection_of(const message_channel_options& options, std::uint32_t inline_bytes,
                               std::uint32_t credit_receives) {
   return {.queues = {.max_send_wr = options.queues.max_send_wr + message_core::notice_places,
@@ -68,8 +68,8 @@ result<prepared_queue_pair<rc>> make_queue(const protection_domain& domain,
   return make(0);
 }
 
-// Returns the number of receives for credits. Credits wake a side that may sleep, if the transport
-// has immediate data; otherwise returns 0.
+// Returns the number of receives for credits with immediate data, which wake a side that may sleep.
+// Returns 0 if the side has no events or no credits, or on iWARP, which has no immediate data.
 std::uint8_t credit_receives_of(const context& on, bool has_events,
                                 const message_channel_options& options) {
   const bool wakes = has_events && options.credits != credits::off && !detail::is_iwarp(on);
@@ -129,7 +129,7 @@ result<detail::message_core_owner> make_core(const protection_domain& domain,
   return refused(domain, "the completion hub has the maximum number of message channels");
 }
 
-// Reserves slots in the completion queue of `hub`. Without a hub, creates a completion queue.
+// Reserves entries of the completion queue of `hub`. Without a hub, creates a completion queue.
 result<detail::slot_reservation> places_for(const protection_domain& domain,
                                             const std::shared_ptr<detail::operation_table>& hub,
                                             const message_channel_options& options) {
@@ -231,7 +231,7 @@ steps<message_channel> prepared_message_channel::connect_in_steps(
 steps<message_channel> prepared_message_channel::negotiate(prepared_message_channel self,
                                                            bringup::stream& peer, deadline until,
                                                            bringup::negotiation_options options) {
-  // A copy, because the message is used after the first step.
+  // Copies the message, because it is used after the first step.
   const std::vector<std::byte> message(options.message.begin(), options.message.end());
   options.message = message;
   const auto ours = self.core_->terms().encode();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The receives of a message channel: posted, or arrived and not yet taken by the program. Both
-// occupy places, so that messages that are not taken stop the peer from sending.
+// The receives of a message channel: posted receives, and messages that the program has not taken
+// yet. Both occupy places, so unread messages stop the peer from sending (back-pressure).
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace verbena::inline VERBENA_ABI::detail {
 /// Threads: one thread at a time.
 class receive_line {
  public:
-  /// A message that arrived.
+  /// A message that has arrived: its place and its length in bytes.
   struct arrival {
     std::uint32_t place = 0;
     std::uint32_t length = 0;
   };
 
-  /// Has places for `messages` messages of the peer, and for `spare` receives beyond these.
+  /// Creates places for `messages` messages of the peer and `spare` additional receives.
   receive_line(std::uint32_t messages, std::uint32_t spare)
       : places_(std::size_t{messages} + spare),
         arrived_(places_.size()),
@@ -39,15 +39,16 @@ class receive_line {
   [[nodiscard]] std::uint32_t missing() const noexcept {
     return static_cast<std::uint32_t>(free_.size());
   }
-  /// Returns the number of posted receives without the spare ones: 0 if the peer may be waiting.
+  /// Returns the number of posted receives minus the spare receives. If 0, the peer may be waiting.
   [[nodiscard]] std::uint32_t posted_for_messages() const noexcept {
     return posted_ > spare_ ? posted_ - spare_ : 0;
   }
-  /// Returns true if enough receives are missing to justify a doorbell, or if the peer waits.
+  /// Returns true if enough receives are missing to justify a doorbell, or if the peer may soon
+  /// have no receive.
   [[nodiscard]] bool is_worth_posting() const noexcept {
     return missing() != 0 && (missing() >= quarter() || missing() >= posted_for_messages());
   }
-  /// Returns a quarter of the messages for which the line has places; at least 1.
+  /// Returns a quarter of the number of messages for which there are places, at least 1.
   [[nodiscard]] std::uint32_t quarter() const noexcept {
     return std::max<std::uint32_t>(1, messages_ / 4);
   }
@@ -55,7 +56,8 @@ class receive_line {
     return static_cast<std::uint32_t>(places_.size());
   }
 
-  /// Stores the buffer of a receive that is about to be posted. Precondition: missing() != 0.
+  /// Stores the buffer of a receive that is about to be posted. Returns its place. Precondition:
+  /// missing() != 0.
   [[nodiscard]] std::uint32_t hold(buffer&& memory) noexcept {
     const std::uint32_t place = free_.back();
     free_.pop_back();
@@ -65,13 +67,13 @@ class receive_line {
   }
   /// Returns the buffer of a place.
   [[nodiscard]] const buffer& at(std::uint32_t place) const noexcept { return places_[place].held; }
-  /// Frees a place without a message and returns its buffer.
+  /// Frees the place of a receive without a message. The buffer returns to its pool.
   void release(std::uint32_t place) noexcept {
     places_[place] = {};
     free_.push_back(place);  // has room for all places
     --posted_;
   }
-  /// Records a message.
+  /// Records a message of `length` bytes that has arrived in `place`.
   void arrive(std::uint32_t place, std::uint32_t length) noexcept {
     std::size_t end = first_ + arrived_count_++;
     if (end >= arrived_.size()) end -= arrived_.size();
@@ -81,7 +83,7 @@ class receive_line {
   }
   /// Returns true if next() has a message.
   [[nodiscard]] bool has_arrived() const noexcept { return arrived_count_ != 0; }
-  /// Takes the oldest message. Precondition: has_arrived().
+  /// Takes the oldest message: its buffer and its length in bytes. Precondition: has_arrived().
   [[nodiscard]] std::pair<buffer, std::uint32_t> next() noexcept {
     const arrival oldest = arrived_[first_];
     if (++first_ == arrived_.size()) first_ = 0;
@@ -89,11 +91,11 @@ class receive_line {
     free_.push_back(oldest.place);
     return {std::move(places_[oldest.place].held), oldest.length};
   }
-  /// Returns true if a receive is posted in that place.
+  /// Returns true if a receive is posted in `place`.
   [[nodiscard]] bool is_posted(std::uint64_t place) const noexcept {
     return place < places_.size() && places_[place].posted;
   }
-  /// Frees all places with posted receives.
+  /// Frees the places of all posted receives.
   void release_all() noexcept {
     for (std::uint32_t i = 0; i < capacity(); ++i)
       if (places_[i].posted) release(i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reconnecting a channel with a new queue pair.
+// Reconnects a channel with a new queue pair.
 #include <poll.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int retry_interval_ms = 5;
 
-// Returns true if both sides refer to the same connection; `ended` is the record of this side.
+// Returns true if both sides refer to the same connection. `ended` is the record of this side.
 bool is_that_connection(const resume_token& peer_token, const detail::ended_connection& ended,
                         std::uint64_t identity) {
   return peer_token.before && ended.peer && peer_token.self.channel == ended.peer->channel &&
@@ -31,7 +31,7 @@ bool is_that_connection(const resume_token& peer_token, const detail::ended_conn
              connection_identity{.channel = identity, .connection = ended.number};
 }
 
-// Returns the present index of the GID that the options chose by index.
+// Returns the current index of the GID that the options selected by index.
 result<gid_index> find_again(const gid_entry& chosen, const context& device) {
   VERBENA_TRY(const auto table, device.gid_table());
   const auto now = std::ranges::find_if(table, [&](const gid_entry& each) {
@@ -51,7 +51,7 @@ result<prepared_queue_pair<rc>> prepare_queue(const detail::channel_core& core) 
   return detail::prepare_queue_again(core, at);
 }
 
-// Waits until the port is up, `until` passes or the peer disconnects.
+// Retries to create the queue pair until the port is up, `until` passes, or the peer disconnects.
 result<prepared_queue_pair<rc>> wait_for_queue(detail::channel_core& core,
                                                const bringup::stream& peer, deadline until) {
   while (true) {
@@ -73,8 +73,9 @@ reconnection::reconnection(detail::channel_core& core,
   if (!ended->counted || !is_that_connection(*peer_token, *ended, core.record().book.identity()))
     return;
   const auto received = peer_token->before->received;
-  // The peer received all acknowledged messages and no unsent ones; otherwise the counts are wrong.
-  // iWARP has no acknowledgements: a message succeeds when the connection has accepted it.
+  // The peer has received all acknowledged messages and no message that was not sent; otherwise the
+  // counts are invalid. iWARP has no acknowledgements: a send succeeds when the connection has
+  // accepted the message.
   const bool is_short = received && *received < ended->sent;
   if (!received || (is_short && !detail::is_iwarp(core.domain().context())) ||
       (!is_short && *received - ended->sent > ended->failed))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The scoped level: operations have completed when the scope ends.
+// The scoped level: all operations have completed when the scope ends.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The requests of a message channel in its send queue, in posting order, which is also their order
-// of completion: numbers, places, signaling and buffers.
+// The requests of a message channel in its send queue: numbers, places, signaling and buffers.
+// Requests complete in the order in which they were posted.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The kind of a request of a message channel; each kind has its own places.
+/// The kind of a request of a message channel. Each kind has its own places.
 enum class line_kind : std::uint8_t { message, notice };
 
 /// Threads: one thread at a time.
@@ -29,14 +29,15 @@ class send_line {
   [[nodiscard]] bool has_place(line_kind kind) const noexcept {
     return used_[index_of(kind)] != places_[index_of(kind)];
   }
-  /// Returns true if the next request must be signaled: the last of a period, or the one that takes
-  /// the last place of its kind. If a kind has no free place, a signaled request is thus in flight.
+  /// Returns true if the next request must be signaled, because it is the last of a period or takes
+  /// the last place of its kind. Therefore, if a kind has no free place, a signaled request is in
+  /// flight.
   [[nodiscard]] bool must_signal(line_kind kind) const noexcept {
     return silent_ + 1 >= period_ || used_[index_of(kind)] + 1 == places_[index_of(kind)];
   }
   /// Returns the number of the next request: 0, 1, …
   [[nodiscard]] std::uint64_t next_id() const noexcept { return next_id_; }
-  /// Returns true if messages are in flight behind the last signaled request.
+  /// Returns true if messages are in flight after the last signaled request.
   [[nodiscard]] bool has_silent_tail() const noexcept { return silent_messages_ != 0; }
   /// Returns the number of requests in flight.
   [[nodiscard]] std::uint64_t count() const noexcept { return next_id_ - first_id_; }
@@ -53,7 +54,7 @@ class send_line {
     return entries_[place_of(id)].kind == line_kind::message;
   }
 
-  /// Records that the next request was posted; `held` is its buffer, or empty.
+  /// Records that the next request was posted. `held` is its buffer, or empty.
   void posted(line_kind kind, bool signaled, buffer&& held) noexcept {
     entry& added = entries_[place_of(next_id_)];
     added.held = std::move(held);
@@ -63,7 +64,8 @@ class send_line {
     silent_ = signaled ? 0 : silent_ + 1;
     silent_messages_ = signaled ? 0 : silent_messages_ + (kind == line_kind::message ? 1 : 0);
   }
-  /// Retires all requests before `end` and returns their buffers. Returns the number of messages.
+  /// Retires all requests before `end`; their buffers return to their pools. Returns the number of
+  /// retired messages.
   std::uint64_t retire_before(std::uint64_t end) noexcept {
     std::uint64_t messages = 0;
     for (; first_id_ < end && first_id_ < next_id_; ++first_id_) {
@@ -94,7 +96,7 @@ class send_line {
   std::array<std::uint32_t, 2> places_;
   std::array<std::uint32_t, 2> used_{};
   std::uint32_t period_;
-  // In flight behind the last signaled request.
+  // Numbers of requests and messages in flight after the last signaled request.
   std::uint32_t silent_ = 0;
   std::uint32_t silent_messages_ = 0;
   std::size_t first_ = 0;  // place of the oldest request

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations with a tag, which end in completion_hub::next_completed().
+// Operations with a tag, whose results completion_hub::next_completed() returns.
 #include <algorithm>
 #include <cerrno>
 

@@ -16,7 +16,8 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Returns the maximum of operations in flight. Neither term exceeds half of the range.
+/// Returns the maximum number of operations in flight. The sum cannot overflow, because each term
+/// is at most 2^31 - 1. Errors: `invalid_argument` if max_send_wr or max_recv_wr is out of range.
 [[nodiscard]] inline result<std::uint32_t> places_of(const channel_options& options) {
   constexpr std::uint32_t most = 0x7fff'ffff;
   if (options.queues.max_send_wr == 0 || options.queues.max_recv_wr == 0 ||
@@ -26,7 +27,7 @@ namespace verbena::inline VERBENA_ABI::detail {
   return options.queues.max_send_wr + options.queues.max_recv_wr;
 }
 
-/// Returns the error of a hub without room for `wanted` operations.
+/// Returns the error for a hub that has no room for `wanted` operations.
 [[nodiscard]] inline error no_room(const protection_domain& domain, const operation_table& of,
                                    std::uint32_t wanted) {
   return error::invalid_argument(
@@ -35,22 +36,22 @@ namespace verbena::inline VERBENA_ABI::detail {
           " more operations in flight, and the channel needs " + std::to_string(wanted));
 }
 
-/// Returns how many slices one read fills.
+/// Returns the maximum number of slices of a read.
 [[nodiscard]] inline std::uint32_t most_read_slices(const channel_options& options,
                                                     const device_attributes& limits) {
   return std::min(options.queues.max_send_sge,
                   static_cast<std::uint32_t>(std::max(limits.max_read_sge(), 1)));
 }
 
-/// Creates the core of a channel on the hub of `table`, with one reference. Its caller calls
-/// connect_on_first_use(). Errors: those of protection_domain::create_channel(), except of the
-/// queue pair. Allocates; may block in the kernel.
+/// Creates the core of a channel on the hub of `table`, with a reference count of 1. The caller
+/// must then call connect_on_first_use(). Errors: those of protection_domain::create_channel(),
+/// except errors of the queue pair. Allocates; may block in the kernel.
 [[nodiscard]] result<channel_core*> create_unconnected_core(
     const protection_domain& domain, const std::shared_ptr<operation_table>& table,
     const channel_options& options);
 
-/// Returns `invalid_argument` if the first operation of the channel connects it: a group would not
-/// know the queue pair of a reconnection, and could connect another one.
+/// Returns `invalid_argument` if the first operation of the channel connects it. The group could
+/// not detect a queue pair of a reconnection, and could connect another queue pair.
 [[nodiscard]] result<void> check_reconnectable(const char* call, const channel_core& core);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

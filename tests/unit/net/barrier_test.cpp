@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Barriers of groups whose ranks are threads of the test.
+// Barriers of groups. The ranks are threads of the test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ struct barrier_case {
 
 class barriers : public ::testing::TestWithParam<barrier_case> {};
 
-// Every rank counts before the barrier; after it, all have counted.
+// Each rank increments the counter before the barrier. After the barrier, all ranks have
+// incremented it.
 // parity: ibverbs-rs-75
 TEST_P(barriers, no_rank_leaves_before_all_have_entered) {
   constexpr int rounds = 50;
@@ -153,7 +154,7 @@ TEST_P(failing_barriers, deadline_names_the_missing_ranks) {
     ASSERT_FALSE(late);
     if (late.error().kind() == error_kind::timed_out)
       expect_error(late, "ranks 2 and 3 had not called barrier()");
-    else  // another rank was faster
+    else  // another rank detected it first
       expect_error(late, "failed in a barrier because of rank 2");
     // The group has failed.
     EXPECT_EQ(here.group.barrier(test_deadline()).error().message(), late.error().message());
@@ -217,7 +218,8 @@ TEST(barrier, invalid_ranks_are_refused_and_the_group_stays_usable) {
   });
 }
 
-// Sends without receives fill the queue of rank 0 to rank 1, so that its failure cannot be sent.
+// Sends without receives fill the send queue of rank 0 to rank 1, so the failure cannot be
+// reported.
 TEST(failed_barrier, channel_without_room_for_the_failure_ends) {
   const test_store store;
   std::atomic<bool> is_done = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Collective operations of groups whose ranks are threads of the test.
+// Collective operations of groups. The ranks are threads of the test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,19 +50,19 @@ class elements {
 
 struct collective_case {
   std::uint32_t size;
-  std::size_t count;  // of elements
+  std::size_t count;  // number of elements
 };
 
 std::string name_of(const testing::TestParamInfo<collective_case>& of) {
   return std::to_string(of.param.size) + "_ranks_" + std::to_string(of.param.count) + "_elements";
 }
 
-// Lengths of one element, of less and more than a slot, and for both algorithms; not divisible by
-// the number of ranks.
+// Lengths of one element, of less and more than a slot, and for both algorithms. Some are not
+// divisible by the number of ranks.
 std::vector<collective_case> all_cases() {
   std::vector<collective_case> all;
 #ifdef VERBENA_THREAD_SANITIZER
-  // A few sizes have all algorithms and trees; the others take a minute.
+  // These sizes cover all algorithms and trees; all sizes would take a minute.
   const std::vector<std::uint32_t> sizes{2, 5, 8};
 #else
   const std::vector<std::uint32_t> sizes{1, 2, 3, 4, 5, 7, 8};
@@ -160,7 +160,7 @@ TEST_P(collectives, all_reduce_combines_on_all_ranks) {
   });
 }
 
-// Rounding depends on the order of the operands.
+// Rounding depends on the order of the operands, which must be equal on all ranks.
 TEST_P(collectives, all_reduce_of_floats_is_equal_on_all_ranks) {
   const auto [size, count] = GetParam();
   std::vector<std::vector<float>> results(size);
@@ -175,7 +175,8 @@ TEST_P(collectives, all_reduce_of_floats_is_equal_on_all_ranks) {
   for (const auto& each : results) EXPECT_EQ(each, results.front());
 }
 
-// A slot has no whole number of these elements. 682 of 24 bytes are two messages.
+// The size of a slot is not a multiple of the element size. 682 elements of 24 bytes are two
+// messages.
 template <std::size_t Words>
 void reduce_and_all_reduce(std::uint32_t size, std::size_t count) {
   using element = std::array<std::uint32_t, Words>;
@@ -284,7 +285,7 @@ TEST(collective, subsets_operations_and_barriers_follow_each_other) {
   });
 }
 
-// The root has more broadcasts than slots before another rank receives the first one.
+// The root calls more broadcasts than there are slots before rank 2 receives the first one.
 TEST(collective, broadcasts_of_a_fast_root_wait_for_room) {
   std::atomic<std::uint32_t> sent = 0;
   in_group(3, [&](joined_rank& here) {
@@ -337,7 +338,7 @@ TEST(collective, ends_if_its_completion_queue_cannot_be_polled) {
   const test_store store;
   for_each_rank(2, [&](std::uint32_t rank) {
     joined_rank here(store.member(rank, 2));
-    // More messages than rank 0 sends without a completion.
+    // More messages than rank 0 can send without polling a completion.
     elements<std::uint32_t> data(here, 50'000);
     if (rank == 0) {
       const broken_polls broken(here.device);
@@ -442,13 +443,13 @@ TEST_P(failing_collectives, deadline_names_the_missing_ranks) {
                 text.find("ranks 1, 2 and 3 had not called barrier()") != std::string::npos ||
                 text.find("because of rank 1") != std::string::npos)
         << text;
-    // Barriers and collective operations have failed together.
+    // After the failure, all barriers and collective operations return the same error.
     EXPECT_EQ(here.group.barrier(test_deadline()).error().message(), text);
     EXPECT_EQ(call(which, here, data, more, test_deadline()).error().message(), text);
   });
 }
 
-// Rank 3 waits for rank 2. Ranks 0 and 1 have left the broadcast.
+// Rank 3 waits for rank 2. Ranks 0 and 1 have already completed the broadcast.
 TEST(collective, ranks_that_have_left_an_operation_are_not_missing) {
   in_group(4, [&](joined_rank& here) {
     const std::uint32_t rank = here.group.rank();

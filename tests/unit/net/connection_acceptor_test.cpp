@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The thread that connects queue pairs at the request of peers, its table, and its messages.
+// The thread that connects queue pairs at the request of peers, its pair_table, and its messages.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -40,7 +40,7 @@ namespace {
 
 using testing_support::expect_error;
 
-/// The acceptor of rank 0 of 3, which makes one connection at a time.
+/// The acceptor of rank 0 of 3, which serves one request at a time.
 class connection_acceptor : public ::testing::Test {
  protected:
   using token = net::detail::connection_token;
@@ -69,7 +69,7 @@ class connection_acceptor : public ::testing::Test {
                                                      const prepared_queue_pair<rc>& queue) const {
     return {.token = contact().token, .rank = rank, .epoch = 4, .local = queue.endpoint()};
   }
-  /// Waits until a connection of the acceptor has ended, because the acceptor closes it.
+  /// Waits until the acceptor closes a connection. Returns false at the deadline.
   static bool is_closed(bringup::stream& with) {
     const auto received = with.receive(test_deadline());
     return !received && !received.error().is(std::errc::timed_out);
@@ -115,7 +115,8 @@ TEST_F(connection_acceptor, refuses_other_epochs_and_ranks_that_are_not_members)
   EXPECT_EQ(ask(third, request(1, queue)).what, net::detail::connection_answer::other_epoch);
 }
 
-// The queue pair of a peer that ends before its confirmation is destroyed, and makes room.
+// If a peer ends before its confirmation, its queue pair is destroyed and the next request can be
+// served.
 TEST_F(connection_acceptor, abandoned_request_makes_room_for_the_next_one) {
   using enum net::detail::connection_answer;
   const auto queue = make_queue();
@@ -137,7 +138,8 @@ TEST_F(connection_acceptor, abandoned_request_makes_room_for_the_next_one) {
   EXPECT_EQ(connector_->statistics().requests_accepted, 1U);
 }
 
-// Connections of peers that send nothing would otherwise be served until their time has passed.
+// Otherwise, connections of silent peers would occupy the acceptor until time_for_request has
+// passed.
 TEST_F(connection_acceptor, silent_connections_make_room_for_newer_ones) {
   net::detail::pair_table pairs(0, 3, 1);
   pairs.open(4, rank_list{0, 1, 2});
@@ -195,11 +197,11 @@ TEST_F(connection_acceptor, without_free_descriptors_logs_once_and_serves_later)
   const auto where = contact().acceptor;
   const auto queue = make_queue();
   const unique_fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  // UBSan needs a free descriptor when it examines the type of an object for the first time.
+  // UBSan needs a free descriptor when it checks the type of an object for the first time.
   EXPECT_FALSE(error::from_errno(EMFILE, "accept4").message().empty());
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  // All descriptors below the limit are open.
+  // Opens all descriptors below the limit.
   std::vector<unique_fd> fillers;
   int next = ::fcntl(client.get(), F_DUPFD_CLOEXEC, 0);
   for (int previous = -1; next == previous + 1 || previous == -1;) {
@@ -219,7 +221,7 @@ TEST_F(connection_acceptor, without_free_descriptors_logs_once_and_serves_later)
   EXPECT_EQ(::connect(client.get(), static_cast<sockaddr*>(to), sizeof at), 0);
   const auto until = test_deadline();
   while (warnings.count() == 0 && !until.expired()) ::poll(nullptr, 0, 1);
-  // The acceptor tries again several times in this time.
+  // In this time, the acceptor retries several times.
   ::poll(nullptr, 0, 400);
   EXPECT_EQ(warnings.count(), 1);
   fillers.clear();
@@ -256,7 +258,7 @@ TEST_F(connection_acceptor, wrong_confirmation_connects_nothing) {
   EXPECT_EQ(connector_->statistics().connected, 0U);
 }
 
-// The peer gives up a connection whose confirmation comes too late, and asks again.
+// The peer abandons a connection whose confirmation is late, and sends a new request.
 TEST_F(connection_acceptor, connections_that_the_peer_gave_up_are_not_counted) {
   net::detail::pair_table pairs(0, 3, 1);
   pairs.open(4, rank_list{0, 1, 2});
@@ -284,7 +286,7 @@ TEST_F(connection_acceptor, connections_that_the_peer_gave_up_are_not_counted) {
   EXPECT_EQ(pairs.statistics().unused, 0U);
 }
 
-// A loaded host may be late after the peer has made its side available.
+// On a loaded host, the confirmation may be late although the peer has already connected its side.
 TEST_F(connection_acceptor, confirmation_may_be_later_than_the_attempt_ends) {
   auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
   net::detail::rank_contact late{.token = contact().token, .acceptor = listener.local_address()};
@@ -367,7 +369,7 @@ TEST(pair_table, request_that_ends_by_an_exception_lets_the_peer_connect) {
   EXPECT_TRUE(pairs.claim(2, 0).claim);
 }
 
-// The time passes before the request: rank 1 connects instead.
+// The deadline passes before the request is sent, and rank 1 connects instead.
 TEST_F(connection_acceptor, late_operation_counts_no_request_and_lets_the_peer_connect) {
   connector_->set_contacts({contact(), contact(), contact()});
   auto channels = net::detail::create_unconnected(pd_, 3, {}, {}).value();
@@ -390,7 +392,7 @@ TEST(connection_message, texts_of_a_busy_peer_name_what_is_in_use) {
             std::string::npos);
 }
 
-// Another request holds the share that this rank needs for the channel to itself.
+// Another request holds the share of the budget that this rank needs for the channel to itself.
 TEST_F(connection_acceptor, channel_to_this_rank_waits_for_requests_in_progress) {
   const net::queue_pair_budget budget(1);
   const auto limited = net::detail::peer_connector::start(

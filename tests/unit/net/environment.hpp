@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Environment variables of a test.
+// Sets environment variables for a test.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +8,8 @@
 
 namespace verbena::test {
 
-/// Sets the variables of launchers, and removes all others, while it exists.
+/// Sets the given launcher variables and unsets all others. The destructor restores the previous
+/// values.
 class launcher_environment {
  public:
   explicit launcher_environment(const std::map<std::string, std::string>& variables) {

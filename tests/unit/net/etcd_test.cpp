@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The texts of etcd, and lost answers. tests/programs/verbena/rendezvous_test.py tests groups with
-// an etcd server.
+// The values that are stored in etcd, and lost answers. tests/programs/verbena/rendezvous_test.py
+// tests groups with an etcd server.
 #include "src/net/etcd.hpp"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST(etcd, rank_without_server_reports_the_server_and_the_last_attempt) {
   if (has_curl) expect_error(failed, "join on http://127.0.0.1:9 failed");
 }
 
-/// An etcd of one key, whose answers can be lost.
+/// An etcd server with one key, which can lose answers.
 class false_etcd {
  public:
   false_etcd() : thread_([this] { serve(); }) {}
@@ -102,12 +102,12 @@ class false_etcd {
     const std::lock_guard lock(mutex_);
     lost_.push_back(path);
   }
-  /// Lets the next `count` leases end at once.
+  /// Makes the next `count` leases expire immediately.
   void end_leases(std::uint64_t count) {
     const std::lock_guard lock(mutex_);
     first_alive_ = next_lease_ + count;
   }
-  /// Returns whether the key has a lease that exists, and no answer is still to be lost.
+  /// Returns true if the key has a valid lease and all answers of lose_answer_to() were lost.
   [[nodiscard]] bool has_key_with_lease() {
     const std::lock_guard lock(mutex_);
     return lost_.empty() && revision_ != 0 && lease_ >= first_alive_;
@@ -195,7 +195,7 @@ class false_etcd {
   std::vector<std::string> lost_;
   std::uint64_t next_lease_ = 1;
   std::uint64_t first_alive_ = 1;
-  std::string value_;  // of the key, in base64
+  std::string value_;  // value of the key, in base64
   std::uint64_t lease_ = 0;
   std::uint64_t revision_ = 0;  // 0: no key
   std::thread thread_;
@@ -215,13 +215,13 @@ TEST(etcd, rank_0_joins_although_answers_are_lost) {
   EXPECT_TRUE(etcd.has_key_with_lease());
 }
 
-// The value is stored with a lease that this process does not know.
+// The value is stored with a lease that has expired, and the answer is lost.
 TEST(etcd, key_whose_answer_was_lost_is_stored_with_the_next_lease) {
   false_etcd etcd;
   etcd.lose_answer_to("/v3/kv/txn");
   auto place = etcd.rank_0();
   std::optional<net::store> own;
-  etcd.end_leases(2);  // the first one, and that of the lost answer
+  etcd.end_leases(2);  // the first lease, and the lease of the lost answer
   const auto announced = net::detail::meet_by_etcd(place, own, deadline::after(bound), {});
   if (!announced) return expect_error(announced, "was built without libcurl");
   EXPECT_TRUE(etcd.has_key_with_lease());

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations of several channels, and the thread that accepts connections, when an allocation
-// fails.
+// Operations on several channels, and the thread that accepts connections, if an allocation fails.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -28,9 +27,9 @@
 #if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
 
 namespace {
-// The next allocation of so many bytes fails.
+// The next allocation of this number of bytes fails; 0: none.
 thread_local std::size_t failing_bytes = 0;
-// So many allocations from now on, the last of which fails; 0: none fails.
+// The allocation with this number fails, counted from now; 0: none.
 thread_local int until_failure = 0;
 
 [[nodiscard]] bool must_fail(std::size_t size) noexcept {
@@ -39,7 +38,7 @@ thread_local int until_failure = 0;
 }
 }  // namespace
 
-// Not inline: g++ would see malloc() and free() behind a `new` and warn.
+// Not inline: g++ would warn about the pairs of `new` and free(), and of malloc() and `delete`.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   if (!must_fail(size))
     if (void* made = std::malloc(size); made != nullptr) return made;
@@ -51,7 +50,8 @@ thread_local int until_failure = 0;
 namespace verbena::test {
 namespace {
 
-// The send to rank 1 is refused, which cannot be recorded. That to rank 2 waits for a receive.
+// The send to rank 1 is refused, and the allocation that records this fails. The send to rank 2
+// waits for a receive.
 TEST(exhausted_memory, scatter_leaves_no_operation_in_flight) {
   in_group(3, [](joined_rank& here) {
     if (here.group.rank() != 0) return;
@@ -60,7 +60,7 @@ TEST(exhausted_memory, scatter_leaves_no_operation_in_flight) {
     std::array<net::peer_send, 2> parts{net::peer_send{.rank = 1, .data = source(memory, 0, 8)},
                                         net::peer_send{.rank = 2, .data = source(memory, 0, 8)}};
     auto& waiting = net::detail::channel_access::core_of(here.group[2]);
-    failing_bytes = sizeof(std::uint32_t);  // of a list of one rank
+    failing_bytes = sizeof(std::uint32_t);  // a list of one rank
     EXPECT_THROW(
         static_cast<void>(here.group.channels().scatter(parts, abort_at(deadline::after(200ms)))),
         std::bad_alloc);
@@ -69,7 +69,7 @@ TEST(exhausted_memory, scatter_leaves_no_operation_in_flight) {
   });
 }
 
-// The list of the ranks that are informed cannot be allocated.
+// The list of the ranks to which the failure is reported cannot be allocated.
 TEST(exhausted_memory, destroyed_steps_still_fail_the_operation_on_all_ranks) {
   std::latch begun(1);
   in_group(3, [&begun](joined_rank& here) {
@@ -93,7 +93,7 @@ TEST(exhausted_memory, destroyed_steps_still_fail_the_operation_on_all_ranks) {
   });
 }
 
-// The list of the ranks that are informed cannot be allocated.
+// The list of the ranks to which the failure is reported cannot be allocated.
 TEST(exhausted_memory, failure_without_memory_is_reported_to_all_ranks) {
   std::latch failed(1);
   in_group(3, [&failed](joined_rank& here) {
@@ -113,7 +113,8 @@ TEST(exhausted_memory, failure_without_memory_is_reported_to_all_ranks) {
   });
 }
 
-// Counted from the log message about a broken request, which the thread writes.
+// The number for until_failure, counted from the log message that the thread writes about a
+// malformed request.
 std::atomic<int> allocations_of_thread = 0;
 
 TEST(exhausted_memory, thread_that_accepts_connections_continues) {
@@ -134,8 +135,8 @@ TEST(exhausted_memory, thread_that_accepts_connections_continues) {
       nullptr, log_level::info);
   const auto to = acceptor->contact({});
   const auto queue = pd.create_qp<rc>(cq, cq, {}).value();
-  // It has another epoch: an accepted one would have a queue pair, whose destructor in checked
-  // builds allocates.
+  // The request has another epoch, so it is rejected. An accepted request would have a queue pair,
+  // whose destructor allocates in checked builds.
   const auto request = net::detail::encode(net::detail::connect_request{
       .token = to.token, .rank = 1, .epoch = 0, .local = queue.endpoint()});
   const auto answer_to = [&](std::span<const std::byte> message) -> result<std::vector<std::byte>> {

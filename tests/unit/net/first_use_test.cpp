@@ -34,7 +34,7 @@ net::group_options on_first_use(const net::first_use_options& with = {}) {
   return {.connect = connect_mode::on_first_use, .first_use = with};
 }
 
-/// A word of each rank, which the others read and write.
+/// A word of each rank, which the other ranks read and write.
 struct shared_word {
   explicit shared_word(joined_rank& here)
       : memory(
@@ -66,9 +66,9 @@ TEST(first_use, join_connects_nothing_and_the_peer_needs_no_call) {
       [&](joined_rank& here) {
         for (std::uint32_t each = 0; each < many; ++each) EXPECT_EQ(here.group[each].qp(), nullptr);
         EXPECT_EQ(here.group.connections().connected, 0U);
-        const shared_word word(here);  // rank 0 begins when all are here
+        const shared_word word(here);  // rank 0 begins when all ranks have joined
         if (here.group.rank() != 0) {
-          read_by_0.wait();  // calls nothing of the group
+          read_by_0.wait();  // does not call the group
           EXPECT_EQ(here.group.connections().connected, here.group.rank() == 5 ? 1U : 0U);
           EXPECT_EQ(here.group.connections().unused, here.group.rank() == 5 ? 1U : 0U);
           return;
@@ -82,7 +82,7 @@ TEST(first_use, join_connects_nothing_and_the_peer_needs_no_call) {
       on_first_use());
 }
 
-// Both ranks of each pair ask at the same time, in all orders.
+// Both ranks of each pair request the connection at the same time, in different orders.
 TEST(first_use, simultaneous_requests_end_with_one_connection) {
   std::barrier together(many);
   std::array<std::array<std::uint32_t, many>, many> own{};
@@ -93,7 +93,7 @@ TEST(first_use, simultaneous_requests_end_with_one_connection) {
         const shared_word word(here);
         const std::uint32_t rank = here.group.rank();
         for (std::uint32_t distance = 0; distance < many; ++distance) {
-          const std::uint32_t peer = distance ^ rank;  // the pairs meet
+          const std::uint32_t peer = distance ^ rank;  // both ranks of a pair select each other
           together.arrive_and_wait();
           const auto done = word.read(here, peer);
           ASSERT_TRUE(done) << here.group[peer].describe(done).message();
@@ -107,7 +107,7 @@ TEST(first_use, simultaneous_requests_end_with_one_connection) {
           const auto now = queue.query(queue_pair_attribute::destination).value();
           remote[rank][peer] = now.destination().value().value();
         }
-        together.arrive_and_wait();  // the others have read the word
+        together.arrive_and_wait();  // the other ranks have read the word
       },
       on_first_use());
   for (std::uint32_t a = 0; a < many; ++a)
@@ -160,7 +160,7 @@ TEST(first_use, operations_of_several_ranks_connect) {
       on_first_use());
 }
 
-// Seven ranks ask rank 0 at once, which connects one of them at a time.
+// Seven ranks send requests to rank 0 at the same time. Rank 0 serves one request at a time.
 TEST(first_use, requests_beyond_the_limit_are_repeated) {
   std::barrier together(many);
   in_group(
@@ -202,7 +202,7 @@ TEST(first_use, budget_refuses_and_names_its_side) {
       EXPECT_NE(why.find("rank 3 cannot be connected: the budget of this process, 2 queue pairs"),
                 std::string::npos)
           << why;
-      EXPECT_TRUE(word.read(here, 1));  // connected pairs work
+      EXPECT_TRUE(word.read(here, 1));  // pairs that are connected remain usable
     }
     together.arrive_and_wait();
     if (rank == 3) {
@@ -337,7 +337,7 @@ TEST(first_use, reconnect_before_the_first_use_is_refused) {
       on_first_use());
 }
 
-/// Records the times of attempts to connect, which fail as late as they may.
+/// Records the durations of attempts to connect. Each attempt fails when its time limit passes.
 class failing_connections final : public verbena::detail::first_use {
  public:
   [[nodiscard]] result<void> connect(verbena::detail::channel_core& /*which*/,
@@ -407,7 +407,7 @@ TEST(first_use, operation_after_a_late_connection_is_refused_and_its_channel_rem
   EXPECT_EQ(channels[1].failure(), nullptr);
 }
 
-/// Connects no channel in time. A rank reports a failure during the second attempt.
+/// No attempt succeeds. Another rank reports a failure during the second attempt.
 class late_connections final : public verbena::detail::first_use {
  public:
   explicit late_connections(std::uint64_t& failure) : failure_(failure) {}
@@ -415,7 +415,7 @@ class late_connections final : public verbena::detail::first_use {
                                      std::uint32_t /*peer*/, deadline until) override {
     EXPECT_LT(until.when(), deadline::after(20s).when()) << "the operation would look too late";
     if (++attempts_ == 2)
-      std::atomic_ref(failure_).store(std::uint64_t{2 + 1} << 32U | 3U);  // rank 2, because of 3
+      std::atomic_ref(failure_).store(std::uint64_t{2 + 1} << 32U | 3U);  // by rank 2, for rank 3
     return error::timed_out("connect", {}, {});
   }
   [[nodiscard]] int attempts() const { return attempts_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the ranks of random_kills_test.cpp do until one of them is killed.
+// The operations that the ranks of random_kills_test.cpp perform until one of them is killed.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace verbena::test {
 
 inline constexpr std::size_t work_bytes = 32 * 1024;
 
-/// Exchanges and runs collective operations. Returns true if a member called it with `last`, a
-/// number that is not 0. Precondition: `memory` has work_bytes.
+/// Performs an exchange and collective operations. Returns true if a member passed a `last` other
+/// than 0. Precondition: `memory` has work_bytes bytes.
 inline result<bool> work(net::group& with, memory_region& memory, std::uint64_t last,
                          deadline until) {
   VERBENA_TRY(const auto parts, with.exchange("work", bytes_of("part"), until));
@@ -22,7 +22,7 @@ inline result<bool> work(net::group& with, memory_region& memory, std::uint64_t 
     if (parts[each].size() != 4) return error::protocol("work", {}, "a part is missing");
   VERBENA_TRY_VOID(with.barrier(until));
   auto* const value = reinterpret_cast<std::uint64_t*>(memory.bytes().data());
-  // The sum has a byte for each rank, and so shows that each member took part once.
+  // The sum has one byte per rank, which shows that each member took part once.
   value[0] = last;
   value[1] = std::uint64_t{1} << with.rank() * 8U;
   VERBENA_TRY_VOID(with.all_reduce<std::uint64_t>(sink(memory, 0, 16), std::plus<>(), until));

@@ -25,7 +25,7 @@ std::string code_of(const std::string& key, const std::string& text) {
   return hex(net::detail::hmac_sha256(bytes_of(key), bytes_of(text)));
 }
 
-// Examples of FIPS 180-4 and of NIST.
+// Test vectors of FIPS 180-4 and NIST.
 TEST(hmac, sha256_of_the_examples_of_its_standard) {
   EXPECT_EQ(hash_of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hash_of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A rank that the test kills: `net_killed_rank exchange|connect|barrier PORT RANK SIZE`. It joins
-// the group of the store at PORT up to the named step, prints a line, and waits. Before `exchange`,
-// it publishes a value. `net_killed_rank first_use PORT RANK SIZE` joins with connection on first
-// use, prints a line, and stops itself. `net_killed_rank work PORT RANK SIZE joins|rejoins STEPS
-// at_join|on_first_use` works with the other ranks, at most so many times.
+// A rank that the test kills: `net_killed_rank exchange|connect|barrier PORT RANK SIZE`. The
+// process joins the group of the store at PORT up to the given step, prints a line, and waits.
+// Before `exchange`, it publishes a value. `net_killed_rank first_use PORT RANK SIZE` joins with
+// connect_mode::on_first_use, prints a line, and stops itself. `net_killed_rank work PORT RANK SIZE
+// joins|rejoins STEPS at_join|on_first_use` calls work() with the other ranks, at most STEPS times.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -25,13 +25,13 @@ namespace {
 
 using namespace verbena;
 
-// `size` is that of the group, which must stay alive.
+// Prints a line and waits until the process is killed. `size` is the size of the group.
 [[noreturn]] void wait_for_the_end(std::uint32_t size) {
   std::cout << "one of " << size << " ranks is ready\n" << std::flush;
   while (true) ::pause();
 }
 
-// Contributes its addresses, and never states that it is ready.
+// Exchanges the addresses, and does not take part in the next exchange.
 void connect_half(const protection_domain& pd, const net::membership& who) {
   auto client = net::store_client::connect(who, test::test_deadline()).value();
   const auto channels = net::prepared_multi_channel::create(pd, who.size).value();
@@ -48,7 +48,8 @@ void connect_half(const protection_domain& pd, const net::membership& who) {
   wait_for_the_end(client.size());
 }
 
-// Prints a letter when it is a member, and one before it leaves. Returns the exit status.
+// Prints 'm' when the process is a member, and 'l' before it leaves the group. Returns the exit
+// status.
 int work_until_the_end(const protection_domain& pd, const net::membership& who,
                        std::span<char* const> how) {
   const auto until = test::test_deadline();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A rank is killed while others exchange, connect, or wait in a barrier or collective operation.
+// Kills a rank while other ranks exchange, connect, or wait in a barrier or collective operation.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -49,12 +49,12 @@ class killed_rank {
   killed_rank& operator=(const killed_rank&) = delete;
   ~killed_rank() { kill(); }
 
-  /// Waits until it has reached its step. Returns false if it has exited.
+  /// Waits until the process has reached its step. Returns false if the process has exited.
   [[nodiscard]] bool is_ready() const {
     char each = 0;
     return ::read(output_.get(), &each, 1) == 1;
   }
-  /// Waits until it has stopped itself. Returns false if it has exited.
+  /// Waits until the process has stopped itself. Returns false if the process has exited.
   [[nodiscard]] bool stops() const {
     int status = 0;
     return ::waitpid(pid_, &status, WUNTRACED) == pid_ && WIFSTOPPED(status);
@@ -71,7 +71,7 @@ class killed_rank {
   unique_fd output_;
 };
 
-/// Runs `body(rank)` for all ranks but the killed one, while `kill()` runs on this thread.
+/// Runs `body(rank)` for all ranks except the killed rank, while `kill()` runs on this thread.
 template <class Kill, class Body>
 void survive(Kill&& kill, Body&& body) {
   std::thread survivors([&] {
@@ -127,7 +127,8 @@ TEST(killed_rank, ends_joining_before_the_addresses_and_is_named) {
   const test_store store;
   killed_rank victim("exchange", store.address().port);
   ASSERT_TRUE(victim.is_ready());
-  // A group whose last rank leaves is forgotten, and begins again with the next rank.
+  // Keeps the group alive: if the last rank leaves, the store removes the group, and the next rank
+  // creates a new one.
   const auto witness =
       net::store_client::connect(store.member(ranks - 1, ranks), test_deadline()).value();
   survive([&] { victim.kill(); },
@@ -159,7 +160,8 @@ TEST(killed_rank, ends_joining_while_channels_connect_and_is_named) {
       });
 }
 
-// The rank is stopped, so that it does not answer, and killed while the others wait for its answer.
+// The rank is stopped, so it does not answer. It is killed while the other ranks wait for its
+// answer.
 TEST(killed_rank, ends_first_connections_to_it_and_is_named) {
   const test_store store;
   killed_rank victim("first_use", store.address().port);
@@ -189,7 +191,7 @@ TEST(killed_rank, ends_first_connections_to_it_and_is_named) {
       });
 }
 
-/// Kills a rank while the others are in `call`, which must fail long before its deadline.
+/// Kills a rank while the other ranks are in `call`, which must fail long before its deadline.
 template <class Call>
 void kill_during(Call&& call) {
   const test_store store;
@@ -207,7 +209,7 @@ void kill_during(Call&& call) {
         ++joined;
         const auto began = deadline::clock::now();
         result<void> failed = call(here, memory);
-        // A rank that only sends continues with the next operation.
+        // On a rank that only sends, `call` can succeed. The next operation fails.
         if (failed) failed = here.group.barrier(test_deadline());
         EXPECT_LT(deadline::clock::now() - began, 20s);
         ASSERT_FALSE(failed);

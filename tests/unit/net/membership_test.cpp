@@ -105,8 +105,8 @@ TEST(membership, errors_name_the_variable_and_its_value) {
   }
 }
 
-// No launcher serves the address, or the library is built without PMIx. In a process of its own,
-// because libpmix leaks memory.
+// No PMIx server exists, or the library is built without PMIx. Runs in a separate process, because
+// libpmix leaks memory.
 TEST(membership_process, failure_of_pmix_is_an_error) {
   const launcher_environment set({{"PMIX_NAMESPACE", "no-such-job"}, {"PMIX_RANK", "0"}});
   EXPECT_EXIT(

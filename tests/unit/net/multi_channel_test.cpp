@@ -24,7 +24,7 @@ constexpr std::uint32_t peers = 3;
 constexpr access_flags all_access =
     access::local_write | access::remote_read | access::remote_write;
 
-/// Three peers on the other side of `here`, in one process: `there[r]` is the channel of peer r.
+/// Three peers of `here` in the same process: `there[r]` is the channel of peer r.
 class three_peers {
  public:
   explicit three_peers(std::uint32_t depth = 16)
@@ -42,7 +42,7 @@ class three_peers {
     there.emplace(std::move(theirs).handshake(our_endpoints).value());
   }
 
-  /// Bytes of `region` for a peer.
+  /// The number of bytes of a region per peer.
   static constexpr std::size_t part = 64;
   [[nodiscard]] std::byte* at(memory_region& of, std::size_t index) {
     return of.bytes().data() + index * part;
@@ -198,7 +198,7 @@ TEST(multi_channel, passed_limit_ends_only_the_connection_of_its_operation) {
   EXPECT_TRUE((*all.here)[0].write(source(all.local, 0, 8), all.remote.remote()));
 }
 
-// A batch has 64 operations: the last part is not in flight when the limit passes.
+// A batch has at most 64 operations, so the last part is not in flight when the limit passes.
 TEST(multi_channel, operation_after_the_limit_is_refused_and_its_connection_remains) {
   three_peers all(128);
   std::vector<net::peer_receive> parts;
@@ -335,7 +335,7 @@ TEST(multi_scope, exception_continues_after_the_operations_have_completed) {
   EXPECT_EQ((*all.here)[1].in_flight(), 0U);
 }
 
-/// Buffers that are out of the pool.
+/// Returns the number of buffers that are taken from the pool.
 std::size_t taken_from(const buffer_pool& pool) {
   std::vector<buffer> free;
   while (auto next = pool.take(1)) free.push_back(*std::move(next));
@@ -431,7 +431,7 @@ TEST(pending_operations, destroyed_multicast_returns_the_buffer_when_the_last_se
   const auto until = test_deadline();
   while (taken_from(all.pool) != 2 && !until.expired())
     static_cast<void>(all.here->hub().progress());
-  EXPECT_EQ(taken_from(all.pool), 2U);  // those of the receives
+  EXPECT_EQ(taken_from(all.pool), 2U);  // the buffers of the receives
 }
 
 TEST(pending_operations, error_names_the_ranks_of_the_failures) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Lists of hosts in files of a user.
+// Fuzzes the parsers of host lists, which read files of users.
 #include <span>
 #include <string_view>
 #include <utility>
@@ -19,7 +19,7 @@ void check(const result<network>& read) {
   std::vector<network_host> hosts(read->hosts().begin(), read->hosts().end());
   for (std::uint32_t rank = 0; rank < read->size(); ++rank)
     require(hosts[rank].rank == rank && hosts[rank].port != 0);
-  // A comment of a TOML file may contain bytes that are not UTF-8.
+  // The comment of a host may contain bytes that are not valid UTF-8.
   for (auto& each : hosts) each.comment.clear();
   const auto same = network::create(std::move(hosts)).value();
   require(network::from_json(same.to_json()).value() == same);

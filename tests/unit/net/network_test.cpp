@@ -23,7 +23,7 @@ using testing_support::expect_error;
 const network_host node_a{.rank = 0, .host = "node-a", .port = 7471, .device = "mlx5_0"};
 const network_host node_b{.rank = 1, .host = "node-b", .port = 7472, .comment = "spare"};
 
-/// Expects an error. `expected` is the reason, or the place in the file, a colon and the reason.
+/// Expects an error. `expected` is the reason, or the position in the file, a colon and the reason.
 template <class T>
 void expect_refused(const result<T>& outcome, const std::string& expected) {
   if (!expected.starts_with("network.") && !expected.starts_with("hosts: "))
@@ -34,7 +34,7 @@ void expect_refused(const result<T>& outcome, const std::string& expected) {
                    " failed: Invalid argument (errno 22): " + expected.substr(end_of_place + 2));
 }
 
-/// A file that exists as long as the object.
+/// A file that the destructor removes.
 class text_file {
  public:
   text_file(const char* name, std::string_view text)

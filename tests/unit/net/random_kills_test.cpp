@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A rank is killed at random moments, restarted, and taken back, again and again. The survivors
-// must end each operation with an error that names it, shrink, and work; then work with the new
-// process. The campaign `net_kills` runs it with many seeds.
+// Repeatedly kills a rank at random times, restarts it, and readmits it. On the survivors, each
+// operation must fail with an error that names the killed rank; they call shrink(), work without
+// the rank, and then work with its new process. The campaign `net_kills` repeats this with many
+// seeds.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -30,10 +31,10 @@ const char* name_of(net::connect_mode mode) {
   return mode == net::connect_mode::at_join ? "at_join" : "on_first_use";
 }
 
-/// A process of killed_rank.cpp that works.
+/// A process of killed_rank.cpp that calls work().
 class worker {
  public:
-  /// `steps`: it leaves the group after so many calls of work().
+  /// The process leaves the group after `steps` calls of work().
   worker(std::uint16_t port, std::uint32_t rank, const char* entry, unsigned steps,
          net::connect_mode mode) {
     std::array<int, 2> ends{};
@@ -55,8 +56,8 @@ class worker {
   worker& operator=(const worker&) = delete;
   ~worker() { kill(); }
 
-  /// Waits for the next letter that the process prints: 'm' when it is a member, 'l' before it
-  /// leaves. Returns 0 if it has ended.
+  /// Waits for the next letter that the process prints: 'm' when the process is a member, 'l'
+  /// before it leaves. Returns 0 if the process has ended.
   [[nodiscard]] char next() const {
     char each = 0;
     return ::read(output_.get(), &each, 1) == 1 ? each : '\0';
@@ -67,7 +68,7 @@ class worker {
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
   }
-  /// Waits until it exits, and returns its status.
+  /// Waits until the process exits, and returns its status.
   [[nodiscard]] int wait() {
     int status = -1;
     ::waitpid(std::exchange(pid_, 0), &status, 0);
@@ -79,7 +80,7 @@ class worker {
   unique_fd output_;
 };
 
-/// A rank of the test process, which survives.
+/// Runs a surviving rank, which is a thread of the test process.
 void survive(joined_rank& here, std::uint32_t killed, const std::atomic<bool>& is_over) {
   auto memory = here.pd.allocate(work_bytes, access::local_write).value();
   rank_list others;
@@ -100,7 +101,7 @@ void survive(joined_rank& here, std::uint32_t killed, const std::atomic<bool>& i
     EXPECT_FALSE(work(here.group, memory, 0, until()).value());
     const rank_list back{killed};
     auto readmitted = here.group.readmit(back, until());
-    // It was killed again before the end.
+    // The rank was killed again before readmit() ended.
     while (!readmitted && readmitted.error().is(std::errc::connection_aborted)) {
       EXPECT_EQ(members_of(here.group), others);
       readmitted = here.group.readmit(back, until());
@@ -134,7 +135,7 @@ TEST_P(random_kills, survivors_continue_and_take_the_rank_back) {
   const std::uint32_t killed = below(size);
   const std::uint16_t port = store.address().port;
   std::atomic<bool> is_over = false;
-  std::array<int, 3> count{};  // by moment
+  std::array<int, 3> count{};  // number of kills by time
   std::optional<worker> process(std::in_place, port, killed, "joins", 1'000'000, mode);
   std::thread survivors([&] {
     for_each_rank(size, [&](std::uint32_t rank) {
@@ -147,7 +148,7 @@ TEST_P(random_kills, survivors_continue_and_take_the_rank_back) {
   for (int i = 0; i < kills; ++i) {
     const unsigned moment = i == 0 ? 1 : below(3);
     if (moment == 0) {
-      wait_for(std::chrono::microseconds(below(60'000)));  // while it starts, or joins
+      wait_for(std::chrono::microseconds(below(60'000)));  // while it starts or joins
     } else {
       EXPECT_EQ(i == 0 ? 'm' : process->next(), 'm');  // in exchanges and collective operations
       if (moment == 2) {

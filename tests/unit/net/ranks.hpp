@@ -21,7 +21,7 @@ namespace verbena::test {
 
 using namespace std::chrono_literals;
 
-/// A deadline that passes only if a test hangs.
+/// Returns a deadline that passes only if a test hangs.
 inline deadline test_deadline() { return deadline::after(60s); }
 
 /// A store at a free port of this host.
@@ -63,7 +63,7 @@ inline rank_list members_of(const net::group& of) {
   return {all.begin(), all.end()};
 }
 
-/// Calls `body(rank)` on one thread for each rank, and waits for all.
+/// Calls `body(rank)` on one thread per rank, and waits for all threads.
 template <class Body>
 void for_each_rank(std::uint32_t size, Body&& body) {
   std::vector<std::thread> threads;
@@ -73,7 +73,7 @@ void for_each_rank(std::uint32_t size, Body&& body) {
   for (auto& each : threads) each.join();
 }
 
-/// Selects group::rejoin().
+/// Tag that selects group::rejoin().
 struct again {};
 
 /// A rank of a group on soft0.
@@ -88,7 +88,7 @@ struct joined_rank {
   net::group group;
 };
 
-/// Calls `body(rank)` with a joined_rank on one thread for each rank.
+/// Calls `body(joined_rank)` on one thread per rank.
 template <class Body>
 void in_group(std::uint32_t size, Body&& body, const net::group_options& options = {}) {
   const test_store store;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Groups that change their members: shrink(), readmit() and rejoin(). The ranks are threads, or the
-// processes of killed_rank.cpp in kill_rounds_test.cpp.
+// Groups that change their members: shrink(), readmit() and rejoin(). The ranks are threads here;
+// random_kills_test.cpp uses processes.
 #include "src/net/renewal.hpp"
 
 #include <gtest/gtest.h>
@@ -30,13 +30,14 @@ using net::detail::ranks_to_leave_out;
 using net::detail::reach_report;
 using testing_support::expect_error;
 
-/// Sums 1 << rank over the members, and expects each member in the sum.
+/// Computes the sum of 1 << rank over the members, and expects each member in the sum.
 void expect_works(joined_rank& here) {
   auto memory = here.pd.allocate(64, access::local_write).value();
   auto* const value = reinterpret_cast<std::uint64_t*>(memory.bytes().data());
   std::uint64_t all = 0;
   for (const std::uint32_t each : here.group.members()) all |= std::uint64_t{1} << each;
-  // More messages than slots, so that words of an earlier epoch would be noticed.
+  // Exchanges more messages than there are slots, so that words of an earlier epoch would be
+  // detected.
   for (int round = 0; round < 10; ++round) {
     *value = std::uint64_t{1} << here.group.rank();
     here.group.all_reduce<std::uint64_t>(sink(memory, 0, 8), std::plus<>(), test_deadline())
@@ -50,11 +51,12 @@ TEST(renewal, ranks_with_broken_pairs_are_left_out) {
   EXPECT_EQ(ranks_to_leave_out({}), rank_list{});
   const auto of = [](std::vector<reach_report> reports) { return ranks_to_leave_out(reports); };
   EXPECT_EQ(of({{0, {}}, {1, {}}}), rank_list{});
-  // One side suffices; the higher rank is left out. Ranks that did not take part do not count.
+  // A report of one side is sufficient; the higher rank is removed. Reports about ranks that did
+  // not take part are ignored.
   EXPECT_EQ(of({{0, {}}, {1, {0, 7}}}), rank_list{1});
   EXPECT_EQ(of({{0, {1, 2}}, {1, {}}, {2, {}}}), rank_list{0});
   EXPECT_EQ(of({{0, {0}}, {1, {}}}), rank_list{});
-  // Two halves, and a larger half.
+  // Two equal halves, then two unequal parts.
   EXPECT_EQ(of({{0, {2, 3}}, {1, {2, 3}}, {2, {}}, {3, {}}}), (rank_list{2, 3}));
   EXPECT_EQ(of({{0, {2, 3, 4}}, {1, {2, 3, 4}}, {2, {}}, {3, {}}, {4, {}}}), (rank_list{0, 1}));
 }
@@ -71,8 +73,8 @@ TEST(renewal, sets_of_ranks_are_read_again_in_each_form) {
     }
 }
 
-// Of arbitrary halves that do not reach each other, each rank reports the other half, or in groups
-// of more than 2,800 ranks a part of it.
+// If two arbitrary halves cannot reach each other, each rank reports the other half, or a part of
+// it in groups of more than 2,800 ranks.
 TEST(renewal, reports_of_large_groups_fit_in_a_message) {
   const auto answer_bytes = [](std::uint32_t size, std::size_t part) {
     return 64 + size * (sizeof(std::uint32_t) * 3 + part);
@@ -99,7 +101,7 @@ TEST(renewal, bytes_that_are_no_set_of_ranks_are_refused) {
   };
   refuses({}, 8);
   refuses({3}, 8);
-  refuses({2, 0}, 8);           // all, and more
+  refuses({2, 0}, 8);           // all ranks, and an extra byte
   refuses({1, 0, 0}, 8);        // too many bits
   refuses({1, 0x80}, 7);        // rank 7
   refuses({0, 0, 0, 0}, 8);     // a part of a number
@@ -127,19 +129,19 @@ TEST(shrink, rank_that_has_left_is_no_member) {
   const test_store store;
   for_each_rank(4, [&](std::uint32_t rank) {
     joined_rank here(store.member(rank, 4));
-    if (rank == 1) return;  // its destructor leaves the group
+    if (rank == 1) return;  // the destructor leaves the group
     EXPECT_FALSE(here.group.barrier(test_deadline()));
-    EXPECT_FALSE(here.group.barrier(test_deadline()));  // has failed as a whole
+    EXPECT_FALSE(here.group.barrier(test_deadline()));  // the group has failed
     here.group.shrink(test_deadline()).value();
     EXPECT_EQ(members_of(here.group), (rank_list{0, 2, 3}));
     EXPECT_EQ(here.group.size(), 4U);
     expect_works(here);
-    // Parts of exchanges have the places of the ranks.
+    // The parts of exchanges are still indexed by rank.
     const auto all = here.group.exchange("x", bytes_of("part"), test_deadline()).value();
     ASSERT_EQ(all.size(), 4U);
     EXPECT_TRUE(all[1].empty());
     EXPECT_EQ(all[3].size(), 4U);
-    // Operations with the rank are refused, and were not done.
+    // Operations with the rank are refused and have not taken effect.
     auto word = here.pd.allocate(64, access::local_write).value();
     const auto refused = here.group[1].send(source(word, 0, 8));
     EXPECT_EQ(refused.refusal(), refusal::not_connected);
@@ -186,7 +188,7 @@ TEST(shrink, rank_that_does_not_call_it_is_expelled) {
       while (done != 2) std::this_thread::yield();
       expect_error(here.group.exchange("x", bytes_of("x"), test_deadline()),
                    "the other ranks continue without this one");
-      // Its messages no longer reach the others.
+      // The messages of this rank no longer reach the other ranks.
       EXPECT_FALSE(here.group.barrier(deadline::after(200ms)));
       ++done;
       return;
@@ -219,7 +221,8 @@ TEST(shrink, reconnects_channels_that_failed) {
   in_group(3, [](joined_rank& here) {
     if (here.group.rank() == 0) here.group[1].flush();
     const auto met = here.group.barrier(deadline::after(2s));
-    // Rank 2 may have the messages of all ranks before rank 0 finds that its own one is lost.
+    // Rank 2 may have received the messages of all ranks before rank 0 detects that its message is
+    // lost.
     if (here.group.rank() != 2) {
       EXPECT_FALSE(met);
     }
@@ -229,7 +232,8 @@ TEST(shrink, reconnects_channels_that_failed) {
   });
 }
 
-// A send without a receive delays the reads of rank 0: that of the barrier is still in flight.
+// A send without a receive delays the reads of rank 0, so the read of the barrier is still in
+// flight.
 TEST(shrink, waits_for_an_earlier_read_of_a_rank) {
   std::latch failed(1);
   in_group(2, [&failed](joined_rank& here) {
@@ -264,7 +268,8 @@ TEST(shrink, reconnects_the_loopback_channel) {
   });
 }
 
-// Rank 1 calls it long before rank 0, whose half would remain after a split of the network.
+// Rank 1 calls shrink() long before rank 0. If the network were split, the half of rank 0 would
+// remain.
 TEST(shrink, half_with_the_highest_rank_does_not_expel_the_other) {
   const test_store store;
   std::atomic<bool> is_late = false;
@@ -289,7 +294,7 @@ TEST(shrink, half_with_the_highest_rank_does_not_expel_the_other) {
   });
 }
 
-// The reads of the first check succeed; those of the last one fail.
+// The reads of the first check succeed; the reads of the last check fail.
 TEST(shrink, half_that_does_not_reach_the_other_is_left_out) {
   const test_store store;
   for_each_rank(4, [&](std::uint32_t rank) {
@@ -312,7 +317,7 @@ TEST(shrink, half_that_does_not_reach_the_other_is_left_out) {
   });
 }
 
-/// While it exists, no queue pair can be connected again.
+/// While the object exists, no queue pair can be connected.
 class port_down {
  public:
   explicit port_down(const context& of) : of_(of) { inject_event(of_, "port 1 down").value(); }
@@ -354,7 +359,8 @@ TEST(shrink, rank_that_is_left_out_has_the_causes_of_its_broken_channels) {
   });
 }
 
-/// A store of one rank that answers its agreements with `answer`, or not at all.
+/// A server that acts as the store of one rank, and answers its agreements with `answer`, or does
+/// not answer.
 class false_store {
  public:
   explicit false_store(std::optional<net::detail::blob> answer)
@@ -390,7 +396,7 @@ class false_store {
 
 TEST(shrink, answers_of_a_false_store_are_errors) {
   const net::detail::blob state(4);
-  const net::detail::blob odd(3);  // bytes 0
+  const net::detail::blob odd(3);  // all bytes are 0
   const auto agreed = [](rank_list ranks, std::vector<std::span<const std::byte>> parts) {
     return net::detail::encode_agreed(1, ranks, parts);
   };
@@ -437,7 +443,7 @@ TEST(shrink, hostile_agreement_of_a_rank_expels_nobody) {
         call(encode_agreement(agreement, std::span(parts).first(count))));
   };
   EXPECT_EQ(why({}, 2).why, net::detail::store_failure::wrong_parts);
-  // Rank 2 is not connected, and so cannot be expelled.
+  // Rank 2 is not connected and therefore cannot be expelled.
   const auto late = why({2}, 1);
   EXPECT_EQ(late.why, net::detail::store_failure::missing);
   EXPECT_EQ(late.ranks, (rank_list{0, 2}));
@@ -532,7 +538,7 @@ TEST(readmit, rank_that_ends_after_the_first_step_is_left_out) {
     const net::detail::blob state(sizeof(std::uint32_t) + 1);  // epoch 0, an empty list
     const std::span<const std::byte> part = state;
     const auto until = test_deadline();
-    while (true) {  // until the store has noticed the end
+    while (true) {  // until the store has detected the end of the process
       auto raw = bringup::stream::connect(store.address(), until).value();
       raw.send(encode(hello), until).value();
       const auto admitted = net::detail::decode_answer(raw.receive(until).value()).value();
@@ -564,7 +570,7 @@ TEST(rejoin, is_refused_while_the_old_process_is_connected) {
   const test_store store;
   const joined_rank here(store.member(0, 1));
   const auto pd = here.device.allocate_pd().value();
-  // It waits for the end of the old process until its deadline. On a loaded machine, a short
+  // rejoin() waits for the end of the old process until its deadline. On a loaded machine, a short
   // deadline passes before the store has answered.
   auto refused = net::group::rejoin(pd, store.member(0, 1), deadline::after(200ms));
   for (auto longer = 400ms; longer < 60s; longer *= 2) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operations of groups in steps: all ranks of a test are coroutines on one thread, so that a step
-// that blocks for another rank hangs the test.
+// Operations of groups in steps. All ranks of a test are coroutines on one thread, so the test
+// hangs if a step blocks until another rank acts.
 #include <gtest/gtest.h>
 #include <time.h>
 
@@ -21,8 +21,8 @@
 #include "verbena/async/scope.hpp"
 #include "verbena/async/task.hpp"
 
-// Types in frames of coroutines are not in an unnamed namespace: g++ 12 warns of them in unity
-// builds (-Wsubobject-linkage).
+// Types in coroutine frames are not in an unnamed namespace, because g++ 12 warns about them in
+// unity builds (-Wsubobject-linkage).
 namespace verbena::test::group_in_steps {
 
 using async::task;
@@ -30,7 +30,7 @@ using testing_support::expect_error;
 
 constexpr std::size_t words = 16 * 1024;
 
-/// A rank with memory for `words` words twice.
+/// A rank with memory for 2 * `words` words.
 struct rank_with_memory : joined_rank {
   explicit rank_with_memory(const net::membership& who, const net::group_options& options)
       : joined_rank(who, options),
@@ -51,7 +51,8 @@ struct rank_with_memory : joined_rank {
   memory_region memory;
 };
 
-/// The ranks of a group, which join on a thread each and then belong to the thread of the test.
+/// The ranks of a group. Each rank joins on its own thread; afterwards, all ranks are used on the
+/// thread of the test.
 class ranks_on_one_thread {
  public:
   explicit ranks_on_one_thread(std::uint32_t size, const net::group_options& options = {})
@@ -62,7 +63,7 @@ class ranks_on_one_thread {
   }
   [[nodiscard]] rank_with_memory& operator[](std::uint32_t rank) const { return *ranks_[rank]; }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ranks_.size()); }
-  /// Ends a rank, as the end of its process does.
+  /// Destroys a rank, which has the same effect as the end of its process.
   void leave(std::uint32_t rank) { ranks_[rank].reset(); }
 
  private:
@@ -132,7 +133,7 @@ task<void> run_all_operations(async::engine& engine, rank_with_memory& here, std
   }
 }
 
-// 1 word: trees and doubling; 1024 words for each of 8 ranks: parts in a ring.
+// One word uses trees and doubling; 1024 words per rank use a ring.
 TEST_F(group_steps, all_operations_of_ranks_on_one_thread_have_their_results) {
   for (const std::uint32_t size : {1U, 5U, 8U}) {
     const ranks_on_one_thread ranks(size);
@@ -181,7 +182,7 @@ TEST_F(group_steps, deadline_names_the_rank_that_did_not_call) {
   for (std::uint32_t each = 0; each < 3; ++each) {
     ASSERT_TRUE(errors[each]);
     EXPECT_NE(errors[each]->message().find("rank 3"), std::string::npos) << errors[each]->message();
-    // The group stays failed, for blocking operations, too.
+    // The group has also failed for blocking operations.
     expect_error(ranks[each].group.barrier(test_deadline()), errors[each]->message());
   }
 }
@@ -244,7 +245,8 @@ TEST_F(group_steps, operations_of_a_rank_take_place_one_after_the_other) {
   EXPECT_EQ(ranks[0].values(0, 1)[0], 42U);
 }
 
-// A later operation of this rank would pair with the skipped one of the other ranks.
+// Otherwise, a later operation of this rank would be matched with the skipped operation of the
+// other ranks.
 TEST_F(group_steps, queued_operation_that_does_not_begin_fails_the_group) {
   for (const bool is_late : {true, false}) {
     const ranks_on_one_thread ranks(3);
@@ -302,7 +304,8 @@ TEST_F(group_steps, operation_queued_before_a_change_of_members_does_not_begin_a
   for (const auto& each : errors) EXPECT_FALSE(each) << each->message();
 }
 
-// Each step of a rank moves a part of the data, so that the operation would end otherwise.
+// Each step of a rank transfers a part of the data, so without the deadline the operation would
+// complete.
 TEST_F(group_steps, operation_ends_soon_after_its_deadline_while_messages_arrive) {
   const ranks_on_one_thread ranks(2);
   const auto begin = [&](std::uint32_t rank, deadline until) {
@@ -405,7 +408,7 @@ TEST_F(group_steps, messages_pass_while_a_barrier_waits) {
   }(engine, ranks));
 }
 
-/// Each rank sends a word to each other one and to itself, writes to and reads from all of them.
+/// Each rank sends a word to every rank including itself, and writes to and reads from all of them.
 task<void> exchange_with_all(async::engine& engine, rank_with_memory& here,
                              const std::vector<std::vector<net::peer_region>>* tables) {
   const std::uint32_t size = here.group.size();
@@ -435,7 +438,7 @@ task<void> exchange_with_all(async::engine& engine, rank_with_memory& here,
     EXPECT_EQ(here.values(100 + each, 1)[0], 100 * each + rank);
     EXPECT_EQ(here.values(200 + each, 1)[0], 100 * each + rank);
   }
-  // More than are in flight at once, and more than a send queue holds.
+  // More operations than can be in flight at the same time, and than a send queue can hold.
   std::vector<net::peer_read> reads;
   for (std::uint32_t i = 0; i < 200; ++i)
     reads.push_back({.from = {.rank = i % 2, .region = (*tables)[rank][i % 2].region.slice(0, 8)},
@@ -486,7 +489,7 @@ TEST_F(group_steps, limit_ends_the_operation_and_its_error_names_the_rank) {
   EXPECT_NE(ranks[0].group[1].failure(), nullptr);
   std::array<net::peer_receive, 1> nobody{{{.rank = 3, .into = ranks[0].into(0, 1)}}};
   expect_error(channels.gather(nobody).wait(), "rank 3 is not less than");
-  // The memory is free when the steps are destroyed.
+  // After the steps are destroyed, the device no longer accesses the memory.
   std::array<net::peer_receive, 1> abandoned{{{.rank = 2, .into = ranks[0].into(0, 1)}}};
   {
     const auto given_up = channels.gather(abandoned);
@@ -494,7 +497,8 @@ TEST_F(group_steps, limit_ends_the_operation_and_its_error_names_the_rank) {
   EXPECT_EQ(ranks[0].group[2].in_flight(), 0U);
 }
 
-// More operations than a send queue holds: the last ones wait for room when the limit passes.
+// More operations than the receive queue can hold: the last ones wait for room when the limit
+// passes.
 TEST_F(group_steps, operations_after_the_limit_are_not_posted) {
   net::group_options options;
   options.channels.queues.max_recv_wr = 8;
@@ -519,7 +523,7 @@ TEST_F(group_steps, operations_after_the_limit_are_not_posted) {
   }
 }
 
-/// Returns the processor time of this thread.
+/// Returns the processor time that this thread has used.
 std::chrono::nanoseconds processor_time() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -561,7 +565,7 @@ TEST(step_pauses, grow_with_the_time_that_the_operation_has_waited) {
   EXPECT_EQ(pauses.next(never, begin + 50us).when(), begin + 50us + step_pauses::shortest);
   EXPECT_EQ(pauses.next(never, begin + 800us).when(), begin + 900us);
   EXPECT_EQ(pauses.next(never, begin + 1s).when(), begin + 1s + step_pauses::longest);
-  // The deadline of the operation shortens them.
+  // The deadline of the operation shortens a pause.
   const auto limit = deadline::at(begin + 850us);
   EXPECT_EQ(pauses.next(limit, begin + 800us).when(), begin + 850us);
   EXPECT_EQ(pauses.next(limit, begin + 860us).when(), begin + 860us);

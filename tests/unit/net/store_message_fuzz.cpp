@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Requests and answers of a store, as any TCP client may send them.
+// Fuzzes the decoders of requests and answers of a store, which any TCP peer can send.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -16,7 +16,7 @@ using fuzz::require;
 
 std::vector<std::span<const std::byte>> views(const blobs& of) { return {of.begin(), of.end()}; }
 
-// The encoding is unique.
+// A message has exactly one encoding, so encoding the decoded message returns the same bytes.
 void require_same(std::span<const std::byte> encoded, fuzz::input bytes) {
   require(std::ranges::equal(encoded, bytes));
 }

@@ -173,7 +173,7 @@ TEST(store_message, names_and_values_beyond_the_limits_are_refused) {
                "a value of more than 65536 bytes");
 }
 
-// Each value that the two sides agree on changes the proof.
+// The proof depends on each value that the two sides must agree on.
 TEST(store_message, proof_depends_on_all_values) {
   const store_hello hello{.rank = 1, .size = 2, .name = "x"};
   const auto proof = prove("secret", "rank", hello, {});

@@ -26,7 +26,7 @@ namespace {
 
 using testing_support::expect_error;
 
-/// Clients of one thread, so that their order is known.
+/// Two clients on one thread, so the order of their calls is known.
 struct two_clients {
   test_store store;
   std::optional<net::store_client> a = connect_client(store.member(0, 2));
@@ -47,7 +47,7 @@ TEST(store_exchange, returns_the_parts_of_all_ranks_in_order) {
         EXPECT_EQ(text_of(all[each]), "of " + std::to_string(each));
     }
   });
-  // The store counts an exchange after it has answered.
+  // The store increments the counter after it has answered.
   while ((*store).statistics().exchanges < 3) std::this_thread::yield();
   EXPECT_EQ((*store).statistics().exchanges, 3U);
   EXPECT_EQ((*store).statistics().failures, 0U);
@@ -93,7 +93,7 @@ TEST(store_departed, ranks_are_reported_in_their_order_and_once) {
 TEST(store_departed, report_precedes_the_answer_of_an_exchange) {
   two_clients clients;
   clients.b.reset();
-  // The store may have sent the report.
+  // The store may have sent the report already.
   expect_error(clients.a->exchange("x", bytes_of("x"), test_deadline()), "rank 1 left the group");
   EXPECT_EQ(wait_for_departed(*clients.a, 1), (std::vector<std::uint32_t>{1}));
 }
@@ -129,7 +129,7 @@ class secrets : public ::testing::Test {
     who.secret = std::move(secret);
     return who;
   }
-  /// A connection that has sent a hello without a secret, and the challenge of the store.
+  /// Connects and sends a hello. Returns the connection and the challenge of the store.
   [[nodiscard]] std::pair<bringup::stream, net::detail::store_challenge> challenged() const {
     auto raw = bringup::stream::connect(store.address(), test_deadline()).value();
     raw.send(encode(hello), test_deadline()).value();
@@ -161,7 +161,7 @@ TEST_F(secrets, rank_with_another_or_no_secret_is_refused) {
   const auto none = net::store_client::connect(member(1, ""), test_deadline());
   expect_error(none, "the store requires a secret; set VERBENA_SECRET");
   EXPECT_EQ(none.error().code(), EACCES);
-  // The rank is free, and others are not disturbed.
+  // The rank is still available, and other clients are unaffected.
   EXPECT_TRUE(net::store_client::connect(member(1, "a secret"), test_deadline()));
 }
 
@@ -181,7 +181,7 @@ TEST_F(secrets, wrong_proof_is_refused) {
   EXPECT_EQ((*store).statistics().refused, 1U);
 }
 
-// A proof of the store, and one for an earlier challenge, do not prove anything.
+// A proof of the store, or a proof for an earlier challenge, is not accepted.
 TEST_F(secrets, repeated_proofs_are_refused) {
   auto [first, old_challenge] = challenged();
   auto [second, challenge] = challenged();
@@ -195,7 +195,7 @@ TEST_F(secrets, repeated_proofs_are_refused) {
   const auto answer = answer_to(third, encode(old));
   EXPECT_EQ(std::get<net::detail::store_failed>(answer).why,
             net::detail::store_failure::other_secret);
-  // For its own challenge it is accepted.
+  // The proof is accepted for its own challenge.
   EXPECT_TRUE(std::holds_alternative<net::detail::blobs>(answer_to(first, encode(old))));
 }
 
@@ -237,7 +237,7 @@ TEST(store_exchange, name_can_be_used_by_a_later_group) {
   const test_store store;
   for (int times = 0; times < 3; ++times) {
     std::optional<net::store_client> client;
-    // The store notices the end of the client before with a delay.
+    // The store detects the end of the previous client with a delay.
     const auto until = test_deadline();
     while (!client) {
       auto made = net::store_client::connect(store.member(0, 1), until);
@@ -262,7 +262,7 @@ TEST(store_exchange, deadline_names_the_missing_ranks) {
                "ranks 0, 2 and 3 had not called exchange(\"table\") when the deadline of "
                "rank 1 passed");
   EXPECT_EQ(late.error().kind(), error_kind::timed_out);
-  // The group has failed for the others too.
+  // The group has also failed for the other ranks.
   expect_error(clients[0].exchange("table", bytes_of("x"), test_deadline()), "ranks 0, 2 and 3");
   EXPECT_EQ((*store).statistics().failures, 1U);
 }
@@ -369,7 +369,7 @@ TEST(store_connect, without_a_store_fails_at_the_deadline) {
 
 TEST(store_connect, rank_beyond_the_limit_of_clients_is_refused) {
   const test_store store({.max_clients = 2});
-  std::vector<bringup::stream> strangers;  // do not count
+  std::vector<bringup::stream> strangers;  // without a hello: do not count as clients
   strangers.reserve(3);
   for (int i = 0; i < 3; ++i)
     strangers.push_back(bringup::stream::connect(store.address(), test_deadline()).value());
@@ -378,7 +378,7 @@ TEST(store_connect, rank_beyond_the_limit_of_clients_is_refused) {
   expect_error(net::store_client::connect(store.member(1, 2, "a"), test_deadline()),
                "no room for another group or rank");
   b.reset();
-  const auto until = test_deadline();  // the store notices the end with a delay
+  const auto until = test_deadline();  // the store detects the end with a delay
   while (!net::store_client::connect(store.member(1, 2, "a"), until)) ASSERT_FALSE(until.expired());
 }
 
@@ -391,7 +391,7 @@ TEST(store_connect, refused_rank_leaves_no_group) {
   EXPECT_TRUE(net::store_client::connect(store.member(0, 1, "b"), test_deadline()));
 }
 
-/// A rank that calls the steps of agreements itself.
+/// A rank that sends the messages of agreements directly.
 class raw_rank {
  public:
   raw_rank(const test_store& store, std::uint32_t rank, std::uint32_t size)
@@ -400,7 +400,7 @@ class raw_rank {
     EXPECT_TRUE(std::holds_alternative<net::detail::blobs>(receive()));
   }
   void send(const net::detail::blob& message) { stream_.send(message, test_deadline()).value(); }
-  /// Begins a step of a renewal; its part is empty.
+  /// Begins a step of a renewal with an empty part.
   void begin(const char* name, std::uint32_t renewal, rank_list awaited = {},
              std::uint32_t timeout_ms = 60'000) {
     const std::span<const std::byte> part;
@@ -411,7 +411,7 @@ class raw_rank {
                                         .name = name},
                                        std::span(&part, 1)));
   }
-  /// Returns the next answer, without reports of ranks that have left.
+  /// Returns the next answer. Ignores reports of ranks that have left.
   [[nodiscard]] net::detail::store_answer receive() {
     while (true) {
       auto next = net::detail::decode_answer(stream_.receive(test_deadline()).value()).value();
@@ -438,7 +438,8 @@ std::vector<std::unique_ptr<raw_rank>> connect_all(const test_store& store, std:
   return ranks;
 }
 
-// Each message once made the store compare all ranks with all that each of them awaits.
+// In an earlier version, for each message the store compared all ranks with all awaited ranks of
+// each rank.
 TEST(store_agreement, of_many_ranks_that_await_many_ends_in_time) {
   constexpr std::uint32_t size = 250;
   const test_store store;
@@ -455,7 +456,7 @@ TEST(store_agreement, late_step_does_not_disturb_the_next_renewal) {
   std::uint32_t number = 0;
   for (const auto& each : ranks) number = each->agreed().renewal;
   EXPECT_NE(number, 0U);
-  // Rank 2 is late: the step fails, and ranks 0 and 1 begin again.
+  // Rank 2 is late: the step fails, and ranks 0 and 1 start again.
   ranks[0]->begin("renewal: addresses", number, {}, 1);
   EXPECT_EQ(ranks[0]->failed().why, net::detail::store_failure::missing);
   ranks[0]->begin("shrink", 0);
@@ -483,7 +484,7 @@ TEST(store_agreement, renewal_that_begins_ends_steps_that_wait) {
   for (const auto& each : ranks) EXPECT_EQ(each->agreed().ranks, (rank_list{0, 1}));
 }
 
-// A message that has begun is received before the answer.
+// The store receives the rest of a partial message before it sends the answer.
 TEST(store_agreement, rank_that_is_expelled_while_it_sends_receives_the_reason) {
   const test_store store;
   const auto ranks = connect_all(store, 3);
@@ -513,13 +514,13 @@ TEST(store_trust, garbage_and_silence_do_not_disturb_other_clients) {
   const auto open = [&] {
     return bringup::stream::connect(store.address(), test_deadline()).value();
   };
-  strangers.push_back(open());  // stays silent
+  strangers.push_back(open());  // sends nothing
   for (const auto* const text : {"", "\x01", "\x09rubbish", "GET / HTTP/1.0\r\n\r\n"}) {
     auto stranger = open();
     ASSERT_TRUE(stranger.send(bytes_of(text), test_deadline()));
     EXPECT_FALSE(stranger.receive(test_deadline())) << text;  // closed
   }
-  // An exchange before the greeting of the store.
+  // Sends an exchange without a hello.
   auto hasty = open();
   const std::span<const std::byte> none;
   ASSERT_TRUE(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Values that ranks publish at the store, and that others find by rank and name.
+// Values that ranks publish at the store and that other ranks find by rank and name.
 #include <gtest/gtest.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -33,7 +33,7 @@ using net::detail::store_reply;
 using net::detail::value_outcome;
 using testing_support::expect_error;
 
-/// The values of three ranks at a store, without its connections.
+/// The published_values of three ranks, without a store and connections.
 class values_of_ranks : public ::testing::Test {
  protected:
   using due_replies = published_values::due_replies;
@@ -80,7 +80,7 @@ TEST_F(values_of_ranks, rank_that_leaves_ends_the_wait_for_its_values) {
   const auto due = values.remove(1);
   EXPECT_EQ(outcome_of(due), value_outcome::gone);
   EXPECT_EQ(due.front().to, 0U);
-  // The rank that waits itself has left.
+  // The waiting rank itself has left.
   EXPECT_TRUE(values.remove(2).empty());
   EXPECT_TRUE(values.first_end().is_never());
 }
@@ -135,13 +135,13 @@ TEST_F(values_of_ranks, bytes_are_limited_for_a_rank_and_for_all) {
   EXPECT_EQ(outcome_of(values.publish(0, value("a", 999))), value_outcome::done);
 }
 
-/// Three ranks of a group, without channels.
+/// Three clients of a store: ranks without a group and channels.
 class published : public ::testing::Test {
  protected:
   static std::string found(net::store_client& by, std::uint32_t rank, const char* name) {
     return text_of(by.find(rank, name, test_deadline()).value());
   }
-  /// Expects that the connections of all ranks work.
+  /// Expects that the connections of all ranks are usable.
   void expect_exchange_works() {
     for_each_rank(3, [&](std::uint32_t rank) {
       EXPECT_TRUE(clients[rank]->exchange("x", bytes_of("x"), test_deadline()));
@@ -168,7 +168,7 @@ TEST_F(published, values_are_found_by_rank_and_name) {
   expect_exchange_works();
 }
 
-// In most rounds, the first rank waits at the store before the value is published.
+// In most rounds, rank 0 waits at the store before the value is published.
 TEST_F(published, values_are_awaited) {
   for (int round = 0; round < 20; ++round) {
     const std::string name = "round " + std::to_string(round);
@@ -273,11 +273,11 @@ TEST(published_limits, are_named_and_are_those_of_all_groups) {
   expect_error(full, "\"x\" exceeds the limit of 150 bytes in the names and values of all ranks");
   EXPECT_EQ(full.error().kind(), error_kind::unavailable);
   a.reset();
-  const auto until = test_deadline();  // the store notices the end with a delay
+  const auto until = test_deadline();  // the store detects the end with a delay
   while (!b.publish("x", bytes_of(std::string(90, 'x')), until)) ASSERT_FALSE(until.expired());
 }
 
-/// Sends `hello` and then `message`, and expects that the store closes the connection.
+/// Sends `hello` and then `message`, and expects the store to close the connection.
 void expect_closes(const test_store& store, std::optional<net::detail::store_hello> hello,
                    const net::detail::blob& message) {
   auto raw =
@@ -312,7 +312,7 @@ TEST(published_trust, requests_that_are_not_permitted_end_the_connection) {
     of_other_group.name += std::to_string(++count);
     expect_closes(store, of_other_group, message);
   }
-  // A rank publishes for itself only, and a process that waits in rejoin() publishes nothing.
+  // A rank can publish only its own values, and a process that waits in rejoin() cannot publish.
   auto stranger = hello;
   stranger.entry = net::detail::store_entry::rejoins;
   expect_closes(store, stranger, publish);
@@ -322,7 +322,8 @@ TEST(published_trust, requests_that_are_not_permitted_end_the_connection) {
   EXPECT_EQ((*store).statistics().refused, 7U);
 }
 
-// Otherwise the wait would last until its deadline. No other request for the rank follows.
+// find() must end when the connection of the rank ends, not at its deadline. No other request about
+// the rank follows.
 TEST(published_wait, ends_when_the_connection_of_the_rank_ends) {
   const test_store store;
   auto raw = bringup::stream::connect(store.address(), test_deadline()).value();
@@ -336,7 +337,7 @@ TEST(published_wait, ends_when_the_connection_of_the_rank_ends) {
       .value();
   int unsent = 1;
   while (unsent != 0) ASSERT_EQ(::ioctl(raw.fd(), SIOCOUTQ, &unsent), 0);
-  // The store handles all requests that have arrived before it waits for the next ones.
+  // The store handles all requests that have arrived before it polls again.
   for (int i = 0; i < 2; ++i) other.publish("x", {}, test_deadline()).value();
   const auto began = deadline::clock::now();
   asked.reset();
@@ -358,7 +359,8 @@ TEST(published_trust, client_without_the_secret_publishes_nothing) {
   EXPECT_FALSE(connect_client(who).find(1, "x", deadline::after(20ms)));
 }
 
-/// A store of one rank that runs `serve` with the connection after the greeting.
+/// A server that acts as the store of one rank, and calls `serve` with the connection after the
+/// greeting.
 class scripted_store {
  public:
   explicit scripted_store(std::function<void(bringup::stream&)> serve)
@@ -399,7 +401,7 @@ TEST(late_reply, is_ignored_by_later_calls) {
   const scripted_store store([&](bringup::stream& with) {
     const auto first = number_of_find(with);
     wait_for(1);
-    // The next request is sent behind the first part of the late reply.
+    // The next request is sent after the first part of the late reply.
     const auto frame =
         bringup::encode_frame(bringup::frame_type::blob, reply_to(first, "too late"));
     const std::span<const std::byte> whole = frame;
@@ -421,7 +423,7 @@ TEST(late_reply, is_ignored_by_later_calls) {
                "the store did not answer before the deadline");
   step = 1;
   wait_for(2);
-  // A part of a message has arrived, or arrives.
+  // A part of a message has arrived or is arriving.
   expect_error(client.find(0, "x", deadline::after(20ms)),
                "the store did not answer before the deadline");
   EXPECT_TRUE(client.departed().empty());
@@ -489,7 +491,7 @@ TEST_P(published_in_groups, regions_are_found_and_read) {
   });
 }
 
-// Otherwise the members would expel the rank, because it does not call shrink().
+// Otherwise, the members would expel the waiting rank, because it does not call shrink().
 TEST_P(published_in_groups, waiting_ends_when_a_member_calls_shrink) {
   in_group(
       3,

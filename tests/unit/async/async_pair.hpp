@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two channels on one engine, connected to each other, and memory for them.
+// Two channels on one engine that are connected to each other, and memory for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,12 +39,12 @@ class async_pair : public ::testing::Test {
     auto first = std::move(one).handshake(ends.second).value();
     return {std::move(first), std::move(other).handshake(ends.first).value()};
   }
-  /// Returns a sink of 64 bytes that no recent one shares.
+  /// Returns a sink of 64 bytes that does not overlap the most recent sinks.
   [[nodiscard]] sink next_sink() {
     next_ = next_ % 256 + 1;
     return {memory, 32'768 + 64 * next_, 64};
   }
-  /// Fills a part of the memory with bytes that `seed` selects.
+  /// Fills a part of the memory with bytes that depend on `seed`.
   void fill(std::size_t at, std::size_t count, int seed) const {
     std::memset(memory.bytes().data() + at, seed, count);
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Operations that end early at random moments: by stop requests, limits, destruction and abort().
-// Their memory is overwritten and poisoned as soon as they end. Neither it, nor a byte that the
-// peer gets, may show an access of the device after that. A campaign has a million early ends.
+// Operations that end early at random times, by stop requests, limits, destruction and abort().
+// Their memory is overwritten and poisoned as soon as they end. The device must not access the
+// memory afterwards: the test checks the memory and the bytes that the peer receives. The campaign
+// ends a million operations early.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +34,8 @@ using async::task;
 
 constexpr std::size_t cell_bytes = 64;
 constexpr std::size_t cell_count = 512;
-constexpr std::byte ended_mark{0xee};  // memory of operations that have ended
-constexpr std::byte peer_mark{0x55};   // memory of the peer that is read
+constexpr std::byte ended_mark{0xee};  // content of the memory of operations that have ended
+constexpr std::byte peer_mark{0x55};   // content of the peer's memory that is read
 
 channel_options cancelled_channels() {
   return {.queues = {.max_send_wr = 8, .max_recv_wr = 8},
@@ -58,7 +59,7 @@ class guarded_cells {
   [[nodiscard]] std::span<std::byte> at(std::size_t cell) const {
     return region_.bytes().subspan(cell * cell_bytes, cell_bytes);
   }
-  /// Returns a cell that has been closed for the longest time, filled with `mark`.
+  /// Returns the cell that has been closed for the longest time, filled with `mark`.
   std::size_t open(std::byte mark) {
     std::size_t cell = next_;
     while (is_open_.at(cell)) cell = (cell + 1) % cell_count;
@@ -108,19 +109,19 @@ bool are_equal(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [&](std::byte each) { return each == bytes.front(); });
 }
 
-/// The two threads and what they exchange between the phases of a round.
+/// The values that the two threads exchange between the phases of a round.
 struct meeting {
   std::barrier<> phase{2};
   std::optional<endpoint> of_tested;
   std::optional<endpoint> of_peer;
-  std::optional<remote_region> table;  // of the peer: half is read, half is written
+  std::optional<remote_region> table;  // memory of the peer: half is read, half is written
   std::atomic<bool> stops = false;     // the peer aborts its channel
   std::atomic<bool> request = false;   // the peer requests a stop of the tested side
   std::stop_source source;
   bool is_over = false;
 };
 
-/// The peer: sends and receives all the time, on a thread and an engine of its own.
+/// The peer: sends and receives continuously, on its own thread and engine.
 class busy_peer {
  public:
   explicit busy_peer(meeting& with)
@@ -188,7 +189,7 @@ class busy_peer {
 
 class cancelled_operations;
 
-/// An operation in flight: an operation state, or a coroutine, on the heap.
+/// An operation in flight: an operation state or a coroutine on the heap.
 struct flight {
   explicit flight(bool coroutine) : is_coroutine(coroutine) {}
   virtual ~flight() = default;
@@ -204,7 +205,7 @@ struct flight_place {
   std::unique_ptr<flight> running;
   std::size_t cell = 0;
   bool is_sink = false;
-  std::byte expected{};  // of a read
+  std::byte expected{};  // content after a read
 };
 
 struct flight_receiver {
@@ -326,7 +327,7 @@ class cancelled_operations : public ::testing::Test {
   void give_up(flight_place& which) {
     if (which.running == nullptr) return;
     ++early_ends_;
-    which.running.reset();  // waits for the flush of what is posted
+    which.running.reset();  // waits until posted operations are flushed
     cells_.close(which.cell);
   }
   /// Frees the operations that have ended. A coroutine cannot free itself before it is suspended.

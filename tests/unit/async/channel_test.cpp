@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Awaited operations of channels: data, order, back-pressure, limits, and ends of the connection.
+// Awaited operations of channels: data, order, back-pressure, limits, and the end of the
+// connection.
 #include "verbena/async/channel.hpp"
 
 #include <array>
@@ -78,7 +79,7 @@ TEST_F(async_channel, inline_data_and_options_are_sent) {
   }(*this));
 }
 
-// The queues have 4 places.
+// The queues have capacity for 4 requests.
 TEST_F(async_channel, operations_wait_for_room_in_the_order_of_the_calls) {
   std::vector<int> order;
   engine.run([](async_channel& of, std::vector<int>& ended) -> task<void> {
@@ -242,7 +243,7 @@ TEST_F(async_channel, coroutine_that_is_destroyed_while_it_waits_for_room_leaves
     EXPECT_TRUE(co_await of.receive(into));
     ++ended;
   };
-  std::atomic<int> ended = 0;  // the loop below ends by coroutines that poll() resumes
+  std::atomic<int> ended = 0;  // changed by coroutines that poll() resumes
   std::vector<breakable> all;
   all.reserve(7);
   for (int i = 0; i < 7; ++i) all.push_back(receive(*b, next_sink(), ended));
@@ -266,7 +267,7 @@ TEST_F(async_channel,
     ADD_FAILURE() << "resumed";
   };
   std::optional<breakable> waiting;
-  // Its completion makes room for the operation that waits, which is then refused.
+  // The completion makes room for the waiting operation, which is then refused.
   const auto first = [&]() -> task<void> {
     EXPECT_TRUE(co_await b->receive(next_sink()));
     waiting->handle.destroy();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Accepting, connecting, steps and descriptors as senders: values, stop requests and exceptions.
+// accept(), connect(), steps and descriptors as senders: values, stop requests and exceptions.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -36,7 +36,7 @@ struct calls {
   int errors = 0;
 };
 
-/// Counts its calls.
+/// A receiver that counts its calls.
 struct counts_calls {
   using receiver_concept = execution::receiver_t;
 

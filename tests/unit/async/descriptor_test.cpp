@@ -210,7 +210,7 @@ TEST_F(engine_descriptors, waits_allocate_nothing) {
 }
 #endif
 
-// A program that only polls: the descriptors are looked at in every 64th poll.
+// A program that only polls: the engine polls the descriptors in every 64th poll.
 TEST_F(engine_descriptors, polls_without_sleep_notice_descriptors) {
   const auto event = event_descriptor();
   int ended = 0;

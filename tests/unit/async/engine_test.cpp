@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The loop of an engine: tasks, scopes, timers, other threads, sleeping, and loops of the program.
+// The event loop of an engine: tasks, scopes, timers, other threads, sleeping, and event loops of
+// the program.
 #include "verbena/async/engine.hpp"
 
 #include <poll.h>
@@ -62,7 +63,7 @@ TEST_F(async_engine, started_task_that_was_moved_must_end_before_it_is_destroyed
       "a task was destroyed before it ended");
 }
 
-/// Continues on another thread, which has returned before await_suspend() does.
+/// Resumes the coroutine on another thread, which ends before await_suspend() returns.
 struct another_thread {
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> caller) const {
@@ -108,7 +109,7 @@ TEST_F(async_engine, coroutine_that_was_destroyed_in_yield_or_enter_is_not_resum
   }
 }
 
-// Sanitizers detect that the thread uses the engine after the coroutine has ended its loop.
+// Sanitizers detect if the other thread uses the engine after the coroutine has ended the loop.
 TEST_F(async_engine, engine_may_be_destroyed_by_the_coroutine_that_entered_it) {
   const int rounds = campaign_size(50, 20'000);
   for (int round = 0; round < rounds; ++round) {
@@ -138,7 +139,7 @@ TEST_F(async_engine, coroutine_that_the_compiler_gets_wrong_stops_the_program) {
 }
 #endif
 
-// A caller must not use more stack for each task that ends at once.
+// The stack must not grow with the number of tasks that end immediately.
 TEST_F(async_engine, loop_of_tasks_does_not_use_up_the_stack) {
   const auto sum = []() -> task<long> {
     long all = 0;
@@ -247,7 +248,7 @@ TEST_F(async_engine, coroutine_of_another_thread_continues_on_the_thread_of_the_
   threads.reserve(3);
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
-      // Without captures, which would be gone when it continues.
+      // The lambda has no captures: they would be destroyed before the coroutine continues.
       const auto enter = [](async::engine& to, std::thread::id expected,
                             std::atomic<int>& count) -> async::detail::started_coroutine {
         co_await to.enter();
@@ -260,7 +261,7 @@ TEST_F(async_engine, coroutine_of_another_thread_continues_on_the_thread_of_the_
       }
     });
   }
-  // The loop of a program, which sleeps whenever the engine permits.
+  // The event loop of a program, which sleeps whenever arm() permits.
   while (entered < 3 * rounds) {
     engine.poll();
     if (entered == 3 * rounds || !engine.arm()) continue;
@@ -383,7 +384,8 @@ TEST_F(async_engine, poll_counts_a_timer_that_resumes_a_coroutine) {
   wait();
   std::size_t resumed = 0;
   while (!has_resumed) resumed += engine.poll();
-  // A loop that sleeps after a poll without effect would sleep without end.
+  // poll() must count the expired timer: a loop that sleeps when poll() returns 0 would otherwise
+  // not continue.
   EXPECT_EQ(resumed, 1U);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kills the peer process at random moments while coroutines are suspended. Each coroutine must be
-// resumed once, with a reason, within its limit. A campaign kills more often.
+// Kills the peer process at random times while coroutines are suspended. Each coroutine must be
+// resumed once, with an error, within its limit. The campaign repeats this more often.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ using killed_clock = deadline::clock;
 
 constexpr auto limit_of_traffic = 3s;
 constexpr auto limit_of_idle = 300ms;
-constexpr auto longest_late = 5s;  // the time for the flush, or for the death to be noticed
+constexpr auto longest_late = 5s;  // for the flush, or for detecting the end of the peer
 
 /// How a coroutine ended.
 struct last_result {
@@ -40,7 +40,7 @@ struct last_result {
   killed_clock::duration waited{};
 };
 
-/// The tested process: an engine, and coroutines that are suspended when the peer is killed.
+/// The process under test: an engine, and coroutines that are suspended when the peer is killed.
 class async_killed_peers : public ::testing::Test {
  public:
   void SetUp() override {

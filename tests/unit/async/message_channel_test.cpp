@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Awaited messages: order, back-pressure, deadlines, ends of the channel, and sleep.
+// Awaited messages: order, back-pressure, deadlines, the end of the channel, and sleeping.
 #include "verbena/async/message_channel.hpp"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ class async_messages : public ::testing::Test {
     std::memcpy(&number, message.bytes().data(), sizeof number);
     return number;
   }
-  // Uses up the credit of a.
+  // Uses all credits of `a`.
   void exhaust() const {
     const auto until = deadline::after(20s);
     while (a->get().try_send(bytes_of_async).refusal() != send_refusal::no_credit)
@@ -200,7 +200,7 @@ TEST_F(async_messages, sender_without_credit_continues_when_the_peer_receives) {
     EXPECT_EQ(of.a->get().sent(), 4U);
     for (int i = 0; i < 5; ++i) EXPECT_TRUE(co_await of.b->receive(deadline::after(20s)));
     co_await running.join();
-    EXPECT_EQ(of.a->get().counters().credit_waits, 2U);  // exhaust() also had one
+    EXPECT_EQ(of.a->get().counters().credit_waits, 2U);  // including one of exhaust()
   }(*this));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Accepting and connecting on the thread of an engine: many clients, clients that do not connect,
-// deadlines, and coroutines and listeners that are destroyed at each step.
+// Accepting and connecting on the thread of an engine: many clients, clients that do not complete
+// the connection, deadlines, and coroutines and listeners that are destroyed at each step.
 #include "verbena/async/message_listener.hpp"
 
 #include <gtest/gtest.h>
@@ -39,8 +39,8 @@ constexpr message_channel_options tiny_messages{.message_bytes = 64,
                                                 .queues = {.max_send_wr = 4, .max_recv_wr = 4}};
 constexpr std::uint32_t places_of_tiny = 4 + 4 + message_channel::own_operations;
 
-/// The text of a port of this host. A string in an expression with co_await is destroyed twice by
-/// g++ 12.
+/// The address of a port of this host as text. Not a std::string: g++ 12 destroys a string in an
+/// expression with co_await twice.
 class host_text {
  public:
   explicit host_text(std::uint16_t port) {
@@ -83,7 +83,7 @@ class message_listeners : public ::testing::Test {
             peers::listen(streams),
             {.channels = tiny_messages, .negotiation_timeout = timeout}};
   }
-  /// Accepts `count` clients and echoes one message of each. Returns how many succeeded.
+  /// Accepts `count` clients and echoes one message of each. Returns the number of successes.
   [[nodiscard]] task<int> serve(async::message_listener& from, int count) {
     int echoed = 0;
     const auto one = [&](async::message_channel client) -> task<void> {
@@ -111,7 +111,8 @@ class message_listeners : public ::testing::Test {
     }
     co_return co_await ask_once(*std::move(channel), number);
   }
-  /// Connects `count` clients at once. Returns how many received their answer.
+  /// Connects `count` clients concurrently. Returns the number of clients that received their
+  /// answer.
   [[nodiscard]] task<int> serve_and_ask(async::message_listener& from, int count) {
     int answered = 0;
     const auto one = [&](std::uint64_t number) -> task<void> {
@@ -249,7 +250,7 @@ owned_coroutine accept_alone(async::message_listener& from) {
   static_cast<void>(co_await from.accept());
 }
 
-// Each side is destroyed after any number of polls; the engine remains usable.
+// Each side is destroyed after 0, 1, 2, … polls; the engine remains usable.
 TEST_F(message_listeners, sides_can_be_destroyed_at_each_step) {
   for (int steps = 0; steps < 40; ++steps) {
     for (const bool listener_first : {false, true}) {
@@ -274,7 +275,8 @@ TEST_F(message_listeners, sides_can_be_destroyed_at_each_step) {
   EXPECT_EQ(engine.run(serve_and_ask(listener, 2)), 2);
 }
 
-// The second client waits in the backlog until accept() returns the first one, which is connected.
+// The second client waits in the backlog until accept() returns the first client, which is
+// connected.
 TEST_F(message_listeners, full_listener_accepts_again_after_accept_returns_a_connected_client) {
   async::message_listener listener(engine, pd, peers::listen(),
                                    {.channels = tiny_messages, .max_pending = 1});

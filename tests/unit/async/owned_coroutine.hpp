@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A coroutine whose frame belongs to the test.
+// A coroutine whose frame the test owns.
 #pragma once
 
 #include <coroutine>

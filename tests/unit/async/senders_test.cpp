@@ -39,7 +39,7 @@ struct token_env {
   [[nodiscard]] Token query(execution::get_stop_token_t /*which*/) const noexcept { return token; }
 };
 
-/// Stores its call in an outcome.
+/// A receiver that stores its call in an outcome.
 template <class Token = execution::never_stop_token>
 struct storing {
   using receiver_concept = execution::receiver_t;
@@ -77,7 +77,7 @@ static_assert(execution::unstoppable_token<execution::never_stop_token>);
 static_assert(!execution::sender<int> && !execution::receiver<int> && !execution::scheduler<int>);
 static_assert(!execution::sender<task<int>>);
 
-/// A receiver that takes no stops.
+/// A receiver without set_stopped().
 struct deaf {
   using receiver_concept = execution::receiver_t;
   void set_value(const operation_result& /*value*/) && noexcept {}
@@ -165,7 +165,7 @@ TEST_F(async_senders, operation_state_destroyed_in_flight_flushes_its_operation)
   EXPECT_EQ(result.calls(), 0);
 }
 
-/// Destroys the operation state in its calls.
+/// A receiver that destroys the operation state in its calls.
 template <class Held>
 struct destroying {
   using receiver_concept = execution::receiver_t;
@@ -187,7 +187,7 @@ struct destroying {
     ++to->stops;
   }
 };
-/// An operation state that is made in place.
+/// An operation state that is constructed in place.
 template <class Sender>
 struct held {
   execution::connect_result_t<Sender, destroying<held>> of;
@@ -248,7 +248,7 @@ TEST_F(async_senders, stop_of_a_posted_operation_ends_the_connection) {
   EXPECT_EQ(other.value->end(), operation_end::aborted);
 }
 
-// The queues have 4 places.
+// The queues have capacity for 4 requests.
 TEST_F(async_senders, stop_of_an_operation_that_waits_for_room_leaves_the_connection) {
   std::stop_source stops;
   std::array<outcome, 6> results;
@@ -331,7 +331,7 @@ TEST_F(async_senders, engine_runs_a_sender) {
   EXPECT_TRUE(std::get<0>(*done));
 }
 
-/// Sends a number on a thread of its own.
+/// A sender that completes with a number on its own thread.
 struct sender_of_a_thread {
   using sender_concept = execution::sender_t;
   using completion_signatures = execution::completion_signatures<execution::set_value_t(int)>;
@@ -362,7 +362,7 @@ TEST_F(async_senders, scheduler_of_an_operation_is_that_of_its_engine) {
   EXPECT_TRUE(on == engine.get_scheduler());
 }
 
-/// Stores the thread of its call.
+/// A receiver that stores the thread of its call.
 struct thread_storing {
   using receiver_concept = execution::receiver_t;
 

@@ -53,7 +53,7 @@ TEST_F(timers, expire_in_the_order_of_their_times) {
   queue.reset(*all[9]);
 }
 
-// The model is a sorted list.
+// Compares the queue with a sorted list.
 TEST_F(timers, agree_with_a_sorted_list) {
   std::mt19937 random(test::campaign_seed(1));
   std::vector<noted_timer*> model;

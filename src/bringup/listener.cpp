@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <list>
 #include <optional>
 #include <string>
@@ -23,6 +24,9 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 namespace {
+
+// The time between two attempts to accept connections while descriptors or memory are exhausted.
+constexpr auto exhausted_pause = std::chrono::milliseconds(100);
 
 void note_closed(const std::string& peer, std::string_view why) noexcept {
   log(log_level::info, "bring-up: closed " + peer + ": " + std::string(why));
@@ -77,6 +81,8 @@ class greeter {
   unique_fd epoll_;
   unique_fd timer_;            // of suspend_until()
   bool is_suspended_ = false;  // new connections wait in the backlog
+  // Until then, no connection is accepted for lack of resources.
+  deadline exhausted_until_ = deadline::at({});
   address local_;
   shared_text name_;  // of local_, for errors
   listener_options options_;
@@ -116,10 +122,11 @@ result<std::optional<stream>> greeter::poll(int timeout) {
   const int count =
       ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
   if (count < 0 && errno != EINTR) return error::from_errno(errno, "epoll_wait", to_string(local_));
+  std::optional<error> failure;
   for (int i = 0; i < count; ++i) {
     const int ready = events[static_cast<std::size_t>(i)].data.fd;
     if (ready == socket_.get()) {
-      VERBENA_TRY_VOID(take_connections());
+      if (auto taken = take_connections(); !taken) failure = std::move(taken).error();
       continue;
     }
     const auto found = std::ranges::find_if(
@@ -130,7 +137,8 @@ result<std::optional<stream>> greeter::poll(int timeout) {
   const auto greeted = std::ranges::find_if(greeting_, &greeting::greeted);
   std::optional<stream> next;
   if (greeted != greeting_.end()) next.emplace(hand_out(greeted));
-  if (is_suspended_ && has_place()) resume();
+  if (is_suspended_ && exhausted_until_.expired() && has_place()) resume();
+  if (failure && !next) return *std::move(failure);
   return next;
 }
 
@@ -168,8 +176,12 @@ result<void> greeter::take_connections() {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return {};
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      const int code = errno;
+      // The socket stays readable, so each poll would fail at once.
+      exhausted_until_ = deadline::after(exhausted_pause);
+      suspend_until(exhausted_until_);
       return error::from_errno(
-          errno, "accept4", to_string(local_),
+          code, "accept4", to_string(local_),
           "the limit of open files is reached; raise it (`ulimit -n`) or serve fewer peers");
     }  // other errors concern this connection only, see accept(2)
   }

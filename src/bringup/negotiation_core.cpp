@@ -336,6 +336,7 @@ bool negotiation_core::read_ready() {
     return false;
   }
   message_ = *std::move(bytes);
+  probe_.reset();  // the negotiation may outlive the protection domain of the queue pair
   phase_ = phase::finished;
   return false;
 }
@@ -356,6 +357,7 @@ void negotiation_core::send(frame_type type, std::span<const std::byte> payload)
 void negotiation_core::fail(error why) {
   failure_ = std::move(why);
   phase_ = phase::failed;
+  probe_.reset();
   next_.reset();
   out_.clear();
   sent_ = 0;
@@ -365,6 +367,7 @@ void negotiation_core::abandon(error why) {
   if (phase_ == phase::finished || phase_ == phase::failed) return;
   failure_ = std::move(why);
   phase_ = phase::failed;
+  probe_.reset();
   next_.reset();
   if (!peer_.version) return;  // without a greeting, the peer cannot parse a frame
   const auto text = failure_->message();

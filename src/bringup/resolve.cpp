@@ -2,6 +2,7 @@
 // Name resolution. getaddrinfo(3) has no timeout, so it runs on a separate thread.
 #include <netdb.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -56,17 +56,43 @@ struct shared_lookup {
   std::optional<lookup> outcome;
 };
 
+/// The work of the resolving thread.
+struct resolving {
+  std::shared_ptr<shared_lookup> shared;
+  address where;
+};
+
+void* resolve_name(void* work) {
+  const std::unique_ptr<resolving> owned(static_cast<resolving*>(work));
+  auto made = look_up(owned->where.host, owned->where.port, 0);
+  const std::lock_guard lock(owned->shared->mutex);
+  owned->shared->outcome = std::move(made);
+  // Cannot fail: the counter is 0.
+  static_cast<void>(::eventfd_write(owned->shared->done.get(), 1));
+  return nullptr;
+}
+
+/// Starts a detached thread. Returns the errno; std::thread would throw an exception.
+int start(std::unique_ptr<resolving> work) {
+  pthread_attr_t attributes;
+  if (const int code = ::pthread_attr_init(&attributes); code != 0) return code;
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t started{};
+  const int code = ::pthread_create(&started, &attributes, &resolve_name, work.get());
+  ::pthread_attr_destroy(&attributes);
+  if (code == 0) static_cast<void>(work.release());  // owned by the thread
+  return code;
+}
+
 steps<std::optional<lookup>> look_up_name(address where, deadline until) {
   auto shared = std::make_shared<shared_lookup>();
   shared->done.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!shared->done) co_return error::from_errno(errno, "eventfd", where.host);
-  std::thread([shared, where] {
-    auto made = look_up(where.host, where.port, 0);
-    const std::lock_guard lock(shared->mutex);
-    shared->outcome = std::move(made);
-    // Cannot fail: the counter is 0.
-    static_cast<void>(::eventfd_write(shared->done.get(), 1));
-  }).detach();
+  if (const int code = start(std::make_unique<resolving>(resolving{shared, where})); code != 0)
+    co_return error::from_errno(code, "pthread_create", where.host,
+                                "a host name is resolved on a separate thread, and the limit of "
+                                "threads is reached (pids cgroup, RLIMIT_NPROC); give an IP "
+                                "address, or raise the limit");
   const auto ended = co_await verbena::detail::ready(shared->done.get(), POLLIN, until);
   VERBENA_CO_TRY_VOID(ended);
   const std::lock_guard lock(shared->mutex);

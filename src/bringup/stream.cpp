@@ -207,9 +207,15 @@ void stream::end_with(std::span<const std::byte> bytes) noexcept {
   if (usable_) static_cast<void>(write_some(bytes));  // on failure, the peer sees a closed stream
   usable_ = false;
   ::shutdown(fd(), SHUT_WR);
-  // If bytes are unread at close(2), the kernel sends a reset, which can overtake the reason.
+  // If bytes are unread at close(2), the kernel sends a reset, which can overtake the reason. The
+  // limit, which exceeds the default of tcp_rmem, ends the loop if the peer sends without a pause.
+  constexpr std::size_t max_unread = std::size_t{8} * 1024 * 1024;
   std::array<std::byte, 4096> unread;
-  while (::recv(fd(), unread.data(), unread.size(), 0) > 0) continue;
+  for (std::size_t count = 0; count < max_unread;) {
+    const auto got = ::recv(fd(), unread.data(), unread.size(), 0);
+    if (got <= 0) break;
+    count += static_cast<std::size_t>(got);
+  }
 }
 
 void stream::shut_down() noexcept {

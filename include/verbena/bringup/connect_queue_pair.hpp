@@ -24,10 +24,11 @@ namespace detail {
 [[nodiscard]] error give_up(error why, stream& peer) noexcept;
 }  // namespace detail
 
-/// Performs negotiate_queue_pair() in steps that do not block. `post_receives` may be empty. The
-/// stream must outlive the steps, and must not be moved or used until they have ended. If the steps
-/// are destroyed before the end, the queue pair is destroyed, and later calls with the stream
-/// return ENOTCONN. Allocates.
+/// Performs negotiate_queue_pair() in steps that do not wait for the peer. On RoCE the transition
+/// to RTR may block in the kernel while the peer's address is resolved. `post_receives` may be
+/// empty. The stream must outlive the steps, and must not be moved or used until they have ended.
+/// If the steps are destroyed before the end, the queue pair is destroyed, and later calls with the
+/// stream return ENOTCONN. Allocates.
 template <connected_transport Transport>
 [[nodiscard]] steps<negotiated_queue_pair<Transport>> negotiate_in_steps(
     prepared_queue_pair<Transport> prepared, stream& peer, deadline until,

@@ -54,13 +54,15 @@ class listener {
   /// Closes this listener and moves the other one.
   listener& operator=(listener&& other) noexcept = default;
 
-  /// Listens at `at`. An empty host means all addresses of the host, port 0 any free port.
+  /// Listens at `at`. An empty host means all addresses of the host, port 0 any free port. Blocks
+  /// while a host name is resolved, without a time limit of its own; an IP address is not resolved.
   /// Errors: the errno of the system call, for example EADDRINUSE, EADDRNOTAVAIL or EACCES.
   [[nodiscard]] static result<listener> open(const address& at, listener_options options = {});
 
   /// Returns the next peer with a valid greeting. Blocks until `until`; `deadline::after(0ns)` does
-  /// not block. Errors: `timed_out`; EMFILE, ENFILE or ENOMEM of accept4(2), after which the
-  /// listener remains usable.
+  /// not block. Errors: `timed_out`; EMFILE, ENFILE, ENOBUFS or ENOMEM of accept4(2), after which
+  /// the listener remains usable. It accepts no further connections for 100 ms then, but serves the
+  /// connections that it has.
   [[nodiscard]] result<stream> accept(deadline until);
   /// Accepts in steps that do not block. The listener must outlive the steps.
   [[nodiscard]] steps<stream> accept_in_steps(deadline until);

@@ -178,7 +178,8 @@ class negotiation_base {
 /// Connects a queue pair with the peer's. The sides exchange offers, compute the same agreement,
 /// connect, and send probe messages. The class has no socket, clock or thread: the program
 /// transfers the bytes and enforces the deadline. The calls query and modify the device and
-/// allocate. They do not wait.
+/// allocate. They do not wait for the peer. On RoCE the transition to RTR may block in the kernel
+/// while the peer's address is resolved.
 ///
 /// Every byte of the peer is validated. The peer can use this class or a bringup::stream, over any
 /// ordered, reliable byte stream. Both sides send their greeting at once, so there is no active or

@@ -6,7 +6,9 @@
 
 #include <netdb.h>
 #include <poll.h>
+#include <sys/resource.h>
 
+#include <array>
 #include <cerrno>
 #include <mutex>
 #include <string>
@@ -257,6 +259,39 @@ TEST(listener, fd_stays_readable_until_each_greeted_peer_is_accepted) {
     EXPECT_TRUE(listening.accept(soon())) << i;
   }
   EXPECT_FALSE(verbena::wait_for_fd(listening.fd(), POLLIN, deadline::after(no_wait)).value());
+}
+
+TEST(listener, without_free_descriptors_existing_peers_are_served_and_time_out) {
+  auto listening = listen({.greeting_timeout = 500ms});
+  const auto greeting = bringup::encode_greeting(bringup::supported_versions);
+  const std::array silent = {raw_connection(listening.port()), raw_connection(listening.port())};
+  const std::array greeted = {raw_connection(listening.port()), raw_connection(listening.port())};
+  for (const auto& each : greeted) send_bytes(each, greeting);
+  const auto first = listening.accept(soon()).value();
+  const auto late = raw_connection(listening.port());
+  // UBSan needs a free descriptor when it examines the type of an object for the first time.
+  EXPECT_FALSE(verbena::error::from_errno(EMFILE, "accept4").message().empty());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  auto limited = before;
+  limited.rlim_cur = 0;  // all open descriptors exceed it
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limited), 0);
+
+  EXPECT_TRUE(listening.accept(soon())) << "the second peer has sent its greeting";
+  const auto begin = deadline::clock::now();
+  const auto limit = soon();
+  int failures = 0;
+  while (listening.statistics().slow != silent.size() && !limit.expired()) {
+    const auto nobody = listening.accept(deadline::after(20ms));
+    EXPECT_FALSE(nobody);
+    if (!nobody && nobody.error().code() == EMFILE) ++failures;
+  }
+  EXPECT_EQ(listening.statistics().slow, silent.size());
+  EXPECT_GE(failures, 1);
+  EXPECT_LE(failures, (deadline::clock::now() - begin) / 100ms + 2) << "a busy loop";
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  send_bytes(late, greeting);
+  EXPECT_TRUE(listening.accept(soon()));
 }
 
 TEST(listener_death, max_greeting_of_0_aborts) {

@@ -135,6 +135,32 @@ TEST(negotiation_without_io, connects_two_queue_pairs_in_one_thread) {
   EXPECT_TRUE(std::ranges::equal(there.buffer.bytes().first(words.size()), words));
 }
 
+// The objects of the probe belong to the same protection domain.
+TEST(negotiation_without_io, finished_negotiation_keeps_no_object_of_the_device) {
+  local_side there;
+  auto other = there.negotiate({.probing = probing::always});
+  auto device = open_device("soft0").value();
+  auto pd = device.allocate_pd().value();
+  auto queue = device.create_cq(16).value();
+  auto one =
+      steps(pd.create_qp<rc>(queue, queue).value(), {.probing = probing::always}, {.name = "peer"});
+  const auto limit = deadline::after(30s);
+  while (!(one.is_done() && other.is_done()) && !limit.expired()) {
+    const auto now = deadline::clock::now();
+    one.advance(now);
+    other.advance(now);
+    transfer(one, other, 4096);
+    transfer(other, one, 4096);
+    for (auto* const each : {&one, &other})
+      if (each->status() == negotiation_status::waiting_for_receives) each->set_ready();
+  }
+  ASSERT_EQ(one.status(), negotiation_status::finished);
+  EXPECT_TRUE(std::move(std::move(one).finish().value().queue).close());
+  EXPECT_TRUE(std::move(queue).close());
+  EXPECT_TRUE(std::move(pd).close());
+  EXPECT_TRUE(std::move(device).close());
+}
+
 TEST(negotiation_without_io, input_in_single_bytes_connects) {
   local_side here;
   local_side there;

@@ -10,10 +10,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/unit/bringup/peers.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
@@ -49,6 +51,25 @@ TEST(adopted_stream, socketpair_transfers_blobs) {
   EXPECT_EQ(other.receive(soon()).value(), bytes_from("question"));
   EXPECT_EQ(one.version(), bringup::supported_versions.highest);
   EXPECT_EQ(one.peer(), "process " + std::to_string(::getpid()));
+}
+
+// The peer sends without a pause until its deadline, or until refuse() has returned.
+TEST(adopted_stream, refuse_returns_while_the_peer_sends) {
+  auto [one, other] = adopted_pair();
+  const auto limit = deadline::after(20s);
+  std::atomic<bool> returned = false;
+  const auto flood = [&, fd = other.fd()] {
+    const std::vector<std::byte> bytes(65536);
+    while (!returned && !limit.expired())
+      static_cast<void>(!::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL));
+  };
+  std::thread first(flood);
+  std::thread second(flood);
+  one.refuse("no");
+  returned = true;
+  EXPECT_FALSE(limit.expired());
+  first.join();
+  second.join();
 }
 
 TEST(adopted_stream, adopted_socket_connects_to_a_listener) {

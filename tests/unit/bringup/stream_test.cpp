@@ -4,11 +4,31 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
 #include <poll.h>
+#include <pthread.h>
 
 #include <cerrno>
 
 #include "tests/unit/bringup/peers.hpp"
+#include "verbena/base/sanitizers.hpp"
+
+// The sanitizers replace pthread_create() as well.
+#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
+#define REPLACES_THREAD_CREATION
+
+namespace {
+thread_local bool threads_are_exhausted = false;
+}  // namespace
+
+extern "C" int pthread_create(pthread_t* out, const pthread_attr_t* attributes,
+                              void* (*work)(void*), void* argument) noexcept {
+  if (threads_are_exhausted) return EAGAIN;
+  using function = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static auto* const real = reinterpret_cast<function*>(::dlsym(RTLD_NEXT, "pthread_create"));
+  return real(out, attributes, work, argument);
+}
+#endif
 
 namespace {
 
@@ -196,6 +216,21 @@ TEST(stream, unknown_host_is_named_in_the_error) {
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message(), HasSubstr("no-such-host.invalid"));
 }
+
+#ifdef REPLACES_THREAD_CREATION
+TEST(stream, host_name_without_a_free_thread_returns_eagain) {
+  threads_are_exhausted = true;
+  const auto made = bringup::stream::connect({.host = "localhost", .port = 1}, soon());
+  const auto listening = bringup::listener::open({.host = "localhost"});
+  threads_are_exhausted = false;
+  for (const auto* each :
+       {made ? nullptr : &made.error(), listening ? nullptr : &listening.error()}) {
+    ASSERT_NE(each, nullptr);
+    EXPECT_EQ(each->code(), EAGAIN);
+    EXPECT_THAT(each->message(), HasSubstr("pthread_create"));
+  }
+}
+#endif
 
 TEST(stream, connect_to_port_0_is_rejected) {
   const auto made = bringup::stream::connect({.host = "127.0.0.1"}, soon());

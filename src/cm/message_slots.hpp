@@ -27,6 +27,8 @@ class message_slots {
     return message_slots(std::move(region), count);
   }
 
+  /// Returns whether a slot is free.
+  [[nodiscard]] bool has_free() const noexcept { return !free_.empty(); }
   /// Takes a slot; returns nullopt if all slots are in use.
   [[nodiscard]] std::optional<std::uint32_t> take() {
     if (free_.empty()) return std::nullopt;

@@ -47,6 +47,43 @@ queue_pair_options<rc> queue_options(const session_options& options, std::uint32
           .reliability = options.reliability};
 }
 
+struct made_queues {
+  completion_queue sends;
+  completion_queue receives;
+  prepared_queue_pair<rc> prepared;
+};
+
+struct queue_parents {
+  const protection_domain& domain;
+  const context& device;
+  const completion_channel& channel;
+};
+
+// Creates the queue pair and completion queues for all requests that the device grants. Some
+// devices grant more than asked for, and the program can post until the queue is full.
+result<made_queues> make_queues(const pending_connection& side, const queue_parents& of,
+                                const queue_pair_options<rc>& options) {
+  const auto make = [&](std::uint32_t sends, std::uint32_t receives) -> result<made_queues> {
+    const completion_queue_options with{.channel = of.channel};
+    VERBENA_TRY(auto sent, of.device.create_cq(sends, with));
+    VERBENA_TRY(auto received, of.device.create_cq(receives, with));
+    VERBENA_TRY(auto prepared, side.create_qp(of.domain, sent, received, options));
+    return made_queues{std::move(sent), std::move(received), std::move(prepared)};
+  };
+  const auto& asked = options.queues;
+  queue_sizes granted;
+  {
+    VERBENA_TRY(auto first, make(asked.max_send_wr, asked.max_recv_wr));
+    granted = first.prepared.capabilities();
+    if (granted.max_send_wr <= first.sends.capacity() &&
+        granted.max_recv_wr <= first.receives.capacity())
+      return first;
+  }
+  // The device grants the same sizes again.
+  return make(std::max(asked.max_send_wr, granted.max_send_wr),
+              std::max(asked.max_recv_wr, granted.max_recv_wr));
+}
+
 result<unique_fd> make_wake() {
   unique_fd made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!made) return error::from_errno(errno, "eventfd", "session");
@@ -69,25 +106,21 @@ result<session_core::parts> session_core::make(pending_connection& side, role wh
   // The first message on iWARP needs an entry as well.
   const std::uint32_t messages = std::max(options.max_messages, 1U) + (iwarp ? 1U : 0U);
   VERBENA_TRY(auto channel, device.create_completion_channel());
-  VERBENA_TRY(auto sends,
-              device.create_cq(options.queues.max_send_wr + messages, {.channel = channel}));
-  VERBENA_TRY(auto receives,
-              device.create_cq(options.queues.max_recv_wr + messages, {.channel = channel}));
   VERBENA_TRY(auto outgoing, message_slots::create(domain, messages));
   VERBENA_TRY(auto incoming, message_slots::create(domain, messages));
   VERBENA_TRY(auto wake, make_wake());
-  VERBENA_TRY(auto prepared, side.create_qp(domain, sends, receives,
-                                            queue_options(options, messages, limits.max_sge())));
+  VERBENA_TRY(auto made, make_queues(side, {.domain = domain, .device = device, .channel = channel},
+                                     queue_options(options, messages, limits.max_sge())));
   // Receives can be posted from here on.
-  VERBENA_TRY_VOID(initialise(side.id(), prepared));
+  VERBENA_TRY_VOID(initialise(side.id(), made.prepared));
   return parts{.domain = std::move(domain),
                .channel = std::move(channel),
-               .sends = std::move(sends),
-               .receives = std::move(receives),
+               .sends = std::move(made.sends),
+               .receives = std::move(made.receives),
                .outgoing = std::move(outgoing),
                .incoming = std::move(incoming),
                .wake = std::move(wake),
-               .prepared = std::move(prepared),
+               .prepared = std::move(made.prepared),
                .which = which,
                .iwarp = iwarp,
                .max_read_sge = static_cast<std::size_t>(std::max(limits.max_read_sge(), 1))};
@@ -220,8 +253,10 @@ result<void> session_core::read(send_request request, std::span<const local_slic
   VERBENA_TRY_VOID(check_post("read", request.id));
   const auto all = verbena::detail::total_length(into);
   VERBENA_TRY_VOID(check_remote(from, all, access::remote_read, "read"));
+  const auto slices = into.size();
   do {
     const auto part = into.first(std::min(into.size(), objects_.max_read_sge));
+    const auto posted_before = slices - into.size();
     into = into.subspan(part.size());
     const auto bytes = verbena::detail::total_length(part);
     // Reads complete in order, so only the last one is signaled.
@@ -229,11 +264,28 @@ result<void> session_core::read(send_request request, std::span<const local_slic
     batch.read(
         {.id = request.id, .signaled = request.signaled && into.empty(), .fenced = request.fenced},
         part, from.buffer->region.slice(from.offset, bytes));
-    VERBENA_TRY_VOID(outcome_of(batch.submit()));
+    const auto posted = batch.submit();
+    if (!posted && posted_before != 0)
+      return end_partial_read(
+          request.id, fmt::format("{} of {} slices were posted before: {}", posted_before, slices,
+                                  posted.error().message()));
+    VERBENA_TRY_VOID(outcome_of(posted));
     request.fenced = false;
     from.offset += bytes;
   } while (!into.empty());
   return {};
+}
+
+// The device reads into the first slices, and no completion would report their end.
+error session_core::end_partial_read(std::uint64_t id, std::string_view progress) {
+  auto why = error::from_errno(
+      ECONNABORTED, "read", name_,
+      fmt::format("only a part of work request {} was posted, so this side closed the connection: "
+                  "{}; keep the memory until the session has been destroyed; increase max_send_wr",
+                  id, progress));
+  end(why);
+  static_cast<void>(link_->disconnect());  // on failure, destroying the session flushes
+  return why;
 }
 
 result<void> session_core::disconnect() {

@@ -116,6 +116,8 @@ class session_core {
                                           std::string_view call) const;
   [[nodiscard]] result<void> post_receive(receive_request request,
                                           std::span<const local_slice> into);
+  /// Ends the session after some, but not all, parts of a read were posted. Returns the reason.
+  [[nodiscard]] error end_partial_read(std::uint64_t id, std::string_view progress);
   [[nodiscard]] result<void> post_message(const bringup::advertisement_message& message,
                                           std::uint64_t mark);
   /// Applies `change` to the table of advertisements and posts the resulting message. If posting

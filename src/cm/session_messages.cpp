@@ -34,11 +34,7 @@ error session_core::too_many(std::string_view call) const {
 
 result<void> session_core::post_message(const bringup::advertisement_message& message,
                                         std::uint64_t mark) {
-  auto slot = objects_.outgoing.take();
-  if (!slot) {
-    VERBENA_TRY_VOID(drain());
-    slot = objects_.outgoing.take();
-  }
+  const auto slot = objects_.outgoing.take();
   if (!slot) return too_many("advertise");
   std::ranges::copy(message, objects_.outgoing.bytes(*slot).begin());
   send_batch<rc, 1> batch(queue_);
@@ -52,6 +48,8 @@ result<void> session_core::post_message(const bringup::advertisement_message& me
 template <class Change>
 result<void> session_core::post_change(std::string_view call, Change change) {
   VERBENA_TRY_VOID(check_post(call, 0));
+  // Processes completions before the copy is made, because received messages change the table.
+  if (!objects_.outgoing.has_free()) VERBENA_TRY_VOID(drain());
   auto changed = book_;
   VERBENA_TRY(const bringup::advertisement_message message, change(changed));
   VERBENA_TRY_VOID(post_message(message, library_mark));

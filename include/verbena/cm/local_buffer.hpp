@@ -32,6 +32,7 @@ class [[nodiscard]] local_buffer {
   local_buffer(local_buffer&&) noexcept = default;
   /// Destroys this buffer and moves the other one.
   local_buffer& operator=(local_buffer&& other) noexcept {
+    if (this == &other) return *this;
     region_ = std::move(other.region_);  // before its memory is destroyed
     bytes_ = std::exchange(other.bytes_, {});
     storage_ = std::move(other.storage_);

@@ -64,7 +64,9 @@ class [[nodiscard]] session : public session_base {
   }
   /// Posts a read from `offset` in `from` into all of `into`. The program must not access the
   /// memory until this request or a later one completes. If the device supports fewer slices per
-  /// read, as on iWARP, several reads are posted, each with an entry in the queue. Errors: those of
+  /// read, as on iWARP, several reads are posted, each with an entry in the queue. If the queue has
+  /// entries only for some of them, the connection is closed as by disconnect(), and read() returns
+  /// ECONNABORTED; the memory may be in use until the session has been destroyed. Errors: those of
   /// write().
   template <class Data>
     requires memory_slices<const Data&>

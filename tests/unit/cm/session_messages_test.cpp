@@ -172,6 +172,41 @@ TEST_F(session_buffers, advertise_succeeds_without_waiting_for_sends) {
   }
 }
 
+// The second call processes completions to get a slot, among them those of the peer's messages.
+TEST_F(session_buffers, messages_that_arrive_while_advertising_are_kept) {
+  auto [active, passive] = connect({.max_messages = 1});
+  const auto own = buffer_of(active, "");
+  const auto lent = buffer_of(passive, "");
+  const auto advertise = [&from = active, &own] {
+    for (const auto limit = test_deadline();;) {
+      const auto number = from.advertise(own, access::remote_read);
+      // The acknowledgement of the previous message may be missing.
+      if (number || number.error().code() != ENOBUFS || limit.expired()) return number.value();
+    }
+  };
+  // Lets the passive side send a message. The active side sends two before it takes the message.
+  std::vector<std::uint32_t> numbers;
+  const auto cross = [&, &from = active, &to = passive](auto act) {
+    from.expect_advertisement().value();
+    act(to);
+    for (int i = 0; i < 2; ++i) {
+      to.expect_advertisement().value();
+      numbers.push_back(advertise());
+      EXPECT_TRUE(to.wait_advertisement(test_deadline()));
+    }
+  };
+  std::uint32_t number = 0;
+  cross([&](cm::session& to) { number = to.advertise(lent, access::remote_read).value(); });
+  const auto remote = active.wait_advertisement(test_deadline()).value();
+  EXPECT_EQ(remote.number, number);
+  cross([&](cm::session& to) { to.revoke(number).value(); });
+  EXPECT_EQ(active.wait_update(test_deadline()).value().kind, advertisement_kind::revoked);
+  EXPECT_FALSE(active.is_usable(remote));
+  cross([&](cm::session& to) { to.release({.number = numbers.front()}).value(); });
+  EXPECT_EQ(active.wait_update(test_deadline()).value().kind, advertisement_kind::released);
+  EXPECT_FALSE(active.is_advertised(numbers.front()));
+}
+
 // Results of four threads that wait on `on`, one for each kind of wait, when `close`
 // is called while all of them wait.
 template <class Close>

@@ -2,9 +2,12 @@
 // Sessions: creation, buffers, requests and completions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <numeric>
+#include <optional>
+#include <vector>
 
 #include "tests/unit/cm/sessions.hpp"
 #include "verbena/sys/failing_provider.hpp"
@@ -186,6 +189,79 @@ TEST_F(sessions, post_to_a_full_queue_returns_enomem) {
   const auto marked = passive.receive({.id = std::uint64_t{1} << 63}, into->slice(0, 1));
   ASSERT_FALSE(marked);
   EXPECT_EQ(marked.error().kind(), error_kind::invalid_argument);
+}
+
+// Some devices round the size of a queue up. The completion queues hold what the device grants.
+TEST_F(sessions, all_requests_that_the_device_grants_complete) {
+  static const provider* real;
+  real = &from();
+  provider rounding = *real;
+  rounding.verbs.create_qp.set([](ibv_pd* pd, ibv_qp_init_attr* asked) {
+    asked->cap.max_send_wr *= 4;
+    asked->cap.max_recv_wr *= 4;
+    return real->verbs.create_qp(pd, asked);
+  });
+  auto listener = serve({.provider = &rounding});
+  auto peer = call(listener, {.max_messages = 1}, {.provider = &rounding});
+  std::optional<cm::local_buffer> into;  // outlives the sessions, whose receives use it
+  auto [active, passive] = join(peer, listener, {.max_messages = 1});
+  into = passive.create_buffer(4096).value();
+  const auto out = buffer_of(active, "x");
+  std::size_t receives = 0;
+  while (passive.receive({.id = receives}, into->slice(receives, 1))) ++receives;
+  EXPECT_GT(receives, queue_sizes{}.max_recv_wr + 2);
+  std::size_t sends = 0;
+  while (sends < receives && active.send({.id = sends, .signaled = true}, out.slice(0, 1))) ++sends;
+  EXPECT_GT(sends, queue_sizes{}.max_send_wr + 2);
+  EXPECT_EQ(active.wait(sending, sends, test_deadline()).value().size(), sends);
+  EXPECT_EQ(passive.wait(receiving, sends, test_deadline()).value().size(), sends);
+}
+
+// A device that reads into one slice per request, like iWARP, and has room for one of two requests.
+TEST_F(sessions, read_that_is_posted_in_part_closes_the_connection) {
+  static const provider* real;
+  real = &from();
+  provider iwarp_like = *real;
+  iwarp_like.verbs.query_device.set([](ibv_context* device, ibv_device_attr* out) {
+    const int code = real->verbs.query_device(device, out);
+    out->max_sge_rd = 1;
+    return code;
+  });
+  auto listener = serve();
+  auto peer = call(listener, {.queues = {.max_send_wr = 4}}, {.provider = &iwarp_like});
+  std::optional<cm::local_buffer> local;  // outlives the session, whose reads use it
+  auto [active, passive] = join(peer, listener);
+  const auto shared = buffer_of(passive, "remote");
+  const auto remote = advertise_to(passive, shared, active);
+  local = buffer_of(active, "");
+  const std::array slices = {local->slice(0, 1), local->slice(1, 1)};
+  const auto write = [&to = active, &local, &remote] {
+    return to.write({.id = 1, .signaled = true}, local->slice(8, 1), remote, 8);
+  };
+  std::size_t room = 0;
+  while (write()) ++room;
+  active.wait(sending, room, test_deadline()).value();
+  for (std::size_t i = 1; i < room; ++i) write().value();
+
+  const auto refused = active.read({.id = 2, .signaled = true}, slices, remote);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ECONNABORTED);
+  EXPECT_NE(refused.error().message().find("1 of 2 slices were posted before"), std::string::npos)
+      << refused.error().message();
+  EXPECT_EQ(write().error().code(), ECONNABORTED);
+  EXPECT_TRUE(active.wait_disconnected(test_deadline()).value());
+  EXPECT_TRUE(passive.wait_disconnected(test_deadline()).value());
+}
+
+TEST_F(sessions, buffer_that_is_moved_to_itself_keeps_its_memory) {
+  auto listener = serve();
+  auto peer = call(listener);
+  auto buffer = peer.register_buffer(std::vector(64, std::byte{7})).value();
+  auto& itself = buffer;
+  buffer = std::move(itself);
+  EXPECT_EQ(buffer.length(), 64U);
+  EXPECT_TRUE(
+      std::ranges::all_of(buffer.bytes(), [](std::byte each) { return each == std::byte{7}; }));
 }
 
 // parity: libiwarp-16, libiwarp-17, libiwarp-18

@@ -67,7 +67,8 @@ class handle {
     if (const detail::verb_status status = state.destroy(); status.failed)
       return {detail::refused_close(verb, state.name(), status.code, State::traits::in_use),
               std::forward<Handle>(self)};
-    base.state_.reset();
+    // Moves from `self`, so that also the copies of the pointer for the data path are null.
+    const Handle gone(std::forward<Handle>(self));
     return {};
   }
 

@@ -18,8 +18,8 @@ namespace verbena::inline VERBENA_ABI {
 ///
 /// submit() posts the requests in the order in which they were added. A batch that is destroyed
 /// without submit() posts no requests. If more than `Capacity` requests are added, submit() posts
-/// none of them and returns ENOBUFS. Checked builds stop the program if a request is added after
-/// submit().
+/// none of them and returns ENOBUFS. Checked builds stop the program if a function of the batch is
+/// called after submit() has passed the requests to the queue.
 /// Threads: one thread at a time, for the batch and its queue together.
 template <std::size_t Capacity = 16, class Storage = detail::request_storage<ibv_recv_wr, Capacity>,
           class Queue = ibv_qp>
@@ -55,6 +55,10 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   /// later submit() of the batch fails too. ENOMEM if the queue is full; accepted() requests were
   /// posted. Otherwise the errno of ibv_post_recv(3).
   ///
+  /// If submit() succeeds, or returns an error other than ENOBUFS, the batch has passed its
+  /// requests to the queue. Then only destroy it: size(), full(), a further request and a second
+  /// submit() are undefined. To post requests that the queue did not accept, open another batch.
+  ///
   /// *Contract.* The *Contract* of each request applies from this call on, to the requests that
   /// were posted.
   [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {
@@ -87,8 +91,10 @@ template <class Queue, class Data>
   ibv_recv_wr* refused;
   const int code = call_recorded(queue, &posted, &refused, where);
   if (code != 0) [[unlikely]]
-    return post_status(refused_post{
-        .code = code, .verb = verb_of<ibv_recv_wr, Queue>, .queue_pair = number_of(queue)});
+    return post_status(refused_post{.code = code,
+                                    .accepted = count_accepted<ibv_recv_wr>(&posted, refused),
+                                    .verb = verb_of<ibv_recv_wr, Queue>,
+                                    .queue_pair = number_of(queue)});
   return {};
 }
 }  // namespace detail

@@ -39,9 +39,9 @@ struct send_storage : request_storage<ibv_send_wr, Capacity> {
 /// of inline data together have more than `Capacity` elements, submit() posts no request and
 /// returns ENOBUFS.
 ///
-/// Checked builds stop the program if a request is added after submit(), if data exceeds the remote
-/// region, and if an atomic operation does not have 8 bytes at a remote address divisible by 8. A
-/// batch does not allocate.
+/// Checked builds stop the program if a function of the batch is called after submit() has passed
+/// the requests to the queue, if data exceeds the remote region, and if an atomic operation does
+/// not have 8 bytes at a remote address divisible by 8. A batch does not allocate.
 /// Threads: one thread at a time, for the batch and its queue pair together.
 template <transport Transport, std::size_t Capacity = 16,
           class Storage = detail::send_storage<Capacity>>
@@ -189,6 +189,10 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   /// later submit() of the batch fails too. ENOMEM if the send queue is full; accepted() requests
   /// were posted and will complete, the others were not posted. Otherwise the errno of
   /// ibv_post_send(3).
+  ///
+  /// If submit() succeeds, or returns an error other than ENOBUFS, the batch has passed its
+  /// requests to the queue. Then only destroy it: size(), full(), a further request and a second
+  /// submit() are undefined. To post requests that the queue did not accept, open another batch.
   ///
   /// *Contract.* The *Contract* of each request applies from this call on, to the requests that
   /// were posted.

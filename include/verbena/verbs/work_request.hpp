@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -43,9 +44,13 @@ struct compare_and_swap_operands {
 class inline_data {
  public:
   /// Makes inline data of `bytes`, which must stay valid until the request is posted.
+  /// Precondition: less than 4 GiB.
   explicit inline_data(std::span<const std::byte> bytes) noexcept
       // The C API lacks const here; providers only read.
-      : buffer_{const_cast<std::byte*>(bytes.data()), bytes.size()} {}
+      : buffer_{const_cast<std::byte*>(bytes.data()), bytes.size()} {
+    VERBENA_CHECK(bytes.size() <= std::numeric_limits<std::uint32_t>::max(),
+                  "inline data has 4 GiB or more, which the length of a request cannot express");
+  }
   /// Returns the number of bytes.
   [[nodiscard]] std::size_t length() const noexcept { return buffer_.length; }
   /// Returns the buffer of the C API.

@@ -303,6 +303,7 @@ TEST_F(lazy, fields_are_kept_and_printed) {
 TEST_F(lazy, close_destroys_or_returns_the_queue) {
   auto other = device.create_extended_cq(4).value();
   EXPECT_TRUE(std::move(other).close());
+  EXPECT_EQ(other.native_extended(), nullptr);  // NOLINT(bugprone-use-after-move,*.Move)
   auto refused = std::move(cq).close();
   ASSERT_FALSE(refused);
   cq = std::move(refused).object();

@@ -33,8 +33,12 @@ class fake_queue {
 
   [[nodiscard]] ibv_qp* native() noexcept { return &queue_.native; }
 
+  /// The failures of providers that do not set `bad_wr` to a request.
+  enum class failure { none, of_the_doorbell, of_an_unsupported_operation };
+
   /// The index of the request that is refused with ENOMEM.
   std::size_t room = 1000;
+  failure failing = failure::none;
   std::size_t calls = 0;
   std::vector<posted_send> sends;
   std::vector<posted_receive> receives;
@@ -57,6 +61,7 @@ class fake_queue {
   template <class Request, class Posted>
   int take(Request* list, Request** bad, std::vector<Posted>& out) {
     ++calls;
+    if (failing == failure::of_an_unsupported_operation) return EOPNOTSUPP;
     for (; list != nullptr; list = list->next) {
       if (out.size() == room) {
         *bad = list;
@@ -64,7 +69,9 @@ class fake_queue {
       }
       out.push_back({*list, {list->sg_list, list->sg_list + list->num_sge}});
     }
-    return 0;
+    if (failing == failure::none) return 0;
+    *bad = nullptr;  // like rxe: all requests are in the queue
+    return EIO;
   }
 
   ibv_context context_{};

@@ -278,7 +278,9 @@ TEST_F(prepared, close_destroys_or_returns_the_queue_pair) {
   auto made = create().value();
   EXPECT_TRUE(std::move(made).close());
   auto queue = create().value().into_queue_pair();
+  EXPECT_NE(queue.native_extended(), nullptr);
   EXPECT_TRUE(std::move(queue).close());
+  EXPECT_EQ(queue.native_extended(), nullptr);  // NOLINT(bugprone-use-after-move,*.Move)
 }
 
 // parity: ibverbs-308, rrddmma-7

@@ -179,6 +179,56 @@ TEST(send_batch, refused_request_reports_accepted_count) {
   EXPECT_EQ(queue.sends.size(), 2U);
 }
 
+/// Posts `count` sends and as many receives, and expects this outcome of both.
+void expect_outcome(fake_queue& queue, std::uint64_t count, int code, std::uint32_t accepted) {
+  const auto expect = [&](const post_status& status) {
+    EXPECT_EQ(status.code(), code);
+    EXPECT_EQ(status.accepted(), accepted);
+  };
+  send_batch<rc> sends(queue.native());
+  receive_batch<> receives(queue.native());
+  for (std::uint64_t id = 0; id < count; ++id) {
+    sends.send({.id = id}, slice);
+    receives.receive({.id = id}, slice);
+  }
+  expect(sends.submit());
+  expect(receives.submit());
+}
+
+TEST(send_batch, failed_doorbell_reports_all_requests_as_accepted) {
+  fake_queue queue;
+  queue.failing = fake_queue::failure::of_the_doorbell;
+  expect_outcome(queue, 5, EIO, 5);
+  expect_outcome(queue, 1, EIO, 1);
+  expect_outcome(queue, 16, EIO, 16);
+  EXPECT_EQ(detail::post_one_receive(queue.native(), {}, slice).accepted(), 1U);
+}
+
+TEST(send_batch, unsupported_operation_reports_no_request_as_accepted) {
+  fake_queue queue;
+  // Leaves the address of a request in the memory of later batches.
+  queue.room = 3;
+  expect_outcome(queue, 5, ENOMEM, 3);
+  queue.failing = fake_queue::failure::of_an_unsupported_operation;
+  expect_outcome(queue, 5, EOPNOTSUPP, 0);
+  expect_outcome(queue, 1, EOPNOTSUPP, 0);
+  EXPECT_EQ(detail::post_one_receive(queue.native(), {}, slice).accepted(), 0U);
+}
+
+#ifndef VERBENA_CHECKED
+// A violation of the contract, which checked builds detect.
+TEST(send_batch, second_submit_after_a_failure_posts_nothing) {
+  fake_queue queue;
+  queue.room = 2;
+  send_batch<rc, 4> batch(queue.native());
+  for (std::uint64_t id = 0; id < 4; ++id) batch.send({.id = id}, slice);
+  EXPECT_EQ(batch.submit().code(), ENOMEM);
+  queue.room = 1000;
+  EXPECT_EQ(batch.submit().code(), ENOBUFS);
+  EXPECT_EQ(queue.calls, 1U);
+}
+#endif
+
 TEST(send_batch, destroyed_batch_posts_nothing) {
   fake_queue queue;
   {
@@ -381,6 +431,8 @@ TEST(send_batch_death, add_or_submit_after_submit_stops_the_program) {
   EXPECT_DEATH(batch.send({}, slice), "a request was added to a batch after submit");
   EXPECT_DEATH(static_cast<void>(batch.submit()),
                "submit\\(\\) of a batch that was submitted before");
+  EXPECT_DEATH(static_cast<void>(batch.size()), "size\\(\\) or full\\(\\) of a batch");
+  EXPECT_DEATH(static_cast<void>(batch.full()), "size\\(\\) or full\\(\\) of a batch");
 }
 
 TEST(send_batch_death, data_beyond_the_remote_region_stops_the_program) {
@@ -423,6 +475,16 @@ TEST(receive_batch_death, add_or_submit_after_submit_stops_the_program) {
   EXPECT_DEATH(batch.receive({}, slice), "a request was added to a batch after submit");
   EXPECT_DEATH(static_cast<void>(batch.submit()),
                "submit\\(\\) of a batch that was submitted before");
+  EXPECT_DEATH(static_cast<void>(batch.size()), "size\\(\\) or full\\(\\) of a batch");
+  EXPECT_DEATH(static_cast<void>(batch.full()), "size\\(\\) or full\\(\\) of a batch");
+}
+
+TEST(send_batch_death, inline_data_of_four_gigabytes_stops_the_program) {
+  constexpr std::size_t limit = std::size_t{1} << 32U;
+  // The bytes are not read.
+  const auto* const begin = reinterpret_cast<const std::byte*>(&slice);
+  EXPECT_EQ(inline_data({begin, limit - 1}).length(), limit - 1);
+  EXPECT_DEATH(static_cast<void>(inline_data({begin, limit})), "inline data has 4 GiB or more");
 }
 #endif
 

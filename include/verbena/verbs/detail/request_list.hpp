@@ -51,18 +51,30 @@ inline constexpr posting_verb verb_of =
 [[nodiscard]] inline std::uint32_t number_of(const ibv_qp* queue) noexcept { return queue->qp_num; }
 [[nodiscard]] inline std::uint32_t number_of(const ibv_srq* /*queue*/) noexcept { return 0; }
 
+/// Returns the number of requests of `list` that the queue accepted, after the verb failed and set
+/// `refused`. Some providers set it to null if only the doorbell failed, after all requests.
+template <class Request>
+[[nodiscard, gnu::cold, gnu::noinline]] std::uint32_t count_accepted(const Request* list,
+                                                                     const Request* refused) {
+  std::uint32_t before = 0;
+  for (const Request* each = list; each != refused; each = each->next, ++before)
+    if (each == nullptr) return 0;  // not a request of the list
+  return before;
+}
+
 // Posts the list. In checked builds, module check records the requests first.
 template <class Queue, class Request>
 [[gnu::always_inline]] inline int call_recorded(Queue* queue, Request* list, Request** refused,
                                                 [[maybe_unused]] call_site where) {
 #ifdef VERBENA_CHECKED
   const auto recorded = record_post(queue, list, where);
+  *refused = list;  // functions for unsupported operations do not set it
   const int code = call_post_verb(queue, list, refused);
   if (code == 0) return 0;
-  const auto accepted = list->next == nullptr ? 0 : *refused - list;
-  record_failure(queue, list, {recorded, static_cast<std::size_t>(accepted), code}, where);
+  record_failure(queue, list, {recorded, count_accepted(list, *refused), code}, where);
   return code;
 #else
+  *refused = list;
   return call_post_verb(queue, list, refused);
 #endif
 }
@@ -104,10 +116,13 @@ class request_list {
 
   /// Returns the number of requests that the batch can hold.
   [[nodiscard]] static constexpr std::size_t capacity() noexcept { return limit; }
-  /// Returns the number of requests in the batch; at most capacity().
+  /// Returns the number of requests in the batch; at most capacity(). Precondition: submit() has
+  /// not posted the batch.
   [[nodiscard]] std::size_t size() const noexcept { return full() ? limit : at_.count; }
-  /// Returns whether the batch has no room for another request.
+  /// Returns whether the batch has no room for another request. Precondition: submit() has not
+  /// posted the batch.
   [[nodiscard]] bool full() const noexcept {
+    VERBENA_CHECK(at_.queue != nullptr, "size() or full() of a batch that was submitted before");
     return at_.count >= limit || at_.excess > most_requests - limit;
   }
 
@@ -165,12 +180,14 @@ class request_list {
     storage_.requests[count - 1].next = nullptr;
     end_bookkeeping();
     const int code = call_recorded(queue, &storage_.requests[0], &storage_.refused, where);
-    if (code != 0) [[unlikely]]
+    if (code != 0) [[unlikely]] {
+      restore_bookkeeping(queue);
       return post_status(
           refused_post{.code = code,
-                       .accepted = static_cast<std::uint32_t>(storage_.refused - storage_.requests),
+                       .accepted = count_accepted(storage_.requests, storage_.refused),
                        .verb = verb_of<Request, Queue>,
                        .queue_pair = number_of(queue)});
+    }
     return {};
   }
 
@@ -201,6 +218,13 @@ class request_list {
     at_.queue = nullptr;
 #else
     std::destroy_at(&at_);
+#endif
+  }
+  // After a failure, marks the batch as overfull. A second submit(), which violates the contract,
+  // then fails with ENOBUFS in builds without checks.
+  [[gnu::always_inline]] inline void restore_bookkeeping([[maybe_unused]] Queue* queue) {
+#ifndef VERBENA_CHECKED
+    std::construct_at(&at_, bookkeeping{queue, limit, most_requests});
 #endif
   }
   void end_use() noexcept {

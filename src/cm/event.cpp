@@ -82,14 +82,13 @@ bool is_failure(event_kind kind) noexcept {
   }
 }
 
-event::event(const rdma_cm_event& pending, const std::shared_ptr<detail::channel_state>& channel)
+event::event(const rdma_cm_event& pending, std::shared_ptr<detail::identifier_state> request)
     : kind_(enum_from_bits<event_kind>(pending.event)),
       status_(pending.status),
       id_(pending.id),
       listener_(kind_ == event_kind::connect_request ? pending.listen_id : nullptr),
-      object_(detail::name_of(*pending.id)) {
-  if (kind_ == event_kind::connect_request)
-    request_ = identifier(std::make_shared<detail::identifier_state>(channel, pending.id));
+      object_(detail::name_of(*pending.id)),
+      request_(std::move(request)) {
   if (pending.id->qp_type == IBV_QPT_UD || is_of_multicast(kind_)) {
     const auto& native = pending.param.ud;
     // In multicast events, `private_data` is the context pointer of rdma_join_multicast(3).

@@ -68,8 +68,16 @@ result<event_channel> event_channel::create(const verbena::provider& from) {
   if (!made)
     return detail::call_failed(made.code, calls->create_event_channel.name(),
                                to_string(from.origin));
+  struct guard {
+    const sys::cm_table& calls;
+    rdma_event_channel* native;
+    ~guard() {
+      if (native != nullptr) calls.destroy_event_channel(native);
+    }
+  } unowned{*calls, made.native};
   // From here on, the state object destroys the channel if a later step fails.
   auto state = std::make_shared<detail::channel_state>(from, made.native);
+  unowned.native = nullptr;
   if (const int code = verbena::detail::make_non_blocking(made.native->fd); code != 0)
     return error::from_errno(code, "fcntl", "event channel");
   return event_channel(std::move(state));
@@ -92,7 +100,9 @@ result<std::optional<event>> event_channel::poll_event() const {
   const auto status = verbena::detail::call(calls.get_cm_event, native(), &pending);
   if (!status.failed) {
     const acknowledging afterwards{calls, pending};
-    return std::optional<event>(event(*pending, state()));
+    const bool has_request = pending->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+    return std::optional<event>(
+        event(*pending, has_request ? detail::own_identifier(state(), pending->id) : nullptr));
   }
   if (status.code == EAGAIN || status.code == EWOULDBLOCK || status.code == EINTR)
     return std::optional<event>();

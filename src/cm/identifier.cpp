@@ -188,7 +188,7 @@ result<identifier> identifier::create(const event_channel& channel, port_space s
                             static_cast<rdma_port_space>(space));
   if (status.failed)
     return call_failed(status.code, calls.create_id.name(), "port space " + to_string(space));
-  return identifier(std::make_shared<detail::identifier_state>(channel.state(), made));
+  return identifier(detail::own_identifier(channel.state(), made));
 }
 
 detail::identifier_state& identifier::state() const {

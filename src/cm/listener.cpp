@@ -106,7 +106,7 @@ steps<connection> connection_request::accept(connection_request request,
   std::optional<detail::pending_ready_indication> awaited;
   std::vector<std::byte> answer;
   if (waits) {
-    VERBENA_CO_TRY(awaited, detail::pending_ready_indication::create(self.id_, queue));
+    VERBENA_CO_TRY(awaited, detail::pending_ready_indication::create(queue));
     answer = awaited->announce(options.private_data);
     parameters.private_data = answer;
   }

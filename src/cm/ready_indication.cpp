@@ -24,10 +24,11 @@ constexpr std::uint64_t ready_id = ~std::uint64_t{0};
 // The interval at which events of the connection manager are processed.
 constexpr auto look_interval = 1ms;
 
-result<memory_region> allocate_word(const identifier& id, const queue_pair<rc>& queue,
-                                    access_flags access) {
-  VERBENA_TRY(const auto device, id.context());
-  const auto pd = protection_domain::adopt(queue.native()->pd, device, ownership::borrow);
+// The region shares the ownership of the queue pair's protection domain, because the connection may
+// outlive both handles.
+result<memory_region> allocate_word(const queue_pair<rc>& queue, access_flags access) {
+  using verbena::detail::internals;
+  const auto pd = internals::make<protection_domain>(internals::state_of(queue)->parents().pd);
   return pd.allocate(sizeof(ready_word), access);
 }
 
@@ -48,9 +49,8 @@ error no_address(const identifier& id) {
 
 }  // namespace
 
-result<pending_ready_indication> pending_ready_indication::create(const identifier& id,
-                                                                  const queue_pair<rc>& queue) {
-  VERBENA_TRY(auto word, allocate_word(id, queue, access::local_write | access::remote_write));
+result<pending_ready_indication> pending_ready_indication::create(const queue_pair<rc>& queue) {
+  VERBENA_TRY(auto word, allocate_word(queue, access::local_write | access::remote_write));
   return pending_ready_indication(std::move(word));
 }
 
@@ -91,7 +91,7 @@ steps<memory_region> send_ready_indication(event_channel channel, identifier id,
   if (!place || place->length() != sizeof(ready_word)) co_return no_address(id);
   said.erase(said.begin(), said.begin() + static_cast<std::ptrdiff_t>(size));
 
-  VERBENA_CO_TRY(auto word, allocate_word(id, queue, access::local_write));
+  VERBENA_CO_TRY(auto word, allocate_word(queue, access::local_write));
   std::memcpy(word.bytes().data(), &go_ahead, sizeof go_ahead);
   for (const auto pause : {0ms, 10ms, 40ms}) {
     VERBENA_CO_TRY_VOID(co_await listen(channel, id, deadline::after(pause), "rdma_connect",

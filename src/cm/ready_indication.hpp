@@ -22,8 +22,7 @@ class pending_ready_indication {
  public:
   /// Creates the word in the protection domain of `queue`. Errors: those of
   /// protection_domain::allocate().
-  [[nodiscard]] static result<pending_ready_indication> create(const identifier& id,
-                                                               const queue_pair<rc>& queue);
+  [[nodiscard]] static result<pending_ready_indication> create(const queue_pair<rc>& queue);
   /// Returns the private data of the reply: the address of the word, followed by `said`.
   [[nodiscard]] std::vector<std::byte> announce(std::span<const std::byte> said) const;
   /// Waits until the word is written.

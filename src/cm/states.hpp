@@ -50,4 +50,20 @@ class identifier_state {
   rdma_cm_id* native_;
 };
 
+/// Makes the owner of `native`. If this throws an exception, destroys the identifier.
+[[nodiscard]] inline std::shared_ptr<identifier_state> own_identifier(
+    std::shared_ptr<channel_state> channel, rdma_cm_id* native) {
+  struct guard {
+    const sys::cm_table& calls;
+    rdma_cm_id* native;
+    ~guard() {
+      // If this fails, the identifier leaks.
+      if (native != nullptr) static_cast<void>(calls.destroy_id(native));
+    }
+  } unowned{*channel->provider().cm, native};
+  auto owner = std::make_shared<identifier_state>(std::move(channel), native);
+  unowned.native = nullptr;
+  return owner;
+}
+
 }  // namespace verbena::inline VERBENA_ABI::cm::detail

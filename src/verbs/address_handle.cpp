@@ -103,7 +103,10 @@ result<address_handle> protection_domain::create_ah(const address_vector& to) co
   VERBENA_TRY_VOID(detail::check_address(to, "create_ah", name()));
   ibv_ah_attr asked = detail::native_address(to);
   const auto made = detail::call_create(verb, native(), &asked);
-  if (made) return make_handle(made.native, *this, ownership::take);
+  if (made)
+    return detail::make_owner(provider().verbs, made.native, [&](ibv_ah* owned) {
+      return make_handle(owned, *this, ownership::take);
+    });
   error failed = detail::creation_error(made.code, verb.name(), name());
   std::string diagnosis;
   if (made.code == ETIMEDOUT || made.code == ENETUNREACH || made.code == EHOSTUNREACH)
@@ -132,8 +135,20 @@ result<address_vector> protection_domain::sender_address(
   if (!received.ok()) return no_sender(*this);
   sender from{.lid = {}, .has_header = (received.flags().mask() & IBV_WC_GRH) != 0};
   VERBENA_TRY(const auto attributes, context().query_port(port));
-  // Ethernet has no LIDs, and the completion queue may have been created without these fields.
-  if (attributes.link_layer() != link_layer::ethernet) {
+  // Ethernet and EFA, whose link layer is unspecified, have no LIDs. There the completion queue may
+  // have been created without these fields.
+  const bool has_lids =
+      attributes.link_layer() == link_layer::infiniband ||
+      (attributes.link_layer() == link_layer::unspecified && attributes.lid() != verbena::lid(0));
+  if (!has_lids) {
+    if (!from.has_header)
+      return error::invalid_argument(
+          "sender_address", name(),
+          fmt::format("the datagram has no GRH, and port {} has no LID, so the completion "
+                      "does not identify the sender; on EFA use efa::known_sender() "
+                      "and efa::completion_queue::source_gid()",
+                      port.value()));
+  } else {
     from.lid = received.source_lid();
     from.service_level = received.service_level();
     from.path_bits = received.destination_path_bits();

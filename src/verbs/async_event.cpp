@@ -16,6 +16,13 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
+// Acknowledges an event in its destructor.
+struct acknowledging {
+  const sys::verbs_table& verbs;
+  ibv_async_event& pending;
+  ~acknowledging() { verbs.ack_async_event(&pending); }
+};
+
 // The kind of object of an event, which selects the member of ibv_async_event::element.
 enum class subject : std::uint8_t { device, port, queue_pair, completion_queue, srq, work_queue };
 
@@ -166,9 +173,9 @@ result<std::optional<async_event>> context::poll_event() const {
   ibv_async_event pending{};
   const auto status = detail::call(verbs.get_async_event, native(), &pending);
   if (!status.failed) {
-    std::optional<async_event> event(std::in_place, pending, name());
-    verbs.ack_async_event(&pending);
-    return event;
+    // Also if copying the event fails: destroying its object waits for the acknowledgement.
+    const acknowledging afterwards{verbs, pending};
+    return std::optional<async_event>(std::in_place, pending, name());
   }
   if (status.code == EAGAIN || status.code == EWOULDBLOCK || status.code == EINTR)
     return std::optional<async_event>();

@@ -35,7 +35,9 @@ result<completion_channel> context::create_completion_channel() const {
   const auto made = detail::call_create(state().verbs().create_comp_channel, native());
   if (!made) return detail::creation_error(made.code, "ibv_create_comp_channel", name());
   // The state object destroys the channel, even if a later step fails.
-  auto channel_state = make_state(made.native, *this, ownership::take);
+  auto channel_state = detail::make_owner(
+      state().verbs(), made.native,
+      [&](ibv_comp_channel* owned) { return make_state(owned, *this, ownership::take); });
   if (const int code = detail::make_non_blocking(made.native->fd); code != 0)
     return error::from_errno(code, "fcntl", channel_state->name());
   return detail::internals::make<completion_channel>(std::move(channel_state));

@@ -33,7 +33,8 @@ std::shared_ptr<completion_queue_state> make_completion_queue_state(
       .parents = {internals::state_of(of), channel ? internals::state_of(*channel) : nullptr}});
 }
 
-result<void> check_completion_queue(const context& of, completion_queue_request request) {
+result<void> check_completion_queue(const context& of, completion_queue_request request,
+                                    const std::optional<completion_channel>& channel) {
   const auto refuse = [&](const std::string& diagnosis) {
     return error::invalid_argument(request.call, of.name(), diagnosis);
   };
@@ -47,6 +48,10 @@ result<void> check_completion_queue(const context& of, completion_queue_request 
     return refuse(
         fmt::format("completion vector {} does not exist: the device has {}, counted from 0",
                     request.completion_vector, vectors));
+  if (channel && channel->native()->context != of.native())
+    return refuse(
+        "the completion channel belongs to another context; create it with the context "
+        "of the completion queue");
   return {};
 }
 
@@ -84,14 +89,16 @@ result<completion_queue> context::create_cq(std::uint32_t capacity,
                                             const completion_queue_options& options) const {
   const detail::completion_queue_request request{"ibv_create_cq", capacity,
                                                  options.completion_vector};
-  VERBENA_TRY_VOID(detail::check_completion_queue(*this, request));
+  VERBENA_TRY_VOID(detail::check_completion_queue(*this, request, options.channel));
   ibv_comp_channel* const channel = options.channel ? options.channel->native() : nullptr;
   const auto made =
       detail::call_create(state().verbs().create_cq, native(), static_cast<int>(capacity), nullptr,
                           channel, static_cast<int>(options.completion_vector));
   if (!made) return detail::completion_queue_error(*this, request, made.code);
   return detail::internals::make<completion_queue>(
-      detail::make_completion_queue_state(made.native, *this, ownership::take, options.channel));
+      detail::make_owner(state().verbs(), made.native, [&](ibv_cq* owned) {
+        return detail::make_completion_queue_state(owned, *this, ownership::take, options.channel);
+      }));
 }
 
 completion_queue completion_queue::adopt(ibv_cq* native, const context& of, ownership owner) {
@@ -151,7 +158,7 @@ result<void> completion_queue::resize(std::uint32_t capacity) const {
   const auto& verb = state().verbs().resize_cq;
   const context of = detail::internals::make<context>(state().parents().context);
   const detail::completion_queue_request request{verb.name(), capacity, 0};
-  VERBENA_TRY_VOID(detail::check_completion_queue(of, request));
+  VERBENA_TRY_VOID(detail::check_completion_queue(of, request, std::nullopt));
   const auto status = detail::call(verb, native(), static_cast<int>(capacity));
   if (!status.failed) return {};
   ibv_device_attr limits{};

@@ -23,9 +23,10 @@ struct completion_queue_request {
   std::uint32_t completion_vector;
 };
 
-/// Checks the capacity and the completion vector.
+/// Checks the capacity, the completion vector and the context of the completion channel.
 [[nodiscard]] result<void> check_completion_queue(const context& of,
-                                                  completion_queue_request request);
+                                                  completion_queue_request request,
+                                                  const std::optional<completion_channel>& channel);
 /// Returns the error of the creating verb with the limit of the device.
 [[nodiscard]] error completion_queue_error(const context& of, completion_queue_request request,
                                            int code);

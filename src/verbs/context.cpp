@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/verbs/creation.hpp"
 #include "src/verbs/diagnosis.hpp"
 #include "src/verbs/gid_query.hpp"
 #include "src/verbs/ports.hpp"
@@ -178,7 +179,9 @@ result<protection_domain> context::allocate_pd() const {
     return error::from_errno(made.code, verb.name(), name(),
                              detail::explain_pd(made.code, {&provider(), native()}));
   return detail::internals::make<protection_domain>(
-      detail::make_protection_domain_state(made.native, shared_state(), ownership::take));
+      detail::make_owner(provider().verbs, made.native, [&](ibv_pd* owned) {
+        return detail::make_protection_domain_state(owned, shared_state(), ownership::take);
+      }));
 }
 
 close_result<context> context::close() && { return close_handle(std::move(*this)); }

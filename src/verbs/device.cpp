@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "src/verbs/creation.hpp"
 #include "src/verbs/diagnosis.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/base/assert.hpp"
@@ -77,7 +78,9 @@ result<context> device::open() const {
   const auto made = detail::call_create(verb, native_);
   if (!made)
     return error::from_errno(made.code, verb.name(), name(), detail::explain_opening(made.code));
-  return context::adopt(made.native, *provider_, ownership::take);
+  return detail::make_owner(provider_->verbs, made.native, [&](ibv_context* owned) {
+    return context::adopt(owned, *provider_, ownership::take);
+  });
 }
 
 std::string to_string(const device& of) {

@@ -12,6 +12,7 @@
 #include "src/verbs/bit_names.hpp"
 #include "src/verbs/clock_mask.hpp"
 #include "src/verbs/completion_queue_creation.hpp"
+#include "src/verbs/creation.hpp"
 #include "src/verbs/rxe_defects.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/verbs/context.hpp"
@@ -166,7 +167,7 @@ result<extended_completion_queue> detail::create_extended_queue(
     const context& of, std::uint32_t capacity, const extended_completion_queue_options& options,
     const extended_queue_creator& with) {
   const completion_queue_request request{with.call, capacity, options.completion_vector};
-  VERBENA_TRY_VOID(check_completion_queue(of, request));
+  VERBENA_TRY_VOID(check_completion_queue(of, request, options.channel));
   ibv_cq_init_attr_ex asked{};
   asked.cqe = capacity;
   asked.channel = options.channel ? options.channel->native() : nullptr;
@@ -182,12 +183,13 @@ result<extended_completion_queue> detail::create_extended_queue(
                     "queues, the fields {}{}: use create_cq()",
                     to_string(options.fields), asked.flags != 0 ? ", or the requested flags" : ""));
   if (!made) return completion_queue_error(of, request, made.code);
+  auto owner = make_owner(of.provider().verbs, ibv_cq_ex_to_cq(made.native), [&](ibv_cq* owned) {
+    return make_completion_queue_state(owned, of, ownership::take, options.channel);
+  });
   guard_fields(*made.native, options.fields);
   if (has_defects) correct_polling(*made.native);
-  return internals::make<extended_completion_queue>(
-      make_completion_queue_state(ibv_cq_ex_to_cq(made.native), of, ownership::take,
-                                  options.channel),
-      made.native, options.fields, clock_mask_for(options.fields, of));
+  return internals::make<extended_completion_queue>(std::move(owner), made.native, options.fields,
+                                                    clock_mask_for(options.fields, of));
 }
 
 extended_completion_queue extended_completion_queue::adopt(ibv_cq_ex* native, const context& of,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/verbs/creation.hpp"
 #include "src/verbs/diagnosis.hpp"
 #include "src/verbs/in_flight.hpp"
 #include "src/verbs/memory_block.hpp"
@@ -87,9 +88,13 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
                  base &&
                  detail::differ_in_page(*base, reinterpret_cast<std::uintptr_t>(address))}));
   auto region = detail::internals::make<memory_region>(
-      detail::make_memory_region_state(made.native, pd,
-                                       {detail::place_of(address, memory.size()), std::move(block)},
-                                       ownership::take),
+      detail::make_owner(verbs, made.native,
+                         [&](ibv_mr* owned) {
+                           // A copy: the memory must exist until the region is deregistered.
+                           return detail::make_memory_region_state(
+                               owned, pd, {detail::place_of(address, memory.size()), block},
+                               ownership::take);
+                         }),
       detail::region_attributes{.access = access, .iova = base});
   detail::watch(region, address, wanted.registered);
   return region;
@@ -196,7 +201,11 @@ result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
              .offset_in_page_differs = detail::differ_in_page(memory.iova, memory.offset)}));
   // The verb stores the offset in ibv_mr::addr. Source: libibverbs/verbs.c.
   auto region = detail::internals::make<memory_region>(
-      detail::make_memory_region_state(made.native, *this, {place, nullptr}, ownership::take),
+      detail::make_owner(provider().verbs, made.native,
+                         [&](ibv_mr* owned) {
+                           return detail::make_memory_region_state(owned, *this, {place, nullptr},
+                                                                   ownership::take);
+                         }),
       detail::region_attributes{.access = access, .iova = memory.iova, .is_mapped = false});
   detail::watch(region, nullptr, {});
   return region;

@@ -152,6 +152,19 @@ queue_parents parents_of(const queue_pair_queues& queues, bool all_signaled) {
           queues.shared == nullptr ? nullptr : internals::state_of(*queues.shared), all_signaled};
 }
 
+// Makes the owner, which the checker does not know yet.
+std::shared_ptr<queue_pair_state_object> make_unwatched_state(ibv_qp* native,
+                                                              const protection_domain& pd,
+                                                              ownership owner, queue_parents with) {
+  return std::make_shared<queue_pair_state_object>(queue_pair_state_object::arguments{
+      .provider = &pd.provider(),
+      .native = native,
+      .owner = owner,
+      .name = fmt::format("queue pair {:#x} on {}", native->qp_num, pd.context().name()),
+      .parents = {internals::state_of(pd), std::move(with.send), std::move(with.receive),
+                  std::move(with.shared)}});
+}
+
 result<created_queue_pair> create_qp(const protection_domain& pd, const queue_pair_queues& queues,
                                      const queue_pair_request& request) {
   auto asked = native_attributes(pd, queues, request);
@@ -160,8 +173,11 @@ result<created_queue_pair> create_qp(const protection_domain& pd, const queue_pa
     VERBENA_TRY(has_defects, is_rxe(pd.context()));
   }
   VERBENA_TRY(const auto made, request.create(pd, request, asked));
-  created_queue_pair created{.state = make_queue_pair_state(made.made, pd, ownership::take,
-                                                            parents_of(queues, request.signal_all)),
+  auto owner = make_owner(pd.provider().verbs, made.made, [&](ibv_qp* owned) {
+    return make_unwatched_state(owned, pd, ownership::take, parents_of(queues, request.signal_all));
+  });
+  watch(owner->native(), owner->name(), request.signal_all);
+  created_queue_pair created{.state = std::move(owner),
                              .extended = made.extended,
                              .granted = {.max_send_wr = asked.cap.max_send_wr,
                                          .max_recv_wr = asked.cap.max_recv_wr,
@@ -235,14 +251,9 @@ std::shared_ptr<queue_pair_state_object> make_queue_pair_state(ibv_qp* native,
                                                                const protection_domain& pd,
                                                                ownership owner,
                                                                queue_parents with) {
-  auto state = std::make_shared<queue_pair_state_object>(queue_pair_state_object::arguments{
-      .provider = &pd.provider(),
-      .native = native,
-      .owner = owner,
-      .name = fmt::format("queue pair {:#x} on {}", native->qp_num, pd.context().name()),
-      .parents = {internals::state_of(pd), std::move(with.send), std::move(with.receive),
-                  std::move(with.shared)}});
-  watch(native, state->name(), with.all_signaled);
+  const auto all_signaled = with.all_signaled;
+  auto state = make_unwatched_state(native, pd, owner, std::move(with));
+  watch(native, state->name(), all_signaled);
   return state;
 }
 

@@ -15,10 +15,14 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
+// Makes a handle that the checker does not know yet.
 shared_receive_queue make_handle(ibv_srq* native, const protection_domain& pd, ownership owner) {
-  auto made = detail::make_child<shared_receive_queue, detail::shared_receive_queue_state>(
+  return detail::make_child<shared_receive_queue, detail::shared_receive_queue_state>(
       native, pd, owner, "shared receive queue");
-  detail::watch(native, made.name());
+}
+
+shared_receive_queue watched(shared_receive_queue made) {
+  detail::watch(made.native(), made.name());
   return made;
 }
 
@@ -45,7 +49,10 @@ result<shared_receive_queue> protection_domain::create_srq(
   asked.attr.max_sge = options.max_sge;
   const auto& verb = provider().verbs.create_srq;
   const auto made = detail::call_create(verb, native(), &asked);
-  if (made) return make_handle(made.native, *this, ownership::take);
+  if (made)
+    return watched(detail::make_owner(provider().verbs, made.native, [&](ibv_srq* owned) {
+      return make_handle(owned, *this, ownership::take);
+    }));
   error failed = detail::creation_error(made.code, verb.name(), name());
   const std::string exceeded = exceeded_limits(*this, options);
   return exceeded.empty() ? failed : std::move(failed).with_diagnosis(exceeded);
@@ -56,7 +63,7 @@ shared_receive_queue shared_receive_queue::adopt(ibv_srq* native, const protecti
   VERBENA_ASSERT(native != nullptr, "shared_receive_queue::adopt() with a null pointer");
   VERBENA_ASSERT(native->pd == pd.native(),
                  "shared_receive_queue::adopt() with another protection domain");
-  return make_handle(native, pd, owner);
+  return watched(make_handle(native, pd, owner));
 }
 
 result<shared_receive_queue_attributes> shared_receive_queue::query() const {

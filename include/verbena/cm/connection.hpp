@@ -67,7 +67,8 @@ class [[nodiscard]] connection {
   [[nodiscard]] queue_pair<rc>& qp() noexcept { return queue_; }
   /// Moves the queue pair to a new owner, which must destroy it before this connection and must
   /// flush it: disconnect() and is_disconnected() no longer do so. qp() must not be used
-  /// afterwards.
+  /// afterwards. With first_sender::passive on iWARP, this connection also keeps the protection
+  /// domain of the queue pair, in which it has a memory region.
   [[nodiscard]] queue_pair<rc> take_qp() noexcept {
     owns_queue_ = false;
     return std::move(queue_);

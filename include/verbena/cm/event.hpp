@@ -19,10 +19,6 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-namespace detail {
-class channel_state;
-}  // namespace detail
-
 /// Types of events. Values as in `rdma_cm_event_type`; unknown values are kept.
 /// Source: rdma_get_cm_event(3).
 enum class event_kind : std::uint32_t {
@@ -70,7 +66,8 @@ struct rejection {
   /// The private data of reject(), padded with zeros.
   std::vector<std::byte> private_data;
 
-  /// Returns whether the peer's program rejected, not its connection manager.
+  /// Returns whether the peer's program rejected, not its connection manager. On iWARP the status
+  /// does not distinguish them: the result is also true if no program listens at the port.
   [[nodiscard]] bool is_consumer_reject() const noexcept;
 };
 /// Returns the meaning of a status: `28, the peer's program rejected the request`.
@@ -118,7 +115,7 @@ class event {
 
  private:
   friend class event_channel;
-  event(const rdma_cm_event& pending, const std::shared_ptr<detail::channel_state>& channel);
+  event(const rdma_cm_event& pending, std::shared_ptr<detail::identifier_state> request);
   void drop_request() noexcept;
 
   event_kind kind_;
@@ -131,7 +128,7 @@ class event {
   bool has_datagram_ = false;
   connection_parameters connection_;
   datagram_parameters datagram_;
-  identifier request_ = identifier(nullptr);  // of a connect_request that was not taken
+  identifier request_;  // of a connect_request that was not taken
 };
 
 /// Describes an event: `REJECTED of connection 10.0.0.1:40000 -> 10.0.0.2:7471, status 28, …`.

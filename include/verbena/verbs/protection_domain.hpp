@@ -201,7 +201,8 @@ class protection_domain : public handle<detail::protection_domain_state> {
   /// Returns the address for a reply to the datagram of the current completion of a lazy_poll.
   ///
   /// On InfiniBand the completion queue needs the fields source_lid, service_level and
-  /// destination_path_bits. Errors: those for a completion, and those of context::query_port().
+  /// destination_path_bits. Errors: those for a completion, and those of context::query_port();
+  /// `invalid_argument` for a datagram without a GRH on another link layer.
   [[nodiscard]] result<address_vector> sender_address(
       const lazy_completion& received, port_number port,
       const std::optional<global_route_header>& header) const;

@@ -67,6 +67,19 @@ TEST_F(completion_queues, creation_with_invalid_capacity_or_vector_fails) {
             std::string::npos);
 }
 
+TEST_F(completion_queues, completion_channel_of_another_context_is_rejected) {
+  const auto other = open_device("soft0").value().create_completion_channel().value();
+  const auto expect_refused = [](const auto& refused) {
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind(), error_kind::invalid_argument);
+    EXPECT_NE(refused.error().message().find("channel belongs to another context"),
+              std::string::npos)
+        << refused.error().message();
+  };
+  expect_refused(device.create_cq(4, {.channel = other}));
+  expect_refused(device.create_extended_cq(4, {.channel = other}));
+}
+
 TEST_F(completion_queues, creation_error_names_the_device_limit) {
   const auto refused = device.create_cq(0x7fff'ffff);
   ASSERT_FALSE(refused);
@@ -208,6 +221,30 @@ TEST_F(completion_queues_death, use_of_moved_from_queue_stops_the_program) {
 #endif
   // NOLINTEND(bugprone-use-after-move,*.Move)
 }
+
+#ifdef VERBENA_CHECKED
+// close() takes the handle as an rvalue, and moves from it if it succeeds.
+TEST_F(completion_queues_death, use_of_closed_handles_stops_the_program) {
+  const auto pd = device.allocate_pd().value();
+  auto cq = device.create_cq(4).value();
+  auto prepared = pd.create_qp<rc>(cq, cq).value();
+  const auto self = prepared.endpoint();
+  auto queue = std::move(prepared).handshake(self).value();
+  auto shared = pd.create_srq({}).value();
+  EXPECT_TRUE(std::move(queue).close());
+  EXPECT_TRUE(std::move(shared).close());
+  EXPECT_TRUE(std::move(cq).close());
+  // NOLINTBEGIN(bugprone-use-after-move,*.Move): that is the point
+  std::array<completion, 1> room;
+  const std::span<const local_slice> none;
+  EXPECT_DEATH(static_cast<void>(cq.poll(room)), "a moved-from completion queue was used");
+  EXPECT_DEATH(static_cast<void>(queue.post_send({}, none)), "a moved-from queue pair was used");
+  EXPECT_DEATH(static_cast<void>(queue.post_receive({}, none)), "a moved-from queue pair was used");
+  EXPECT_DEATH(static_cast<void>(shared.start_receive()),
+               "a moved-from shared receive queue was used");
+  // NOLINTEND(bugprone-use-after-move,*.Move)
+}
+#endif
 
 TEST_F(completion_queues_death, adoption_with_other_context_stops_the_program) {
   const auto other = open_device("soft0").value();

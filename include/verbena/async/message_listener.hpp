@@ -63,7 +63,8 @@ void destroy(listener_state& state) noexcept;
 
 /// A listening address whose clients become message channels. The clients connect concurrently on
 /// the thread of the engine. Clients that are slow, silent or send invalid data do not delay
-/// others; they are disconnected and logged (level info).
+/// others; they are disconnected and logged (level info). On RoCE, connecting a queue pair may
+/// block the thread in the kernel while the address of the peer is resolved.
 ///
 /// Each channel reserves operations of the engine when its negotiation begins; see
 /// engine_options::operations. If there are not enough, the client is rejected with this reason.
@@ -144,7 +145,8 @@ class connect_operation : public steps_operation<message_channel> {
 
 /// Connects to a message_listener or message_channel::listen_once(), over TCP or on iWARP with the
 /// connection manager. The value of `co_await` is a `result<async::message_channel>`. Destroying
-/// the coroutine while it waits abandons the attempt.
+/// the coroutine while it waits abandons the attempt. As for message_listener, connecting a queue
+/// pair may block the thread on RoCE.
 ///
 /// Errors: those of bringup::stream::connect() or cm::connector::resolve(), of
 /// message_channel::prepare() and of prepared_message_channel::connect().

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// An identifier of the connection manager (struct rdma_cm_id). No call blocks; the result of a step
-// is an event on the channel (event_channel.hpp). connector.hpp and listener.hpp are the blocking,
-// shorter interface.
+// An identifier of the connection manager (struct rdma_cm_id). No call waits for the peer; the
+// result of a step is an event on the channel (event_channel.hpp). connector.hpp and listener.hpp
+// are the blocking, shorter interface.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -72,8 +72,9 @@ class identifier {
   /// datagrams it ends with `established`. Failures: `rejected`, `unreachable`, `connect_error`.
   /// Errors: `invalid_argument` for too much private data.
   [[nodiscard]] result<void> connect(const connection_parameters& with);
-  /// Accepts a request. The queue pair must be in RTR, and except on iWARP in RTS. Ends with
-  /// `established`, except for datagrams.
+  /// Accepts a request. The caller brings the queue pair to RTR and RTS before. On iWARP the queue
+  /// pair must be in INIT, and the connection manager brings it to RTS. For datagrams any state is
+  /// permitted. Ends with `established`, except for datagrams.
   [[nodiscard]] result<void> accept(const connection_parameters& with);
   /// Rejects a request, or a response on the active side. Errors: those of connect().
   [[nodiscard]] result<void> reject(std::span<const std::byte> private_data = {});
@@ -103,7 +104,9 @@ class identifier {
   /// iWARP the last two are empty, because the connection manager performs these transitions.
   [[nodiscard]] result<queue_pair_attributes> attributes(queue_pair_state state) const;
 
-  /// Moves the identifier to another event channel: rdma_migrate_id(3).
+  /// Moves the identifier to another event channel: rdma_migrate_id(3). Blocks until all events of
+  /// the identifier that were taken from its channel are acknowledged; event_channel acknowledges
+  /// them before it returns them. While the call runs, no thread may take events of that channel.
   [[nodiscard]] result<void> migrate(const event_channel& to);
 
   /// Joins a multicast group. Ends with `multicast_join`, whose datagram() is the address of the

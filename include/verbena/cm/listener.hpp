@@ -91,7 +91,8 @@ class [[nodiscard]] connection_request : public pending_connection {
 class listener {
  public:
   /// Listens at `at`. An empty host means all IPv4 addresses of all devices; `::` means all IPv6
-  /// addresses and, except on iWARP, all IPv4 addresses. Port 0 means any free port.
+  /// addresses and, except on iWARP, all IPv4 addresses. Port 0 means any free port. Blocks while a
+  /// host name is resolved, without a time limit of its own; an IP address is not resolved.
   /// Errors: `invalid_argument` for a port space of datagrams; those of identifier::bind() and of
   /// event_channel::create().
   [[nodiscard]] static result<listener> open(const bringup::address& at,

@@ -83,15 +83,15 @@ class context : public handle<detail::context_state> {
   /// wait_event() makes it non-blocking, also for an adopted or borrowed context. If fcntl(2)
   /// fails, the next poll_event() or wait_event() returns the error.
   [[nodiscard]] int async_fd() const;
-  /// Takes one asynchronous event, or returns `nullopt` if there is none. Does not block.
-  /// Thread-safe: each event is returned to one thread.
+  /// Takes one asynchronous event, or returns `nullopt` if there is none. Does not block; allocates
+  /// for an event. Thread-safe: each event is returned to one thread.
   ///
   /// Errors: the errno of ibv_get_async_event(3) or fcntl(2); EIO if the device was removed.
   [[nodiscard(
       "each event is returned only once: use the result")]] result<std::optional<async_event>>
   poll_event() const;
   /// Waits for an event until the deadline. If the deadline passes, returns `nullopt`. Signals, and
-  /// events that another thread takes, do not end the wait. Blocks. Thread-safe.
+  /// events that another thread takes, do not end the wait. Blocks and allocates. Thread-safe.
   ///
   /// Errors: the errno of poll(2) or ibv_get_async_event(3).
   [[nodiscard(

@@ -283,7 +283,8 @@ void report_unread_polling_failure(int status) noexcept;
 /// and other threads wait. Checked builds stop the program if the thread polls the queue again.
 ///
 /// A failure of the device ends the poll, and result() returns it. If the program does not call
-/// result(), the destructor logs the failure. Does not block or allocate.
+/// result(), the destructor logs the failure. Does not block. Does not allocate, except that on rxe
+/// the first poll of a thread that reaches the end of a queue may allocate.
 /// Threads: one thread at a time.
 class [[nodiscard(
     "a lazy_poll returns completions only by iteration: iterate over it")]] lazy_poll {

@@ -192,6 +192,29 @@ TEST_F(srd_traffic, sender_has_a_gid_or_an_ah_number) {
   EXPECT_TRUE(looked);
 }
 
+// The completion queue does not have the fields of InfiniBand, and need not have them.
+TEST_F(srd_traffic, sender_address_of_a_message_without_grh_is_rejected) {
+  const auto memory = pd.allocate(64, access::local_write).value();
+  const auto cq = device.create_extended_cq(8).value();
+  auto prepared = pd.create_qp<efa::srd>(cq, cq).value();
+  const auto self = prepared.endpoint();
+  auto receiver = std::move(prepared).activate(key).value();
+  receiver.post_receive({}, memory.slice()).value();
+  auto queue = a.queue.extended().value();
+  auto batch = queue.start_send();
+  batch.send({}, a.memory.slice(0, 8), way.destination(self.queue_pair, key));
+  batch.submit().value();
+  EXPECT_TRUE(test::take(a.cq, 1).at(0).ok());
+  bool looked = false;
+  for (const auto end = deadline::after(std::chrono::seconds(20)); !looked && !end.expired();)
+    for (const auto& done : cq.poll()) {
+      ASSERT_TRUE(done.ok());
+      expect_error(pd.sender_address(done, port_number(1)), "has no LID");
+      looked = true;
+    }
+  EXPECT_TRUE(looked);
+}
+
 TEST_F(srd_traffic, unsupported_transports_and_limits_are_named) {
   const auto connection = pd.create_qp<rc>(a.cq, a.cq);
   ASSERT_FALSE(connection.has_value());

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -15,6 +16,9 @@ namespace verbena::softdev::cm {
 namespace {
 
 constexpr std::chrono::milliseconds room_interval{2};
+// Between two requests to a host where no process listens: an attempt costs that host two messages,
+// and a wait of this length does not matter to a program that waits for a listener.
+constexpr std::chrono::milliseconds remote_listener_interval{10};
 
 }  // namespace
 
@@ -148,7 +152,8 @@ int connections::send_request(const endpoint_ptr& which, time_point now) {
                              : connect_to_port(which->place_.space, which->destination_);
   const bool refused = made.error == ECONNREFUSED || made.error == EACCES;
   // Waits for a listener, because a request over a network takes time. Programs that agree on a
-  // port and then listen rely on that.
+  // port and then listen rely on that. Another host answers with a message: see
+  // wait_for_listener().
   const bool early = made.error == ECONNREFUSED && now < which->request_.patient_until;
   if (made.error == EAGAIN || early) {
     which->phase_ = phase::waiting;
@@ -177,6 +182,18 @@ int connections::send_request(const endpoint_ptr& which, time_point now) {
     tell(which, event_kind::rejected, static_cast<int>(reject_reason::no_listener));
   }
   return 0;
+}
+
+/// Handles the answer that no process listens, while that may change: sends another request after a
+/// pause. It is a new request with another communication ID, because the peer may repeat its answer
+/// to the first one. Returns false if the answer has to be reported.
+bool connections::wait_for_listener(const endpoint_ptr& which, time_point now) {
+  if (which->phase_ != phase::requesting || now >= which->request_.patient_until) return false;
+  finish(*which);
+  which->phase_ = phase::waiting;
+  const auto pause = which->route_.to_another_host ? remote_listener_interval : room_interval;
+  set_deadline(*which, std::min<time_point>(now + pause, which->request_.patient_until));
+  return true;
 }
 
 int connections::accept(const endpoint_ptr& which, const proposal& what) {
@@ -228,6 +245,7 @@ int connections::disconnect(const endpoint_ptr& which) {
         lost(which, now);
       }
       return 0;
+    case phase::waiting:
     case phase::requesting:
     case phase::requested:
     case phase::disconnecting:
@@ -359,7 +377,7 @@ bool connections::handle(const endpoint_ptr& which, const frame& said, time_poin
     case frame_kind::reply:
       return reply_arrived(which, said);
     case frame_kind::lookup_reply:
-      return lookup_answered(which, said);
+      return lookup_answered(which, said, now);
     case frame_kind::rejection:
       return rejection_arrived(which, said, now);
     case frame_kind::disconnect:
@@ -404,8 +422,9 @@ bool connections::reply_arrived(const endpoint_ptr& which, const frame& said) {
   return true;
 }
 
-bool connections::lookup_answered(const endpoint_ptr& which, const frame& said) {
+bool connections::lookup_answered(const endpoint_ptr& which, const frame& said, time_point now) {
   if (which->phase_ != phase::requesting || !which->datagram()) return false;
+  if (said.reason == lookup_status::no_listener && wait_for_listener(which, now)) return true;
   event what;
   const bool found = said.reason == lookup_status::found;
   what.kind = found ? event_kind::established : event_kind::unreachable;
@@ -421,6 +440,7 @@ bool connections::lookup_answered(const endpoint_ptr& which, const frame& said) 
 
 bool connections::rejection_arrived(const endpoint_ptr& which, const frame& said, time_point now) {
   if (which->datagram()) return false;
+  if (said.reason == reject_reason::no_listener && wait_for_listener(which, now)) return true;
   switch (which->phase_) {
     case phase::connected:
     case phase::disconnecting:

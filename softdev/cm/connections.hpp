@@ -83,9 +83,10 @@ class connections final : public newcomer_observer {
   void expire(const endpoint_ptr& which, time_point now);
   void give_up(const endpoint_ptr& which);
   [[nodiscard]] int send_request(const endpoint_ptr& which, time_point now);
+  [[nodiscard]] bool wait_for_listener(const endpoint_ptr& which, time_point now);
   [[nodiscard]] bool handle(const endpoint_ptr& which, const frame& said, time_point now);
   [[nodiscard]] bool reply_arrived(const endpoint_ptr& which, const frame& said);
-  [[nodiscard]] bool lookup_answered(const endpoint_ptr& which, const frame& said);
+  [[nodiscard]] bool lookup_answered(const endpoint_ptr& which, const frame& said, time_point now);
   [[nodiscard]] bool rejection_arrived(const endpoint_ptr& which, const frame& said,
                                        time_point now);
   [[nodiscard]] bool end_arrived(const endpoint_ptr& which, time_point now);

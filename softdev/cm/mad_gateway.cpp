@@ -408,8 +408,7 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
     case mad_kind::rejection:
       if (which.at == stage::ended || which.lookup) return;
       if (which.at != stage::requesting && said.sender_id != which.remote_id) return;
-      tell(which, said.content);
-      return finish(which, now);
+      return rejected(which, said, now);
     case mad_kind::disconnect:
       return end_arrived(which, said, now);
     case mad_kind::disconnected:
@@ -456,6 +455,17 @@ void mad_gateway::lookup_answered(dialog& which, const mad& said, time_point now
   frame heard = said.content;
   heard.from.gid = gid_of(which.peer);
   tell(which, heard);
+  if (heard.reason == lookup_status::no_listener) return forget(which);
+  finish(which, now);
+}
+
+/// Ends a conversation that the peer has rejected. If no process listens, the endpoint may send
+/// many requests, so their conversations are forgotten: the answer to an unknown one is the same.
+void mad_gateway::rejected(dialog& which, const mad& said, time_point now) {
+  tell(which, said.content);
+  const bool no_listener = which.at == stage::requesting && said.subject == mad_subject::request &&
+                           said.content.reason == reject_reason::no_listener;
+  if (no_listener) return forget(which);
   finish(which, now);
 }
 

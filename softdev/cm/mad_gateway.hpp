@@ -130,6 +130,7 @@ class mad_gateway final : public remote_request_observer {
 
   void reply_arrived(dialog& which, const mad& said);
   void lookup_answered(dialog& which, const mad& said, time_point now);
+  void rejected(dialog& which, const mad& said, time_point now);
   void end_arrived(dialog& which, const mad& said, time_point now);
   void delay(dialog& which, const mad& said, time_point now);
   void answer(const address& own, const address& peer, const mad& said);

@@ -232,6 +232,62 @@ TEST_F(cm_other_hosts, request_without_a_listener_is_rejected) {
   a->expect(event_kind::rejected, reject_reason::no_listener);
 }
 
+TEST_F(cm_other_hosts, request_waits_for_a_listener) {
+  std::vector<std::uint32_t> ids;
+  copies = [&](const mad& said) {
+    if (said.kind == mad_kind::request) ids.push_back(said.sender_id);
+    return said.kind == mad_kind::rejection ? 2 : 1;
+  };
+  start({.listener_patience = std::chrono::minutes(1)});
+  const endpoint_ptr late = b->all.create(b->events, port_space::tcp);
+  ASSERT_EQ(b->all.bind(late, {.family = address_family::ipv4}), 0);
+  port = b->all.look(late).source.port;
+  const endpoint_ptr active = connect();
+  while (count_of(mad_kind::rejection) < 2) std::this_thread::yield();
+  EXPECT_EQ(a->all.disconnect(active), 0);  // has no effect on a request, nor on one that waits
+  ASSERT_EQ(b->all.listen(late, 0), 0);
+  const event asked = b->expect(event_kind::connect_request);
+  EXPECT_EQ(asked.listener, late);
+  ASSERT_EQ(b->all.accept(asked.about, {.local = {.queue_pair = 23}, .data = {}}), 0);
+  a->expect(event_kind::connect_response);
+  ASSERT_EQ(a->all.establish(active), 0);
+  b->expect(event_kind::established);
+  const std::lock_guard lock(mutex);
+  EXPECT_GE(ids.size(), 3U);
+  std::ranges::sort(ids);
+  EXPECT_EQ(std::ranges::adjacent_find(ids), ids.end()) << "an ID was used for two requests";
+}
+
+TEST_F(cm_other_hosts, request_without_a_listener_is_rejected_once_after_the_patience) {
+  copies = [](const mad& said) { return said.kind == mad_kind::rejection ? 3 : 1; };
+  constexpr milliseconds patience{60};
+  start({.listener_patience = patience, .first_repeat = std::chrono::minutes(1)});
+  port = static_cast<std::uint16_t>(port + 1);
+  const time_point begun = std::chrono::steady_clock::now();
+  const endpoint_ptr active = connect();
+  a->expect(event_kind::rejected, reject_reason::no_listener);
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, patience);
+  const std::size_t requests = count_of(mad_kind::request);
+  EXPECT_GE(requests, 2U);
+  EXPECT_LE(requests, 8U);
+  // A later request, whose answers come after those of the first one.
+  const endpoint_ptr second = connect();
+  const event told = a->expect(event_kind::rejected, reject_reason::no_listener);
+  EXPECT_EQ(told.about, second);
+}
+
+TEST_F(cm_other_hosts, request_that_waits_for_a_listener_ends_with_its_endpoint) {
+  start({.listener_patience = std::chrono::minutes(1)});
+  port = static_cast<std::uint16_t>(port + 1);
+  const endpoint_ptr active = connect();
+  while (count_of(mad_kind::rejection) < 2) std::this_thread::yield();
+  a->all.destroy(active);
+  const std::size_t requests = count_of(mad_kind::request);
+  // lint: allow(sleep): requests that do not come are no event.
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(count_of(mad_kind::request), requests);
+}
+
 // parity: rocev2-93
 TEST_F(cm_other_hosts, rejection_reaches_the_peer_with_its_data) {
   start();
@@ -297,6 +353,19 @@ TEST_F(cm_other_hosts, service_is_looked_up) {
   const endpoint_ptr second = b->expect(event_kind::connect_request).about;
   ASSERT_EQ(b->all.reject(second, 0, {}), 0);
   a->expect(event_kind::unreachable, lookup_status::rejected);
+}
+
+TEST_F(cm_other_hosts, look_up_waits_for_a_listener) {
+  start({.listener_patience = std::chrono::minutes(1)});
+  const endpoint_ptr late = b->all.create(b->events, port_space::udp);
+  ASSERT_EQ(b->all.bind(late, {.family = address_family::ipv4}), 0);
+  const endpoint_ptr active = resolve(port_space::udp, b->all.look(late).source.port);
+  ASSERT_EQ(a->all.connect(active, {.local = {}, .data = {}}), 0);
+  while (count_of(mad_kind::lookup_reply) < 2) std::this_thread::yield();
+  ASSERT_EQ(b->all.listen(late, 0), 0);
+  const event asked = b->expect(event_kind::connect_request);
+  ASSERT_EQ(b->all.accept(asked.about, {.local = {.queue_pair = 29}, .data = {}}), 0);
+  EXPECT_EQ(a->expect(event_kind::established).remote.queue_pair, 29U);
 }
 
 // parity: rocev2-94

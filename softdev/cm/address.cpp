@@ -15,47 +15,47 @@ constexpr std::array<std::uint8_t, 16> no_bytes{};
 constexpr std::array<std::uint8_t, 16> loopback_ipv6 = {0, 0, 0, 0, 0, 0, 0, 0,
                                                         0, 0, 0, 0, 0, 0, 0, 1};
 
-bool is_address_of(const ifaddrs& interface, const address& which) noexcept {
+bool is_address_of(const ifaddrs& interface, const address& value) noexcept {
   const sockaddr* const has = interface.ifa_addr;
   if (has == nullptr) return false;
-  if (which.family == address_family::ipv4 && has->sa_family == AF_INET) {
+  if (value.family == address_family::ipv4 && has->sa_family == AF_INET) {
     const auto& own = reinterpret_cast<const sockaddr_in*>(has)->sin_addr;
-    return std::memcmp(&own, which.bytes.data(), sizeof own) == 0;
+    return std::memcmp(&own, value.bytes.data(), sizeof own) == 0;
   }
-  if (which.family != address_family::ipv6 || has->sa_family != AF_INET6) return false;
+  if (value.family != address_family::ipv6 || has->sa_family != AF_INET6) return false;
   const auto& own = *reinterpret_cast<const sockaddr_in6*>(has);
-  const bool here = which.scope == 0 || own.sin6_scope_id == 0 || own.sin6_scope_id == which.scope;
-  return here && std::memcmp(&own.sin6_addr, which.bytes.data(), sizeof own.sin6_addr) == 0;
+  const bool here = value.scope == 0 || own.sin6_scope_id == 0 || own.sin6_scope_id == value.scope;
+  return here && std::memcmp(&own.sin6_addr, value.bytes.data(), sizeof own.sin6_addr) == 0;
 }
 
 }  // namespace
 
-bool is_wildcard(const address& which) noexcept { return which.bytes == no_bytes; }
+bool is_wildcard(const address& value) noexcept { return value.bytes == no_bytes; }
 
-bool is_multicast(const address& which) noexcept {
-  if (which.family == address_family::ipv4) return (which.bytes[0] & 0xf0U) == 0xe0;
-  return which.family == address_family::ipv6 && which.bytes[0] == 0xff;
+bool is_multicast(const address& value) noexcept {
+  if (value.family == address_family::ipv4) return (value.bytes[0] & 0xf0U) == 0xe0;
+  return value.family == address_family::ipv6 && value.bytes[0] == 0xff;
 }
 
-bool is_loopback(const address& which) noexcept {
-  if (which.family == address_family::ipv4) return which.bytes[0] == 127;
-  return which.family == address_family::ipv6 && which.bytes == loopback_ipv6;
+bool is_loopback(const address& value) noexcept {
+  if (value.family == address_family::ipv4) return value.bytes[0] == 127;
+  return value.family == address_family::ipv6 && value.bytes == loopback_ipv6;
 }
 
 bool same_host(const address& one, const address& other) noexcept {
   return one.family == other.family && one.bytes == other.bytes;
 }
 
-address with_port(address which, std::uint16_t port) noexcept {
-  which.port = port;
-  return which;
+address with_port(address value, std::uint16_t port) noexcept {
+  value.port = port;
+  return value;
 }
 
-std::array<std::uint8_t, 16> gid_of(const address& which) noexcept {
-  if (which.family != address_family::ipv4) return which.bytes;
+std::array<std::uint8_t, 16> gid_of(const address& value) noexcept {
+  if (value.family != address_family::ipv4) return value.bytes;
   std::array<std::uint8_t, 16> out{};
   out[10] = out[11] = 0xff;
-  std::copy_n(which.bytes.begin(), 4, out.begin() + 12);
+  std::copy_n(value.bytes.begin(), 4, out.begin() + 12);
   return out;
 }
 
@@ -66,12 +66,12 @@ address loopback_of(address_family family) noexcept {
   return out;
 }
 
-bool is_local(const address& which) noexcept {
-  if (is_loopback(which)) return true;
+bool is_local(const address& value) noexcept {
+  if (is_loopback(value)) return true;
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return false;
   const ifaddrs* each = all;
-  while (each != nullptr && !is_address_of(*each, which)) each = each->ifa_next;
+  while (each != nullptr && !is_address_of(*each, value)) each = each->ifa_next;
   ::freeifaddrs(all);
   return each != nullptr;
 }

@@ -21,19 +21,19 @@ struct address {
   bool operator==(const address&) const = default;
 };
 
-[[nodiscard]] bool is_wildcard(const address& which) noexcept;
+[[nodiscard]] bool is_wildcard(const address& value) noexcept;
 /// Returns whether this is the address of a group: 224.0.0.0/4, ff00::/8.
-[[nodiscard]] bool is_multicast(const address& which) noexcept;
-[[nodiscard]] bool is_loopback(const address& which) noexcept;
+[[nodiscard]] bool is_multicast(const address& value) noexcept;
+[[nodiscard]] bool is_loopback(const address& value) noexcept;
 /// Returns whether both have the same family and bytes; ignores the ports.
 [[nodiscard]] bool same_host(const address& one, const address& other) noexcept;
-[[nodiscard]] address with_port(address which, std::uint16_t port) noexcept;
+[[nodiscard]] address with_port(address value, std::uint16_t port) noexcept;
 /// Returns the GID of an address: an IPv6 address itself, or ::ffff:a.b.c.d.
-[[nodiscard]] std::array<std::uint8_t, 16> gid_of(const address& which) noexcept;
+[[nodiscard]] std::array<std::uint8_t, 16> gid_of(const address& value) noexcept;
 /// Returns the address of the loopback interface.
 [[nodiscard]] address loopback_of(address_family family) noexcept;
 
 /// Returns whether the address is one of this host. Asks the kernel.
-[[nodiscard]] bool is_local(const address& which) noexcept;
+[[nodiscard]] bool is_local(const address& value) noexcept;
 
 }  // namespace verbena::softdev::cm

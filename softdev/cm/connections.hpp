@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "softdev/cm/endpoint.hpp"
+#include "softdev/cm/incoming_connections.hpp"
 #include "softdev/cm/mad_gateway.hpp"
-#include "softdev/cm/newcomers.hpp"
 #include "softdev/cm/ports.hpp"
 #include "softdev/ipc/reactor.hpp"
 
@@ -29,12 +29,12 @@ struct proposal {
 
 /// Threads: one thread at a time: the manager holds its lock during each call. Functions that
 /// return an int return 0 or an errno, like the functions of the manager with the same names.
-class connections final : public newcomer_observer {
+class connections final : public request_observer {
  public:
   /// All arguments outlive it.
   connections(const manager_options& options, const reactor& watch, const ports& at,
-              mad_gateway& others) noexcept
-      : options_(options), watch_(watch), ports_(at), other_hosts_(others) {}
+              mad_gateway& other_hosts) noexcept
+      : options_(options), watch_(watch), ports_(at), other_hosts_(other_hosts) {}
   connections(const connections&) = delete;
   connections& operator=(const connections&) = delete;
   /// Ends all connections, like the exit of the process.
@@ -42,30 +42,29 @@ class connections final : public newcomer_observer {
 
   [[nodiscard]] endpoint_ptr create(const channel_ptr& events, port_space space);
   /// Informs the peer that the endpoint ends.
-  void say_farewell(const endpoint& which);
+  void send_final_message(const endpoint& ep);
   /// If the peer is on another host, sends the frames of the endpoint at once.
-  void flush(const endpoint& which);
-  /// Ends the conversation of an endpoint and removes the endpoint.
-  void remove(endpoint& which);
+  void flush(const endpoint& ep);
+  /// Ends the connection or request of an endpoint and removes the endpoint.
+  void remove(endpoint& ep);
   [[nodiscard]] bool empty() const noexcept { return endpoints_.empty(); }
   /// Adds an event to the endpoint's channel.
-  static void tell(const endpoint_ptr& which, event what);
-  static void tell(const endpoint_ptr& which, event_kind kind, int status);
+  static void report(const endpoint_ptr& ep, event what);
+  static void report(const endpoint_ptr& ep, event_kind kind, int status);
 
-  [[nodiscard]] int connect(const endpoint_ptr& which, const proposal& what);
-  [[nodiscard]] int accept(const endpoint_ptr& which, const proposal& what);
-  [[nodiscard]] int establish(const endpoint_ptr& which);
-  [[nodiscard]] int reject(const endpoint_ptr& which, std::uint32_t reason,
-                           const private_data& data);
-  [[nodiscard]] int disconnect(const endpoint_ptr& which);
-  [[nodiscard]] int note_established(const endpoint_ptr& which);
+  [[nodiscard]] int connect(const endpoint_ptr& ep, const proposal& what);
+  [[nodiscard]] int accept(const endpoint_ptr& ep, const proposal& what);
+  [[nodiscard]] int establish(const endpoint_ptr& ep);
+  [[nodiscard]] int reject(const endpoint_ptr& ep, std::uint32_t reason, const private_data& data);
+  [[nodiscard]] int disconnect(const endpoint_ptr& ep);
+  [[nodiscard]] int note_established(const endpoint_ptr& ep);
 
-  /// Called when a peer requests a connection or looks up a service.
-  void request_arrived(unique_fd from, std::uint32_t port_key, const frame& asked) override;
+  /// Called when a peer requests a connection or a service (SIDR).
+  void request_arrived(unique_fd from, std::uint32_t port_key, const frame& request) override;
   /// Reads the frames of an endpoint's peer.
   void read(std::uint64_t number, time_point now);
   /// Closes the sockets of processes that look for the address of an endpoint.
-  void dismiss(std::uint64_t number) noexcept;
+  void close_probes(std::uint64_t number) noexcept;
   /// Handles all deadlines that have passed.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept {
@@ -79,24 +78,25 @@ class connections final : public newcomer_observer {
 
  private:
   [[nodiscard]] endpoint_ptr make(port_space space);
-  void set_deadline(endpoint& which, time_point when);
-  void expire(const endpoint_ptr& which, time_point now);
-  void give_up(const endpoint_ptr& which);
-  [[nodiscard]] int send_request(const endpoint_ptr& which, time_point now);
-  [[nodiscard]] bool wait_for_listener(const endpoint_ptr& which, time_point now);
-  [[nodiscard]] bool handle(const endpoint_ptr& which, const frame& said, time_point now);
-  [[nodiscard]] bool reply_arrived(const endpoint_ptr& which, const frame& said);
-  [[nodiscard]] bool lookup_answered(const endpoint_ptr& which, const frame& said, time_point now);
-  [[nodiscard]] bool rejection_arrived(const endpoint_ptr& which, const frame& said,
+  void set_deadline(endpoint& ep, time_point when);
+  void expire(const endpoint_ptr& ep, time_point now);
+  void give_up(const endpoint_ptr& ep);
+  [[nodiscard]] int send_request(const endpoint_ptr& ep, time_point now);
+  [[nodiscard]] bool wait_for_listener(const endpoint_ptr& ep, time_point now);
+  [[nodiscard]] bool handle(const endpoint_ptr& ep, const frame& received, time_point now);
+  [[nodiscard]] bool reply_arrived(const endpoint_ptr& ep, const frame& received);
+  [[nodiscard]] bool sidr_reply_arrived(const endpoint_ptr& ep, const frame& received,
+                                        time_point now);
+  [[nodiscard]] bool rejection_arrived(const endpoint_ptr& ep, const frame& received,
                                        time_point now);
-  [[nodiscard]] bool end_arrived(const endpoint_ptr& which, time_point now);
-  void become_established(const endpoint_ptr& which);
-  void lost(const endpoint_ptr& which, time_point now);
-  void end_connection(const endpoint_ptr& which, time_point now);
-  void finish(endpoint& which);
-  [[nodiscard]] static send_outcome say(const endpoint& which, frame_kind kind,
-                                        std::uint32_t reason = 0, const private_data& data = {});
-  static void set_local(endpoint& which, const side& said) noexcept;
+  [[nodiscard]] bool disconnect_arrived(const endpoint_ptr& ep, time_point now);
+  void become_established(const endpoint_ptr& ep);
+  void lost(const endpoint_ptr& ep, time_point now);
+  void end_connection(const endpoint_ptr& ep, time_point now);
+  void finish(endpoint& ep);
+  [[nodiscard]] static send_outcome send(const endpoint& ep, frame_kind kind,
+                                         std::uint32_t reason = 0, const private_data& data = {});
+  static void set_local(endpoint& ep, const side& wanted) noexcept;
 
   const manager_options& options_;
   const reactor& watch_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One end of a connection, a listener, or one end of a look-up: the object of an rdma_cm_id.
+// One end of a connection, a listener, or one end of a SIDR exchange: the object of an rdma_cm_id.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ enum class phase : std::uint8_t {
   connected,      ///< both sides
   disconnecting,  ///< the peer has not confirmed the end
   timewait,
-  closed,  ///< refused, failed, or a look-up that is done
+  closed,  ///< rejected, failed, or a SIDR exchange that is complete
 };
 
 /// A snapshot of an endpoint. Threads: value.
@@ -53,7 +53,7 @@ class endpoint {
   endpoint& operator=(const endpoint&) = delete;
 
   [[nodiscard]] port_space space() const noexcept { return place_.space; }
-  /// Returns whether the endpoint looks up datagram services instead of connecting.
+  /// Returns whether the endpoint resolves datagram services (SIDR) instead of connecting.
   [[nodiscard]] bool datagram() const noexcept {
     return space() == port_space::udp || space() == port_space::ipoib;
   }
@@ -67,11 +67,11 @@ class endpoint {
   struct request {
     private_data data;
     time_point give_up_at = time_point::max();
-    time_point patient_until{};  ///< while no process listens
+    time_point retry_until{};  ///< while no process listens
   };
   struct route {
-    bool to_another_host = false;    ///< active: `destination_` is on another host
-    std::uint32_t conversation = 0;  ///< communication ID; 0: the peer is on this host
+    bool to_another_host = false;        ///< active: `destination_` is on another host
+    std::uint32_t communication_id = 0;  ///< 0: the peer is on this host
   };
   struct backlog {
     unsigned limit = 0;

@@ -42,7 +42,7 @@ enum class event_kind : std::uint8_t {
 /// An event. `remote` and `data` are those of the peer's message, if there was one.
 struct event {
   event_kind kind = event_kind::address_resolved;
-  /// 0, a negative errno, a reject_reason or a lookup_status.
+  /// 0, a negative errno, a reject_reason or a sidr_status.
   int status = 0;
   endpoint_ptr about;
   endpoint_ptr listener;  ///< of a connect_request

@@ -36,7 +36,7 @@ struct wire_frame {
   std::uint32_t starting_psn;
   std::uint32_t queue_key;
   std::uint8_t gid[16];
-  std::uint32_t conversation;
+  std::uint32_t communication_id;
   std::uint64_t transaction;
   std::uint32_t vendor;
   std::uint32_t options;
@@ -72,7 +72,7 @@ bool decode(const wire_address& from, address& to) noexcept {
 
 bool is_sound(const wire_frame& wire) noexcept {
   const bool known = wire.kind >= static_cast<std::uint16_t>(frame_kind::request) &&
-                     wire.kind <= static_cast<std::uint16_t>(frame_kind::remote_lookup);
+                     wire.kind <= static_cast<std::uint16_t>(frame_kind::remote_sidr_request);
   return known && is_port_space(wire.space) && wire.reserved == 0 &&
          wire.queue_pair <= max_24_bits && wire.starting_psn <= max_24_bits &&
          wire.retry_count <= 7 && wire.rnr_retry_count <= 7 && wire.shared_receives <= 1 &&
@@ -101,7 +101,7 @@ bool decode(const wire_frame& wire, frame& out) noexcept {
               .vendor = wire.vendor,
               .options = wire.options};
   std::ranges::copy(wire.gid, out.from.gid.begin());
-  out.conversation = wire.conversation;
+  out.communication_id = wire.communication_id;
   out.transaction = wire.transaction;
   out.data.length = wire.data_length;
   out.data.bytes = {};
@@ -127,11 +127,11 @@ std::uint8_t private_limit(frame_kind kind) noexcept {
       return private_limits::reply;
     case frame_kind::rejection:
       return private_limits::rejection;
-    case frame_kind::lookup:
-    case frame_kind::remote_lookup:
-      return private_limits::lookup;
-    case frame_kind::lookup_reply:
-      return private_limits::lookup_reply;
+    case frame_kind::sidr_request:
+    case frame_kind::remote_sidr_request:
+      return private_limits::sidr_request;
+    case frame_kind::sidr_reply:
+      return private_limits::sidr_reply;
     case frame_kind::ready:
     case frame_kind::disconnect:
     case frame_kind::disconnected:
@@ -154,7 +154,7 @@ send_outcome send_frame(int socket, const frame& what) noexcept {
   wire.starting_psn = what.from.starting_psn;
   wire.queue_key = what.from.queue_key;
   std::ranges::copy(what.from.gid, wire.gid);
-  wire.conversation = what.conversation;
+  wire.communication_id = what.communication_id;
   wire.transaction = what.transaction;
   wire.path_mtu = what.from.path_mtu;
   wire.vendor = what.from.vendor;
@@ -174,17 +174,17 @@ send_outcome send_frame(int socket, const frame& what) noexcept {
   return sent == static_cast<ssize_t>(sizeof wire) ? send_outcome::sent : send_outcome::lost;
 }
 
-void send_refusal(int socket, const frame& asked, std::uint32_t reason) noexcept {
+void send_rejection(int socket, const frame& request, std::uint32_t reason) noexcept {
   frame answer;
-  answer.space = asked.space;
-  answer.source = asked.destination;
-  answer.destination = asked.source;
-  const bool lookup = asked.kind == frame_kind::lookup;
-  answer.kind = lookup ? frame_kind::lookup_reply : frame_kind::rejection;
+  answer.space = request.space;
+  answer.source = request.destination;
+  answer.destination = request.source;
+  const bool is_sidr = request.kind == frame_kind::sidr_request;
+  answer.kind = is_sidr ? frame_kind::sidr_reply : frame_kind::rejection;
   answer.reason = reason;
-  if (lookup)
+  if (is_sidr)
     answer.reason =
-        reason == reject_reason::no_listener ? lookup_status::no_listener : lookup_status::rejected;
+        reason == reject_reason::no_listener ? sidr_status::no_listener : sidr_status::rejected;
   static_cast<void>(send_frame(socket, answer));
 }
 

@@ -18,14 +18,14 @@ enum class frame_kind : std::uint16_t {
   rejection,     ///< REJ
   disconnect,    ///< DREQ
   disconnected,  ///< DREP
-  lookup,        ///< SIDR REQ
-  lookup_reply,  ///< SIDR REP
+  sidr_request,  ///< SIDR REQ
+  sidr_reply,    ///< SIDR REP
   // Requests of other hosts. The process that receives them passes them to the one that listens.
   remote_request,
-  remote_lookup,
+  remote_sidr_request,
 };
 [[nodiscard]] constexpr bool is_of_another_host(frame_kind kind) noexcept {
-  return kind == frame_kind::remote_request || kind == frame_kind::remote_lookup;
+  return kind == frame_kind::remote_request || kind == frame_kind::remote_sidr_request;
 }
 
 /// Port spaces, with the numbers of rdma_cma.h.
@@ -36,7 +36,7 @@ enum class port_space : std::uint16_t { ipoib = 0x0002, tcp = 0x0106, udp = 0x01
 /// The reasons of a rejection, with the numbers of InfiniBand (IBTA 12.6.7.2).
 struct reject_reason {
   static constexpr std::uint32_t timeout = 4;
-  static constexpr std::uint32_t unknown_conversation = 6;
+  static constexpr std::uint32_t invalid_communication_id = 6;
   static constexpr std::uint32_t no_listener = 8;
   static constexpr std::uint32_t other_transport = 9;
   static constexpr std::uint32_t path_mtu = 26;
@@ -44,8 +44,8 @@ struct reject_reason {
   static constexpr std::uint32_t other_version = 31;
   static constexpr std::uint32_t vendor_option = 35;
 };
-/// The result of a look-up of a datagram service (IBTA 12.11.2).
-struct lookup_status {
+/// The status of a SIDR reply (IBTA 12.11.2).
+struct sidr_status {
   static constexpr std::uint32_t found = 0;
   static constexpr std::uint32_t no_listener = 1;
   static constexpr std::uint32_t rejected = 2;
@@ -56,8 +56,8 @@ struct private_limits {
   static constexpr std::uint8_t request = 56;
   static constexpr std::uint8_t reply = 196;
   static constexpr std::uint8_t rejection = 148;
-  static constexpr std::uint8_t lookup = 180;
-  static constexpr std::uint8_t lookup_reply = 136;
+  static constexpr std::uint8_t sidr_request = 180;
+  static constexpr std::uint8_t sidr_reply = 136;
 };
 [[nodiscard]] std::uint8_t private_limit(frame_kind kind) noexcept;
 
@@ -95,11 +95,11 @@ struct frame {
   address source;
   address destination;
   side from;
-  std::uint32_t reason = 0;  ///< of a rejection, or the status of a look-up
+  std::uint32_t reason = 0;  ///< of a rejection, or the status of a SIDR reply
   private_data data;
   // In a request of another host: the peer's communication ID and transaction ID. In the request
   // that mad_gateway passes on: its own communication ID.
-  std::uint32_t conversation = 0;
+  std::uint32_t communication_id = 0;
   std::uint64_t transaction = 0;
 };
 
@@ -108,7 +108,7 @@ enum class send_outcome : std::uint8_t { sent, lost };
 [[nodiscard]] send_outcome send_frame(int socket, const frame& what) noexcept;
 
 /// Refuses the request in a peer's first frame; `reason` is a reject_reason.
-void send_refusal(int socket, const frame& asked, std::uint32_t reason) noexcept;
+void send_rejection(int socket, const frame& request, std::uint32_t reason) noexcept;
 
 enum class receive_outcome : std::uint8_t { received, nothing, ended, malformed, other_version };
 /// Receives one frame. Never blocks. Returns `malformed` for an unknown kind, port space or family,

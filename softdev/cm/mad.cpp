@@ -54,7 +54,7 @@ constexpr std::size_t retries = 27;
 constexpr std::size_t guid = 28;
 constexpr std::size_t data = 36;
 }  // namespace reply_at
-namespace lookup_at {
+namespace sidr_at {
 constexpr std::size_t partition = 4;
 constexpr std::size_t service = 8;
 constexpr std::size_t data = 16;
@@ -63,7 +63,7 @@ constexpr std::size_t queue_pair = 8;
 constexpr std::size_t reply_service = 12;
 constexpr std::size_t queue_key = 20;
 constexpr std::size_t reply_data = 96;
-}  // namespace lookup_at
+}  // namespace sidr_at
 constexpr std::size_t rejection_info_length_at = 9;
 constexpr std::size_t rejection_info_at = 12;
 constexpr std::size_t rejection_data_at = 84;
@@ -191,7 +191,7 @@ void read_request(mad_view from, mad& out) noexcept {
   const unsigned limits = load_byte(from, manager_retries);
   // Supports RC only, the transport that programs of the connection manager connect.
   if ((load_byte(from, remote_timeout) & transport_mask) != 0 || (limits & extended_mask) != 0)
-    out.refusal = reject_reason::other_transport;
+    out.rejection_reason = reject_reason::other_transport;
   out.guid = load<std::uint64_t>(from, guid);
   content.kind = frame_kind::request;
   peer.queue_key = load<std::uint32_t>(from, queue_key);
@@ -206,7 +206,7 @@ void read_request(mad_view from, mad& out) noexcept {
   peer.shared_receives = limits >> 3U & 1U;
   for (std::size_t i = 0; i < peer.gid.size(); ++i) peer.gid[i] = load_byte(from, local_gid + i);
   if (peer.path_mtu == 0 || peer.path_mtu > largest_path_mtu) {
-    out.refusal = reject_reason::path_mtu;
+    out.rejection_reason = reject_reason::path_mtu;
     peer.path_mtu = 0;
   }
   read_addresses(from, load<std::uint64_t>(from, service), data, content);
@@ -236,18 +236,18 @@ void read_rejection(mad_view from, mad& out) noexcept {
   read_data(from, rejection_data_at, frame_kind::rejection, out.content.data);
 }
 
-void read_lookup(mad_view from, mad& out) noexcept {
-  out.content.kind = frame_kind::lookup;
-  read_addresses(from, load<std::uint64_t>(from, lookup_at::service), lookup_at::data, out.content);
-  read_data(from, lookup_at::data + ip_header_bytes, frame_kind::lookup, out.content.data);
+void read_sidr_request(mad_view from, mad& out) noexcept {
+  out.content.kind = frame_kind::sidr_request;
+  read_addresses(from, load<std::uint64_t>(from, sidr_at::service), sidr_at::data, out.content);
+  read_data(from, sidr_at::data + ip_header_bytes, frame_kind::sidr_request, out.content.data);
 }
 
-void read_lookup_reply(mad_view from, mad& out) noexcept {
-  out.content.kind = frame_kind::lookup_reply;
-  out.content.reason = load_byte(from, lookup_at::status);
-  out.content.from.queue_pair = load_24(from, lookup_at::queue_pair);
-  out.content.from.queue_key = load<std::uint32_t>(from, lookup_at::queue_key);
-  read_data(from, lookup_at::reply_data, frame_kind::lookup_reply, out.content.data);
+void read_sidr_reply(mad_view from, mad& out) noexcept {
+  out.content.kind = frame_kind::sidr_reply;
+  out.content.reason = load_byte(from, sidr_at::status);
+  out.content.from.queue_pair = load_24(from, sidr_at::queue_pair);
+  out.content.from.queue_key = load<std::uint32_t>(from, sidr_at::queue_key);
+  read_data(from, sidr_at::reply_data, frame_kind::sidr_reply, out.content.data);
 }
 
 void write_request(const mad& what, writer& to) noexcept {
@@ -303,19 +303,19 @@ void write_rejection(const mad& what, writer& to) noexcept {
   to.put_data(rejection_data_at, what.content.data);
 }
 
-void write_lookup(const mad& what, writer& to) noexcept {
-  to.put(lookup_at::partition, default_partition);
-  to.put(lookup_at::service, service_of(what.content));
-  put_addresses(to, lookup_at::data, what.content);
-  to.put_data(lookup_at::data + ip_header_bytes, what.content.data);
+void write_sidr_request(const mad& what, writer& to) noexcept {
+  to.put(sidr_at::partition, default_partition);
+  to.put(sidr_at::service, service_of(what.content));
+  put_addresses(to, sidr_at::data, what.content);
+  to.put_data(sidr_at::data + ip_header_bytes, what.content.data);
 }
 
-void write_lookup_reply(const mad& what, writer& to) noexcept {
-  to.put(lookup_at::status, static_cast<std::uint8_t>(what.content.reason));
-  to.put_24(lookup_at::queue_pair, what.content.from.queue_pair);
-  to.put(lookup_at::reply_service, service_of(what.content));
-  to.put(lookup_at::queue_key, what.content.from.queue_key);
-  to.put_data(lookup_at::reply_data, what.content.data);
+void write_sidr_reply(const mad& what, writer& to) noexcept {
+  to.put(sidr_at::status, static_cast<std::uint8_t>(what.content.reason));
+  to.put_24(sidr_at::queue_pair, what.content.from.queue_pair);
+  to.put(sidr_at::reply_service, service_of(what.content));
+  to.put(sidr_at::queue_key, what.content.from.queue_key);
+  to.put_data(sidr_at::reply_data, what.content.data);
 }
 
 bool is_class(mad_view bytes) noexcept {
@@ -344,9 +344,9 @@ std::optional<mad> parse_mad(mad_view bytes) noexcept {
       out.receiver_id = 0;
       read_request(bytes, out);
       return out;
-    case mad_kind::working:
+    case mad_kind::mra:
       out.subject = load_subject(bytes);
-      out.working_time = load_byte(bytes, working_time_at) >> 3U;
+      out.service_timeout = load_byte(bytes, working_time_at) >> 3U;
       return out;
     case mad_kind::rejection:
       read_rejection(bytes, out);
@@ -364,13 +364,13 @@ std::optional<mad> parse_mad(mad_view bytes) noexcept {
     case mad_kind::disconnected:
       out.content.kind = frame_kind::disconnected;
       return out;
-    case mad_kind::lookup:
+    case mad_kind::sidr_request:
       out.receiver_id = 0;
-      read_lookup(bytes, out);
+      read_sidr_request(bytes, out);
       return out;
-    case mad_kind::lookup_reply:
+    case mad_kind::sidr_reply:
       out.receiver_id = out.sender_id;
-      read_lookup_reply(bytes, out);
+      read_sidr_reply(bytes, out);
       return out;
   }
   return std::nullopt;
@@ -380,24 +380,24 @@ void write_mad(const mad& what, std::span<std::byte, mad_bytes> out) noexcept {
   writer to(out);
   to.put_header(what);
   to.put(sender_at, what.sender_id);
-  const bool is_lookup = what.kind == mad_kind::lookup || what.kind == mad_kind::lookup_reply;
-  if (what.kind != mad_kind::request && !is_lookup) to.put(receiver_at, what.receiver_id);
+  const bool is_sidr = what.kind == mad_kind::sidr_request || what.kind == mad_kind::sidr_reply;
+  if (what.kind != mad_kind::request && !is_sidr) to.put(receiver_at, what.receiver_id);
   switch (what.kind) {
     case mad_kind::request:
       return write_request(what, to);
-    case mad_kind::working:
+    case mad_kind::mra:
       to.put(subject_at, static_cast<std::uint8_t>(static_cast<unsigned>(what.subject) << 6U));
-      return to.put(working_time_at, static_cast<std::uint8_t>(what.working_time << 3U));
+      return to.put(working_time_at, static_cast<std::uint8_t>(what.service_timeout << 3U));
     case mad_kind::rejection:
       return write_rejection(what, to);
     case mad_kind::reply:
       return write_reply(what, to);
     case mad_kind::disconnect:
       return to.put_24(disconnect_pair_at, what.content.from.queue_pair);
-    case mad_kind::lookup:
-      return write_lookup(what, to);
-    case mad_kind::lookup_reply:
-      return write_lookup_reply(what, to);
+    case mad_kind::sidr_request:
+      return write_sidr_request(what, to);
+    case mad_kind::sidr_reply:
+      return write_sidr_reply(what, to);
     case mad_kind::ready:
     case mad_kind::disconnected:
       return;
@@ -407,17 +407,17 @@ void write_mad(const mad& what, std::span<std::byte, mad_bytes> out) noexcept {
 std::optional<std::uint32_t> receiver_of(mad_view bytes) noexcept {
   if (!is_class(bytes)) return std::nullopt;
   switch (static_cast<mad_kind>(kind_of(bytes))) {
-    case mad_kind::working:
+    case mad_kind::mra:
     case mad_kind::rejection:
     case mad_kind::reply:
     case mad_kind::ready:
     case mad_kind::disconnect:
     case mad_kind::disconnected:
       return load<std::uint32_t>(bytes, receiver_at);
-    case mad_kind::lookup_reply:
+    case mad_kind::sidr_reply:
       return load<std::uint32_t>(bytes, sender_at);
     case mad_kind::request:
-    case mad_kind::lookup:
+    case mad_kind::sidr_request:
       break;
   }
   return std::nullopt;

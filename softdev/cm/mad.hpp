@@ -18,19 +18,19 @@ using mad_view = std::span<const std::byte, mad_bytes>;
 /// Attribute IDs of the class.
 enum class mad_kind : std::uint16_t {
   request = 0x10,       ///< REQ
-  working = 0x11,       ///< MRA: the answer takes time
+  mra = 0x11,           ///< MRA: the answer takes time
   rejection = 0x12,     ///< REJ
   reply = 0x13,         ///< REP
   ready = 0x14,         ///< RTU
   disconnect = 0x15,    ///< DREQ
   disconnected = 0x16,  ///< DREP
-  lookup = 0x17,        ///< SIDR_REQ
-  lookup_reply = 0x18,  ///< SIDR_REP
+  sidr_request = 0x17,  ///< SIDR_REQ
+  sidr_reply = 0x18,    ///< SIDR_REP
 };
 
-/// Returns whether a message begins a conversation.
+/// Returns whether a message begins an exchange.
 [[nodiscard]] constexpr bool is_request(mad_kind kind) noexcept {
-  return kind == mad_kind::request || kind == mad_kind::lookup;
+  return kind == mad_kind::request || kind == mad_kind::sidr_request;
 }
 
 /// The message to which a rejection or an MRA refers.
@@ -40,13 +40,13 @@ enum class mad_subject : std::uint8_t { request = 0, reply = 1, other = 2 };
 struct mad {
   mad_kind kind{};
   std::uint64_t transaction = 0;
-  /// The sender's communication ID. In look-ups, both sides use that of the request.
+  /// The sender's communication ID. In a SIDR exchange, both sides use that of the request.
   std::uint32_t sender_id = 0;
   std::uint32_t receiver_id = 0;  ///< the receiver's; 0 if not known
   std::uint64_t guid = 0;         ///< of the sender's device: REQ, REP
   mad_subject subject = mad_subject::other;
-  std::uint8_t working_time = 0;  ///< 4.096 us * 2^n until the answer
-  std::uint32_t refusal = 0;      ///< of a request that cannot be accepted: the reject_reason
+  std::uint8_t service_timeout = 0;    ///< 4.096 us * 2^n until the answer
+  std::uint32_t rejection_reason = 0;  ///< of a request that cannot be accepted: the reject_reason
   /// The other values, as in frames between processes: addresses and port space of requests,
   /// `from`, `reason`, and private data. Private data of a received message includes the padding of
   /// its field. In a DREQ, from.queue_pair is the receiver's.

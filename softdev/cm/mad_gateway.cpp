@@ -16,9 +16,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr unsigned pair_bits = 8;           // low bits of a communication ID, below a QP number
-constexpr std::uint8_t working_time = 20;   // 4.3 s
-constexpr milliseconds remembered{10'000};  // longer than peers wait before they repeat a message
+constexpr unsigned low_bits = 8;              // low bits of a communication ID, below a QP number
+constexpr std::uint8_t service_timeout = 20;  // 4.3 s
+constexpr milliseconds remembered{10'000};    // longer than peers wait before they repeat a message
 
 milliseconds duration_of(std::uint8_t time) noexcept {
   constexpr unsigned longest = 24;  // 69 s
@@ -28,15 +28,15 @@ milliseconds duration_of(std::uint8_t time) noexcept {
 
 }  // namespace
 
-std::uint32_t slot_of_conversation(std::uint32_t id) noexcept {
-  return slot_of_number(id >> pair_bits);
+std::uint32_t slot_of_communication_id(std::uint32_t id) noexcept {
+  return slot_of_number(id >> low_bits);
 }
 
 int pass_to_listener(const mad& request) {
   frame what = request.content;
-  const bool lookup = what.kind == frame_kind::lookup;
-  what.kind = lookup ? frame_kind::remote_lookup : frame_kind::remote_request;
-  what.conversation = request.sender_id;
+  const bool is_sidr = what.kind == frame_kind::sidr_request;
+  what.kind = is_sidr ? frame_kind::remote_sidr_request : frame_kind::remote_request;
+  what.communication_id = request.sender_id;
   what.transaction = request.transaction;
   if (what.destination.family == address_family::none) return ECONNREFUSED;
   const socket_or_error to = connect_to_port(what.space, what.destination);
@@ -45,17 +45,17 @@ int pass_to_listener(const mad& request) {
   return send_frame(to.socket.get(), what) == send_outcome::sent ? 0 : EAGAIN;
 }
 
-mad refusal_of(const mad& request, std::uint32_t reason) noexcept {
+mad rejection_of(const mad& request, std::uint32_t reason) noexcept {
   mad out{.transaction = request.transaction,
           .receiver_id = request.sender_id,
           .subject = mad_subject::request};
   out.content.space = request.content.space;
   out.content.destination = request.content.destination;
-  if (request.kind == mad_kind::lookup) {
-    out.kind = mad_kind::lookup_reply;
+  if (request.kind == mad_kind::sidr_request) {
+    out.kind = mad_kind::sidr_reply;
     out.sender_id = request.sender_id;
     out.content.reason =
-        reason == reject_reason::no_listener ? lookup_status::no_listener : lookup_status::rejected;
+        reason == reject_reason::no_listener ? sidr_status::no_listener : sidr_status::rejected;
   } else {
     out.kind = mad_kind::rejection;
     out.content.reason = reason;
@@ -63,431 +63,448 @@ mad refusal_of(const mad& request, std::uint32_t reason) noexcept {
   return out;
 }
 
-std::optional<mad> answer_to_unknown(const mad& said) noexcept {
-  mad out{.transaction = said.transaction,
-          .sender_id = said.receiver_id,
-          .receiver_id = said.sender_id};
-  switch (said.kind) {
+std::optional<mad> answer_to_unknown(const mad& message) noexcept {
+  mad out{.transaction = message.transaction,
+          .sender_id = message.receiver_id,
+          .receiver_id = message.sender_id};
+  switch (message.kind) {
     case mad_kind::disconnect:
       out.kind = mad_kind::disconnected;
       return out;
     case mad_kind::reply:
       out.kind = mad_kind::rejection;
       out.subject = mad_subject::reply;
-      out.content.reason = reject_reason::unknown_conversation;
+      out.content.reason = reject_reason::invalid_communication_id;
       return out;
     default:
       return std::nullopt;
   }
 }
 
-// The table of conversations.
+// The table of exchanges.
 
 void mad_gateway::close_all() noexcept {
-  for (auto& [number, each] : dialogs_) each.end.reset();
+  for (auto& [number, each] : exchanges_) each.socket.reset();
 }
 
 std::uint32_t mad_gateway::unused_id() const {
   const std::uint32_t slot = carrier_->identity().process_slot;
   while (true) {
-    const std::uint32_t pair = first_number_of(slot) + random_u32() % count_of_numbers(slot);
-    const std::uint32_t id = pair << pair_bits | (random_u32() & ((1U << pair_bits) - 1));
+    const std::uint32_t qpn = first_number_of(slot) + random_u32() % count_of_numbers(slot);
+    const std::uint32_t id = qpn << low_bits | (random_u32() & ((1U << low_bits) - 1));
     if (id != 0 && !by_own_id_.contains(id)) return id;
   }
 }
 
-mad_gateway::dialog* mad_gateway::make() {
+mad_gateway::mad_exchange* mad_gateway::make() {
   const std::uint64_t number = next_number_++;
-  dialog& made = dialogs_[number];
+  mad_exchange& made = exchanges_[number];
   made.number = number;
   made.own_id = unused_id();
   by_own_id_[made.own_id] = number;
   return &made;
 }
 
-mad_gateway::dialog* mad_gateway::find(std::uint32_t own_id) noexcept {
+mad_gateway::mad_exchange* mad_gateway::find(std::uint32_t own_id) noexcept {
   const auto known = by_own_id_.find(own_id);
-  return known != by_own_id_.end() ? &dialogs_.at(known->second) : nullptr;
+  return known != by_own_id_.end() ? &exchanges_.at(known->second) : nullptr;
 }
 
-int mad_gateway::connect_end(dialog& which, unique_fd& other) {
+int mad_gateway::connect_endpoint(mad_exchange& exchange, unique_fd& other) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
     return errno;
-  which.end = unique_fd(ends[0]);
+  exchange.socket = unique_fd(ends[0]);
   other = unique_fd(ends[1]);
-  return watch_.watch(which.end.get(), {source_kind::remote, which.number});
+  return watch_.watch(exchange.socket.get(), {source_kind::remote, exchange.number});
 }
 
-void mad_gateway::close_end(dialog& which) noexcept {
-  watch_.unwatch(which.end.get());
-  which.end.reset();
+void mad_gateway::close_socket(mad_exchange& exchange) noexcept {
+  watch_.unwatch(exchange.socket.get());
+  exchange.socket.reset();
 }
 
-void mad_gateway::enter(dialog& which, stage next) {
-  const auto is_half_open = [](stage at) { return at == stage::requested || at == stage::replied; };
-  if (is_half_open(which.at)) --half_open_;
+void mad_gateway::enter(mad_exchange& exchange, exchange_state next) {
+  const auto is_half_open = [](exchange_state state) {
+    return state == exchange_state::requested || state == exchange_state::replied;
+  };
+  if (is_half_open(exchange.state)) --half_open_;
   if (is_half_open(next)) ++half_open_;
-  if (which.at == stage::requested) which.forget_at = time_point::max();
-  which.at = next;
+  if (exchange.state == exchange_state::requested) exchange.expires_at = time_point::max();
+  exchange.state = next;
 }
 
-void mad_gateway::forget(dialog& which) {
-  close_end(which);
-  enter(which, stage::ended);
-  which.forget_at = time_point::max();
-  set_deadline(which, time_point::max());
-  if (!which.active) by_peer_.erase({which.peer, which.remote_id});
-  by_own_id_.erase(which.own_id);
-  dialogs_.erase(which.number);
+void mad_gateway::forget(mad_exchange& exchange) {
+  close_socket(exchange);
+  enter(exchange, exchange_state::ended);
+  exchange.expires_at = time_point::max();
+  set_deadline(exchange, time_point::max());
+  if (!exchange.active) by_peer_.erase({exchange.peer, exchange.remote_id});
+  by_own_id_.erase(exchange.own_id);
+  exchanges_.erase(exchange.number);
 }
 
-void mad_gateway::set_deadline(dialog& which, time_point when) {
-  when = std::min(when, which.forget_at);
-  if (which.deadline != time_point::max()) deadlines_.erase({which.deadline, which.number});
-  which.deadline = when;
-  if (when != time_point::max()) deadlines_.emplace(when, which.number);
+void mad_gateway::set_deadline(mad_exchange& exchange, time_point when) {
+  when = std::min(when, exchange.expires_at);
+  if (exchange.deadline != time_point::max())
+    deadlines_.erase({exchange.deadline, exchange.number});
+  exchange.deadline = when;
+  if (when != time_point::max()) deadlines_.emplace(when, exchange.number);
 }
 
 void mad_gateway::expire(time_point now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    dialog& which = dialogs_.at(deadlines_.begin()->second);
-    if (which.forget_at <= now) {
-      if (which.at != stage::requested) {
-        forget(which);
+    mad_exchange& exchange = exchanges_.at(deadlines_.begin()->second);
+    if (exchange.expires_at <= now) {
+      if (exchange.state != exchange_state::requested) {
+        forget(exchange);
         continue;
       }
       // The peer no longer repeats its request.
-      tell(which, frame_kind::rejection, reject_reason::timeout);
-      finish(which, now);
+      forward(exchange, frame_kind::rejection, reject_reason::timeout);
+      finish(exchange, now);
       continue;
     }
-    repeat(which);
-    which.interval = std::min(2 * which.interval, options_.longest_repeat);
-    set_deadline(which, now + which.interval);
+    repeat(exchange);
+    exchange.interval = std::min(2 * exchange.interval, options_.longest_repeat);
+    set_deadline(exchange, now + exchange.interval);
   }
 }
 
 // Messages to the peer.
 
-mad mad_gateway::message(const dialog& which, mad_kind kind) const {
+mad mad_gateway::make_mad(const mad_exchange& exchange, mad_kind kind) const {
   mad out{.kind = kind,
-          .transaction = which.transaction,
-          .sender_id = which.own_id,
-          .receiver_id = which.remote_id,
+          .transaction = exchange.transaction,
+          .sender_id = exchange.own_id,
+          .receiver_id = exchange.remote_id,
           .guid = carrier_->identity().guid};
-  if (which.lookup && !which.active) out.sender_id = which.remote_id;
-  out.content.space = which.request.space;
-  out.content.source = which.request.source;
-  out.content.destination = which.request.destination;
+  if (exchange.is_sidr && !exchange.active) out.sender_id = exchange.remote_id;
+  out.content.space = exchange.request.space;
+  out.content.source = exchange.request.source;
+  out.content.destination = exchange.request.destination;
   return out;
 }
 
 /// Sends a message. Repeats it after `interval`; if 0, only when the peer repeats its own message.
-void mad_gateway::say(dialog& which, const mad& what, milliseconds interval, time_point now) {
-  write_mad(what, which.last);
-  which.has_last = true;
-  which.interval = interval;
-  repeat(which);
-  set_deadline(which, interval.count() != 0 ? now + interval : time_point::max());
+void mad_gateway::send_message(mad_exchange& exchange, const mad& what, milliseconds interval,
+                               time_point now) {
+  write_mad(what, exchange.last_message);
+  exchange.has_last_message = true;
+  exchange.interval = interval;
+  repeat(exchange);
+  set_deadline(exchange, interval.count() != 0 ? now + interval : time_point::max());
 }
 
-void mad_gateway::repeat(const dialog& which) noexcept {
-  if (which.has_last) carrier_->send(which.own, which.peer, which.last);
+void mad_gateway::repeat(const mad_exchange& exchange) noexcept {
+  if (exchange.has_last_message) carrier_->send(exchange.own, exchange.peer, exchange.last_message);
 }
 
-/// Ends a conversation. Repeated messages of the peer are still answered.
-void mad_gateway::finish(dialog& which, time_point now) {
-  close_end(which);
-  enter(which, stage::ended);
-  which.interval = {};
-  which.forget_at = now + remembered;
-  set_deadline(which, time_point::max());
+/// Ends an exchange. Repeated messages of the peer are still answered.
+void mad_gateway::finish(mad_exchange& exchange, time_point now) {
+  close_socket(exchange);
+  enter(exchange, exchange_state::ended);
+  exchange.interval = {};
+  exchange.expires_at = now + remembered;
+  set_deadline(exchange, time_point::max());
 }
 
 // Frames of the endpoint.
 
-socket_or_error mad_gateway::begin(std::uint32_t& conversation) {
+socket_or_error mad_gateway::begin(std::uint32_t& communication_id) {
   socket_or_error made;
-  dialog& which = *make();
-  conversation = which.own_id;
-  which.active = true;
-  made.error = connect_end(which, made.socket);
+  mad_exchange& exchange = *make();
+  communication_id = exchange.own_id;
+  exchange.active = true;
+  made.error = connect_endpoint(exchange, made.socket);
   if (made.error == 0) return made;
-  forget(which);
+  forget(exchange);
   made.socket.reset();
   return made;
 }
 
 void mad_gateway::read(std::uint64_t number, time_point now) {
   for (int turn = 0; turn < frames_per_turn; ++turn) {
-    const auto found = dialogs_.find(number);
-    if (found == dialogs_.end() || !found->second.end) return;
-    dialog& which = found->second;
-    frame said;
-    switch (receive_frame(which.end.get(), said)) {
+    const auto found = exchanges_.find(number);
+    if (found == exchanges_.end() || !found->second.socket) return;
+    mad_exchange& exchange = found->second;
+    frame received;
+    switch (receive_frame(exchange.socket.get(), received)) {
       case receive_outcome::nothing:
         return;
       case receive_outcome::received:
-        handle(which, said, now);
+        handle(exchange, received, now);
         break;
       default:
-        return end_closed(which, now);
+        return endpoint_closed(exchange, now);
     }
   }
 }
 
-void mad_gateway::flush(std::uint32_t conversation, time_point now) {
-  if (const dialog* const which = find(conversation); which != nullptr) read(which->number, now);
+void mad_gateway::flush(std::uint32_t communication_id, time_point now) {
+  if (const mad_exchange* const exchange = find(communication_id); exchange != nullptr)
+    read(exchange->number, now);
 }
 
-void mad_gateway::handle(dialog& which, const frame& said, time_point now) {
-  switch (said.kind) {
+void mad_gateway::handle(mad_exchange& exchange, const frame& received, time_point now) {
+  switch (received.kind) {
     case frame_kind::request:
-    case frame_kind::lookup: {
-      if (which.at != stage::begun) return;
-      which.lookup = said.kind == frame_kind::lookup;
-      which.request = said;
-      which.own = with_port(said.source, 0);
-      which.peer = with_port(said.destination, 0);
-      which.own_pair = said.from.queue_pair;
-      which.transaction = std::uint64_t{random_u32()} << 32U | which.own_id;
-      enter(which, stage::requesting);
-      mad what = message(which, which.lookup ? mad_kind::lookup : mad_kind::request);
-      what.content = said;
-      return say(which, what, options_.first_repeat, now);
+    case frame_kind::sidr_request: {
+      if (exchange.state != exchange_state::begun) return;
+      exchange.is_sidr = received.kind == frame_kind::sidr_request;
+      exchange.request = received;
+      exchange.own = with_port(received.source, 0);
+      exchange.peer = with_port(received.destination, 0);
+      exchange.own_qpn = received.from.queue_pair;
+      exchange.transaction = std::uint64_t{random_u32()} << 32U | exchange.own_id;
+      enter(exchange, exchange_state::requesting);
+      mad what = make_mad(exchange, exchange.is_sidr ? mad_kind::sidr_request : mad_kind::request);
+      what.content = received;
+      return send_message(exchange, what, options_.first_repeat, now);
     }
     case frame_kind::reply: {
-      if (which.at != stage::requested) return;
-      enter(which, stage::replied);
-      which.own_pair = said.from.queue_pair;
-      mad what = message(which, mad_kind::reply);
-      what.content.from = said.from;
-      what.content.data = said.data;
-      return say(which, what, options_.first_repeat, now);
+      if (exchange.state != exchange_state::requested) return;
+      enter(exchange, exchange_state::replied);
+      exchange.own_qpn = received.from.queue_pair;
+      mad what = make_mad(exchange, mad_kind::reply);
+      what.content.from = received.from;
+      what.content.data = received.data;
+      return send_message(exchange, what, options_.first_repeat, now);
     }
-    case frame_kind::lookup_reply: {
-      if (which.at != stage::requested) return;
-      mad what = message(which, mad_kind::lookup_reply);
-      what.content.from = said.from;
-      what.content.reason = said.reason;
-      what.content.data = said.data;
-      say(which, what, {}, now);
-      return finish(which, now);
+    case frame_kind::sidr_reply: {
+      if (exchange.state != exchange_state::requested) return;
+      mad what = make_mad(exchange, mad_kind::sidr_reply);
+      what.content.from = received.from;
+      what.content.reason = received.reason;
+      what.content.data = received.data;
+      send_message(exchange, what, {}, now);
+      return finish(exchange, now);
     }
     case frame_kind::ready:
-      if (which.at != stage::answered) return;
-      enter(which, stage::connected);
-      return say(which, message(which, mad_kind::ready), {}, now);
+      if (exchange.state != exchange_state::answered) return;
+      enter(exchange, exchange_state::connected);
+      return send_message(exchange, make_mad(exchange, mad_kind::ready), {}, now);
     case frame_kind::rejection:
-      return reject(which, said, now);
+      return reject(exchange, received, now);
     case frame_kind::disconnect:
-      return ask_for_end(which, now);
+      return send_disconnect(exchange, now);
     case frame_kind::disconnected:
-      if (which.at == stage::ended) return;
-      say(which, message(which, mad_kind::disconnected), {}, now);
-      return finish(which, now);
+      if (exchange.state == exchange_state::ended) return;
+      send_message(exchange, make_mad(exchange, mad_kind::disconnected), {}, now);
+      return finish(exchange, now);
     case frame_kind::remote_request:
-    case frame_kind::remote_lookup:
+    case frame_kind::remote_sidr_request:
       return;
   }
 }
 
-void mad_gateway::reject(dialog& which, const frame& said, time_point now) {
-  if (which.at == stage::begun || which.at == stage::ended) return;
-  if (which.at == stage::connected || which.at == stage::disconnecting)
-    return ask_for_end(which, now);
-  mad what = message(which, mad_kind::rejection);
-  const bool about_reply = which.at == stage::answered;
+void mad_gateway::reject(mad_exchange& exchange, const frame& received, time_point now) {
+  if (exchange.state == exchange_state::begun || exchange.state == exchange_state::ended) return;
+  if (exchange.state == exchange_state::connected ||
+      exchange.state == exchange_state::disconnecting)
+    return send_disconnect(exchange, now);
+  mad what = make_mad(exchange, mad_kind::rejection);
+  const bool about_reply = exchange.state == exchange_state::answered;
   what.subject = about_reply ? mad_subject::reply : mad_subject::request;
-  if (which.at == stage::replied) what.subject = mad_subject::other;
-  what.content.reason = said.reason;
-  what.content.data = said.data;
-  say(which, what, {}, now);
-  finish(which, now);
+  if (exchange.state == exchange_state::replied) what.subject = mad_subject::other;
+  what.content.reason = received.reason;
+  what.content.data = received.data;
+  send_message(exchange, what, {}, now);
+  finish(exchange, now);
 }
 
-void mad_gateway::ask_for_end(dialog& which, time_point now) {
-  if (which.at != stage::answered && which.at != stage::replied && which.at != stage::connected)
+void mad_gateway::send_disconnect(mad_exchange& exchange, time_point now) {
+  if (exchange.state != exchange_state::answered && exchange.state != exchange_state::replied &&
+      exchange.state != exchange_state::connected)
     return;
-  enter(which, stage::disconnecting);
-  mad what = message(which, mad_kind::disconnect);
-  what.content.from.queue_pair = which.remote_pair;
-  which.forget_at = now + options_.disconnect_timeout;
-  say(which, what, options_.first_repeat, now);
+  enter(exchange, exchange_state::disconnecting);
+  mad what = make_mad(exchange, mad_kind::disconnect);
+  what.content.from.queue_pair = exchange.remote_qpn;
+  exchange.expires_at = now + options_.disconnect_timeout;
+  send_message(exchange, what, options_.first_repeat, now);
 }
 
 /// Handles an endpoint that has closed its socket without a last frame.
-void mad_gateway::end_closed(dialog& which, time_point now) {
-  close_end(which);
-  frame refusal;
-  refusal.kind = frame_kind::rejection;
-  refusal.reason = reject_reason::consumer;
-  switch (which.at) {
-    case stage::begun:
-      return forget(which);
-    case stage::requesting:
-      if (which.lookup) return forget(which);
-      refusal.reason = reject_reason::timeout;
-      return reject(which, refusal, now);
-    case stage::requested:
-      if (!which.lookup) return reject(which, refusal, now);
-      refusal.kind = frame_kind::lookup_reply;
-      refusal.reason = lookup_status::rejected;
-      return handle(which, refusal, now);
-    case stage::answered:
-      return reject(which, refusal, now);
-    case stage::replied:
-    case stage::connected:
-      return ask_for_end(which, now);
-    case stage::disconnecting:
-    case stage::ended:
+void mad_gateway::endpoint_closed(mad_exchange& exchange, time_point now) {
+  close_socket(exchange);
+  frame rejection;
+  rejection.kind = frame_kind::rejection;
+  rejection.reason = reject_reason::consumer;
+  switch (exchange.state) {
+    case exchange_state::begun:
+      return forget(exchange);
+    case exchange_state::requesting:
+      if (exchange.is_sidr) return forget(exchange);
+      rejection.reason = reject_reason::timeout;
+      return reject(exchange, rejection, now);
+    case exchange_state::requested:
+      if (!exchange.is_sidr) return reject(exchange, rejection, now);
+      rejection.kind = frame_kind::sidr_reply;
+      rejection.reason = sidr_status::rejected;
+      return handle(exchange, rejection, now);
+    case exchange_state::answered:
+      return reject(exchange, rejection, now);
+    case exchange_state::replied:
+    case exchange_state::connected:
+      return send_disconnect(exchange, now);
+    case exchange_state::disconnecting:
+    case exchange_state::ended:
       return;
   }
 }
 
 // Messages of the peer.
 
-void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& asked) {
+void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& request) {
   const time_point now = std::chrono::steady_clock::now();
-  const address peer = with_port(asked.source, 0);
-  if (const auto known = by_peer_.find({peer, asked.conversation}); known != by_peer_.end()) {
-    dialog& which = dialogs_.at(known->second);
-    if (which.at != stage::requested) return repeat(which);
-    which.forget_at = now + options_.answer_timeout;
-    if (which.lookup) return set_deadline(which, time_point::max());
-    mad what = message(which, mad_kind::working);
+  const address peer = with_port(request.source, 0);
+  if (const auto known = by_peer_.find({peer, request.communication_id}); known != by_peer_.end()) {
+    mad_exchange& exchange = exchanges_.at(known->second);
+    if (exchange.state != exchange_state::requested) return repeat(exchange);
+    exchange.expires_at = now + options_.answer_timeout;
+    if (exchange.is_sidr) return set_deadline(exchange, time_point::max());
+    mad what = make_mad(exchange, mad_kind::mra);
     what.subject = mad_subject::request;
-    what.working_time = working_time;
-    return say(which, what, {}, now);
+    what.service_timeout = service_timeout;
+    return send_message(exchange, what, {}, now);
   }
   if (carrier_ == nullptr || half_open_ >= options_.max_half_open) return;
-  dialog& which = *make();
-  which.lookup = asked.kind == frame_kind::remote_lookup;
-  which.own = with_port(asked.destination, 0);
-  which.peer = peer;
-  which.remote_id = asked.conversation;
-  which.transaction = asked.transaction;
-  which.remote_pair = asked.from.queue_pair;
-  enter(which, stage::requested);
-  which.forget_at = now + options_.answer_timeout;
-  set_deadline(which, time_point::max());
-  by_peer_[{peer, asked.conversation}] = which.number;
-  which.request = asked;
-  // Replies exchange source and destination; the reply to a look-up names the requested service.
-  if (!which.lookup) std::swap(which.request.source, which.request.destination);
-  frame request = asked;
-  request.kind = which.lookup ? frame_kind::lookup : frame_kind::request;
-  request.conversation = which.own_id;
-  request.from.gid = gid_of(peer);  // not a GID that the peer chooses
+  mad_exchange& exchange = *make();
+  exchange.is_sidr = request.kind == frame_kind::remote_sidr_request;
+  exchange.own = with_port(request.destination, 0);
+  exchange.peer = peer;
+  exchange.remote_id = request.communication_id;
+  exchange.transaction = request.transaction;
+  exchange.remote_qpn = request.from.queue_pair;
+  enter(exchange, exchange_state::requested);
+  exchange.expires_at = now + options_.answer_timeout;
+  set_deadline(exchange, time_point::max());
+  by_peer_[{peer, request.communication_id}] = exchange.number;
+  exchange.request = request;
+  // Replies exchange source and destination; the reply to a SIDR request names the requested
+  // service.
+  if (!exchange.is_sidr) std::swap(exchange.request.source, exchange.request.destination);
+  frame passed = request;
+  passed.kind = exchange.is_sidr ? frame_kind::sidr_request : frame_kind::request;
+  passed.communication_id = exchange.own_id;
+  passed.from.gid = gid_of(peer);  // not a GID that the peer chooses
   unique_fd other;
-  if (connect_end(which, other) != 0) return forget(which);  // the peer repeats its request
-  observer_.request_arrived(std::move(other), port_key, request);
+  if (connect_endpoint(exchange, other) != 0)
+    return forget(exchange);  // the peer repeats its request
+  observer_.request_arrived(std::move(other), port_key, passed);
 }
 
-void mad_gateway::message_arrived(const address& own, const address& peer, const mad& said,
+void mad_gateway::message_arrived(const address& own, const address& peer, const mad& message,
                                   time_point now) {
   if (carrier_ == nullptr) return;
-  dialog* const known = find(said.receiver_id);
-  if (known == nullptr || known->at == stage::begun || !same_host(known->peer, peer) ||
+  mad_exchange* const known = find(message.receiver_id);
+  if (known == nullptr || known->state == exchange_state::begun || !same_host(known->peer, peer) ||
       !same_host(known->own, own)) {
-    return answer(own, peer, said);
+    return answer(own, peer, message);
   }
-  dialog& which = *known;
-  switch (said.kind) {
+  mad_exchange& exchange = *known;
+  switch (message.kind) {
     case mad_kind::reply:
-      return reply_arrived(which, said);
-    case mad_kind::lookup_reply:
-      return lookup_answered(which, said, now);
+      return reply_arrived(exchange, message);
+    case mad_kind::sidr_reply:
+      return sidr_reply_arrived(exchange, message, now);
     case mad_kind::ready:
-      if (which.at != stage::replied || said.sender_id != which.remote_id) return;
-      enter(which, stage::connected);
-      which.has_last = false;
-      set_deadline(which, time_point::max());
-      return tell(which, frame_kind::ready);
+      if (exchange.state != exchange_state::replied || message.sender_id != exchange.remote_id)
+        return;
+      enter(exchange, exchange_state::connected);
+      exchange.has_last_message = false;
+      set_deadline(exchange, time_point::max());
+      return forward(exchange, frame_kind::ready);
     case mad_kind::rejection:
-      if (which.at == stage::ended || which.lookup) return;
-      if (which.at != stage::requesting && said.sender_id != which.remote_id) return;
-      return rejected(which, said, now);
+      if (exchange.state == exchange_state::ended || exchange.is_sidr) return;
+      if (exchange.state != exchange_state::requesting && message.sender_id != exchange.remote_id)
+        return;
+      return rejected(exchange, message, now);
     case mad_kind::disconnect:
-      return end_arrived(which, said, now);
+      return disconnect_arrived(exchange, message, now);
     case mad_kind::disconnected:
-      if (which.at != stage::disconnecting || said.sender_id != which.remote_id) return;
-      tell(which, frame_kind::disconnected);
-      return finish(which, now);
-    case mad_kind::working:
-      return delay(which, said, now);
+      if (exchange.state != exchange_state::disconnecting ||
+          message.sender_id != exchange.remote_id)
+        return;
+      forward(exchange, frame_kind::disconnected);
+      return finish(exchange, now);
+    case mad_kind::mra:
+      return mra_arrived(exchange, message, now);
     case mad_kind::request:
-    case mad_kind::lookup:
+    case mad_kind::sidr_request:
       return;
   }
 }
 
-/// Answers a message of an unknown conversation, if it needs an answer.
-void mad_gateway::answer(const address& own, const address& peer, const mad& said) {
-  const auto what = answer_to_unknown(said);
+/// Answers a message with an unknown communication ID, if it needs an answer.
+void mad_gateway::answer(const address& own, const address& peer, const mad& message) {
+  const auto what = answer_to_unknown(message);
   if (!what) return;
   std::array<std::byte, mad_bytes> bytes{};
   write_mad(*what, bytes);
   carrier_->send(own, peer, bytes);
 }
 
-void mad_gateway::reply_arrived(dialog& which, const mad& said) {
-  if (!which.active || which.lookup) return;
-  if (which.at != stage::requesting) {
-    // The RTU was lost, or the message that ended the conversation.
-    if (said.sender_id == which.remote_id) return repeat(which);
-    if (which.at == stage::ended && which.remote_id == 0) answer(which.own, which.peer, said);
+void mad_gateway::reply_arrived(mad_exchange& exchange, const mad& message) {
+  if (!exchange.active || exchange.is_sidr) return;
+  if (exchange.state != exchange_state::requesting) {
+    // The RTU was lost, or the message that ended the exchange.
+    if (message.sender_id == exchange.remote_id) return repeat(exchange);
+    if (exchange.state == exchange_state::ended && exchange.remote_id == 0)
+      answer(exchange.own, exchange.peer, message);
     return;
   }
-  which.remote_id = said.sender_id;
-  which.remote_pair = said.content.from.queue_pair;
-  enter(which, stage::answered);
-  which.has_last = false;
-  set_deadline(which, time_point::max());
-  frame heard = said.content;
-  heard.from.gid = gid_of(which.peer);
-  tell(which, heard);
+  exchange.remote_id = message.sender_id;
+  exchange.remote_qpn = message.content.from.queue_pair;
+  enter(exchange, exchange_state::answered);
+  exchange.has_last_message = false;
+  set_deadline(exchange, time_point::max());
+  frame reply = message.content;
+  reply.from.gid = gid_of(exchange.peer);
+  forward(exchange, reply);
 }
 
-void mad_gateway::lookup_answered(dialog& which, const mad& said, time_point now) {
-  if (!which.active || !which.lookup || which.at != stage::requesting) return;
-  frame heard = said.content;
-  heard.from.gid = gid_of(which.peer);
-  tell(which, heard);
-  if (heard.reason == lookup_status::no_listener) return forget(which);
-  finish(which, now);
+void mad_gateway::sidr_reply_arrived(mad_exchange& exchange, const mad& message, time_point now) {
+  if (!exchange.active || !exchange.is_sidr || exchange.state != exchange_state::requesting) return;
+  frame reply = message.content;
+  reply.from.gid = gid_of(exchange.peer);
+  forward(exchange, reply);
+  if (reply.reason == sidr_status::no_listener) return forget(exchange);
+  finish(exchange, now);
 }
 
-/// Ends a conversation that the peer has rejected. If no process listens, the endpoint may send
-/// many requests, so their conversations are forgotten: the answer to an unknown one is the same.
-void mad_gateway::rejected(dialog& which, const mad& said, time_point now) {
-  tell(which, said.content);
-  const bool no_listener = which.at == stage::requesting && said.subject == mad_subject::request &&
-                           said.content.reason == reject_reason::no_listener;
-  if (no_listener) return forget(which);
-  finish(which, now);
+/// Ends an exchange that the peer has rejected. If no process listens, the endpoint may send
+/// many requests, so their exchanges are erased: later messages get the answer of an unknown ID.
+void mad_gateway::rejected(mad_exchange& exchange, const mad& message, time_point now) {
+  forward(exchange, message.content);
+  const bool no_listener = exchange.state == exchange_state::requesting &&
+                           message.subject == mad_subject::request &&
+                           message.content.reason == reject_reason::no_listener;
+  if (no_listener) return forget(exchange);
+  finish(exchange, now);
 }
 
-void mad_gateway::end_arrived(dialog& which, const mad& said, time_point now) {
-  if (said.sender_id != which.remote_id || said.content.from.queue_pair != which.own_pair) return;
-  switch (which.at) {
-    case stage::ended:
-    case stage::disconnecting:
-      which.transaction = said.transaction;
-      say(which, message(which, mad_kind::disconnected), {}, now);
-      if (which.at == stage::ended) return;
-      tell(which, frame_kind::disconnect);
-      return finish(which, now);
-    case stage::answered:
-    case stage::replied:
-    case stage::connected:
-      which.transaction = said.transaction;
-      which.has_last = false;
-      set_deadline(which, time_point::max());
-      if (which.end) return tell(which, frame_kind::disconnect);
-      say(which, message(which, mad_kind::disconnected), {}, now);
-      return finish(which, now);
+void mad_gateway::disconnect_arrived(mad_exchange& exchange, const mad& message, time_point now) {
+  if (message.sender_id != exchange.remote_id ||
+      message.content.from.queue_pair != exchange.own_qpn)
+    return;
+  switch (exchange.state) {
+    case exchange_state::ended:
+    case exchange_state::disconnecting:
+      exchange.transaction = message.transaction;
+      send_message(exchange, make_mad(exchange, mad_kind::disconnected), {}, now);
+      if (exchange.state == exchange_state::ended) return;
+      forward(exchange, frame_kind::disconnect);
+      return finish(exchange, now);
+    case exchange_state::answered:
+    case exchange_state::replied:
+    case exchange_state::connected:
+      exchange.transaction = message.transaction;
+      exchange.has_last_message = false;
+      set_deadline(exchange, time_point::max());
+      if (exchange.socket) return forward(exchange, frame_kind::disconnect);
+      send_message(exchange, make_mad(exchange, mad_kind::disconnected), {}, now);
+      return finish(exchange, now);
     default:
       return;
   }
@@ -495,29 +512,30 @@ void mad_gateway::end_arrived(dialog& which, const mad& said, time_point now) {
 
 /// Handles an MRA: the peer's program needs time. The MRA contains the peer's communication ID,
 /// which this side needs to reject a request that it gives up.
-void mad_gateway::delay(dialog& which, const mad& said, time_point now) {
-  const bool awaited = (which.at == stage::requesting && said.subject == mad_subject::request) ||
-                       (which.at == stage::replied && said.subject == mad_subject::reply);
-  if (!awaited || which.interval.count() == 0) return;
-  if (which.at == stage::replied && said.sender_id != which.remote_id) return;
-  if (which.at == stage::requesting) which.remote_id = said.sender_id;
-  set_deadline(which, now + duration_of(said.working_time) + which.interval);
+void mad_gateway::mra_arrived(mad_exchange& exchange, const mad& message, time_point now) {
+  const bool awaited =
+      (exchange.state == exchange_state::requesting && message.subject == mad_subject::request) ||
+      (exchange.state == exchange_state::replied && message.subject == mad_subject::reply);
+  if (!awaited || exchange.interval.count() == 0) return;
+  if (exchange.state == exchange_state::replied && message.sender_id != exchange.remote_id) return;
+  if (exchange.state == exchange_state::requesting) exchange.remote_id = message.sender_id;
+  set_deadline(exchange, now + duration_of(message.service_timeout) + exchange.interval);
 }
 
 /// Sends a frame to the endpoint. If its socket is full, the endpoint has stopped reading and will
 /// close its end.
-void mad_gateway::tell(dialog& which, const frame& what) {
-  if (!which.end) return;
+void mad_gateway::forward(mad_exchange& exchange, const frame& what) {
+  if (!exchange.socket) return;
   frame out = what;
-  out.space = which.request.space;
-  static_cast<void>(send_frame(which.end.get(), out));
+  out.space = exchange.request.space;
+  static_cast<void>(send_frame(exchange.socket.get(), out));
 }
 
-void mad_gateway::tell(dialog& which, frame_kind kind, std::uint32_t reason) {
+void mad_gateway::forward(mad_exchange& exchange, frame_kind kind, std::uint32_t reason) {
   frame out;
   out.kind = kind;
   out.reason = reason;
-  tell(which, out);
+  forward(exchange, out);
 }
 
 }  // namespace verbena::softdev::cm

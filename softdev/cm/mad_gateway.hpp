@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Conversations with connection managers of other hosts. An endpoint has a socket to its peer, over
-// which it exchanges frames. If the peer is on another host, the gateway has the other end of the
-// socket. It translates frames to management datagrams (MADs), and the answers to frames. It
+// Message exchanges with connection managers of other hosts. An endpoint has a socket to its peer,
+// over which it exchanges frames. If the peer is on another host, the gateway has the other end
+// of the socket. It translates frames to management datagrams (MADs), and the answers to frames. It
 // repeats messages that may be lost, and detects repeated messages.
 #pragma once
 
@@ -14,17 +14,17 @@
 #include <unordered_map>
 #include <utility>
 
+#include "softdev/cm/incoming_connections.hpp"
 #include "softdev/cm/mad.hpp"
 #include "softdev/cm/mad_carrier.hpp"
 #include "softdev/cm/manager_options.hpp"
-#include "softdev/cm/newcomers.hpp"
 #include "softdev/ipc/local_socket.hpp"
 #include "softdev/ipc/reactor.hpp"
 
 namespace verbena::softdev::cm {
 
 /// Returns the slot of the process that has chosen this communication ID.
-[[nodiscard]] std::uint32_t slot_of_conversation(std::uint32_t id) noexcept;
+[[nodiscard]] std::uint32_t slot_of_communication_id(std::uint32_t id) noexcept;
 
 /// Passes the request of another host to the process of this user that listens, in one frame. Does
 /// not block. Returns 0; EAGAIN if that process has too many pending requests; ECONNREFUSED if no
@@ -32,33 +32,33 @@ namespace verbena::softdev::cm {
 [[nodiscard]] int pass_to_listener(const mad& request);
 
 /// Returns the rejection of a request; `reason` is a reject_reason.
-[[nodiscard]] mad refusal_of(const mad& request, std::uint32_t reason) noexcept;
-/// Returns the answer to a message of an unknown conversation; `nullopt` if the message needs no
-/// answer.
-[[nodiscard]] std::optional<mad> answer_to_unknown(const mad& said) noexcept;
+[[nodiscard]] mad rejection_of(const mad& request, std::uint32_t reason) noexcept;
+/// Returns the answer to a message with an unknown communication ID; `nullopt` if the message needs
+/// no answer.
+[[nodiscard]] std::optional<mad> answer_to_unknown(const mad& message) noexcept;
 
 /// Threads: one thread at a time: the manager holds its lock during each call.
 class mad_gateway final : public remote_request_observer {
  public:
-  /// All arguments outlive the gateway. `told` receives the requests.
+  /// All arguments outlive the gateway. `observer` receives the requests.
   mad_gateway(const manager_options& options, const reactor& watch, mad_carrier* carrier,
-              newcomer_observer& told) noexcept
-      : options_(options), watch_(watch), carrier_(carrier), observer_(told) {}
+              request_observer& observer) noexcept
+      : options_(options), watch_(watch), carrier_(carrier), observer_(observer) {}
   mad_gateway(const mad_gateway&) = delete;
   mad_gateway& operator=(const mad_gateway&) = delete;
 
-  /// Returns the socket for an endpoint that connects to another host, or looks up a service there.
-  /// Sets `conversation` to the communication ID.
-  [[nodiscard]] socket_or_error begin(std::uint32_t& conversation);
+  /// Returns the socket for an endpoint that connects to another host, or sends a SIDR request to
+  /// it. Sets `communication_id`.
+  [[nodiscard]] socket_or_error begin(std::uint32_t& communication_id);
   /// Called when a process passes the request of another host.
-  void remote_request_arrived(std::uint32_t port_key, const frame& asked) override;
+  void remote_request_arrived(std::uint32_t port_key, const frame& request) override;
   /// Called when a message of another host arrives that is not a request.
-  void message_arrived(const address& own, const address& peer, const mad& said, time_point now);
-  /// Reads the frames of a conversation's endpoint.
+  void message_arrived(const address& own, const address& peer, const mad& message, time_point now);
+  /// Reads the frames of an exchange's endpoint.
   void read(std::uint64_t number, time_point now);
-  /// Reads the frames of a conversation's endpoint, so that their messages are sent at once.
-  void flush(std::uint32_t conversation, time_point now);
-  /// Repeats messages and ends conversations at their deadlines.
+  /// Reads the frames of an exchange's endpoint, so that their messages are sent at once.
+  void flush(std::uint32_t communication_id, time_point now);
+  /// Repeats messages and ends exchanges at their deadlines.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept {
     return deadlines_.empty() ? time_point::max() : deadlines_.begin()->first;
@@ -68,7 +68,7 @@ class mad_gateway final : public remote_request_observer {
   void close_all() noexcept;
 
  private:
-  enum class stage : std::uint8_t {
+  enum class exchange_state : std::uint8_t {
     begun,          ///< the endpoint has sent no frame yet
     requesting,     ///< active: request sent
     answered,       ///< active: reply received, not confirmed
@@ -78,7 +78,7 @@ class mad_gateway final : public remote_request_observer {
     disconnecting,  ///< the peer has not confirmed the end
     ended,          ///< kept to answer repeated messages
   };
-  /// Identifies a conversation by the peer's address and communication ID.
+  /// Identifies an exchange by the peer's address and communication ID.
   struct peer_id {
     address host;
     std::uint32_t id = 0;
@@ -90,61 +90,62 @@ class mad_gateway final : public remote_request_observer {
       return host.bytes == other.host.bytes && id == other.id;
     }
   };
-  struct dialog {
+  struct mad_exchange {
     std::uint64_t number = 0;
-    stage at = stage::begun;
+    exchange_state state = exchange_state::begun;
     bool active = false;
-    bool lookup = false;
-    unique_fd end;  ///< to the endpoint; empty after the endpoint has closed its end
+    bool is_sidr = false;
+    unique_fd socket;  ///< to the endpoint; empty after the endpoint has closed its socket
     address own;
     address peer;
-    frame request;  ///< port space and addresses of the conversation
+    frame request;  ///< port space and addresses of the exchange
     std::uint32_t own_id = 0;
     std::uint32_t remote_id = 0;
     std::uint64_t transaction = 0;
-    std::uint32_t own_pair = 0;
-    std::uint32_t remote_pair = 0;
-    std::array<std::byte, mad_bytes> last{};  ///< the message to repeat
-    bool has_last = false;
-    std::chrono::milliseconds interval{};      ///< until the next repetition; 0: on demand
-    time_point deadline = time_point::max();   ///< of the next step
-    time_point forget_at = time_point::max();  ///< the latest end of the conversation
+    std::uint32_t own_qpn = 0;
+    std::uint32_t remote_qpn = 0;
+    std::array<std::byte, mad_bytes> last_message{};  ///< the message to repeat
+    bool has_last_message = false;
+    std::chrono::milliseconds interval{};       ///< until the next repetition; 0: on demand
+    time_point deadline = time_point::max();    ///< of the next step
+    time_point expires_at = time_point::max();  ///< the latest end of the exchange
   };
 
-  [[nodiscard]] dialog* make();
+  [[nodiscard]] mad_exchange* make();
   [[nodiscard]] std::uint32_t unused_id() const;
-  [[nodiscard]] dialog* find(std::uint32_t own_id) noexcept;
-  [[nodiscard]] int connect_end(dialog& which, unique_fd& other);
-  void enter(dialog& which, stage next);
-  void forget(dialog& which);
-  void close_end(dialog& which) noexcept;
-  void set_deadline(dialog& which, time_point when);
+  [[nodiscard]] mad_exchange* find(std::uint32_t own_id) noexcept;
+  [[nodiscard]] int connect_endpoint(mad_exchange& exchange, unique_fd& other);
+  void enter(mad_exchange& exchange, exchange_state next);
+  void forget(mad_exchange& exchange);
+  void close_socket(mad_exchange& exchange) noexcept;
+  void set_deadline(mad_exchange& exchange, time_point when);
 
-  void handle(dialog& which, const frame& said, time_point now);
-  void end_closed(dialog& which, time_point now);
-  void reject(dialog& which, const frame& said, time_point now);
-  void ask_for_end(dialog& which, time_point now);
-  void finish(dialog& which, time_point now);
-  void tell(dialog& which, const frame& what);
-  void tell(dialog& which, frame_kind kind, std::uint32_t reason = 0);
+  void handle(mad_exchange& exchange, const frame& received, time_point now);
+  void endpoint_closed(mad_exchange& exchange, time_point now);
+  void reject(mad_exchange& exchange, const frame& received, time_point now);
+  void send_disconnect(mad_exchange& exchange, time_point now);
+  void finish(mad_exchange& exchange, time_point now);
+  void forward(mad_exchange& exchange, const frame& what);
+  void forward(mad_exchange& exchange, frame_kind kind, std::uint32_t reason = 0);
 
-  void reply_arrived(dialog& which, const mad& said);
-  void lookup_answered(dialog& which, const mad& said, time_point now);
-  void rejected(dialog& which, const mad& said, time_point now);
-  void end_arrived(dialog& which, const mad& said, time_point now);
-  void delay(dialog& which, const mad& said, time_point now);
-  void answer(const address& own, const address& peer, const mad& said);
-  void repeat(const dialog& which) noexcept;
-  [[nodiscard]] mad message(const dialog& which, mad_kind kind) const;
-  void say(dialog& which, const mad& what, std::chrono::milliseconds interval, time_point now);
+  void reply_arrived(mad_exchange& exchange, const mad& message);
+  void sidr_reply_arrived(mad_exchange& exchange, const mad& message, time_point now);
+  void rejected(mad_exchange& exchange, const mad& message, time_point now);
+  void disconnect_arrived(mad_exchange& exchange, const mad& message, time_point now);
+  void mra_arrived(mad_exchange& exchange, const mad& message, time_point now);
+  void answer(const address& own, const address& peer, const mad& message);
+  void repeat(const mad_exchange& exchange) noexcept;
+  [[nodiscard]] mad make_mad(const mad_exchange& exchange, mad_kind kind) const;
+  void send_message(mad_exchange& exchange, const mad& what, std::chrono::milliseconds interval,
+                    time_point now);
 
   const manager_options& options_;
   const reactor& watch_;
   mad_carrier* const carrier_;
-  newcomer_observer& observer_;
+  request_observer& observer_;
   std::uint64_t next_number_ = 1;
   std::size_t half_open_ = 0;  ///< passive sides in `requested` or `replied`
-  std::unordered_map<std::uint64_t, dialog> dialogs_;
+  std::unordered_map<std::uint64_t, mad_exchange> exchanges_;
   std::unordered_map<std::uint32_t, std::uint64_t> by_own_id_;
   std::map<peer_id, std::uint64_t> by_peer_;  ///< of passive sides
   std::set<std::pair<time_point, std::uint64_t>> deadlines_;

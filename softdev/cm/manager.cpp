@@ -13,7 +13,7 @@ namespace verbena::softdev::cm {
 namespace {
 
 constexpr std::chrono::seconds longest_wait{10};
-constexpr std::size_t most_letters = 1024;
+constexpr std::size_t max_received = 1024;
 
 }  // namespace
 
@@ -51,7 +51,7 @@ manager::~manager() {
 void manager::abandon() noexcept {
   connections_.close_all();
   ports_.close_all();
-  newcomers_.close_all();
+  incoming_.close_all();
   other_hosts_.close_all();
   watch_.close();
   wake_.reset();
@@ -73,10 +73,10 @@ void manager::loop() {
     const lock guard(mutex_);
     if (stop_) return;
     const time_point now = std::chrono::steady_clock::now();
-    hear_other_hosts(now);
+    handle_received(now);
     for (const reactor::source each : ready) dispatch(each, now);
     connections_.expire(now);
-    newcomers_.expire(now);
+    incoming_.expire(now);
     other_hosts_.expire(now);
   }
 }
@@ -86,7 +86,7 @@ int manager::wait_milliseconds() {
   const time_point now = std::chrono::steady_clock::now();
   // While endpoints exist, the sleep is limited, so that few new deadlines have to wake the thread.
   const time_point at_latest = connections_.empty() ? time_point::max() : now + longest_wait;
-  sleeps_until_ = std::min({at_latest, connections_.next_deadline(), newcomers_.next_deadline(),
+  sleeps_until_ = std::min({at_latest, connections_.next_deadline(), incoming_.next_deadline(),
                             other_hosts_.next_deadline()});
   if (sleeps_until_ == time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(sleeps_until_ - now);
@@ -107,11 +107,11 @@ void manager::dispatch(reactor::source from, time_point now) {
     case source_kind::wake:
       return drain_eventfd(wake_.get());
     case source_kind::port:
-      return newcomers_.accept(static_cast<std::uint32_t>(from.number), now);
-    case source_kind::newcomer:
-      return newcomers_.read(from.number);
+      return incoming_.accept(static_cast<std::uint32_t>(from.number), now);
+    case source_kind::incoming:
+      return incoming_.read(from.number);
     case source_kind::published:
-      return connections_.dismiss(from.number);
+      return connections_.close_probes(from.number);
     case source_kind::endpoint:
       return connections_.read(from.number, now);
     case source_kind::remote:
@@ -123,9 +123,9 @@ void manager::dispatch(reactor::source from, time_point now) {
 
 void manager::deliver(const address& own, const address& peer, mad_view message) noexcept {
   try {
-    const lock guard(letters_mutex_);
-    if (letters_.size() >= most_letters) return;
-    letter& made = letters_.emplace_back(own, peer);
+    const lock guard(received_mutex_);
+    if (received_.size() >= max_received) return;
+    received_message& made = received_.emplace_back(own, peer);
     std::ranges::copy(message, made.bytes.begin());
   } catch (const std::bad_alloc&) {
     return;
@@ -133,19 +133,19 @@ void manager::deliver(const address& own, const address& peer, mad_view message)
   wake();
 }
 
-void manager::hear_other_hosts(time_point now) {
-  std::vector<letter> heard;
+void manager::handle_received(time_point now) {
+  std::vector<received_message> messages;
   {
-    const lock guard(letters_mutex_);
-    heard.swap(letters_);
+    const lock guard(received_mutex_);
+    messages.swap(received_);
   }
-  for (const letter& each : heard) {
-    const auto said = parse_mad(each.bytes);
-    if (!said) continue;
-    if (is_request(said->kind))
-      carrier_->request_arrived(each.own, each.peer, *said);
+  for (const received_message& each : messages) {
+    const auto message = parse_mad(each.bytes);
+    if (!message) continue;
+    if (is_request(message->kind))
+      carrier_->request_arrived(each.own, each.peer, *message);
     else
-      other_hosts_.message_arrived(each.own, each.peer, *said, now);
+      other_hosts_.message_arrived(each.own, each.peer, *message, now);
   }
 }
 
@@ -174,26 +174,26 @@ std::optional<event> manager::take(channel& from) {
   return first;
 }
 
-void manager::post(const endpoint_ptr& which, event what) {
+void manager::post(const endpoint_ptr& ep, event what) {
   const lock guard(mutex_);
-  connections::tell(which, std::move(what));
+  connections::report(ep, std::move(what));
 }
 
-void manager::forget_joined(const endpoint_ptr& which, std::uint64_t membership) {
+void manager::forget_joined(const endpoint_ptr& ep, std::uint64_t membership) {
   const lock guard(mutex_);
-  which->channel_->extract(
-      [&](const event& each) { return each.membership == membership && each.about == which; });
+  ep->channel_->extract(
+      [&](const event& each) { return each.membership == membership && each.about == ep; });
 }
 
-std::uint32_t manager::migrate(const endpoint_ptr& which, const channel_ptr& events) {
+std::uint32_t manager::migrate(const endpoint_ptr& ep, const channel_ptr& events) {
   const lock guard(mutex_);
-  const channel_ptr before = std::exchange(which->channel_, events);
-  if (before == events) return which->events_taken_;
+  const channel_ptr before = std::exchange(ep->channel_, events);
+  if (before == events) return ep->events_taken_;
   for (event& each : before->extract([&](const event& each) {
-         return (each.kind == event_kind::connect_request ? each.listener : each.about) == which;
+         return (each.kind == event_kind::connect_request ? each.listener : each.about) == ep;
        }))
     events->push(std::move(each));
-  return which->events_taken_;
+  return ep->events_taken_;
 }
 
 // Endpoints and their addresses.
@@ -204,167 +204,167 @@ endpoint_ptr manager::create(const channel_ptr& events, port_space space) {
 }
 
 /// Drops the endpoint's pending events. Adds the requests among them to `orphans`.
-void manager::drop_events(const endpoint& which, std::vector<endpoint_ptr>& orphans) {
-  const auto dropped = which.channel_->extract([&](const event& each) {
-    return (each.listener != nullptr ? each.listener : each.about).get() == &which;
+void manager::drop_events(const endpoint& ep, std::vector<endpoint_ptr>& orphans) {
+  const auto dropped = ep.channel_->extract([&](const event& each) {
+    return (each.listener != nullptr ? each.listener : each.about).get() == &ep;
   });
   for (const event& each : dropped)
     if (each.listener != nullptr) orphans.push_back(each.about);
 }
 
-void manager::end(const endpoint_ptr& which, std::vector<endpoint_ptr>& orphans) {
-  drop_events(*which, orphans);
-  connections_.say_farewell(*which);
-  if (const auto unused = ports_.release(which->place_)) newcomers_.drop(*unused);
-  connections_.remove(*which);
-  connections_.flush(*which);
+void manager::end(const endpoint_ptr& ep, std::vector<endpoint_ptr>& orphans) {
+  drop_events(*ep, orphans);
+  connections_.send_final_message(*ep);
+  if (const auto unused = ports_.release(ep->place_)) incoming_.drop(*unused);
+  connections_.remove(*ep);
+  connections_.flush(*ep);
   note_deadlines();
 }
 
-std::uint32_t manager::destroy(const endpoint_ptr& which) {
+std::uint32_t manager::destroy(const endpoint_ptr& ep) {
   const lock guard(mutex_);
   std::vector<endpoint_ptr> orphans;
-  end(which, orphans);
+  end(ep, orphans);
   std::vector<endpoint_ptr> none;  // a request is not a listener
   for (const endpoint_ptr& each : orphans) end(each, none);
-  return which->events_taken_;
+  return ep->events_taken_;
 }
 
-void manager::set_options(const endpoint_ptr& which, const endpoint_options& options) {
+void manager::set_options(const endpoint_ptr& ep, const endpoint_options& options) {
   const lock guard(mutex_);
-  which->place_.options = options;
+  ep->place_.options = options;
 }
 
-endpoint_view manager::look(const endpoint_ptr& which) {
+endpoint_view manager::look(const endpoint_ptr& ep) {
   const lock guard(mutex_);
-  return {.state = which->phase_,
-          .active = which->active_,
-          .source = which->place_.source,
-          .destination = which->destination_,
-          .local = which->local_,
-          .remote = which->remote_,
-          .options = which->place_.options};
+  return {.state = ep->phase_,
+          .active = ep->active_,
+          .source = ep->place_.source,
+          .destination = ep->destination_,
+          .local = ep->local_,
+          .remote = ep->remote_,
+          .options = ep->place_.options};
 }
 
-int manager::bind(const endpoint_ptr& which, const address& source) {
+int manager::bind(const endpoint_ptr& ep, const address& source) {
   if (source.family == address_family::none) return EAFNOSUPPORT;
   if (!is_wildcard(source) && !is_local(source)) return EADDRNOTAVAIL;
   const lock guard(mutex_);
-  if (which->phase_ != phase::idle) return EINVAL;
-  port_holder& place = which->place_;
+  if (ep->phase_ != phase::idle) return EINVAL;
+  port_holder& place = ep->place_;
   if (const int refused =
           source.port == 0 ? ports_.take_any(place, source) : ports_.take(place, source))
     return refused;
-  which->phase_ = phase::bound;
+  ep->phase_ = phase::bound;
   return 0;
 }
 
-int manager::listen(const endpoint_ptr& which, int backlog) {
+int manager::listen(const endpoint_ptr& ep, int backlog) {
   // If this fails, programs of this host can still connect.
-  if (carrier_ != nullptr && !is_loopback(look(which).source)) static_cast<void>(carrier_->open());
+  if (carrier_ != nullptr && !is_loopback(look(ep).source)) static_cast<void>(carrier_->open());
   const lock guard(mutex_);
-  if (which->phase_ == phase::idle) {
+  if (ep->phase_ == phase::idle) {
     const address any{.family = address_family::ipv4};
-    if (const int refused = ports_.take_any(which->place_, any)) return refused;
-    which->phase_ = phase::bound;
+    if (const int refused = ports_.take_any(ep->place_, any)) return refused;
+    ep->phase_ = phase::bound;
   }
-  if (which->phase_ != phase::bound) return EINVAL;
-  if (const int failed = ports_.listen(which->place_)) return failed;
+  if (ep->phase_ != phase::bound) return EINVAL;
+  if (const int failed = ports_.listen(ep->place_)) return failed;
   const bool sensible = backlog > 0 && static_cast<unsigned>(backlog) < options_.max_backlog;
-  which->backlog_.limit = sensible ? static_cast<unsigned>(backlog) : options_.max_backlog;
-  which->phase_ = phase::listening;
+  ep->backlog_.limit = sensible ? static_cast<unsigned>(backlog) : options_.max_backlog;
+  ep->phase_ = phase::listening;
   return 0;
 }
 
-int manager::resolve_address(const endpoint_ptr& which, const std::optional<address>& source,
+int manager::resolve_address(const endpoint_ptr& ep, const std::optional<address>& source,
                              const address& destination) {
   address to = destination;
   if (to.family == address_family::none) return EAFNOSUPPORT;
   if (is_wildcard(to)) to = with_port(loopback_of(to.family), to.port);
   // A group can be reached from every address, without a connection.
-  const bool group = is_multicast(to) && which->datagram();
+  const bool group = is_multicast(to) && ep->datagram();
   const bool here = group || is_local(to);
   const bool binds = source && source->family != address_family::none;
   address from = group ? loopback_of(to.family) : to;
   if (address way{.family = to.family}; group && find_source(to, way) == 0) from = way;
-  if (!here) from = binds ? *source : look(which).source;
+  if (!here) from = binds ? *source : look(ep).source;
   const int unreachable = here ? 0 : find_source(to, from);
-  if (binds && look(which).state == phase::idle) {
+  if (binds && look(ep).state == phase::idle) {
     if (source->family != to.family) return EINVAL;
-    if (const int refused = bind(which, *source)) return refused;
+    if (const int refused = bind(ep, *source)) return refused;
   }
   const lock guard(mutex_);
-  if (which->phase_ != phase::idle && which->phase_ != phase::bound) return EINVAL;
-  if (which->phase_ == phase::bound && which->place_.source.family != to.family) return EINVAL;
-  which->destination_ = to;
+  if (ep->phase_ != phase::idle && ep->phase_ != phase::bound) return EINVAL;
+  if (ep->phase_ == phase::bound && ep->place_.source.family != to.family) return EINVAL;
+  ep->destination_ = to;
   if (unreachable != 0) {
-    connections::tell(which, event_kind::address_error, -unreachable);
+    connections::report(ep, event_kind::address_error, -unreachable);
     return 0;
   }
-  which->route_.to_another_host = !here;
-  port_holder& place = which->place_;
-  if (which->phase_ == phase::idle) {
+  ep->route_.to_another_host = !here;
+  port_holder& place = ep->place_;
+  if (ep->phase_ == phase::idle) {
     if (const int refused = ports_.take_number(place, from)) return refused;
   } else if (is_wildcard(place.source)) {
     place.source = with_port(from, place.source.port);
   }
-  which->phase_ = phase::address_resolved;
-  connections::tell(which, event_kind::address_resolved, 0);
+  ep->phase_ = phase::address_resolved;
+  connections::report(ep, event_kind::address_resolved, 0);
   return 0;
 }
 
-int manager::resolve_route(const endpoint_ptr& which) {
+int manager::resolve_route(const endpoint_ptr& ep) {
   const lock guard(mutex_);
-  if (which->phase_ != phase::address_resolved) return EINVAL;
-  which->phase_ = phase::route_resolved;
-  connections::tell(which, event_kind::route_resolved, 0);
+  if (ep->phase_ != phase::address_resolved) return EINVAL;
+  ep->phase_ = phase::route_resolved;
+  connections::report(ep, event_kind::route_resolved, 0);
   return 0;
 }
 
 // Connections.
 
-int manager::connect(const endpoint_ptr& which, const proposal& what) {
+int manager::connect(const endpoint_ptr& ep, const proposal& what) {
   const lock guard(mutex_);
-  const int failed = connections_.connect(which, what);
-  connections_.flush(*which);
+  const int failed = connections_.connect(ep, what);
+  connections_.flush(*ep);
   note_deadlines();
   return failed;
 }
 
-int manager::accept(const endpoint_ptr& which, const proposal& what) {
+int manager::accept(const endpoint_ptr& ep, const proposal& what) {
   const lock guard(mutex_);
-  const int failed = connections_.accept(which, what);
-  connections_.flush(*which);
+  const int failed = connections_.accept(ep, what);
+  connections_.flush(*ep);
   note_deadlines();
   return failed;
 }
 
-int manager::establish(const endpoint_ptr& which) {
+int manager::establish(const endpoint_ptr& ep) {
   const lock guard(mutex_);
-  const int failed = connections_.establish(which);
-  connections_.flush(*which);
+  const int failed = connections_.establish(ep);
+  connections_.flush(*ep);
   return failed;
 }
 
-int manager::reject(const endpoint_ptr& which, std::uint32_t reason, const private_data& data) {
+int manager::reject(const endpoint_ptr& ep, std::uint32_t reason, const private_data& data) {
   const lock guard(mutex_);
-  const int failed = connections_.reject(which, reason, data);
-  connections_.flush(*which);
+  const int failed = connections_.reject(ep, reason, data);
+  connections_.flush(*ep);
   note_deadlines();
   return failed;
 }
 
-int manager::disconnect(const endpoint_ptr& which) {
+int manager::disconnect(const endpoint_ptr& ep) {
   const lock guard(mutex_);
-  const int failed = connections_.disconnect(which);
-  connections_.flush(*which);
+  const int failed = connections_.disconnect(ep);
+  connections_.flush(*ep);
   note_deadlines();
   return failed;
 }
 
-int manager::note_established(const endpoint_ptr& which) {
+int manager::note_established(const endpoint_ptr& ep) {
   const lock guard(mutex_);
-  return connections_.note_established(which);
+  return connections_.note_established(ep);
 }
 
 std::size_t manager::lose_peers(std::optional<pid_t> pid) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The connection manager of a process: its lock, its thread, and the calls of the program. The
 // thread answers peers and handles deadlines, so that progress does not depend on the program.
-// Ports are in `ports`, peers without a first frame in `newcomers`, messages between hosts in
-// `mad_gateway`, everything else in `connections`.
+// Ports are in `ports`, peers without a first frame in `incoming_connections`, messages between
+// hosts in `mad_gateway`, everything else in `connections`.
 #pragma once
 
 #include <pthread.h>
@@ -18,9 +18,9 @@
 
 #include "softdev/cm/connections.hpp"
 #include "softdev/cm/endpoint.hpp"
+#include "softdev/cm/incoming_connections.hpp"
 #include "softdev/cm/mad_gateway.hpp"
 #include "softdev/cm/manager_options.hpp"
-#include "softdev/cm/newcomers.hpp"
 #include "softdev/cm/ports.hpp"
 #include "softdev/ipc/reactor.hpp"
 #include "verbena/base/result.hpp"
@@ -35,7 +35,7 @@ class manager {
   /// other hosts. Errors: the errno of a descriptor or thread that could not be created.
   [[nodiscard]] static result<std::unique_ptr<manager>> open(const manager_options& options = {},
                                                              mad_carrier* carrier = nullptr);
-  /// Ends all conversations, like the exit of the process.
+  /// Ends all connections, like the exit of the process.
   ~manager();
   manager(const manager&) = delete;
   manager& operator=(const manager&) = delete;
@@ -44,57 +44,56 @@ class manager {
   [[nodiscard]] endpoint_ptr create(const channel_ptr& events, port_space space);
   /// Destroys an endpoint: informs the peer, drops its pending events, and rejects the requests
   /// among them. Returns the number of its events that were taken.
-  std::uint32_t destroy(const endpoint_ptr& which);
+  std::uint32_t destroy(const endpoint_ptr& ep);
   /// Moves the pending events of an endpoint to `events`, which also receives its later events.
   /// Returns the number of its events that were taken so far.
-  std::uint32_t migrate(const endpoint_ptr& which, const channel_ptr& events);
-  void set_options(const endpoint_ptr& which, const endpoint_options& options);
+  std::uint32_t migrate(const endpoint_ptr& ep, const channel_ptr& events);
+  void set_options(const endpoint_ptr& ep, const endpoint_options& options);
 
   /// Binds an endpoint. EINVAL unless it is idle; EADDRNOTAVAIL if the address is not one of this
   /// host. If the port is in use: EADDRINUSE if the same address is bound, EADDRNOTAVAIL if one of
   /// the two is a wildcard.
-  [[nodiscard]] int bind(const endpoint_ptr& which, const address& source);
+  [[nodiscard]] int bind(const endpoint_ptr& ep, const address& source);
   /// Makes an endpoint listen. EINVAL unless it is bound or idle; the errors of `bind` if another
   /// endpoint shares the address. May block for two seconds if other hosts can connect.
-  [[nodiscard]] int listen(const endpoint_ptr& which, int backlog);
+  [[nodiscard]] int listen(const endpoint_ptr& ep, int backlog);
   /// Resolves an address: reports address_resolved, or address_error if `destination` is another
   /// host that cannot be reached. A wildcard means loopback. EINVAL unless the endpoint is idle or
   /// bound; the errors of `bind` for `source`. May block for two seconds if `destination` is
   /// another host.
-  [[nodiscard]] int resolve_address(const endpoint_ptr& which, const std::optional<address>& source,
+  [[nodiscard]] int resolve_address(const endpoint_ptr& ep, const std::optional<address>& source,
                                     const address& destination);
   /// Resolves the route: reports route_resolved. EINVAL unless the address is resolved.
-  [[nodiscard]] int resolve_route(const endpoint_ptr& which);
-  /// Sends the request, or looks up the service. EINVAL unless the route is resolved.
-  [[nodiscard]] int connect(const endpoint_ptr& which, const proposal& what);
+  [[nodiscard]] int resolve_route(const endpoint_ptr& ep);
+  /// Sends the connection request, or the SIDR request. EINVAL unless the route is resolved.
+  [[nodiscard]] int connect(const endpoint_ptr& ep, const proposal& what);
   /// Accepts a request. EINVAL if there is no request, or no longer.
-  [[nodiscard]] int accept(const endpoint_ptr& which, const proposal& what);
+  [[nodiscard]] int accept(const endpoint_ptr& ep, const proposal& what);
   /// Confirms a reply. EINVAL if there is no reply.
-  [[nodiscard]] int establish(const endpoint_ptr& which);
-  [[nodiscard]] int reject(const endpoint_ptr& which, std::uint32_t reason,
-                           const private_data& data);
+  [[nodiscard]] int establish(const endpoint_ptr& ep);
+  [[nodiscard]] int reject(const endpoint_ptr& ep, std::uint32_t reason, const private_data& data);
   /// Ends a connection. EINVAL if the endpoint never had one; not an error if the connection is
   /// already ending.
-  [[nodiscard]] int disconnect(const endpoint_ptr& which);
+  [[nodiscard]] int disconnect(const endpoint_ptr& ep);
   /// Completes a connection whose queue pair has received a message before the confirmation
   /// arrived.
-  [[nodiscard]] int note_established(const endpoint_ptr& which);
+  [[nodiscard]] int note_established(const endpoint_ptr& ep);
 
   /// Delivers a message of another host's connection manager. Never blocks. Drops the message if
   /// too many messages are waiting.
   void deliver(const address& own, const address& peer, mad_view message) noexcept;
 
-  [[nodiscard]] endpoint_view look(const endpoint_ptr& which);
+  [[nodiscard]] endpoint_view look(const endpoint_ptr& ep);
   /// Takes the oldest event and counts it. Returns `nullopt` if there is no event.
   [[nodiscard]] std::optional<event> take(channel& from);
   /// Adds an event of the caller, and sets its `about`. The `membership` of a multicast_join is the
   /// caller's number for it.
-  void post(const endpoint_ptr& which, event what);
+  void post(const endpoint_ptr& ep, event what);
   /// Drops the multicast_join with this number, unless it was taken.
-  void forget_joined(const endpoint_ptr& which, std::uint64_t membership);
+  void forget_joined(const endpoint_ptr& ep, std::uint64_t membership);
 
-  /// Ends the conversations with all other processes, or with the process `pid`. Both sides see an
-  /// exit of the other process. Returns the number of conversations.
+  /// Ends the connections with all other processes, or with the process `pid`. Both sides see an
+  /// exit of the other process. Returns the number of connections.
   std::size_t lose_peers(std::optional<pid_t> pid);
 
   /// For handlers of fork: no other thread is inside the manager while the process forks. In the
@@ -116,13 +115,13 @@ class manager {
   [[nodiscard]] int wait_milliseconds();
   void dispatch(reactor::source from, time_point now);
   void note_deadlines();
-  void hear_other_hosts(time_point now);
+  void handle_received(time_point now);
   [[nodiscard]] int find_source(const address& destination, address& source);
-  void drop_events(const endpoint& which, std::vector<endpoint_ptr>& orphans);
-  void end(const endpoint_ptr& which, std::vector<endpoint_ptr>& orphans);
+  void drop_events(const endpoint& ep, std::vector<endpoint_ptr>& orphans);
+  void end(const endpoint_ptr& ep, std::vector<endpoint_ptr>& orphans);
 
   /// A message of another host.
-  struct letter {
+  struct received_message {
     address own;
     address peer;
     std::array<std::byte, mad_bytes> bytes;
@@ -135,8 +134,8 @@ class manager {
   pthread_t thread_{};
   bool running_ = false;
 
-  std::mutex letters_mutex_;  ///< guards `letters_`; no other lock is taken while it is held
-  std::vector<letter> letters_;
+  std::mutex received_mutex_;  ///< guards `received_`; no other lock is taken while it is held
+  std::vector<received_message> received_;
 
   std::mutex mutex_;  ///< guards all members below
   bool stop_ = false;
@@ -144,7 +143,7 @@ class manager {
   ports ports_{watch_, options_.max_backlog};
   connections connections_{options_, watch_, ports_, other_hosts_};
   mad_gateway other_hosts_{options_, watch_, carrier_, connections_};
-  newcomers newcomers_{options_, watch_, ports_, connections_, other_hosts_};
+  incoming_connections incoming_{options_, watch_, ports_, connections_, other_hosts_};
 };
 
 }  // namespace verbena::softdev::cm

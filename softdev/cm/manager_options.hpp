@@ -12,13 +12,14 @@ using time_point = std::chrono::steady_clock::time_point;
 
 /// Timeouts and limits. Threads: value.
 struct manager_options {
-  std::chrono::milliseconds answer_timeout{60'000};     ///< for a reply to a request
-  std::chrono::milliseconds listener_patience{100};     ///< for a process that listens
+  std::chrono::milliseconds answer_timeout{60'000};  ///< for a reply to a request
+  std::chrono::milliseconds listener_timeout{
+      100};  ///< for a process that listens; then a rejection
   std::chrono::milliseconds ready_timeout{60'000};      ///< for the confirmation of a reply
   std::chrono::milliseconds announce_timeout{5'000};    ///< for the first frame of a new peer
   std::chrono::milliseconds disconnect_timeout{5'000};  ///< for the confirmation of the end
   std::chrono::milliseconds timewait{1'000};
-  std::size_t max_newcomers = 256;  ///< peers that have sent no frame yet
+  std::size_t max_incoming = 256;  ///< peers that have sent no frame yet
   unsigned max_backlog = 1024;
   std::chrono::milliseconds first_repeat{250};  ///< of a message to another host; then doubled
   std::chrono::milliseconds longest_repeat{4'000};
@@ -33,10 +34,10 @@ inline constexpr int frames_per_turn = 8;
 enum class source_kind : std::uint8_t {
   wake,       ///< nothing: an earlier deadline, a message, or the end
   port,       ///< a port: a peer connects
-  newcomer,   ///< a newcomer
+  incoming,   ///< an incoming connection
   endpoint,   ///< an endpoint: its peer sends a frame
   published,  ///< an endpoint: a process looks for its address
-  remote,     ///< a conversation with another host: its endpoint sends a frame
+  remote,     ///< an exchange with another host: its endpoint sends a frame
 };
 
 }  // namespace verbena::softdev::cm

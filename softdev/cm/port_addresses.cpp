@@ -196,12 +196,12 @@ bool published_address::has(const local_name& name) const noexcept {
   return false;
 }
 
-void published_address::dismiss() const noexcept {
+void published_address::close_probes() const noexcept {
   for (const taken_name* each : {&exact_, &kind_}) {
     for (int turn = 0; turn < probe_backlog && each->socket; ++turn) {
-      const unique_fd asked(
+      const unique_fd probe(
           ::accept4(each->socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!asked) break;
+      if (!probe) break;
     }
   }
 }

@@ -46,11 +46,11 @@ class published_address {
   void withdraw() noexcept;
 
   /// The sockets. They are readable after another process has looked for the address, until
-  /// `dismiss`.
+  /// `close_probes`.
   [[nodiscard]] const unique_fd& exact() const noexcept { return exact_.socket; }
   [[nodiscard]] const unique_fd& kind() const noexcept { return kind_.socket; }
   /// Closes the connections of processes that have looked for the address.
-  void dismiss() const noexcept;
+  void close_probes() const noexcept;
 
   /// Returns whether other processes can find the address.
   [[nodiscard]] bool is_complete() const noexcept { return complete_; }

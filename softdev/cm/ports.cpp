@@ -12,26 +12,26 @@ std::uint32_t key_of(port_space space, std::uint16_t port) noexcept {
   return (static_cast<std::uint32_t>(space) << 16U) | port;
 }
 
-port_wish wish_of(const port_holder& which, const address& source) noexcept {
-  return {.space = which.space,
+port_wish wish_of(const port_holder& holder, const address& source) noexcept {
+  return {.space = holder.space,
           .where = source,
-          .one_family = which.options.one_family,
-          .shared = which.options.reuse_address && !which.listening};
+          .one_family = holder.options.one_family,
+          .shared = holder.options.reuse_address && !holder.listening};
 }
 
-int claim_own_socket(port_holder& which, const port_wish& wish) {
+int claim_own_socket(port_holder& holder, const port_wish& wish) {
   socket_or_error claimed = claim_address(wish);
   if (claimed.error == EADDRINUSE) explain_taken_names(wish);
-  which.own_socket = std::move(claimed.socket);
+  holder.own_socket = std::move(claimed.socket);
   return claimed.error;
 }
 
 }  // namespace
 
-int ports::conflict_with(const port& where, const port_holder& which,
+int ports::conflict_with(const port& where, const port_holder& holder,
                          const port_wish& wish) noexcept {
   for (const port_holder* each : where.holders) {
-    if (each == &which) continue;
+    if (each == &holder) continue;
     if (const int code = conflict_of(wish, wish_of(*each, each->source))) return code;
   }
   return 0;
@@ -47,22 +47,22 @@ std::vector<const published_address*> ports::own_addresses(std::uint32_t key,
   return all;
 }
 
-int ports::take(port_holder& which, const address& source) {
-  const std::uint32_t key = key_of(which.space, source.port);
-  const port_wish wish = wish_of(which, source);
+int ports::take(port_holder& holder, const address& source) {
+  const std::uint32_t key = key_of(holder.space, source.port);
+  const port_wish wish = wish_of(holder, source);
   auto found = ports_.find(key);
   if (found != ports_.end()) {
-    if (const int code = conflict_with(found->second, which, wish)) return code;
+    if (const int code = conflict_with(found->second, holder, wish)) return code;
   }
-  if (const int code = which.published.publish(wish, own_addresses(key, which.published)))
+  if (const int code = holder.published.publish(wish, own_addresses(key, holder.published)))
     return code;
   if (found == ports_.end()) {
-    port_claim claimed = claim_port(which.space, source.port);
+    port_claim claimed = claim_port(holder.space, source.port);
     // If this address could not get all names, the process that has the port may have an
     // unpublished address.
-    const bool shares = claimed.error == EADDRINUSE && which.published.is_complete();
+    const bool shares = claimed.error == EADDRINUSE && holder.published.is_complete();
     if (claimed.error != 0 && !shares) {
-      which.published.withdraw();
+      holder.published.withdraw();
       return claimed.error;
     }
     port made;
@@ -70,111 +70,111 @@ int ports::take(port_holder& which, const address& source) {
     made.entry = std::move(claimed.entry);
     found = ports_.emplace(key, std::move(made)).first;
   }
-  found->second.holders.push_back(&which);
-  which.holds_port = true;
-  which.source = source;
-  int failed = watch_published(which);
+  found->second.holders.push_back(&holder);
+  holder.holds_port = true;
+  holder.source = source;
+  int failed = watch_published(holder);
   // Endpoints that share an address have at most one socket: that of the listener.
-  if (failed == 0 && !found->second.socket && !wish.shared) failed = claim_own_socket(which, wish);
+  if (failed == 0 && !found->second.socket && !wish.shared) failed = claim_own_socket(holder, wish);
   if (failed == 0) return 0;
-  release(which);
-  which.source = {};
+  release(holder);
+  holder.source = {};
   return failed;
 }
 
 // Makes the thread answer processes that look for the address.
-int ports::watch_published(const port_holder& which) const noexcept {
-  for (const unique_fd* each : {&which.published.exact(), &which.published.kind()}) {
+int ports::watch_published(const port_holder& holder) const noexcept {
+  for (const unique_fd* each : {&holder.published.exact(), &holder.published.kind()}) {
     if (!*each) continue;
-    if (const int failed = watch_.watch(each->get(), {source_kind::published, which.number}))
+    if (const int failed = watch_.watch(each->get(), {source_kind::published, holder.number}))
       return failed;
   }
   return 0;
 }
 
-void ports::unwatch_published(const port_holder& which) const noexcept {
-  watch_.unwatch(which.published.exact().get());
-  watch_.unwatch(which.published.kind().get());
+void ports::unwatch_published(const port_holder& holder) const noexcept {
+  watch_.unwatch(holder.published.exact().get());
+  watch_.unwatch(holder.published.kind().get());
 }
 
-int ports::take_any(port_holder& which, const address& source) {
+int ports::take_any(port_holder& holder, const address& source) {
   // Another process may have bound a number of this process's blocks explicitly.
   for (int attempt = 0; attempt < 2 * ephemeral_ports::block_ports; ++attempt) {
     const std::uint16_t number = numbers_.take();
     if (number == 0) return EADDRNOTAVAIL;
-    const int refused = take(which, with_port(source, number));
+    const int refused = take(holder, with_port(source, number));
     if (refused == EADDRINUSE || refused == EADDRNOTAVAIL) continue;
     if (refused != 0) {
       numbers_.give_back(number);
       return refused;
     }
-    which.ephemeral_port = number;
+    holder.ephemeral_port = number;
     return 0;
   }
   return EADDRNOTAVAIL;
 }
 
-int ports::take_number(port_holder& which, const address& source) {
+int ports::take_number(port_holder& holder, const address& source) {
   const std::uint16_t number = numbers_.take();
   if (number == 0) return EADDRNOTAVAIL;
-  which.ephemeral_port = number;
-  which.source = with_port(source, number);
+  holder.ephemeral_port = number;
+  holder.source = with_port(source, number);
   return 0;
 }
 
-std::optional<std::uint32_t> ports::release(port_holder& which) {
+std::optional<std::uint32_t> ports::release(port_holder& holder) {
   std::optional<std::uint32_t> unused;
-  if (which.holds_port) {
-    const auto found = ports_.find(key_of(which.space, which.source.port));
-    std::erase(found->second.holders, &which);
-    watch_.unwatch(which.own_socket.get());
-    if (which.listening) turn_away(which.own_socket);
-    which.own_socket.reset();
+  if (holder.holds_port) {
+    const auto found = ports_.find(key_of(holder.space, holder.source.port));
+    std::erase(found->second.holders, &holder);
+    watch_.unwatch(holder.own_socket.get());
+    if (holder.listening) reject_waiting_peers(holder.own_socket);
+    holder.own_socket.reset();
     if (found->second.holders.empty()) {
       unused = found->first;
-      if (found->second.open) turn_away(found->second.socket);
+      if (found->second.open) reject_waiting_peers(found->second.socket);
       watch_.unwatch(found->second.socket.get());
       ports_.erase(found);
     }
-    unwatch_published(which);
-    which.published.withdraw();
-    which.holds_port = false;
-    which.listening = false;
+    unwatch_published(holder);
+    holder.published.withdraw();
+    holder.holds_port = false;
+    holder.listening = false;
   }
-  if (which.ephemeral_port != 0) numbers_.give_back(which.ephemeral_port);
-  which.ephemeral_port = 0;
+  if (holder.ephemeral_port != 0) numbers_.give_back(holder.ephemeral_port);
+  holder.ephemeral_port = 0;
   return unused;
 }
 
-int ports::listen(port_holder& which) {
-  const std::uint32_t key = key_of(which.space, which.source.port);
-  if (which.options.reuse_address) {
-    if (const int code = take_alone(key, which)) return code;
+int ports::listen(port_holder& holder) {
+  const std::uint32_t key = key_of(holder.space, holder.source.port);
+  if (holder.options.reuse_address) {
+    if (const int code = take_alone(key, holder)) return code;
   }
-  if (const int failed = open_socket(key, which)) return failed;
-  which.listening = true;
+  if (const int failed = open_socket(key, holder)) return failed;
+  holder.listening = true;
   return 0;
 }
 
 // A listener is the only endpoint at its address, also if it shared the address before.
-int ports::take_alone(std::uint32_t key, port_holder& which) {
-  port_wish wish = wish_of(which, which.source);
+int ports::take_alone(std::uint32_t key, port_holder& holder) {
+  port_wish wish = wish_of(holder, holder.source);
   wish.shared = false;
-  if (const int code = conflict_with(ports_.at(key), which, wish)) return code;
+  if (const int code = conflict_with(ports_.at(key), holder, wish)) return code;
   published_address alone;
   if (const int code = alone.publish(wish, own_addresses(key, alone))) return code;
-  unwatch_published(which);
-  which.published = std::move(alone);
-  return watch_published(which);
+  unwatch_published(holder);
+  holder.published = std::move(alone);
+  return watch_published(holder);
 }
 
-int ports::open_socket(std::uint32_t key, port_holder& which) {
+int ports::open_socket(std::uint32_t key, port_holder& holder) {
   port& where = ports_.at(key);
   if (where.socket && where.open) return 0;
-  if (!where.socket && !which.own_socket) {
-    if (const int failed = claim_own_socket(which, wish_of(which, which.source))) return failed;
+  if (!where.socket && !holder.own_socket) {
+    if (const int failed = claim_own_socket(holder, wish_of(holder, holder.source))) return failed;
   }
-  const int socket = where.socket ? where.socket.get() : which.own_socket.get();
+  const int socket = where.socket ? where.socket.get() : holder.own_socket.get();
   if (const int failed = open_port(socket)) return failed;
   if (const int failed = watch_.watch(socket, {source_kind::port, key})) return failed;
   where.open = true;
@@ -182,14 +182,14 @@ int ports::open_socket(std::uint32_t key, port_holder& which) {
 }
 
 // Refuses the peers that have connected to a listener that no longer exists.
-void ports::turn_away(const unique_fd& socket) const {
+void ports::reject_waiting_peers(const unique_fd& socket) const {
   if (!socket) return;
   for (std::size_t turn = 0; turn < max_backlog_; ++turn) {
     const socket_or_error peer = accept_peer(socket.get());
     if (!peer.socket) return;
-    frame asked;
-    if (receive_frame(peer.socket.get(), asked) == receive_outcome::received)
-      send_refusal(peer.socket.get(), asked, reject_reason::no_listener);
+    frame request;
+    if (receive_frame(peer.socket.get(), request) == receive_outcome::received)
+      send_rejection(peer.socket.get(), request, reject_reason::no_listener);
   }
 }
 

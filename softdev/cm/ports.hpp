@@ -41,24 +41,24 @@ struct port_holder {
 /// return an int return 0 or an errno.
 class ports {
  public:
-  /// `watch` outlives it. When a listener ends, at most `max_backlog` connections are refused.
+  /// `watch` outlives it. When a listener ends, at most `max_backlog` connections are rejected.
   ports(const reactor& watch, unsigned max_backlog) noexcept
       : watch_(watch), max_backlog_(max_backlog) {}
   ports(const ports&) = delete;
   ports& operator=(const ports&) = delete;
 
   /// Binds the endpoint. Errors: those of manager::bind.
-  [[nodiscard]] int take(port_holder& which, const address& source);
+  [[nodiscard]] int take(port_holder& holder, const address& source);
   /// Binds the endpoint to a free port. EADDRNOTAVAIL if no port is free.
-  [[nodiscard]] int take_any(port_holder& which, const address& source);
+  [[nodiscard]] int take_any(port_holder& holder, const address& source);
   /// Gives the endpoint an address with a free number, without binding it: peers cannot connect.
   /// EADDRNOTAVAIL if there is no free number.
-  [[nodiscard]] int take_number(port_holder& which, const address& source);
+  [[nodiscard]] int take_number(port_holder& holder, const address& source);
   /// Enables peers to connect. Errors: those of manager::listen.
-  [[nodiscard]] int listen(port_holder& which);
-  /// Releases the port and the number, and refuses peers that have connected to a listener. Returns
+  [[nodiscard]] int listen(port_holder& holder);
+  /// Releases the port and the number, and rejects peers that have connected to a listener. Returns
   /// the key of the port if no endpoint holds the port any longer.
-  std::optional<std::uint32_t> release(port_holder& which);
+  std::optional<std::uint32_t> release(port_holder& holder);
 
   /// Returns the endpoint that listens at an address of a port, else one at a wildcard, else
   /// nullptr.
@@ -82,15 +82,15 @@ class ports {
 
   template <class Action>
   static void for_each_socket(const port& where, Action action);
-  [[nodiscard]] static int conflict_with(const port& where, const port_holder& which,
+  [[nodiscard]] static int conflict_with(const port& where, const port_holder& holder,
                                          const port_wish& wish) noexcept;
   [[nodiscard]] std::vector<const published_address*> own_addresses(
       std::uint32_t key, const published_address& more) const;
-  [[nodiscard]] int watch_published(const port_holder& which) const noexcept;
-  void unwatch_published(const port_holder& which) const noexcept;
-  [[nodiscard]] int take_alone(std::uint32_t key, port_holder& which);
-  [[nodiscard]] int open_socket(std::uint32_t key, port_holder& which);
-  void turn_away(const unique_fd& socket) const;
+  [[nodiscard]] int watch_published(const port_holder& holder) const noexcept;
+  void unwatch_published(const port_holder& holder) const noexcept;
+  [[nodiscard]] int take_alone(std::uint32_t key, port_holder& holder);
+  [[nodiscard]] int open_socket(std::uint32_t key, port_holder& holder);
+  void reject_waiting_peers(const unique_fd& socket) const;
 
   const reactor& watch_;
   const unsigned max_backlog_;

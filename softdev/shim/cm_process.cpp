@@ -96,8 +96,8 @@ cm_process* cm_here() {
 
 bool cm_usable(const cm_process& of) noexcept {
   if (is_current_generation(of.generation)) return true;
-  static std::atomic<bool> told{false};
-  if (!told.exchange(true))
+  static std::atomic<bool> logged{false};
+  if (!logged.exchange(true))
     log(log_level::warning,
         "soft0: connection manager objects cannot be used in a child process after fork() "
         "(ENODEV); "

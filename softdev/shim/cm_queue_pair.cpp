@@ -29,7 +29,7 @@ bool has_reply(cm::phase state) noexcept {
   }
 }
 
-bool has_conversation(cm::phase state) noexcept {
+bool has_peer(cm::phase state) noexcept {
   return has_reply(state) || state == cm::phase::requesting || state == cm::phase::waiting;
 }
 
@@ -56,7 +56,7 @@ void fill_init(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_attr
   }
   out.qp_access_flags = 0;
   mask |= IBV_QP_ACCESS_FLAGS;
-  if (!has_conversation(now.state)) return;
+  if (!has_peer(now.state)) return;
   out.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   if (depths_of(now).answered != 0)
     out.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -89,7 +89,7 @@ void fill_send(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_attr
 int init_attributes(cm_id_object& id, ibv_qp_attr& out, int& mask) {
   if (id.verbs == nullptr) return EINVAL;
   const cm::endpoint_view now = id.home->manager->look(id.end);
-  const bool connects = id.qp_type != IBV_QPT_UD && has_conversation(now.state);
+  const bool connects = id.qp_type != IBV_QPT_UD && has_peer(now.state);
   if (!connects || out.qp_state == IBV_QPS_INIT) {
     fill_init(id, now, out, mask);
     return 0;

@@ -43,8 +43,8 @@ std::uint8_t cm_path_mtu_to(host& home, const cm::address& destination) {
 }
 
 std::uint8_t cm_path_mtu(const cm::endpoint_view& now, std::uint8_t fallback) noexcept {
-  const std::uint8_t said = now.active ? now.local.path_mtu : now.remote.path_mtu;
-  if (said != 0) return said;
+  const std::uint8_t path_mtu = now.active ? now.local.path_mtu : now.remote.path_mtu;
+  if (path_mtu != 0) return path_mtu;
   return fallback != 0 ? fallback : std::uint8_t{IBV_MTU_4096};
 }
 

@@ -72,7 +72,7 @@ void cm_wire::send(const cm::address& own, const cm::address& peer, cm::mad_view
 std::optional<std::uint32_t> cm_wire::slot_of(wire::management_view message) const noexcept {
   const auto receiver = cm::receiver_of(message);
   if (!receiver) return std::nullopt;
-  return cm::slot_of_conversation(*receiver);
+  return cm::slot_of_communication_id(*receiver);
 }
 
 void cm_wire::message_arrived(const wire::management_addresses& ends,
@@ -82,10 +82,10 @@ void cm_wire::message_arrived(const wire::management_addresses& ends,
   // The thread of the manager processes the message.
   if (const cm_process* const here = known_cm(); here != nullptr)
     return here->manager->deliver(own, peer, message);
-  const auto said = cm::parse_mad(message);
-  if (!said) return;
-  if (cm::is_request(said->kind)) return request_arrived(own, peer, *said);
-  const auto answer = cm::answer_to_unknown(*said);
+  const auto parsed = cm::parse_mad(message);
+  if (!parsed) return;
+  if (cm::is_request(parsed->kind)) return request_arrived(own, peer, *parsed);
+  const auto answer = cm::answer_to_unknown(*parsed);
   if (!answer) return;
   std::array<std::byte, cm::mad_bytes> bytes;
   cm::write_mad(*answer, bytes);
@@ -96,23 +96,25 @@ void cm_wire::request_arrived(const cm::address& own, const cm::address& peer,
                               const cm::mad& request) noexcept {
   // The program sees the addresses of the packet, so the request must contain the same ones.
   // Programs of this host do not use this path; a packet from an address of this host is forged.
-  const cm::frame& asked = request.content;
-  const bool has_port = asked.source.family != cm::address_family::none;
-  const bool genuine = cm::same_host(asked.source, peer) && cm::same_host(asked.destination, own);
+  const cm::frame& content = request.content;
+  const bool has_port = content.source.family != cm::address_family::none;
+  const bool genuine =
+      cm::same_host(content.source, peer) && cm::same_host(content.destination, own);
   if ((has_port && !genuine) || cm::is_local(peer)) return;
   int refused = ECONNREFUSED;
   try {
     cm::mad scoped = request;  // messages contain no scopes
     scoped.content.source.scope = peer.scope;
     scoped.content.destination.scope = own.scope;
-    if (has_port && request.refusal == 0) refused = cm::pass_to_listener(scoped);
+    if (has_port && request.rejection_reason == 0) refused = cm::pass_to_listener(scoped);
   } catch (const std::bad_alloc&) {
     refused = EAGAIN;
   }
   if (refused != ECONNREFUSED) return;  // if passing it on failed, the peer repeats it
   std::array<std::byte, cm::mad_bytes> bytes;
-  const std::uint32_t why = request.refusal != 0 ? request.refusal : cm::reject_reason::no_listener;
-  cm::write_mad(cm::refusal_of(request, why), bytes);
+  const std::uint32_t why =
+      request.rejection_reason != 0 ? request.rejection_reason : cm::reject_reason::no_listener;
+  cm::write_mad(cm::rejection_of(request, why), bytes);
   send(own, peer, bytes);
 }
 

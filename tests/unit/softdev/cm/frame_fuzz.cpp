@@ -61,8 +61,9 @@ void frame_seeds(fuzz::seed_folder& into) {
   for (const auto& [name, kind] :
        {std::pair{"request", frame_kind::request}, std::pair{"reply", frame_kind::reply},
         std::pair{"ready", frame_kind::ready}, std::pair{"rejection", frame_kind::rejection},
-        std::pair{"disconnect", frame_kind::disconnect}, std::pair{"lookup", frame_kind::lookup},
-        std::pair{"lookup_reply", frame_kind::lookup_reply}}) {
+        std::pair{"disconnect", frame_kind::disconnect},
+        std::pair{"sidr_request", frame_kind::sidr_request},
+        std::pair{"sidr_reply", frame_kind::sidr_reply}}) {
     frame what{.kind = kind};
     what.from.queue_pair = 17;
     what.data.length = private_limit(kind);

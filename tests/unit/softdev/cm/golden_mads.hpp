@@ -34,13 +34,13 @@ inline constexpr golden_mad golden_mads[] = {
 #include "tests/unit/softdev/cm/golden_mads.inc"
 };
 
-[[nodiscard]] inline std::array<std::byte, mad_bytes> bytes_of(const golden_mad& which) {
+[[nodiscard]] inline std::array<std::byte, mad_bytes> bytes_of(const golden_mad& mad) {
   const auto digit = [](char c) {
     return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
   };
   std::array<std::byte, mad_bytes> bytes{};
-  for (std::size_t i = 0; i + 1 < which.hex.size(); i += 2)
-    bytes[i / 2] = static_cast<std::byte>(digit(which.hex[i]) << 4U | digit(which.hex[i + 1]));
+  for (std::size_t i = 0; i + 1 < mad.hex.size(); i += 2)
+    bytes[i / 2] = static_cast<std::byte>(digit(mad.hex[i]) << 4U | digit(mad.hex[i + 1]));
   return bytes;
 }
 

@@ -19,23 +19,26 @@ using fuzz::require;
 void run_mad(fuzz::input input) {
   std::array<std::byte, mad_bytes> bytes{};
   std::copy_n(input.begin(), std::min(input.size(), bytes.size()), bytes.begin());
-  const auto said = parse_mad(bytes);
+  const auto parsed = parse_mad(bytes);
   const auto receiver = receiver_of(bytes);
-  if (!said) return;
-  const bool is_request = said->kind == mad_kind::request || said->kind == mad_kind::lookup;
-  require(receiver.has_value() == !is_request && receiver.value_or(0) == said->receiver_id);
-  const frame& content = said->content;
+  if (!parsed) return;
+  const bool is_request =
+      parsed->kind == mad_kind::request || parsed->kind == mad_kind::sidr_request;
+  require(receiver.has_value() == !is_request && receiver.value_or(0) == parsed->receiver_id);
+  const frame& content = parsed->content;
   require(content.from.queue_pair <= 0xff'ffff && content.from.starting_psn <= 0xff'ffff);
   require(content.from.retry_count <= 7 && content.from.rnr_retry_count <= 7);
   require(content.from.path_mtu <= 5 && content.from.shared_receives <= 1);
-  require(said->kind == mad_kind::working || content.data.length == private_limit(content.kind));
-  const bool can_be_written = content.source.family != address_family::none && said->refusal == 0;
+  require(parsed->kind == mad_kind::mra || content.data.length == private_limit(content.kind));
+  const bool can_be_written =
+      content.source.family != address_family::none && parsed->rejection_reason == 0;
   if (is_request && !can_be_written) return;
   std::array<std::byte, mad_bytes> written{};
-  write_mad(*said, written);
+  write_mad(*parsed, written);
   const auto again = parse_mad(written);
-  require(again.has_value() && again->kind == said->kind && again->sender_id == said->sender_id);
-  require(again->receiver_id == said->receiver_id && again->subject == said->subject);
+  require(again.has_value() && again->kind == parsed->kind &&
+          again->sender_id == parsed->sender_id);
+  require(again->receiver_id == parsed->receiver_id && again->subject == parsed->subject);
   require(again->content.source == content.source);
   require(again->content.destination == content.destination);
   require(again->content.from.queue_pair == content.from.queue_pair);

@@ -71,7 +71,7 @@ class two_hosts : public ::testing::Test {
   };
 
   /// Returns how many copies of a message arrive.
-  std::function<int(const mad& said)> copies = [](const mad&) { return 1; };
+  std::function<int(const mad& message)> copies = [](const mad&) { return 1; };
   std::vector<mad_kind> sent;  ///< read when nothing is under way
   int under_way = 0;           ///< messages that are arriving
 
@@ -137,24 +137,24 @@ class two_hosts : public ::testing::Test {
     host& there = same_host(to, host_a) ? *a : *b;
     const auto receiver = receiver_of(message);
     if (receiver) {
-      EXPECT_EQ(slot_of_conversation(*receiver), there.line.identity().process_slot);
+      EXPECT_EQ(slot_of_communication_id(*receiver), there.line.identity().process_slot);
       return there.all.deliver(to, from, message);
     }
-    const auto said = parse_mad(message);
-    ASSERT_TRUE(said.has_value());
-    if (pass_to_listener(*said) != ECONNREFUSED) return;
+    const auto parsed = parse_mad(message);
+    ASSERT_TRUE(parsed.has_value());
+    if (pass_to_listener(*parsed) != ECONNREFUSED) return;
     std::array<std::byte, mad_bytes> bytes{};
-    write_mad(refusal_of(*said, reject_reason::no_listener), bytes);
+    write_mad(rejection_of(*parsed, reject_reason::no_listener), bytes);
     transmit(to, from, bytes);
   }
   void transmit(const address& from, const address& to, mad_view message) {
-    const auto said = parse_mad(message);
-    ASSERT_TRUE(said.has_value());
+    const auto parsed = parse_mad(message);
+    ASSERT_TRUE(parsed.has_value());
     int count = 0;
     {
       const std::lock_guard lock(mutex);
-      sent.push_back(said->kind);
-      count = copies(*said);
+      sent.push_back(parsed->kind);
+      count = copies(*parsed);
       under_way += count;
     }
     for (int i = 0; i < count; ++i) {
@@ -185,27 +185,27 @@ TEST_F(cm_other_hosts, connection_is_made_and_ended) {
   data.bytes[0] = 1;
   data.bytes[55] = 2;
   const endpoint_ptr active = connect(data);
-  const event asked = b->expect(event_kind::connect_request);
-  EXPECT_EQ(asked.remote.queue_pair, 17U);
-  EXPECT_EQ(asked.remote.starting_psn, a->all.look(active).local.starting_psn);
-  EXPECT_EQ(asked.remote.responder_resources, 2);
-  EXPECT_EQ(asked.remote.initiator_depth, 3);
-  EXPECT_EQ(asked.remote.retry_count, 5);
-  EXPECT_EQ(asked.remote.rnr_retry_count, 6);
-  EXPECT_EQ(asked.remote.path_mtu, 4);
-  EXPECT_EQ(asked.remote.gid[10], 0xff);
-  EXPECT_EQ(asked.remote.gid[15], 1);
-  EXPECT_EQ(asked.data.bytes, data.bytes);
-  const endpoint_view seen = b->all.look(asked.about);
+  const event request = b->expect(event_kind::connect_request);
+  EXPECT_EQ(request.remote.queue_pair, 17U);
+  EXPECT_EQ(request.remote.starting_psn, a->all.look(active).local.starting_psn);
+  EXPECT_EQ(request.remote.responder_resources, 2);
+  EXPECT_EQ(request.remote.initiator_depth, 3);
+  EXPECT_EQ(request.remote.retry_count, 5);
+  EXPECT_EQ(request.remote.rnr_retry_count, 6);
+  EXPECT_EQ(request.remote.path_mtu, 4);
+  EXPECT_EQ(request.remote.gid[10], 0xff);
+  EXPECT_EQ(request.remote.gid[15], 1);
+  EXPECT_EQ(request.data.bytes, data.bytes);
+  const endpoint_view seen = b->all.look(request.about);
   EXPECT_TRUE(same_host(seen.source, host_b));
   EXPECT_TRUE(same_host(seen.destination, host_a));
   EXPECT_EQ(seen.source.port, port);
 
   data.length = private_limits::reply;
   data.bytes[195] = 3;
-  ASSERT_EQ(
-      b->all.accept(asked.about, {.local = {.queue_pair = 23, .rnr_retry_count = 4}, .data = data}),
-      0);
+  ASSERT_EQ(b->all.accept(request.about,
+                          {.local = {.queue_pair = 23, .rnr_retry_count = 4}, .data = data}),
+            0);
   const event replied = a->expect(event_kind::connect_response);
   EXPECT_EQ(replied.remote.queue_pair, 23U);
   EXPECT_EQ(replied.remote.rnr_retry_count, 4);
@@ -214,11 +214,11 @@ TEST_F(cm_other_hosts, connection_is_made_and_ended) {
   ASSERT_EQ(a->all.establish(active), 0);
   b->expect(event_kind::established);
 
-  ASSERT_EQ(b->all.disconnect(asked.about), 0);
+  ASSERT_EQ(b->all.disconnect(request.about), 0);
   a->expect(event_kind::disconnected);
   b->expect(event_kind::disconnected);
   a->all.destroy(active);
-  b->all.destroy(asked.about);
+  b->all.destroy(request.about);
   const std::lock_guard lock(mutex);
   EXPECT_EQ(sent, (std::vector{mad_kind::request, mad_kind::reply, mad_kind::ready,
                                mad_kind::disconnect, mad_kind::disconnected}));
@@ -227,18 +227,18 @@ TEST_F(cm_other_hosts, connection_is_made_and_ended) {
 // parity: rocev2-92
 TEST_F(cm_other_hosts, request_without_a_listener_is_rejected) {
   start();
-  const endpoint_ptr which = resolve(port_space::tcp, static_cast<std::uint16_t>(port + 1));
-  ASSERT_EQ(a->all.connect(which, {.local = {.queue_pair = 17, .path_mtu = 3}, .data = {}}), 0);
+  const endpoint_ptr ep = resolve(port_space::tcp, static_cast<std::uint16_t>(port + 1));
+  ASSERT_EQ(a->all.connect(ep, {.local = {.queue_pair = 17, .path_mtu = 3}, .data = {}}), 0);
   a->expect(event_kind::rejected, reject_reason::no_listener);
 }
 
 TEST_F(cm_other_hosts, request_waits_for_a_listener) {
   std::vector<std::uint32_t> ids;
-  copies = [&](const mad& said) {
-    if (said.kind == mad_kind::request) ids.push_back(said.sender_id);
-    return said.kind == mad_kind::rejection ? 2 : 1;
+  copies = [&](const mad& message) {
+    if (message.kind == mad_kind::request) ids.push_back(message.sender_id);
+    return message.kind == mad_kind::rejection ? 2 : 1;
   };
-  start({.listener_patience = std::chrono::minutes(1)});
+  start({.listener_timeout = std::chrono::minutes(1)});
   const endpoint_ptr late = b->all.create(b->events, port_space::tcp);
   ASSERT_EQ(b->all.bind(late, {.family = address_family::ipv4}), 0);
   port = b->all.look(late).source.port;
@@ -246,9 +246,9 @@ TEST_F(cm_other_hosts, request_waits_for_a_listener) {
   while (count_of(mad_kind::rejection) < 2) std::this_thread::yield();
   EXPECT_EQ(a->all.disconnect(active), 0);  // has no effect on a request, nor on one that waits
   ASSERT_EQ(b->all.listen(late, 0), 0);
-  const event asked = b->expect(event_kind::connect_request);
-  EXPECT_EQ(asked.listener, late);
-  ASSERT_EQ(b->all.accept(asked.about, {.local = {.queue_pair = 23}, .data = {}}), 0);
+  const event request = b->expect(event_kind::connect_request);
+  EXPECT_EQ(request.listener, late);
+  ASSERT_EQ(b->all.accept(request.about, {.local = {.queue_pair = 23}, .data = {}}), 0);
   a->expect(event_kind::connect_response);
   ASSERT_EQ(a->all.establish(active), 0);
   b->expect(event_kind::established);
@@ -259,9 +259,9 @@ TEST_F(cm_other_hosts, request_waits_for_a_listener) {
 }
 
 TEST_F(cm_other_hosts, request_without_a_listener_is_rejected_once_after_the_patience) {
-  copies = [](const mad& said) { return said.kind == mad_kind::rejection ? 3 : 1; };
+  copies = [](const mad& message) { return message.kind == mad_kind::rejection ? 3 : 1; };
   constexpr milliseconds patience{60};
-  start({.listener_patience = patience, .first_repeat = std::chrono::minutes(1)});
+  start({.listener_timeout = patience, .first_repeat = std::chrono::minutes(1)});
   port = static_cast<std::uint16_t>(port + 1);
   const time_point begun = std::chrono::steady_clock::now();
   const endpoint_ptr active = connect();
@@ -272,12 +272,12 @@ TEST_F(cm_other_hosts, request_without_a_listener_is_rejected_once_after_the_pat
   EXPECT_LE(requests, 8U);
   // A later request, whose answers come after those of the first one.
   const endpoint_ptr second = connect();
-  const event told = a->expect(event_kind::rejected, reject_reason::no_listener);
-  EXPECT_EQ(told.about, second);
+  const event rejected = a->expect(event_kind::rejected, reject_reason::no_listener);
+  EXPECT_EQ(rejected.about, second);
 }
 
 TEST_F(cm_other_hosts, request_that_waits_for_a_listener_ends_with_its_endpoint) {
-  start({.listener_patience = std::chrono::minutes(1)});
+  start({.listener_timeout = std::chrono::minutes(1)});
   port = static_cast<std::uint16_t>(port + 1);
   const endpoint_ptr active = connect();
   while (count_of(mad_kind::rejection) < 2) std::this_thread::yield();
@@ -297,8 +297,8 @@ TEST_F(cm_other_hosts, rejection_reaches_the_peer_with_its_data) {
   why.length = private_limits::rejection;
   why.bytes[147] = 9;
   ASSERT_EQ(b->all.reject(passive, reject_reason::consumer, why), 0);
-  const event told = a->expect(event_kind::rejected, reject_reason::consumer);
-  EXPECT_EQ(told.data.bytes, why.bytes);
+  const event rejected = a->expect(event_kind::rejected, reject_reason::consumer);
+  EXPECT_EQ(rejected.data.bytes, why.bytes);
 }
 
 // parity: rocev2-93
@@ -318,13 +318,13 @@ TEST_F(cm_other_hosts, endpoint_that_is_destroyed_tells_the_peer) {
   a->all.destroy(active);
   b->expect(event_kind::disconnected);
   const endpoint_ptr second = connect();
-  const endpoint_ptr asked = b->expect(event_kind::connect_request).about;
-  b->all.destroy(asked);
+  const endpoint_ptr request = b->expect(event_kind::connect_request).about;
+  b->all.destroy(request);
   a->expect(event_kind::rejected, reject_reason::consumer);
 }
 
 // parity: rocev2-97
-TEST_F(cm_other_hosts, service_is_looked_up) {
+TEST_F(cm_other_hosts, service_is_resolved) {
   start();
   const endpoint_ptr service = b->all.create(b->events, port_space::udp);
   ASSERT_EQ(b->all.bind(service, {.family = address_family::ipv4}), 0);
@@ -332,14 +332,14 @@ TEST_F(cm_other_hosts, service_is_looked_up) {
   const std::uint16_t at = b->all.look(service).source.port;
   const endpoint_ptr active = resolve(port_space::udp, at);
   private_data data;
-  data.length = private_limits::lookup;
+  data.length = private_limits::sidr_request;
   data.bytes[179] = 7;
   ASSERT_EQ(a->all.connect(active, {.local = {}, .data = data}), 0);
-  const event asked = b->expect(event_kind::connect_request);
-  EXPECT_EQ(asked.data.bytes, data.bytes);
-  ASSERT_EQ(
-      b->all.accept(asked.about, {.local = {.queue_pair = 29, .queue_key = 0x1234567}, .data = {}}),
-      0);
+  const event request = b->expect(event_kind::connect_request);
+  EXPECT_EQ(request.data.bytes, data.bytes);
+  ASSERT_EQ(b->all.accept(request.about,
+                          {.local = {.queue_pair = 29, .queue_key = 0x1234567}, .data = {}}),
+            0);
   const event found = a->expect(event_kind::established);
   EXPECT_EQ(found.remote.queue_pair, 29U);
   EXPECT_EQ(found.remote.queue_key, 0x1234567U);
@@ -347,24 +347,24 @@ TEST_F(cm_other_hosts, service_is_looked_up) {
 
   const endpoint_ptr nobody = resolve(port_space::udp, static_cast<std::uint16_t>(at + 1));
   ASSERT_EQ(a->all.connect(nobody, {.local = {}, .data = {}}), 0);
-  a->expect(event_kind::unreachable, lookup_status::no_listener);
+  a->expect(event_kind::unreachable, sidr_status::no_listener);
   const endpoint_ptr refused = resolve(port_space::udp, at);
   ASSERT_EQ(a->all.connect(refused, {.local = {}, .data = {}}), 0);
   const endpoint_ptr second = b->expect(event_kind::connect_request).about;
   ASSERT_EQ(b->all.reject(second, 0, {}), 0);
-  a->expect(event_kind::unreachable, lookup_status::rejected);
+  a->expect(event_kind::unreachable, sidr_status::rejected);
 }
 
-TEST_F(cm_other_hosts, look_up_waits_for_a_listener) {
-  start({.listener_patience = std::chrono::minutes(1)});
+TEST_F(cm_other_hosts, sidr_request_waits_for_a_listener) {
+  start({.listener_timeout = std::chrono::minutes(1)});
   const endpoint_ptr late = b->all.create(b->events, port_space::udp);
   ASSERT_EQ(b->all.bind(late, {.family = address_family::ipv4}), 0);
   const endpoint_ptr active = resolve(port_space::udp, b->all.look(late).source.port);
   ASSERT_EQ(a->all.connect(active, {.local = {}, .data = {}}), 0);
-  while (count_of(mad_kind::lookup_reply) < 2) std::this_thread::yield();
+  while (count_of(mad_kind::sidr_reply) < 2) std::this_thread::yield();
   ASSERT_EQ(b->all.listen(late, 0), 0);
-  const event asked = b->expect(event_kind::connect_request);
-  ASSERT_EQ(b->all.accept(asked.about, {.local = {.queue_pair = 29}, .data = {}}), 0);
+  const event request = b->expect(event_kind::connect_request);
+  ASSERT_EQ(b->all.accept(request.about, {.local = {.queue_pair = 29}, .data = {}}), 0);
   EXPECT_EQ(a->expect(event_kind::established).remote.queue_pair, 29U);
 }
 
@@ -372,9 +372,9 @@ TEST_F(cm_other_hosts, look_up_waits_for_a_listener) {
 TEST_F(cm_other_hosts, each_lost_message_is_sent_again) {
   // The first of each kind is lost.
   std::vector<mad_kind> lost;
-  copies = [&](const mad& said) {
-    if (std::ranges::find(lost, said.kind) != lost.end()) return 1;
-    lost.push_back(said.kind);
+  copies = [&](const mad& message) {
+    if (std::ranges::find(lost, message.kind) != lost.end()) return 1;
+    lost.push_back(message.kind);
     return 0;
   };
   start({.first_repeat = milliseconds(5)});
@@ -407,17 +407,17 @@ TEST_F(cm_other_hosts, answer_that_takes_time_is_awaited_with_few_messages) {
   start({.first_repeat = milliseconds(1), .longest_repeat = milliseconds(1)});
   const endpoint_ptr active = connect();
   const endpoint_ptr passive = b->expect(event_kind::connect_request).about;
-  while (count_of(mad_kind::working) == 0) std::this_thread::yield();
+  while (count_of(mad_kind::mra) == 0) std::this_thread::yield();
   // The answer is under way; after it, no request is repeated for seconds.
-  std::size_t asked = 0;
+  std::size_t requests = 0;
   do {
-    asked = count_of(mad_kind::request);
+    requests = count_of(mad_kind::request);
     // lint: allow(sleep): requests that do not come are no event.
     std::this_thread::sleep_for(milliseconds(50));
-  } while (count_of(mad_kind::request) != asked);
+  } while (count_of(mad_kind::request) != requests);
   // lint: allow(sleep): requests that do not come are no event.
   std::this_thread::sleep_for(milliseconds(50));
-  EXPECT_EQ(count_of(mad_kind::request), asked);  // without the answer there would be 50 more
+  EXPECT_EQ(count_of(mad_kind::request), requests);  // without the answer there would be 50 more
   ASSERT_EQ(b->all.accept(passive, {.local = {.queue_pair = 23}, .data = {}}), 0);
   a->expect(event_kind::connect_response);
 }
@@ -436,13 +436,13 @@ TEST_F(cm_other_hosts, request_without_an_answer_ends_at_its_deadline) {
 TEST_F(cm_other_hosts, message_of_another_host_has_no_effect) {
   start();
   const auto [active, passive] = established();
-  // An attacker may guess the numbers of a conversation, but has another address.
+  // An attacker may guess the IDs of an exchange, but has another address.
   mad forged{.kind = mad_kind::disconnect};
   {
     const std::lock_guard lock(mutex);
-    copies = [&](const mad& said) {
-      if (said.kind == mad_kind::disconnect) forged = said;
-      return said.kind == mad_kind::disconnect ? 0 : 1;
+    copies = [&](const mad& message) {
+      if (message.kind == mad_kind::disconnect) forged = message;
+      return message.kind == mad_kind::disconnect ? 0 : 1;
     };
   }
   ASSERT_EQ(a->all.disconnect(active), 0);
@@ -458,7 +458,7 @@ TEST_F(cm_other_hosts, message_of_another_host_has_no_effect) {
   b->all.deliver(host_b, stranger, bytes);
   while (count_of(mad_kind::disconnected) == before) std::this_thread::yield();
   EXPECT_EQ(b->all.look(passive).state, phase::connected);
-  // The message ends the conversation if it comes from the peer.
+  // The message ends the exchange if it comes from the peer.
   b->all.deliver(host_b, host_a, bytes);
   b->expect(event_kind::disconnected);
 }
@@ -467,24 +467,23 @@ TEST_F(cm_other_hosts, message_of_another_host_has_no_effect) {
 TEST_F(cm_other_hosts, open_requests_of_peers_are_bounded) {
   start({.max_half_open = 2});
   const endpoint_ptr first = connect();
-  const endpoint_ptr asked = b->expect(event_kind::connect_request).about;
+  const endpoint_ptr request = b->expect(event_kind::connect_request).about;
   const endpoint_ptr second = connect();
   b->expect(event_kind::connect_request);
   const endpoint_ptr third = connect();
-  // All repeat their requests; those that wait for the program are told so.
-  while (count_of(mad_kind::request) < 6 || count_of(mad_kind::working) < 2)
-    std::this_thread::yield();
+  // All repeat their requests; those that wait for the program get an MRA.
+  while (count_of(mad_kind::request) < 6 || count_of(mad_kind::mra) < 2) std::this_thread::yield();
   pollfd readable{b->events->fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&readable, 1, 0), 0);
-  ASSERT_EQ(b->all.reject(asked, reject_reason::consumer, {}), 0);
+  ASSERT_EQ(b->all.reject(request, reject_reason::consumer, {}), 0);
   a->expect(event_kind::rejected, reject_reason::consumer);
   b->expect(event_kind::connect_request);
 }
 
 // parity: rocev2-99
 TEST_F(cm_other_hosts, request_that_is_not_repeated_is_forgotten) {
-  copies = [first = true](const mad& said) mutable {
-    return said.kind == mad_kind::request && std::exchange(first, false) ? 1 : 0;
+  copies = [first = true](const mad& message) mutable {
+    return message.kind == mad_kind::request && std::exchange(first, false) ? 1 : 0;
   };
   start({.answer_timeout = milliseconds(200)});
   const endpoint_ptr active = connect();
@@ -509,9 +508,9 @@ TEST_F(cm_other_hosts, end_is_sent_before_the_call_returns) {
 
 TEST_F(cm_other_hosts, host_without_a_route_is_an_address_error) {
   start();
-  const endpoint_ptr which = a->all.create(a->events, port_space::tcp);
+  const endpoint_ptr ep = a->all.create(a->events, port_space::tcp);
   const address nowhere{.family = address_family::ipv4, .bytes = {203, 0, 113, 1}, .port = 80};
-  ASSERT_EQ(a->all.resolve_address(which, std::nullopt, nowhere), 0);
+  ASSERT_EQ(a->all.resolve_address(ep, std::nullopt, nowhere), 0);
   a->expect(event_kind::address_error, -ENETUNREACH);
 }
 

@@ -19,13 +19,13 @@ class golden : public ::testing::TestWithParam<golden_mad> {};
 // parity: rocev2-90
 TEST_P(golden, message_of_the_kernel_is_decoded) {
   const golden_mad& wanted = GetParam();
-  const auto said = parse_mad(bytes_of(wanted));
-  ASSERT_TRUE(said.has_value());
-  EXPECT_EQ(static_cast<std::uint16_t>(said->kind), wanted.kind);
-  EXPECT_EQ(said->transaction, wanted.transaction);
-  EXPECT_EQ(said->sender_id, wanted.sender);
-  EXPECT_EQ(said->receiver_id, wanted.receiver);
-  const frame& content = said->content;
+  const auto parsed = parse_mad(bytes_of(wanted));
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(static_cast<std::uint16_t>(parsed->kind), wanted.kind);
+  EXPECT_EQ(parsed->transaction, wanted.transaction);
+  EXPECT_EQ(parsed->sender_id, wanted.sender);
+  EXPECT_EQ(parsed->receiver_id, wanted.receiver);
+  const frame& content = parsed->content;
   EXPECT_EQ(content.from.queue_pair, wanted.queue_pair);
   EXPECT_EQ(content.from.starting_psn, wanted.psn);
   EXPECT_EQ(content.from.queue_key, wanted.queue_key);
@@ -36,7 +36,8 @@ TEST_P(golden, message_of_the_kernel_is_decoded) {
   EXPECT_EQ(content.destination.port, wanted.port);
   EXPECT_EQ(content.source.port, wanted.source_port);
   EXPECT_EQ(content.data.bytes[0], wanted.data);
-  const bool is_request = said->kind == mad_kind::request || said->kind == mad_kind::lookup;
+  const bool is_request =
+      parsed->kind == mad_kind::request || parsed->kind == mad_kind::sidr_request;
   EXPECT_EQ(content.source.family, is_request ? address_family::ipv4 : address_family::none);
   const auto receiver = receiver_of(bytes_of(wanted));
   EXPECT_EQ(receiver.has_value(), !is_request);
@@ -48,22 +49,22 @@ TEST_P(golden, message_of_the_kernel_is_decoded) {
 // parity: rocev2-90
 TEST_P(golden, message_of_the_kernel_is_encoded_with_the_same_bytes) {
   auto wanted = bytes_of(GetParam());
-  const auto said = parse_mad(wanted);
-  ASSERT_TRUE(said.has_value());
+  const auto parsed = parse_mad(wanted);
+  ASSERT_TRUE(parsed.has_value());
   std::array<std::byte, mad_bytes> made{};
   made.fill(std::byte{0xee});
-  write_mad(*said, made);
+  write_mad(*parsed, made);
   // Bytes that are a choice of the sender.
   const auto choose = [&](std::size_t at, std::size_t count) {
     std::copy_n(made.begin() + static_cast<std::ptrdiff_t>(header + at), count,
                 wanted.begin() + static_cast<std::ptrdiff_t>(header + at));
   };
-  if (said->kind == mad_kind::request) {
+  if (parsed->kind == mad_kind::request) {
     choose(88, 4);  // flow label, rate
     choose(95, 1);  // time-out of acknowledgements
   }
-  if (said->kind == mad_kind::reply) choose(26, 1);         // delay of acknowledgements
-  if (said->kind == mad_kind::lookup_reply) choose(12, 8);  // the service, which the request names
+  if (parsed->kind == mad_kind::reply) choose(26, 1);       // delay of acknowledgements
+  if (parsed->kind == mad_kind::sidr_reply) choose(12, 8);  // the service, which the request names
   EXPECT_EQ(made, wanted);
 }
 
@@ -97,16 +98,16 @@ TEST(cm_mad, message_with_another_header_is_refused) {
 
 // parity: rocev2-101
 TEST(cm_mad, request_that_cannot_be_accepted_has_the_reason) {
-  const auto refusal = [](std::size_t at, unsigned value) {
+  const auto rejection_reason_with = [](std::size_t at, unsigned value) {
     auto bytes = a_request();
     bytes[header + at] = static_cast<std::byte>(value);
-    return parse_mad(bytes).value().refusal;
+    return parse_mad(bytes).value().rejection_reason;
   };
-  EXPECT_EQ(refusal(43, 20U << 3U | 1U << 1U), reject_reason::other_transport);  // UC
-  EXPECT_EQ(refusal(51, 1), reject_reason::other_transport);                     // XRC
-  EXPECT_EQ(refusal(50, 0x00), reject_reason::path_mtu);                         // none
-  EXPECT_EQ(refusal(50, 0x60), reject_reason::path_mtu);                         // of 8192 bytes
-  EXPECT_EQ(refusal(50, 0x57), 0U);
+  EXPECT_EQ(rejection_reason_with(43, 20U << 3U | 1U << 1U), reject_reason::other_transport);  // UC
+  EXPECT_EQ(rejection_reason_with(51, 1), reject_reason::other_transport);  // XRC
+  EXPECT_EQ(rejection_reason_with(50, 0x00), reject_reason::path_mtu);      // none
+  EXPECT_EQ(rejection_reason_with(50, 0x60), reject_reason::path_mtu);      // of 8192 bytes
+  EXPECT_EQ(rejection_reason_with(50, 0x57), 0U);
 }
 
 TEST(cm_mad, request_for_a_service_without_a_port_has_no_addresses) {
@@ -114,25 +115,25 @@ TEST(cm_mad, request_for_a_service_without_a_port_has_no_addresses) {
        {std::pair{8, 1}, std::pair{13, 7}, std::pair{140, 1}, std::pair{141, 0x50}}) {
     auto bytes = a_request();
     bytes[header + static_cast<std::size_t>(at)] = static_cast<std::byte>(value);
-    const auto said = parse_mad(bytes);
-    ASSERT_TRUE(said.has_value()) << at;
-    EXPECT_EQ(said->content.source.family, address_family::none) << at;
+    const auto parsed = parse_mad(bytes);
+    ASSERT_TRUE(parsed.has_value()) << at;
+    EXPECT_EQ(parsed->content.source.family, address_family::none) << at;
   }
 }
 
 TEST(cm_mad, addresses_of_ipv6_are_kept) {
-  mad what{.kind = mad_kind::lookup, .sender_id = 7};
-  what.content.kind = frame_kind::lookup;
+  mad what{.kind = mad_kind::sidr_request, .sender_id = 7};
+  what.content.kind = frame_kind::sidr_request;
   what.content.space = port_space::udp;
   what.content.source = {.family = address_family::ipv6, .bytes = {0xfd, 1}, .port = 1000};
   what.content.destination = {.family = address_family::ipv6, .bytes = {0xfd, 2}, .port = 80};
   std::array<std::byte, mad_bytes> bytes{};
   write_mad(what, bytes);
-  const auto said = parse_mad(bytes);
-  ASSERT_TRUE(said.has_value());
-  EXPECT_EQ(said->content.source, what.content.source);
-  EXPECT_EQ(said->content.destination, what.content.destination);
-  EXPECT_EQ(said->content.space, port_space::udp);
+  const auto parsed = parse_mad(bytes);
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(parsed->content.source, what.content.source);
+  EXPECT_EQ(parsed->content.destination, what.content.destination);
+  EXPECT_EQ(parsed->content.space, port_space::udp);
 }
 
 }  // namespace

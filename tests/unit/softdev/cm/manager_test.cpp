@@ -27,20 +27,19 @@ std::size_t open_descriptors() {
   return count;
 }
 
-void part(process& active, const endpoint_ptr& which, service& passive,
-          const endpoint_ptr& accepted) {
-  EXPECT_EQ(active.all.disconnect(which), 0);
+void part(process& active, const endpoint_ptr& ep, service& passive, const endpoint_ptr& accepted) {
+  EXPECT_EQ(active.all.disconnect(ep), 0);
   passive.expect(event_kind::disconnected);
   active.expect(event_kind::disconnected);
-  active.all.destroy(which);
+  active.all.destroy(ep);
   passive.all.destroy(accepted);
 }
 
-endpoint_ptr establish(process& active, const endpoint_ptr& which, service& passive) {
+endpoint_ptr establish(process& active, const endpoint_ptr& ep, service& passive) {
   const endpoint_ptr accepted = passive.request();
   EXPECT_EQ(passive.all.accept(accepted, {}), 0);
   active.expect(event_kind::connect_response);
-  EXPECT_EQ(active.all.establish(which), 0);
+  EXPECT_EQ(active.all.establish(ep), 0);
   passive.expect(event_kind::established);
   return accepted;
 }
@@ -49,7 +48,7 @@ TEST(cm_manager, connection_attempt_without_answer_ends_at_its_deadline) {
   {
     service passive;
     process active({.answer_timeout = milliseconds(20)});
-    const endpoint_ptr which = connect_to(active, passive.where);
+    const endpoint_ptr ep = connect_to(active, passive.where);
     const endpoint_ptr accepted = passive.request();
     active.expect(event_kind::unreachable, -ETIMEDOUT);
     // The connection ends soon; no event reports a request that was not answered.
@@ -59,7 +58,7 @@ TEST(cm_manager, connection_attempt_without_answer_ends_at_its_deadline) {
   {
     service passive({.ready_timeout = milliseconds(20)});
     process active;
-    const endpoint_ptr which = connect_to(active, passive.where);
+    const endpoint_ptr ep = connect_to(active, passive.where);
     const endpoint_ptr accepted = passive.request();
     EXPECT_EQ(passive.all.accept(accepted, {}), 0);
     active.expect(event_kind::connect_response);
@@ -87,9 +86,9 @@ TEST(cm_manager, connection_attempt_without_answer_ends_at_its_deadline) {
 TEST(cm_manager, simultaneous_disconnects_complete_on_both_sides) {
   service passive;
   process active;
-  const endpoint_ptr which = connect_to(active, passive.where);
-  const endpoint_ptr accepted = establish(active, which, passive);
-  EXPECT_EQ(active.all.disconnect(which), 0);
+  const endpoint_ptr ep = connect_to(active, passive.where);
+  const endpoint_ptr accepted = establish(active, ep, passive);
+  EXPECT_EQ(active.all.disconnect(ep), 0);
   EXPECT_EQ(passive.all.disconnect(accepted), 0);
   active.expect(event_kind::disconnected);
   passive.expect(event_kind::disconnected);
@@ -168,25 +167,26 @@ TEST(cm_manager, services_are_resolved_to_ports) {
   service passive({}, port_space::udp);
   process active;
   connect_to(active, passive.where, port_space::udp);
-  const endpoint_ptr asked = passive.request();
-  EXPECT_EQ(passive.all.accept(asked, {.local = {.queue_pair = 9, .queue_key = 3}, .data = {}}), 0);
+  const endpoint_ptr request = passive.request();
+  EXPECT_EQ(passive.all.accept(request, {.local = {.queue_pair = 9, .queue_key = 3}, .data = {}}),
+            0);
   const event found = active.expect(event_kind::established);
   EXPECT_EQ(found.remote.queue_pair, 9U);
   EXPECT_EQ(found.remote.queue_key, 3U);
-  EXPECT_EQ(found.data.length, private_limits::lookup_reply);
+  EXPECT_EQ(found.data.length, private_limits::sidr_reply);
   connect_to(active, passive.where, port_space::udp);
   EXPECT_EQ(passive.all.reject(passive.request(), 0, {}), 0);
-  active.expect(event_kind::unreachable, lookup_status::rejected);
+  active.expect(event_kind::unreachable, sidr_status::rejected);
   passive.all.destroy(passive.listener);
   connect_to(active, passive.where, port_space::udp);
-  active.expect(event_kind::unreachable, lookup_status::no_listener);
+  active.expect(event_kind::unreachable, sidr_status::no_listener);
 }
 
 TEST(cm_manager, malformed_messages_end_only_their_own_connection) {
   service passive;
   process active;
-  const endpoint_ptr which = connect_to(active, passive.where);
-  establish(active, which, passive);
+  const endpoint_ptr ep = connect_to(active, passive.where);
+  establish(active, ep, passive);
   // The complete first frame, from which invalid frames are made.
   scripted_peer model(passive.where);
   std::array<std::uint8_t, 512> whole{};
@@ -225,23 +225,23 @@ TEST(cm_manager, malformed_messages_end_only_their_own_connection) {
   // Random frames may be valid requests. The established connection is unchanged.
   const endpoint_ptr later = connect_to(active, passive.where);
   while (true) {
-    const event asked = next(passive.all, passive.events);
-    ASSERT_EQ(asked.kind, event_kind::connect_request);
-    if (asked.remote.queue_pair == 5) break;
+    const event request = next(passive.all, passive.events);
+    ASSERT_EQ(request.kind, event_kind::connect_request);
+    if (request.remote.queue_pair == 5) break;
   }
-  EXPECT_EQ(active.all.look(which).state, phase::connected);
+  EXPECT_EQ(active.all.look(ep).state, phase::connected);
   EXPECT_EQ(active.all.look(later).state, phase::requesting);
 }
 
 TEST(cm_manager, silent_peers_do_not_block_other_connections) {
-  service passive({.max_newcomers = 32});
+  service passive({.max_incoming = 32});
   process active;
   std::vector<std::unique_ptr<scripted_peer>> silent;
   silent.reserve(200);
   for (int number = 0; number < 200; ++number)
     silent.push_back(std::make_unique<scripted_peer>(passive.where));
-  const endpoint_ptr which = connect_to(active, passive.where);
-  part(active, which, passive, establish(active, which, passive));
+  const endpoint_ptr ep = connect_to(active, passive.where);
+  part(active, ep, passive, establish(active, ep, passive));
   silent.front()->expect_end();  // the oldest connection was closed
 }
 
@@ -251,8 +251,8 @@ TEST(cm_manager, repeated_connects_and_disconnects_leak_no_resources) {
   std::size_t before = 0;
   for (int round = 0; round < 600; ++round) {
     if (round == 100) before = open_descriptors();
-    const endpoint_ptr which = connect_to(active, passive.where);
-    part(active, which, passive, establish(active, which, passive));
+    const endpoint_ptr ep = connect_to(active, passive.where);
+    part(active, ep, passive, establish(active, ep, passive));
   }
   EXPECT_EQ(open_descriptors(), before);
 }
@@ -308,18 +308,18 @@ TEST(cm_manager, destroying_connecting_endpoints_is_safe) {
       std::mt19937 random(test::campaign_seed(seed + 2));
       for (int round = 0; round < 100; ++round) {
         const channel_ptr events = *active.all.create_channel();
-        const endpoint_ptr which = active.all.create(events, port_space::tcp);
-        EXPECT_EQ(active.all.resolve_address(which, std::nullopt, passive.where), 0);
-        EXPECT_EQ(active.all.resolve_route(which), 0);
-        EXPECT_EQ(active.all.connect(which, {}), 0);
+        const endpoint_ptr ep = active.all.create(events, port_space::tcp);
+        EXPECT_EQ(active.all.resolve_address(ep, std::nullopt, passive.where), 0);
+        EXPECT_EQ(active.all.resolve_route(ep), 0);
+        EXPECT_EQ(active.all.connect(ep, {}), 0);
         for (unsigned turn = random() % 3; turn > 0; --turn) {
           pollfd wanted{events->fd(), POLLIN, 0};
           if (::poll(&wanted, 1, static_cast<int>(random() % 3)) != 1) continue;
           const auto taken = active.all.take(*events);
           if (taken && taken->kind == event_kind::connect_response)
-            static_cast<void>(active.all.establish(which));
+            static_cast<void>(active.all.establish(ep));
         }
-        active.all.destroy(which);
+        active.all.destroy(ep);
       }
     });
   }

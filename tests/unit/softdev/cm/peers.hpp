@@ -95,14 +95,14 @@ class scripted_peer {
     return receive_frame(fd(), out);
   }
   void expect(frame_kind kind, std::uint32_t reason = 0) const {
-    frame heard;
-    ASSERT_EQ(receive_next(heard), receive_outcome::received);
-    EXPECT_EQ(heard.kind, kind);
-    EXPECT_EQ(heard.reason, reason);
+    frame received;
+    ASSERT_EQ(receive_next(received), receive_outcome::received);
+    EXPECT_EQ(received.kind, kind);
+    EXPECT_EQ(received.reason, reason);
   }
   void expect_end() const {
-    frame heard;
-    EXPECT_EQ(receive_next(heard), receive_outcome::ended);
+    frame received;
+    EXPECT_EQ(receive_next(received), receive_outcome::ended);
   }
 
  private:

@@ -63,9 +63,9 @@ TEST_P(bound_twice, second_bind_returns_the_errno_of_the_kernel) {
     process& second = one_process ? one : other;
     const auto bind = [&](process& in, const char* text) {
       const auto [where, options] = read(text, port);
-      const endpoint_ptr which = in.make();
-      in.all.set_options(which, options);
-      return std::pair(in.all.bind(which, where), which);
+      const endpoint_ptr ep = in.make();
+      in.all.set_options(ep, options);
+      return std::pair(in.all.bind(ep, where), ep);
     };
     const auto [code, first] = bind(one, GetParam().first);
     ASSERT_EQ(code, 0);
@@ -110,8 +110,8 @@ TEST(port_addresses, processes_listen_at_different_addresses_of_one_port) {
   process active;
   for (const std::uint8_t last : {2, 1, 3}) {
     connect_to(active, ipv4(last, port));
-    const event asked = listeners[last - 1U]->expect(event_kind::connect_request);
-    EXPECT_EQ(listeners[last - 1U]->all.look(asked.about).source, ipv4(last, port));
+    const event request = listeners[last - 1U]->expect(event_kind::connect_request);
+    EXPECT_EQ(listeners[last - 1U]->all.look(request.about).source, ipv4(last, port));
   }
   // The first holder of the port goes; the others keep their addresses.
   listeners.front().reset();
@@ -133,9 +133,9 @@ TEST(port_addresses, shared_address_belongs_to_all_until_one_listens) {
   process third;
   process fourth;
   const auto bind = [&](process& in, const address& where, bool shared) {
-    const endpoint_ptr which = in.make();
-    in.all.set_options(which, {.reuse_address = shared});
-    return std::pair(in.all.bind(which, where), which);
+    const endpoint_ptr ep = in.make();
+    in.all.set_options(ep, {.reuse_address = shared});
+    return std::pair(in.all.bind(ep, where), ep);
   };
   const auto [first_code, first] = bind(one, ipv4(1, port), true);
   const auto [second_code, second] = bind(other, ipv4(1, port), true);

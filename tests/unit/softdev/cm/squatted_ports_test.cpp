@@ -70,8 +70,8 @@ void processes_connect(bool listening) {
     if (passive.all.bind(listener, where) != 0) return 2;
     if (passive.all.listen(listener, 0) != 0) return 3;
     send_value(to_parent, 1);
-    const endpoint_ptr asked = passive.expect(event_kind::connect_request).about;
-    if (passive.all.accept(asked, {.local = {.queue_pair = 6}, .data = {}}) != 0) return 4;
+    const endpoint_ptr request = passive.expect(event_kind::connect_request).about;
+    if (passive.all.accept(request, {.local = {.queue_pair = 6}, .data = {}}) != 0) return 4;
     passive.expect(event_kind::established);
     ::pause();
     return 0;
@@ -81,10 +81,10 @@ void processes_connect(bool listening) {
     process active;
     const address where = with_port(loopback_of(address_family::ipv4), some_port);
     EXPECT_EQ(active.all.bind(active.make(), where), EADDRINUSE);
-    const endpoint_ptr which = connect_to(active, where);
+    const endpoint_ptr ep = connect_to(active, where);
     active.expect(event_kind::connect_response);
-    EXPECT_EQ(active.all.establish(which), 0);
-    EXPECT_EQ(active.all.look(which).remote.queue_pair, 6U);
+    EXPECT_EQ(active.all.establish(ep), 0);
+    EXPECT_EQ(active.all.look(ep).remote.queue_pair, 6U);
     return 0;
   });
 }

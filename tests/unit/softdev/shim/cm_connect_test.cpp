@@ -77,12 +77,12 @@ TEST(cm_connect, two_processes_exchange_private_data_and_messages_and_disconnect
     server here;
     parent.put(here.port);
     const cm_event event = here.channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
-    const rdma_conn_param& asked = event->param.conn;
-    EXPECT_EQ(data_of(asked), padded("hello", 56));
-    EXPECT_EQ(asked.responder_resources, 3);  // the initiator depth of the peer
-    EXPECT_EQ(asked.initiator_depth, 2);
-    EXPECT_EQ(asked.retry_count, 5);
-    EXPECT_EQ(asked.rnr_retry_count, 6);
+    const rdma_conn_param& request = event->param.conn;
+    EXPECT_EQ(data_of(request), padded("hello", 56));
+    EXPECT_EQ(request.responder_resources, 3);  // the initiator depth of the peer
+    EXPECT_EQ(request.initiator_depth, 2);
+    EXPECT_EQ(request.retry_count, 5);
+    EXPECT_EQ(request.rnr_retry_count, 6);
     cm_id id(event->id);
     EXPECT_NE(id->verbs, nullptr);
     id.create_qp();

@@ -77,9 +77,9 @@ TEST(cm_endpoint, datagram_service_returns_its_address_and_qkey) {
   EXPECT_EQ(id->qp->qp_type, IBV_QPT_UD);
   EXPECT_EQ(id->qp->state, IBV_QPS_RTS);
   EXPECT_EQ(id.connect("who"), 0);
-  const cm_event asked = passive.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
-  EXPECT_EQ(asked->param.ud.private_data_len, 180);
-  cm_id service(asked->id);
+  const cm_event request = passive.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_EQ(request->param.ud.private_data_len, 180);
+  cm_id service(request->id);
   service.create_qp();
   EXPECT_EQ(service.accept("me"), 0);
   const cm_event found = active.expect(RDMA_CM_EVENT_ESTABLISHED);

@@ -39,6 +39,7 @@ struct reject_reason {
   static constexpr std::uint32_t invalid_communication_id = 6;
   static constexpr std::uint32_t no_listener = 8;
   static constexpr std::uint32_t other_transport = 9;
+  static constexpr std::uint32_t stale_connection = 10;
   static constexpr std::uint32_t path_mtu = 26;
   static constexpr std::uint32_t consumer = 28;
   static constexpr std::uint32_t other_version = 31;

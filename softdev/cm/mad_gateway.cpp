@@ -26,6 +26,17 @@ milliseconds duration_of(std::uint8_t time) noexcept {
   return milliseconds(ns / 1'000'000);
 }
 
+/// Returns false for 0, the number in messages of programs without a queue pair, and for the queue
+/// pairs of the management.
+bool is_queue_pair_of_program(std::uint32_t qpn) noexcept { return qpn > 1; }
+
+frame rejection_frame(std::uint32_t reason) noexcept {
+  frame out;
+  out.kind = frame_kind::rejection;
+  out.reason = reason;
+  return out;
+}
+
 }  // namespace
 
 std::uint32_t slot_of_communication_id(std::uint32_t id) noexcept {
@@ -131,6 +142,14 @@ void mad_gateway::enter(mad_exchange& exchange, exchange_state next) {
   if (is_half_open(exchange.state)) --half_open_;
   if (is_half_open(next)) ++half_open_;
   if (exchange.state == exchange_state::requested) exchange.expires_at = time_point::max();
+  const peer_id remote{exchange.peer, exchange.remote_qpn};
+  if (exchange.state == exchange_state::connected) {
+    const auto known = by_remote_qpn_.find(remote);
+    if (known != by_remote_qpn_.end() && known->second == exchange.number)
+      by_remote_qpn_.erase(known);
+  }
+  if (next == exchange_state::connected && is_queue_pair_of_program(exchange.remote_qpn))
+    by_remote_qpn_[remote] = exchange.number;
   exchange.state = next;
 }
 
@@ -289,7 +308,10 @@ void mad_gateway::handle(mad_exchange& exchange, const frame& received, time_poi
     case frame_kind::disconnect:
       return send_disconnect(exchange, now);
     case frame_kind::disconnected:
-      if (exchange.state == exchange_state::ended) return;
+      // In `disconnecting` the endpoint confirms the end of a stale connection; the peer does not.
+      if (exchange.state == exchange_state::ended ||
+          exchange.state == exchange_state::disconnecting)
+        return;
       send_message(exchange, make_mad(exchange, mad_kind::disconnected), {}, now);
       return finish(exchange, now);
     case frame_kind::remote_request:
@@ -324,12 +346,22 @@ void mad_gateway::send_disconnect(mad_exchange& exchange, time_point now) {
   send_message(exchange, what, options_.first_repeat, now);
 }
 
+/// Ends the connection of this process to a queue pair from which another request or reply arrives:
+/// the peer has lost that connection without a message, for example because its process was killed
+/// (IBTA 12.9.8.3.1). Returns whether there was such a connection.
+bool mad_gateway::end_stale_connection(const address& peer, std::uint32_t qpn, time_point now) {
+  const auto known = by_remote_qpn_.find({peer, qpn});
+  if (known == by_remote_qpn_.end()) return false;
+  mad_exchange& stale = exchanges_.at(known->second);
+  send_disconnect(stale, now);
+  forward(stale, frame_kind::disconnect);
+  return true;
+}
+
 /// Handles an endpoint that has closed its socket without a last frame.
 void mad_gateway::endpoint_closed(mad_exchange& exchange, time_point now) {
   close_socket(exchange);
-  frame rejection;
-  rejection.kind = frame_kind::rejection;
-  rejection.reason = reject_reason::consumer;
+  frame rejection = rejection_frame(reject_reason::consumer);
   switch (exchange.state) {
     case exchange_state::begun:
       return forget(exchange);
@@ -384,6 +416,9 @@ void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& re
   // Replies exchange source and destination; the reply to a SIDR request names the requested
   // service.
   if (!exchange.is_sidr) std::swap(exchange.request.source, exchange.request.destination);
+  const frame rejection = rejection_frame(reject_reason::stale_connection);
+  if (!exchange.is_sidr && end_stale_connection(peer, exchange.remote_qpn, now))
+    return reject(exchange, rejection, now);
   frame passed = request;
   passed.kind = exchange.is_sidr ? frame_kind::sidr_request : frame_kind::request;
   passed.communication_id = exchange.own_id;
@@ -405,7 +440,7 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
   mad_exchange& exchange = *known;
   switch (message.kind) {
     case mad_kind::reply:
-      return reply_arrived(exchange, message);
+      return reply_arrived(exchange, message, now);
     case mad_kind::sidr_reply:
       return sidr_reply_arrived(exchange, message, now);
     case mad_kind::ready:
@@ -445,7 +480,7 @@ void mad_gateway::answer(const address& own, const address& peer, const mad& mes
   carrier_->send(own, peer, bytes);
 }
 
-void mad_gateway::reply_arrived(mad_exchange& exchange, const mad& message) {
+void mad_gateway::reply_arrived(mad_exchange& exchange, const mad& message, time_point now) {
   if (!exchange.active || exchange.is_sidr) return;
   if (exchange.state != exchange_state::requesting) {
     // The RTU was lost, or the message that ended the exchange.
@@ -457,6 +492,11 @@ void mad_gateway::reply_arrived(mad_exchange& exchange, const mad& message) {
   exchange.remote_id = message.sender_id;
   exchange.remote_qpn = message.content.from.queue_pair;
   enter(exchange, exchange_state::answered);
+  const frame rejection = rejection_frame(reject_reason::stale_connection);
+  if (end_stale_connection(exchange.peer, exchange.remote_qpn, now)) {
+    forward(exchange, rejection);
+    return reject(exchange, rejection, now);
+  }
   exchange.has_last_message = false;
   set_deadline(exchange, time_point::max());
   frame reply = message.content;

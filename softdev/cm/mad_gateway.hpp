@@ -78,7 +78,7 @@ class mad_gateway final : public remote_request_observer {
     disconnecting,  ///< the peer has not confirmed the end
     ended,          ///< kept to answer repeated messages
   };
-  /// Identifies an exchange by the peer's address and communication ID.
+  /// Identifies an exchange by the peer's address and its communication ID or queue pair number.
   struct peer_id {
     address host;
     std::uint32_t id = 0;
@@ -124,11 +124,12 @@ class mad_gateway final : public remote_request_observer {
   void endpoint_closed(mad_exchange& exchange, time_point now);
   void reject(mad_exchange& exchange, const frame& received, time_point now);
   void send_disconnect(mad_exchange& exchange, time_point now);
+  [[nodiscard]] bool end_stale_connection(const address& peer, std::uint32_t qpn, time_point now);
   void finish(mad_exchange& exchange, time_point now);
   void forward(mad_exchange& exchange, const frame& what);
   void forward(mad_exchange& exchange, frame_kind kind, std::uint32_t reason = 0);
 
-  void reply_arrived(mad_exchange& exchange, const mad& message);
+  void reply_arrived(mad_exchange& exchange, const mad& message, time_point now);
   void sidr_reply_arrived(mad_exchange& exchange, const mad& message, time_point now);
   void rejected(mad_exchange& exchange, const mad& message, time_point now);
   void disconnect_arrived(mad_exchange& exchange, const mad& message, time_point now);
@@ -147,7 +148,8 @@ class mad_gateway final : public remote_request_observer {
   std::size_t half_open_ = 0;  ///< passive sides in `requested` or `replied`
   std::unordered_map<std::uint64_t, mad_exchange> exchanges_;
   std::unordered_map<std::uint32_t, std::uint64_t> by_own_id_;
-  std::map<peer_id, std::uint64_t> by_peer_;  ///< of passive sides
+  std::map<peer_id, std::uint64_t> by_peer_;        ///< of passive sides
+  std::map<peer_id, std::uint64_t> by_remote_qpn_;  ///< in `connected`
   std::set<std::pair<time_point, std::uint64_t>> deadlines_;
 };
 

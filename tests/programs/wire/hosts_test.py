@@ -219,6 +219,60 @@ while True:
 """
 
 
+# Sends a UDP payload from the address argv[1] to port 4791 of argv[2], and prints the payload of the answer.
+EXCHANGE = """
+import socket, sys
+own, peer, payload = sys.argv[1:]
+it = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+it.setsockopt(socket.IPPROTO_IP, 10, 2)  # IP_MTU_DISCOVER: the identification is 0
+it.bind((own, 4791))
+it.settimeout(1)
+for _ in range(20):
+    it.sendto(bytes.fromhex(payload), (peer, 4791))
+    try:
+        print(it.recv(1000).hex())
+        break
+    except TimeoutError:
+        pass
+"""
+# Of messages of the connection manager.
+REQ, REJ = 0x10, 0x12
+COMMUNICATION_ID = 0x01020304
+
+
+def connection_request(port, transport=0, extended=0, mtu=3):
+    """Returns a REQ from the client to the server (IBTA 12.6.5, A11)."""
+    body = bytearray(232)
+    struct.pack_into(">IxxxxQQ", body, 0, COMMUNICATION_ID, 0x106 << 16 | port, 0x1122334455667788)
+    body[32:35] = (0x77).to_bytes(3, "big")
+    body[43] = 20 << 3 | transport << 1
+    body[47] = 20 << 3 | 7
+    struct.pack_into(">HBBHH", body, 48, 0xffff, mtu << 4 | 7, 15 << 4 | extended, 0xffff, 0xffff)
+    gids = [bytes(10) + b"\xff\xff" + ipaddress.IPv4Address(each).packed for each in (CLIENT, SERVER)]
+    body[56:88] = b"".join(gids)
+    body[91], body[93] = 3, 64
+    addresses = [bytes(12) + ipaddress.IPv4Address(each).packed for each in (CLIENT, SERVER)]
+    body[140:176] = struct.pack(">BBH", 0, 0x40, 40000) + b"".join(addresses)
+    return struct.pack(">BBBBIQHHI", 1, 7, 2, 3, 0, 0x5566, REQ, 0, 0) + body
+
+
+def as_datagram(message):
+    """Returns the UDP payload of a message between the queue pairs 1, from the client to the server."""
+    payload = struct.pack(">BBHIIII", 0x64, 0, 0xffff, 1, 0, 0x80010000, 1) + message
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + 8 + len(payload) + 4, 0, 0x4000, 64, 17, 0,
+                     *(ipaddress.IPv4Address(each).packed for each in (CLIENT, SERVER)))
+    udp = struct.pack(">HHHH", 4791, 4791, 8 + len(payload) + 4, 0)
+    return payload + struct.pack("<I", packets.icrc(ip + udp + payload + bytes(4), len(ip)))
+
+
+def ask_by_packet(message):
+    """Sends a message from the client's host to the server's, and returns the answer."""
+    done = foreign.run(*HOSTS[1].inside("/usr/bin/python3", "-c", EXCHANGE, CLIENT, SERVER, as_datagram(message).hex()))
+    assert done.status == 0 and done.output.strip(), done
+    answer = bytes.fromhex(done.output.strip())
+    return answer[20:20 + 256]  # behind BTH and DETH
+
+
 class Tap:
     """Keeps the frames that a raw socket receives at an interface."""
 
@@ -549,6 +603,23 @@ class Hosts(foreign.Case):
                     server.wait_for_port(port, HOSTS[0].accepts)
                     client = HOSTS[1].inside(name, "-p", port, *options, SERVER)
                     self.assert_succeeded(*foreign.both_ends(server, *client))
+
+    def test_request_that_cannot_be_accepted_is_rejected_with_the_reason(self):
+        port = 18770
+        invalid_service, invalid_transport, invalid_mtu = 8, 9, 26
+        cases = (("no listener", connection_request(port + 1), invalid_service), ("UC", connection_request(port, transport=1), invalid_transport),
+                 ("XRC", connection_request(port, transport=3, extended=1), invalid_transport),
+                 ("path MTU", connection_request(port, mtu=6), invalid_mtu))
+        with serve("rping", "-s", "-p", port) as server:
+            server.wait_for_port(port, HOSTS[0].accepts)
+            for name, request, reason in cases:
+                with self.subTest(name):
+                    answer = ask_by_packet(request)
+                    self.assertEqual(struct.unpack_from(">H", answer, 16)[0], REJ)
+                    self.assertEqual(struct.unpack_from(">8xQ", answer)[0], 0x5566, "the transaction of the request")
+                    _, receiver, subject, _, said = struct.unpack_from(">IIBBH", answer, 24)
+                    self.assertEqual((receiver, subject, said), (COMMUNICATION_ID, 0, reason))
+            server.process.kill()
 
     def by_ipv6(self, port, *words, link=False):
         """Runs a server and a client that use the GIDs of IPv6 addresses: of the global or the link-local ones."""

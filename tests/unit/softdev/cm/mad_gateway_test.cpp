@@ -110,7 +110,7 @@ class two_hosts : public ::testing::Test {
   }
   endpoint_ptr connect(const private_data& data = {}) {
     const endpoint_ptr made = resolve(port_space::tcp, port);
-    EXPECT_EQ(a->all.connect(made, {.local = {.queue_pair = 17,
+    EXPECT_EQ(a->all.connect(made, {.local = {.queue_pair = active_qpn++,
                                               .responder_resources = 2,
                                               .initiator_depth = 3,
                                               .retry_count = 5,
@@ -124,7 +124,7 @@ class two_hosts : public ::testing::Test {
   std::pair<endpoint_ptr, endpoint_ptr> established() {
     const endpoint_ptr active = connect();
     const endpoint_ptr passive = b->expect(event_kind::connect_request).about;
-    EXPECT_EQ(b->all.accept(passive, {.local = {.queue_pair = 23}, .data = {}}), 0);
+    EXPECT_EQ(b->all.accept(passive, {.local = {.queue_pair = passive_qpn++}, .data = {}}), 0);
     a->expect(event_kind::connect_response);
     EXPECT_EQ(a->all.establish(active), 0);
     b->expect(event_kind::established);
@@ -172,6 +172,8 @@ class two_hosts : public ::testing::Test {
   std::unique_ptr<host> b;
   endpoint_ptr listener;
   std::uint16_t port = 0;
+  std::uint32_t active_qpn = 17;  ///< of the next connection
+  std::uint32_t passive_qpn = 1000;
   std::mutex mutex;  ///< guards `sent` and what `copies` uses
 };
 
@@ -310,6 +312,55 @@ TEST_F(cm_other_hosts, active_side_rejects_a_reply) {
   a->expect(event_kind::connect_response);
   ASSERT_EQ(a->all.reject(active, reject_reason::consumer, {}), 0);
   b->expect(event_kind::rejected, reject_reason::consumer);
+}
+
+// parity: rocev2-100
+TEST_F(cm_other_hosts, request_from_the_queue_pair_of_a_connection_ends_it_and_is_rejected) {
+  start({.timewait = std::chrono::minutes(1)});
+  const auto [active, passive] = established();
+  --active_qpn;  // as of a process that took the place of one that was killed
+  const endpoint_ptr second = connect();
+  const event ended = b->expect(event_kind::disconnected);
+  EXPECT_EQ(ended.about, passive);
+  std::vector<endpoint_ptr> about;
+  for (int i = 0; i < 2; ++i) {
+    const event each = next(a->all, a->events);
+    EXPECT_EQ(each.kind, each.about == second ? event_kind::rejected : event_kind::disconnected);
+    EXPECT_EQ(each.status, each.about == second ? int{reject_reason::stale_connection} : 0);
+    about.push_back(each.about);
+  }
+  EXPECT_NE(about[0], about[1]);
+  EXPECT_EQ(count_of(mad_kind::disconnect), 1U);
+  // The connection has ended: the next request is accepted.
+  --active_qpn;
+  established();
+}
+
+// parity: rocev2-100
+TEST_F(cm_other_hosts, reply_from_the_queue_pair_of_a_connection_ends_it_and_is_rejected) {
+  start({.timewait = std::chrono::minutes(1)});
+  const auto [active, passive] = established();
+  --passive_qpn;
+  const endpoint_ptr second = connect();
+  const endpoint_ptr accepted = b->expect(event_kind::connect_request).about;
+  ASSERT_EQ(b->all.accept(accepted, {.local = {.queue_pair = passive_qpn}, .data = {}}), 0);
+  for (int i = 0; i < 2; ++i) {
+    const event each = next(a->all, a->events);
+    EXPECT_EQ(each.kind, each.about == second ? event_kind::rejected : event_kind::disconnected);
+    EXPECT_EQ(each.status, each.about == second ? int{reject_reason::stale_connection} : 0);
+  }
+  for (int i = 0; i < 2; ++i) {
+    const event each = next(b->all, b->events);
+    EXPECT_EQ(each.kind, each.about == accepted ? event_kind::rejected : event_kind::disconnected);
+  }
+}
+
+TEST_F(cm_other_hosts, requests_without_a_queue_pair_are_independent) {
+  start();
+  for (int i = 0; i < 2; ++i) {
+    active_qpn = passive_qpn = 0;
+    established();
+  }
 }
 
 TEST_F(cm_other_hosts, endpoint_that_is_destroyed_tells_the_peer) {
@@ -538,7 +589,8 @@ TEST_F(cm_other_hosts, many_connections_over_a_bad_network_come_to_an_end) {
     while (const auto found = b->all.take(*b->events)) {
       if (found->kind == event_kind::connect_request) {
         passive.push_back(found->about);
-        ASSERT_EQ(b->all.accept(found->about, {.local = {.queue_pair = 23}, .data = {}}), 0);
+        ASSERT_EQ(b->all.accept(found->about, {.local = {.queue_pair = passive_qpn++}, .data = {}}),
+                  0);
       } else {
         ASSERT_EQ(found->kind, event_kind::established);
         ++established;

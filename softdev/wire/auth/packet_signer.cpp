@@ -22,12 +22,12 @@ result<packet_signer> packet_signer::open(const wire_key& key) {
   return packet_signer(std::move(by), sender);
 }
 
-void packet_signer::sign(const network_header& around, std::span<std::byte> datagram) noexcept {
+bool packet_signer::sign(const network_header& around, std::span<std::byte> datagram) noexcept {
   packet_trailer made{.sender = sender_, .sequence = ++sequence_};
   write_trailer(made, datagram);
-  // If libcrypto fails, the tag is wrong, and the receiver drops the packet.
-  if (!compute_tag(by_, around, datagram, made.tag)) made.tag = {};
+  if (!compute_tag(by_, around, datagram, made.tag)) return false;
   std::ranges::copy(made.tag, datagram.last<tag_bytes>().begin());
+  return true;
 }
 
 }  // namespace verbena::softdev::wire

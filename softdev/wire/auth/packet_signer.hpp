@@ -18,14 +18,15 @@ class packet_signer {
   /// Errors: those of gmac::open and getrandom(2).
   [[nodiscard]] static result<packet_signer> open(const wire_key& key);
 
+  /// `by` has the key of the sender with this number.
+  packet_signer(gmac by, std::uint64_t sender) noexcept : by_(std::move(by)), sender_(sender) {}
+
   /// Writes the trailer of a packet, with a new sequence number. The packet ends trailer_bytes
-  /// before the end of `datagram`.
-  void sign(const network_header& around, std::span<std::byte> datagram) noexcept;
+  /// before the end of `datagram`. Returns false if libcrypto failed: the packet must not be sent.
+  [[nodiscard]] bool sign(const network_header& around, std::span<std::byte> datagram) noexcept;
   [[nodiscard]] std::uint64_t sender() const noexcept { return sender_; }
 
  private:
-  packet_signer(gmac by, std::uint64_t sender) noexcept : by_(std::move(by)), sender_(sender) {}
-
   gmac by_;
   std::uint64_t sender_;
   std::uint64_t sequence_ = 0;

@@ -23,23 +23,31 @@ struct key_mismatch {
 };
 
 /// Selects the packets to be reported: one packet per second, and the first packet with each sender
-/// and result, for at most `most_senders` pairs of these. Threads: one thread at a time.
+/// and result, for at most `most_senders` pairs of these. A new pair replaces one that was reported
+/// an hour ago. Threads: one thread at a time.
 class key_mismatches {
  public:
   static constexpr std::size_t most_senders = 16;
   static constexpr time_ns interval = 1'000'000'000;
+  static constexpr time_ns reused_after = 3600 * interval;
 
   /// Returns whether an undamaged packet is to be reported.
   [[nodiscard]] bool wants(authenticity what, const network_address& source,
                            time_ns now) const noexcept {
-    return !pending_ && (is_new(what, source) || now >= next_);
+    return !pending_ && (is_new(what, source, now) || now >= next_);
   }
   /// Precondition: wants().
   void keep(authenticity what, const datagram_addresses& ends, bool is_notice,
             time_ns now) noexcept {
-    pending_ = {
-        .what = what, .ends = ends, .is_new = is_new(what, ends.source), .is_notice = is_notice};
-    if (pending_->is_new) known_[count_++] = {ends.source, what};
+    pending_ = {.what = what,
+                .ends = ends,
+                .is_new = is_new(what, ends.source, now),
+                .is_notice = is_notice};
+    if (pending_->is_new) {
+      known_[first_ % most_senders] = {
+          .source = ends.source, .what = what, .used = true, .reported_at = now};
+      ++first_;
+    }
     next_ = now + interval;
   }
   [[nodiscard]] std::optional<key_mismatch> take() noexcept {
@@ -47,15 +55,24 @@ class key_mismatches {
   }
 
  private:
-  using sender = std::pair<network_address, authenticity>;
+  struct sender {
+    network_address source{};
+    authenticity what = authenticity::genuine;
+    bool used = false;
+    time_ns reported_at = 0;
+  };
 
-  [[nodiscard]] bool is_new(authenticity what, const network_address& source) const noexcept {
-    const auto end = known_.begin() + static_cast<std::ptrdiff_t>(count_);
-    return count_ < most_senders && std::find(known_.begin(), end, sender{source, what}) == end;
+  [[nodiscard]] bool is_new(authenticity what, const network_address& source,
+                            time_ns now) const noexcept {
+    const sender& oldest = known_[first_ % most_senders];
+    if (oldest.used && now - oldest.reported_at < reused_after) return false;
+    return std::ranges::none_of(known_, [&](const sender& each) {
+      return each.used && each.source == source && each.what == what;
+    });
   }
 
-  std::array<sender, most_senders> known_{};
-  std::size_t count_ = 0;
+  std::array<sender, most_senders> known_{};  ///< a ring
+  std::size_t first_ = 0;                     ///< the oldest sender, or a free place
   time_ns next_ = 0;
   std::optional<key_mismatch> pending_;
 };

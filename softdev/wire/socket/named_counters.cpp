@@ -27,6 +27,7 @@ std::array<named_counter, named_counter_count> name_counters(const wire_counters
       {"rp_cnp_ignored", events.cnps_ignored},
       {"send_err", out.refused},
       {"send_queue_full", out.without_room},
+      {"send_auth_err", out.not_signed},
       {"forwarded_pkts", in.forwarded},
       {"forward_queue_full", in.forward_full},
       {"solved_identification", in.recovered},

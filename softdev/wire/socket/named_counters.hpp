@@ -18,7 +18,7 @@ struct named_counter {
   std::uint64_t value = 0;
 };
 
-inline constexpr std::size_t named_counter_count = 33;
+inline constexpr std::size_t named_counter_count = 34;
 
 /// Returns all counters in a fixed order.
 [[nodiscard]] std::array<named_counter, named_counter_count> name_counters(

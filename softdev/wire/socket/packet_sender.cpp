@@ -16,6 +16,11 @@ result<std::unique_ptr<packet_sender>> packet_sender::open(std::uint16_t port,
   if (key != nullptr) {
     VERBENA_TRY(signer, packet_signer::open(*key));
   }
+  return open(port, std::move(signer));
+}
+
+result<std::unique_ptr<packet_sender>> packet_sender::open(std::uint16_t port,
+                                                           std::optional<packet_signer> signer) {
   VERBENA_TRY(udp_socket socket, udp_socket::open(0, udp_socket::use::sending));
   return std::unique_ptr<packet_sender>(
       new packet_sender(std::move(socket), port, std::move(signer)));
@@ -46,21 +51,25 @@ bool packet_sender::joins(std::size_t index, const datagram_addresses& ends,
 }
 
 /// Returns the headers that the kernel writes for the packet at this position of a train.
-network_header packet_sender::around(const slot& first, std::size_t place) const noexcept {
-  return {.source = first.ends.source,
-          .destination = first.ends.destination,
+network_header packet_sender::around(const datagram_addresses& ends,
+                                     std::size_t place) const noexcept {
+  return {.source = ends.source,
+          .destination = ends.destination,
           .identification = static_cast<std::uint16_t>(place),
           .source_port = socket_.port(),
           .destination_port = port_};
 }
 
 /// Writes the fields that depend on all preceding bytes: the ICRC, and the trailer if there is a
-/// key.
-void packet_sender::complete(const network_header& headers,
+/// key. If the packet cannot be signed, counts it and returns false.
+bool packet_sender::complete(const network_header& headers,
                              std::span<std::byte> datagram) noexcept {
   const std::span<std::byte> bytes = datagram.first(datagram.size() - trailer());
   store_icrc(icrc(headers, bytes.first(bytes.size() - icrc_bytes)), bytes.last<icrc_bytes>());
-  if (signer_) signer_->sign(headers, datagram);
+  if (!signer_ || signer_->sign(headers, datagram)) return true;
+  ++counters_.not_signed;
+  signing_failed_.store(true, std::memory_order_relaxed);
+  return false;
 }
 
 bool packet_sender::put(const datagram_addresses& ends, const packet& what) noexcept {
@@ -77,6 +86,9 @@ bool packet_sender::put(const datagram_addresses& ends, const packet& what) noex
   const std::span<std::byte> bytes(to.bytes.data(), length);
   if (encode(what, bytes) == 0) return false;
   const bool joined = joins(index, ends, length);
+  const std::size_t place =
+      joined ? messages_[(trains_.first + trains_.count - 1) % capacity].msg_hdr.msg_iovlen : 0;
+  if (!complete(around(ends, place), bytes)) return true;  // as if the network lost it
   if (!joined) {
     ++trains_.count;
     open_ = {.exists = true, .first = index, .length = length, .bytes = 0};
@@ -90,7 +102,6 @@ bool packet_sender::put(const datagram_addresses& ends, const packet& what) noex
   } else if (message.msg_iovlen == 1) {
     udp_socket::divide(static_cast<std::uint16_t>(open_.length), message);
   }
-  complete(around(slots_[open_.first], message.msg_iovlen), bytes);
   pieces_[index] = {bytes.data(), length};
   ++message.msg_iovlen;
   open_.bytes += length;
@@ -198,11 +209,12 @@ bool packet_sender::flush_locked() noexcept {
   return room;
 }
 
-/// Sends the packets of a refused train one by one. Returns the number of packets sent. If a packet
-/// is refused, stops and sets `code` to its errno.
+/// Sends the packets of a refused train one by one. Returns the number of packets that were sent or
+/// cannot be signed again. If a packet is refused, stops and sets `code` to its errno.
 std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept {
   const std::span<iovec> pieces(train.msg_iov, train.msg_iovlen);
   std::size_t sent = 0;
+  std::size_t not_signed = 0;
   const slot& first = slot_of(pieces.front());
   msghdr single = train;
   sockaddr_storage name;
@@ -210,7 +222,11 @@ std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept 
   socket_.address(first.ends, port_, name, control, single);
   single.msg_iovlen = 1;
   for (iovec& piece : pieces) {
-    complete(around(first, 0), {static_cast<std::byte*>(piece.iov_base), piece.iov_len});
+    if (!complete(around(first.ends, 0),
+                  {static_cast<std::byte*>(piece.iov_base), piece.iov_len})) {
+      ++not_signed;
+      continue;
+    }
     single.msg_iov = &piece;
     if (watcher_ != nullptr) watcher_->sending();
     if (::sendmsg(socket_.fd(), &single, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
@@ -223,7 +239,7 @@ std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept 
   }
   if (watcher_ != nullptr) watcher_->sent_all();
   counters_.sent += sent;
-  return sent;
+  return sent + not_signed;
 }
 
 packet_sender_counters packet_sender::counters() noexcept {

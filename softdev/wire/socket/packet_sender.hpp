@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "softdev/wire/auth/packet_signer.hpp"
 #include "softdev/wire/auth/trailer.hpp"
@@ -39,6 +40,7 @@ struct packet_sender_counters {
   std::uint64_t sent_bytes = 0;    ///< of these packets, from BTH to ICRC
   std::uint64_t without_room = 0;  ///< lost: the queue was full
   std::uint64_t refused = 0;       ///< lost: the kernel returned an error
+  std::uint64_t not_signed = 0;    ///< lost: libcrypto failed
   int last_error = 0;              ///< the errno of the last refused packet
 };
 
@@ -49,6 +51,9 @@ class packet_sender {
   /// those of udp_socket::open and packet_signer::open.
   [[nodiscard]] static result<std::unique_ptr<packet_sender>> open(std::uint16_t port,
                                                                    const wire_key* key = nullptr);
+  /// Opens a sender whose packets get the trailers of `signer`. Errors: those of udp_socket::open.
+  [[nodiscard]] static result<std::unique_ptr<packet_sender>> open(
+      std::uint16_t port, std::optional<packet_signer> signer);
   packet_sender(const packet_sender&) = delete;
   packet_sender& operator=(const packet_sender&) = delete;
 
@@ -68,6 +73,11 @@ class packet_sender {
   [[nodiscard]] bool empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
 
   [[nodiscard]] packet_sender_counters counters() noexcept;
+  /// Returns true once, after the first packet that was not sent because libcrypto failed.
+  [[nodiscard]] bool take_signing_failure() noexcept {
+    return signing_failed_.load(std::memory_order_relaxed) &&
+           !std::exchange(signing_reported_, true);
+  }
   /// Called in the child of a fork.
   void close() noexcept { socket_.close(); }
 
@@ -98,8 +108,10 @@ class packet_sender {
   [[nodiscard]] bool flush_locked() noexcept;
   [[nodiscard]] bool joins(std::size_t index, const datagram_addresses& ends,
                            std::size_t length) const noexcept;
-  [[nodiscard]] network_header around(const slot& first, std::size_t place) const noexcept;
-  void complete(const network_header& headers, std::span<std::byte> datagram) noexcept;
+  [[nodiscard]] network_header around(const datagram_addresses& ends,
+                                      std::size_t place) const noexcept;
+  [[nodiscard]] bool complete(const network_header& headers,
+                              std::span<std::byte> datagram) noexcept;
   /// Returns the length of the trailer of each packet.
   [[nodiscard]] std::size_t trailer() const noexcept { return signer_ ? trailer_bytes : 0; }
   /// Returns the length of the packet in a datagram.
@@ -125,6 +137,8 @@ class packet_sender {
   bool uses_gso_;  ///< the kernel can segment messages
   std::atomic<std::uint32_t> message_psn_{0};
   packet_sender_counters counters_;
+  std::atomic<bool> signing_failed_{false};
+  bool signing_reported_ = false;  ///< of the thread that calls take_signing_failure()
   std::optional<packet_signer> signer_;
   std::array<iovec, capacity> pieces_{};      ///< of the slots with the same index
   std::array<mmsghdr, capacity> messages_{};  ///< one per train

@@ -70,12 +70,22 @@ error failure(int code, const char* call, std::uint16_t port, const char* diagno
   return error::from_errno(code, call, "UDP port " + std::to_string(port) + " of soft0", diagnosis);
 }
 
-error other_key(pid_t owner, std::uint16_t port) {
-  const std::string which = owner != 0 ? " (pid " + std::to_string(owner) + ")" : "";
-  const std::string text =
-      "the process that owns the port" + which +
-      " has another VERBENA_SOFTDEV_WIRE_KEY_FILE than this one; processes of one user need the "
-      "same file, or none of them one, or different values of VERBENA_SOFTDEV_WIRE_PORT";
+/// `its` and `own` are the fingerprints of the two keys, or 0.
+error other_key(pid_t owner, std::uint16_t port, std::uint64_t its, std::uint64_t own) {
+  std::string text = "the process that owns the port";
+  if (owner != 0) text += " (pid " + std::to_string(owner) + ")";
+  if (its == 0) {
+    text += " was started without VERBENA_SOFTDEV_WIRE_KEY_FILE, this one with it";
+  } else if (own == 0) {
+    text += " was started with VERBENA_SOFTDEV_WIRE_KEY_FILE, this one without it";
+  } else {
+    text +=
+        " has another key: it was started with another VERBENA_SOFTDEV_WIRE_KEY_FILE, or before "
+        "the content of the file changed (a process reads the file once)";
+  }
+  text +=
+      "; processes of one user that share the port need the same key: end that process, or set "
+      "VERBENA_SOFTDEV_WIRE_PORT to another port";
   return failure(EADDRINUSE, "connect", port, text.c_str());
 }
 
@@ -159,7 +169,7 @@ result<port_share::role> port_share::read_answer() {
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return role::none;
   unique_fd owner = std::exchange(asked_, {});
   if (bytes != sizeof said || said.magic != registration::expected) return role::none;
-  if (said.key != key_) return other_key(identify_peer(owner.get()).pid, port_);
+  if (said.key != key_) return other_key(identify_peer(owner.get()).pid, port_, said.key, key_);
   owner_ = std::move(owner);
   role_ = role::client;
   watch_source();

@@ -206,6 +206,7 @@ bool wire_path::progress() noexcept {
   const bool served = serve(now);
   const bool worked = receive(now, served);
   report_key_mismatch();
+  if (sender_->take_signing_failure()) warn_of_signing();
   packets_.expire(now);  // after `receive`, which may have processed the awaited ACK
   packets_.transmit();
   if (!sender_->flush() || packets_.wants_to_transmit())
@@ -283,6 +284,16 @@ void wire_path::report_key_mismatch() noexcept {
   try {
     warn("soft0: packets of " + to_text(found->ends.source) + " are dropped, because " +
          reason_of(found->what));
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void wire_path::warn_of_signing() noexcept {
+  try {
+    warn(
+        "soft0: packets to other hosts are not sent, because libcrypto.so.3 cannot compute their "
+        "tags; the counter send_auth_err contains their number; check the configuration of OpenSSL "
+        "and start the program again");
   } catch (const std::bad_alloc&) {
   }
 }

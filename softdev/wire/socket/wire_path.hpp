@@ -189,6 +189,7 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] bool serve(time_ns now) noexcept;
   void rejoin(time_ns now) noexcept;
   void report_key_mismatch() noexcept;
+  void warn_of_signing() noexcept;
   void warn(const std::string& text);
   [[nodiscard]] bool receive(time_ns now, bool at_any_rate) noexcept;
   [[nodiscard]] bool awaits_packets() const noexcept;

@@ -37,6 +37,8 @@ constexpr std::array explanations = {
     explained_counter{"send_err", "Packets that the kernel failed to send."},
     explained_counter{"send_queue_full",
                       "Packets that were lost because the send queue of the process was full."},
+    explained_counter{"send_auth_err",
+                      "Packets that were not sent because libcrypto failed to compute the tag."},
     explained_counter{"forwarded_pkts", "Packets that were forwarded to other processes."},
     explained_counter{"forward_queue_full",
                       "Dropped packets for another process, which was too slow to receive them."},

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -19,6 +21,7 @@
 
 #include "softdev/wire/auth/packet_signer.hpp"
 #include "softdev/wire/auth/trailer.hpp"
+#include "softdev/wire/socket/key_mismatches.hpp"
 #include "softdev/wire/socket/named_counters.hpp"
 #include "tests/unit/softdev/wire/socket/wired_host.hpp"
 #include "verbena/base/log.hpp"
@@ -125,7 +128,12 @@ TEST(authenticated_port, process_with_another_key_is_refused_with_the_reason) {
   const std::uint16_t port = free_port();
   auto owner = port_share::open(port, 1, common_key().fingerprint()).value();
   ASSERT_EQ(owner.join().value(), port_share::role::owner);
-  for (const std::uint64_t other : {std::uint64_t{0}, key_from("another one").fingerprint()}) {
+  const std::pair<std::uint64_t, std::string_view> cases[] = {
+      {0, "was started with VERBENA_SOFTDEV_WIRE_KEY_FILE, this one without it"},
+      {key_from("another one").fingerprint(),
+       "has another key: it was started with another VERBENA_SOFTDEV_WIRE_KEY_FILE, or before the "
+       "content of the file changed"}};
+  for (const auto& [other, cause] : cases) {
     auto client = port_share::open(port, 2, other).value();
     auto joined = client.join();
     for (time_ns now = 1; joined && *joined == port_share::role::none; now += 1'000'000'000) {
@@ -134,11 +142,102 @@ TEST(authenticated_port, process_with_another_key_is_refused_with_the_reason) {
     }
     ASSERT_FALSE(joined);
     EXPECT_EQ(joined.error().code(), EADDRINUSE);
-    EXPECT_NE(joined.error().message().find("another VERBENA_SOFTDEV_WIRE_KEY_FILE"),
-              std::string::npos)
-        << joined.error().message();
+    const std::string message = joined.error().message();
+    EXPECT_NE(message.find(cause), std::string::npos) << message;
+    EXPECT_NE(message.find("(pid " + std::to_string(::getpid()) + ")"), std::string::npos);
   }
   EXPECT_EQ(owner.clients(), 0U);
+}
+
+TEST(authenticated_port, owner_without_a_key_is_named_as_the_cause) {
+  const std::uint16_t port = free_port();
+  auto owner = port_share::open(port, 1, 0).value();
+  ASSERT_EQ(owner.join().value(), port_share::role::owner);
+  auto client = port_share::open(port, 2, common_key().fingerprint()).value();
+  auto joined = client.join();
+  for (time_ns now = 1; joined && *joined == port_share::role::none; now += 1'000'000'000) {
+    owner.serve(now);
+    joined = client.join();
+  }
+  ASSERT_FALSE(joined);
+  EXPECT_NE(joined.error().message().find("was started without VERBENA_SOFTDEV_WIRE_KEY_FILE"),
+            std::string::npos)
+      << joined.error().message();
+}
+
+/// Counts the messages of the connection manager that arrive. Threads: one thread at a time.
+struct message_counter final : management_observer {
+  std::optional<std::uint32_t> slot_of(management_view /*message*/) const noexcept override {
+    return std::nullopt;
+  }
+  void message_arrived(const management_addresses& /*ends*/,
+                       management_view /*message*/) noexcept override {
+    ++arrived;
+  }
+  int arrived = 0;
+};
+
+TEST(authenticated_fork, child_does_not_repeat_the_sequence_numbers_of_its_parent) {
+  const std::uint16_t port = free_port();
+  const wire_path_options options{.key = common_key()};
+  wired_host receiver(1, port, options);
+  wired_host sender(2, port, options);
+  message_counter seen;
+  receiver.path.set_management(&seen);
+  ASSERT_TRUE(receiver.path.open());
+  sender.prepare(sender.pair(), sender.route_to(receiver));
+  constexpr std::array<std::byte, management_bytes> message{};
+  const auto send = [&](wired_host& from) {
+    for (int i = 0; i < 3; ++i)
+      from.path.send_message({.own = from.address(), .peer = receiver.address()}, message);
+  };
+  send(sender);
+  ASSERT_TRUE(run_until({&receiver}, [&] { return seen.arrived == 3; }));
+  receiver.path.prepare_fork();
+  sender.path.prepare_fork();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    receiver.path.abandon_after_fork();
+    sender.path.abandon_after_fork();
+    send(sender);  // its socket is closed
+    wired_host own(3, port, options);
+    if (!own.path.open()) ::_exit(1);
+    send(own);
+    ::_exit(0);
+  }
+  receiver.path.continue_after_fork();
+  sender.path.continue_after_fork();
+  int status = -1;
+  ASSERT_TRUE(run_until({&receiver}, [&] { return ::waitpid(child, &status, WNOHANG) == child; }));
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(run_until({&receiver}, [&] { return seen.arrived == 6; }));
+  send(sender);
+  ASSERT_TRUE(run_until({&receiver}, [&] { return seen.arrived >= 9; }));
+  EXPECT_EQ(seen.arrived, 9);
+  EXPECT_EQ(receiver.path.counters().intake.auth_replayed, 0U);
+  EXPECT_EQ(receiver.path.counters().intake.auth_failed, 0U);
+  receiver.path.set_management(nullptr);
+}
+
+TEST(key_mismatch_log, place_is_reused_after_an_hour) {
+  key_mismatches log;
+  const auto is_reported = [&](std::uint8_t last, time_ns now) {
+    const datagram_addresses ends{.source = loopback(last), .destination = loopback(1)};
+    if (!log.wants(authenticity::missing, ends.source, now)) return false;
+    log.keep(authenticity::missing, ends, false, now);
+    return log.take().value().is_new;
+  };
+  constexpr time_ns second = 1'000'000'000;
+  for (std::uint8_t i = 0; i < key_mismatches::most_senders; ++i)
+    EXPECT_TRUE(is_reported(i, i * second)) << int{i};
+  EXPECT_FALSE(is_reported(100, 60 * second)) << "all places are used";
+  EXPECT_FALSE(is_reported(100, key_mismatches::reused_after - 1));
+  EXPECT_TRUE(is_reported(100, key_mismatches::reused_after)) << "that of the first sender is free";
+  EXPECT_FALSE(is_reported(101, key_mismatches::reused_after)) << "that of the second one is not";
+  EXPECT_TRUE(is_reported(101, key_mismatches::reused_after + second));
+  EXPECT_FALSE(is_reported(100, key_mismatches::reused_after + 2 * second)) << "it is known";
+  EXPECT_TRUE(is_reported(0, key_mismatches::reused_after + 2 * second)) << "it was replaced";
 }
 
 /// A UD queue pair, and an attacker that sends arbitrary datagrams to it.
@@ -173,7 +272,7 @@ class attacked_host : public ::testing::Test {
   }
   [[nodiscard]] octet_list signed_datagram(packet_signer& by) {
     octet_list out = datagram(trailer_bytes);
-    by.sign(around(), out);
+    EXPECT_TRUE(by.sign(around(), out));
     return out;
   }
   /// Sends a datagram. Waits until the target has counted it.
@@ -239,23 +338,14 @@ TEST_F(attacked_host, packet_for_the_connection_manager_must_be_authenticated) {
   const std::size_t covered = encode(what, request);
   store_icrc(icrc(around(), std::span(request).first(covered)),
              std::span(request).last<icrc_bytes>());
-  struct observer final : management_observer {
-    std::optional<std::uint32_t> slot_of(management_view /*message*/) const noexcept override {
-      return std::nullopt;
-    }
-    void message_arrived(const management_addresses& /*ends*/,
-                         management_view /*message*/) noexcept override {
-      ++arrived;
-    }
-    int arrived = 0;
-  } seen;
+  message_counter seen;
   target.path.set_management(&seen);
   send(request);
   EXPECT_EQ(counted().auth_missing, 1U);
   EXPECT_EQ(seen.arrived, 0);
   auto genuine = packet_signer::open(common_key()).value();
   request.resize(request.size() + trailer_bytes);
-  genuine.sign(around(), request);
+  ASSERT_TRUE(genuine.sign(around(), request));
   ASSERT_TRUE(target.path.open());
   sockaddr_storage name{};
   udp_socket::control control;

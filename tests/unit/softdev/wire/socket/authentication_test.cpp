@@ -143,7 +143,7 @@ class wire_verifier : public ::testing::Test {
  protected:
   octets sign(packet_signer& by, std::size_t packet_bytes = 64) {
     octets out = datagram_of(packet_bytes);
-    by.sign(around, out);
+    EXPECT_TRUE(by.sign(around, out));
     return out;
   }
   authenticity admit(const octets& datagram) { return receiver->admit(around, datagram); }
@@ -248,6 +248,12 @@ TEST_F(wire_verifier, sender_with_the_oldest_packet_is_forgotten) {
   EXPECT_EQ(receiver->senders(), packet_verifier::most_senders);
   EXPECT_EQ(admit(from_sender), authenticity::replayed);
   EXPECT_EQ(admit(from_older), authenticity::genuine);  // the window of an evicted sender is lost
+}
+
+TEST_F(wire_verifier, packet_without_a_tag_is_reported_if_libcrypto_fails) {
+  packet_signer without_key(gmac::open().value(), 7);
+  octets datagram = datagram_of(64);
+  EXPECT_FALSE(without_key.sign(around, datagram));
 }
 
 TEST_F(wire_verifier, senders_have_different_numbers) {

@@ -16,6 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "softdev/wire/auth/crypto.hpp"
+#include "softdev/wire/auth/packet_signer.hpp"
 #include "softdev/wire/network.hpp"
 #include "softdev/wire/packet.hpp"
 #include "softdev/wire/socket/datagram_batch.hpp"
@@ -133,6 +135,26 @@ TEST_F(packet_sender_to_port, packets_of_one_size_are_one_message_to_a_socket_th
     EXPECT_EQ(all[i].identification, i);
   }
   EXPECT_EQ(sender->counters().sent, 12U);
+}
+
+TEST_F(packet_sender_to_port, packet_that_cannot_be_signed_is_counted_and_not_sent) {
+  port_share share = port_share::open(port, 1).value();
+  ASSERT_EQ(share.join().value(), port_share::role::owner);
+  // libcrypto fails because the MAC has no key.
+  sender = packet_sender::open(port, packet_signer(gmac::open().value(), 7)).value();
+  EXPECT_FALSE(sender->take_signing_failure());
+  for (std::uint32_t psn = 0; psn < 3; ++psn) put(psn, 1024);
+  EXPECT_TRUE(sender->empty());
+  EXPECT_TRUE(sender->flush());
+  EXPECT_EQ(sender->counters().not_signed, 3U);
+  EXPECT_EQ(sender->counters().sent, 0U);
+  EXPECT_TRUE(sender->take_signing_failure());
+  EXPECT_FALSE(sender->take_signing_failure()) << "it is reported once";
+  // The next packet that arrives is one of another sender.
+  sender = packet_sender::open(port).value();
+  put(9, 8);
+  EXPECT_TRUE(sender->flush());
+  EXPECT_EQ(receive_joined(share, 1).front().psn, 9U);
 }
 
 // parity: rocev2-103

@@ -354,6 +354,7 @@ struct port_facts;
 struct route;
 struct side_facts;
 struct usable_port;
+struct wire_settings;
 
 }  // namespace verbena::inline VERBENA_ABI::diagnose
 

@@ -43,6 +43,34 @@ finding about_soft_device(const devices_facts& devices) {
   return found;
 }
 
+finding about_wire(const wire_settings& wire) {
+  finding found{.topic = "soft0-wire",
+                .looked_at = "VERBENA_SOFTDEV_WIRE, VERBENA_SOFTDEV_WIRE_KEY_FILE"};
+  if (!wire.on) {
+    found.level = severity::note;
+    found.meaning =
+        "VERBENA_SOFTDEV_WIRE_KEY_FILE has no effect, because VERBENA_SOFTDEV_WIRE is off: soft0 "
+        "reaches processes of this host only";
+    found.commands = {"export VERBENA_SOFTDEV_WIRE=on"};
+  } else if (!wire.key_file) {
+    found.level = severity::note;
+    found.meaning =
+        "soft0 reaches other hosts, and its packets are not authenticated: anyone who can send "
+        "packets "
+        "with the address of a peer can forge them";
+    found.commands = {"(umask 077; head -c 32 /dev/urandom > ~/.soft0-key)",
+                      "export VERBENA_SOFTDEV_WIRE_KEY_FILE=~/.soft0-key"};
+  } else if (!wire.key_problem.empty()) {
+    found.level = severity::problem;
+    found.meaning =
+        "the key file is not usable, so soft0 does not reach other hosts: " + wire.key_problem;
+  } else {
+    found.meaning = "soft0 reaches other hosts, and authenticates packets with the secret in '" +
+                    *wire.key_file + "'; the file is usable";
+  }
+  return found;
+}
+
 finding about_copies(const host_facts& host, const devices_facts& devices) {
   finding found{.topic = "soft0-copy",
                 .looked_at = "process_vm_readv(2), /proc/sys/kernel/yama/ptrace_scope"};
@@ -125,6 +153,8 @@ finding about_attaching(const host_facts& host) {
 std::vector<finding> examine_software(const host_facts& host, const devices_facts& devices) {
   std::vector<finding> out{about_soft_device(devices)};
   if (!devices.soft.hidden && !devices.soft.failure) out.push_back(about_copies(host, devices));
+  const bool uses_wire = host.wire.on || host.wire.key_file;
+  if (!devices.soft.hidden && uses_wire) out.push_back(about_wire(host.wire));
   const auto best = best_usable(host, devices);
   if (!best || best->kind == device_kind::soft) out.push_back(about_attaching(host));
   return out;

@@ -12,6 +12,7 @@ host_facts gather_host_facts(const fact_sources& from) {
   facts.kernel_release = detail::read_line(detail::below(from.root, "proc/sys/kernel/osrelease"));
   detail::gather_kernel(facts);
   detail::gather_process(facts, from);
+  facts.wire = gather_wire_settings(from);
   return facts;
 }
 

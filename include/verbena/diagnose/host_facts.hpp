@@ -60,6 +60,13 @@ struct route {
   std::string interface;          ///< outgoing interface: `eth0`
 };
 
+/// The settings of soft0 for other hosts. Threads: immutable value.
+struct wire_settings {
+  bool on = false;                           ///< VERBENA_SOFTDEV_WIRE
+  std::optional<std::string> key_file = {};  ///< VERBENA_SOFTDEV_WIRE_KEY_FILE
+  std::string key_problem = {};              ///< why the key file is not usable; empty if it is
+};
+
 /// All facts about a host. Threads: immutable once gathered.
 struct host_facts {
   std::string root;                       ///< folder that was read instead of /
@@ -83,6 +90,7 @@ struct host_facts {
   int trace_scope = 0;                    ///< Yama ptrace_scope; 0 without Yama
   bool has_rdma_tool = false;             ///< rdma(8)
   std::string fork_variable;              ///< `RDMAV_FORK_SAFE=1`; empty if not set
+  wire_settings wire = {};                ///< soft0 and other hosts
 };
 
 /// The sources of the facts.
@@ -97,6 +105,10 @@ struct fact_sources {
 /// Reads the facts. Never fails: facts that cannot be read keep their defaults. Blocks on the file
 /// system; allocates. Thread-safe if no other thread changes the environment.
 [[nodiscard]] host_facts gather_host_facts(const fact_sources& from = {});
+
+/// Reads the settings of soft0 for other hosts, and checks the key file without reading the key.
+/// Never fails; blocks and is thread-safe like gather_host_facts().
+[[nodiscard]] wire_settings gather_wire_settings(const fact_sources& from = {});
 
 /// Returns the IPv4 routes of the main table below `root`. Reads one file; never fails.
 [[nodiscard]] std::vector<route> gather_routes(const std::string& root = "/");

@@ -181,6 +181,16 @@ class Table(harness.Case):
                      r"      index  gid +type +netdev$", r"      \d+ +::ffff:127\.0\.0\.1 +RoCE v2  lo$"):
             self.assertRegex(self.table, rf"(?m){line}")
 
+    def test_shows_whether_packets_are_authenticated(self):
+        key = self.script("key", "s" * 32, 0o600)
+        wire = {"VERBENA_SOFTDEV_WIRE": "on"}
+        for env, shown in (({}, None), (wire, "off"), ({**wire, "VERBENA_SOFTDEV_WIRE_KEY_FILE": str(key)}, "on"),
+                           ({**wire, "VERBENA_SOFTDEV_WIRE_KEY_FILE": "/nonexistent"}, "unusable key file")):
+            with self.subTest(shown):
+                done = harness.verbena("devinfo", "soft0", "--json", env=env)
+                self.assertEqual(json.loads(done.stdout)["devices"][0]["packet_authentication"], shown, done)
+                self.assertNotIn(b"ssss", done.stdout + done.stderr)
+
     def test_shows_one_port_or_reports_that_it_does_not_exist(self):
         self.assertEqual(len(document("soft0", "--port", "1")["devices"][0]["ports"]), 1)
         self.assert_refused(harness.verbena("devinfo", "soft0", "--port", "2"), 1,

@@ -64,6 +64,16 @@ class Here(Case):
         self.assertEqual(self.finding(report, "gid")["subject"], "soft0 port 1")
         self.assertIn("RDMA works on soft0 port 1 (software device)", report["verdict"])
 
+    def test_key_of_packets_is_reported_without_its_content(self):
+        key = self.script("key", "s" * 32, 0o600)
+        wire = {"VERBENA_SOFTDEV_WIRE": "on", "VERBENA_SOFTDEV_WIRE_KEY_FILE": str(key)}
+        found = self.finding(self.doctor(env=wire), "soft0-wire")
+        self.assertEqual((found["severity"], "usable" in found["meaning"], "ssss" in str(found)), ("ok", True, False))
+        key.chmod(0o644)
+        found = self.finding(self.doctor(env=wire), "soft0-wire")
+        self.assertEqual(found["severity"], "problem")
+        self.assertIn("other users have access to it", found["meaning"])
+
     def test_soft0_is_not_enough_where_more_is_required(self):
         for kind in ("kernel", "hardware"):
             self.assertIn("is required", self.doctor("--require", kind, status=1)["verdict"])

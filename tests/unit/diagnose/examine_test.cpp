@@ -286,6 +286,22 @@ TEST(examine, software_device_reports_what_is_missing) {
   expect_finding(examine_software({}, devices), "soft0", severity::note, "disables soft0");
 }
 
+TEST(examine, settings_for_other_hosts_say_whether_packets_are_authenticated) {
+  const devices_facts devices;
+  host_facts host;
+  for (const finding& each : examine_software(host, devices)) EXPECT_NE(each.topic, "soft0-wire");
+  host.wire.key_file = "/home/me/.soft0-key";
+  expect_finding(examine_software(host, devices), "soft0-wire", severity::note, "has no effect");
+  host.wire.on = true;
+  expect_finding(examine_software(host, devices), "soft0-wire", severity::ok,
+                 "'/home/me/.soft0-key'; the file is usable");
+  host.wire.key_problem = "open: EACCES: other users have access to it";
+  expect_finding(examine_software(host, devices), "soft0-wire", severity::problem, "not usable");
+  host.wire = {.on = true};
+  expect_finding(examine_software(host, devices), "soft0-wire", severity::note,
+                 "not authenticated");
+}
+
 TEST(examine, attach_commands_name_the_interfaces_of_the_host) {
   host_facts host;
   host.interfaces = {{.name = "lo", .mtu = 65536, .up = true},

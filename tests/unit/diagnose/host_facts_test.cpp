@@ -2,8 +2,13 @@
 #include "verbena/diagnose/host_facts.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <string_view>
 
 #include "tests/unit/diagnose/host_tree.hpp"
@@ -149,6 +154,50 @@ TEST(host_facts, kernel_releases_are_compared_numerically) {
   EXPECT_FALSE(kernel_is_at_least("5.4.0-200-generic", 5, 12));
   EXPECT_FALSE(kernel_is_at_least("4.19", 5, 12));
   EXPECT_TRUE(kernel_is_at_least("", 5, 12)) << "unknown";
+}
+
+class settings_for_other_hosts : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(::mkdtemp(folder_.data()), nullptr); }
+  void TearDown() override { std::filesystem::remove_all(folder_.data()); }
+  void write_key(std::size_t bytes, mode_t mode) {
+    key_ = std::string(folder_.data()) + "/key";
+    std::ofstream(key_) << std::string(bytes, 's');
+    ASSERT_EQ(::chmod(key_.c_str(), mode), 0);
+  }
+  static wire_settings gather() {
+    return gather_wire_settings({.root = "/", .environment = [](const char* name) -> const char* {
+                                   if (std::string_view(name) == "VERBENA_SOFTDEV_WIRE")
+                                     return wire_;
+                                   if (std::string_view(name) == "VERBENA_SOFTDEV_WIRE_KEY_FILE")
+                                     return key_.c_str();
+                                   return nullptr;
+                                 }});
+  }
+
+  inline static const char* wire_ = "on";
+  inline static std::string key_;
+
+ private:
+  std::string folder_ = "/tmp/verbena-key-XXXXXX";
+};
+
+TEST_F(settings_for_other_hosts, key_file_is_checked_without_being_read) {
+  write_key(32, 0600);
+  EXPECT_TRUE(gather().on);
+  EXPECT_EQ(gather().key_file, key_);
+  EXPECT_EQ(gather().key_problem, "");
+  wire_ = "off";
+  EXPECT_FALSE(gather().on);
+  wire_ = "on";
+  write_key(32, 0644);
+  EXPECT_NE(gather().key_problem.find("other users have access to it"), std::string::npos);
+  write_key(5, 0600);
+  EXPECT_NE(gather().key_problem.find("it has 5 bytes"), std::string::npos);
+  key_ += "-that-does-not-exist";
+  EXPECT_NE(gather().key_problem.find("cannot be opened"), std::string::npos);
+  key_ = "";
+  EXPECT_NE(gather().key_problem.find("the path is empty"), std::string::npos);
 }
 
 }  // namespace

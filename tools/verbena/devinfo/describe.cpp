@@ -6,6 +6,8 @@
 #include <limits>
 #include <string>
 
+#include "verbena/diagnose/host_facts.hpp"
+
 namespace verbena::tool {
 namespace {
 
@@ -29,6 +31,15 @@ enumerated node_type(const device& which) {
           .name = known ? names[number] : "unknown (" + std::to_string(number) + ")"};
 }
 
+// Whether packets to other hosts are authenticated, by the settings of this process.
+value packet_authentication(const device& which) {
+  if (which.origin() != provider_origin::soft) return unknown();
+  const auto wire = diagnose::gather_wire_settings();
+  if (!wire.on) return unknown();
+  if (!wire.key_file) return std::string("off");
+  return std::string(wire.key_problem.empty() ? "on" : "unusable key file");
+}
+
 section describe_identity(const device& which, const device_attributes& attributes) {
   section all;
   all.push_back({"name", which.name()});
@@ -45,6 +56,7 @@ section describe_identity(const device& which, const device_attributes& attribut
   all.push_back({"vendor_part_id", std::uint64_t{attributes.vendor_part_id()}});
   all.push_back({"hw_ver", hexadecimal{attributes.hardware_version()}});
   all.push_back({"board_id", read_sysfs(which, "board_id")});
+  all.push_back({"packet_authentication", packet_authentication(which)});
   return all;
 }
 

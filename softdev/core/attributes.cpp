@@ -64,7 +64,7 @@ struct range {
 result<void> check_values(const queue_pair_attributes& wanted, attribute_mask mask) {
   constexpr std::uint32_t psn_max = 0xff'ffff;
   const std::array<range, 11> ranges = {
-      {{attribute::port, wanted.port, 1, 1},
+      {{attribute::port, wanted.port, 1, port_state::max_ports},
        {attribute::pkey_index, wanted.pkey_index, 0, port_state::max_pkeys - 1},
        {attribute::path_mtu, wanted.path_mtu, 1, 5},
        {attribute::timeout, wanted.timeout, 0, 31},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The state of the device's port that decides whether messages are sent and received.
+// The state of the device's ports that decides whether messages are sent and received. Each port is
+// up or down; LID and P_Keys are those of all ports.
 #pragma once
 
 #include <array>
@@ -22,11 +23,22 @@ inline constexpr std::uint16_t default_partition = 0xffff;
 /// Rarely written, read for each message. Threads: thread-safe.
 class port_state {
  public:
-  /// Returns whether the port is up. While the port is down, messages in both directions are
-  /// dropped without notice.
-  [[nodiscard]] bool up() const noexcept { return up_.load(std::memory_order_acquire); }
-  /// Sets the state. Returns whether it has changed.
-  bool set_up(bool up) noexcept { return up_.exchange(up) != up; }
+  static constexpr std::uint8_t max_ports = 4;
+  /// Returns the number of ports. They are numbered from 1.
+  [[nodiscard]] std::uint8_t count() const noexcept {
+    return count_.load(std::memory_order_acquire);
+  }
+  void set_count(std::uint8_t count) noexcept { count_.store(count); }
+  [[nodiscard]] bool has(std::uint32_t port) const noexcept { return port != 0 && port <= count(); }
+
+  /// Returns whether a port is up; false for a number above max_ports. While a port is down,
+  /// messages in both directions are dropped without notice. Port 0, that of a queue pair in RESET,
+  /// is up.
+  [[nodiscard]] bool up(std::uint8_t port) const noexcept {
+    return port == 0 || (port <= max_ports && up_[port - 1U].load(std::memory_order_acquire));
+  }
+  /// Sets the state of a port. Returns whether it has changed. Precondition: has(port).
+  bool set_up(std::uint8_t port, bool up) noexcept { return up_[port - 1U].exchange(up) != up; }
 
   /// Returns the local identifier (LID); 0 if the port has none.
   [[nodiscard]] std::uint16_t lid() const noexcept { return lid_.load(std::memory_order_acquire); }
@@ -49,7 +61,8 @@ class port_state {
   [[nodiscard]] std::uint32_t bad_qkeys() const noexcept { return bad_qkeys_.load(); }
 
  private:
-  alignas(64) std::atomic<bool> up_{true};
+  alignas(64) std::array<std::atomic<bool>, max_ports> up_{true, true, true, true};
+  std::atomic<std::uint8_t> count_{1};
   std::atomic<std::uint16_t> lid_{0};
   std::array<std::atomic<std::uint16_t>, max_pkeys> pkeys_{default_partition};
   alignas(64) std::atomic<std::uint32_t> bad_pkeys_{0};

@@ -88,7 +88,7 @@ responder_view responder::view() const noexcept {
           .domain = self_.domain(),
           .state = self_.state(),
           .transport = self_.transport(),
-          .port_is_up = port.up(),
+          .port_is_up = port.up(attributes.port),
           .lid = port.lid(),
           .pkey = port.pkey(attributes.pkey_index),
           .qkey = attributes.qkey,

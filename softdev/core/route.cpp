@@ -15,7 +15,7 @@ bool is_for_group(const message& what) noexcept {
 
 route find_route(const queue_pair& sender, const message& what) noexcept {
   engine& home = sender.home();
-  if (!home.port().up()) return {.why = reason::port_down};
+  if (!home.port().up(sender.attributes().port)) return {.why = reason::port_down};
   if (what.by != path_to_peer::same_host) {
     remote_path* const remote = what.by == path_to_peer::wire ? home.remote() : nullptr;
     return {.away = remote, .why = remote == nullptr ? reason::peer_unreachable : reason::none};

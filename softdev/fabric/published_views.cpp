@@ -25,7 +25,7 @@ void publish_queue_pair(public_segment& own, const queue_pair& which,
   notes[0].store(more << 32U |
                  std::uint64_t{static_cast<std::uint8_t>(which.transport())} << transport_at |
                  attributes.receive_psn);
-  notes[1].store(std::uint64_t{port.up()} << 32U | std::uint64_t{port.lid()} << 16U |
+  notes[1].store(std::uint64_t{port.up(attributes.port)} << 32U | std::uint64_t{port.lid()} << 16U |
                  port.pkey(attributes.pkey_index));
   own.publish_queue_pair({.qpn = which.number(),
                           .state = static_cast<std::uint32_t>(which.state()),

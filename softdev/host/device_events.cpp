@@ -13,7 +13,7 @@ void device_listeners::remove(const void* context) noexcept {
   std::erase_if(all_, [context](const auto& one) { return one.context == context; });
 }
 
-void device_listeners::raise(device_event what) {
+void device_listeners::raise(raised_event what) {
   const std::lock_guard lock(mutex_);
   for (const auto& [context, observer] : all_) observer->event(context, what);
 }

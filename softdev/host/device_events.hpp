@@ -21,11 +21,17 @@ enum class device_event : std::uint8_t {
   speed_change = 20,
 };
 
+/// An event, and the port of an event of a port. Threads: immutable value.
+struct raised_event {
+  device_event what = device_event::fatal;
+  std::uint8_t port = 1;
+};
+
 /// Receives the events of the device for each context. Threads: thread-safe. The lock of the
 /// listeners is held, so the observer must not call them.
 class device_observer {
  public:
-  virtual void event(void* context, device_event what) = 0;
+  virtual void event(void* context, raised_event what) = 0;
 
  protected:
   ~device_observer() = default;
@@ -39,7 +45,8 @@ class device_listeners {
   /// Removes a context. After the return, no event is reported to it.
   void remove(const void* context) noexcept;
   /// Reports an event to all contexts, on this thread.
-  void raise(device_event what);
+  void raise(raised_event what);
+  void raise(device_event what) { raise(raised_event{.what = what}); }
   /// Calls `action` with each context. No context is removed before `action` returns.
   template <class Action>
   void for_each(Action action) {

@@ -122,6 +122,10 @@ result<host*> host::make() {
   else if (wanted.wire.on) {
     VERBENA_TRY_VOID(open_wire(wanted.wire, made));
   }
+  if (wanted.ports > 1 && wanted.persona != persona_kind::roce)
+    warn_once("soft0: VERBENA_SOFTDEV_PORTS needs VERBENA_SOFTDEV_PERSONA=roce; it is ignored");
+  else
+    made.ports = wanted.ports;
   return new host(std::move(made), describe_host(wanted.persona));
 }
 
@@ -170,6 +174,7 @@ host::host(parts made, softdev::persona presented)
                .wire = wire_access_}) {
   port_state& port = engine_->port();
   const softdev::persona& seen = adapter_.persona();
+  port.set_count(made.ports);
   port.set_lid(seen.lid);
   for (std::size_t i = 0; i < seen.pkeys.size(); ++i) port.set_pkey(i, seen.pkeys[i]);
   if (wire_) wire_access_.begin(*wire_);

@@ -116,6 +116,7 @@ class host final : private engine_observer, private progress_work {
     address_watch addresses;
     std::optional<capture::capture_file> packets;
     std::size_t captured_bytes = 0;
+    std::uint8_t ports = 1;
     std::optional<wire::port_share> port;
     wire_setting wire;
     std::optional<wire::wire_key> key;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The attributes of soft0, which has one port: a RoCE v2 adapter with one P_Key and a GID table of
-// the host's addresses; an InfiniBand adapter with LIDs, P_Keys and GIDs made of its GUID; or an
-// EFA with one such GID. Plain values; the shim copies them to the structs of verbs.h.
+// The attributes of soft0: a RoCE v2 adapter with one P_Key and a GID table of the host's
+// addresses, the same for each port; an InfiniBand adapter with LIDs, P_Keys and GIDs made of its
+// GUID; or an EFA with one such GID. Plain values; the shim copies them to the structs of verbs.h.
 #pragma once
 
 #include <array>

@@ -130,6 +130,14 @@ settings read_settings(const char* (*lookup)(const char* name)) {
       ignored("VERBENA_SOFTDEV_PERSONA must be roce, infiniband or efa", value);
     }
   }
+  if (const char* text = lookup("VERBENA_SOFTDEV_PORTS"); text != nullptr) {
+    const std::string_view value = text;
+    if (value.size() == 1 && value[0] >= '1' && value[0] <= '0' + port_state::max_ports) {
+      result.ports = static_cast<std::uint8_t>(value[0] - '0');
+    } else if (!value.empty()) {
+      ignored("VERBENA_SOFTDEV_PORTS must be a number of ports, 1 to 4", value);
+    }
+  }
   if (const char* text = lookup("VERBENA_SOFTDEV_PAGE_FAULTS"); text != nullptr) {
     const std::string_view value = text;
     if (value == "signal") {

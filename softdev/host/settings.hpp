@@ -36,6 +36,7 @@ struct wire_setting {
 struct settings {
   listing listed = listing::on;
   persona_kind persona = persona_kind::roce;  ///< VERBENA_SOFTDEV_PERSONA
+  std::uint8_t ports = 1;                     ///< VERBENA_SOFTDEV_PORTS: of a RoCE adapter
   fault_policy faults = fault_policy::failed_request;
   std::string capture;  ///< VERBENA_SOFTDEV_CAPTURE: the file of captured packets; empty: none
   std::uint32_t captured_bytes = ~0U;  ///< VERBENA_SOFTDEV_CAPTURE_SNAPLEN: of each packet, at most

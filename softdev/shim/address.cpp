@@ -31,7 +31,7 @@ gid_bytes to_gid_bytes(const ibv_gid& gid) noexcept {
 }
 
 int check_address(host& home, const ibv_ah_attr& address, path_to_peer by) {
-  if (address.port_num != 1) return EINVAL;
+  if (!home.core().port().has(address.port_num)) return EINVAL;
   if (home.persona().kind == persona_kind::infiniband) {
     // Accepts any LID: only the fabric knows whether a port has it. Requests to an unused LID get
     // no answer.
@@ -103,7 +103,8 @@ int check_datagram_address(host& home, const ibv_ah_attr& address, std::uint8_t&
   if (!to_group && kind == persona_kind::roce && address.is_global != 0)
     return check_unicast_address(home, address, wire_mtu);
   if (!to_group || kind == persona_kind::efa) return check_address(home, address);
-  if (address.port_num != 1 || home.adapter().gids().at(address.grh.sgid_index).empty())
+  if (!home.core().port().has(address.port_num) ||
+      home.adapter().gids().at(address.grh.sgid_index).empty())
     return EINVAL;
   wire_mtu = home.wire().find_group_mtu({.own = home.adapter().gids().at(address.grh.sgid_index),
                                          .peer = to_gid_bytes(address.grh.dgid)});

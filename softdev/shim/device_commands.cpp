@@ -7,6 +7,7 @@
 
 #include "softdev/host/device_clock.hpp"
 #include "softdev/host/host.hpp"
+#include "softdev/host/settings.hpp"
 #include "softdev/shim/command.hpp"
 
 namespace verbena::softdev {
@@ -21,8 +22,11 @@ struct arguments {
 // Each command returns 0 or an errno.
 int change_port(host& home, const arguments& to) {
   const bool up = to.first != 0;
-  if (home.core().port().set_up(up))
-    home.adapter().listeners().raise(up ? device_event::port_active : device_event::port_error);
+  const auto port = static_cast<std::uint8_t>(to.second);
+  if (!home.core().port().has(port)) return ENOENT;
+  if (home.core().port().set_up(port, up))
+    home.adapter().listeners().raise(
+        {.what = up ? device_event::port_active : device_event::port_error, .port = port});
   return 0;
 }
 
@@ -99,8 +103,8 @@ command bind(action act, const arguments& to) {
 constexpr std::array port_states = {named<std::uint64_t>{"up", 1}, named<std::uint64_t>{"down", 0}};
 
 command read_port(word_reader& words) {
-  static_cast<void>(words.number(1, 1));
-  return bind(&change_port, {.first = words.choose(port_states)});
+  const std::uint64_t port = words.number(1, current_settings().ports);
+  return bind(&change_port, {.first = words.choose(port_states), .second = port});
 }
 
 command read_lid(word_reader& words) {

@@ -132,8 +132,9 @@ int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port_num, ibv_wc* wc,
   std::array<std::uint8_t, grh_bytes> header;
   std::memcpy(header.data(), grh, header.size());
   ah_attr->is_global = 1;
+  host& home = *object_of(context).host;
   const int failed =
-      port_num == 1 ? reverse_route(*object_of(context).host, header, ah_attr->grh) : EINVAL;
+      home.core().port().has(port_num) ? reverse_route(home, header, ah_attr->grh) : EINVAL;
   if (failed == 0) return 0;
   errno = failed;
   return -1;

@@ -125,7 +125,8 @@ static bool decides_what_arrives(device_event what) noexcept {
          what == device_event::lid_change || what == device_event::pkey_change;
 }
 
-void notify_context(void* context, device_event what) {
+void notify_context(void* context, raised_event raised) {
+  const device_event what = raised.what;
   auto& object = *static_cast<context_object*>(context);
   if (what == device_event::fatal) {
     object.failed.store(true, std::memory_order_release);
@@ -136,7 +137,7 @@ void notify_context(void* context, device_event what) {
     const std::lock_guard lock(object.working.lock);
     for (qp_object* qp : object.working.queue_pairs) qp->core->republish();
   }
-  if (object.events->push_any(object.device_events, static_cast<std::uint32_t>(what))) return;
+  if (object.events->push_any(object.device_events, kind_of(raised))) return;
   static std::atomic<bool> told{false};
   if (!told.exchange(true))
     log(log_level::warning,
@@ -148,7 +149,7 @@ void notify_context(void* context, device_event what) {
 namespace {
 
 class contexts final : public device_observer {
-  void event(void* context, device_event what) override { notify_context(context, what); }
+  void event(void* context, raised_event what) override { notify_context(context, what); }
 };
 constinit contexts the_contexts;
 

@@ -62,9 +62,13 @@ void async_taken(void* owner, std::uint32_t kind) {
   }
 }
 
+// See kind_of().
+std::uint32_t type_of(std::uint32_t kind) noexcept { return kind & 0xffffU; }
+std::uint8_t port_of(std::uint32_t kind) noexcept { return static_cast<std::uint8_t>(kind >> 16U); }
+
 // Sets the object of an event from the owner of its node.
 void fill_element(const event_queue::event& taken, ibv_async_event& event) noexcept {
-  switch (taken.kind) {
+  switch (type_of(taken.kind)) {
     case IBV_EVENT_CQ_ERR:
       event.element.cq = handle_of(*static_cast<cq_object*>(taken.owner));
       return;
@@ -86,7 +90,7 @@ void fill_element(const event_queue::event& taken, ibv_async_event& event) noexc
     case IBV_EVENT_SM_CHANGE:
     case IBV_EVENT_CLIENT_REREGISTER:
     case IBV_EVENT_GID_CHANGE:
-      event.element.port_num = 1;
+      event.element.port_num = port_of(taken.kind);
       return;
     default:
       return;  // of the device
@@ -167,6 +171,10 @@ class queue_pair_events_of_contexts final : public queue_pair_observer {
 queue_pair_observer& queue_pair_events() noexcept {
   static constinit queue_pair_events_of_contexts observer;
   return observer;
+}
+
+std::uint32_t kind_of(raised_event what) noexcept {
+  return static_cast<std::uint32_t>(what.what) | std::uint32_t{what.port} << 16U;
 }
 
 void prepare_events(qp_object& qp) noexcept {
@@ -281,7 +289,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
     return -1;
   }
   *event = {};
-  event->event_type = static_cast<ibv_event_type>(taken.kind);
+  event->event_type = static_cast<ibv_event_type>(type_of(taken.kind));
   fill_element(taken, *event);
   return 0;
 }

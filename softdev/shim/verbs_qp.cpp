@@ -270,6 +270,8 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   const bool has_partition = (attr_mask & IBV_QP_PKEY_INDEX) == 0 ||
                              object.context_of->host->core().port().pkey(attr->pkey_index) != 0;
   if (!has_partition) return EINVAL;
+  if ((attr_mask & IBV_QP_PORT) != 0 && !object.context_of->host->core().port().has(attr->port_num))
+    return EINVAL;
   const bool ends = (attr_mask & IBV_QP_STATE) != 0 &&
                     (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET);
   if (!ends && !working(*object.context_of)) return errno;

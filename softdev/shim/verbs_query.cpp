@@ -23,7 +23,6 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint8_t only_port = 1;
 constexpr std::uint8_t physical_polling = 2;
 constexpr std::uint8_t physical_disabled = 3;
 constexpr std::uint8_t physical_link_up = 5;
@@ -76,7 +75,7 @@ ibv_device_attr device_attributes(host& home) {
   attr.max_srq_wr = limits::max_work_requests;
   attr.max_srq_sge = limits::max_sges;
   attr.max_pkeys = static_cast<std::uint16_t>(home.persona().pkeys.size());
-  attr.phys_port_cnt = 1;
+  attr.phys_port_cnt = home.core().port().count();
   if (home.persona().kind == persona_kind::efa) look_like_efa(attr);
   return attr;
 }
@@ -95,8 +94,8 @@ ibv_odp_caps on_demand_paging() {
                                  .ud_odp_caps = datagrams}};
 }
 
-ibv_port_attr port_attributes(host& home) {
-  const bool up = home.core().port().up();
+ibv_port_attr port_attributes(host& home, std::uint8_t port) {
+  const bool up = home.core().port().up(port);
   ibv_port_attr attr{};
   attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
@@ -131,6 +130,10 @@ ibv_port_attr port_attributes(host& home) {
   return attr;
 }
 
+bool has_port(ibv_context* context, std::uint32_t port) noexcept {
+  return object_of(context).host->core().port().has(port);
+}
+
 int gid_count(ibv_context* context) noexcept {
   return object_of(context).host->persona().gid_count();
 }
@@ -144,6 +147,7 @@ std::uint32_t gid_type_of(ibv_context* context) noexcept {
 }
 
 struct gid_place {
+  std::uint32_t port = 1;
   std::uint32_t index = 0;
   std::uint32_t type = IBV_GID_TYPE_ROCE_V2;
 };
@@ -152,7 +156,7 @@ void fill_entry(const gid_place& where, const gid_entry& from, ibv_gid_entry& to
   to = {};
   std::memcpy(to.gid.raw, from.gid.data(), sizeof to.gid.raw);
   to.gid_index = where.index;
-  to.port_num = only_port;
+  to.port_num = where.port;
   to.gid_type = where.type;
   to.ndev_ifindex = from.interface_index;
 }
@@ -162,8 +166,8 @@ void fill_entry(const gid_place& where, const gid_entry& from, ibv_gid_entry& to
 int query_port(ibv_context* context, std::uint8_t port_num, ibv_port_attr* attributes,
                std::size_t size) {
   if (!working(object_of(context))) return errno;
-  if (port_num != only_port) return EINVAL;
-  copy_sized(port_attributes(*object_of(context).host), attributes, size);
+  if (!has_port(context, port_num)) return EINVAL;
+  copy_sized(port_attributes(*object_of(context).host, port_num), attributes, size);
   return 0;
 }
 
@@ -181,7 +185,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     attr.cq_mod_caps = {.max_cq_count = most_moderated, .max_cq_period = most_moderated};
   }
   attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
-  attr.phys_port_cnt_ex = 1;
+  attr.phys_port_cnt_ex = object_of(context).host->core().port().count();
   copy_sized(attr, attributes, size);
   return 0;
 }
@@ -217,7 +221,7 @@ int ibv_query_port(ibv_context* context, std::uint8_t port_num,
 
 int ibv_query_gid(ibv_context* context, std::uint8_t port_num, int index, ibv_gid* gid) {
   if (!usable(object_of(context))) return -1;
-  if (port_num != only_port || index < 0 || index >= gid_count(context)) {
+  if (!has_port(context, port_num) || index < 0 || index >= gid_count(context)) {
     errno = EINVAL;
     return -1;
   }
@@ -229,14 +233,14 @@ int ibv_query_gid(ibv_context* context, std::uint8_t port_num, int index, ibv_gi
 
 int verbena_soft_reaches_hosts(ibv_context* context, std::uint8_t port_num, int index) {
   if (!usable(object_of(context))) return 0;
-  if (port_num != only_port || index < 0 || index >= gid_count(context)) return 0;
+  if (!has_port(context, port_num) || index < 0 || index >= gid_count(context)) return 0;
   const host& home = *object_of(context).host;
   return home.wire().reaches_hosts_from(home.adapter().gids().at(static_cast<std::size_t>(index)));
 }
 
 int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, unsigned int index, int* type) {
   if (!usable(object_of(context))) return -1;
-  if (port_num != only_port || index >= static_cast<unsigned>(gid_count(context))) {
+  if (!has_port(context, port_num) || index >= static_cast<unsigned>(gid_count(context))) {
     errno = EINVAL;
     return -1;
   }
@@ -249,12 +253,13 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, unsigned int
 int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port_num, std::uint32_t gid_index,
                       ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size) {
   if (!usable(object_of(context))) return ENODEV;
-  if (port_num != only_port || gid_index >= static_cast<unsigned>(gid_count(context)) || flags != 0)
+  if (!has_port(context, port_num) || gid_index >= static_cast<unsigned>(gid_count(context)) ||
+      flags != 0)
     return EINVAL;
   const gid_entry known = object_of(context).host->adapter().gids().at(gid_index);
   if (known.empty()) return ENODATA;
   ibv_gid_entry found;
-  fill_entry({gid_index, gid_type_of(context)}, known, found);
+  fill_entry({port_num, gid_index, gid_type_of(context)}, known, found);
   copy_sized(found, entry, entry_size);
   return 0;
 }
@@ -265,13 +270,17 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
   if (!usable(object_of(context))) return -ENODEV;
   const gid_table::entries table = object_of(context).host->adapter().gids().all();
   const auto is_there = [](const gid_entry& entry) { return !entry.empty(); };
-  const auto count = static_cast<std::size_t>(std::count_if(table.begin(), table.end(), is_there));
+  const std::uint32_t ports = object_of(context).host->core().port().count();
+  const auto count =
+      ports * static_cast<std::size_t>(std::count_if(table.begin(), table.end(), is_there));
   if (flags != 0 || entry_size == 0 || max_entries < count) return -EINVAL;
   auto* out = reinterpret_cast<char*>(entries);
-  for (std::uint32_t index = 0; index < table.size(); ++index) {
+  for (std::uint32_t place = 0; place < ports * table.size(); ++place) {
+    const auto index = static_cast<std::uint32_t>(place % table.size());
     if (table[index].empty()) continue;
+    const auto port = static_cast<std::uint32_t>(1 + place / table.size());
     ibv_gid_entry found;
-    fill_entry({index, gid_type_of(context)}, table[index], found);
+    fill_entry({port, index, gid_type_of(context)}, table[index], found);
     copy_sized(found, out, entry_size);
     out += entry_size;
   }
@@ -281,7 +290,7 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
 int ibv_query_pkey(ibv_context* context, std::uint8_t port_num, int index, __be16* pkey) {
   if (!usable(object_of(context))) return -1;
   host& home = *object_of(context).host;
-  if (port_num != only_port || index < 0 ||
+  if (!has_port(context, port_num) || index < 0 ||
       static_cast<std::size_t>(index) >= home.persona().pkeys.size()) {
     errno = EINVAL;
     return -1;
@@ -293,7 +302,8 @@ int ibv_query_pkey(ibv_context* context, std::uint8_t port_num, int index, __be1
 int ibv_get_pkey_index(ibv_context* context, std::uint8_t port_num, __be16 pkey) {
   if (!usable(object_of(context))) return -1;
   host& home = *object_of(context).host;
-  const std::size_t count = port_num == only_port && pkey != 0 ? home.persona().pkeys.size() : 0;
+  const std::size_t count =
+      has_port(context, port_num) && pkey != 0 ? home.persona().pkeys.size() : 0;
   for (std::size_t index = 0; index < count; ++index)
     if (htobe16(home.core().port().pkey(index)) == pkey) return static_cast<int>(index);
   errno = EINVAL;

@@ -157,7 +157,7 @@ TEST_F(srd_requests, retries_end_at_their_limit_or_if_unanswered) {
   to_rtr(*late.qp, connection_to(0));
   run_for(second / 10);
   EXPECT_EQ(only(*a.sent).status, completion_status::success);
-  home->port().set_up(false);
+  home->port().set_up(1, false);
   ASSERT_EQ(post_to(to(b), send, {source.slice(0, 8)}), 0);
   run_for(2 * second);
   const completion lost = only(*a.sent);

@@ -85,6 +85,20 @@ TEST(settings, environment_decides_whether_the_device_is_listed) {
 }
 
 template <int Which>
+const char* ports_variable(const char* name) {
+  static constexpr std::array<const char*, 5> values = {nullptr, "4", "0", "5", "22"};
+  return std::string_view(name) == "VERBENA_SOFTDEV_PORTS" ? values[Which] : nullptr;
+}
+
+TEST(settings, environment_sets_the_number_of_ports) {
+  EXPECT_EQ(read_settings(&ports_variable<0>).ports, 1);
+  EXPECT_EQ(read_settings(&ports_variable<1>).ports, 4);
+  EXPECT_EQ(read_settings(&ports_variable<2>).ports, 1);
+  EXPECT_EQ(read_settings(&ports_variable<3>).ports, 1);
+  EXPECT_EQ(read_settings(&ports_variable<4>).ports, 1);
+}
+
+template <int Which>
 const char* persona_variable(const char* name) {
   static constexpr std::array<const char*, 3> values = {"roce", "infiniband", ""};
   return std::string_view(name) == "VERBENA_SOFTDEV_PERSONA" ? values[Which] : nullptr;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// The messages between a multi_rail_channel and its rail_responder: blobs of a bringup::stream. All
+// numbers are big-endian.
+//
+//   hello      1 u8   version u8   number of rails u8         both sides, first
+//   connect    2 u8   rail u8   generation u32   endpoint     to the responder
+//   connected  3 u8   rail u8   generation u32   endpoint     its answer, or:
+//   refused    4 u8   rail u8   generation u32   reason
+//   fence      5 u8   rail u8   generation u32                to the responder
+//   fenced     6 u8   rail u8   generation u32                its answer
+//   port       7 u8   rail u8   0 or 1 u32                    its port is active, from the responde
+//
+// A generation is the number of a connection of a rail, from 1. After `fenced`, the queue pair of
+// this generation and of earlier ones executes no more requests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/verbs/endpoint.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+enum class rail_message_kind : std::uint8_t {
+  connect = 2,
+  connected = 3,
+  refused = 4,
+  fence = 5,
+  fenced = 6,
+  port = 7,
+};
+
+/// A message behind the hellos. Threads: one thread at a time.
+struct rail_message {
+  rail_message_kind kind = rail_message_kind::fence;
+  std::uint32_t rail = 0;
+  std::uint32_t generation = 0;                    ///< of `port`: whether it is active
+  std::optional<verbena::endpoint> endpoint = {};  ///< of `connect` and `connected`
+  std::string reason = {};                         ///< of `refused`
+};
+
+[[nodiscard]] std::vector<std::byte> encode(const rail_message& of);
+/// Errors: `protocol` for bytes that encode() does not return, and for a rail that is not less than
+/// `rails`.
+[[nodiscard]] result<rail_message> decode_rail_message(std::span<const std::byte> bytes,
+                                                       std::uint32_t rails);
+
+/// Sends the hello and receives that of the peer. Errors of `call`: `protocol` if the peer has
+/// another number of rails or another version; those of the stream.
+[[nodiscard]] result<void> exchange_hellos(const char* call, bringup::stream& with,
+                                           std::uint32_t rails, deadline until);
+
+/// The end of a stream after the hellos. Threads: one thread at a time.
+class rail_control {
+ public:
+  rail_control(bringup::stream with, std::uint32_t rails) noexcept
+      : stream_(std::move(with)), rails_(rails) {}
+
+  /// Sends a message. Blocks only if the peer does not read. After an error, failure() has it.
+  void send(const rail_message& what);
+  /// Returns the next message if one has arrived. A peer that sends a part of a message can block
+  /// it for 5 s. After an error, failure() has it.
+  [[nodiscard]] std::optional<rail_message> poll();
+  /// Returns why the stream has ended; nullptr while it works.
+  [[nodiscard]] const error* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
+  /// Returns the descriptor, which is readable if a message arrives.
+  [[nodiscard]] int fd() const noexcept { return stream_.fd(); }
+  [[nodiscard]] const std::string& peer() const noexcept { return stream_.peer(); }
+
+ private:
+  bringup::stream stream_;
+  std::uint32_t rails_;
+  std::optional<error> failure_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

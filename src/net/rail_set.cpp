@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/rail_set.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "src/base/relax.hpp"
+#include "src/net/rail_checks.hpp"
+#include "verbena/verbs/context.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+// How often the stream and the events of the devices are looked at.
+constexpr std::chrono::milliseconds rail_tend_interval{1};
+constexpr std::uint32_t rail_polls_per_clock_read = 64;
+// Every device transfers this many bytes with one request.
+constexpr std::uint64_t most_piece_bytes = std::uint64_t{1} << 30U;
+
+}  // namespace
+
+bool rail_set::is_any(bool (active_rail::*of)() const noexcept) const {
+  return std::ranges::any_of(rails_, [of](const active_rail& each) { return (each.*of)(); });
+}
+
+bool rail_set::are_fenced() const noexcept {
+  return std::ranges::all_of(rails_, &active_rail::is_fenced);
+}
+
+std::string rail_set::describe() const {
+  std::string text;
+  for (const active_rail& each : rails_) {
+    if (!text.empty()) text += "; ";
+    text += each.describe();
+  }
+  return text;
+}
+
+void rail_set::take(std::uint32_t rail, const async_event& event) {
+  if (const auto why = rails_[rail].take(event)) rails_[rail].fail(*why, nullptr, control_);
+}
+
+void rail_set::read_events(rail_transfer* of) {
+  const auto context_of = [](const active_rail& each) {
+    return each.port().domain.context().native();
+  };
+  for (std::size_t first = 0; first < rails_.size(); ++first) {
+    const auto* const device = context_of(rails_[first]);
+    const auto before = std::span(rails_).first(first);
+    if (std::ranges::find(before, device, context_of) != before.end()) continue;
+    const auto context = rails_[first].port().domain.context();
+    while (true) {
+      const auto event = context.poll_event();
+      if (!event || !*event) break;
+      for (active_rail& each : rails_) {
+        if (context_of(each) != device) continue;
+        if (const auto why = each.take(**event)) each.fail(*why, of, control_);
+      }
+    }
+  }
+}
+
+void rail_set::tend(clock::time_point now, rail_transfer* of) {
+  next_tend_ = now + rail_tend_interval;
+  if (options_.takes_events) read_events(of);
+  while (const auto message = control_.poll()) {
+    active_rail& which = rails_[message->rail];
+    if (const auto why = which.take(*message)) which.fail(*why, of, control_);
+  }
+  if (control_.failure() != nullptr) return;
+  for (active_rail& each : rails_) each.advance(now, control_);
+}
+
+// Sleeps until a message of the peer, at most for the interval.
+void rail_set::wait_for_peer(deadline until) {
+  pollfd readable{.fd = control_.fd(), .events = POLLIN, .revents = 0};
+  const int left = until.poll_timeout_ms();
+  static_cast<void>(::poll(&readable, 1, left < 0 ? 1 : std::min(left, 1)));
+  next_tend_ = {};
+}
+
+result<void> rail_set::connect(deadline until) {
+  while (true) {
+    tend(clock::now());
+    if (const error* const why = failure()) return *why;
+    const bool is_connecting = std::ranges::any_of(rails_, [](const active_rail& each) {
+      return each.status().state == rail_state::connecting;
+    });
+    if (!is_connecting && is_any(&active_rail::is_active)) return {};
+    if (until.expired())
+      return error::timed_out("multi_rail_channel::connect", control_.peer(),
+                              "no rail could be connected: " + describe());
+    wait_for_peer(until);
+  }
+}
+
+// Returns the active rail with room and the fewest bytes in flight; of equal ones, the next in
+// turn.
+active_rail* rail_set::choose() {
+  active_rail* best = nullptr;
+  std::uint32_t best_index = 0;
+  for (std::uint32_t step = 0; step < rails_.size(); ++step) {
+    const auto index = static_cast<std::uint32_t>((turn_ + step) % rails_.size());
+    active_rail& each = rails_[index];
+    if (!each.has_room()) continue;
+    if (best != nullptr && best->bytes_in_flight() <= each.bytes_in_flight()) continue;
+    best = &each;
+    best_index = index;
+  }
+  if (best != nullptr) turn_ = best_index + 1;
+  return best;
+}
+
+void rail_set::assign(rail_transfer& to) {
+  while (to.has_more()) {
+    active_rail* const on = choose();
+    if (on == nullptr || !on->post(to, to.take())) return;
+  }
+}
+
+// Returns whether there was a completion.
+bool rail_set::poll(rail_transfer& of) {
+  const std::uint64_t before = of.done_bytes();
+  for (active_rail& each : rails_) {
+    if (each.has_pieces_in_flight() && !each.poll(of))
+      each.fail(rail_cause::operation, &of, control_);
+    if (each.has_lost_pieces() && each.is_fenced() && !of.refused()) each.repeat_lost(of);
+  }
+  return of.done_bytes() != before;
+}
+
+void rail_set::abandon(rail_transfer& what) {
+  const auto why = failure() == nullptr ? rail_cause::deadline : rail_cause::connection;
+  for (active_rail& each : rails_)
+    if (each.has_pieces_in_flight()) each.fail(why, &what, control_);
+}
+
+result<void> rail_set::check(const char* call, const rail_transfer::parts& what) const {
+  if (what.memory.rails() != size() || what.remote.rails() != size())
+    return error::invalid_argument(
+        call, control_.peer(),
+        fmt::format("the connection has {} rails, the local memory {}, the remote region {}; "
+                    "register both with the rails of the connection",
+                    size(), what.memory.rails(), what.remote.rails()));
+  if (what.bytes > what.remote.length())
+    return error::invalid_argument(call, control_.peer(),
+                                   fmt::format("{} bytes exceed the remote region of {} bytes",
+                                               what.bytes, what.remote.length()));
+  return {};
+}
+
+rail_result rail_set::conclude(const char* call, const rail_transfer& what) {
+  if (what.is_complete()) return {};
+  const bool has_effect = what.done_bytes() != 0 || is_any(&active_rail::has_lost_pieces) ||
+                          (what.refused() && what.refused()->delivery() != delivery::not_done);
+  const auto how = what.direction() == rail_direction::write && has_effect ? delivery::unknown
+                                                                           : delivery::not_done;
+  for (active_rail& each : rails_) each.forget_lost();
+  const std::string progress =
+      fmt::format("{} of {} bytes are confirmed; ", what.done_bytes(), what.bytes());
+  if (what.refused()) return {how, what.refused()->error().with_diagnosis(progress + describe())};
+  if (const error* const why = failure())
+    return {how, error(why->kind(), why->code(), call, control_.peer(),
+                       "the stream of the peer ended, so that failed rails cannot be fenced (" +
+                           why->message() + "); " + progress + describe())};
+  return {how, error::timed_out(call, control_.peer(), progress + describe())};
+}
+
+rail_result rail_set::run(const char* call, rail_transfer::parts what, deadline until) {
+  if (auto checked = check(call, what); !checked)
+    return {delivery::not_done, std::move(checked).error()};
+  what.piece_bytes = what.bytes >= options_.stripe_threshold
+                         ? options_.piece_bytes
+                         : static_cast<std::uint32_t>(std::min(what.bytes, most_piece_bytes));
+  rail_transfer transfer(what, again_);
+  bool has_begun = false;
+  for (std::uint32_t idle = 0;;) {
+    // Requests of earlier operations must not take effect after this one.
+    has_begun = has_begun || are_fenced();
+    if (has_begun && failure() == nullptr) assign(transfer);
+    const bool is_working = poll(transfer);
+    const bool is_over = transfer.is_complete() || transfer.refused();
+    if (is_over && !is_any(&active_rail::has_pieces_in_flight)) break;
+    if (is_working || ++idle % rail_polls_per_clock_read == 0) {
+      const auto now = clock::now();
+      if (now >= next_tend_) tend(now, &transfer);
+      if (failure() != nullptr || now >= until.when()) {
+        abandon(transfer);
+        break;
+      }
+    }
+    if (is_working) continue;
+    if (is_any(&active_rail::has_pieces_in_flight)) {
+      verbena::detail::relax();
+    } else if (!is_any(&active_rail::is_active) || !has_begun) {
+      wait_for_peer(until);
+      idle = rail_polls_per_clock_read - 1;  // looks at the clock at once
+    }
+  }
+  return conclude(call, transfer);
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The rails of a multi_rail_channel: which rail executes a piece, and what follows from a failure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/net/active_rail.hpp"
+#include "src/net/rail_message.hpp"
+#include "src/net/rail_transfer.hpp"
+#include "verbena/base/deadline.hpp"
+#include "verbena/net/multi_rail_channel.hpp"
+#include "verbena/net/rail.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+/// Threads: one thread at a time.
+class rail_set {
+ public:
+  using clock = deadline::clock;
+
+  rail_set(rail_control control, std::vector<active_rail> rails, const rail_options& options)
+      : control_(std::move(control)), rails_(std::move(rails)), options_(options) {
+    again_.reserve(rails_.size() * options.pieces_in_flight);
+  }
+
+  /// Returns when at least one rail is active and none is being connected.
+  [[nodiscard]] result<void> connect(deadline until);
+  [[nodiscard]] rail_result run(const char* call, rail_transfer::parts what, deadline until);
+  /// Handles events and messages, and makes the changes of state that are due.
+  void tend(clock::time_point now, rail_transfer* of = nullptr);
+  void take(std::uint32_t rail, const async_event& event);
+
+  [[nodiscard]] std::uint32_t size() const noexcept {
+    return static_cast<std::uint32_t>(rails_.size());
+  }
+  [[nodiscard]] const active_rail& operator[](std::uint32_t rail) const { return rails_[rail]; }
+  [[nodiscard]] const error* failure() const noexcept { return control_.failure(); }
+  /// Returns the states of all rails.
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  [[nodiscard]] result<void> check(const char* call, const rail_transfer::parts& what) const;
+  void read_events(rail_transfer* of);
+  [[nodiscard]] active_rail* choose();
+  void assign(rail_transfer& to);
+  [[nodiscard]] bool poll(rail_transfer& of);
+  [[nodiscard]] bool is_any(bool (active_rail::*of)() const noexcept) const;
+  [[nodiscard]] bool are_fenced() const noexcept;
+  void wait_for_peer(deadline until);
+  void abandon(rail_transfer& what);
+  [[nodiscard]] rail_result conclude(const char* call, const rail_transfer& what);
+
+  rail_control control_;
+  std::vector<active_rail> rails_;
+  rail_options options_;
+  std::vector<rail_piece> again_;  // of the operation in progress
+  std::uint32_t turn_ = 0;         // the rail after the one that was used last
+  clock::time_point next_tend_ = {};
+};
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

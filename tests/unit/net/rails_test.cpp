@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: MIT
+// A connection over two ports of soft0, to a peer in this process. A fault of a port concerns both
+// sides: the peer's ports are those of this process.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/bringup/peers.hpp"
+#include "tests/unit/net/ranks.hpp"
+#include "verbena/net/multi_rail_channel.hpp"
+#include "verbena/net/rail_memory.hpp"
+#include "verbena/net/rail_responder.hpp"
+#include "verbena/verbs/inject_event.hpp"
+
+namespace verbena::test {
+namespace {
+
+using testing_support::expect_error;
+
+// Before soft0 is opened. Other tests of this program use port 1.
+[[maybe_unused]] const int two_ports = ::setenv("VERBENA_SOFTDEV_PORTS", "2", 1);
+
+constexpr access_flags all_access =
+    access::local_write | access::remote_read | access::remote_write;
+constexpr std::size_t block = 1024UL * 1024;
+
+/// Two contexts of soft0, one for each port.
+struct two_rails {
+  std::vector<net::rail_port> ports;
+
+  two_rails() {
+    for (const std::uint8_t port : {1, 2})
+      ports.push_back({.domain = testing_support::open_soft().allocate_pd().value(),
+                       .route = {.port = port_number(port)}});
+  }
+};
+
+/// Takes the ports up again when a test ends.
+class port_faults {
+ public:
+  explicit port_faults(context on) : on_(std::move(on)) {}
+  port_faults(const port_faults&) = delete;
+  port_faults& operator=(const port_faults&) = delete;
+  ~port_faults() {
+    up(1);
+    up(2);
+    inject("clear-faults");
+  }
+  void down(int port) { inject("port " + std::to_string(port) + " down"); }
+  void up(int port) { inject("port " + std::to_string(port) + " up"); }
+  void inject(const std::string& command) { EXPECT_TRUE(inject_event(on_, command)) << command; }
+
+ private:
+  context on_;
+};
+
+net::rail_options quick() {
+  return {.hold_down = 20ms,
+          .reliability = {.timeout = ack_timeout::at_least(1ms), .retry_count = 1}};
+}
+
+/// A connection and its peer.
+class connected_rails {
+ public:
+  explicit connected_rails(const net::rail_options& options = quick()) {
+    auto [ours, theirs] = peers::connected();
+    connect(options, std::move(ours), std::move(theirs));
+  }
+  connected_rails(const net::rail_options& options, bringup::stream ours, bringup::stream theirs) {
+    connect(options, std::move(ours), std::move(theirs));
+  }
+
+  /// Fills the memory with words that depend on `seed`.
+  void fill(net::rail_memory& memory, std::uint64_t seed) {
+    const auto words = words_of(memory);
+    for (std::size_t each = 0; each < words.size(); ++each) words[each] = seed + each;
+  }
+  /// Returns the number of words that fill() did not write.
+  [[nodiscard]] std::size_t wrong_words(net::rail_memory& memory, std::uint64_t seed) {
+    std::size_t wrong = 0;
+    const auto words = words_of(memory);
+    for (std::size_t each = 0; each < words.size(); ++each) wrong += words[each] != seed + each;
+    return wrong;
+  }
+  /// Calls progress() until a rail has a state.
+  [[nodiscard]] bool becomes(std::uint32_t rail, net::rail_state state) {
+    const auto until = test_deadline();
+    while (channel->status(rail).state != state && !until.expired()) channel->progress();
+    return channel->status(rail).state == state;
+  }
+  [[nodiscard]] net::rail_counters counters(std::uint32_t rail) const {
+    return channel->status(rail).counters;
+  }
+
+  two_rails here;
+  two_rails there;
+  net::rail_memory local = net::rail_memory::allocate(here.ports, block, all_access).value();
+  net::rail_memory remote = net::rail_memory::allocate(there.ports, block, all_access).value();
+  port_faults faults{here.ports[0].domain.context()};
+  std::optional<net::rail_responder> peer;
+  std::optional<net::multi_rail_channel> channel;
+
+ private:
+  [[nodiscard]] static std::span<std::uint64_t> words_of(net::rail_memory& memory) {
+    return {reinterpret_cast<std::uint64_t*>(memory.bytes().data()),
+            memory.length() / sizeof(std::uint64_t)};
+  }
+  void connect(const net::rail_options& options, bringup::stream ours, bringup::stream theirs) {
+    std::thread passive([&] {
+      peer.emplace(
+          net::rail_responder::accept(std::move(theirs), there.ports, test_deadline()).value());
+    });
+    channel.emplace(
+        net::multi_rail_channel::connect(std::move(ours), here.ports, test_deadline(), options)
+            .value());
+    passive.join();
+  }
+};
+
+TEST(rails, region_survives_encoding_and_invalid_bytes_are_refused) {
+  two_rails here;
+  const auto memory = net::rail_memory::allocate(here.ports, 4096, all_access).value();
+  const auto region = memory.remote();
+  EXPECT_NE(region.on(0).key(), region.on(1).key());
+  EXPECT_EQ(net::rail_region::decode(region.encode()).value(), region);
+  EXPECT_EQ(region.slice(64, 8).on(1).address(), region.on(0).address() + 64);
+  auto bytes = region.encode();
+  bytes[1] = std::byte{3};
+  expect_error(net::rail_region::decode(bytes), "no region of rails");
+  bytes = region.encode();
+  bytes[0] = std::byte{2};
+  expect_error(net::rail_region::decode(bytes), "version 2");
+  bytes = region.encode();
+  std::fill(bytes.begin() + 2, bytes.begin() + 18, std::byte{0xff});
+  expect_error(net::rail_region::decode(bytes), "address space");
+}
+
+TEST(rails, long_write_is_striped_over_both_rails) {
+  connected_rails both;
+  both.fill(both.local, 1);
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.wrong_words(both.remote, 1), 0U);
+  EXPECT_GT(both.counters(0).bytes_written, 0U);
+  EXPECT_GT(both.counters(1).bytes_written, 0U);
+  EXPECT_EQ(both.counters(0).bytes_written + both.counters(1).bytes_written, block);
+}
+
+TEST(rails, long_read_is_striped_over_both_rails) {
+  connected_rails both;
+  both.fill(both.remote, 7);
+  both.channel->read(net::rail_sink(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.wrong_words(both.local, 7), 0U);
+  EXPECT_EQ(both.counters(0).bytes_read + both.counters(1).bytes_read, block);
+  EXPECT_GT(both.counters(0).bytes_read, 0U);
+  EXPECT_GT(both.counters(1).bytes_read, 0U);
+}
+
+TEST(rails, short_writes_use_the_rails_in_turn) {
+  connected_rails both;
+  for (int each = 0; each < 10; ++each)
+    both.channel
+        ->write(net::rail_source(both.local, 0, 4096), both.remote.remote(), test_deadline())
+        .value();
+  EXPECT_EQ(both.counters(0).pieces, 5U);
+  EXPECT_EQ(both.counters(1).pieces, 5U);
+}
+
+TEST(rails, flap_under_load_fails_no_operation) {
+  connected_rails both;
+  for (std::uint64_t round = 0; round < 40; ++round) {
+    both.fill(both.local, round << 32U);
+    // The command is executed by the device, in the middle of the write.
+    if (round == 10) both.faults.inject("when opcode=rdma_write at=2 do port 2 down");
+    if (round == 20) both.faults.inject("clear-faults; port 2 up");
+    both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline())
+        .value();
+    ASSERT_EQ(both.wrong_words(both.remote, round << 32U), 0U) << round;
+    if (round == 19) {
+      EXPECT_EQ(both.channel->status(1).state, net::rail_state::down);
+    }
+  }
+  ASSERT_TRUE(both.becomes(1, net::rail_state::active));
+  const auto before = both.counters(1).bytes_written;
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_GT(both.counters(1).bytes_written, before);
+  EXPECT_EQ(both.counters(1).failures, 1U);
+  EXPECT_EQ(both.counters(1).connections, 2U);
+  EXPECT_EQ(both.counters(0).failures, 0U);
+}
+
+TEST(rails, failed_requests_of_all_rails_are_repeated) {
+  connected_rails both;
+  both.fill(both.local, 3);
+  // Each queue pair fails with its third write, so several connections are needed.
+  both.faults.inject("fail retry_exc_err opcode=rdma_write at=3");
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.wrong_words(both.remote, 3), 0U);
+  EXPECT_GT(both.counters(0).failures + both.counters(1).failures, 1U);
+  EXPECT_GT(both.counters(0).lost_pieces + both.counters(1).lost_pieces, 1U);
+}
+
+TEST(rails, failed_reads_are_repeated) {
+  connected_rails both;
+  both.fill(both.remote, 9);
+  both.faults.inject("fail retry_exc_err opcode=rdma_read at=3");
+  both.channel->read(net::rail_sink(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.wrong_words(both.local, 9), 0U);
+  EXPECT_GT(both.counters(0).failures + both.counters(1).failures, 1U);
+}
+
+TEST(rails, failed_rail_is_held_down_after_its_port_is_active) {
+  net::rail_options options = quick();
+  options.hold_down = 200ms;
+  connected_rails both(options);
+  both.faults.down(1);
+  ASSERT_TRUE(both.becomes(0, net::rail_state::down));
+  EXPECT_EQ(both.channel->status(0).cause, net::rail_cause::port_error);
+  both.faults.up(1);
+  ASSERT_TRUE(both.becomes(0, net::rail_state::held_down));
+  both.faults.down(1);
+  ASSERT_TRUE(both.becomes(0, net::rail_state::down));
+  const auto again = deadline::clock::now();
+  both.faults.up(1);
+  ASSERT_TRUE(both.becomes(0, net::rail_state::active));
+  EXPECT_GE(deadline::clock::now() - again, options.hold_down);
+  EXPECT_EQ(both.counters(0).failures, 1U);
+  EXPECT_EQ(both.counters(0).connections, 2U);
+  EXPECT_EQ(both.counters(1).failures, 0U);
+}
+
+TEST(rails, operation_without_a_rail_fails_at_its_deadline_and_names_the_causes) {
+  connected_rails both;
+  both.faults.down(1);
+  both.faults.down(2);
+  ASSERT_TRUE(both.becomes(0, net::rail_state::down));
+  ASSERT_TRUE(both.becomes(1, net::rail_state::down));
+  const auto failed = both.channel->write(net::rail_source(both.local), both.remote.remote(),
+                                          deadline::after(50ms));
+  EXPECT_EQ(failed.delivery(), delivery::not_done);
+  expect_error(failed,
+               "rail 0 (port 1 of soft0): down, the local port is down; rail 1 (port 2 of "
+               "soft0): down, the local port is down");
+  EXPECT_EQ(failed.error().kind(), error_kind::timed_out);
+  both.faults.up(1);
+  both.fill(both.local, 11);
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.wrong_words(both.remote, 11), 0U);
+}
+
+TEST(rails, refused_write_fails_and_the_rails_return) {
+  connected_rails both;
+  const auto constant =
+      net::rail_memory::allocate(both.there.ports, block, access::remote_read).value();
+  const auto refused =
+      both.channel->write(net::rail_source(both.local), constant.remote(), test_deadline());
+  EXPECT_EQ(refused.delivery(), delivery::unknown);
+  expect_error(refused, "remote");
+  both.fill(both.local, 13);
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.wrong_words(both.remote, 13), 0U);
+}
+
+TEST(rails, end_of_the_peer_fails_operations) {
+  connected_rails both;
+  both.peer.reset();
+  const auto failed =
+      both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline());
+  ASSERT_FALSE(failed);
+  expect_error(failed, "rail 0");
+  ASSERT_NE(both.channel->failure(), nullptr);
+  const auto later =
+      both.channel->read(net::rail_sink(both.local), both.remote.remote(), test_deadline());
+  EXPECT_EQ(later.delivery(), delivery::not_done);
+}
+
+TEST(rails, end_of_the_channel_ends_the_responder) {
+  connected_rails both;
+  EXPECT_TRUE(both.peer->is_connected());
+  both.channel.reset();
+  const auto until = test_deadline();
+  while (both.peer->is_connected() && !until.expired()) std::this_thread::yield();
+  EXPECT_FALSE(both.peer->is_connected());
+}
+
+TEST(rails, arguments_that_do_not_fit_are_refused) {
+  connected_rails both;
+  const auto too_short = both.remote.remote().slice(0, 8);
+  const auto longer = both.channel->write(net::rail_source(both.local), too_short, test_deadline());
+  expect_error(longer, "exceed the remote region of 8 bytes");
+  EXPECT_EQ(longer.delivery(), delivery::not_done);
+  const auto one =
+      net::rail_memory::allocate(std::span(both.there.ports).first(1), 64, all_access).value();
+  expect_error(
+      both.channel->write(net::rail_source(both.local, 0, 8), one.remote(), test_deadline()),
+      "the connection has 2 rails, the local memory 2, the remote region 1");
+  expect_error(net::rail_memory::allocate({}, 64, all_access), "0 rails");
+}
+
+/// Passes the messages of a connection on. Holds answers to fences back between hold() and
+/// release().
+class delayed_stream {
+ public:
+  delayed_stream() {
+    std::tie(active, near_active_) = keep(peers::connected());
+    std::tie(near_responder_, responder) = keep(peers::connected());
+    thread_ = std::thread([this] { run(); });
+  }
+  delayed_stream(const delayed_stream&) = delete;
+  delayed_stream& operator=(const delayed_stream&) = delete;
+  ~delayed_stream() {
+    stopping_ = true;
+    thread_.join();
+  }
+  void hold() { held_ = true; }
+  void release() { held_ = false; }
+
+  std::optional<bringup::stream> active;
+  std::optional<bringup::stream> responder;
+
+ private:
+  using pair = std::pair<std::optional<bringup::stream>, std::optional<bringup::stream>>;
+  static pair keep(std::pair<bringup::stream, bringup::stream> of) {
+    return {std::move(of.first), std::move(of.second)};
+  }
+  static bool is_readable(const bringup::stream& of) {
+    pollfd events{.fd = of.fd(), .events = POLLIN, .revents = 0};
+    return ::poll(&events, 1, 1) > 0;
+  }
+  void run() {
+    std::vector<std::vector<std::byte>> kept;
+    while (!stopping_) {
+      if (is_readable(*near_active_)) {
+        const auto message = near_active_->receive(test_deadline());
+        if (!message) return;
+        near_responder_->send(*message, test_deadline()).value();
+      }
+      if (is_readable(*near_responder_)) {
+        auto message = near_responder_->receive(test_deadline());
+        if (!message) return;
+        kept.push_back(*std::move(message));
+      }
+      constexpr std::byte fenced{6};
+      while (!kept.empty() && !(held_ && kept.front()[0] == fenced)) {
+        near_active_->send(kept.front(), test_deadline()).value();
+        kept.erase(kept.begin());
+      }
+    }
+  }
+
+  std::optional<bringup::stream> near_active_;
+  std::optional<bringup::stream> near_responder_;
+  std::atomic<bool> held_{false};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+TEST(rails, lost_write_is_repeated_only_after_the_fence) {
+  delayed_stream between;
+  connected_rails both(quick(), *std::move(between.active), *std::move(between.responder));
+  both.fill(both.remote, 1);
+  both.fill(both.local, 2);
+  between.hold();
+  // The port goes down before the request is sent: the piece is in flight when its rail fails.
+  both.faults.inject("when opcode=rdma_write at=1 do port 1 down");
+  const auto write = [&](deadline until) {
+    return both.channel->write(net::rail_source(both.local, 0, 4096), both.remote.remote(), until);
+  };
+  const auto lost = write(deadline::after(100ms));
+  EXPECT_EQ(lost.delivery(), delivery::unknown);
+  expect_error(lost, "0 of 4096 bytes are confirmed");
+  EXPECT_EQ(both.wrong_words(both.remote, 1), 0U) << "the write was repeated before the fence";
+  EXPECT_EQ(both.channel->status(1).state, net::rail_state::active);
+  // A later operation could be overwritten by the lost one.
+  const auto waiting = write(deadline::after(20ms));
+  EXPECT_EQ(waiting.delivery(), delivery::not_done);
+  EXPECT_EQ(both.wrong_words(both.remote, 1), 0U) << "a write began before the fence";
+  between.release();
+  write(test_deadline()).value();
+  EXPECT_EQ(both.wrong_words(both.remote, 1), 4096U / 8);
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -68,6 +68,8 @@ class rail_control {
   /// Returns the next message if one has arrived. A peer that sends a part of a message can block
   /// it for 5 s. After an error, failure() has it.
   [[nodiscard]] std::optional<rail_message> poll();
+  /// Ends the stream, which the peer sees.
+  void end() noexcept { stream_.shut_down(); }
   /// Returns why the stream has ended; nullptr while it works.
   [[nodiscard]] const error* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
   /// Returns the descriptor, which is readable if a message arrives.

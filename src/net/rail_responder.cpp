@@ -73,6 +73,7 @@ class responder_thread {
   };
 
   void run();
+  void serve_until_the_end();
   [[nodiscard]] bool wait();
   void report_ports();
   void serve(const rail_message& message);
@@ -92,14 +93,29 @@ class responder_thread {
 void destroy(responder_thread& of) noexcept { delete &of; }
 
 void responder_thread::run() {
+#ifdef VERBENA_NO_EXCEPTIONS
+  serve_until_the_end();
+#else
+  try {
+    serve_until_the_end();
+  } catch (...) {
+    // Without an allocation. The end of the stream, with this object, ends the connection.
+    log(log_level::warning,
+        "an exception, for example of an allocation, ended a connection over rails");
+  }
+#endif
+  is_connected_.store(false);
+  for (served_rail& each : rails_) each.queue.reset();
+  control_.end();
+}
+
+void responder_thread::serve_until_the_end() {
   while (control_.failure() == nullptr && wait()) {
     report_ports();
     while (const auto message = control_.poll()) serve(*message);
   }
   if (const error* const why = control_.failure())
     log(log_level::info, "a connection over rails ended: " + why->message());
-  is_connected_.store(false);
-  for (served_rail& each : rails_) each.queue.reset();
 }
 
 // Returns false if the object is being destroyed.

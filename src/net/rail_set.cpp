@@ -19,6 +19,7 @@ namespace {
 // How often the stream and the events of the devices are looked at.
 constexpr std::chrono::milliseconds rail_tend_interval{1};
 constexpr std::uint32_t rail_polls_per_clock_read = 64;
+constexpr int most_messages = 16;
 // Every device transfers this many bytes with one request.
 constexpr std::uint64_t most_piece_bytes = std::uint64_t{1} << 30U;
 
@@ -68,7 +69,10 @@ void rail_set::read_events(rail_transfer* of) {
 void rail_set::tend(clock::time_point now, rail_transfer* of) {
   next_tend_ = now + rail_tend_interval;
   if (options_.takes_events) read_events(of);
-  while (const auto message = control_.poll()) {
+  // A peer that sends without a pause must not keep this thread.
+  for (int count = 0; count < most_messages; ++count) {
+    const auto message = control_.poll();
+    if (!message) break;
     active_rail& which = rails_[message->rail];
     if (const auto why = which.take(*message)) which.fail(*why, of, control_);
   }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/net/rail_message.hpp"
 #include "tests/unit/bringup/peers.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/net/multi_rail_channel.hpp"
@@ -32,9 +34,9 @@ using testing_support::expect_error;
 // Before soft0 is opened. Other tests of this program use port 1.
 [[maybe_unused]] const int two_ports = ::setenv("VERBENA_SOFTDEV_PORTS", "2", 1);
 
-constexpr access_flags all_access =
+constexpr access_flags rail_access =
     access::local_write | access::remote_read | access::remote_write;
-constexpr std::size_t block = 1024UL * 1024;
+constexpr std::size_t rail_block = 1024UL * 1024;
 
 /// Two contexts of soft0, one for each port.
 struct two_rails {
@@ -106,8 +108,9 @@ class connected_rails {
 
   two_rails here;
   two_rails there;
-  net::rail_memory local = net::rail_memory::allocate(here.ports, block, all_access).value();
-  net::rail_memory remote = net::rail_memory::allocate(there.ports, block, all_access).value();
+  net::rail_memory local = net::rail_memory::allocate(here.ports, rail_block, rail_access).value();
+  net::rail_memory remote =
+      net::rail_memory::allocate(there.ports, rail_block, rail_access).value();
   port_faults faults{here.ports[0].domain.context()};
   std::optional<net::rail_responder> peer;
   std::optional<net::multi_rail_channel> channel;
@@ -131,7 +134,7 @@ class connected_rails {
 
 TEST(rails, region_survives_encoding_and_invalid_bytes_are_refused) {
   two_rails here;
-  const auto memory = net::rail_memory::allocate(here.ports, 4096, all_access).value();
+  const auto memory = net::rail_memory::allocate(here.ports, 4096, rail_access).value();
   const auto region = memory.remote();
   EXPECT_NE(region.on(0).key(), region.on(1).key());
   EXPECT_EQ(net::rail_region::decode(region.encode()).value(), region);
@@ -154,7 +157,7 @@ TEST(rails, long_write_is_striped_over_both_rails) {
   EXPECT_EQ(both.wrong_words(both.remote, 1), 0U);
   EXPECT_GT(both.counters(0).bytes_written, 0U);
   EXPECT_GT(both.counters(1).bytes_written, 0U);
-  EXPECT_EQ(both.counters(0).bytes_written + both.counters(1).bytes_written, block);
+  EXPECT_EQ(both.counters(0).bytes_written + both.counters(1).bytes_written, rail_block);
 }
 
 TEST(rails, long_read_is_striped_over_both_rails) {
@@ -162,7 +165,7 @@ TEST(rails, long_read_is_striped_over_both_rails) {
   both.fill(both.remote, 7);
   both.channel->read(net::rail_sink(both.local), both.remote.remote(), test_deadline()).value();
   EXPECT_EQ(both.wrong_words(both.local, 7), 0U);
-  EXPECT_EQ(both.counters(0).bytes_read + both.counters(1).bytes_read, block);
+  EXPECT_EQ(both.counters(0).bytes_read + both.counters(1).bytes_read, rail_block);
   EXPECT_GT(both.counters(0).bytes_read, 0U);
   EXPECT_GT(both.counters(1).bytes_read, 0U);
 }
@@ -179,15 +182,15 @@ TEST(rails, short_writes_use_the_rails_in_turn) {
 
 TEST(rails, flap_under_load_fails_no_operation) {
   connected_rails both;
-  for (std::uint64_t round = 0; round < 40; ++round) {
+  for (std::uint64_t round = 0; round < 16; ++round) {
     both.fill(both.local, round << 32U);
     // The command is executed by the device, in the middle of the write.
-    if (round == 10) both.faults.inject("when opcode=rdma_write at=2 do port 2 down");
-    if (round == 20) both.faults.inject("clear-faults; port 2 up");
+    if (round == 4) both.faults.inject("when opcode=rdma_write at=2 do port 2 down");
+    if (round == 10) both.faults.inject("clear-faults; port 2 up");
     both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline())
         .value();
     ASSERT_EQ(both.wrong_words(both.remote, round << 32U), 0U) << round;
-    if (round == 19) {
+    if (round == 9) {
       EXPECT_EQ(both.channel->status(1).state, net::rail_state::down);
     }
   }
@@ -262,7 +265,7 @@ TEST(rails, operation_without_a_rail_fails_at_its_deadline_and_names_the_causes)
 TEST(rails, refused_write_fails_and_the_rails_return) {
   connected_rails both;
   const auto constant =
-      net::rail_memory::allocate(both.there.ports, block, access::remote_read).value();
+      net::rail_memory::allocate(both.there.ports, rail_block, access::remote_read).value();
   const auto refused =
       both.channel->write(net::rail_source(both.local), constant.remote(), test_deadline());
   EXPECT_EQ(refused.delivery(), delivery::unknown);
@@ -301,11 +304,11 @@ TEST(rails, arguments_that_do_not_fit_are_refused) {
   expect_error(longer, "exceed the remote region of 8 bytes");
   EXPECT_EQ(longer.delivery(), delivery::not_done);
   const auto one =
-      net::rail_memory::allocate(std::span(both.there.ports).first(1), 64, all_access).value();
+      net::rail_memory::allocate(std::span(both.there.ports).first(1), 64, rail_access).value();
   expect_error(
       both.channel->write(net::rail_source(both.local, 0, 8), one.remote(), test_deadline()),
       "the connection has 2 rails, the local memory 2, the remote region 1");
-  expect_error(net::rail_memory::allocate({}, 64, all_access), "0 rails");
+  expect_error(net::rail_memory::allocate({}, 64, rail_access), "0 rails");
 }
 
 /// Passes the messages of a connection on. Holds answers to fences back between hold() and
@@ -325,6 +328,11 @@ class delayed_stream {
   }
   void hold() { held_ = true; }
   void release() { held_ = false; }
+  /// Sends a message to the active side, as if it came from the responder.
+  void say(std::vector<std::byte> message) {
+    const std::lock_guard lock(mutex_);
+    said_.push_back(std::move(message));
+  }
 
   std::optional<bringup::stream> active;
   std::optional<bringup::stream> responder;
@@ -351,6 +359,11 @@ class delayed_stream {
         if (!message) return;
         kept.push_back(*std::move(message));
       }
+      {
+        const std::lock_guard lock(mutex_);
+        for (auto& each : said_) near_active_->send(each, test_deadline()).value();
+        said_.clear();
+      }
       constexpr std::byte fenced{6};
       while (!kept.empty() && !(held_ && kept.front()[0] == fenced)) {
         near_active_->send(kept.front(), test_deadline()).value();
@@ -361,6 +374,8 @@ class delayed_stream {
 
   std::optional<bringup::stream> near_active_;
   std::optional<bringup::stream> near_responder_;
+  std::mutex mutex_;
+  std::vector<std::vector<std::byte>> said_;
   std::atomic<bool> held_{false};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
@@ -389,6 +404,140 @@ TEST(rails, lost_write_is_repeated_only_after_the_fence) {
   between.release();
   write(test_deadline()).value();
   EXPECT_EQ(both.wrong_words(both.remote, 1), 4096U / 8);
+}
+
+TEST(rails, port_of_the_peer_takes_the_rail_down_and_up) {
+  delayed_stream between;
+  connected_rails both(quick(), *std::move(between.active), *std::move(between.responder));
+  net::detail::rail_message port{.kind = net::detail::rail_message_kind::port, .rail = 1};
+  between.say(encode(port));
+  ASSERT_TRUE(both.becomes(1, net::rail_state::down));
+  EXPECT_EQ(both.channel->status(1).cause, net::rail_cause::peer_port_error);
+  EXPECT_EQ(both.counters(1).port_errors, 1U);
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.counters(0).bytes_written, rail_block);
+  port.generation = 1;
+  between.say(encode(port));
+  EXPECT_TRUE(both.becomes(1, net::rail_state::active));
+}
+
+TEST(rails, invalid_message_ends_the_connection) {
+  delayed_stream between;
+  connected_rails both(quick(), *std::move(between.active), *std::move(between.responder));
+  between.say({std::byte{7}, std::byte{2}});
+  const auto until = test_deadline();
+  while (both.channel->failure() == nullptr && !until.expired()) both.channel->progress();
+  ASSERT_NE(both.channel->failure(), nullptr);
+  EXPECT_EQ(both.channel->failure()->kind(), error_kind::protocol);
+  EXPECT_EQ(
+      both.channel->write(net::rail_source(both.local), both.remote.remote(), until).delivery(),
+      delivery::not_done);
+}
+
+TEST(rails, messages_survive_encoding_and_invalid_ones_are_refused) {
+  using net::detail::decode_rail_message;
+  using net::detail::rail_message;
+  using net::detail::rail_message_kind;
+  const endpoint local{.queue_pair = queue_pair_number(17)};
+  for (const auto& each :
+       {rail_message{.kind = rail_message_kind::connect, .generation = 9, .endpoint = local},
+        rail_message{.kind = rail_message_kind::refused, .rail = 1, .reason = "no port"},
+        rail_message{.kind = rail_message_kind::fenced, .rail = 1, .generation = 3}}) {
+    const auto again = decode_rail_message(encode(each), 2).value();
+    EXPECT_EQ(again.kind, each.kind);
+    EXPECT_EQ(again.rail, each.rail);
+    EXPECT_EQ(again.generation, each.generation);
+    EXPECT_EQ(again.endpoint, each.endpoint);
+    EXPECT_EQ(again.reason, each.reason);
+    const auto bytes = encode(each);
+    for (std::size_t length = 0; length < 6; ++length)
+      EXPECT_FALSE(decode_rail_message(std::span(bytes).first(length), 2)) << length;
+  }
+  const auto refuses = [](const rail_message& what, std::size_t at, int value) {
+    auto bytes = encode(what);
+    bytes.resize(std::max(bytes.size(), at + 1));
+    bytes[at] = static_cast<std::byte>(value);
+    return !decode_rail_message(bytes, 2);
+  };
+  const rail_message fence{.kind = rail_message_kind::fence};
+  EXPECT_TRUE(refuses(fence, 0, 1));
+  EXPECT_TRUE(refuses(fence, 0, 8));
+  EXPECT_TRUE(refuses(fence, 1, 2));  // a rail that does not exist
+  EXPECT_TRUE(refuses(fence, 6, 0));  // surplus bytes
+  EXPECT_TRUE(refuses({.kind = rail_message_kind::port}, 5, 2));
+  EXPECT_TRUE(refuses({.kind = rail_message_kind::connect, .endpoint = local}, 6, 9));
+  EXPECT_EQ(decode_rail_message(
+                encode(rail_message{.kind = rail_message_kind::refused, .reason = "a\nb\x80"}), 2)
+                .value()
+                .reason,
+            "a?b?");
+}
+
+TEST(rails, deadline_with_pieces_in_flight_flushes_their_rails) {
+  connected_rails both;
+  both.faults.inject("delay 10s opcode=rdma_write");
+  const auto late = both.channel->write(net::rail_source(both.local), both.remote.remote(),
+                                        deadline::after(50ms));
+  EXPECT_EQ(late.delivery(), delivery::unknown);
+  expect_error(late, "the deadline of an operation passed");
+  both.faults.inject("clear-faults");
+  both.fill(both.local, 21);
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.wrong_words(both.remote, 21), 0U);
+}
+
+TEST(rails, program_that_reads_events_passes_them_on) {
+  auto options = quick();
+  options.takes_events = false;
+  connected_rails both(options);
+  const auto context = both.here.ports[1].domain.context();
+  both.faults.down(2);
+  both.channel->take(1, context.wait_event(test_deadline()).value().value());
+  EXPECT_EQ(both.channel->status(1).state, net::rail_state::down);
+  EXPECT_EQ(both.channel->status(0).state, net::rail_state::active);
+}
+
+// The active side of the protocol, without the fence of multi_rail_channel.
+TEST(rails, fenced_queue_pair_of_the_responder_executes_no_requests) {
+  using net::detail::rail_message_kind;
+  two_rails here;
+  two_rails there;
+  auto local = net::rail_memory::allocate(here.ports, 64, rail_access).value();
+  auto remote = net::rail_memory::allocate(there.ports, 64, rail_access).value();
+  auto [ours, theirs] = peers::connected();
+  std::optional<net::rail_responder> peer;
+  std::thread passive([&, stream = std::move(theirs)]() mutable {
+    peer.emplace(
+        net::rail_responder::accept(std::move(stream), there.ports, test_deadline()).value());
+  });
+  ASSERT_TRUE(net::detail::exchange_hellos("test", ours, 2, test_deadline()));
+  passive.join();
+  net::detail::rail_control control(std::move(ours), 2);
+  const auto answer = [&](rail_message_kind kind) {
+    std::optional<net::detail::rail_message> found;
+    const auto until = test_deadline();
+    while ((!found || found->kind != kind) && !until.expired()) found = control.poll();
+    return found.value();
+  };
+  auto prepared =
+      here.ports[0]
+          .domain.create_channel({.route = here.ports[0].route, .reliability = quick().reliability})
+          .value();
+  control.send(
+      {.kind = rail_message_kind::connect, .generation = 1, .endpoint = prepared.endpoint()});
+  auto channel =
+      std::move(prepared).handshake(*answer(rail_message_kind::connected).endpoint).value();
+  const auto write = [&] {
+    return channel.write(source(local.region(0), 0, 8), remote.remote().on(0));
+  };
+  local.bytes()[0] = std::byte{1};
+  write().value();
+  EXPECT_EQ(remote.bytes()[0], std::byte{1});
+  control.send({.kind = rail_message_kind::fence, .generation = 1});
+  EXPECT_EQ(answer(rail_message_kind::fenced).generation, 1U);
+  local.bytes()[0] = std::byte{2};
+  EXPECT_FALSE(write());
+  EXPECT_EQ(remote.bytes()[0], std::byte{1});
 }
 
 }  // namespace

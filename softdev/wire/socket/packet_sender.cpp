@@ -32,7 +32,7 @@ packet_sender::packet_sender(udp_socket socket, std::uint16_t port,
       port_(port),
       slots_(new slot[capacity]),
       uses_gso_(socket_.supports_gso()),
-      signer_(std::move(signer)) {}
+      signing_{.signer = std::move(signer)} {}
 
 bool packet_sender::has_room() noexcept {
   // Some slots are reserved for threads that call has_room at the same time.
@@ -66,9 +66,9 @@ bool packet_sender::complete(const network_header& headers,
                              std::span<std::byte> datagram) noexcept {
   const std::span<std::byte> bytes = datagram.first(datagram.size() - trailer());
   store_icrc(icrc(headers, bytes.first(bytes.size() - icrc_bytes)), bytes.last<icrc_bytes>());
-  if (!signer_ || signer_->sign(headers, datagram)) return true;
+  if (!signing_.signer || signing_.signer->sign(headers, datagram)) return true;
   ++counters_.not_signed;
-  signing_failed_.store(true, std::memory_order_relaxed);
+  signing_.failed.store(true, std::memory_order_relaxed);
   return false;
 }
 

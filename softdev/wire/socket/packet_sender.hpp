@@ -75,8 +75,8 @@ class packet_sender {
   [[nodiscard]] packet_sender_counters counters() noexcept;
   /// Returns true once, after the first packet that was not sent because libcrypto failed.
   [[nodiscard]] bool take_signing_failure() noexcept {
-    return signing_failed_.load(std::memory_order_relaxed) &&
-           !std::exchange(signing_reported_, true);
+    return signing_.failed.load(std::memory_order_relaxed) &&
+           !std::exchange(signing_.reported, true);
   }
   /// Called in the child of a fork.
   void close() noexcept { socket_.close(); }
@@ -90,6 +90,11 @@ class packet_sender {
     sockaddr_storage name;
     udp_socket::control control;
     std::array<std::byte, max_datagram_bytes> bytes;
+  };
+  struct signing {
+    std::optional<packet_signer> signer;
+    std::atomic<bool> failed{false};
+    bool reported = false;  ///< of the thread that calls take_signing_failure()
   };
   /// The trains in the queue.
   struct train_ring {
@@ -113,7 +118,7 @@ class packet_sender {
   [[nodiscard]] bool complete(const network_header& headers,
                               std::span<std::byte> datagram) noexcept;
   /// Returns the length of the trailer of each packet.
-  [[nodiscard]] std::size_t trailer() const noexcept { return signer_ ? trailer_bytes : 0; }
+  [[nodiscard]] std::size_t trailer() const noexcept { return signing_.signer ? trailer_bytes : 0; }
   /// Returns the length of the packet in a datagram.
   [[nodiscard]] std::size_t packet_bytes(const iovec& datagram) const noexcept {
     return datagram.iov_len - trailer();
@@ -137,9 +142,7 @@ class packet_sender {
   bool uses_gso_;  ///< the kernel can segment messages
   std::atomic<std::uint32_t> message_psn_{0};
   packet_sender_counters counters_;
-  std::atomic<bool> signing_failed_{false};
-  bool signing_reported_ = false;  ///< of the thread that calls take_signing_failure()
-  std::optional<packet_signer> signer_;
+  signing signing_;
   std::array<iovec, capacity> pieces_{};      ///< of the slots with the same index
   std::array<mmsghdr, capacity> messages_{};  ///< one per train
 };

@@ -8,7 +8,7 @@
 //   refused    4 u8   rail u8   generation u32   reason
 //   fence      5 u8   rail u8   generation u32                to the responder
 //   fenced     6 u8   rail u8   generation u32                its answer
-//   port       7 u8   rail u8   0 or 1 u32                    its port is active, from the responde
+//   port       7 u8   rail u8   0 or 1 u32                    whether the own port is active
 //
 // A generation is the number of a connection of a rail, from 1. After `fenced`, the queue pair of
 // this generation and of earlier ones executes no more requests.

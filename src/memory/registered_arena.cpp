@@ -7,7 +7,6 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <vector>
 
 #include "src/verbs/memory_block.hpp"
 #include "src/verbs/memory_region_creation.hpp"
@@ -43,11 +42,11 @@ struct cached_block {
   std::map<cached_part, std::list<cached_entry>::iterator> entries = {};
 };
 
-/// The entries, most recently used first. Removed regions are returned: the caller destroys them
-/// without the lock.
+/// The entries, most recently used first. Removed entries are returned, without an allocation: the
+/// caller destroys their regions without the lock.
 class cache_state {
  public:
-  using regions = std::vector<std::shared_ptr<const memory_region>>;
+  using removed = std::list<cached_entry>;
 
   cache_state(const protection_domain& of, registered_arena_options limits)
       : domain_(of), limits_(limits) {}
@@ -66,38 +65,40 @@ class cache_state {
   }
 
   /// Adds `region`, unless another thread has added it, and removes entries beyond the limits.
-  [[nodiscard]] regions keep(cached_block& block, const cached_part& of,
+  [[nodiscard]] removed keep(cached_block& block, const cached_part& of,
                              std::shared_ptr<const memory_region> region) {
-    regions dropped;
+    removed dropped;
+    if (of.length > limits_.max_bytes || limits_.max_entries == 0) return dropped;
+    // An entry joins the others when both allocations have succeeded.
+    removed added;
+    added.push_front({std::move(region), &block, of});
     const std::lock_guard lock(mutex_);
-    const bool too_much = of.length > limits_.max_bytes || limits_.max_entries == 0;
-    if (too_much || block.entries.contains(of)) return dropped;
-    entries_.push_front({std::move(region), &block, of});
-    block.entries.emplace(of, entries_.begin());
+    if (!block.entries.try_emplace(of, added.begin()).second) return dropped;
+    entries_.splice(entries_.begin(), added);
     counts_.bytes += of.length;
     while (!entries_.empty() &&
            (entries_.size() > limits_.max_entries || counts_.bytes > limits_.max_bytes)) {
-      dropped.push_back(take_out(std::prev(entries_.end())));
+      take_out(std::prev(entries_.end()), dropped);
       ++counts_.evictions;
     }
     return dropped;
   }
 
   /// Removes all entries of one block.
-  [[nodiscard]] regions drop(const cached_block& block) {
-    regions dropped;
+  [[nodiscard]] removed drop(const cached_block& block) noexcept {
+    removed dropped;
     const std::lock_guard lock(mutex_);
-    while (!block.entries.empty()) dropped.push_back(take_out(block.entries.begin()->second));
+    while (!block.entries.empty()) take_out(block.entries.begin()->second, dropped);
     return dropped;
   }
 
   /// Removes the entries without other users.
-  [[nodiscard]] regions drop_unused() {
-    regions dropped;
+  [[nodiscard]] removed drop_unused() {
+    removed dropped;
     const std::lock_guard lock(mutex_);
     for (auto each = entries_.begin(); each != entries_.end();) {
       const auto next = std::next(each);
-      if (each->region.use_count() == 1) dropped.push_back(take_out(each));
+      if (each->region.use_count() == 1) take_out(each, dropped);
       each = next;
     }
     return dropped;
@@ -125,12 +126,10 @@ class cache_state {
     return covers ? behind : block.entries.end();
   }
 
-  std::shared_ptr<const memory_region> take_out(std::list<cached_entry>::iterator which) {
-    auto region = std::move(which->region);
+  void take_out(std::list<cached_entry>::iterator which, removed& to) noexcept {
     counts_.bytes -= which->of.length;
     which->block->entries.erase(which->of);
-    entries_.erase(which);
-    return region;
+    to.splice(to.end(), entries_, which);
   }
 
   protection_domain domain_;

@@ -15,6 +15,9 @@ namespace {
 static_assert(std::is_convertible_v<std::shared_ptr<const void>, memory_owner>);
 static_assert(std::is_convertible_v<std::unique_ptr<std::byte[]>, memory_owner>);
 static_assert(std::is_convertible_v<std::vector<std::byte>, memory_owner>);
+static_assert(!std::is_convertible_v<std::vector<std::byte>&, memory_owner>, "a copy is elsewhere");
+static_assert(!std::is_convertible_v<const std::vector<std::byte>&, memory_owner>);
+static_assert(std::is_convertible_v<const std::shared_ptr<int>&, memory_owner>);
 static_assert(!std::is_convertible_v<std::byte*, memory_owner>, "a pointer owns nothing");
 static_assert(!std::is_convertible_v<const std::unique_ptr<int>&, memory_owner>);
 

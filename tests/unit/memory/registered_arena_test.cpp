@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <deque>
+#include <new>
 #include <optional>
 #include <random>
 #include <string>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/allocations.hpp"
 #include "tests/unit/verbs/counting_provider.hpp"
 #include "tests/unit/verbs/loopback.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
@@ -45,6 +47,31 @@ class registered_arenas : public ::testing::Test {
   failing_provider failing{counting.get()};
   protection_domain pd = open_soft(failing.get()).value().allocate_pd().value();
 };
+
+#ifdef VERBENA_COUNTS_ALLOCATIONS
+// The last two allocations are those of the entry.
+TEST_F(registered_arenas, failed_allocation_leaves_no_entry) {
+  const registered_arena cache(pd);
+  const auto memory = cache.allocate(10000).value();
+  static_cast<void>(cache.registered(memory, 0, 60, local).value());
+  cache.clear();
+  const std::size_t before = test::allocations;
+  const auto kept = cache.registered(memory, 0, 50, local).value();
+  const std::size_t needed = test::allocations - before;
+  const auto fail_at = [&](std::size_t nth) {
+    test::failing_allocation = test::allocations + nth;
+    const auto made = cache.registered(memory, 100, 100, local);
+    test::failing_allocation = 0;
+    return made.has_value();
+  };
+  EXPECT_THROW(static_cast<void>(fail_at(needed)), std::bad_alloc);
+  EXPECT_THROW(static_cast<void>(fail_at(needed - 1)), std::bad_alloc);
+  test::failing_allocation = 0;
+  EXPECT_EQ(cache.statistics().entries, 1U);
+  EXPECT_EQ(cache.statistics().bytes, 50U);
+  EXPECT_EQ(regions(), 1U);
+}
+#endif
 
 TEST_F(registered_arenas, second_request_uses_the_first_registration) {
   const registered_arena cache(pd);

@@ -103,6 +103,8 @@ std::size_t engine_state::poll() {
   if (!descriptors_.empty() && ++polls_ >= polls_per_descriptor_poll) [[unlikely]]
     poll_descriptors();
   const std::ptrdiff_t completed = table_.complete_all();
+  // The engine looks for the events of its sleep at the recipients that complete_all() calls.
+  static_cast<void>(table_.take_delivered());
   if (completed >= 0) [[likely]]
     resumed += static_cast<std::size_t>(completed);
   else

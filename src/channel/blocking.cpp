@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The blocking level: posts an operation and polls until it has completed.
+#include <cerrno>
+
 #include "verbena/channel/channel.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -29,10 +31,12 @@ template <operation_kind Kind, class Piece>
                                                          const remote_region& remote,
                                                          abort_at limit,
                                                          std::source_location posted) {
+  if (limit.has_passed()) [[unlikely]]
+    return operation_result::refuse(refusal::limit_passed, ETIMEDOUT, posted);
   const detail::operation_slot& slot = core.table().next_free();
   operation_result outcome = detail::channel_core::hope(posted);
   if (const post_status status = core.submit_usual<Kind>(piece, remote); !status) [[unlikely]] {
-    outcome = operation_result::refuse(refusal::verb, status.code(), posted);
+    outcome = operation_result::refuse_post(Kind, status.code(), posted);
   } else if (const auto what = core.poll_for(core.table(), slot, outcome);
              what != detail::found::it) [[unlikely]] {
     outcome = outcome_later(core, Kind, limit, outcome, what);

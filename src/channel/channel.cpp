@@ -72,8 +72,12 @@ error channel::describe(const operation_result& failed) const {
   const auto& queue = core().qp();
   if (!queue || failed.end() == operation_end::aborted) return failed.error();
   if (const completion* done = failed.completion()) return queue->describe(*done);
-  if (failed.refusal() == refusal::verb)
-    return queue->describe_refused_send(post_status(refused_post{.code = failed.code()}));
+  if (failed.refusal() == refusal::verb) {
+    const post_status refused(refused_post{.code = failed.code()});
+    return failed.kind_ == detail::operation_kind::receive
+               ? queue->describe_refused_receive(refused)
+               : queue->describe_refused_send(refused);
+  }
   return failed.error();
 }
 

@@ -3,7 +3,11 @@
 #include "verbena/channel/detail/channel_core.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -17,10 +21,24 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-// Buffers that the device may still access because a queue pair could not be destroyed. Leaked.
-std::vector<buffer>& given_up() {
-  static auto* const kept = new std::vector<buffer>();
-  return *kept;
+// A buffer that the adapter may still access because its queue pair could not be destroyed. It is
+// kept until the process ends, and reachable, so that leak checkers do not report it.
+struct given_up {
+  buffer memory;
+  given_up* next;
+};
+std::atomic<given_up*> newest_given_up = nullptr;
+
+void give_up(buffer&& memory) noexcept {
+  auto* const kept = new (std::nothrow) given_up{.memory = {}, .next = newest_given_up.load()};
+  if (kept == nullptr) {
+    // Without memory for the list, a destructor that does not run keeps the buffer.
+    alignas(buffer) std::array<std::byte, sizeof(buffer)> never_destroyed;
+    new (never_destroyed.data()) buffer(std::move(memory));
+    return;
+  }
+  kept->memory = std::move(memory);
+  while (!newest_given_up.compare_exchange_weak(kept->next, kept)) continue;
 }
 
 }  // namespace
@@ -46,7 +64,10 @@ channel_core::channel_core(parts of)
 }
 
 channel_core::~channel_core() {
-  if (in_flight() != 0) lose(0);
+  if (record_->lent.is_lent())
+    lose_lent(0);
+  else if (in_flight() != 0)
+    lose(0);
   // Completions of a destroyed queue pair must not be delivered to later users of its slots.
   queue_.reset();
   deliver_the_rest();
@@ -103,7 +124,9 @@ void channel_core::flush_because(failure_cause why) {
 void channel_core::flush_because(failure_cause why, deadline until) {
   if (!queue_) return;
   fail_because(why);
-  aborting_ = why == failure_cause::aborted;
+  // After begin_abort(), all flushed operations end as aborted, whichever call waits for them.
+  const bool was_aborting = aborting_;
+  aborting_ = was_aborting || why == failure_cause::aborted;
   if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
       !moved) {
     log(log_level::warning, moved.error().message());
@@ -113,7 +136,7 @@ void channel_core::flush_because(failure_cause why, deadline until) {
         "a queue pair in the error state did not flush within 5 s; it is destroyed");
     lose(0);
   }
-  aborting_ = false;
+  aborting_ = was_aborting;
 }
 
 void channel_core::begin_abort() noexcept {
@@ -146,13 +169,57 @@ void channel_core::connect_again(queue_pair<rc> queue) {
   record_->connector.reset();
 }
 
-void channel_core::stay_apart(int code, const std::optional<channel_failure>& before) noexcept {
+void channel_core::begin_loan() { record_->lent.lend(*queue_); }
+
+queue_pair<rc> channel_core::lend() noexcept { return *std::exchange(queue_, std::nullopt); }
+
+result<void> channel_core::take_back(queue_pair<rc> connected) {
+  queue_.emplace(std::move(connected));
+  record_->lent.take_back(*queue_);
+  const auto lost = std::exchange(record_->lost_while_lent, std::nullopt);
+  if (!lost) return {};
+  lose(*lost);
+  return error::from_errno(*lost, "ibv_poll_cq", domain_.name(),
+                           "the completion queue failed while the channel was being connected; "
+                           "its queue pair was destroyed");
+}
+
+void channel_core::lose_lent(int code) noexcept {
+  if (!record_->lent.end()) {
+    log(log_level::error,
+        "the queue pair of a channel that was being connected cannot be destroyed; its buffers "
+        "are leaked");
+    leak_buffers();
+  }
+  record_->lost_while_lent.reset();
   lose(code);
+}
+
+void channel_core::stay_apart(int code, const std::optional<channel_failure>& before) noexcept {
+  lose_lent(code);
   record_->book.abandon();
   record_->failure = before;
 }
 
+void channel_core::leak_buffers() noexcept {
+  for (operation_slot& slot : slots_.table().slots()) {
+    if (slot.owner != this) continue;
+    VERBENA_ASSERT(slot.holds_buffer,
+                   "the device may still access the program's memory: the operation did not "
+                   "complete and the queue pair could not be destroyed");
+    give_up(std::move(slots_.table().held(slot)));
+  }
+  VERBENA_ASSERT(lines_[0].empty() && lines_[1].empty(),
+                 "the device may still access the program's memory: an operation of an "
+                 "async::channel did not complete and the queue pair could not be destroyed");
+}
+
 void channel_core::lose(int code) noexcept {
+  if (record_->lent.is_lent()) {
+    // The adapter may still fill the buffers of receives.
+    record_->lost_while_lent = code;
+    return fail_because(failure_cause::adapter, code);
+  }
   if (queue_) {
     fail_because(failure_cause::adapter, code);
     auto closed = std::move(*queue_).close();
@@ -162,16 +229,7 @@ void channel_core::lose(int code) noexcept {
           "the queue pair of a channel cannot be destroyed; its buffers are "
           "leaked: " +
               closed.error().message());
-      for (operation_slot& slot : slots_.table().slots()) {
-        if (slot.owner != this) continue;
-        VERBENA_ASSERT(slot.holds_buffer,
-                       "the device may still access the program's memory: the operation did not "
-                       "complete and the queue pair could not be destroyed");
-        given_up().push_back(std::move(slots_.table().held(slot)));
-      }
-      VERBENA_ASSERT(lines_[0].empty() && lines_[1].empty(),
-                     "the device may still access the program's memory: an operation of an "
-                     "async::channel did not complete and the queue pair could not be destroyed");
+      leak_buffers();
     }
   }
   end_all(code);

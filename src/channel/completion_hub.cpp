@@ -47,7 +47,8 @@ error completion_hub::lose_all() const {
   table_->lose_all();
   return error::from_errno(
       code, "ibv_poll_cq", cq().name(),
-      "the completion queue failed; the queue pairs of its channels were destroyed");
+      "the completion queue failed; the queue pairs of channels with operations in flight were "
+      "destroyed");
 }
 
 result<std::size_t> completion_hub::next_completed(std::span<completed_operation> out) const {
@@ -60,7 +61,10 @@ result<std::size_t> completion_hub::next_completed(std::span<completed_operation
 }
 
 result<std::size_t> completion_hub::next_ready(std::span<std::uint64_t> out) const {
-  if (auto polled = progress(); !polled && !table_->has_ready()) return polled;
+  if (!table_->deliver_for_ready()) [[unlikely]] {
+    auto failed = lose_all();
+    if (!table_->has_ready()) return failed;
+  }
   return table_->next_ready(out);
 }
 

@@ -52,14 +52,52 @@ class unconnected {
   unconnected(const unconnected&) = delete;
   unconnected& operator=(const unconnected&) = delete;
   ~unconnected() {
-    if (code_ != 0 && core_ != nullptr) core_->lose(code_);
+    if (!is_connected_ && core_ != nullptr) core_->lose_lent(code_);
   }
   void fail(int code) noexcept { code_ = code; }
-  void succeed() noexcept { code_ = 0; }
+  void succeed() noexcept { is_connected_ = true; }
 
  private:
   detail::channel_core* const& core_;
-  int code_ = ECANCELED;
+  int code_ = ECANCELED;  // 0 if the error has no errno
+  bool is_connected_ = false;
+};
+
+// Returns the queue pair at the end, also if the program's preparation throws.
+class loan {
+ public:
+  loan(detail::channel_core& core, queue_pair<rc>& to) : core_(core), to_(to) {
+    core_.begin_loan();
+  }
+  loan(const loan&) = delete;
+  loan& operator=(const loan&) = delete;
+  ~loan() {
+    if (core_.qp()) to_ = core_.lend();
+  }
+
+ private:
+  detail::channel_core& core_;
+  queue_pair<rc>& to_;
+};
+
+// Reverts a reconnection that fails, or that an exception of the program's preparation ends.
+class unconnected_again {
+ public:
+  unconnected_again(detail::channel_core& core, std::optional<channel_failure> before) noexcept
+      : core_(core), before_(std::move(before)) {}
+  unconnected_again(const unconnected_again&) = delete;
+  unconnected_again& operator=(const unconnected_again&) = delete;
+  ~unconnected_again() {
+    if (!is_connected_) core_.stay_apart(code_, before_);
+  }
+  void fail(int code) noexcept { code_ = code; }
+  void succeed() noexcept { is_connected_ = true; }
+
+ private:
+  detail::channel_core& core_;
+  std::optional<channel_failure> before_;
+  int code_ = ECANCELED;  // 0 if the error has no errno
+  bool is_connected_ = false;
 };
 
 // Connects a queue pair as the active side.
@@ -96,17 +134,16 @@ struct accepting {
 // queue pair while `prepare` runs. Then the channel gives up the queue pair, which is connected
 // next; take_over() returns it to the channel.
 result<void> channel::lend(queue_pair<rc>& to_be_connected, channel_preparation prepare) {
+  const loan lent(core(), to_be_connected);
   auto posted = prepare ? prepare(*this) : result<void>();
-  auto& lent = core().qp();
-  VERBENA_ASSERT(lent,
+  VERBENA_ASSERT(core_ != nullptr && core().qp(),
                  "a channel_preparation moved or closed the channel: it may only post receives");
-  to_be_connected = std::move(*std::exchange(lent, std::nullopt));
   return posted;
 }
 
-std::optional<resume_token> channel::take_over(cm::connection&& connected) {
+result<std::optional<resume_token>> channel::take_over(cm::connection&& connected) {
   auto kept = std::make_shared<cm::connection>(std::move(connected));
-  core().qp().emplace(kept->take_qp());
+  VERBENA_TRY_VOID(core().take_back(kept->take_qp()));
   auto peer_token = resume_token_in(kept->peer_private_data());
   core().record().book.meet(peer_token);
   core().keep(std::move(kept));
@@ -135,8 +172,11 @@ steps<channel> prepared_channel::manage(prepared_channel self, cm::connection_op
     attempt.fail(connected.error().code());
     co_return std::move(connected).error();
   }
+  if (auto taken = made.take_over(*std::move(connected)); !taken) {
+    attempt.fail(taken.error().code());
+    co_return std::move(taken).error();
+  }
   attempt.succeed();
-  made.take_over(*std::move(connected));
   co_return std::move(made);
 }
 
@@ -148,7 +188,8 @@ template <class Bring>
 result<reconnection> channel::reconnect_managed(const cm::connection_options& options,
                                                 channel_preparation prepare, Bring&& bring_up) {
   core().disconnect();
-  const auto before = failure() != nullptr ? std::optional(*failure()) : std::nullopt;
+  unconnected_again attempt(core(),
+                            failure() != nullptr ? std::optional(*failure()) : std::nullopt);
   // The connection manager selects the path.
   VERBENA_TRY(auto queue, detail::prepare_queue_again(core(), {}));
   const auto who = core().record().book.next();
@@ -160,11 +201,16 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
   };
   auto connected = bring_up(std::move(queue), introduced(options, bytes), post_receives);
   if (!connected) {
-    core().stay_apart(connected.error().code(), before);
+    attempt.fail(connected.error().code());
     return std::move(connected).error();
   }
   const auto peer_token = take_over(*std::move(connected));
-  return reconnection(core(), peer_token);
+  if (!peer_token) {
+    attempt.fail(peer_token.error().code());
+    return peer_token.error();
+  }
+  attempt.succeed();
+  return reconnection(core(), *peer_token);
 }
 
 result<channel> prepared_channel::connect(cm::connector& peer,

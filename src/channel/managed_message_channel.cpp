@@ -19,10 +19,11 @@ result<message_terms> terms_in(std::span<const std::byte> said) {
 }
 
 // Starts the core with the queue pair. The core keeps the connection.
-std::shared_ptr<cm::connection> take_over(detail::message_core& core, cm::connection&& connected) {
+result<std::shared_ptr<cm::connection>> take_over(detail::message_core& core,
+                                                  cm::connection&& connected) {
   auto kept = std::make_shared<cm::connection>(std::move(connected));
   core.keep(kept);
-  core.start(kept->take_qp());
+  VERBENA_TRY_VOID(core.start(kept->take_qp()));
   return kept;
 }
 
@@ -45,7 +46,7 @@ steps<message_channel> prepared_message_channel::request(prepared_message_channe
       std::move(self.queue_), {.private_data = ours, .first = cm::first_sender::passive}, until,
       [core](queue_pair<rc>& made) { return core->fill(made); });
   VERBENA_CO_TRY(auto connected, co_await std::move(connecting));
-  const auto kept = take_over(*core, std::move(connected));
+  VERBENA_CO_TRY(const auto kept, take_over(*core, std::move(connected)));
   VERBENA_CO_TRY(const auto theirs, terms_in(kept->peer_private_data()));
   VERBENA_CO_TRY_VOID(core->agree(theirs));
   co_return message_channel(std::move(self.core_));
@@ -73,7 +74,7 @@ steps<message_channel> prepared_message_channel::answer(prepared_message_channel
       std::move(self.queue_), {.private_data = ours, .first = cm::first_sender::passive}, until,
       [core](queue_pair<rc>& made) { return core->fill(made); });
   VERBENA_CO_TRY(auto connected, co_await std::move(accepting));
-  take_over(*core, std::move(connected));
+  VERBENA_CO_TRY_VOID(take_over(*core, std::move(connected)));
   co_return message_channel(std::move(self.core_));
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <memory>
@@ -32,8 +33,7 @@ void destroy(message_core& core) noexcept {
   if (owner->close()) return;
   log(log_level::error,
       "the queue pair of a message channel cannot be destroyed; its memory is leaked");
-  // NOLINTNEXTLINE(bugprone-unused-return-value): the adapter may still access its memory
-  static_cast<void>(owner.release());
+  owner.release()->keep_forever();
 }
 
 message_core::message_core(parts of)
@@ -41,6 +41,14 @@ message_core::message_core(parts of)
       sends_(own_.options.queues.max_send_wr, notice_places),
       receives_(own_.options.queues.max_recv_wr, own_.terms.credit_receives),
       message_bytes_(own_.terms.message_bytes) {}
+
+// The adapter may still access the memory of the core. The cores stay reachable, so that leak
+// checkers do not report them.
+void message_core::keep_forever() noexcept {
+  static std::atomic<message_core*> newest = nullptr;
+  next_kept_ = newest.load();
+  while (!newest.compare_exchange_weak(next_kept_, this)) continue;
+}
 
 message_core::~message_core() {
   // Polls all completions of the destroyed queue pair, before another channel receives its key.
@@ -71,6 +79,7 @@ result<void> message_core::agree(const message_terms& theirs) {
 }
 
 result<void> message_core::fill(queue_pair<rc>& queue) {
+  lent_.lend(queue);
   if (const post_status posted = post_receives(queue); !posted)
     return error::from_errno(posted.code(), "ibv_post_recv", queue.name(),
                              "the device refused the first receives of a message channel");
@@ -83,9 +92,14 @@ result<void> message_core::fill(queue_pair<rc>& queue) {
   return {};
 }
 
-void message_core::start(queue_pair<rc> connected) noexcept {
+result<void> message_core::start(queue_pair<rc> connected) {
   inline_bytes_ = std::min(connected.capabilities().max_inline_data, own_.options.inline_bytes);
   queue_.emplace(std::move(connected));
+  lent_.take_back(*queue_);
+  if (!was_lost_) return {};
+  error why = describe();
+  lose(failure_->code);
+  return why;
 }
 
 int message_core::progress() {
@@ -144,9 +158,14 @@ void message_core::receive_ended(const completion& done) noexcept {
   if (done.ok()) {
     if (is_woken_by_credits_ && done.opcode() == completion_opcode::receive_write_with_immediate)
       return credit_arrived(static_cast<std::uint32_t>(place), done.immediate().value_or(0));
-    receives_.arrive(static_cast<std::uint32_t>(place), done.byte_length());
-    ++received_;
-    return;
+    if (done.opcode() == completion_opcode::receive && done.byte_length() <= message_bytes_)
+        [[likely]] {
+      receives_.arrive(static_cast<std::uint32_t>(place), done.byte_length());
+      ++received_;
+      return;
+    }
+    receives_.release(static_cast<std::uint32_t>(place));
+    return end_because({.part = failed_part::protocol, .done = done});
   }
   receives_.release(static_cast<std::uint32_t>(place));
   fail({.part = failed_part::receive, .done = done});
@@ -160,6 +179,10 @@ void message_core::fail(const message_failure& why) noexcept {
 
 void message_core::lose(int code) noexcept {
   fail({.part = failed_part::polling, .code = code});
+  if (lent_.is_lent()) {  // the adapter may still fill the buffers
+    was_lost_ = true;
+    return;
+  }
   is_stuck_ = !close();
   if (!is_stuck_) {  // otherwise the device may still access the memory
     retire_before(sends_.next_id(), false);
@@ -169,7 +192,7 @@ void message_core::lose(int code) noexcept {
 }
 
 bool message_core::close() noexcept {
-  if (!queue_) return true;
+  if (!queue_) return lent_.end();
   auto closed = std::move(*queue_).close();
   queue_.reset();
   if (closed) return true;
@@ -197,6 +220,15 @@ void message_core::flush() {
   lose(0);
 }
 
+error message_core::describe_violation(const completion& done) const {
+  std::string what = "the peer sent a message of " + std::to_string(done.byte_length()) +
+                     " bytes, and the maximum is " + std::to_string(message_bytes_);
+  if (done.opcode() != completion_opcode::receive)
+    what = "a write with immediate data of the peer consumed a receive, which only a message may";
+  return error::protocol("message_channel::receive", queue_ ? queue_->name() : own_.domain.name(),
+                         what + ": the peer must be a message_channel");
+}
+
 error message_core::describe() const {
   VERBENA_ASSERT(failure_.has_value(),
                  "describe() of a message channel without failure: check failure() first");
@@ -205,6 +237,7 @@ error message_core::describe() const {
                                 : "messages " + std::to_string(delivered_ + 1) + " to " +
                                       std::to_string(sent_) + " may or may not have been delivered";
   const auto add = [&](error why) { return std::move(why).with_diagnosis(range); };
+  if (failure_->part == failed_part::protocol) return add(describe_violation(*failure_->done));
   if (failure_->done) {
     const completion& done = *failure_->done;
     return add(queue_ ? queue_->describe(done) : done.result().error());

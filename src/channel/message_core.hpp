@@ -51,6 +51,7 @@
 #include <utility>
 
 #include "src/base/relax.hpp"
+#include "src/channel/lent_queue.hpp"
 #include "src/channel/receive_line.hpp"
 #include "src/channel/send_line.hpp"
 #include "verbena/base/post_status.hpp"
@@ -117,10 +118,12 @@ class message_core final : public table_member {
   /// Negotiates the terms. Errors: `not_supported` if one side requires credits and the other has
   /// credits off.
   [[nodiscard]] result<void> agree(const message_terms& theirs);
-  /// Posts the first receives to a queue pair that the core does not own yet.
+  /// Posts the first receives to a queue pair that the core does not own yet. Until start(), or
+  /// until its destructor, the core keeps their buffers, even if the table fails.
   [[nodiscard]] result<void> fill(queue_pair<rc>& queue);
-  /// Takes the connected queue pair.
-  void start(queue_pair<rc> connected) noexcept;
+  /// Takes the connected queue pair. Returns an error, and destroys the queue pair, if the table
+  /// failed since fill().
+  [[nodiscard]] result<void> start(queue_pair<rc> connected);
   /// Keeps the connection of the connection manager until after the queue pair is destroyed.
   void keep(std::shared_ptr<cm::connection> connection) noexcept {
     connection_ = std::move(connection);
@@ -145,6 +148,8 @@ class message_core final : public table_member {
   void flush();
   /// Destroys the queue pair. Returns false if this fails.
   [[nodiscard]] bool close() noexcept;
+  /// Keeps a core, which close() could not close, until the process ends.
+  void keep_forever() noexcept;
 
   // Called by the table:
   void completed(const completion& done) noexcept override;
@@ -181,6 +186,7 @@ class message_core final : public table_member {
   [[nodiscard]] bool has_ended() const noexcept { return failure_.has_value(); }
   [[nodiscard]] const std::optional<message_failure>& failure() const noexcept { return failure_; }
   [[nodiscard]] error describe() const;
+  [[nodiscard]] error describe_violation(const completion& done) const;
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   [[nodiscard]] std::uint64_t delivered() const noexcept { return delivered_; }
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
@@ -228,12 +234,15 @@ class message_core final : public table_member {
   void credit_arrived(std::uint32_t place, std::uint32_t low) noexcept;
   void fail(const message_failure& why) noexcept;
   void fail_posting(int code) noexcept;
+  // Records the failure and moves the queue pair to the error state.
+  void end_because(const message_failure& why) noexcept;
 
   parts own_;
   send_line sends_;
   receive_line receives_;
   std::shared_ptr<cm::connection> connection_;
   std::optional<queue_pair<rc>> queue_;
+  lent_queue lent_;  // between fill() and start()
 
   // Negotiated:
   std::uint32_t message_bytes_ = 0;
@@ -263,6 +272,7 @@ class message_core final : public table_member {
   bool lacks_buffer_ = false;               // the last message was refused with no_buffer
   bool tail_is_due_ = false;                // end_silence() had no place
   bool is_stuck_ = false;                   // the queue pair could not be destroyed
+  bool was_lost_ = false;                   // lose() was called while the queue pair was lent
   bool pool_is_empty_ = false;              // the last time that receives were posted
   // State of the timer:
   std::chrono::nanoseconds retry_interval_{};  // 0: the timer is not running
@@ -271,6 +281,7 @@ class message_core final : public table_member {
   std::array<waiting_line, 3> waiting_{};
   std::optional<message_failure> failure_;
   message_counters counters_;
+  message_core* next_kept_ = nullptr;  // by keep_forever()
 };
 
 template <class Done>

@@ -118,7 +118,9 @@ send_result message_core::send(std::span<const std::byte> bytes) {
     return outcome;
   }
   auto copy = take_buffer();
-  if (!copy) return refuse(has_ended() ? send_refusal::ended : send_refusal::no_buffer);
+  // take_buffer() polls, and so may end the channel, which returns a buffer.
+  if (has_ended() || !queue_) return refuse(send_refusal::ended);
+  if (!copy) return refuse(send_refusal::no_buffer);
   std::memcpy(copy->bytes().data(), bytes.data(), bytes.size());
   const auto slice = copy->slice(0, bytes.size());
   const auto outcome = post_message(slice, std::move(*copy));
@@ -369,7 +371,12 @@ post_status message_core::post_receives(queue_pair<rc>& queue) {
 }
 
 void message_core::fail_posting(int code) noexcept {
-  fail({.part = failed_part::posting, .code = code});
+  end_because({.part = failed_part::posting, .code = code});
+}
+
+void message_core::end_because(const message_failure& why) noexcept {
+  fail(why);
+  if (!queue_) return;
   if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
       !moved)
     log(log_level::warning, moved.error().message());

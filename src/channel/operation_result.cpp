@@ -57,6 +57,10 @@ error refused(refusal why, int code) {
       return error::from_errno(code, call, {},
                                "the channel was destroyed before the operation was posted: keep it "
                                "until its operations have ended");
+    case refusal::not_collected:
+      return error::from_errno(code, call, {},
+                               "operations that have ended occupy all places of the completion "
+                               "hub: collect them with completion_hub::next_completed()");
     case refusal::none:
       break;
   }

@@ -22,7 +22,8 @@ void operation_table::add_slot() {
   if (slots_.size() == most_slots_) return;
   held_.emplace_back();
   operation_slot& added = slots_.emplace_back();
-  added.id = slots_.size() - 1;
+  // Not less than 2^30: ids of requests that the program posts itself are.
+  added.id = one_use | (slots_.size() - 1);
   added.next = std::exchange(free_, &added);
 }
 
@@ -33,6 +34,8 @@ bool operation_table::reserve(std::uint32_t count) noexcept {
 }
 
 std::ptrdiff_t operation_table::deliver_all() {
+  if (has_undelivered()) [[unlikely]]
+    deliver_undelivered();
   for (std::size_t polled = 0; polled < most_completions;) {
     const int found = progress();
     if (found < 0) [[unlikely]]
@@ -46,7 +49,8 @@ std::ptrdiff_t operation_table::deliver_all() {
 
 std::size_t operation_table::deliver_undelivered() noexcept {
   std::size_t delivered = 0;
-  for (; undelivered_ != undelivered_end_; ++delivered) deliver_polled(*undelivered_++);
+  for (; has_undelivered(); ++delivered) deliver_polled(*undelivered_++);
+  delivered_ += delivered;
   return delivered;
 }
 
@@ -57,7 +61,7 @@ std::ptrdiff_t operation_table::complete_all() {
   std::array<completion, batch> room;
   for (std::size_t polled = 0; polled < most_completions;) {
     // Completions are undelivered here if a recipient calls this function.
-    if (undelivered_ != undelivered_end_) [[unlikely]]
+    if (has_undelivered()) [[unlikely]]
       deliver_undelivered();
     const poll_result found = cq_.poll(room);
     if (!found) [[unlikely]]
@@ -65,9 +69,10 @@ std::ptrdiff_t operation_table::complete_all() {
     const std::size_t count = (*found).size();
     undelivered_ = (*found).data();
     undelivered_end_ = undelivered_ + count;
-    while (undelivered_ != undelivered_end_) {
+    while (has_undelivered()) {
       const completion& done = *undelivered_++;
       if (!is_of_line(done.id())) {
+        ++delivered_;
         deliver_polled(done);
       } else if (queued_waiter* const ended = end_queued(done); ended != nullptr) [[likely]] {
         ++called;
@@ -77,10 +82,28 @@ std::ptrdiff_t operation_table::complete_all() {
     polled += count;
     if (count < batch) break;
   }
-  upkeep();
-  delivered_ = 0;
+  delivered_ += upkeep();
   if (has_completed()) called += complete_completed();
   return static_cast<std::ptrdiff_t>(called);
+}
+
+bool operation_table::deliver_for_ready() {
+  if (has_undelivered()) [[unlikely]]
+    deliver_undelivered();
+  std::array<completion, batch> room;
+  for (std::size_t polled = 0; polled < most_completions;) {
+    const poll_result found = cq_.poll(room);
+    if (!found) [[unlikely]]
+      return failed(found) == 0;
+    for (const completion& done : *found) {
+      if (!is_of_line(done.id()) && !is_of_tagged(done.id())) ++delivered_;
+      deliver_polled(done);
+    }
+    polled += (*found).size();
+    if ((*found).size() < batch) break;
+  }
+  delivered_ += upkeep();
+  return true;
 }
 
 std::size_t operation_table::complete_completed() noexcept {
@@ -174,6 +197,12 @@ void operation_table::deliver_to_others(const completion& done) noexcept {
   if (to.who == nullptr || to.key != (id & key_mask)) return;
   attend(*to.who);
   to.who->completed(done);
+}
+
+bool operation_table::is_of_tagged(std::uint64_t id) const noexcept {
+  const auto index = static_cast<std::uint32_t>(id >> 32U) % most_members;
+  return (id & member_bit) != 0 && index < members_.size() && members_[index].who != nullptr &&
+         members_[index].who->tag_.has_value();
 }
 
 void operation_table::set_tag(table_member& member, std::optional<std::uint64_t> tag) noexcept {

@@ -31,12 +31,15 @@ class slice_of {
 pending_operation::pending_operation(detail::channel_core& core,
                                      const detail::operation_description& what, buffer&& memory,
                                      std::source_location posted)
-    : core_(&core) {
-  core.hold();
+    : core_(nullptr) {
+  // May throw, if it connects the channel: the core is held afterwards.
   slot_ = core.post(what, {.waiter = this, .posted = posted}, &memory);
-  if (slot_ != nullptr) return;
-  held = std::move(memory);
-  let_go();
+  if (slot_ == nullptr) {
+    held = std::move(memory);
+    return;
+  }
+  core.hold();
+  core_ = &core;
 }
 
 pending_operation::pending_operation(pending_operation&& other) noexcept { take_over(other); }

@@ -134,8 +134,11 @@ bool channel_core::post(const operation_description& what, queued_waiter& waiter
   if (const refusal why = check(what); why != refusal::none) [[unlikely]]
     return refuse(why, code_of(why));
   queued_line& line = lines_[what.kind == operation_kind::receive];
-  if (const post_status status = submit(what, line.next_id()); !status) [[unlikely]]
-    return refuse(refusal::verb, status.code());
+  if (const post_status status = submit(what, line.next_id()); !status) [[unlikely]] {
+    refuse(refusal::verb, status.code());
+    waiter.result.kind_ = what.kind;
+    return false;
+  }
   waiter.kind = counted_kind(what);
   line.push(waiter);
   ++posted_[static_cast<std::size_t>(waiter.kind)];
@@ -149,9 +152,11 @@ operation_slot* channel_core::post(const operation_description& what, const oper
     who.waiter->ended = true;
     return nullptr;
   };
+  const abort_at limit = who.scope != nullptr ? who.scope->limit() : abort_at(who.until);
+  if (limit.has_passed()) [[unlikely]]
+    return refuse(refusal::limit_passed, ETIMEDOUT);
   if (!queue_) [[unlikely]] {
-    const deadline until = who.scope != nullptr ? who.scope->limit().when() : who.until;
-    if (const int code = try_first_use(until); code != 0)
+    if (const int code = try_first_use(limit.when()); code != 0)
       return refuse(refusal::connect_failed, code);
   }
   if (const refusal why = check(what); why != refusal::none) [[unlikely]]
@@ -160,7 +165,9 @@ operation_slot* channel_core::post(const operation_description& what, const oper
   operation_slot& slot = table.take(*this);
   if (const post_status status = submit(what, slot.id); !status) [[unlikely]] {
     table.put(slot);
-    return refuse(refusal::verb, status.code());
+    refuse(refusal::verb, status.code());
+    who.waiter->result.kind_ = what.kind;
+    return nullptr;
   }
   take_place(slot, counted_kind(what), who.posted);
   ++posted_[static_cast<std::size_t>(slot.kind)];

@@ -18,7 +18,10 @@ namespace {
 
 using detail::message_core;
 
-error refused(const protection_domain& domain, const char* why) {
+// Leaves room in the pool for the receives for credits.
+constexpr std::uint32_t most_buffers = buffer_pool::max_count - message_core::credit_receives;
+
+error refused(const protection_domain& domain, const std::string& why) {
   return error::invalid_argument("message_channel::prepare", domain.name(), why);
 }
 
@@ -31,8 +34,10 @@ result<message_channel_options> effective_options(const protection_domain& domai
     return refused(domain, "max_send_wr and max_recv_wr must be between 1 and 2^30");
   if (options.message_bytes == 0) return refused(domain, "message_bytes must be at least 1");
   if (options.receive_buffers == 0) options.receive_buffers = 2 * options.queues.max_recv_wr;
-  if (options.receive_buffers < options.queues.max_recv_wr)
-    return refused(domain, "receive_buffers must be 0 or at least max_recv_wr");
+  if (options.receive_buffers < options.queues.max_recv_wr ||
+      options.receive_buffers > most_buffers)
+    return refused(domain, "receive_buffers must be 0, or at least max_recv_wr and at most " +
+                               std::to_string(most_buffers));
   if (options.send_buffers == 0) options.send_buffers = options.queues.max_send_wr;
   return options;
 }
@@ -214,7 +219,7 @@ result<message_channel> prepared_message_channel::handshake(const message_endpoi
   VERBENA_TRY_VOID(self.core_->fill(queue));
   VERBENA_TRY_VOID(queue.modify(receiving));
   VERBENA_TRY_VOID(queue.modify(sending));
-  self.core_->start(std::move(queue));
+  VERBENA_TRY_VOID(self.core_->start(std::move(queue)));
   return message_channel(std::move(self.core_));
 }
 
@@ -247,7 +252,7 @@ steps<message_channel> prepared_message_channel::negotiate(prepared_message_chan
       std::move(self.queue_), peer, until,
       [core](queue_pair<rc>& made) { return core->fill(made); }, options);
   VERBENA_CO_TRY(auto made, co_await std::move(connecting));
-  self.core_->start(std::move(made.queue));
+  VERBENA_CO_TRY_VOID(self.core_->start(std::move(made.queue)));
   co_return message_channel(std::move(self.core_));
 }
 

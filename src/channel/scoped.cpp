@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The scoped level: all operations have completed when the scope ends.
 #include <algorithm>
+#include <cerrno>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -12,15 +14,22 @@ namespace verbena::inline VERBENA_ABI {
 
 namespace detail {
 
-error with_failures(error why, std::span<const operation_result> failures) {
+error with_failures(error why, std::span<const operation_result> failures, std::size_t unrecorded) {
   for (const operation_result& failed : failures)
     why = std::move(why).with_diagnosis("also: " + failed.error().message());
-  return why;
+  if (unrecorded == 0) return why;
+  return std::move(why).with_diagnosis("also: " + std::to_string(unrecorded) +
+                                       " failures for whose results memory was short");
 }
 
-error from_failures(std::span<const operation_result> failures) {
-  VERBENA_ASSERT(!failures.empty(), "error() of a scope that succeeded: check has_value() first");
-  return with_failures(failures.front().error(), failures.subspan(1));
+error from_failures(std::span<const operation_result> failures, std::size_t unrecorded) {
+  VERBENA_ASSERT(!failures.empty() || unrecorded != 0,
+                 "error() of a scope that succeeded: check has_value() first");
+  if (!failures.empty())
+    return with_failures(failures.front().error(), failures.subspan(1), unrecorded);
+  return error::from_errno(
+      ENOMEM, "channel::scope", {},
+      std::to_string(unrecorded) + " operations failed, and memory for their results was short");
 }
 
 held_sinks& held_sinks::operator=(held_sinks&& other) noexcept {
@@ -40,12 +49,9 @@ held_sinks& held_sinks::operator=(held_sinks&& other) noexcept {
 }  // namespace detail
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): link() sets before_ and behind_
-scoped_operation::scoped_operation(operation_scope& scope, int code, sink&& into,
-                                   place_of_post posted) noexcept
-    : operation_waiter{.result = operation_result::refuse(refusal::verb, code, posted.at()),
-                       .ended = true},
-      scope_(&scope),
-      sinks_(std::move(into)) {
+scoped_operation::scoped_operation(operation_scope& scope, const operation_result& how,
+                                   sink&& into) noexcept
+    : operation_waiter{.result = how, .ended = true}, scope_(&scope), sinks_(std::move(into)) {
   link();
 }
 
@@ -205,6 +211,9 @@ operation_scope::~operation_scope() {
     for (const operation_result& failed : finish())
       log(log_level::warning,
           "operation failed while an exception ended its scope: " + failed.error().message());
+    if (unrecorded_ != 0)
+      log(log_level::warning,
+          "further operations failed while an exception ended their scope, and memory was short");
   }
   detail::channel_core::release(&core_);
 }
@@ -215,15 +224,16 @@ std::vector<operation_result> operation_scope::finish() {
   // Handles that still exist keep their results and no longer refer to the scope.
   while (first_ != nullptr) {
     scoped_operation& handle = *first_;
-    not_inspected(handle.result.posted());
-    if (!handle.result.has_value()) failures_.push_back(handle.result);
     handle.unlink_from(*this);
+    not_inspected(handle.result.posted());
+    ended_unseen(handle.result);
   }
   return std::move(failures_);
 }
 
 void operation_scope::finish_demanding() {
-  over_ = in_flight_ == 0 && first_ == nullptr && !has_unseen_ && failures_.empty();
+  over_ =
+      in_flight_ == 0 && first_ == nullptr && !has_unseen_ && failures_.empty() && unrecorded_ == 0;
   if (over_) [[likely]]
     return;
   const auto failures = finish();
@@ -233,8 +243,17 @@ void operation_scope::finish_demanding() {
   detail::stop_on_violation(broken.c_str(), unseen_.file_name(), static_cast<int>(unseen_.line()));
 }
 
-void operation_scope::ended_unseen(const operation_result& how) {
-  if (!how.has_value()) failures_.push_back(how);
+void operation_scope::ended_unseen(const operation_result& how) noexcept {
+  if (how.has_value()) return;
+#ifdef VERBENA_NO_EXCEPTIONS
+  failures_.push_back(how);
+#else
+  try {
+    failures_.push_back(how);
+  } catch (const std::bad_alloc&) {
+    ++unrecorded_;
+  }
+#endif
 }
 
 void operation_scope::not_inspected(std::source_location posted) noexcept {
@@ -245,8 +264,9 @@ void operation_scope::not_inspected(std::source_location posted) noexcept {
 
 using detail::operation_kind;
 
-scoped_operation operation_scope::refused(int code, sink&& into, place_of_post posted) {
-  return {*this, code, std::move(into), posted};
+scoped_operation operation_scope::refused(operation_kind kind, int code, sink&& into,
+                                          place_of_post posted) {
+  return {*this, operation_result::refuse_post(kind, code, posted.at()), std::move(into)};
 }
 
 scoped_operation operation_scope::fill(operation_kind kind, sink&& into, const remote_region& from,

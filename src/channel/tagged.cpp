@@ -45,8 +45,9 @@ std::optional<operation_result> channel_core::start(std::uint64_t tag,
                                                     const operation_description& what,
                                                     std::source_location posted) {
   operation_table& table = slots_.table();
-  tagged_waiter* const waiter = accept_queued() ? table.take_tagged() : nullptr;
-  if (waiter == nullptr) return operation_result::refuse(refusal::queue_full, ENOMEM, posted);
+  if (!accept_queued()) return operation_result::refuse(refusal::queue_full, ENOMEM, posted);
+  tagged_waiter* const waiter = table.take_tagged();
+  if (waiter == nullptr) return operation_result::refuse(refusal::not_collected, ENOMEM, posted);
   waiter->tag = tag;
   waiter->result = operation_result::pending(posted);
   if (post(what, *waiter)) [[likely]]

@@ -81,7 +81,8 @@ class [[nodiscard]] channel {
     return any({.kind = kind::send, .out = data.get(), .options = options}, limit,
                std::forward<Token>(token), posted);
   }
-  /// Receives one message. Its length is `byte_length()` of the result.
+  /// Receives one message. Its length is `byte_length()` of the result, which is 0 if a write with
+  /// immediate data of the peer consumed the receive.
   template <class Token>
   auto async_receive(const sink& into, Token&& token, place posted = place::current()) {
     return one<kind::receive>(piece(into), {}, abort_at(), std::forward<Token>(token), posted);

@@ -81,7 +81,8 @@ class [[nodiscard]] channel {
         detail::operation_description{.kind = kind::send, .out = data.get(), .options = options},
         limit.when(), posted);
   }
-  /// Receives one message. Its length is `byte_length()` of the result.
+  /// Receives one message. Its length is `byte_length()` of the result, which is 0 if a write with
+  /// immediate data of the peer consumed the receive.
   [[nodiscard]] auto receive(const sink& into, abort_at limit = {},
                              std::source_location posted = std::source_location::current()) {
     return of_piece<kind::receive>(state(), piece(into), remote_region(), limit.when(), posted);

@@ -12,9 +12,10 @@ namespace verbena::inline VERBENA_ABI {
 /// The device may access the memory of a posted operation until the operation completes. A call
 /// that names memory of the program therefore cannot return earlier, unless it ends the connection:
 /// the queue pair moves to the error state, and the device flushes the operations in flight. If the
-/// time passes, the operations end as operation_end::aborted, and the channel needs reconnect(). To
-/// wait for a limited time without ending the connection, use post_receive() and
-/// pending_operation::wait(deadline). Threads: immutable value.
+/// time passes, the operations end as operation_end::aborted, and the channel needs reconnect(). An
+/// operation whose time has passed before its post is refused with refusal::limit_passed, and the
+/// connection stays. To wait for a limited time without ending the connection, use post_receive()
+/// and pending_operation::wait(deadline). Threads: immutable value.
 class abort_at {
  public:
   /// Sets no limit: the call returns when the operation completes.
@@ -24,6 +25,8 @@ class abort_at {
 
   /// Returns the point in time; deadline::never() if there is no limit.
   [[nodiscard]] deadline when() const noexcept { return when_; }
+  /// Returns whether the time has passed. Reads the clock if there is a limit.
+  [[nodiscard]] bool has_passed() const noexcept { return !when_.is_never() && when_.expired(); }
 
  private:
   deadline when_;

@@ -69,7 +69,9 @@ using kept_channel_preparation = owned_function<result<void>(channel&)>;
 /// domain, if there are more slices than the queue pair takes, or if the operation exceeds the
 /// remote region.
 ///
-/// No operation allocates, locks or makes a system call. A blocking call polls until its operation
+/// No operation allocates, locks or makes a system call, except the first one of a channel with
+/// net::connect_mode::on_first_use: it connects the channel, and so may block and allocate, even if
+/// its documentation says that it never blocks. A blocking call polls until its operation
 /// has completed. If the peer does not respond, a send, write, read or atomic operation fails when
 /// the retries of the device are exhausted. A send also waits until the peer posts a receive; the
 /// wait has no limit unless `rnr_retry_count` sets one. A receive completes when a message arrives
@@ -112,7 +114,8 @@ class [[nodiscard]] channel {
       std::source_location posted = std::source_location::current()) {
     return send(data, abort_at(), options, posted);
   }
-  /// Receives one message and waits for it. `byte_length()` of the result is the length.
+  /// Receives one message and waits for it. `byte_length()` of the result is the length; 0 if a
+  /// write with immediate data of the peer consumed the receive.
   ///
   /// *Contract.* The memory of `into` is not read, written or deregistered before the call returns.
   [[nodiscard]] operation_result receive(
@@ -176,32 +179,39 @@ class [[nodiscard]] channel {
 
   /// Calls `body` with a scope; its operations have completed when scope() returns.
   ///
-  /// scope() waits for them even if `body` fails or throws. The result has the value of `body` (a
-  /// value, a result<T> or void), and every failure that `body` did not inspect.
-  template <std::invocable<operation_scope&> Body>
+  /// scope() waits for them even if `body` fails or throws. Without a limit, the wait for a receive
+  /// has no end if the peer sends nothing. The result has the value of `body` (a value, a result<T>
+  /// or void), and every failure that `body` did not inspect. If `body` throws, these failures are
+  /// logged as warnings, and the exception continues. `body` is a plain function: it is refused if
+  /// it returns a coroutine or a scoped_operation, which would end after the scope.
+  template <detail::scope_body Body>
   auto scope(abort_at limit, Body&& body) {
     operation_scope opened(core(), limit, operation_scope::policy::collect);
     using returned = std::invoke_result_t<Body, operation_scope&>;
     if constexpr (std::is_void_v<returned>) {
       std::forward<Body>(body)(opened);
-      return scope_result<void>(result<void>{}, opened.finish());
+      auto failures = opened.finish();
+      return scope_result<void>(result<void>{}, std::move(failures), opened.unrecorded_);
     } else {
       result<detail::value_of_body<returned>> outcome(std::forward<Body>(body)(opened));
-      return scope_result<detail::value_of_body<returned>>(std::move(outcome), opened.finish());
+      auto failures = opened.finish();
+      return scope_result<detail::value_of_body<returned>>(std::move(outcome), std::move(failures),
+                                                           opened.unrecorded_);
     }
   }
   /// Calls `body` with a scope that waits until all operations have completed.
-  template <std::invocable<operation_scope&> Body>
+  template <detail::scope_body Body>
   auto scope(Body&& body) {
     return scope(abort_at(), std::forward<Body>(body));
   }
   /// Calls `body`, which inspects every operation itself, and returns the value of `body`.
   ///
   /// If `body` succeeds and has not inspected an operation, the program stops with the place of
-  /// that post, after the operations have completed. If `body` fails, by a result with an error or
-  /// by an exception, manual_scope() waits for the operations and appends their failures to the
-  /// text of the error.
-  template <std::invocable<operation_scope&> Body>
+  /// that post, after the operations have completed. If `body` returns a result with an error,
+  /// manual_scope() waits for the operations and appends their failures to the text of the error.
+  /// If `body` throws, manual_scope() waits for them as scope() does, logs their failures as
+  /// warnings, and the exception continues.
+  template <detail::scope_body Body>
   auto manual_scope(abort_at limit, Body&& body) -> std::invoke_result_t<Body, operation_scope&> {
     operation_scope opened(core(), limit, operation_scope::policy::demand);
     using returned = std::invoke_result_t<Body, operation_scope&>;
@@ -213,7 +223,7 @@ class [[nodiscard]] channel {
       if constexpr (detail::is_result<returned>) {
         if (!outcome) {
           auto failures = opened.finish();
-          return detail::with_failures(std::move(outcome).error(), failures);
+          return detail::with_failures(std::move(outcome).error(), failures, opened.unrecorded_);
         }
       }
       opened.finish_demanding();
@@ -221,7 +231,7 @@ class [[nodiscard]] channel {
     }
   }
   /// Calls `body` with a manual scope that waits until all operations have completed.
-  template <std::invocable<operation_scope&> Body>
+  template <detail::scope_body Body>
   auto manual_scope(Body&& body) -> std::invoke_result_t<Body, operation_scope&> {
     return manual_scope(abort_at(), std::forward<Body>(body));
   }
@@ -262,7 +272,9 @@ class [[nodiscard]] channel {
 
   /// Starts a send. completion_hub::next_completed() returns its result with `tag`, so an event
   /// loop needs no object per operation. Returns nullopt, or the refusal; next_completed() does not
-  /// return refused operations. The first operation of a channel and of a hub allocates.
+  /// return refused operations. An operation that ended occupies its place in the hub until
+  /// next_completed() returns it; without a place the refusal is refusal::not_collected. The first
+  /// operation of a channel and of a hub allocates.
   ///
   /// *Contract.* Until next_completed() has returned the operation, the memory of sources is not
   /// written, and that of sinks is neither read nor written; both stay registered. Inline data is
@@ -402,6 +414,9 @@ class [[nodiscard]] channel {
   /// Returns the queue pair, for features that this class lacks; nullptr if it was destroyed.
   ///
   /// Requests that are posted to it must not be signaled, since the channel polls the completions.
+  /// Unsignaled requests complete if they fail. Therefore their `id` must be less than 2^30, such
+  /// as the default 0: the channel uses no such id, and ignores the completion. The queue must have
+  /// room for them, since free_sends() and free_receives() do not count them.
   [[nodiscard]] queue_pair<rc>* qp() {
     auto& queue = core().qp();
     return queue ? &*queue : nullptr;
@@ -431,7 +446,7 @@ class [[nodiscard]] channel {
   // Gives the queue pair to the channel while `prepare` posts to it, and takes it back.
   [[nodiscard]] result<void> lend(queue_pair<rc>& to_be_connected, channel_preparation prepare);
   // Takes the connected queue pair; returns the resume token of the peer.
-  std::optional<resume_token> take_over(cm::connection&& connected);
+  result<std::optional<resume_token>> take_over(cm::connection&& connected);
   template <class Bring>
   [[nodiscard]] result<reconnection> reconnect_managed(const cm::connection_options& options,
                                                        channel_preparation prepare,

@@ -72,8 +72,10 @@ class completion_hub {
   /// wait(), whichever function polled them. A timer after which a message channel can continue
   /// counts as one.
   ///
-  /// Errors: the errno of ibv_poll_cq(3). The operations of all channels have then ended as `lost`,
-  /// and their queue pairs are destroyed.
+  /// Errors: the errno of ibv_poll_cq(3). All operations in flight have then ended as `lost`, and
+  /// the queue pairs of their channels are destroyed, as are those of all message channels. A
+  /// channel with nothing in flight may keep its queue pair until it polls. A channel that is being
+  /// connected ends with an error.
   [[nodiscard]] result<std::size_t> progress() const;
 
   /// Polls, and moves operations that were started with a tag, such as by channel::start_send(),

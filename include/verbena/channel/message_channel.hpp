@@ -216,7 +216,8 @@ class [[nodiscard]] message_channel {
   [[nodiscard]] std::uint64_t received() const;
   /// Returns the messages that may or may not have been delivered: those after delivered().
   ///
-  /// On a channel that works, these are the messages in flight. After a failure the range is final.
+  /// On a channel that works, these are the messages in flight. After a failure, completions that
+  /// were not polled yet may still make the range smaller; it is final after flush().
   [[nodiscard]] message_range unknown() const {
     return {.first = delivered() + 1, .count = sent() - delivered()};
   }

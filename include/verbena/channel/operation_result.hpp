@@ -14,6 +14,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
+class channel;
 class reconnection;
 
 namespace detail {
@@ -53,6 +54,9 @@ enum class refusal : std::uint8_t {
   limit_passed,       ///< the abort_at of its call passed before it was posted: ETIMEDOUT
   cancelled,          ///< it was cancelled while it waited for room in the queue: ECANCELED
   channel_destroyed,  ///< the channel was destroyed while it waited for room in the queue: ENOTCONN
+  /// The operations that have ended and that completion_hub::next_completed() has not returned
+  /// occupy all places of the hub: ENOMEM.
+  not_collected,
 };
 
 /// The source location of a post; by default that of the call. Threads: immutable value.
@@ -104,6 +108,13 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
     made.posted_ = posted;
     return made;
   }
+  /// Creates the result of an operation of `kind` that a verb refused with `code`.
+  [[nodiscard]] static operation_result refuse_post(detail::operation_kind kind, int code,
+                                                    std::source_location posted) noexcept {
+    operation_result made = refuse(verbena::refusal::verb, code, posted);
+    made.kind_ = kind;
+    return made;
+  }
   /// Creates the result of an operation whose completion is lost.
   [[nodiscard]] static operation_result lose(int code, std::source_location posted) noexcept {
     operation_result made;
@@ -129,12 +140,20 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
   /// Returns byte_length(). Precondition: has_value().
   [[nodiscard]] std::uint32_t operator*() const { return byte_length(); }
 
-  /// Returns the number of bytes received or read; unspecified for sends and writes.
-  /// Precondition: has_value().
+  /// Returns the number of bytes received or read; unspecified for sends and writes. It is 0 for a
+  /// receive that a write with immediate data has consumed: the sink has no bytes of it. See
+  /// written_length(). Precondition: has_value().
   [[nodiscard]] std::uint32_t byte_length() const {
     VERBENA_ASSERT(has_value(),
                    "byte_length() of an operation that failed: check the result first");
-    return done_.byte_length();
+    return is_of_write() ? 0 : done_.byte_length();
+  }
+  /// Returns how many bytes a write with immediate data, which consumed this receive, has written
+  /// to memory of this side. 0 for other operations. Precondition: has_value().
+  [[nodiscard]] std::uint32_t written_length() const {
+    VERBENA_ASSERT(has_value(),
+                   "written_length() of an operation that failed: check the result first");
+    return is_of_write() ? done_.byte_length() : 0;
   }
   /// Returns the immediate data of a received message, in host byte order; nullopt without any.
   [[nodiscard]] std::optional<std::uint32_t> immediate() const noexcept {
@@ -174,13 +193,17 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
   /// Returns the number of bytes received or read, or raises error().
   std::uint32_t value() const {
     if (!has_value()) raise(error());
-    return done_.byte_length();
+    return byte_length();
   }
 
  private:
+  friend class channel;
   friend class detail::channel_core;
   friend class detail::operation_table;
   friend class reconnection;
+  [[nodiscard]] bool is_of_write() const noexcept {
+    return done_.opcode() == completion_opcode::receive_write_with_immediate;
+  }
   // Makes a pending result that of a successful completion.
   void succeed(const verbena::completion& done) noexcept {
     done_ = done;

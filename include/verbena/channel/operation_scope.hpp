@@ -3,6 +3,8 @@
 // scope ends.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <span>
@@ -26,6 +28,7 @@
 namespace verbena::inline VERBENA_ABI {
 
 class operation_scope;
+class scoped_operation;
 
 namespace detail {
 
@@ -41,10 +44,26 @@ struct value_of_body_of<result<T>> {
 template <class T>
 using value_of_body = typename value_of_body_of<T>::type;
 
-/// Appends the messages of `failures` to the text of `why`.
-[[nodiscard]] error with_failures(error why, std::span<const operation_result> failures);
+/// A type whose value ends later than the call that returned it: coroutines, and operations of the
+/// scope.
+template <class T>
+concept ends_later = std::same_as<T, scoped_operation> || requires { typename T::promise_type; } ||
+                     requires(T&& value) { std::forward<T>(value).operator co_await(); } ||
+                     requires(T&& value) { operator co_await(std::forward<T>(value)); } ||
+                     requires(T&& value) { std::forward<T>(value).await_ready(); };
+/// A body of a scope, which has ended when it returns.
+template <class Body>
+concept scope_body =
+    std::invocable<Body, operation_scope&> &&
+    !ends_later<value_of_body<std::remove_cvref_t<std::invoke_result_t<Body, operation_scope&>>>>;
+
+/// Appends the messages of `failures` to the text of `why`, and the number of those without a
+/// result.
+[[nodiscard]] error with_failures(error why, std::span<const operation_result> failures,
+                                  std::size_t unrecorded);
 /// Combines failures of equal rank: the first is the error, the others are appended to its text.
-[[nodiscard]] error from_failures(std::span<const operation_result> failures);
+[[nodiscard]] error from_failures(std::span<const operation_result> failures,
+                                  std::size_t unrecorded);
 
 }  // namespace detail
 
@@ -54,11 +73,13 @@ template <class T>
 class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result {
  public:
   /// Combines the result of the body with the failures found at the end of the scope.
-  scope_result(result<T> body, std::vector<operation_result> drained)
-      : body_(std::move(body)), drained_(std::move(drained)) {}
+  scope_result(result<T> body, std::vector<operation_result> drained, std::size_t unrecorded = 0)
+      : body_(std::move(body)), drained_(std::move(drained)), unrecorded_(unrecorded) {}
 
   /// Returns true if the body and all operations that it did not inspect succeeded.
-  [[nodiscard]] bool has_value() const noexcept { return body_.has_value() && drained_.empty(); }
+  [[nodiscard]] bool has_value() const noexcept {
+    return body_.has_value() && drained_.empty() && unrecorded_ == 0;
+  }
   /// Returns has_value().
   explicit operator bool() const noexcept { return has_value(); }
   /// Returns the value of the body. Precondition: has_value().
@@ -81,11 +102,14 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result 
   [[nodiscard]] std::span<const operation_result> drained() const noexcept {
     return {drained_.data(), drained_.size()};
   }
+  /// Returns the number of further failures, whose results are lost because memory was short when
+  /// they were found; usually 0.
+  [[nodiscard]] std::size_t unrecorded() const noexcept { return unrecorded_; }
   /// Returns the error of the body if it failed, otherwise the first failure of an operation. The
   /// other failures are appended to its text. Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const {
-    return body_ ? detail::from_failures(drained())
-                 : detail::with_failures(body_.error(), drained());
+    return body_ ? detail::from_failures(drained(), unrecorded_)
+                 : detail::with_failures(body_.error(), drained(), unrecorded_);
   }
   /// Returns the value of the body, or raises error().
   decltype(auto) value() const& {
@@ -101,6 +125,7 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result 
  private:
   result<T> body_;
   std::vector<operation_result> drained_;
+  std::size_t unrecorded_;
 };
 
 /// An operation that was posted in a scope.
@@ -143,8 +168,8 @@ class [[nodiscard(
  private:
   friend class operation_scope;
   friend void detail::ended_in(operation_scope& scope, detail::operation_waiter* handle) noexcept;
-  // A post that the device refused with `code`.
-  scoped_operation(operation_scope& scope, int code, sink&& into, place_of_post posted) noexcept;
+  // A post that the device refused; `how` is the result.
+  scoped_operation(operation_scope& scope, const operation_result& how, sink&& into) noexcept;
   // An operation that channel_core::submit_usual() has posted.
   [[gnu::always_inline]] inline scoped_operation(operation_scope& scope,
                                                  detail::operation_kind kind, const source& from,
@@ -277,19 +302,21 @@ class operation_scope : private detail::memory_user {
   // Waits until nothing is in flight; stops the program if an operation was not inspected.
   void finish_demanding();
   // A post that the device refused with `code`.
-  [[gnu::cold, gnu::noinline]] scoped_operation refused(int code, sink&& into,
-                                                        place_of_post posted);
+  [[gnu::cold, gnu::noinline]] scoped_operation refused(detail::operation_kind kind, int code,
+                                                        sink&& into, place_of_post posted);
   // Posts a receive or read for which channel_core::is_usual() does not hold.
   [[gnu::cold, gnu::noinline]] scoped_operation fill(detail::operation_kind kind, sink&& into,
                                                      const remote_region& from,
                                                      place_of_post posted);
-  // Records the result of an operation whose handle is destroyed.
-  void ended_unseen(const operation_result& how);
+  // Records the result of an operation whose handle is destroyed. Allocates if it is a failure;
+  // without memory, only counts it.
+  void ended_unseen(const operation_result& how) noexcept;
   void not_inspected(std::source_location posted) noexcept;
 
   detail::channel_core& core_;  // held
   abort_at limit_;
   std::vector<operation_result> failures_;
+  std::size_t unrecorded_ = 0;         // failures for which failures_ had no memory
   std::source_location unseen_;        // the first post that was not inspected
   scoped_operation* first_ = nullptr;  // completed operations that were not inspected
   std::uint32_t in_flight_ = 0;
@@ -325,22 +352,22 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
 [[gnu::always_inline]] inline scoped_operation operation_scope::send(const source& data,
                                                                      place_of_post posted) {
   constexpr auto kind = detail::operation_kind::send;
-  if (!core_.is_usual<kind>(data, {})) [[unlikely]]
+  if (!core_.is_usual<kind>(data, {}) || limit_.has_passed()) [[unlikely]]
     return send(data, {}, posted.at());
   const auto status = core_.submit_usual<kind>(data, {});
   if (!status) [[unlikely]]
-    return refused(status.code(), {}, posted);
+    return refused(kind, status.code(), {}, posted);
   return {*this, kind, data, posted};
 }
 
 [[gnu::always_inline]] inline scoped_operation operation_scope::receive(
     sink&& into, std::source_location posted) {
   constexpr auto kind = detail::operation_kind::receive;
-  if (!core_.is_usual<kind>(into, {})) [[unlikely]]
+  if (!core_.is_usual<kind>(into, {}) || limit_.has_passed()) [[unlikely]]
     return fill(kind, std::move(into), {}, posted);
   const auto status = core_.submit_usual<kind>(into, {});
   if (!status) [[unlikely]]
-    return refused(status.code(), std::move(into), posted);
+    return refused(kind, status.code(), std::move(into), posted);
   return {*this, kind, std::move(into), posted};
 }
 
@@ -348,11 +375,11 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
                                                                       const remote_region& to,
                                                                       place_of_post posted) {
   constexpr auto kind = detail::operation_kind::write;
-  if (!core_.is_usual<kind>(data, to)) [[unlikely]]
+  if (!core_.is_usual<kind>(data, to) || limit_.has_passed()) [[unlikely]]
     return write(data, to, {}, posted.at());
   const auto status = core_.submit_usual<kind>(data, to);
   if (!status) [[unlikely]]
-    return refused(status.code(), {}, posted);
+    return refused(kind, status.code(), {}, posted);
   return {*this, kind, data, posted};
 }
 
@@ -360,11 +387,11 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
                                                                      const remote_region& from,
                                                                      std::source_location posted) {
   constexpr auto kind = detail::operation_kind::read;
-  if (!core_.is_usual<kind>(into, from)) [[unlikely]]
+  if (!core_.is_usual<kind>(into, from) || limit_.has_passed()) [[unlikely]]
     return fill(kind, std::move(into), from, posted);
   const auto status = core_.submit_usual<kind>(into, from);
   if (!status) [[unlikely]]
-    return refused(status.code(), std::move(into), posted);
+    return refused(kind, status.code(), std::move(into), posted);
   return {*this, kind, std::move(into), posted};
 }
 

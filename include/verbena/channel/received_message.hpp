@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "verbena/base/assert.hpp"
 #include "verbena/memory/buffer.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -20,7 +21,26 @@ class [[nodiscard]] received_message {
  public:
   /// Holds message `number` of the peer: the first `length` bytes of `memory`.
   received_message(buffer&& memory, std::uint32_t length, std::uint64_t number) noexcept
-      : memory_(std::move(memory)), length_(length), number_(number) {}
+      : memory_(std::move(memory)), length_(length), number_(number) {
+    VERBENA_ASSERT(length <= memory_.bytes().size(),
+                   "a received_message is longer than its buffer");
+  }
+  /// Takes the message of `other`, which is then empty.
+  received_message(received_message&& other) noexcept
+      : memory_(std::move(other.memory_)),
+        length_(std::exchange(other.length_, 0)),
+        number_(other.number_) {}
+  /// Destroys its own message and takes that of `other`, which is then empty.
+  received_message& operator=(received_message&& other) noexcept {
+    if (this == &other) return *this;
+    memory_ = std::move(other.memory_);
+    length_ = std::exchange(other.length_, 0);
+    number_ = other.number_;
+    return *this;
+  }
+  received_message(const received_message&) = delete;
+  received_message& operator=(const received_message&) = delete;
+  ~received_message() = default;
 
   /// Returns the bytes of the message, which may be empty and may be changed.
   [[nodiscard]] std::span<std::byte> bytes() noexcept { return memory_.bytes().first(length_); }
@@ -37,7 +57,10 @@ class [[nodiscard]] received_message {
   /// Returns the number of the message, which equals send_result::number() at the sender.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   /// Returns the buffer, whose first length() bytes are the message, for example to forward it.
-  [[nodiscard]] buffer take_buffer() && noexcept { return std::move(memory_); }
+  [[nodiscard]] buffer take_buffer() && noexcept {
+    length_ = 0;
+    return std::move(memory_);
+  }
 
  private:
   buffer memory_;

@@ -10,10 +10,12 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "tests/unit/async/async_pair.hpp"
+#include "tests/unit/async/owned_coroutine.hpp"
 #include "tests/unit/campaign_seed.hpp"
 #include "verbena/memory/buffer_pool.hpp"
 
@@ -176,6 +178,53 @@ TEST_F(async_channel, abort_ends_operations_in_flight_and_those_that_wait) {
     of.b->abort();
     co_await running.join();
   }(*this));
+}
+
+// A coroutine that is destroyed with an operation in flight flushes the channel.
+TEST_F(async_channel, destroyed_coroutine_does_not_change_the_result_of_an_abort) {
+  std::optional<operation_result> first;
+  engine.run([](async_channel& of, std::optional<operation_result>& ended) -> task<void> {
+    const auto receive = [&]() -> task<void> { ended = co_await of.b->receive(of.next_sink()); };
+    const auto dropped = [](async_channel& here) -> owned_coroutine {
+      const auto done = co_await here.b->receive(here.next_sink());
+      ADD_FAILURE() << done.error().message();
+    };
+    async::scope running;
+    running.spawn(receive());
+    const auto second = dropped(of);
+    of.b->abort();
+    second.handle.destroy();
+    co_await running.join();
+  }(*this, first));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->end(), operation_end::aborted);
+}
+
+// The blocking call polls while completions that were polled earlier wait to be delivered.
+TEST_F(async_channel, blocking_call_in_a_coroutine_loses_no_completion) {
+  auto [one, other] = connect();
+  for (int round = 0; round < 20; ++round) {
+    int ended = 0;
+    engine.run([](async_channel& of, channel& plain, int& count) -> task<void> {
+      const auto write = [&]() -> task<void> {
+        EXPECT_TRUE(co_await of.a->write(source(of.memory, 0, 8), of.memory.remote().slice(64, 8)));
+        ++count;
+      };
+      async::scope running;
+      const auto first = [&]() -> task<void> {
+        EXPECT_TRUE(co_await of.a->write(source(of.memory, 0, 8), of.memory.remote().slice(64, 8)));
+        ++count;
+        running.spawn(write());
+        std::this_thread::sleep_for(1ms);  // most rounds: the new write has completed
+        EXPECT_TRUE(plain.write(source(of.memory, 0, 8), of.memory.remote().slice(128, 8)));
+      };
+      running.spawn(first());
+      running.spawn(write());
+      std::this_thread::sleep_for(1ms);  // both are polled together
+      co_await running.join();
+    }(*this, one, ended));
+    EXPECT_EQ(ended, 3);
+  }
 }
 
 TEST_F(async_channel, destroyed_channel_ends_its_operations_once) {

@@ -154,6 +154,81 @@ TEST(blocking_channel, passed_abort_at_ends_connection_and_returns_memory) {
   EXPECT_EQ(pair.a().send(source(outbox), abort_at(long_deadline())).end(), operation_end::failed);
 }
 
+TEST(blocking_channel, call_whose_limit_has_passed_is_refused_and_the_connection_stays) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  auto waits = pair.a().post_receive(*pool.take(64));
+  auto memory = pair.memory(8);
+  std::vector<sink> several;
+  several.emplace_back(memory);
+  for (const auto& refused : {pair.a().send(source(memory), abort_after(-1ms)),
+                              pair.a().receive(several, abort_after(-1ms)),
+                              pair.a().write(source(memory), memory.remote(), abort_after(-1ms))}) {
+    EXPECT_EQ(refused.refusal(), refusal::limit_passed);
+    EXPECT_EQ(refused.code(), ETIMEDOUT);
+  }
+  EXPECT_EQ(waits.poll(), nullptr);
+  EXPECT_EQ(pair.a().failure(), nullptr);
+  EXPECT_TRUE(pair.a().write(source(memory), memory.remote(), abort_at(long_deadline())));
+}
+
+TEST(blocking_channel, length_of_a_write_with_immediate_data_is_not_that_of_the_sink) {
+  channel_pair pair;
+  if (is_iwarp(pair.context())) GTEST_SKIP() << "iWARP has no immediate data";
+  auto outbox = pair.memory(4096, 3);
+  auto target = pair.memory(4096);
+  auto inbox = pair.memory(64);
+  const auto received = pair.b().scope(abort_at(long_deadline()), [&](operation_scope& scope) {
+    auto receive = scope.receive(sink(inbox));
+    EXPECT_TRUE(pair.a().write(source(outbox), target.remote(), abort_at(long_deadline()),
+                               {.immediate = 9}));
+    return receive.wait();
+  });
+  const operation_result& of_write = *received;
+  EXPECT_EQ(of_write.immediate(), 9U);
+  EXPECT_EQ(of_write.byte_length(), 0U);
+  EXPECT_EQ(*of_write, 0U);
+  EXPECT_EQ(of_write.value(), 0U);
+  EXPECT_EQ(of_write.written_length(), 4096U);
+}
+
+TEST(blocking_channel, refused_receive_is_described_by_its_queue) {
+  channel_pair pair;
+  auto memory = pair.memory(8);
+  std::vector<sink> several;
+  several.emplace_back(memory);
+  ibv_context* const native = pair.context().native();
+  const ibv_context_ops before = native->ops;
+  native->ops.post_recv = [](ibv_qp*, ibv_recv_wr* list, ibv_recv_wr** refused) {
+    *refused = list;
+    return ENOMEM;
+  };
+  const auto usual = pair.a().receive(sink(memory), abort_at(long_deadline()));
+  const auto scattered = pair.a().receive(several, abort_at(long_deadline()));
+  native->ops = before;
+  for (const auto& refused : {usual, scattered}) {
+    EXPECT_EQ(refused.refusal(), refusal::verb);
+    EXPECT_NE(pair.a().describe(refused).message().find("receive queue"), std::string::npos)
+        << pair.a().describe(refused).message();
+  }
+}
+
+// Slot 0 of the table is that of the receive.
+TEST(blocking_channel, failed_request_of_the_program_is_not_taken_for_an_operation) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  auto receive = pair.a().post_receive(*pool.take(64));
+  auto memory = pair.memory(8);
+  auto closed = pair.pd().allocate(8, access::local_write).value();
+  auto batch = pair.a().qp()->start_send<1>();
+  batch.write({}, memory.slice(), closed.remote());
+  ASSERT_TRUE(batch.submit());
+  const auto* const ended = receive.wait(long_deadline());
+  ASSERT_NE(ended, nullptr);
+  ASSERT_NE(ended->completion(), nullptr);
+  EXPECT_EQ(ended->completion()->status(), completion_status::flushed);
+}
+
 // parity: ibverbs-rs-49
 TEST(blocking_channel, failed_completion_is_returned_with_all_fields) {
   channel_pair pair;

@@ -204,6 +204,10 @@ TEST_F(tagged_operations, as_many_can_wait_for_collection_as_the_hub_has_places)
     hub_.progress().value();
   }
   EXPECT_EQ(started, 16U);
+  const auto refused = a_->start_write(16, from(0), memory_.remote().slice(128, 64));
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->refusal(), refusal::not_collected);
+  EXPECT_NE(refused->error().message().find("next_completed()"), std::string::npos);
   std::array<completed_operation, 32> all;
   EXPECT_FALSE(hub_.arm().value());
   ASSERT_EQ(hub_.next_completed(all).value(), 16U);
@@ -225,6 +229,20 @@ TEST_F(tagged_operations, hub_neither_sleeps_nor_arms_while_one_is_not_collected
   EXPECT_EQ(hub_.next_completed(one).value(), 1U);
   EXPECT_TRUE(hub_.arm().value());
   EXPECT_EQ(hub_.wait(deadline::after(1ms)).value(), 0U);
+}
+
+// The program examines the pending operation only after arm() has reported a completion.
+TEST_F(tagged_operations, next_completed_does_not_hide_completions_of_other_operations) {
+  const auto pool = buffer_pool::create(pd_, {.classes = {{.bytes = 64, .count = 1}}}).value();
+  auto arrived = b_->post_receive(pool.take(64).value());
+  EXPECT_EQ(a_->start_send(8, inline_data(std::as_bytes(std::span("text", 4)))), std::nullopt);
+  std::array<completed_operation, 2> some;
+  for (const auto until = long_deadline(); hub_.next_completed(some).value() == 0;)
+    ASSERT_FALSE(until.expired());
+  // The message arrived before its send completed.
+  EXPECT_FALSE(hub_.arm().value());
+  EXPECT_NE(arrived.poll(), nullptr);
+  EXPECT_TRUE(hub_.arm().value());
 }
 
 TEST_F(tagged_operations, destroyed_channel_ends_them_as_lost) {

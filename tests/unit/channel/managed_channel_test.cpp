@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <future>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "tests/unit/channel/channel_pair.hpp"
+#include "verbena/channel/completion_hub.hpp"
 #include "verbena/channel/reconnection.hpp"
 
 namespace verbena::test {
@@ -145,6 +147,56 @@ TEST_F(managed_channel, failed_connection_returns_posted_buffers) {
   EXPECT_EQ(kept->poll()->code(), EINVAL);
   kept->take_buffer().reset();
   EXPECT_EQ(pool_.taken(), 0U);
+}
+
+// The handle of the receive is destroyed, and the error has no errno.
+TEST_F(managed_channel, preparation_that_fails_without_errno_leaves_no_operation) {
+  const auto hub = completion_hub::create(pd_.context(), 16).value();
+  const auto fails = [&](channel& made) -> result<void> {
+    static_cast<void>(made.post_receive(memory()));
+    return error::unavailable(0, "test", {}, "not today");
+  };
+  auto asked = std::async(std::launch::async, [&] {
+    return pd_
+        .create_channel(
+            hub, {.queues = {.max_send_wr = 4, .max_recv_wr = 4}, .route = {.port = peer_.port()}})
+        .value()
+        .connect(peer_, both_may_send, long_deadline(), fails);
+  });
+  auto answered =
+      prepare().accept(listener_.accept(long_deadline()).value(), both_may_send, long_deadline());
+  expect_error(asked.get(), "not today");
+  EXPECT_EQ(pool_.taken(), 0U);
+  EXPECT_EQ(hub.unreserved(), 16U);
+}
+
+TEST_F(managed_channel, exception_of_a_preparation_leaves_a_channel_without_connection) {
+  auto ends = connect();
+  ends.asking.flush();
+  std::optional<pending_operation> posted;
+  const auto throws = [&](channel& made) -> result<void> {
+    posted.emplace(made.post_receive(memory()));
+    throw std::runtime_error("of the preparation");
+  };
+  auto again = manager_.find(listener_.port());
+  auto answered = std::async(std::launch::async, [&] {
+    return ends.answering.accept_reconnect(listener_.accept(long_deadline()).value(), both_may_send,
+                                           deadline::after(2s));
+  });
+  EXPECT_THROW(
+      static_cast<void>(ends.asking.reconnect(again, both_may_send, deadline::after(20s), throws)),
+      std::runtime_error);
+  EXPECT_EQ(ends.asking.qp(), nullptr);
+  ASSERT_NE(ends.asking.failure(), nullptr);
+  EXPECT_EQ(ends.asking.failure()->cause, failure_cause::program);
+  ASSERT_TRUE(posted);
+  ASSERT_NE(posted->poll(), nullptr);
+  EXPECT_EQ(posted->poll()->end(), operation_end::lost);
+  EXPECT_EQ(posted->poll()->code(), ECANCELED);
+  EXPECT_EQ(ends.asking.post_send(memory(), {.length = 10}).poll()->refusal(),
+            refusal::not_connected);
+  again = manager_.find(listener_.port());  // destroys the request of the other
+  EXPECT_FALSE(answered.get());
 }
 
 TEST_F(managed_channel, destroyed_request_rejects_the_channel) {

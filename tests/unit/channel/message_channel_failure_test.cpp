@@ -6,12 +6,17 @@
 #include <bit>
 #include <cerrno>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
+#include "tests/unit/bringup/peers.hpp"
 #include "tests/unit/channel/message_pair.hpp"
+#include "tests/unit/steps.hpp"
 #include "tests/unit/verbs/counting_provider.hpp"
 #include "verbena/base/exception.hpp"
+#include "verbena/channel/completion_hub.hpp"
 #include "verbena/channel/prepared_channel.hpp"
+#include "verbena/memory/buffer_pool.hpp"
 #include "verbena/sys/failing_provider.hpp"
 
 namespace verbena::test {
@@ -157,6 +162,7 @@ class data_path_fault {
       return EIO;
     };
     native_->ops.poll_cq = [](ibv_cq* queue, int count, ibv_wc* out) {
+      if (std::exchange(instance->polls_fail_, false)) return -EIO;
       return instance->fails() ? -EIO : instance->wrapped_.poll_cq(queue, count, out);
     };
   }
@@ -167,6 +173,7 @@ class data_path_fault {
     instance = nullptr;
   }
   void fail_call(int nth) { left_ = nth; }
+  void fail_next_poll() { polls_fail_ = true; }
   [[nodiscard]] bool happened() const { return left_ == 0; }
 
  private:
@@ -180,7 +187,160 @@ class data_path_fault {
   ibv_context* native_;
   ibv_context_ops wrapped_;
   int left_ = -1;
+  bool polls_fail_ = false;
 };
+
+message_channel_options with_one_send_buffer() {
+  auto options = tiny(4);
+  options.send_buffers = 1;
+  options.reliability.timeout = ack_timeout::at_least(1ms);
+  options.reliability.retry_count = 1;
+  return options;
+}
+
+// While a message waits for a buffer, the channel polls.
+TEST(message_channel_failure, message_is_refused_if_the_poll_for_its_buffer_fails) {
+  message_pair pair(with_one_send_buffer());
+  data_path_fault fault(pair.context());
+  ASSERT_TRUE(pair.a().try_send(message_bytes));
+  fault.fail_next_poll();
+  const auto outcome = pair.a().try_send(message_bytes);
+  EXPECT_EQ(outcome.refusal(), send_refusal::ended);
+  EXPECT_EQ(outcome.code(), ENOTCONN);
+  EXPECT_EQ(pair.a().sent(), 1U);
+  EXPECT_EQ(pair.a().qp(), nullptr);
+}
+
+TEST(message_channel_failure, message_is_refused_if_the_poll_for_its_buffer_finds_the_end) {
+  message_pair pair(with_one_send_buffer());
+  pair.drop_b();
+  ASSERT_TRUE(pair.a().try_send(message_bytes));
+  const auto until = deadline::after(20s);
+  auto outcome = pair.a().try_send(message_bytes);
+  while (outcome.refusal() == send_refusal::no_buffer && !until.expired())
+    outcome = pair.a().try_send(message_bytes);
+  EXPECT_EQ(outcome.refusal(), send_refusal::ended);
+  EXPECT_EQ(pair.a().sent(), 1U);
+  ASSERT_NE(pair.a().failure(), nullptr);
+}
+
+// A message channel whose peer is a channel that keeps no rules.
+class lawless_peer {
+ public:
+  explicit lawless_peer(std::uint32_t most)
+      : channel_(prepared_.connected(most)), peer_(prepared_.peer()) {}
+
+  [[nodiscard]] message_channel& channel() { return channel_; }
+  [[nodiscard]] verbena::channel& peer() { return peer_; }
+  [[nodiscard]] const remote_region& word() const { return prepared_.end.terms.word; }
+  [[nodiscard]] source bytes() { return source(memory_); }
+  void expect_protocol_failure(const char* words) {
+    EXPECT_FALSE(channel_.receive(deadline::after(20s)));
+    ASSERT_NE(channel_.failure(), nullptr);
+    EXPECT_EQ(channel_.failure()->part, failed_part::protocol);
+    EXPECT_EQ(channel_.received(), 0U);
+    EXPECT_EQ(channel_.describe().kind(), error_kind::protocol);
+    EXPECT_NE(channel_.describe().message().find(words), std::string::npos)
+        << channel_.describe().message();
+    EXPECT_EQ(channel_.try_send(message_bytes).refusal(), send_refusal::ended);
+    channel_.flush();
+    EXPECT_EQ(channel_.receive_pool().taken(), 0U);
+  }
+
+ private:
+  struct both {
+    verbena::context context = open_tested();
+    protection_domain pd = context.allocate_pd().value();
+    prepared_message_channel messages = message_channel::prepare(pd, with_credits()).value();
+    prepared_channel plain = pd.create_channel({.access = access::remote_write}).value();
+    message_endpoint end = messages.endpoint();
+    endpoint to_plain = plain.endpoint();
+
+    static message_channel_options with_credits() {
+      auto options = tiny(4);
+      options.credits = credits::preferred;
+      return options;
+    }
+    message_channel connected(std::uint32_t most) {
+      return std::move(messages)
+          .handshake({.terms = {.credits = credits::off,
+                                .message_bytes = most,
+                                .receives = 4,
+                                .word = end.terms.word},
+                      .connection = to_plain})
+          .value();
+    }
+    verbena::channel peer() { return std::move(plain).handshake(end.connection).value(); }
+  };
+
+  both prepared_;
+  message_channel channel_;
+  verbena::channel peer_;
+  memory_region memory_ = prepared_.pd.allocate(8, access::local_write).value();
+};
+
+TEST(message_channel_failure, write_with_immediate_data_of_the_peer_is_no_message) {
+  if (is_iwarp(open_tested())) GTEST_SKIP() << "iWARP has no immediate data";
+  lawless_peer pair(4);
+  ASSERT_TRUE(pair.peer().write(pair.bytes(), pair.word(), abort_after(20s), {.immediate = 1}));
+  pair.expect_protocol_failure("a write with immediate data of the peer consumed a receive");
+}
+
+TEST(message_channel_failure, channel_whose_hub_fails_while_it_connects_keeps_its_buffers) {
+  if (is_iwarp(open_tested())) GTEST_SKIP() << "iWARP connects by the connection manager";
+  const auto device = open_tested();
+  const auto pd = device.allocate_pd().value();
+  const auto pool = buffer_pool::create(pd, {.classes = {{.bytes = 256, .count = 8}}}).value();
+  const auto hub = completion_hub::create(device, 64).value();
+  auto [server, client] = peers::connected();
+  driven one(message_channel::prepare(pd, hub, pool, tiny(4))
+                 .value()
+                 .connect_in_steps(server, deadline::after(20s)));
+  driven other(
+      message_channel::prepare(pd, tiny(4)).value().connect_in_steps(client, deadline::after(20s)));
+  while (pool.taken() == 0 && !one.has_ended()) {
+    one.progress();
+    if (pool.taken() == 0) other.progress();
+  }
+  ASSERT_FALSE(one.has_ended());
+  {
+    data_path_fault fault(device);
+    fault.fail_next_poll();
+    EXPECT_FALSE(hub.progress());
+  }
+  EXPECT_EQ(pool.taken(), 4U);
+  drive(one, other);
+  EXPECT_EQ(one.outcome().error().code(), EIO);
+  EXPECT_EQ(pool.taken(), 0U);
+}
+
+// The adapter may still fill the buffers of a queue pair that exists.
+TEST(message_channel_failure, refused_destruction_while_connecting_keeps_the_buffers) {
+  failing_provider failing(*soft_provider().value());
+  const testing_support::log_catcher log;
+  const auto pd = open_soft(failing.get()).value().allocate_pd().value();
+  const auto pool = buffer_pool::create(pd, {.classes = {{.bytes = 256, .count = 8}}}).value();
+  std::optional streams(peers::connected());
+  driven one(message_channel::prepare(pd, pool, tiny(4))
+                 .value()
+                 .connect_in_steps(streams->first, deadline::after(20s)));
+  driven other(message_channel::prepare(pd, tiny(4))
+                   .value()
+                   .connect_in_steps(streams->second, deadline::after(20s)));
+  while (pool.taken() == 0 && !one.has_ended()) {
+    one.progress();
+    if (pool.taken() == 0) other.progress();
+  }
+  ASSERT_FALSE(one.has_ended());
+  other.destroy();
+  streams->second.shut_down();
+  failing.fail_verb("ibv_destroy_qp", EBUSY);
+  drive(one);
+  failing.fail_call(0, 0);
+  EXPECT_FALSE(one.outcome());
+  EXPECT_EQ(pool.taken(), 4U);
+  EXPECT_TRUE(log.contains("a message channel cannot be destroyed")) << log.text();
+}
 
 TEST(message_channel_failure, failure_of_each_data_path_call_is_reported) {
   counting_provider counting(*soft_provider().value());
@@ -281,6 +441,27 @@ TEST(message_channel_failure, options_out_of_their_ranges_are_refused) {
   refused({.queues = {.max_recv_wr = 0}}, "between 1 and");
   refused({.message_bytes = 0}, "message_bytes must be at least 1");
   refused({.queues = {.max_recv_wr = 8}, .receive_buffers = 7}, "at least max_recv_wr");
+  // Together with the receives for credits, the number would wrap around.
+  refused({.receive_buffers = 0xffff'ffff, .events = true}, "at most 67108859");
+}
+
+TEST(received_message, moved_from_message_is_empty) {
+  const auto pd = open_tested().allocate_pd().value();
+  auto memory = buffer::of(pd.allocate(64, access::local_write).value());
+  received_message first(std::move(memory), 10, 7);
+  received_message second(std::move(first));
+  // NOLINTBEGIN(bugprone-use-after-move,*.Move): this is what the test looks at
+  EXPECT_TRUE(first.bytes().empty());
+  EXPECT_EQ(first.length(), 0U);
+  EXPECT_TRUE(first.text().empty());
+  EXPECT_EQ(second.bytes().size(), 10U);
+  EXPECT_EQ(second.number(), 7U);
+  first = std::move(second);
+  EXPECT_TRUE(second.bytes().empty());
+  EXPECT_EQ(first.bytes().size(), 10U);
+  EXPECT_FALSE(std::move(first).take_buffer().empty());
+  EXPECT_TRUE(first.bytes().empty());
+  // NOLINTEND(bugprone-use-after-move,*.Move)
 }
 
 TEST(message_endpoint, round_trips_and_refuses_invalid_bytes) {
@@ -320,6 +501,7 @@ TEST(message_channel_death, violated_contracts_stop_the_program) {
   EXPECT_DEATH(static_cast<void>(pair.a().describe()),
                "describe.. of a message channel without failure");
   EXPECT_DEATH(static_cast<void>(send_result::of(1).error()), "of a message that was accepted");
+  EXPECT_DEATH(static_cast<void>(received_message(buffer(), 1, 1)), "longer than its buffer");
   const message_channel taken = std::move(pair.a());
   EXPECT_DEATH(static_cast<void>(pair.a().sent()), "a moved-from message_channel was used");
 }

@@ -409,6 +409,17 @@ TEST_F(message_hub, late_completions_do_not_reach_a_later_member) {
   table.dismiss(second);
 }
 
+TEST_F(message_hub, next_ready_does_not_hide_completions_of_channels_without_a_tag) {
+  auto [here, there] = connect(small(4));
+  ASSERT_TRUE(there.send(bytes_of_hub, limit_of_hub()));
+  ASSERT_TRUE(there.drain(limit_of_hub()));
+  std::array<std::uint64_t, 2> tags{};
+  for (const auto until = limit_of_hub(); here.received() == 0 && !until.expired();)
+    EXPECT_EQ(hub_.next_ready(tags).value(), 0U);
+  EXPECT_FALSE(hub_.arm().value());
+  EXPECT_TRUE(here.try_receive());
+}
+
 TEST_F(message_hub, names_channels_for_which_something_has_changed) {
   std::vector<connected_messages> pairs;
   pairs.reserve(3);

@@ -2,12 +2,14 @@
 // The scoped level: all operations have completed when a scope returns, fails or throws.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/unit/allocations.hpp"
 #include "tests/unit/channel/channel_pair.hpp"
 
 namespace verbena::test {
@@ -140,7 +142,7 @@ TEST(operation_scope, flush_in_the_body_ends_a_scope_without_limit) {
 TEST(operation_scope, passed_abort_at_ends_unmatched_receives) {
   channel_pair pair;
   auto inbox = pair.memory(32);
-  const auto outcome = pair.a().scope(abort_after(1ms), [&](operation_scope& scope) {
+  const auto outcome = pair.a().scope(abort_after(30ms), [&](operation_scope& scope) {
     (void)scope.receive(sink(inbox, 0, 16));
     (void)scope.receive(sink(inbox, 16, 16));
   });
@@ -153,11 +155,51 @@ TEST(operation_scope, passed_abort_at_ends_unmatched_receives) {
   EXPECT_EQ(pair.a().in_flight(), 0U);
 }
 
+TEST(operation_scope, post_after_the_limit_is_refused_and_the_connection_stays) {
+  channel_pair pair;
+  auto inbox = pair.memory(32);
+  const auto outcome = pair.a().scope(abort_after(-1ms), [&](operation_scope& scope) {
+    const auto is_refused = [](scoped_operation&& each) {
+      const operation_result* const how = each.poll();
+      return how != nullptr && how->refusal() == refusal::limit_passed && how->code() == ETIMEDOUT;
+    };
+    EXPECT_TRUE(is_refused(scope.receive(sink(inbox))));
+    EXPECT_TRUE(is_refused(scope.send(source(inbox))));
+    EXPECT_TRUE(is_refused(scope.write(source(inbox), inbox.remote())));
+    EXPECT_TRUE(is_refused(scope.read(sink(inbox), inbox.remote())));
+  });
+  EXPECT_TRUE(outcome);
+  EXPECT_EQ(pair.a().failure(), nullptr);
+  EXPECT_TRUE(pair.a().write(source(inbox), inbox.remote(), abort_at(long_deadline())));
+}
+
+#ifdef VERBENA_COUNTS_ALLOCATIONS
+// A failure is recorded when its handle is destroyed, where no exception can be thrown.
+TEST(operation_scope, failure_without_memory_for_its_result_is_counted) {
+  channel_pair pair;
+  auto memory = pair.memory(8);
+  auto closed = pair.pd().allocate(8, access::local_write).value();
+  const auto outcome = pair.a().scope(abort_at(long_deadline()), [&](operation_scope& scope) {
+    std::optional<scoped_operation> kept(scope.write(source(memory), closed.remote()));
+    while (scope.in_flight() != 0) pair.a().progress();
+    fails_allocations = true;
+    kept.reset();
+    fails_allocations = false;
+  });
+  EXPECT_FALSE(outcome);
+  EXPECT_TRUE(outcome.body());
+  EXPECT_TRUE(outcome.drained().empty());
+  EXPECT_EQ(outcome.unrecorded(), 1U);
+  EXPECT_NE(outcome.error().message().find("1 operations failed"), std::string::npos)
+      << outcome.error().message();
+}
+#endif
+
 // parity: ibverbs-rs-28, ibverbs-rs-30
 TEST(operation_scope, error_of_body_comes_first_with_other_failures_appended) {
   channel_pair pair;
   auto inbox = pair.memory(32);
-  const auto outcome = pair.a().scope(abort_after(1ms), [&](operation_scope& scope) {
+  const auto outcome = pair.a().scope(abort_after(30ms), [&](operation_scope& scope) {
     (void)scope.receive(sink(inbox));
     return result<int>(some_error());
   });
@@ -187,7 +229,7 @@ TEST(operation_scope, exception_propagates_after_operations_have_completed) {
   channel_pair pair;
   auto inbox = pair.memory(32);
   const log_catcher log;
-  EXPECT_THROW((void)pair.a().scope(abort_after(1ms),
+  EXPECT_THROW((void)pair.a().scope(abort_after(30ms),
                                     [&](operation_scope& scope) {
                                       (void)scope.receive(sink(inbox));
                                       throw std::runtime_error("of the body");
@@ -201,7 +243,7 @@ TEST(operation_scope, exception_propagates_after_operations_have_completed) {
 TEST(operation_scope, post_to_full_queue_returns_queue_full) {
   channel_pair pair;
   auto inbox = pair.memory(32);
-  const auto outcome = pair.a().scope(abort_after(1ms), [&](operation_scope& scope) {
+  const auto outcome = pair.a().scope(abort_after(30ms), [&](operation_scope& scope) {
     for (std::size_t i = 0; i < 16; ++i) (void)scope.receive(sink(inbox, i, 1));
     EXPECT_EQ(pair.a().free_receives(), 0U);
     auto one_too_many = scope.receive(sink(inbox, 1, 1));
@@ -218,7 +260,7 @@ TEST(operation_scope, channel_can_be_destroyed_in_the_body) {
   channel_pair pair;
   auto inbox = pair.memory(32);
   auto& a = pair.a();
-  const auto outcome = a.scope(abort_after(1ms), [&](operation_scope& scope) {
+  const auto outcome = a.scope(abort_after(30ms), [&](operation_scope& scope) {
     (void)scope.receive(sink(inbox));
     pair.drop_a();
   });
@@ -237,7 +279,7 @@ TEST(manual_scope, returns_what_the_body_returns) {
   });
   EXPECT_EQ(value, 4);
   const result<int> failed =
-      pair.a().manual_scope(abort_after(1ms), [&](operation_scope& scope) -> result<int> {
+      pair.a().manual_scope(abort_after(30ms), [&](operation_scope& scope) -> result<int> {
         (void)scope.receive(sink(target));
         return some_error();
       });
@@ -266,7 +308,7 @@ TEST(operation_scope_death, second_post_of_a_sink_stops_the_program) {
   const auto twice = [] {
     channel_pair pair;  // of the process that dies
     auto inbox = pair.memory(8);
-    (void)pair.a().scope(abort_after(1ms), [&](operation_scope& scope) {
+    (void)pair.a().scope(abort_after(30ms), [&](operation_scope& scope) {
       sink into(inbox);
       (void)scope.receive(std::move(into));
       (void)scope.receive(std::move(into));  // NOLINT(bugprone-use-after-move,*.Move): the mistake

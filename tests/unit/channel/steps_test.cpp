@@ -15,6 +15,7 @@
 
 #include "tests/unit/bringup/peers.hpp"
 #include "tests/unit/channel/channel_pair.hpp"
+#include "verbena/channel/completion_hub.hpp"
 #include "verbena/channel/message_channel.hpp"
 #include "verbena/channel/message_channel_options.hpp"
 #include "verbena/channel/prepared_message_channel.hpp"
@@ -115,6 +116,34 @@ TEST_F(managed_channel_steps, error_of_the_preparation_ends_both_sides) {
   drive(connecting, accepting);
   EXPECT_EQ(accepting.outcome().error().code(), ENOMEM);
   EXPECT_FALSE(connecting.outcome());
+}
+
+// Another user of the hub polls, and the poll fails, while the queue pair can receive.
+TEST_F(managed_channel_steps, hub_that_fails_while_a_channel_connects_ends_it_afterwards) {
+  auto peer = find();
+  const auto hub = completion_hub::create(pd_.context(), 16).value();
+  driven connecting(prepare(peer).connect_in_steps(peer, either_first, long_deadline()));
+  auto request = request_of(connecting);
+  const auto posts = [&](channel& made) -> result<void> {
+    static_cast<void>(made.post_receive(std::move(*pool_.take(1))));
+    return {};
+  };
+  driven accepting(pd_.create_channel(hub, {.queues = {.max_send_wr = 4, .max_recv_wr = 4},
+                                            .route = {.port = peer.port()}})
+                       .value()
+                       .accept_in_steps(std::move(request), either_first, long_deadline(), posts));
+  while (pool_.taken() == 0 && !accepting.has_ended()) accepting.progress();
+  ASSERT_FALSE(accepting.has_ended());
+  ibv_context* const native = pd_.context().native();
+  const ibv_context_ops before = native->ops;
+  native->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return -EIO; };
+  EXPECT_FALSE(hub.progress());
+  native->ops = before;
+  EXPECT_EQ(pool_.taken(), 1U);
+  drive(connecting, accepting);
+  EXPECT_EQ(accepting.outcome().error().code(), EIO);
+  EXPECT_EQ(pool_.taken(), 0U);
+  EXPECT_EQ(hub.unreserved(), 16U);
 }
 
 // Receives that the preparation posted end as lost.

@@ -203,8 +203,10 @@ class piece_operation : public channel_operation {
     if (core == nullptr || !core->template is_usual<Kind>(piece_, remote_)) [[unlikely]]
       return channel_operation::start(when_ended, is_receive, post_general);
     if (const auto status = core->template post_usual<Kind>(piece_, remote_, waiter()); !status)
-        [[unlikely]]
-      return refuse(refusal::verb, status.code());
+        [[unlikely]] {
+      result = operation_result::refuse_post(Kind, status.code(), posted());
+      return false;
+    }
     return begin(when_ended);
   }
 

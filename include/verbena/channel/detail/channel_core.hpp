@@ -233,6 +233,17 @@ class channel_core {
   [[nodiscard]] bool awaits_first_use() const noexcept;
   /// Installs a new queue pair. Precondition: disconnect() was called.
   void connect_again(queue_pair<rc> queue);
+  /// Marks the queue pair, which other code will connect. From now on until take_back(), lose()
+  /// only records the failure. Precondition: there is a queue pair. Allocates.
+  void begin_loan();
+  /// Returns the queue pair, with posted receives. Precondition: begin_loan().
+  [[nodiscard]] queue_pair<rc> lend() noexcept;
+  /// Takes the connected queue pair. If polling failed since lend(): destroys it and returns the
+  /// error.
+  [[nodiscard]] result<void> take_back(queue_pair<rc> connected);
+  /// Ends all operations as lost with errno `code`, after the lent queue pair was destroyed. If
+  /// that was refused, their buffers are leaked.
+  void lose_lent(int code) noexcept;
   /// Reverts connect_again() after a failed reconnection. Operations posted since are lost with
   /// errno `code`; `before` is the failure again.
   void stay_apart(int code, const std::optional<channel_failure>& before) noexcept;
@@ -305,6 +316,8 @@ class channel_core {
   template <class Ended>
   bool spin(deadline until, Ended&& ended);
   void end_all(int code) noexcept;
+  // Leaks the buffers of all operations: the queue pair could not be destroyed.
+  void leak_buffers() noexcept;
   void deliver_the_rest() noexcept;
 
   sole_owner<connection_record> record_;
@@ -325,7 +338,7 @@ class channel_core {
 };
 
 int operation_table::progress() noexcept {
-  if (undelivered_ != undelivered_end_) [[unlikely]]
+  if (has_undelivered()) [[unlikely]]
     return static_cast<int>(deliver_undelivered());
   std::array<completion, batch> room;
   const poll_result polled = cq_.poll(room);
@@ -377,6 +390,9 @@ operation_result channel_core::hope(std::source_location posted) noexcept {
 
 found channel_core::poll_for(const operation_table& table, const operation_slot& slot,
                              operation_result& out) noexcept {
+  // A recipient of older completions may call this function: they are delivered first.
+  if (table.has_undelivered()) [[unlikely]]
+    return found::nothing;
   const poll_result polled = table.cq().poll({&out.done_, 1});
   if (!polled || (*polled).empty()) return found::nothing;
   if (out.done_.id() != slot.id || !out.done_.ok()) [[unlikely]]

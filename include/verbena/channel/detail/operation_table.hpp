@@ -264,6 +264,10 @@ class operation_table {
     end_of_ready_ = &member.next_ready_;
   }
   [[nodiscard]] bool has_ready() const noexcept { return ready_ != nullptr; }
+  /// Like deliver_all(), but take_delivered() returns the number, without the completions of
+  /// members with a tag, which next_ready() names, and of queued recipients, which become completed
+  /// operations. Returns false if a poll failed with errno last_failure().
+  [[nodiscard]] bool deliver_for_ready();
   /// Moves the tags of members that are ready to `out`; returns their number.
   [[nodiscard]] std::size_t next_ready(std::span<std::uint64_t> out) noexcept;
   /// Tends the members that need it, and runs the timers that have expired. Returns how often
@@ -314,12 +318,15 @@ class operation_table {
   [[nodiscard]] std::ptrdiff_t deliver_all();
   /// Like deliver_all(), and calls `complete` of each queued recipient: at once, or from the list
   /// of completed operations. A recipient may block, and destroy channels. Returns the number of
-  /// recipients called, or -1.
+  /// recipients called, or -1. take_delivered() returns the other completions and the events.
   [[nodiscard]] std::ptrdiff_t complete_all();
   /// Calls `complete` of the recipients in the list of completed operations, but not of those that
   /// are appended meanwhile. Returns their number.
   std::size_t complete_completed() noexcept;
   [[nodiscard]] int last_failure() const noexcept { return last_failure_; }
+  /// Returns whether completions were polled that complete_all() has not delivered: it is calling a
+  /// recipient of an older one. Until they are delivered, nobody else may poll the queue.
+  [[nodiscard]] bool has_undelivered() const noexcept { return undelivered_ != undelivered_end_; }
   /// Returns the number of completions that were delivered since the last call.
   [[nodiscard]] std::size_t take_delivered() noexcept { return std::exchange(delivered_, 0); }
   /// Delivers one completion.
@@ -386,6 +393,7 @@ class operation_table {
   [[nodiscard]] int failed(const poll_result& polled) noexcept;
   [[gnu::noinline]] void deliver_polled(const completion& done) noexcept;
   std::size_t deliver_undelivered() noexcept;
+  [[nodiscard]] bool is_of_tagged(std::uint64_t id) const noexcept;
   [[nodiscard]] static bool is_of_line(std::uint64_t id) noexcept {
     return (id & (line_bit | member_bit)) == line_bit;
   }

@@ -74,6 +74,8 @@ class native_state {
   [[nodiscard]] ownership owner() const noexcept { return owner_; }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const Parents& parents() const noexcept { return parents_; }
+  /// Returns the parents, for changes before other threads use the object.
+  [[nodiscard]] Parents& parents() noexcept { return parents_; }
 
   /// Destroys the object unless it is borrowed. After success, native() is nullptr.
   [[nodiscard]] verb_status destroy() {

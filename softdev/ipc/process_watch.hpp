@@ -8,7 +8,7 @@
 
 namespace verbena::softdev {
 
-/// Watches one process by a pidfd. Threads: one thread at a time.
+/// Watches one process by a pidfd. Threads: one thread at a time; const functions are thread-safe.
 class process_watch {
  public:
   process_watch() noexcept = default;

@@ -21,8 +21,9 @@ result<void> reactor::open() {
 
 int reactor::control(int operation, int fd, source name, wanted what) const noexcept {
   epoll_event request{};
-  request.events = (what != wanted::writable ? EPOLLIN : 0U) |  //
-                   (what != wanted::readable ? EPOLLOUT : 0U);
+  const bool either = what == wanted::either;
+  request.events = (either || what == wanted::readable ? EPOLLIN : 0U) |
+                   (either || what == wanted::writable ? EPOLLOUT : 0U);
   request.data.u64 = (std::uint64_t{name.kind} << kind_shift) | name.number;
   return ::epoll_ctl(epoll_.get(), operation, fd, &request) == 0 ? 0 : errno;
 }

@@ -18,7 +18,7 @@ namespace verbena::softdev {
 class reactor {
  public:
   /// The event to wait for.
-  enum class wanted : std::uint8_t { readable, writable, either };
+  enum class wanted : std::uint8_t { readable, writable, either, neither };
   /// Identifies a watched descriptor.
   struct source {
     std::uint8_t kind = 0;

@@ -166,6 +166,10 @@ void wake_receiver::take_from(std::uint64_t number) noexcept {
 
 void wake_receiver::close_all() noexcept {
   epoll_.reset();
+  close_senders();
+}
+
+void wake_receiver::close_senders() noexcept {
   own_.reset();
   for (sender_end& each : ends_) each.socket.reset();
 }

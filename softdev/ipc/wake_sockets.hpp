@@ -66,6 +66,8 @@ class wake_receiver {
 
   /// Closes all descriptors without taking a lock.
   void close_all() noexcept;
+  /// Closes all descriptors except fd(), without taking a lock.
+  void close_senders() noexcept;
 
  private:
   struct sender_end {

@@ -59,6 +59,15 @@ void channel_signals::take(wake_channel_id channel, unique_fd end) {
   signal_wake_socket(known->fd.get());  // the signal for which the end was requested
 }
 
+void channel_signals::close_all() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  for (std::size_t page = 0; page < wake_channels::capacity / channels_of_page; ++page) {
+    if (!pages_[page]) continue;
+    for (std::size_t index = 0; index < channels_of_page; ++index) pages_[page][index].fd.reset();
+  }
+}
+
 /// Returns the place of a channel; nullptr if the number, which the peer chose, is not valid, or if
 /// memory is exhausted.
 channel_signals::place* channel_signals::place_of(wake_channel_id channel) noexcept {

@@ -25,6 +25,8 @@ class channel_signals {
   bool signal(wake_channel_id channel) noexcept;
   /// Stores and signals this process's end of a channel. If `end` is empty, the peer refused it.
   void take(wake_channel_id channel, unique_fd end);
+  /// Closes the ends in a child of fork. Does nothing if another thread of the parent was inside.
+  void close_all() noexcept;
 
  private:
   struct place;

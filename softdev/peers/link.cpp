@@ -76,8 +76,8 @@ void link::abandon_after_fork() noexcept {
   // Only this thread exists in the child. Threads that no longer exist may hold mutexes, so nothing
   // is locked, freed or unmapped (shared mappings were not inherited).
   own_->close_all();
-  service_.close_all();
-  peers_.close_all();
+  const bool idle = service_.close_all();
+  peers_.close_all(idle);
 }
 
 std::shared_ptr<peer> link::connect(std::uint32_t slot) {

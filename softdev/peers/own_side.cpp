@@ -57,6 +57,9 @@ void own_side::close_all() noexcept {
   claim.close();
   wakes->close_all();
   doorbell.fd.reset();
+  segment->close();
+  arenas.close_all();
+  channels.close_all();
 }
 
 }  // namespace verbena::softdev

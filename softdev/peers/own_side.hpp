@@ -32,7 +32,7 @@ struct own_side {
   void ignore_wakes(const peer& of) noexcept;
   /// Sends the hello over the peer's socket.
   [[nodiscard]] send_status send_hello(const peer_parts& to);
-  /// Closes the descriptors in a child of fork. Takes no lock.
+  /// Closes the descriptors in a child of fork. Waits for no lock.
   void close_all() noexcept;
 
   link_options options;

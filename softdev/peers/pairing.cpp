@@ -87,7 +87,7 @@ void pairing::start_one(const std::shared_ptr<peer>& to) {
 /// Sends the hello, now or in a later turn. If it answers the peer's hello, completes the pairing.
 void pairing::say_hello(const std::shared_ptr<peer>& to) {
   const send_status sent = how_.own.send_hello(to->parts());
-  to->parts().service.hello_waits = sent == send_status::full;
+  to->parts().service.hello_waits = sent == send_status::full || sent == send_status::delayed;
   if (sent == send_status::closed) return lost(*to);
   if (sent == send_status::sent && to->takes_records()) finish(to, peer_end::none);
 }
@@ -262,7 +262,8 @@ bool pairing::answered(const std::shared_ptr<peer>& from, received_message& got)
     how_.requests.end(*from, peer_end::other_version);
     return true;
   }
-  if (got.message.kind != message_kind::hello) return false;
+  // A second hello would replace the memory that other threads use.
+  if (got.message.kind != message_kind::hello || from->takes_records()) return false;
   finish(from, pair_with(*from, got));
   return true;
 }

@@ -125,14 +125,13 @@ send_status send_message(int socket, const link_message& message,
   for (;;) {
     if (::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return send_status::sent;
     if (errno == EINTR) continue;
+    if (errno == EAGAIN) return send_status::full;
     // ETOOMANYREFS: too many descriptors of this process are in flight; peers receive them later.
-    const bool later = errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS;
-    if (!later)
-      note_denied(
-          "soft0: sendmsg(2) is denied: no other process can be reached; permit it in the filter "
-          "of "
-          "system calls (seccomp)");
-    return later ? send_status::full : send_status::closed;
+    if (errno == ENOBUFS || errno == ETOOMANYREFS) return send_status::delayed;
+    note_denied(
+        "soft0: sendmsg(2) is denied: no other process can be reached; permit it in the filter of "
+        "system calls (seccomp)");
+    return send_status::closed;
   }
 }
 

@@ -46,7 +46,13 @@ struct link_message {
 /// Returns the number of descriptors that a message of this kind carries.
 [[nodiscard]] std::size_t descriptors_of(message_kind kind) noexcept;
 
-enum class send_status : std::uint8_t { sent, full, closed };
+enum class send_status : std::uint8_t {
+  sent,
+  full,     ///< the socket is writable again when the peer has read
+  delayed,  ///< the kernel lacks a resource for a while; the socket may be writable: try again
+            ///< later
+  closed,
+};
 /// Sends one message; never blocks. Returns `full` if the socket's buffer is full. Thread-safe.
 [[nodiscard]] send_status send_message(int socket, const link_message& message,
                                        std::span<const int> descriptors) noexcept;

@@ -20,7 +20,7 @@ void peer_messages::shut_down() noexcept {
 }
 
 bool peer_messages::post(const link_message& message, unique_fd descriptor) {
-  if (outbox_.empty() && send(message, descriptor) != send_status::full) return true;
+  if (outbox_.empty() && try_next(message, descriptor)) return true;
   if (outbox_.size() >= max_queued_messages) return false;
   outbox_.push_back({message, std::move(descriptor)});
   return true;
@@ -33,11 +33,24 @@ send_status peer_messages::send(const link_message& message, const unique_fd& de
 
 void peer_messages::flush() {
   std::size_t sent = 0;
+  delayed_ = false;
   for (const queued_message& each : outbox_) {
-    if (send(each.message, each.descriptor) == send_status::full) break;
-    ++sent;  // closed: the peer is gone and needs no message
+    if (!try_next(each.message, each.descriptor)) break;
+    ++sent;
   }
   outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(sent));
+}
+
+/// Returns whether the message needs no further attempt: if the connection is closed, the peer is
+/// gone and needs no message.
+bool peer_messages::try_next(const link_message& message, const unique_fd& descriptor) noexcept {
+  const send_status status = send(message, descriptor);
+  delayed_ = status == send_status::delayed;
+  return status == send_status::sent || status == send_status::closed;
+}
+
+void peer_messages::close_queued() noexcept {
+  for (queued_message& each : outbox_) each.descriptor.reset();
 }
 
 }  // namespace verbena::softdev

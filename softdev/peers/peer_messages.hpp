@@ -29,6 +29,9 @@ class peer_messages {
   /// Sends queued messages until the socket is full.
   void flush();
   [[nodiscard]] std::size_t queued() const noexcept { return outbox_.size(); }
+  /// Returns whether messages are queued that flush() must try again although the socket may be
+  /// writable all the time.
+  [[nodiscard]] bool delayed() const noexcept { return delayed_ && !outbox_.empty(); }
   [[nodiscard]] received_message receive() noexcept { return receive_message(fd()); }
 
   /// Sends a message without descriptors if there is room.
@@ -38,6 +41,9 @@ class peer_messages {
   /// Wakes the peer's progress thread. One system call.
   void wake() noexcept { send_wake(fd()); }
 
+  /// Closes the descriptors of queued messages, for a child of fork.
+  void close_queued() noexcept;
+
  private:
   struct queued_message {
     link_message message;
@@ -45,9 +51,11 @@ class peer_messages {
   };
 
   [[nodiscard]] send_status send(const link_message& message, const unique_fd& descriptor) noexcept;
+  [[nodiscard]] bool try_next(const link_message& message, const unique_fd& descriptor) noexcept;
 
   unique_fd socket_;
   std::vector<queued_message> outbox_;
+  bool delayed_ = false;
 };
 
 }  // namespace verbena::softdev

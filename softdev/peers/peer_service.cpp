@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/peers/peer_service.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -58,6 +60,7 @@ peer_service::outcome peer_service::run(time_point now) {
 void peer_service::serve(time_point now) {
   pairing_.start(now);
   for (const reactor::source each : watch_.ready()) dispatch(each, now);
+  send_delayed();
   pairing_.expire(now);
   end_closing(now);
   if (how_.requests.take_ended()) {
@@ -79,12 +82,18 @@ void peer_service::finish_hellos() {
   if (!pairing_.has_hellos_out()) return;
   const std::lock_guard lock(mutex_);
   const auto waiting = pairing_.connecting();  // reading changes the peers, not the list
+  std::vector<pollfd> sockets;
+  sockets.reserve(waiting.size());
+  for (const auto& each : waiting) sockets.push_back({each->parts().messages.fd(), POLLIN, 0});
+  const int ready = ::poll(sockets.data(), sockets.size(), 0);  // ignores those without a socket
+  if (ready == 0) return;
   // The progress thread may sleep, and a message that is read here may be meant to wake it.
   how_.own.wakes->signal();
-  for (const auto& each : waiting) {
-    if (each->state() == peer_state::connecting && each->parts().messages.connected()) {
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    const auto& each = waiting[i];
+    const bool is_ready = ready < 0 || sockets[i].revents != 0;
+    if (is_ready && each->state() == peer_state::connecting && each->parts().messages.connected())
       read_peer(each, std::chrono::steady_clock::now());
-    }
   }
 }
 
@@ -141,10 +150,30 @@ void peer_service::read_messages(const std::shared_ptr<peer>& from, time_point n
 
 void peer_service::watch_socket_of(peer& which) {
   using wanted = reactor::wanted;
-  const std::size_t unsent = which.parts().messages.queued();
-  watch_.watch_socket(which, unsent == 0                    ? wanted::readable
-                             : unsent < most_unsent_answers ? wanted::either
-                                                            : wanted::writable);
+  const peer_messages& messages = which.parts().messages;
+  const std::size_t unsent = messages.queued();
+  const bool reads = unsent < most_unsent_answers;
+  if (messages.delayed()) {
+    delayed_.insert(which.slot());
+    any_delayed_ = true;
+    watch_.watch_socket(which, reads ? wanted::readable : wanted::neither);
+    return;
+  }
+  watch_.watch_socket(which, unsent == 0 ? wanted::readable
+                             : reads     ? wanted::either
+                                         : wanted::writable);
+}
+
+/// Tries again to send messages for which the kernel lacked a resource.
+void peer_service::send_delayed() {
+  if (!any_delayed_) return;
+  any_delayed_ = false;
+  delayed_.drain([this](std::uint32_t slot) {
+    const auto to = how_.peers.find(slot);
+    if (!to || to->state() != peer_state::paired || to->parts().service.closing) return;
+    to->parts().messages.flush();
+    watch_socket_of(*to);
+  });
 }
 
 bool peer_service::handle(peer& from, received_message& got) {
@@ -257,7 +286,7 @@ std::optional<peer_service::time_point> peer_service::next_deadline(time_point n
     if (!next || when < *next) next = when;
   };
   if (!retiring_.empty()) at_latest(now + turn_interval);
-  if (!closing_.empty()) at_latest(now + turn_interval);
+  if (!closing_.empty() || any_delayed_) at_latest(now + turn_interval);
   if (watch_departed_) at_latest(now + departed_interval);
   return next;
 }

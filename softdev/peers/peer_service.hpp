@@ -48,8 +48,13 @@ class peer_service final : private pairing_observer {
   /// Reads the answers of peers that have our hello: they may access memory before that.
   void finish_hellos();
 
-  /// Closes the descriptor in a child of fork. Takes no lock.
-  void close_all() noexcept { watch_.close(); }
+  /// Closes the descriptor in a child of fork. Returns whether no thread was in the service, so
+  /// that what belongs to it is not half changed.
+  [[nodiscard]] bool close_all() noexcept {
+    watch_.close();
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    return lock.owns_lock();
+  }
 
  private:
   void serve(time_point now);
@@ -57,6 +62,7 @@ class peer_service final : private pairing_observer {
   void read_peer(const std::shared_ptr<peer>& from, time_point now) override;
   void read_messages(const std::shared_ptr<peer>& from, time_point now);
   void watch_socket_of(peer& which);
+  void send_delayed();
   [[nodiscard]] bool handle(peer& from, received_message& got);
   [[nodiscard]] bool give_arena(peer& to, std::uint64_t arena);
   void close_down(const std::shared_ptr<peer>& from, time_point now);
@@ -72,6 +78,8 @@ class peer_service final : private pairing_observer {
   pairing pairing_;
   std::vector<std::shared_ptr<peer>> closing_;
   std::vector<std::shared_ptr<peer>> retiring_;  ///< peers with mappings that must be dropped
+  slot_set delayed_;  ///< peers whose queued messages must be tried again later
+  bool any_delayed_ = false;
   bool watch_departed_ = false;
   time_point next_full_scan_{};
 };

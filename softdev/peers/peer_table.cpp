@@ -84,14 +84,20 @@ bool peer_table::sweep() {
   return !departed_.empty();
 }
 
-void peer_table::close_all() noexcept {
-  for (const auto& each : by_slot_) {
-    if (!each) continue;
-    peer_parts& parts = each->parts();
+void peer_table::close_all(bool queued) noexcept {
+  const auto close = [queued](peer& each) {
+    peer_parts& parts = each.parts();
     parts.messages.disconnect();
+    if (queued) parts.messages.close_queued();
     parts.process.close();
     parts.memory.close_descriptor();
-  }
+    parts.channels.close_all();
+  };
+  for (const auto& each : by_slot_)
+    if (each) close(*each);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  for (const auto& each : departed_) close(*each);
 }
 
 }  // namespace verbena::softdev

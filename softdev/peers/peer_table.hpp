@@ -62,8 +62,9 @@ class peer_table {
   /// some are left.
   bool sweep();
 
-  /// Closes the descriptors of all peers in a child of fork. Takes no lock.
-  void close_all() noexcept;
+  /// Closes the descriptors of all peers in a child of fork. Waits for no lock: what another thread
+  /// of the parent was changing stays open. `queued`: no thread was changing the queued messages.
+  void close_all(bool queued) noexcept;
 
  private:
   [[nodiscard]] entry find_or_make_locked(std::uint32_t slot);

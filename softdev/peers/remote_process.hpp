@@ -52,9 +52,12 @@ class remote_process {
   void close() noexcept { watch_ = process_watch(); }
 
  private:
+  [[nodiscard]] bool holds_pid() noexcept;
+
   pid_t pid_ = 0;
   std::uint64_t generation_ = 0;
   process_watch watch_;
+  std::atomic<std::int64_t> held_at_ = 0;  ///< when the process last was known to have the pid
   copy_routes routes_;
   std::atomic<bool> closed_ = false;
 };

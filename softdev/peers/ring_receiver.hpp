@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -118,7 +119,10 @@ class ring_receiver {
   std::vector<std::shared_ptr<peer>> peers_;
   std::array<peer*, slot_count> by_slot_{};
   std::array<std::uint64_t, slot_count / 64> ready_{};
+  /// With many peers, the most records that one of them passes before the next one is served.
+  static constexpr std::size_t records_of_turn = 64;
   std::size_t first_ = 0;
+  std::size_t next_slot_ = 0;  ///< with many peers: the slot that is served first
   std::atomic<bool> look_at_all_ = false;
   time_point next_look_{};
   bool look_is_due_ = false;  ///< the last look before a sleep did not check all peers
@@ -141,15 +145,28 @@ std::size_t ring_receiver::receive([[maybe_unused]] const lock& held, Handler&& 
     return done;
   }
   collect_doorbells();
-  for (std::size_t word = 0; word < ready_.size(); ++word) {
-    for (std::uint64_t left = ready_[word]; left != 0 && done < budget; left &= left - 1) {
+  // Begins after the peer that was served last. The word of that peer is visited twice: first the
+  // bits behind it, at the end the others.
+  const std::size_t start = next_slot_;
+  const std::uint64_t behind = ~std::uint64_t{0} << (start % 64);
+  std::size_t word = start / 64;
+  for (std::size_t step = 0; step <= ready_.size() && done < budget;
+       ++step, word = word + 1 < ready_.size() ? word + 1 : 0) {
+    std::uint64_t left = ready_[word];
+    if (left == 0) continue;
+    if (step == 0) left &= behind;
+    if (step == ready_.size()) left &= ~behind;
+    for (; left != 0 && done < budget; left &= left - 1) {
       const auto bit = static_cast<std::size_t>(std::countr_zero(left));
       ready_[word] &= ~(std::uint64_t{1} << bit);
       peer* from = by_slot_[word * 64 + bit];
       if (from == nullptr) continue;
-      done += receive_from(*from, handler, budget - done);
+      next_slot_ = (word * 64 + bit + 1) % slot_count;
+      const std::size_t share = std::min(budget - done, records_of_turn);
+      const std::size_t received = receive_from(*from, handler, share);
+      done += received;
       // The ring may have more records, for which the peer does not ring again.
-      const bool more = done == budget || from->parts().receives.keeps_record();
+      const bool more = received == share || from->parts().receives.keeps_record();
       if (more) ready_[word] |= std::uint64_t{1} << bit;
     }
   }

@@ -174,6 +174,9 @@ bool section_fence::replace_pages_of(const void* memory) noexcept {
   // must leave first, except stopped ones.
   how_.segment.freeze_regions(range->address, range->length);
   static_cast<void>(wait_for_marks(stopped_peers::pass_over, deadline::never()));
+  // Until here, an access to a frozen region had its effect. A peer that was passed over must not
+  // rely on that.
+  how_.segment.outdate_regions(range->address, range->length);
   const auto moved = move_pages(memory);
   if (moved) {
     how_.segment.rebind_regions(moved->address, moved->length, moved->arena, moved->arena_base);

@@ -55,6 +55,13 @@ unique_fd wake_channels::share(wake_channel_id id, const void* with) {
   return end ? *std::move(end) : unique_fd();
 }
 
+void wake_channels::close_all() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  for (const entry& each : entries_)
+    if (each.receiver) each.receiver->close_senders();
+}
+
 void wake_channels::dismiss(const void* who) noexcept {
   const std::lock_guard lock(mutex_);
   for (const entry& each : entries_) {

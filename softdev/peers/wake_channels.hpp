@@ -41,6 +41,9 @@ class wake_channels {
   [[nodiscard]] unique_fd share(wake_channel_id id, const void* with);
   /// Ignores further signals of the peer.
   void dismiss(const void* who) noexcept;
+  /// Closes the descriptors in a child of fork, except those that the program knows. Does nothing
+  /// if another thread of the parent was inside.
+  void close_all() noexcept;
 
  private:
   struct entry {

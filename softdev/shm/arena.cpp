@@ -288,6 +288,13 @@ std::optional<arena_registry::share> arena_registry::share_arena(std::uint64_t a
   return out;
 }
 
+void arena_registry::close_all() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  for (const auto& [id, store] : backings_)
+    if (const auto open = store.lock()) open->fd.reset();
+}
+
 std::vector<std::uint64_t> arena_registry::take_retired() {
   const std::lock_guard lock(mutex_);
   if (retired_.empty()) return {};

@@ -77,6 +77,10 @@ class arena_registry {
   /// Returns the arenas that were destroyed since the last call, so that peers can be notified.
   [[nodiscard]] std::vector<std::uint64_t> take_retired();
 
+  /// Closes the descriptors in a child of fork. Its mappings stay. Does nothing if another thread
+  /// of the parent was changing the registry.
+  void close_all() noexcept;
+
   /// Returns the number of allocations.
   [[nodiscard]] std::size_t size() const;
 

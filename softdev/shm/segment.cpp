@@ -204,6 +204,12 @@ void public_segment::thaw_regions(std::uint64_t address, std::uint64_t length) {
   });
 }
 
+void public_segment::outdate_regions(std::uint64_t address, std::uint64_t length) {
+  for_shareable(address, length, [this](region_entry& at, const region_record&) {
+    at.generation.store(next_generation_++, std::memory_order_seq_cst);
+  });
+}
+
 void public_segment::rebind_regions(std::uint64_t address, std::uint64_t length,
                                     std::uint64_t arena, std::uint64_t arena_base) {
   for_shareable(address, length, [&](region_entry& at, region_record region) {
@@ -226,12 +232,13 @@ queue_pair_line& public_segment::line(std::uint32_t qpn) noexcept {
   return *map_.at<queue_pair_line>(queue_pair_lines_offset + index * sizeof(queue_pair_line));
 }
 
-void public_segment::publish_queue_pair(const queue_pair_record& queue_pair) {
+void public_segment::publish_queue_pair(const queue_pair_record& queue_pair, state_source state) {
   const std::lock_guard lock(lines_mutex_);
+  const std::uint32_t now = state.read == nullptr ? queue_pair.state : state.read(state.of);
   queue_pair_line& out = line(queue_pair.qpn);
   change(out.sequence, [&] {
     put(out.qpn, queue_pair.qpn);
-    put(out.state, queue_pair.state);
+    put(out.state, now);
     put(out.pd, queue_pair.pd);
     put(out.access, queue_pair.access);
     put(out.peer_qpn, queue_pair.peer_qpn);
@@ -324,9 +331,9 @@ lookup peer_segment::find_region(std::uint32_t key, region_record& out) const no
 
 bool peer_segment::is_current(const region_record& region) noexcept {
   const region_entry& entry = *region.found_at;
-  // The generation is compared as well, in case the sequence word wrapped around.
+  // A frozen entry has an odd sequence word, but its pages stay until it has another generation.
   return get(entry.generation) == region.generation &&
-         entry.sequence.load(std::memory_order_seq_cst) == region.sequence;
+         (entry.sequence.load(std::memory_order_seq_cst) & ~1U) == region.sequence;
 }
 
 const queue_pair_line& peer_segment::line(std::uint32_t qpn) const noexcept {

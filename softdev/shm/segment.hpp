@@ -40,6 +40,12 @@ struct queue_pair_record {
   std::uint32_t peer_qpn = 0;
 };
 
+/// The place of a queue pair's state, if it changes without a lock.
+struct state_source {
+  const void* of = nullptr;
+  std::uint32_t (*read)(const void* of) noexcept = nullptr;
+};
+
 /// Writes the public segment of this process. Thread-safe: writers of one segment take a private
 /// lock; no call waits for a peer. Does not allocate after creation.
 class public_segment {
@@ -59,6 +65,8 @@ class public_segment {
   /// Makes all regions of shareable memory in [address, address+length) unreadable while their
   /// pages move. Peers find `busy` until thaw_regions() or rebind_regions().
   void freeze_regions(std::uint64_t address, std::uint64_t length);
+  /// Makes frozen regions, as peers found them before, no longer current: their pages move now.
+  void outdate_regions(std::uint64_t address, std::uint64_t length);
   /// Makes frozen regions readable again, unchanged.
   void thaw_regions(std::uint64_t address, std::uint64_t length);
   /// Publishes that the pages of [address, address+length) moved to another arena, and makes the
@@ -66,8 +74,10 @@ class public_segment {
   void rebind_regions(std::uint64_t address, std::uint64_t length, std::uint64_t arena,
                       std::uint64_t arena_base);
 
-  /// Makes a queue pair visible or changes it (sequentially consistent, for link::fence).
-  void publish_queue_pair(const queue_pair_record& queue_pair);
+  /// Makes a queue pair visible or changes it (sequentially consistent, for link::fence). `state`
+  /// replaces the state of the record. It is read with the lock of the lines held, so that the
+  /// last of several calls publishes the last state.
+  void publish_queue_pair(const queue_pair_record& queue_pair, state_source state = {});
   /// Clears the line: qpn 0, no receive queue, notes 0.
   void withdraw_queue_pair(std::uint32_t qpn);
   /// Publishes the line of the completion queue into which a queue pair receives.
@@ -94,6 +104,8 @@ class public_segment {
   [[nodiscard]] public_header& header() noexcept { return *map_.at<public_header>(0); }
   /// Returns the descriptor to pass to peers.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  /// Closes the descriptor in a child of fork.
+  void close() noexcept { fd_.reset(); }
 
  private:
   public_segment(unique_fd fd, mapping map) : fd_(std::move(fd)), map_(std::move(map)) {}
@@ -139,7 +151,9 @@ class peer_segment {
   explicit peer_segment(mapping map) noexcept : map_(std::move(map)) {}
 
   [[nodiscard]] lookup find_region(std::uint32_t key, region_record& out) const noexcept;
-  /// Returns whether `region` is still published as find_region() returned it.
+  /// Returns whether `region` is still published as find_region() returned it, or is frozen: while
+  /// the caller stays in its section, the owner does not replace the pages, unless it passes the
+  /// caller over, and then the region is no longer current.
   [[nodiscard]] static bool is_current(const region_record& region) noexcept;
   [[nodiscard]] lookup find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept;
   [[nodiscard]] const queue_pair_line& line(std::uint32_t qpn) const noexcept;

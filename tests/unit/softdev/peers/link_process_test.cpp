@@ -119,6 +119,77 @@ class crowded_sockets {
   int count_ = 0;
 };
 
+// A peer that sends its hello again while our answer has no room: the memory of the first hello
+// stays in use.
+int second_hello_in_crowd() {
+  if (::geteuid() == 0 && ::setuid(2'000'000 + static_cast<uid_t>(::getpid())) != 0) return 2;
+  const auto own = open_link();
+  const auto claim = slot_claim::take().value();
+  const auto segment = public_segment::create(claim.slot(), malicious_peer::generation).value();
+  const auto pair =
+      create_sealed("x", pair_ring_offset + min_ring_bytes, sealed_for::owner_only).value();
+  const auto bell = create_sealed("x", segment_page, sealed_for::everybody).value();
+  pair.map.at<pair_header>(0)->magic = segment_magic;
+  link_message hello{.kind = message_kind::hello};
+  hello.version = layout_version;
+  hello.slot = claim.slot();
+  hello.generation = malicious_peer::generation;
+  hello.ring_bytes = min_ring_bytes;
+  const std::array descriptors{segment->fd(), pair.fd.get(), bell.fd.get()};
+  const unique_fd connection = std::move(connect_to_slot(own->slot()).socket);
+  if (send_message(connection.get(), hello, descriptors) != send_status::sent) return 3;
+  if (send_message(connection.get(), hello, descriptors) != send_status::sent) return 3;
+  const crowded_sockets answer;
+  std::shared_ptr<peer> seen;
+  EXPECT_TRUE(drive({own.get()}, [&] {
+    seen = own->find(claim.slot());
+    return seen != nullptr;
+  }));
+  if (!seen) return 4;
+  EXPECT_TRUE(drive({own.get()}, [&] { return seen->state() != peer_state::connecting; }));
+  EXPECT_EQ(seen->state(), peer_state::dead);
+  EXPECT_EQ(seen->end(), peer_end::broken_protocol);
+  return ::testing::Test::HasFailure() ? 5 : 0;
+}
+
+// The answer to a request for memory has no room: the socket stays writable meanwhile.
+int grant_in_crowd() {
+  if (::geteuid() == 0 && ::setuid(2'000'000 + static_cast<uid_t>(::getpid())) != 0) return 2;
+  const linked_pair pair;
+  void* const memory =
+      pair.right->arenas().allocate(1 << 20, arena_registry::pages::normal).value();
+  const auto place = pair.right->arenas().acquire(memory, 8).value();
+  const auto map = [&] {
+    const auto section = pair.to_right->enter();
+    return pair.to_right->map(place.arena, place.offset, 8, map_access::read_only).status;
+  };
+  {
+    const crowded_sockets answers;
+    EXPECT_EQ(map(), map_status::pending);
+    for (int turn = 0; turn < 5; ++turn) pair.right->service(clock::now());
+    EXPECT_FALSE(readable(pair.right->service_fd())) << "the service would run all the time";
+    const auto now = clock::now();
+    const auto next = pair.right->service(now).next;
+    EXPECT_TRUE(next && *next <= now + 1ms);
+    pair.left->service(clock::now());
+    EXPECT_EQ(map(), map_status::pending);
+  }
+  EXPECT_TRUE(
+      drive({pair.left.get(), pair.right.get()}, [&] { return map() == map_status::ready; }));
+  pair.right->arenas().release(memory);
+  return ::testing::Test::HasFailure() ? 5 : 0;
+}
+
+TEST(link_process, grant_without_room_is_sent_later_and_does_not_keep_the_service_busy) {
+  child user([](int) { return grant_in_crowd(); });
+  EXPECT_EQ(user.wait(), 0);
+}
+
+TEST(link_process, second_hello_ends_the_pairing) {
+  child user([](int) { return second_hello_in_crowd(); });
+  EXPECT_EQ(user.wait(), 0);
+}
+
 int pair_in_crowd() {
   // The kernel does not limit root; and nothing of another test is in flight of this user.
   if (::geteuid() == 0 && ::setuid(2'000'000 + static_cast<uid_t>(::getpid())) != 0) return 2;
@@ -205,6 +276,29 @@ TEST(link_process, peer_death_inside_a_section_releases_the_fence) {
   EXPECT_TRUE(becomes_dead(*own, *other));
 }
 
+// Another process, here this one, has the pid of a process that exited.
+TEST(link_process, memory_of_a_process_with_a_reused_pid_is_not_accessed) {
+  child exited([](int) { return 0; });
+  std::uint64_t words[] = {42, 0};
+  remote_process other;
+  other.set_pid(::getpid());
+  other.find_routes({.source_address = reinterpret_cast<std::uint64_t>(&words[0]),
+                     .source_value = words[0],
+                     .sink_address = reinterpret_cast<std::uint64_t>(&words[1])});
+  if (!other.routes().read || !other.routes().write)
+    GTEST_SKIP() << "process_vm_readv is not permitted";
+  other.set_pid(exited.pid());
+  other.begin_watch(1);
+  EXPECT_EQ(exited.wait(), 0);
+  other.set_pid(::getpid());
+  words[1] = 7;
+  const iovec source{&words[0], sizeof words[0]};
+  const iovec sink{&words[1], sizeof words[1]};
+  EXPECT_EQ(other.read({&sink, 1}, {&source, 1}).status, copy_status::process_gone);
+  EXPECT_EQ(other.write({&source, 1}, {&sink, 1}).status, copy_status::process_gone);
+  EXPECT_EQ(words[1], 7U);
+}
+
 TEST(link_process, initiator_writes_ordinary_memory_of_the_owner) {
   child writer([](int to_parent) {
     return run_peer(to_parent, [](link&, peer& from, const ring_record& record) {
@@ -280,6 +374,23 @@ TEST(link_process, forked_child_does_not_watch_peers_of_its_parent) {
   child fork([](int) { return descriptors_to("pidfd") + 10 * descriptors_to("verbena-doorbell"); });
   EXPECT_EQ(fork.wait(), 0);
   EXPECT_EQ(descriptors_to("pidfd"), 1);
+}
+
+TEST(link_process, forked_child_has_no_descriptor_of_the_link) {
+  const int before = descriptors_to("");
+  linked_pair pair;
+  void* const memory = pair.left->arenas().allocate(1 << 20, arena_registry::pages::normal).value();
+  const auto channel = pair.right->channels().create().value();
+  EXPECT_TRUE(drive({pair.left.get(), pair.right.get()},
+                    [&] { return pair.to_right->signal_channel(channel.id); }));
+  ASSERT_GT(descriptors_to(""), before + 8);
+  const int known = channel.receiver->fd();  // the program may close it
+  child fork([&](int) {
+    if (::fcntl(known, F_GETFD) < 0) return 100;
+    return descriptors_to("") - before - 2;  // besides it, there is the pipe of the test
+  });
+  EXPECT_EQ(fork.wait(), 0);
+  EXPECT_EQ(pair.left->arenas().free(memory), 0);
 }
 
 TEST(link_process, exit_of_parent_is_detected_while_its_child_runs) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -265,6 +266,35 @@ TEST(link, doorbell_identifies_one_of_many_peers) {
     std::ranges::sort(seen);
     ASSERT_EQ(seen, sent) << "round " << round;
   }
+}
+
+TEST(link, busy_peer_does_not_keep_others_out_in_doorbell_mode) {
+  link_options options;
+  options.scan_limit = 2;
+  const auto hub = open_link(options);
+  std::vector<std::unique_ptr<link>> others;
+  std::map<std::uint32_t, std::shared_ptr<peer>> hubs;  // by the slot of the sender
+  for (int i = 0; i < 10; ++i) {
+    others.push_back(open_link(options));
+    const auto to_hub = others.back()->connect(hub->slot());
+    hubs[others.back()->slot()] = to_hub;
+    ASSERT_TRUE(drive({hub.get(), others.back().get()},
+                      [&] { return to_hub->state() == peer_state::paired; }));
+  }
+  while (hub->receive(take_all, 100) != 0) {
+  }
+  const auto& [busy, from_busy] = *hubs.begin();
+  const auto& [last, from_last] = *hubs.rbegin();
+  ASSERT_TRUE(send_record(*from_busy, 1, 4, 1));
+  ASSERT_TRUE(send_record(*from_last, 1, 4, 1));
+  bool served = false;
+  const auto refill = [&](peer& from, const ring_record&) {
+    served = served || from.slot() == last;
+    EXPECT_TRUE(from.slot() != busy || send_record(*from_busy, 1, 4, 1));
+    return handled::consumed;
+  };
+  for (int pass = 0; pass < 20 && !served; ++pass) EXPECT_NE(hub->receive(refill, 256), 0U);
+  EXPECT_TRUE(served);
 }
 
 TEST(link, deferred_record_is_offered_again_in_doorbell_mode) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A copy of a container owns other memory than the registered one: the container is moved.
-// expect-gcc: could not convert
+// expect-gcc: cannot convert
 // expect-clang: no viable conversion
 #include <vector>
 

@@ -23,14 +23,15 @@ namespace {
 
 // A buffer that the adapter may still access because its queue pair could not be destroyed. It is
 // kept until the process ends, and reachable, so that leak checkers do not report it.
-struct given_up {
+struct leaked_buffer {
   buffer memory;
-  given_up* next;
+  leaked_buffer* next;
 };
-std::atomic<given_up*> newest_given_up = nullptr;
+std::atomic<leaked_buffer*> newest_leaked_buffer = nullptr;
 
-void give_up(buffer&& memory) noexcept {
-  auto* const kept = new (std::nothrow) given_up{.memory = {}, .next = newest_given_up.load()};
+void leak(buffer&& memory) noexcept {
+  auto* const kept =
+      new (std::nothrow) leaked_buffer{.memory = {}, .next = newest_leaked_buffer.load()};
   if (kept == nullptr) {
     // Without memory for the list, a destructor that does not run keeps the buffer.
     alignas(buffer) std::array<std::byte, sizeof(buffer)> never_destroyed;
@@ -38,7 +39,7 @@ void give_up(buffer&& memory) noexcept {
     return;
   }
   kept->memory = std::move(memory);
-  while (!newest_given_up.compare_exchange_weak(kept->next, kept)) continue;
+  while (!newest_leaked_buffer.compare_exchange_weak(kept->next, kept)) continue;
 }
 
 }  // namespace
@@ -207,7 +208,7 @@ void channel_core::leak_buffers() noexcept {
     VERBENA_ASSERT(slot.holds_buffer,
                    "the device may still access the program's memory: the operation did not "
                    "complete and the queue pair could not be destroyed");
-    give_up(std::move(slots_.table().held(slot)));
+    leak(std::move(slots_.table().held(slot)));
   }
   VERBENA_ASSERT(lines_[0].empty() && lines_[1].empty(),
                  "the device may still access the program's memory: an operation of an "

@@ -12,7 +12,11 @@ using namespace records;
 
 void read_answerer::begin(queue_pair& target) noexcept {
   connection& by = *state_.connection_of(target);
+  const message& what = target.receiver().current();
   by.answer.waits = true;
+  by.answer.attempt = what.attempt;
+  by.answer.psn = what.psn;
+  by.answer.source_qpn = what.source_qpn;
   by.answer.bytes = 0;
   go_on(target);
 }
@@ -23,12 +27,9 @@ void read_answerer::go_on(queue_pair& target) noexcept {
   waiting_.insert(endpoint_state::index_of(target));
   connection& by = *state_.connection_of(target);
   responder& receiver = target.receiver();
-  if (!receiver.busy()) {
-    by.answer.waits = false;
-    return;
-  }
-  const message& what = receiver.current();
   if (!endpoint_state::room_for_answer(*by.to)) return;
+  if (!receiver.busy()) return give_up(target, by);
+  const message& what = receiver.current();
   switch (push_data(target, by)) {
     case pushed::no_room:
       return;
@@ -38,6 +39,22 @@ void read_answerer::go_on(queue_pair& target) noexcept {
       state_.answer(*by.to, what, receiver.finish());
   }
   by.answer.waits = false;
+}
+
+void read_answerer::give_up(const queue_pair& target, connection& by) noexcept {
+  message what;
+  what.opcode = opcode::rdma_read;
+  what.transport = target.transport();
+  what.attempt = by.answer.attempt;
+  what.source_qpn = by.answer.source_qpn;
+  what.destination_qpn = target.number();
+  what.psn = by.answer.psn;
+  by.answer.waits = false;
+  state_.answer(*by.to, what,
+                {.outcome = verdict::no_answer,
+                 .why = {.why = reason::peer_not_ready,
+                         .detail = what.destination_qpn,
+                         .extra = static_cast<std::uint32_t>(target.state())}});
 }
 
 pushed read_answerer::push_data(queue_pair& target, connection& by) noexcept {

@@ -16,6 +16,9 @@ class read_answerer {
 
   /// Begins to answer the read that the responder has begun.
   void begin(queue_pair& target) noexcept;
+  /// Ends the answer to a read that the responder no longer executes, because its queue pair was
+  /// reset, is destroyed or has failed: the requester's timeout then counts.
+  void give_up(const queue_pair& target, connection& by) noexcept;
   /// Continues the answers that wait for room. Takes locks of queue pairs.
   void run() noexcept {
     if (!waiting_.empty()) run_waiting();

@@ -48,6 +48,9 @@ struct connection {
   /// The answer to a read of the peer.
   struct {
     bool waits = false;
+    std::uint16_t attempt = 0;  ///< of the read, as the two below
+    std::uint32_t psn = 0;
+    std::uint32_t source_qpn = 0;
     std::uint64_t bytes = 0;  ///< written
   } answer;
 

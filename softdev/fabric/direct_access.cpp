@@ -64,6 +64,11 @@ class target {
   /// Returns false if the owner replaced the region's pages: accesses since `admits` used the old
   /// pages.
   [[nodiscard]] bool is_current() const noexcept { return peer_segment::is_current(region_); }
+  /// Returns whether there is a region with this key.
+  [[nodiscard]] bool is_published(std::uint32_t key) const noexcept {
+    region_record now;
+    return at_.segment().find_region(key, now) != lookup::absent;
+  }
 
  private:
   [[nodiscard]] bool find_region(std::uint32_t key) noexcept {
@@ -87,7 +92,9 @@ class target {
   map_access mapped_for_ = map_access::read_only;
 };
 
-enum class execution : std::uint8_t { done, by_responder, bad_local_memory };
+/// `uncertain`: an atomic changed pages that the owner replaced at the same time, before or after
+/// it copied them.
+enum class execution : std::uint8_t { done, by_responder, bad_local_memory, uncertain };
 
 /// Executes a request in mapped memory. If local memory is not accessible, sets `bad` to its piece.
 execution execute_mapped(const message& what, std::span<const segment> local, std::byte* memory,
@@ -118,12 +125,16 @@ execution execute_mapped(const message& what, std::span<const segment> local, st
   return fault == copy_fault::none ? execution::done : execution::by_responder;
 }
 
-/// Executes an admitted request in mapped memory. Returns `by_responder` if the owner replaced the
-/// pages.
+/// Executes an admitted request in mapped memory. If the owner replaced the pages, which it does
+/// only after this process was stopped for a while, the responder executes the request again.
 execution execute_mapped(const target& at, const message& what, std::span<const segment> local,
                          std::byte* memory, const std::byte*& bad) noexcept {
   const execution outcome = execute_mapped(what, local, memory, bad);
-  return at.is_current() ? outcome : execution::by_responder;
+  if (at.is_current()) return outcome;
+  // The responder refuses a request to a region that was withdrawn, but would repeat others.
+  const bool repeats = is_atomic(what.opcode) && outcome != execution::by_responder &&
+                       at.is_published(what.remote_key);
+  return repeats ? execution::uncertain : execution::by_responder;
 }
 
 /// Requests for one system call: all writes or all reads of ordinary memory. The kernel looks up
@@ -212,8 +223,9 @@ std::uint8_t execute_following(queue_pair& sender, target& on, std::uint64_t byt
   while (done < max_followers && bytes < max_bytes_at_once &&
          sender.sender().prepare_following(done + 1U, requester::numbering::none, next)) {
     bytes += next.what.length;
-    if (consumes_receive(next.what.opcode) || bytes > max_bytes_at_once ||
-        !on.admits(sender, next.what))
+    // If the sink of an atomic is not accessible, the atomic must end here: it cannot be repeated.
+    if (consumes_receive(next.what.opcode) || is_atomic(next.what.opcode) ||
+        bytes > max_bytes_at_once || !on.admits(sender, next.what))
       break;
     if (accesses_region(next.what)) {
       std::byte* const memory = on.map(next.what);
@@ -249,6 +261,7 @@ bool direct_access::execute(queue_pair& sender, peer& at, const direct_request& 
     const std::byte* bad = nullptr;
     const execution outcome = execute_mapped(on, what, local, memory, bad);
     if (outcome == execution::bad_local_memory) out = local_fault(bad);
+    if (outcome == execution::uncertain) out = responder::unmapped(what, 0, what.length);
     if (outcome == execution::done && sender.sender().may_have_following())
       out.followers = execute_following(sender, on, what.length);
     if (outcome != execution::by_responder) {

@@ -129,6 +129,7 @@ void fabric_endpoint::changed(queue_pair& which, bool gone) noexcept {
   connection* const mine = state_.connection_of(which);
   const bool ends = gone || state == queue_pair_state::reset;
   if (ends && mine != nullptr) {
+    receiver_.give_up_answer(which, *mine);
     state_.successes.forget(mine->to);
     state_.connected.erase(endpoint_state::index_of(which));
     state_.addressed.erase(endpoint_state::index_of(which));
@@ -151,8 +152,9 @@ bool fabric_endpoint::progress() noexcept {
     state_.set_needs_progress();
     return false;
   }
-  if (state_.needs_progress.load(std::memory_order_relaxed)) {
-    state_.needs_progress.store(false, std::memory_order_relaxed);
+  // An exchange: what another thread stored before it set the flag again is visible below.
+  if (state_.needs_progress.load(std::memory_order_relaxed) &&
+      state_.needs_progress.exchange(false)) {
     state_.unfinished.store(false, std::memory_order_relaxed);
     receiver_.begin_batch();
   }
@@ -167,7 +169,8 @@ bool fabric_endpoint::progress() noexcept {
   if (received == budget) state_.set_needs_progress();
   receiver_.run_answers();
   if (!state_.waiting.empty() || !state_.blocked.empty()) run_blocked(lock);
-  if (state_.some_lost.load(std::memory_order_relaxed)) report_lost();
+  if (state_.some_lost.load(std::memory_order_relaxed) && state_.some_lost.exchange(false))
+    report_lost();
   return received > 0 || (needs_progress() && unfinished());
 }
 
@@ -217,7 +220,6 @@ void fabric_endpoint::after_service() noexcept {
 
 /// Ends the requests of queue pairs whose peers died. Visits only queue pairs that events concern.
 void fabric_endpoint::report_lost() noexcept {
-  state_.some_lost.store(false, std::memory_order_release);
   const access_epoch::guard inside(state_.home.epoch());
   bool some_changed = false;
   changed_.drain([&](std::uint32_t slot) {

@@ -27,11 +27,14 @@ void publish_queue_pair(public_segment& own, const queue_pair& which,
                  attributes.receive_psn);
   notes[1].store(std::uint64_t{port.up(attributes.port)} << 32U | std::uint64_t{port.lid()} << 16U |
                  port.pkey(attributes.pkey_index));
+  const auto state_of = [](const void* of) noexcept {
+    return static_cast<std::uint32_t>(static_cast<const queue_pair*>(of)->state());
+  };
   own.publish_queue_pair({.qpn = which.number(),
-                          .state = static_cast<std::uint32_t>(which.state()),
                           .pd = static_cast<std::uint32_t>(which.domain()),
                           .access = attributes.rights.mask(),
-                          .peer_qpn = attributes.destination_qpn});
+                          .peer_qpn = attributes.destination_qpn},
+                         {&which, state_of});
 }
 
 bool read_queue_pair(const peer_segment& at, const queue_pair& sender, const message& next,

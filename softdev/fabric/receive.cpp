@@ -29,6 +29,17 @@ bool continues(const responder& receiver, const fragment_header& header) noexcep
          current.attempt == header.attempt && receiver.placed() == header.offset;
 }
 
+/// Returns the message of a fragment, as far as its answer needs it.
+message request_of_rest(const fragment_header& header) noexcept {
+  message what;
+  what.transport = transport::rc;
+  what.attempt = static_cast<std::uint16_t>(header.attempt);
+  what.source_qpn = header.source_qpn;
+  what.destination_qpn = header.destination_qpn;
+  what.psn = header.psn;
+  return what;
+}
+
 request_id request_of(const fragment_header& header) noexcept {
   return {header.source_qpn, header.psn, static_cast<std::uint16_t>(header.attempt)};
 }
@@ -161,16 +172,33 @@ handled record_receiver::receive_fragment(peer& from, std::span<const std::byte>
   if (!header || !comes_from(from, header->source_qpn) || bytes.empty()) return handled::broken;
   if (!endpoint_state::room_for_answer(from)) return handled::keep;
   queue_pair* target = state_.home.find(header->destination_qpn);
-  if (target == nullptr) return drop();
+  if (target == nullptr) return refuse_rest(from, *header, {.why = reason::peer_unknown});
   const auto lock = try_for_a_while(target->receive_lock());
   if (!lock) return keep();
+  const transport_rules& rules = rules_of(target->transport());
+  if (rules.mode == delivery_mode::parts) return drop();  // its requests have no fragments
   const connection* by = state_.connection_of(*target);
   const bool connected = by != nullptr && by->to.get() == &from && !by->answer.waits;
-  const bool comes_here = connected || !rules_of(target->transport()).connected;
-  // Otherwise it is the rest of a message that was refused.
-  if (!comes_here || !continues(target->receiver(), *header)) return drop();
-  go_on(*target, from, bytes);
-  return handled::consumed;
+  const bool comes_here = connected || !rules.connected;
+  if (comes_here && continues(target->receiver(), *header)) {
+    go_on(*target, from, bytes);
+    return handled::consumed;
+  }
+  if (!rules.acknowledged) return drop();
+  return refuse_rest(
+      from, *header,
+      {.why = reason::peer_not_ready, .extra = static_cast<std::uint32_t>(target->state())});
+}
+
+/// Handles a fragment of a message that is not received. If the message was refused, its requester
+/// ignores the answer. Otherwise the queue pair was reset, destroyed or has failed since the
+/// message began: without the answer, the requester would take an answer to a later request for the
+/// acknowledgement of this one, or would wait forever.
+handled record_receiver::refuse_rest(peer& from, const fragment_header& header,
+                                     failure why) noexcept {
+  why.detail = header.destination_qpn;
+  state_.answer(from, request_of_rest(header), {.outcome = verdict::no_answer, .why = why});
+  return drop();
 }
 
 handled record_receiver::receive_answer(peer& from, std::span<const std::byte> bytes) noexcept {

@@ -39,11 +39,17 @@ class record_receiver {
   }
   /// Continues the answers that wait for room.
   void run_answers() noexcept { reads_.run(); }
+  /// Ends the unfinished answer to a read of a queue pair that is reset or destroyed. Both locks of
+  /// the queue pair are held. Thread-safe.
+  void give_up_answer(const queue_pair& which, connection& by) noexcept {
+    if (by.answer.waits && by.to->state() == peer_state::paired) reads_.give_up(which, by);
+  }
 
  private:
   handled receive_request(peer& from, std::span<const std::byte> bytes) noexcept;
   handled receive_for_group(peer& from, message& what, std::span<const std::byte> bytes) noexcept;
   handled receive_fragment(peer& from, std::span<const std::byte> bytes) noexcept;
+  handled refuse_rest(peer& from, const records::fragment_header& header, failure why) noexcept;
   handled receive_answer(peer& from, std::span<const std::byte> bytes) noexcept;
   handled receive_data(peer& from, std::span<const std::byte> bytes) noexcept;
   handled keep() noexcept;

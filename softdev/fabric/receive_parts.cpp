@@ -23,11 +23,13 @@ void part_receiver::receive(queue_pair& target, peer& from, const message& what,
 
 void part_receiver::answer_read(queue_pair& target, peer& from, const message& what) noexcept {
   responder& receiver = target.receiver();
-  if (what.length > longest_part(from, what.transport))
+  if (what.length > longest_part(from, what.transport)) {
+    static_cast<void>(receiver.interrupt(nullptr));
     return state_.answer(
         from, what,
         {.outcome = verdict::invalid_request,
          .why = {.why = reason::bad_request, .detail = what.source_qpn, .extra = what.psn}});
+  }
   segment source{nullptr, 0};
   response outcome = receiver.read(0, what.length, source);
   if (outcome.outcome == verdict::done && source.bytes > 0) {
@@ -42,6 +44,7 @@ void part_receiver::answer_read(queue_pair& target, peer& from, const message& w
       else
         outcome = receiver.refuse_unmapped(0, source.bytes);
     } else {
+      static_cast<void>(receiver.interrupt(nullptr));
       outcome = {.outcome = verdict::blocked};
     }
     from.announce();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/core/transport/rc_requester.hpp"
 
+#include <algorithm>
+
 #include "softdev/core/engine.hpp"
 #include "softdev/core/process_slot.hpp"
 #include "softdev/core/queue_pair.hpp"
@@ -169,11 +171,20 @@ bool rc_requester::comes_from_peer(std::uint32_t from) noexcept {
 send_entry* rc_requester::in_flight(const request_id& which, std::uint64_t& index) noexcept {
   send_window& requests = window();
   if (which.attempt != attempt_ || requests.idle() || !comes_from_peer(which.from)) return nullptr;
+  const std::uint64_t end = std::min(requests.submitted() + 1, requests.queue().posted());
+  const auto found = [&]() -> send_entry* {
+    if (index >= end) return nullptr;
+    send_entry& entry = requests.at(index);
+    const bool same = entry.psn == which.psn && entry.stage == send_entry::progress::in_flight;
+    return same ? &entry : nullptr;
+  };
   index = requests.retired() + ((which.psn - requests.at(requests.retired()).psn) & psn_mask);
-  if (index > requests.submitted() || index >= requests.queue().posted()) return nullptr;
-  send_entry& entry = requests.at(index);
-  if (entry.psn != which.psn || entry.stage != send_entry::progress::in_flight) return nullptr;
-  return &entry;
+  if (send_entry* const entry = found()) return entry;
+  if (!faults().present()) return nullptr;
+  // An injected delay holds requests in the window that were executed here and took no number.
+  for (index = requests.retired(); index < end; ++index)
+    if (send_entry* const entry = found()) return entry;
+  return nullptr;
 }
 
 void rc_requester::finish_in_flight(send_entry& entry) noexcept {
@@ -275,8 +286,9 @@ void rc_requester::rewind_to(std::uint64_t index) noexcept {
     const bool counted = i < submitted && entry.stage == send_entry::progress::in_flight &&
                          is_read_or_atomic(entry.request.opcode);
     if (counted) --reads_in_flight_;
+    // Any other status is that of an injected error, which applies once.
+    if (entry.stage == send_entry::progress::done) entry.status = completion_status::success;
     entry.stage = send_entry::progress::queued;
-    entry.status = completion_status::success;
   }
   window().rewind_to(index);
   reopen();

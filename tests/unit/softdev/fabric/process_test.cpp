@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The path between processes, with peers that exit, stop, or write invalid data.
+#include <algorithm>
 #include <array>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "tests/unit/campaign_seed.hpp"
@@ -189,7 +191,8 @@ class random_records : public ::testing::TestWithParam<std::uint32_t> {
     const auto pick = random() % (likely.size() + 1);
     return pick < likely.size() ? *(likely.begin() + pick) : static_cast<std::uint32_t>(random());
   }
-  const transport kind = std::array{transport::rc, transport::uc, transport::ud}[GetParam() % 3];
+  const transport kind =
+      std::array{transport::rc, transport::uc, transport::ud, transport::srd}[GetParam() % 4];
   std::vector<std::byte> forge(std::uint16_t type, const device_pair& pair, std::uint32_t key,
                                std::uint32_t own) {
     using namespace records;
@@ -259,6 +262,60 @@ class random_records : public ::testing::TestWithParam<std::uint32_t> {
  private:
   std::mt19937_64 generator_{test::campaign_seed(GetParam())};
 };
+/// The left device sends `bytes` to the right one as a record.
+void send_bytes(device_pair& pair, std::uint16_t type, std::span<const std::byte> bytes) {
+  const auto to = pair.left.peer_link->find(pair.right.peer_link->slot());
+  ASSERT_TRUE(to);
+  const auto lock = to->lock_sends();
+  const auto record = to->try_reserve(type, static_cast<std::uint32_t>(bytes.size()));
+  ASSERT_EQ(record.status, ring_status::ok);
+  std::ranges::copy(bytes, record.payload.begin());
+  to->commit();
+  to->announce();
+}
+
+// A read over SRD is one record and has no fragments, whatever its length.
+TEST(malformed_records, fragment_after_a_read_in_parts_is_ignored) {
+  device_pair pair({.route = route_policy::ring}, transport::srd);
+  pair.connect_ends();
+  const shared_buffer source(pair.left, memory_kind::ordinary, 64, 1);
+  const shared_buffer target(pair.right, memory_kind::ordinary, 1 << 20, 2);
+  const datagram_destination to{.qpn = pair.b->qp->number(), .qkey = 0x1234, .known = true};
+  ASSERT_EQ(post_to(*pair.a->qp,
+                    {.opcode = opcode::rdma_write,
+                     .flags = signaled,
+                     .remote_address = target.address(),
+                     .remote_key = target.key()},
+                    to, {source.slice(0, 8)}),
+            0);
+  ASSERT_EQ(pair.wait_for(*pair.a->sent, 1).at(0).status, completion_status::success);
+  constexpr std::uint32_t psn = 77;
+  message read;
+  read.opcode = opcode::rdma_read;
+  read.transport = transport::srd;
+  read.pkey = 0xffff;
+  read.source_qpn = pair.a->qp->number();
+  read.destination_qpn = pair.b->qp->number();
+  read.psn = psn;
+  read.length = 1 << 20;
+  read.qkey = 0x1234;
+  read.remote_address = target.address();
+  read.remote_key = target.key();
+  std::vector<std::byte> request(records::request_bytes(read.transport, read.opcode));
+  std::span<std::byte> room(request);
+  records::put_request_part(room, read, {read.opcode, read.length});
+  send_bytes(pair, records::request, request);
+  pair.settle();
+  EXPECT_FALSE(pair.b->qp->receiver().busy());
+  const records::fragment_header rest{read.destination_qpn, read.source_qpn, psn, read.attempt, 0};
+  std::vector<std::byte> fragment(sizeof rest + 8);
+  std::memcpy(fragment.data(), &rest, sizeof rest);
+  send_bytes(pair, records::fragment, fragment);
+  pair.settle();
+  EXPECT_TRUE(target.holds(2, 8, 4096, 8));
+  EXPECT_EQ(pair.b->qp->state(), queue_pair_state::rts);
+}
+
 TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
   device_pair pair({}, kind);
   pair.connect_ends();
@@ -268,7 +325,7 @@ TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
   if (kind == transport::rc) {
     ASSERT_EQ(post(*pair.b->qp, {.wr_id = 1, .opcode = opcode::rdma_read, .flags = signaled}, {}),
               0);
-  } else if (kind == transport::ud) {
+  } else if (kind != transport::uc) {
     pair.a->qp->sends().open();
     ASSERT_EQ(pair.a->qp->sends().add({}, {}), 0);
     pair.a->qp->sends().set_destination({.qpn = pair.b->qp->number(), .known = true});
@@ -280,10 +337,23 @@ TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
   ASSERT_TRUE(pair.until([&] { return to->state() == peer_state::paired; }));
   for (int i = 0; i < 400; ++i) {
     const auto type = static_cast<std::uint16_t>(1 + random() % 5);
-    const auto bytes = forge(type, pair, region_of_peer.key(), own_region.key());
-    {
+    // A fragment with the same numbers follows some requests.
+    std::vector<std::vector<std::byte>> forged{
+        forge(type, pair, region_of_peer.key(), own_region.key())};
+    std::vector<std::uint16_t> types{type};
+    if (type == records::request && random() % 2 == 0) {
+      records::request_header header{};
+      std::memcpy(&header, forged[0].data(), sizeof header);
+      const records::fragment_header next{header.destination_qpn, header.source_qpn, header.psn,
+                                          header.attempt, 0};
+      forged.emplace_back(sizeof next + 8);
+      std::memcpy(forged[1].data(), &next, sizeof next);
+      types.push_back(records::fragment);
+    }
+    for (std::size_t each = 0; each < forged.size(); ++each) {
+      const auto& bytes = forged[each];
       const auto lock = to->lock_sends();
-      const auto record = to->try_reserve(type, static_cast<std::uint32_t>(bytes.size()));
+      const auto record = to->try_reserve(types[each], static_cast<std::uint32_t>(bytes.size()));
       if (record.status == ring_status::ok) {
         if (!bytes.empty()) std::memcpy(record.payload.data(), bytes.data(), bytes.size());
         to->commit();

@@ -68,26 +68,11 @@ bool arena_cache::mark_asked(std::uint64_t arena) {
   for (std::size_t step = 0; step < window; ++step) {
     std::atomic<node*>& place = table_[(first + step) % capacity];
     if (place.load(std::memory_order_relaxed) != nullptr) continue;
-    // retire() must not allocate.
-    if (!reserve_retired()) return false;
     node* const asked = new (std::nothrow) node(arena);
     place.store(asked, std::memory_order_release);
-    if (asked != nullptr) ++used_;
     return asked != nullptr;
   }
   return false;
-}
-
-/// Reserves room to retire one more node than there are. Returns false if memory is exhausted.
-bool arena_cache::reserve_retired() noexcept {
-  const std::size_t needed = retired_.size() + used_ + 1;
-  if (retired_.capacity() >= needed) return true;
-  try {
-    retired_.reserve(2 * needed);
-    return true;
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
 }
 
 void arena_cache::forget(std::uint64_t arena) { retire(arena); }
@@ -130,8 +115,7 @@ void arena_cache::retire(std::uint64_t arena) {
     node* at = place.load(std::memory_order_relaxed);
     if (at == nullptr || at->arena != arena) continue;
     place.store(nullptr, std::memory_order_seq_cst);
-    retired_.emplace_back(at);  // mark_asked() has reserved the room
-    --used_;
+    retired_.emplace_back(at);
     has_retired_.store(true, std::memory_order_release);
     return;
   }
@@ -143,11 +127,8 @@ bool arena_cache::has_retired() const noexcept {
 
 std::vector<std::unique_ptr<arena_cache::node>> arena_cache::take_retired() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::unique_ptr<node>> next;
-  next.reserve(2 * used_);
   has_retired_.store(false, std::memory_order_relaxed);
-  next.swap(retired_);
-  return next;
+  return std::exchange(retired_, {});
 }
 
 }  // namespace verbena::softdev

@@ -71,11 +71,9 @@ class arena_cache {
 
  private:
   [[nodiscard]] node* look(std::uint64_t arena) const noexcept;
-  [[nodiscard]] bool reserve_retired() noexcept;
 
   std::unique_ptr<std::atomic<node*>[]> table_;
   std::mutex mutex_;
-  std::size_t used_ = 0;  ///< number of nodes in the table
   std::vector<std::unique_ptr<node>> retired_;
   std::atomic<bool> has_retired_ = false;
 };

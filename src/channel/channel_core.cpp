@@ -205,10 +205,11 @@ void channel_core::stay_apart(int code, const std::optional<channel_failure>& be
 void channel_core::leak_buffers() noexcept {
   for (operation_slot& slot : slots_.table().slots()) {
     if (slot.owner != this) continue;
-    VERBENA_ASSERT(slot.holds_buffer,
+    VERBENA_ASSERT(slot.has_buffer,
                    "the device may still access the program's memory: the operation did not "
                    "complete and the queue pair could not be destroyed");
-    leak(std::move(slots_.table().held(slot)));
+    leak(std::move(slot.waiter != nullptr ? static_cast<buffer_waiter*>(slot.waiter)->held
+                                          : slots_.table().held(slot)));
   }
   VERBENA_ASSERT(lines_[0].empty() && lines_[1].empty(),
                  "the device may still access the program's memory: an operation of an "
@@ -290,17 +291,15 @@ void channel_core::remember(operation_kind kind, operation_result& failed) noexc
 }
 
 void channel_core::hand_over(operation_slot& slot, const operation_result& how) noexcept {
-  buffer held;
-  const bool holds_buffer = std::exchange(slot.holds_buffer, false);
-  if (holds_buffer) held = std::move(slots_.table().held(slot));
+  const bool has_buffer = std::exchange(slot.has_buffer, false);
   if (slot.waiter != nullptr) {
-    if (holds_buffer) static_cast<buffer_waiter*>(slot.waiter)->held = std::move(held);
     slot.waiter->result = how;
     slot.waiter->ended = true;
   } else if (slot.scope != nullptr) {
     slot.scope->ended_unseen(how);
-  } else if (!how.has_value() && unseen_failures_++ == 0) {
-    first_unseen_failure_ = how;
+  } else {
+    if (has_buffer) slots_.table().held(slot).reset();
+    if (!how.has_value() && unseen_failures_++ == 0) first_unseen_failure_ = how;
   }
   if (slot.scope != nullptr) ended_in(*slot.scope, slot.waiter);
 }

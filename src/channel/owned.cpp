@@ -7,37 +7,46 @@
 #include "verbena/channel/pending_operation.hpp"
 
 namespace verbena::inline VERBENA_ABI {
+using detail::operation_kind;
+
 namespace {
 
-// The slice of a buffer for an operation. Empty if the length is 0.
-template <class Piece>
-class slice_of {
- public:
-  slice_of(const buffer& memory, const buffer_slice& part) {
-    VERBENA_ASSERT(!memory.empty(), "an empty or moved-from buffer was posted");
-    if (const std::size_t length = detail::part_length(memory, part); length != 0)
-      slice_.emplace(memory, part.offset, length);
-  }
-  [[nodiscard]] std::span<const Piece> get() const {
-    return slice_ ? std::span<const Piece>(&*slice_, 1) : std::span<const Piece>();
-  }
-
- private:
-  std::optional<Piece> slice_;
-};
+bool is_default(const operation_options& options) noexcept {
+  return !options.immediate && !options.fenced && !options.solicited;
+}
 
 }  // namespace
+
+// NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): slot_ is set below
+[[gnu::always_inline]] inline pending_operation::pending_operation(detail::channel_core& core,
+                                                                   operation_kind kind,
+                                                                   buffer&& memory,
+                                                                   std::source_location posted)
+    : buffer_waiter(std::move(memory)), core_(&core) {
+  core.hold();
+  result = detail::channel_core::hope(posted);
+  slot_ = &core.begin(kind, posted);
+  slot_->waiter = this;
+  slot_->scope = nullptr;
+  slot_->has_buffer = true;
+}
+// NOLINTEND(cppcoreguidelines-pro-type-member-init)
+
+pending_operation::pending_operation(int code, buffer&& memory, std::source_location posted)
+    : buffer_waiter(std::move(memory)), core_(nullptr) {
+  result = operation_result::refuse(refusal::verb, code, posted);
+  ended = true;
+}
 
 pending_operation::pending_operation(detail::channel_core& core,
                                      const detail::operation_description& what, buffer&& memory,
                                      std::source_location posted)
     : core_(nullptr) {
+  result = detail::channel_core::hope(posted);
   // May throw, if it connects the channel: the core is held afterwards.
-  slot_ = core.post(what, {.waiter = this, .posted = posted}, &memory);
-  if (slot_ == nullptr) {
-    held = std::move(memory);
-    return;
-  }
+  slot_ = core.post(what, {.waiter = this, .posted = posted, .has_buffer = true});
+  held = std::move(memory);
+  if (slot_ == nullptr) return;
   core.hold();
   core_ = &core;
 }
@@ -52,8 +61,6 @@ pending_operation& pending_operation::operator=(pending_operation&& other) noexc
   return *this;
 }
 
-pending_operation::~pending_operation() { let_go(); }
-
 void pending_operation::take_over(pending_operation& other) noexcept {
   core_ = std::exchange(other.core_, nullptr);
   slot_ = std::exchange(other.slot_, nullptr);
@@ -64,14 +71,9 @@ void pending_operation::take_over(pending_operation& other) noexcept {
 }
 
 void pending_operation::let_go() noexcept {
-  if (!ended && slot_ != nullptr) detail::channel_core::redirect(*slot_, nullptr);
+  if (!ended && slot_ != nullptr) detail::channel_core::hold_for(*slot_, std::move(held));
   slot_ = nullptr;
   detail::channel_core::release(std::exchange(core_, nullptr));
-}
-
-detail::channel_core& pending_operation::core() {
-  VERBENA_ASSERT(core_ != nullptr, "a moved-from operation was used");
-  return *core_;
 }
 
 const operation_result* pending_operation::outcome() noexcept {
@@ -86,68 +88,100 @@ const operation_result* pending_operation::poll() {
 }
 
 const operation_result* pending_operation::wait(deadline until) {
-  if (!ended && !core().wait(*this, until)) return nullptr;
+  if (ended) return outcome();
+  detail::channel_core& core = this->core();
+  detail::operation_slot& slot = *slot_;
+  const detail::found what = detail::channel_core::poll_for(core.table(), slot, result);
+  if (what != detail::found::it) [[unlikely]]
+    return wait_longer(what, until);
+  slot.has_buffer = false;
+  detail::channel_core::end_here(slot);
+  ended = true;
+  slot_ = nullptr;
+  core_ = nullptr;
+  detail::channel_core::release(&core);
+  return &result;
+}
+
+const operation_result* pending_operation::wait_longer(detail::found what, deadline until) {
+  detail::channel_core& core = this->core();
+  if (what == detail::found::something_else) core.deliver(result);
+  if (!ended && !core.wait(*this, until)) return nullptr;
   return outcome();
 }
 
-buffer pending_operation::take_buffer() {
-  VERBENA_ASSERT(
-      ended,
-      "take_buffer() of an operation in flight: call it after poll() or wait() has returned a "
-      "result");
-  return std::move(held);
+pending_operation pending_operation::post_atomic(detail::channel_core& core,
+                                                 detail::operation_description what,
+                                                 buffer&& memory, std::source_location posted) {
+  constexpr std::size_t old_value_bytes = 8;
+  VERBENA_ASSERT(!memory.empty(), "an empty or moved-from buffer was posted");
+  const sink before(memory, 0, detail::part_length(memory, {.length = old_value_bytes}));
+  what.in = std::span(&before, 1);
+  return {core, what, std::move(memory), posted};
 }
 
-using detail::operation_kind;
+// Posts an operation of one slice, or without any; `options` are those of a send or write.
+// lint: allow(parameters): those of channel::post_write()
+template <operation_kind Kind, class Piece>
+pending_operation pending_operation::post(detail::channel_core& core, buffer&& memory,
+                                          const buffer_slice& part, const remote_region& remote,
+                                          const operation_options& options,
+                                          std::source_location posted) {
+  VERBENA_ASSERT(!memory.empty(), "an empty or moved-from buffer was posted");
+  const std::size_t length = detail::part_length(memory, part);
+  if (length == 0) [[unlikely]]
+    return {core, {.kind = Kind, .remote = remote, .options = options}, std::move(memory), posted};
+  const Piece piece(memory, part.offset, length);
+  if (!is_default(options) || !core.is_usual<Kind>(piece, remote)) [[unlikely]] {
+    const detail::memory_piece only(piece);
+    return {core,
+            {.kind = Kind, .piece = &only, .remote = remote, .options = options},
+            std::move(memory),
+            posted};
+  }
+  if (const auto status = core.submit_usual<Kind>(piece, remote); !status) [[unlikely]]
+    return {status.code(), std::move(memory), posted};
+  return {core, Kind, std::move(memory), posted};
+}
 
 pending_operation channel::post_send(buffer&& memory, const buffer_slice& part,
                                      const operation_options& options,
                                      std::source_location posted) {
-  const slice_of<source> slice(memory, part);
-  return {core(),
-          {.kind = operation_kind::send, .out = slice.get(), .options = options},
-          std::move(memory),
-          posted};
+  return pending_operation::post<operation_kind::send, source>(core(), std::move(memory), part, {},
+                                                               options, posted);
 }
 
 pending_operation channel::post_receive(buffer&& memory, const buffer_slice& part,
                                         std::source_location posted) {
-  const slice_of<sink> slice(memory, part);
-  return {core(), {.kind = operation_kind::receive, .in = slice.get()}, std::move(memory), posted};
+  return pending_operation::post<operation_kind::receive, sink>(core(), std::move(memory), part, {},
+                                                                {}, posted);
 }
 
 pending_operation channel::post_write(buffer&& memory, const remote_region& to,
                                       const buffer_slice& part, const operation_options& options,
                                       std::source_location posted) {
-  const slice_of<source> slice(memory, part);
-  return {core(),
-          {.kind = operation_kind::write, .out = slice.get(), .remote = to, .options = options},
-          std::move(memory),
-          posted};
+  return pending_operation::post<operation_kind::write, source>(core(), std::move(memory), part, to,
+                                                                options, posted);
 }
 
 pending_operation channel::post_read(buffer&& memory, const remote_region& from,
                                      const buffer_slice& part, std::source_location posted) {
-  const slice_of<sink> slice(memory, part);
-  return {core(),
-          {.kind = operation_kind::read, .in = slice.get(), .remote = from},
-          std::move(memory),
-          posted};
+  return pending_operation::post<operation_kind::read, sink>(core(), std::move(memory), part, from,
+                                                             {}, posted);
 }
 
 pending_operation channel::post_compare_and_swap(buffer&& before, const remote_region& target,
                                                  compare_and_swap_operands operands,
                                                  std::source_location posted) {
-  const slice_of<sink> slice(before, {.length = 8});
-  return {core(), detail::operation_description::comparison(target, operands, slice.get()),
-          std::move(before), posted};
+  return pending_operation::post_atomic(core(),
+                                        detail::operation_description::comparison(target, operands),
+                                        std::move(before), posted);
 }
 
 pending_operation channel::post_fetch_and_add(buffer&& before, const remote_region& target,
                                               std::uint64_t addend, std::source_location posted) {
-  const slice_of<sink> slice(before, {.length = 8});
-  return {core(), detail::operation_description::addition(target, addend, slice.get()),
-          std::move(before), posted};
+  return pending_operation::post_atomic(
+      core(), detail::operation_description::addition(target, addend), std::move(before), posted);
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -145,8 +145,8 @@ bool channel_core::post(const operation_description& what, queued_waiter& waiter
   return true;
 }
 
-operation_slot* channel_core::post(const operation_description& what, const operation_interest& who,
-                                   buffer* held) {
+operation_slot* channel_core::post(const operation_description& what,
+                                   const operation_interest& who) {
   const auto refuse = [&](refusal why, int code) -> operation_slot* {
     who.waiter->result = operation_result::refuse(why, code, who.posted);
     who.waiter->ended = true;
@@ -173,10 +173,7 @@ operation_slot* channel_core::post(const operation_description& what, const oper
   ++posted_[static_cast<std::size_t>(slot.kind)];
   slot.waiter = who.waiter;
   slot.scope = who.scope;
-  if (held != nullptr) {
-    slot.holds_buffer = true;
-    table.held(slot) = std::move(*held);
-  }
+  slot.has_buffer = who.has_buffer;
   if (slot.scope != nullptr) {
     ++slot.scope->in_flight_;
     if (what.out.inlined() == nullptr && !pieces_.empty())

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <source_location>
+#include <utility>
 
+#include "verbena/base/assert.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/channel/buffer_slice.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
@@ -27,7 +29,9 @@ class [[nodiscard("destroying the operation gives up buffer and result")]] pendi
   pending_operation& operator=(pending_operation&& other) noexcept;
   pending_operation(const pending_operation&) = delete;
   pending_operation& operator=(const pending_operation&) = delete;
-  ~pending_operation();
+  ~pending_operation() {
+    if (core_ != nullptr) let_go();
+  }
 
   /// Polls once; returns the result, or nullptr if the operation is in flight. Never blocks. Can be
   /// called again after it has returned the result.
@@ -43,14 +47,37 @@ class [[nodiscard("destroying the operation gives up buffer and result")]] pendi
   [[nodiscard]] const operation_result* wait(deadline until);
   /// Returns the buffer; an empty one if it was taken already.
   /// Precondition: poll() or wait() returned a result.
-  [[nodiscard]] buffer take_buffer();
+  [[nodiscard]] buffer take_buffer() {
+    VERBENA_ASSERT(
+        ended,
+        "take_buffer() of an operation in flight: call it after poll() or wait() has returned a "
+        "result");
+    return std::move(held);
+  }
 
  private:
   friend class channel;
+  // An operation that channel_core::submit_usual() has posted.
+  pending_operation(detail::channel_core& core, detail::operation_kind kind, buffer&& memory,
+                    std::source_location posted);
+  // A post that the device refused with `code`.
+  pending_operation(int code, buffer&& memory, std::source_location posted);
   pending_operation(detail::channel_core& core, const detail::operation_description& what,
                     buffer&& memory, std::source_location posted);
-  [[nodiscard]] detail::channel_core& core();
+  // lint: allow(parameters): those of channel::post_write()
+  template <detail::operation_kind Kind, class Piece>
+  [[nodiscard]] [[gnu::always_inline]] static inline pending_operation post(
+      detail::channel_core& core, buffer&& memory, const buffer_slice& part,
+      const remote_region& remote, const operation_options& options, std::source_location posted);
+  [[nodiscard]] static pending_operation post_atomic(detail::channel_core& core,
+                                                     detail::operation_description what,
+                                                     buffer&& memory, std::source_location posted);
+  [[nodiscard]] detail::channel_core& core() const {
+    VERBENA_ASSERT(core_ != nullptr, "a moved-from operation was used");
+    return *core_;
+  }
   [[nodiscard]] const operation_result* outcome() noexcept;
+  [[nodiscard]] const operation_result* wait_longer(detail::found what, deadline until);
   void take_over(pending_operation& other) noexcept;
   void let_go() noexcept;
 

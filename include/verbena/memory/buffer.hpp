@@ -67,25 +67,19 @@ class [[nodiscard]] buffer {
         remote_key_(other.remote_key_) {}
   /// Returns its own memory to its pool and takes the memory of `other`, which is empty afterwards.
   buffer& operator=(buffer&& other) noexcept {
-    buffer taken(std::move(other));
-    std::swap(home_, taken.home_);
-    std::swap(memory_, taken.memory_);
-    std::swap(capacity_, taken.capacity_);
-    std::swap(number_, taken.number_);
-    std::swap(local_key_, taken.local_key_);
-    std::swap(remote_key_, taken.remote_key_);
+    if (this == &other) return *this;
+    give_back();
+    home_ = std::exchange(other.home_, nullptr);
+    memory_ = std::exchange(other.memory_, nullptr);
+    capacity_ = std::exchange(other.capacity_, 0);
+    number_ = other.number_;
+    local_key_ = other.local_key_;
+    remote_key_ = other.remote_key_;
     return *this;
   }
   buffer(const buffer&) = delete;
   buffer& operator=(const buffer&) = delete;
-  ~buffer() {
-    if (home_ == nullptr) return;
-    if (detail::innermost_user != nullptr) [[unlikely]]
-      detail::stop_if_in_use({.address = reinterpret_cast<std::uintptr_t>(memory_),
-                              .length = capacity_,
-                              .key = local_key()});
-    detail::give_back(*home_, number_);
-  }
+  ~buffer() { give_back(); }
 
   /// Makes a buffer of all of `region`. The buffer deregisters the region when it is destroyed.
   ///
@@ -201,6 +195,13 @@ class [[nodiscard]] buffer {
         local_key_(of.lkey.value()),
         remote_key_(of.rkey.value()) {}
 
+  // Returns the memory to its pool, if there is any. The members remain as they are.
+  void give_back() noexcept {
+    if (home_ == nullptr) return;
+    if (detail::innermost_user != nullptr) [[unlikely]]
+      detail::stop_if_in_use({.address = address(), .length = capacity_, .key = local_key()});
+    detail::give_back(*home_, number_);
+  }
   [[nodiscard]] std::uint64_t address() const noexcept {
     return reinterpret_cast<std::uintptr_t>(memory_);
   }

@@ -186,6 +186,56 @@ TEST(pending_operation, handles_move_while_in_flight) {
   for (auto& handle : handles) ASSERT_NE(handle.wait(long_deadline()), nullptr);
 }
 
+TEST(pending_operation, moved_handle_gives_up_the_buffer_only_after_completion) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  {
+    auto first = pair.b().post_receive(filled(pool, 0));
+    auto second = pair.b().post_receive(filled(pool, 0));
+    first = std::move(second);  // the operation of `first` has no handle any more
+    const pending_operation third(std::move(first));
+  }
+  EXPECT_EQ(pool.taken(), 2U);
+  auto outbox = pair.memory(8, 1);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(pair.a().send(source(outbox)));
+  const auto until = long_deadline();
+  while (pair.b().in_flight() != 0 && !until.expired()) pair.b().progress();
+  EXPECT_EQ(pool.taken(), 0U);
+}
+
+TEST(pending_operation, full_queue_returns_the_buffer) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  std::vector<pending_operation> posted;
+  while (pair.b().free_receives() != 0) posted.push_back(pair.b().post_receive(*pool.take(1)));
+  auto refused = pair.b().post_receive(filled(pool, 7));
+  ASSERT_NE(refused.poll(), nullptr);
+  EXPECT_EQ(refused.poll()->refusal(), refusal::queue_full);
+  EXPECT_TRUE(all_are(refused.take_buffer().bytes(), 7));
+  auto outbox = pair.memory(8, 1);
+  for (auto& each : posted) {
+    ASSERT_TRUE(pair.a().send(source(outbox)));
+    ASSERT_EQ(each.wait().value(), 8U);
+    EXPECT_EQ(each.take_buffer().bytes()[0], std::byte{1});
+  }
+}
+
+TEST(pending_operation, wait_delivers_the_completions_of_other_operations) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  auto target = pair.memory(4096);
+  std::vector<pending_operation> writes;
+  for (int i = 0; i < 8; ++i)
+    writes.push_back(pair.a().post_write(filled(pool, 5), target.remote(), {.length = 8}));
+  ASSERT_TRUE(*writes.back().wait(long_deadline()));  // the others have completed before
+  for (auto& each : writes) {
+    ASSERT_NE(each.poll(), nullptr);
+    EXPECT_TRUE(*each.poll());
+    EXPECT_TRUE(all_are(each.take_buffer().bytes(), 5));
+  }
+  EXPECT_EQ(pair.a().in_flight(), 0U);
+}
+
 TEST(pending_operation, adopted_memory_is_freed_once_after_completion) {
   channel_pair pair;
   std::vector<std::byte> bytes(64);

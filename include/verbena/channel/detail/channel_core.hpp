@@ -104,6 +104,7 @@ struct operation_interest {
   operation_scope* scope = nullptr;
   std::source_location posted;
   deadline until = deadline::never();  ///< for the connection, if it is the first operation
+  bool has_buffer = false;             ///< `waiter` is a buffer_waiter
 };
 
 /// Records that an operation of `scope` has completed; nullptr if its handle is destroyed.
@@ -150,10 +151,9 @@ class channel_core {
                                                       std::source_location posted) noexcept;
   /// Posts an operation; returns nullptr if it was refused.
   ///
-  /// The waiter of a refused operation has the result. `held` is moved from only after a successful
-  /// post.
+  /// The waiter of a refused operation has the result.
   [[nodiscard]] operation_slot* post(const operation_description& what,
-                                     const operation_interest& who, buffer* held = nullptr);
+                                     const operation_interest& who);
 
   /// Adds the lines of this channel to the table, which then delivers the completions of queued
   /// recipients. Has no effect if they are added already. Returns false if the table has too many
@@ -255,6 +255,11 @@ class channel_core {
       std::source_location posted) noexcept;
   /// Sets the waiter of the operation in `slot`; nullptr if it is destroyed.
   static void redirect(operation_slot& slot, operation_waiter* to) noexcept { slot.waiter = to; }
+  /// Holds the buffer of the operation in `slot`, whose handle is destroyed, until it has ended.
+  static void hold_for(operation_slot& slot, buffer&& memory) noexcept {
+    slot.waiter = nullptr;
+    slot.owner->table().held(slot) = std::move(memory);
+  }
 
   /// Returns the queue pair; nullopt if it was destroyed.
   [[nodiscard]] std::optional<queue_pair<rc>>& qp() noexcept { return queue_; }
@@ -401,7 +406,7 @@ found channel_core::poll_for(const operation_table& table, const operation_slot&
 }
 
 void channel_core::ended(operation_slot& slot, const completion& done) noexcept {
-  if (slot.waiter == nullptr || slot.holds_buffer || !done.ok()) [[unlikely]]
+  if (slot.waiter == nullptr || slot.has_buffer || !done.ok()) [[unlikely]]
     return end(slot, operation_result::of(done, aborting_, slot.posted));
   slot.waiter->result = operation_result::of(done, false, slot.posted);
   slot.waiter->ended = true;

@@ -138,9 +138,12 @@ class queued_line {
   channel_core* owner_;
   std::uint32_t* room_;
 };
-/// Receives the result and the buffer of an operation.
+/// The recipient of an operation on a buffer, which it holds while the operation is in flight.
 struct buffer_waiter : operation_waiter {
-  buffer held;  ///< the buffer of the operation, if `ended`
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the result is valid if `ended`
+  buffer_waiter() noexcept = default;
+  explicit buffer_waiter(buffer&& memory) noexcept : held(std::move(memory)) {}
+  buffer held;  ///< the buffer of the operation
 };
 
 /// One operation in flight. In a free slot only `owner`, `id` and `next` are valid.
@@ -153,8 +156,8 @@ struct alignas(64) operation_slot {
   operation_slot* next = nullptr;              ///< of the free list
   operation_kind kind = operation_kind::send;  ///< kind of the operation
   bool receive = false;                        ///< occupies the receive queue
-  /// held() of the table has its buffer, and `waiter` is a buffer_waiter. False in a free slot.
-  bool holds_buffer = false;
+  /// `waiter` is a buffer_waiter; without one, held() has the buffer. False in a free slot.
+  bool has_buffer = false;
   /// The first slice of an operation of a scope, unless its handle holds sinks. Key 0: none.
   local_key key;
   std::uint64_t address = 0;
@@ -300,7 +303,7 @@ class operation_table {
     slot.next = free_;
     free_ = &slot;
   }
-  /// Returns the buffer that the operation in `slot` holds.
+  /// Returns the place for the buffer of the operation in `slot`, if its handle is destroyed.
   [[nodiscard]] buffer& held(const operation_slot& slot) noexcept {
     return held_[index_of(slot.id)];
   }

@@ -47,6 +47,19 @@ std::ptrdiff_t operation_table::deliver_all() {
   return static_cast<std::ptrdiff_t>(take_delivered() + events);
 }
 
+void operation_table::deliver_one(const completion& done) noexcept {
+  if (undelivered_ != undelivered_end_) [[unlikely]] {
+    // Those that complete_all() has polled are older, and a queued line needs them first. `done`
+    // may be part of a result that they replace.
+    const completion later = done;
+    delivered_ += deliver_undelivered();
+    deliver(later);
+  } else {
+    deliver(done);
+  }
+  ++delivered_;
+}
+
 std::size_t operation_table::deliver_undelivered() noexcept {
   std::size_t delivered = 0;
   for (; has_undelivered(); ++delivered) deliver_polled(*undelivered_++);

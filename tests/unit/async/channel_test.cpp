@@ -405,6 +405,29 @@ TEST_F(async_channel, coroutine_may_block_for_a_completion_that_was_polled_with_
   }(*this, one));
 }
 
+// The blocking write polls the completion of the third write before that of the second, which was
+// polled with that of the first, is delivered.
+TEST_F(async_channel, coroutine_may_block_while_completions_of_a_channel_are_delivered) {
+  auto [blocking, peer] = connect();
+  std::vector<int> order;
+  const auto write = [&](int number) -> task<void> {
+    EXPECT_TRUE(co_await a->write(source(memory, 0, 8), memory.remote().slice(128, 8)));
+    order.push_back(number);
+  };
+  async::scope running;
+  const auto first = [&]() -> task<void> {
+    co_await write(1);
+    running.spawn(write(3));
+    EXPECT_TRUE(blocking.write(source(memory, 0, 8), memory.remote().slice(256, 8)));
+  };
+  running.spawn(first());
+  running.spawn(write(2));
+  const auto until = deadline::after(20s);
+  while (running.running() != 0 && !until.expired()) engine.poll();
+  EXPECT_EQ(running.running(), 0U);
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+}
+
 TEST_F(async_channel, coroutine_may_destroy_a_channel_whose_completion_was_polled_with_its_own) {
   engine.run([](async_channel& of) -> task<void> {
     int ended = 0;

@@ -382,11 +382,6 @@ queued_waiter* operation_table::end_queued(const completion& done) noexcept {
   return &waiter;
 }
 
-void operation_table::deliver_one(const completion& done) noexcept {
-  deliver(done);
-  ++delivered_;
-}
-
 operation_result channel_core::hope(std::source_location posted) noexcept {
   operation_result made;
   made.succeeded(posted);

@@ -335,7 +335,7 @@ class operation_table {
   /// Delivers one completion.
   inline void deliver(const completion& done) noexcept;
   /// Delivers one completion that progress() has not polled.
-  inline void deliver_one(const completion& done) noexcept;
+  void deliver_one(const completion& done) noexcept;
   /// Appends a recipient to the list of completed operations.
   void append_completed(queued_waiter& waiter) noexcept {
     ++completed_count_;

@@ -99,16 +99,14 @@ message_receive::message_receive(message_channel_state& of, deadline until) noex
 bool message_receive::attempt(message_operation& self, bool is_last) noexcept {
   auto& mine = static_cast<message_receive&>(self);
   if (!mine.state().of()) {
-    mine.result_ = error::from_errno(ENOTCONN, "async::message_channel::receive", {},
-                                     "the channel was destroyed");
+    mine.failure_ = error::from_errno(ENOTCONN, "async::message_channel::receive", {},
+                                      "the channel was destroyed");
     return true;
   }
-  if (auto message = mine.state().core().receive()) {
-    mine.result_ = *std::move(message);
-    return true;
-  }
-  if (!mine.state().core().has_ended()) return is_last;
-  mine.result_ = mine.state().core().describe();
+  message_core& core = mine.state().core();
+  if (core.receive(mine.message_)) return true;
+  if (!core.has_ended()) return is_last;
+  mine.failure_ = core.describe();
   return true;
 }
 

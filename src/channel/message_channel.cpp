@@ -96,16 +96,17 @@ std::optional<buffer> message_channel::take_buffer(deadline until) {
   return found;
 }
 
-std::optional<received_message> message_channel::try_receive() { return core().receive(); }
+std::optional<received_message> message_channel::try_receive() {
+  std::optional<received_message> found;
+  static_cast<void>(core().receive(found));
+  return found;
+}
 
 bool message_channel::has_message() const { return core().has_message(); }
 
 receive_result message_channel::receive(deadline until) {
   std::optional<received_message> found;
-  core().wait(until, [&] {
-    found = core().receive();
-    return found.has_value();
-  });
+  core().wait(until, [&] { return core().receive(found); });
   if (found) return *std::move(found);
   if (failure() != nullptr) return describe();
   return {};

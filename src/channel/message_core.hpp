@@ -132,7 +132,8 @@ class message_core final : public table_member {
   [[nodiscard]] send_result send(std::span<const std::byte> bytes);
   [[nodiscard]] send_result send(buffer& memory, const buffer_slice& part);
   [[nodiscard]] std::optional<buffer> take_buffer();
-  [[nodiscard]] std::optional<received_message> receive();
+  /// Moves the next message to `into`; returns false if there is none.
+  [[nodiscard]] bool receive(std::optional<received_message>& into);
   [[nodiscard]] bool has_message() const noexcept { return receives_.has_arrived(); }
 
   /// Polls once. Returns the number of completions.

@@ -148,12 +148,13 @@ std::optional<buffer> message_core::take_buffer() {
   return found;
 }
 
-std::optional<received_message> message_core::receive() {
+bool message_core::receive(std::optional<received_message>& into) {
   if (!receives_.has_arrived()) progress();
-  if (!receives_.has_arrived()) return std::nullopt;
-  auto [memory, length] = receives_.next();
+  if (!receives_.has_arrived()) return false;
+  const receive_line::arrival oldest = receives_.next();
+  into.emplace(std::move(receives_.memory_of(oldest)), oldest.length, ++taken_);
   if (!has_ended()) tend();
-  return received_message(std::move(memory), length, ++taken_);
+  return true;
 }
 
 void message_core::end_silence() {

@@ -83,13 +83,18 @@ class receive_line {
   }
   /// Returns true if next() has a message.
   [[nodiscard]] bool has_arrived() const noexcept { return arrived_count_ != 0; }
-  /// Takes the oldest message: its buffer and its length in bytes. Precondition: has_arrived().
-  [[nodiscard]] std::pair<buffer, std::uint32_t> next() noexcept {
+  /// Removes the oldest message. Its buffer is taken from memory_of() before the next hold().
+  /// Precondition: has_arrived().
+  [[nodiscard]] arrival next() noexcept {
     const arrival oldest = arrived_[first_];
     if (++first_ == arrived_.size()) first_ = 0;
     --arrived_count_;
     free_.push_back(oldest.place);
-    return {std::move(places_[oldest.place].held), oldest.length};
+    return oldest;
+  }
+  /// Returns the buffer of a message that next() returned, to be moved from.
+  [[nodiscard]] buffer& memory_of(const arrival& taken) noexcept {
+    return places_[taken.place].held;
   }
   /// Returns true if a receive is posted in `place`.
   [[nodiscard]] bool is_posted(std::uint64_t place) const noexcept {

@@ -15,7 +15,7 @@ class [[nodiscard("a wait can fail: check the result, or call value()")]] receiv
  public:
   /// Holds a message.
   // NOLINTNEXTLINE(google-explicit-constructor): a returned message becomes a result
-  receive_result(received_message message) noexcept
+  receive_result(received_message&& message) noexcept
       : message_(std::move(message)), has_message_(true) {}
   /// Creates the result of a passed deadline. The channel is unaffected.
   receive_result() noexcept = default;

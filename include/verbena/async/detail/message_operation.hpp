@@ -120,12 +120,17 @@ class message_receive : public message_operation {
   using value_type = receive_result;
 
   message_receive(message_channel_state& of, deadline until) noexcept;
-  [[nodiscard]] receive_result take_result() noexcept { return std::move(result_); }
+  [[nodiscard]] receive_result take_result() noexcept {
+    if (message_) return *std::move(message_);
+    if (failure_) return *std::move(failure_);
+    return {};
+  }
 
  private:
   static bool attempt(message_operation& self, bool is_last) noexcept;
 
-  receive_result result_;
+  std::optional<received_message> message_;
+  std::optional<error> failure_;  // without both, the deadline has passed
 };
 
 /// See async::message_channel::send(). Threads: one thread at a time, the thread of the engine.

@@ -102,7 +102,7 @@ std::size_t engine_state::poll() {
     resumed = take_signals();
   if (!descriptors_.empty() && ++polls_ >= polls_per_descriptor_poll) [[unlikely]]
     poll_descriptors();
-  const std::ptrdiff_t completed = table_.complete_all();
+  const std::ptrdiff_t completed = failure_ ? -1 : table_.complete_all();
   // The engine looks for the events of its sleep at the recipients that complete_all() calls.
   static_cast<void>(table_.take_delivered());
   if (completed >= 0) [[likely]]
@@ -139,11 +139,23 @@ void engine_state::poll_descriptors() noexcept {
   descriptors_.poll(epoll_.get(), table_);
 }
 
-/// Handles a failure to poll the completion queue: the hub ends its operations, and failure()
-/// returns the error.
+/// Ends the operations of the hub, because no further completion can arrive.
 std::size_t engine_state::lose_all() noexcept {
-  fail(hub_.lose_all());
+  if (failure_)
+    table_.lose_all(failure_->code());
+  else
+    fail(hub_.lose_all());
   return table_.complete_completed();
+}
+
+void engine_state::observe(failure_observer& which) noexcept {
+  which.next = std::exchange(observers_, &which);
+}
+
+void engine_state::stop_observing(const failure_observer& which) noexcept {
+  failure_observer** at = &observers_;
+  while (*at != nullptr && *at != &which) at = &(*at)->next;
+  if (*at != nullptr) *at = which.next;
 }
 
 /// Moves the entries of other threads from entered_ to the end of taken_.
@@ -183,16 +195,20 @@ bool engine_state::arm() {
   const std::uint32_t before = signals_.fetch_or(sleeping, std::memory_order_seq_cst);
   if (before == woken) woken_before_arming_ = true;
   if ((before & woken) != 0 || table_.has_completed() || next_deadline().expired()) return false;
+  if (failure_) [[unlikely]]
+    return true;  // only timers, descriptors and other threads can resume a coroutine
   auto armed = hub_.arm();
   if (!armed) [[unlikely]] {
-    fail(std::move(armed).error());
+    auto why = std::move(armed).error();
+    table_.lose_all(why.code());
+    fail(std::move(why));
     return false;
   }
   return *armed && !table_.has_completed();
 }
 
 deadline engine_state::next_deadline() const noexcept {
-  const auto of_hub = hub_.next_deadline();
+  const auto of_hub = failure_ ? deadline::never() : hub_.next_deadline();
   const auto next = timers_.next();
   return next && *next < of_hub.when() ? deadline::at(*next) : of_hub;
 }
@@ -261,10 +277,16 @@ void engine_state::signal() noexcept {
   static_cast<void>(::write(wakes_.get(), &one, sizeof one));
 }
 
+/// Precondition: the operations of the hub have ended.
 void engine_state::fail(error why) noexcept {
-  if (failure_) return;
   log(log_level::error, why.message());
   failure_.emplace(std::move(why));
+  // Events that are in the completion channel are not read, so it could be readable from now on.
+  static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, hub_.fd(), nullptr));
+  while (observers_ != nullptr) {
+    failure_observer& first = *std::exchange(observers_, observers_->next);
+    first.engine_failed(first);
+  }
 }
 
 }  // namespace detail

@@ -102,11 +102,15 @@ bool connect_operation::start(ended_function then) noexcept {
 }
 
 /// Threads: one thread at a time, the thread of the engine.
-class listener_state {
+class listener_state : private failure_observer {
  public:
   listener_state(engine_state& on, const protection_domain& pd, const listen_options& options)
       : needs_{.on = on, .pd = pd, .options = options.channels}, options_(options) {
     on.add_user();
+    engine_failed = [](failure_observer& self) noexcept {
+      static_cast<listener_state&>(self).close();
+    };
+    on.observe(*this);
   }
   listener_state(const listener_state&) = delete;
   listener_state& operator=(const listener_state&) = delete;
@@ -178,7 +182,7 @@ class listener_state {
 
   [[nodiscard]] std::uint16_t cm_port() const noexcept { return manager_ ? manager_->port() : 0; }
   [[nodiscard]] bool may_accept() const noexcept {
-    return !acceptor_ && !is_closed_ && !failure_ &&
+    return !acceptor_ && !is_closed_ && !failure_ && on().failure() == nullptr &&
            clients_.size() + connected_.size() < options_.max_pending;
   }
   void listen_in_next_turn() noexcept;
@@ -274,6 +278,13 @@ bool listener_state::serve(listener_accept& which) {
     ++statistics_.accepted;
     which.value_.emplace(std::move(connected_.front()));
     connected_.pop_front();
+    return true;
+  }
+  if (const error* const lost = on().failure(); lost != nullptr) {
+    which.value_.emplace(error::from_errno(
+        lost->code(), "message_listener::accept", {},
+        "the engine of the listener has failed; create another engine and listener: " +
+            lost->message()));
     return true;
   }
   if (is_closed_) {

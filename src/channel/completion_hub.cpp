@@ -44,7 +44,7 @@ result<std::size_t> completion_hub::progress() const {
 
 error completion_hub::lose_all() const {
   const int code = table_->last_failure();
-  table_->lose_all();
+  table_->lose_all(code);
   return error::from_errno(
       code, "ibv_poll_cq", cq().name(),
       "the completion queue failed; the queue pairs of channels with operations in flight were "

@@ -129,16 +129,16 @@ std::size_t operation_table::complete_completed() noexcept {
   return count;
 }
 
-void operation_table::lose_all() noexcept {
+void operation_table::lose_all(int code) noexcept {
   for (const operation_slot& slot : slots_)
-    if (slot.owner != nullptr) slot.owner->lose(last_failure_);
+    if (slot.owner != nullptr) slot.owner->lose(code);
   for (const membership& each : members_)
     if (each.who != nullptr) {
-      each.who->lose(last_failure_);
+      each.who->lose(code);
       mark_ready(*each.who);
     }
   for (const queued_line* const line : lines_)
-    if (line != nullptr) line->owner().lose(last_failure_);
+    if (line != nullptr) line->owner().lose(code);
 }
 
 bool operation_table::enroll(table_member& member) {

@@ -85,13 +85,13 @@ class engine {
   /// operations that have ended. Returns the number of ended operations and expired timers. If the
   /// number is not 0, the condition that the caller waits for may hold.
   ///
-  /// If polling fails, all operations of the hub end as `lost`, and failure() returns the error.
+  /// If polling fails, the engine has failed: see failure().
   std::size_t poll() { return state_->poll(); }
   /// Requests an event for the next completion. Returns true if the caller may wait until fd() is
   /// readable or next_deadline() passes. Returns false if the caller must call poll() first. Makes
   /// system calls.
   ///
-  /// If the completion channel fails, returns false, and failure() returns the error.
+  /// If the completion channel fails, returns false: the engine has failed, see failure().
   [[nodiscard]] bool arm() { return state_->arm(); }
   /// Returns the descriptor for poll(2) and epoll(7), which the engine owns. After arm() has
   /// returned true, the descriptor becomes readable with the next completion, wake() or event of a
@@ -99,7 +99,12 @@ class engine {
   [[nodiscard]] int fd() const noexcept { return state_->fd(); }
   /// Returns the time at which poll() must be called even if fd() is not readable.
   [[nodiscard]] deadline next_deadline() const noexcept { return state_->next_deadline(); }
-  /// Returns the first failure of the completion queue or completion channel, or nullptr.
+  /// Returns the failure of the completion queue or channel; nullptr if there is none.
+  ///
+  /// The failure is permanent. All operations of the hub end as `lost`, those that are posted later
+  /// included, and their queue pairs are destroyed. Listeners close, and accept() returns the
+  /// failure. Timers, descriptors, enter() and wake() work as before: arm() returns true if no
+  /// call is due, and fd() is readable only for these. Create another engine to continue.
   [[nodiscard]] const error* failure() const noexcept { return state_->failure(); }
 
   /// Runs the loop until `root` ends, and returns its value or throws its exception. Polls; sleeps

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
@@ -24,6 +25,7 @@
 #include "tests/unit/async/owned_coroutine.hpp"
 #include "tests/unit/campaign_seed.hpp"
 #include "verbena/base/fd.hpp"
+#include "verbena/memory/buffer_pool.hpp"
 
 namespace verbena::test {
 namespace {
@@ -373,6 +375,93 @@ TEST_F(sleeping_engine, loop_of_the_program_waits_for_the_descriptor) {
   }
   // The last send may still be in flight.
   while (a->get().in_flight() != 0) engine.poll();
+}
+
+/// Lets polls of completion queues fail.
+class failing_polls {
+ public:
+  explicit failing_polls(const context& of) : native_(of.native()), before_(native_->ops) {
+    native_->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return -EIO; };
+  }
+  failing_polls(const failing_polls&) = delete;
+  failing_polls& operator=(const failing_polls&) = delete;
+  ~failing_polls() { native_->ops = before_; }
+
+ private:
+  ibv_context* native_;
+  ibv_context_ops before_;
+};
+
+bool is_readable(int fd) {
+  pollfd of{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&of, 1, 0) == 1;
+}
+
+TEST_F(sleeping_engine, failed_engine_ends_its_operations_and_sleeps) {
+  int lost = 0;
+  const auto receive = [&](async::channel& on) -> task<void> {
+    const auto done = co_await on.receive(next_sink());
+    EXPECT_EQ(done.end(), operation_end::lost);
+    EXPECT_EQ(done.code(), EIO);
+    ++lost;
+  };
+  async::scope running;
+  running.spawn(receive(*b));
+  engine.poll();
+  ASSERT_TRUE(engine.arm());
+  // The completion makes the completion channel readable; its event is never read.
+  auto [one, other] = connect();
+  const auto pool = buffer_pool::create(pd, {}).value();
+  const auto write = one.post_write(pool.take(8).value(), memory.remote(), {.length = 8});
+  const auto until = deadline::after(20s);
+  while (!is_readable(engine.fd()) && !until.expired()) std::this_thread::yield();
+  ASSERT_TRUE(is_readable(engine.fd()));
+  {
+    const failing_polls fault(context);
+    while (lost == 0) engine.poll();
+    ASSERT_NE(engine.failure(), nullptr);
+    EXPECT_EQ(engine.failure()->code(), EIO);
+    engine.poll();
+    EXPECT_TRUE(engine.arm());
+    EXPECT_FALSE(is_readable(engine.fd()));
+  }
+  // The failure is permanent, and operations of channels that are connected later are lost.
+  auto [late, peer] = connect();
+  async::channel after(engine, std::move(late));
+  engine.run(receive(after));
+  EXPECT_EQ(lost, 2);
+  // Timers and other threads still work, without polling in vain.
+  const auto wait = [](async::engine& on) -> task<void> {
+    co_await on.wait_until(deadline::after(20ms));
+  };
+  engine.run(wait(engine));
+  engine.wake();
+  EXPECT_FALSE(engine.arm());
+  engine.poll();
+  engine.poll();
+  EXPECT_TRUE(engine.arm());
+  EXPECT_FALSE(is_readable(engine.fd()));
+}
+
+TEST_F(sleeping_engine, failure_of_the_completion_channel_ends_operations) {
+  int lost = 0;
+  const auto receive = [&](async::channel& on) -> task<void> {
+    const auto done = co_await on.receive(next_sink());
+    EXPECT_EQ(done.end(), operation_end::lost);
+    EXPECT_EQ(done.code(), ENODEV);
+    ++lost;
+  };
+  const auto root = [&]() -> task<void> { co_await receive(*b); };
+  ibv_context* const native = context.native();
+  const ibv_context_ops before = native->ops;
+  native->ops.req_notify_cq = [](ibv_cq*, int) { return ENODEV; };
+  engine.run(root());
+  native->ops = before;
+  EXPECT_EQ(lost, 1);
+  ASSERT_NE(engine.failure(), nullptr);
+  EXPECT_EQ(engine.failure()->code(), ENODEV);
+  engine.poll();
+  EXPECT_TRUE(engine.arm());
 }
 
 TEST_F(async_engine, poll_counts_a_timer_that_resumes_a_coroutine) {

@@ -221,6 +221,35 @@ TEST_F(message_listeners, close_ends_accept) {
   engine.run(accept());
 }
 
+TEST_F(message_listeners, failed_engine_ends_accept_with_the_reason) {
+  auto listener = open();
+  int ended = 0;
+  const auto accept = [&]() -> task<void> {
+    const auto outcome = co_await listener.accept();
+    EXPECT_EQ(outcome.error().code(), EIO);
+    EXPECT_NE(outcome.error().message().find("create another engine"), std::string::npos)
+        << outcome.error().message();
+    ++ended;
+  };
+  async::scope running;
+  running.spawn(accept());
+  running.spawn(accept());
+  ibv_context* const native = context.native();
+  const ibv_context_ops before = native->ops;
+  native->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return -EIO; };
+  const auto join = [&]() -> task<void> { co_await running.join(); };
+  engine.run(join());
+  native->ops = before;
+  EXPECT_EQ(ended, 2);
+  engine.run(accept());
+  auto later = open();
+  running.spawn([&]() -> task<void> {
+    const auto outcome = co_await later.accept();
+    EXPECT_EQ(outcome.error().code(), EIO);
+  });
+  engine.run(join());
+}
+
 TEST_F(message_listeners, connect_to_a_port_without_listener_is_refused) {
   const auto port = peers::listen().port();
   const auto connect = [&](std::chrono::nanoseconds retry) -> task<error> {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <future>
@@ -520,7 +521,7 @@ TEST_F(message_hub, members_are_tended_once_after_their_completions) {
   EXPECT_EQ(members[2].tended, 1);
   EXPECT_EQ(table.upkeep(), 0U);
   EXPECT_EQ(members[0].tended, 1);
-  table.lose_all();
+  table.lose_all(EIO);
   EXPECT_EQ(members[1].lost, 0);
   table.dismiss(members[0]);
   table.dismiss(members[2]);

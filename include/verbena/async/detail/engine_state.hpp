@@ -25,6 +25,12 @@ struct entry {
   entry* next = nullptr;
 };
 
+/// Called once, when the completion queue or completion channel of the engine has failed.
+struct failure_observer {
+  void (*engine_failed)(failure_observer& self) noexcept = nullptr;
+  failure_observer* next = nullptr;
+};
+
 /// Threads: one thread at a time, except enter(), wake() and end_run(), which any thread may call.
 class engine_state {
  public:
@@ -53,6 +59,10 @@ class engine_state {
   /// Registers a channel or listener, which must call remove_user() before the engine is destroyed.
   void add_user() noexcept { ++users_; }
   void remove_user() noexcept { --users_; }
+  /// Has the observer called if the engine fails later.
+  void observe(failure_observer& which) noexcept;
+  /// Removes an observer that was not called yet, if it is one.
+  void stop_observing(const failure_observer& which) noexcept;
 
   [[nodiscard]] operation_table& table() const noexcept { return table_; }
   [[nodiscard]] timer_queue& timers() noexcept { return timers_; }
@@ -83,7 +93,8 @@ class engine_state {
   std::size_t users_ = 0;                  // channels and listeners
   std::uint32_t polls_without_clock_ = 0;  // since the timers were checked
   std::uint32_t polls_ = 0;                // since the descriptors were polled
-  std::optional<error> failure_;
+  std::optional<error> failure_;           // permanent: operations that are posted later are lost
+  failure_observer* observers_ = nullptr;
   std::atomic<entry*> entered_{nullptr};   // newest first
   entry* taken_ = nullptr;                 // taken from entered_, oldest first
   std::atomic<std::uint32_t> signals_{0};  // `sleeping` and `woken`, since the last poll

@@ -361,9 +361,8 @@ class operation_table {
   [[nodiscard]] std::size_t collect(std::span<completed_operation> out) noexcept;
   /// Returns whether operations with a tag have ended and were not collected.
   [[nodiscard]] bool has_collected() const noexcept { return !collected_.empty(); }
-  /// Ends all operations as lost with errno last_failure(), and destroys their queue pairs: after a
-  /// failed poll.
-  void lose_all() noexcept;
+  /// Ends all operations as lost with errno `code`, and destroys their queue pairs.
+  void lose_all(int code) noexcept;
 
   /// Returns all slots that were used, and those that are next.
   [[nodiscard]] std::span<operation_slot> slots() noexcept {

@@ -17,6 +17,76 @@
 
 namespace verbena::inline VERBENA_ABI::async {
 
+namespace detail {
+
+template <class T>
+inline constexpr bool is_task = false;
+template <class T>
+inline constexpr bool is_task<task<T>> = true;
+
+/// A function object that returns a task for these arguments, which are moved from.
+template <class Start, class... Arguments>
+concept starts_task = requires(Start& start, Arguments&... arguments) {
+  requires is_task<decltype(start(std::move(arguments)...))>;
+};
+
+/// Contains a reference: a std::reference_wrapper.
+template <class T>
+concept reference_holder =
+    requires(T& of) { requires std::is_same_v<decltype(of.get()), typename T::type&>; };
+
+/// Whether a reference parameter refers to an argument itself, not to a temporary that is converted
+/// from it.
+template <class Parameter, class Argument>
+inline constexpr bool refers_to = std::is_convertible_v<std::remove_reference_t<Argument>*,
+                                                        const std::remove_reference_t<Parameter>*>;
+template <class Parameter, reference_holder Argument>
+inline constexpr bool refers_to<Parameter, Argument> =
+    std::is_convertible_v<typename Argument::type*, const std::remove_reference_t<Parameter>*>;
+
+template <class... Parameters>
+struct parameter_list {
+  template <class... Arguments>
+  [[nodiscard]] static consteval bool keeps() {
+    if constexpr (sizeof...(Parameters) != sizeof...(Arguments))
+      return true;  // default arguments
+    else
+      return ((!std::is_reference_v<Parameters> || refers_to<Parameters, Arguments>) && ...);
+  }
+};
+/// The parameters of a function or function object.
+template <class Start>
+struct parameters_of {
+  template <class... Arguments>
+  [[nodiscard]] static consteval bool keeps() {
+    return true;  // unknown, because it is overloaded or generic
+  }
+};
+template <class Start>
+  requires requires { &Start::operator(); }
+struct parameters_of<Start> : parameters_of<decltype(&Start::operator())> {};
+template <class Task, class... Parameters>
+struct parameters_of<Task (*)(Parameters...)> : parameter_list<Parameters...> {};
+template <class Task, class... Parameters>
+struct parameters_of<Task (*)(Parameters...) noexcept> : parameter_list<Parameters...> {};
+template <class Task, class Start, class... Parameters>
+struct parameters_of<Task (Start::*)(Parameters...)> : parameter_list<Parameters...> {};
+template <class Task, class Start, class... Parameters>
+struct parameters_of<Task (Start::*)(Parameters...) noexcept> : parameter_list<Parameters...> {};
+template <class Task, class Start, class... Parameters>
+struct parameters_of<Task (Start::*)(Parameters...) const> : parameter_list<Parameters...> {};
+template <class Task, class Start, class... Parameters>
+struct parameters_of<Task (Start::*)(Parameters...) const noexcept>
+    : parameter_list<Parameters...> {};
+
+}  // namespace detail
+
+// g++ 12 warns about the frames of call() and when_all() if `Start` is a lambda of a source file.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsubobject-linkage"
+#endif
+
 /// Tasks that run concurrently on one thread.
 ///
 ///   async::scope clients;
@@ -40,9 +110,33 @@ class scope {
   ///
   /// Allocates one coroutine frame. The value of the task is discarded. An exception of the task is
   /// thrown by join().
+  ///
+  /// *Contract.* Objects to which reference parameters of the task refer must outlive the task.
+  /// Temporaries of the call do not: for these, pass the function and its arguments separately.
   template <class T>
   void spawn(task<T> started) {
     run(std::move(started));
+  }
+  /// Starts the task that `start` returns for `arguments`. `start` and the arguments are copied or
+  /// moved into a coroutine frame, where they live until the task has ended.
+  ///
+  ///   task<> serve(client_type&& client, const std::string& name);
+  ///   clients.spawn(serve, std::move(client), prefix + "client");
+  ///
+  /// `start` is called with the copies as rvalues. Pass std::ref() of an object that outlives the
+  /// task to pass a reference to the object itself. If a reference parameter would refer to a
+  /// temporary that is converted from the argument, the call is refused at compile time, except if
+  /// `start` is overloaded or generic. The targets of pointers, spans and string views are not
+  /// copied. Allocates the frames of three coroutines. The value of the task is discarded.
+  template <class Start, class... Arguments>
+    requires detail::starts_task<std::decay_t<Start>, std::decay_t<Arguments>...>
+  void spawn(Start&& start, Arguments&&... arguments) {
+    static_assert(
+        detail::parameters_of<std::decay_t<Start>>::template keeps<std::decay_t<Arguments>...>(),
+        "a reference parameter of the task would refer to a temporary that is destroyed "
+        "before the task ends: pass an argument of the type of the parameter");
+    run(call<std::decay_t<Start>, std::decay_t<Arguments>...>(
+        std::forward<Start>(start), std::forward<Arguments>(arguments)...));
   }
   /// Returns the number of tasks that have not ended.
   [[nodiscard]] std::size_t running() const noexcept { return running_; }
@@ -89,6 +183,13 @@ class scope {
     if (--running_ == 0 && joining_) std::exchange(joining_, nullptr).resume();
   }
 
+  // Its frame holds the function and the arguments.
+  template <class Start, class... Arguments>
+  static task<void> call(Start start, Arguments... arguments) {
+    auto started = start(std::move(arguments)...);
+    co_await std::move(started);
+  }
+
   std::size_t running_ = 0;
   std::coroutine_handle<> joining_;
   std::exception_ptr exception_;
@@ -111,12 +212,6 @@ struct awaited<Awaitable> {
 /// The type of `co_await std::declval<Awaitable>()`.
 template <class Awaitable>
 using awaited_value = typename detail::awaited<Awaitable>::type;
-
-// g++ 12 warns about the frame of this coroutine if `Start` is a lambda of a source file.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wsubobject-linkage"
-#endif
 
 /// Awaits `start(element, index)` for all elements of `range` concurrently. Returns the values in
 /// the order of the elements.

@@ -152,8 +152,18 @@ class task_promise<void> final : public task_promise_base {
 ///   int four = co_await twice(2);
 ///
 /// If the coroutine throws, `co_await` throws the exception. The frame is allocated when the
-/// coroutine is called, and destroyed with the task. Parameters are copied or moved into the frame;
-/// objects that the coroutine refers to by reference must outlive the task.
+/// coroutine is called, and destroyed with the task. Parameters are copied or moved into the frame.
+///
+/// *Contract.* Objects to which reference parameters refer must outlive the task, and so must the
+/// function object of a lambda. A temporary argument lives until the end of the full expression
+/// that calls the coroutine, which is long enough for `co_await f(temporary)` and
+/// `engine.run(f(temporary))`, but not for a task that is stored or spawned:
+///
+///   async::task<> greet(const std::string& name);
+///   clients.spawn(greet("client " + number));  // wrong: the string is destroyed first
+///   clients.spawn(greet, "client " + number);  // right: the string is moved into a frame
+///
+/// A coroutine whose parameters are values has no such limit.
 ///
 /// A task that has started must end before it is destroyed; otherwise the program stops.
 /// engine::run() and scope::join() ensure this.

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
@@ -186,6 +187,50 @@ TEST_F(async_engine, parameters_of_tasks_are_destroyed_before_join_returns) {
     EXPECT_EQ(kept.use_count(), 1);
   };
   engine.run(root(engine));
+}
+
+// The arguments are temporaries, and the function object is one with a capture.
+TEST_F(async_engine, arguments_of_a_spawned_function_live_until_its_task_has_ended) {
+  std::vector<std::string> seen;
+  const auto root = [&](async::engine& on) -> task<void> {
+    const auto kept = std::make_shared<int>(1);
+    async::scope running;
+    const auto note = [&](const std::string& text, async::engine& with) -> task<int> {
+      for (int i = 0; i < 3; ++i) co_await with.yield();
+      seen.push_back(text);
+      co_return 1;
+    };
+    for (int i = 0; i < 3; ++i)
+      running.spawn(note, "a text that is not stored in the string itself: " + std::to_string(i),
+                    std::ref(on));
+    running.spawn([&on, &seen, kept]() -> task<void> {
+      co_await on.yield();
+      seen.push_back(std::to_string(*kept));
+    });
+    EXPECT_EQ(running.running(), 4U);
+    EXPECT_EQ(kept.use_count(), 2);
+    co_await running.join();
+    EXPECT_EQ(kept.use_count(), 1);
+  };
+  engine.run(root(engine));
+  ASSERT_EQ(seen.size(), 4U);
+  EXPECT_EQ(seen[0], "1");
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(seen[i + 1], "a text that is not stored in the string itself: " + std::to_string(i));
+}
+
+TEST_F(async_engine, exception_of_a_spawned_function_is_thrown_by_join) {
+  const auto root = []() -> task<void> {
+    async::scope running;
+    running.spawn(
+        [](int value) -> task<void> {
+          if (value == 3) throw std::runtime_error("3");
+          co_return;
+        },
+        3);
+    co_await running.join();
+  };
+  EXPECT_THROW(engine.run(root()), std::runtime_error);
 }
 
 /// Four elements; the iterator throws when it reaches the third one.

@@ -149,13 +149,13 @@ std::size_t engine_state::lose_all() noexcept {
 }
 
 void engine_state::observe(failure_observer& which) noexcept {
-  which.next = std::exchange(observers_, &which);
+  which.next_observer = std::exchange(observers_, &which);
 }
 
 void engine_state::stop_observing(const failure_observer& which) noexcept {
   failure_observer** at = &observers_;
-  while (*at != nullptr && *at != &which) at = &(*at)->next;
-  if (*at != nullptr) *at = which.next;
+  while (*at != nullptr && *at != &which) at = &(*at)->next_observer;
+  if (*at != nullptr) *at = which.next_observer;
 }
 
 /// Moves the entries of other threads from entered_ to the end of taken_.
@@ -284,7 +284,7 @@ void engine_state::fail(error why) noexcept {
   // Events that are in the completion channel are not read, so it could be readable from now on.
   static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, hub_.fd(), nullptr));
   while (observers_ != nullptr) {
-    failure_observer& first = *std::exchange(observers_, observers_->next);
+    failure_observer& first = *std::exchange(observers_, observers_->next_observer);
     first.engine_failed(first);
   }
 }

@@ -116,6 +116,7 @@ class listener_state : private failure_observer {
   listener_state& operator=(const listener_state&) = delete;
   ~listener_state() {
     close();
+    on().stop_observing(*this);
     on().remove_user();
   }
 

@@ -121,12 +121,10 @@ pending_operation pending_operation::post_atomic(detail::channel_core& core,
 }
 
 // Posts an operation of one slice, or without any; `options` are those of a send or write.
-// lint: allow(parameters): those of channel::post_write()
 template <operation_kind Kind, class Piece>
-pending_operation pending_operation::post(detail::channel_core& core, buffer&& memory,
-                                          const buffer_slice& part, const remote_region& remote,
-                                          const operation_options& options,
-                                          std::source_location posted) {
+pending_operation pending_operation::post(  // lint: allow(parameters): those of post_write()
+    detail::channel_core& core, buffer&& memory, const buffer_slice& part,
+    const remote_region& remote, const operation_options& options, std::source_location posted) {
   VERBENA_ASSERT(!memory.empty(), "an empty or moved-from buffer was posted");
   const std::size_t length = detail::part_length(memory, part);
   if (length == 0) [[unlikely]]

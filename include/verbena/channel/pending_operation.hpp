@@ -64,9 +64,9 @@ class [[nodiscard("destroying the operation gives up buffer and result")]] pendi
   pending_operation(int code, buffer&& memory, std::source_location posted);
   pending_operation(detail::channel_core& core, const detail::operation_description& what,
                     buffer&& memory, std::source_location posted);
-  // lint: allow(parameters): those of channel::post_write()
   template <detail::operation_kind Kind, class Piece>
-  [[nodiscard]] [[gnu::always_inline]] static inline pending_operation post(
+  [[nodiscard]] [[gnu::always_inline]] static inline pending_operation
+  post(  // lint: allow(parameters): those of post_write()
       detail::channel_core& core, buffer&& memory, const buffer_slice& part,
       const remote_region& remote, const operation_options& options, std::source_location posted);
   [[nodiscard]] static pending_operation post_atomic(detail::channel_core& core,

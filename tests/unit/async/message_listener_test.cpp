@@ -222,6 +222,9 @@ TEST_F(message_listeners, close_ends_accept) {
 }
 
 TEST_F(message_listeners, failed_engine_ends_accept_with_the_reason) {
+  {
+    const auto destroyed_before_the_failure = open();
+  }
   auto listener = open();
   int ended = 0;
   const auto accept = [&]() -> task<void> {

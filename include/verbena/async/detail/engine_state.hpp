@@ -28,7 +28,7 @@ struct entry {
 /// Called once, when the completion queue or completion channel of the engine has failed.
 struct failure_observer {
   void (*engine_failed)(failure_observer& self) noexcept = nullptr;
-  failure_observer* next = nullptr;
+  failure_observer* next_observer = nullptr;
 };
 
 /// Threads: one thread at a time, except enter(), wake() and end_run(), which any thread may call.

@@ -42,9 +42,14 @@ void completion_queue::overrun_next() noexcept {
   room_ = 0;
 }
 
-void completion_queue::arm(notify kind) noexcept {
+bool completion_queue::arm(notify kind) noexcept {
   const std::lock_guard lock(lock_);
-  if (kind > armed_.load(std::memory_order_relaxed)) armed_.store(kind, std::memory_order_release);
+  const notify before = armed_.load(std::memory_order_relaxed);
+  if (kind <= before) return false;
+  armed_.store(kind, std::memory_order_release);
+  if (before != notify::none) return false;
+  if (observer_ != nullptr) observer_->count_armed(*this, true);
+  return true;
 }
 
 bool completion_queue::lose_one() noexcept {
@@ -82,7 +87,10 @@ bool completion_queue::waits_for_more() noexcept {
 void completion_queue::disarm_and_notify() noexcept {
   waiting_ = 0;
   wait_ends_ = never;
+  // end_delay() may be called for a queue that is not armed.
+  const bool was_armed = armed_.load(std::memory_order_relaxed) != notify::none;
   armed_.store(notify::none, std::memory_order_release);
+  if (was_armed && observer_ != nullptr) observer_->count_armed(*this, false);
   lock_.unlock();
   if (observer_ != nullptr) observer_->event(*this);
 }

@@ -59,6 +59,9 @@ inline void copy_members(completion& to, const completion& from) noexcept {
 /// engine.
 class completion_observer {
  public:
+  /// Called with the lock of the queue held when the queue becomes armed, or no longer is: only to
+  /// count, for instance. A queue that is destroyed while it is armed stays counted.
+  virtual void count_armed(completion_queue& /*queue*/, bool /*armed*/) noexcept {}
   /// Called when an armed queue received a completion. The queue is no longer armed.
   virtual void event(completion_queue& queue) = 0;
   /// Called for each completion of an armed queue whose event waits for more completions. It waits
@@ -121,8 +124,8 @@ class completion_queue {
   /// Arms the queue: requests one event for the next completion of `kind`. Solicited means
   /// solicited receives and all failures. A weaker request does not replace a stronger one. The
   /// caller runs the engine's progress afterwards, so that messages that already arrived raise the
-  /// event.
-  void arm(notify kind) noexcept;
+  /// event. Returns whether the queue was not armed before.
+  bool arm(notify kind) noexcept;
   [[nodiscard]] notify armed() const noexcept { return armed_.load(std::memory_order_acquire); }
 
   /// Changes the moderation of events. Raises an event that waits for more completions.

@@ -69,9 +69,11 @@ class host final : private engine_observer, private progress_work {
   /// Wakes the thread: a deadline is earlier now, or there may be new work.
   void look_again() noexcept { thread_.wake(); }
 
-  /// Count armed completion queues: while there are any, the thread does not park.
-  void note_armed() noexcept { thread_.expect_sleep(); }
-  void note_disarmed() noexcept { thread_.expect_no_sleep(); }
+  /// Count armed completion queues: while there are any, the thread does not park. Call
+  /// note_armed() after count_armed(), without the lock of a queue.
+  void count_armed() noexcept { thread_.expect_sleep(); }
+  void count_disarmed() noexcept { thread_.expect_no_sleep(); }
+  void note_armed() noexcept { thread_.end_parking(); }
 
   /// Registers memory with the engine and makes it visible to peers. O(1). Errors: as the engine's.
   [[nodiscard]] result<registered_region> register_region(const memory_region& region);

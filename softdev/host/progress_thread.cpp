@@ -69,8 +69,7 @@ void progress_thread::wake() noexcept {
   }
 }
 
-void progress_thread::expect_sleep() noexcept {
-  attentive_.fetch_add(1, std::memory_order_seq_cst);
+void progress_thread::end_parking() noexcept {
   if (parked_.load(std::memory_order_seq_cst) && !sleep_parked()) wakes_.wakes->signal();
 }
 

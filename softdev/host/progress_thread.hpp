@@ -72,8 +72,10 @@ class progress_thread {
   void note_polling() noexcept {
     if (!polled_.load(std::memory_order_relaxed)) polled_.store(true, std::memory_order_relaxed);
   }
-  /// Count the reasons not to park although the program polls: armed completion queues.
-  void expect_sleep() noexcept;
+  /// Count the reasons not to park although the program polls: armed completion queues. Call
+  /// end_parking() after expect_sleep(), without the lock of a queue.
+  void expect_sleep() noexcept { attentive_.fetch_add(1, std::memory_order_seq_cst); }
+  void end_parking() noexcept;
   void expect_no_sleep() noexcept { attentive_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:

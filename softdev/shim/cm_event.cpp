@@ -222,15 +222,23 @@ int cm_get_event(rdma_event_channel* channel, rdma_cm_event** out) {
   if (out == nullptr) return cm_result(EINVAL);
   cm::event next;
   while (true) {
-    if (const int failed = take(object_of(channel), next)) return cm_result(failed);
+    // Before the event is taken: a taken event counts until it is completed.
     std::unique_ptr<cm_event_object> made(new (std::nothrow) cm_event_object{});
     if (made == nullptr) return cm_result(ENOMEM);
+    if (const int failed = take(object_of(channel), next)) return cm_result(failed);
     const cm::endpoint_ptr& counted = next.listener != nullptr ? next.listener : next.about;
     auto& id = *static_cast<cm_id_object*>(counted->owner);
     made->counted = &id;
     made->id = &id;
-    fill(next, id, *made);
-    if (!process(next, id, *made)) continue;
+    try {
+      fill(next, id, *made);
+      if (!process(next, id, *made)) continue;
+    } catch (...) {
+      if (next.kind == cm::event_kind::connect_request && made->listen_id == nullptr)
+        id.home->manager->destroy(next.about);
+      complete(id);
+      throw;
+    }
     *out = made.release();
     return 0;
   }

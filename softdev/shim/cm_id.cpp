@@ -119,9 +119,15 @@ cm_id_object* cm_adopt(cm_id_object& listener, const cm::endpoint_ptr& end) {
   made->end->owner = made;
   made->type_of_service = listener.type_of_service;
   made->acknowledge_timeout = listener.acknowledge_timeout;
-  if (made->synchronous) listener.home->manager->migrate(end, object_of(made->channel).events);
-  cm_refresh(*made);
-  cm_fill_path(*made);
+  try {
+    if (made->synchronous) listener.home->manager->migrate(end, object_of(made->channel).events);
+    cm_refresh(*made);
+    cm_fill_path(*made);
+  } catch (const std::bad_alloc&) {
+    if (made->synchronous) cm_destroy_channel(made->channel);
+    delete made;
+    return fail(ENOMEM);
+  }
   return made;
 }
 

@@ -117,8 +117,7 @@ struct cq_object : ibv_cq_ex {
   event_node error_event;
   std::uint32_t completion_events_taken = 0;  ///< guarded by the channel's queue
   std::uint32_t error_events_taken = 0;       ///< guarded by the context's queue
-  std::atomic<bool> counted_as_armed{false};
-  dependants children;  ///< queue pairs
+  dependants children;                        ///< queue pairs
 
   /// The line of the public segment that shows peers whether the queue is armed. Only with a
   /// channel.

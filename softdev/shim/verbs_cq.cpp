@@ -46,10 +46,13 @@ void publish_arming(const cq_object& cq) noexcept {
 }
 
 class queue_events final : public completion_observer {
+  void count_armed(completion_queue& queue, bool armed) noexcept override {
+    host& home = *static_cast<cq_object*>(queue.owner())->context_of->host;
+    armed ? home.count_armed() : home.count_disarmed();
+  }
   // Called on the thread that added the completion.
   void event(completion_queue& queue) override {
     auto& cq = *static_cast<cq_object*>(queue.owner());
-    if (cq.counted_as_armed.exchange(false)) cq.context_of->host->note_disarmed();
     if (cq.channel != nullptr) object_of(cq.channel).events->push(cq.completion_event);
   }
   void delayed(completion_queue& queue, time_ns when) override {
@@ -170,8 +173,7 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
   host& home = *object.context_of->host;
   if (!home.usable()) return ENODEV;
   if (object.channel == nullptr) return 0;  // no channel to signal
-  if (!object.counted_as_armed.exchange(true)) home.note_armed();
-  object.queue->arm(solicited_only != 0 ? notify::solicited : notify::any);
+  if (object.queue->arm(solicited_only != 0 ? notify::solicited : notify::any)) home.note_armed();
   publish_arming(object);
   // Finds the messages that arrived before peers could see the arming.
   home.progress();
@@ -245,7 +247,7 @@ int ibv_destroy_cq(ibv_cq* cq) {
   finish_events(object);
   if (object.published_line)
     context.host->segment().release_completion_queue(*object.published_line);
-  if (object.counted_as_armed.exchange(false)) context.host->note_disarmed();
+  if (object.queue->armed() != notify::none) context.host->count_disarmed();
   if (ibv_comp_channel* const channel = object.channel; channel != nullptr) {
     pthread_mutex_lock(&channel->context->mutex);
     --channel->refcnt;

@@ -12,7 +12,13 @@ struct completions : ::testing::Test, completion_observer {
   completion_queue make(std::uint32_t capacity) {
     return completion_queue({.capacity = capacity, .observer = this});
   }
-  void event(completion_queue&) override { ++events; }
+  void count_armed(completion_queue&, bool armed) noexcept override {
+    armed_queues += armed ? 1 : -1;
+  }
+  void event(completion_queue& queue) override {
+    ++events;
+    if (arms_again) queue.arm(notify::any);
+  }
   void delayed(completion_queue&, time_ns when) override {
     ++delays;
     due = when;
@@ -23,6 +29,8 @@ struct completions : ::testing::Test, completion_observer {
     return queue.push({.wr_id = id, .status = status}, {&released, id + 1}, solicited);
   }
   int events = 0;
+  int armed_queues = 0;
+  bool arms_again = false;  ///< as a program that arms before the observer has done its work
   int overruns = 0;
   int delays = 0;
   time_ns due = 0;
@@ -193,6 +201,23 @@ TEST_F(completions, those_of_a_batch_appear_together_and_raise_one_event) {
   for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(out[i].wr_id, 7 + i);
   EXPECT_EQ(released.load(), 11U);
   EXPECT_FALSE(queue.overrun());
+}
+
+TEST_F(completions, count_of_armed_queues_follows_the_queue) {
+  completion_queue queue = make(8);
+  queue.arm(notify::solicited);
+  queue.arm(notify::any);
+  EXPECT_EQ(armed_queues, 1);
+  EXPECT_TRUE(push(queue, 0));
+  EXPECT_EQ(armed_queues, 0);
+  arms_again = true;
+  queue.arm(notify::any);
+  EXPECT_TRUE(push(queue, 1));
+  EXPECT_EQ(queue.armed(), notify::any);
+  EXPECT_EQ(armed_queues, 1);
+  arms_again = false;
+  EXPECT_TRUE(push(queue, 2));
+  EXPECT_EQ(armed_queues, 0);
 }
 
 TEST_F(completions, empty_or_unsolicited_batch_keeps_the_queue_armed) {

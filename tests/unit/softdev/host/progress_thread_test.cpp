@@ -233,6 +233,7 @@ TEST(progress_thread, thread_runs_while_a_queue_is_armed_even_if_the_program_pol
   ASSERT_TRUE(one.wait_for([](const auto& seen) { return seen.tends >= 2; }));
   EXPECT_EQ(one.now().runs, 0);
   one.thread.expect_sleep();
+  one.thread.end_parking();
   ASSERT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 1; }));
   ASSERT_TRUE(one.wait_until_asleep());
   one.thread.expect_no_sleep();

@@ -7,11 +7,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <iterator>
+#include <memory>
 #include <semaphore>
 #include <string>
 #include <thread>
 
+#include "tests/unit/softdev/failing_allocations.hpp"
 #include "tests/unit/softdev/shim/cm_device.hpp"
 #include "tests/unit/softdev/shim/subprocess.hpp"
 
@@ -253,6 +256,35 @@ TEST(cm_channel, destroying_a_channel_is_safe_for_current_and_late_readers) {
             }),
             0);
 }
+
+#ifdef VERBENA_FAILS_ALLOCATIONS
+TEST(cm_channel, event_that_could_not_be_returned_does_not_block_the_destruction) {
+  const cm_channel channel;
+  for (std::uint32_t failing = 1; failing < 8; ++failing) {
+    rdma_cm_id* id = nullptr;
+    ASSERT_EQ(CM(rdma_create_id)(channel.get(), &id, nullptr, RDMA_PS_TCP), 0);
+    sockaddr_in to = loopback(7471);
+    ASSERT_EQ(CM(rdma_resolve_addr)(id, nullptr, generic(to), 1000), 0);
+    ASSERT_TRUE(channel.readable(20'000));
+    const auto get = CM(rdma_get_cm_event);
+    const auto destroy = CM(rdma_destroy_id);
+    rdma_cm_event* event = nullptr;
+    fail_allocation(failing);
+    const int failed = get(channel.get(), &event);
+    static_cast<void>(permit_allocations());
+    if (failed == 0) {
+      EXPECT_EQ(CM(rdma_ack_cm_event)(event), 0);
+    } else {
+      EXPECT_EQ(errno, ENOMEM);
+    }
+    auto destroyed = std::make_shared<std::promise<int>>();
+    auto outcome = destroyed->get_future();
+    std::thread([=] { destroyed->set_value(destroy(id)); }).detach();
+    ASSERT_EQ(outcome.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    EXPECT_EQ(outcome.get(), 0);
+  }
+}
+#endif
 
 TEST(cm_channel, destroying_a_channel_closes_its_descriptor) {
   EXPECT_EQ(in_child([] {

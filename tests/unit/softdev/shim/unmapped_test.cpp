@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <chrono>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
 #include "tests/unit/softdev/shim/subprocess.hpp"
@@ -303,6 +305,61 @@ TEST(unmapped_memory_of_a_peer, local_memory_fails_by_a_local_protection_error) 
   }
   static_cast<void>(child.to().take<withdrawn_target>());
   child.to().put(withdrawn_target{});
+  EXPECT_EQ(child.join(), 0);
+}
+
+// The write and the atomic of a list are executed in mapped memory. The atomic fails, because its
+// result cannot be stored, and must not be executed again.
+TEST(unmapped_memory_of_a_peer, atomic_without_a_place_for_its_result_is_executed_once) {
+  child_process child([](stream& parent) {
+    opened_device device;
+    const auto allocate =
+        reinterpret_cast<verbena_soft_allocate_function>(find("verbena_soft_allocate"));
+    auto* const words = static_cast<volatile std::uint64_t*>(allocate(page_bytes, 0));
+    void* const memory = const_cast<std::uint64_t*>(words);
+    ibv_mr* const mr = SOFT(ibv_reg_mr)(device.pd, memory, page_bytes, buffer::all_access);
+    {
+      queue_pair_handle qp(device);
+      parent.put(
+          withdrawn_target{qp.get()->qp_num, mr->rkey, reinterpret_cast<std::uint64_t>(memory)});
+      qp.connect(parent.take<withdrawn_target>().number);
+      parent.meet();
+      parent.meet();
+      parent.put(std::uint64_t{words[1]});
+      parent.meet();
+    }
+    EXPECT_EQ(SOFT(ibv_dereg_mr)(mr), 0);
+    return 0;
+  });
+  opened_device device;
+  const pages good(device.pd);
+  pages bad(device.pd);
+  {
+    queue_pair_handle qp(device);
+    const auto peer = child.to().take<withdrawn_target>();
+    child.to().put(withdrawn_target{qp.get()->qp_num, 0, 0});
+    qp.connect(peer.number);
+    child.to().meet();
+    ibv_sge data = good.slice(0, 8);
+    // The memory is mapped after some writes, which take another way.
+    for (int i = 0; i < 50; ++i) {
+      EXPECT_EQ(qp.send(request_of(IBV_WR_RDMA_WRITE, data, peer.address, peer.key)), 0);
+      EXPECT_EQ(device.wait_for(3).status, IBV_WC_SUCCESS);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    bad.withdraw();
+    ibv_sge place = bad.slice(0, 8);
+    ibv_send_wr add = request_of(IBV_WR_ATOMIC_FETCH_AND_ADD, place, peer.address + 8, peer.key);
+    add.wr.atomic.compare_add = 1;
+    ibv_send_wr list = request_of(IBV_WR_RDMA_WRITE, data, peer.address, peer.key);
+    list.send_flags = 0;
+    list.next = &add;
+    EXPECT_EQ(qp.send(list), 0);
+    EXPECT_EQ(device.wait_for(3).status, IBV_WC_LOC_PROT_ERR);
+    child.to().meet();
+    EXPECT_LE(child.to().take<std::uint64_t>(), 1U);
+    child.to().meet();
+  }
   EXPECT_EQ(child.join(), 0);
 }
 

@@ -364,7 +364,8 @@ TEST(collective, invalid_arguments_are_refused_and_the_group_stays_usable) {
       expect_error(failed, why);
       EXPECT_EQ(failed.error().kind(), error_kind::invalid_argument);
     };
-    invalid(group.broadcast(data.into(), 3, until), "the root, rank 3, is not in the list of ranks");
+    invalid(group.broadcast(data.into(), 3, until),
+            "the root, rank 3, is not in the list of ranks");
     invalid(group.reduce<std::uint32_t>(data.into(), std::plus<>(), 3, until),
             "the root, rank 3, is not in the list of ranks");
     invalid(group.all_gather(data.into(), until),
@@ -380,7 +381,8 @@ TEST(collective, invalid_arguments_are_refused_and_the_group_stays_usable) {
     invalid(group.all_reduce<std::uint64_t>(unaligned, std::plus<>(), until),
             "the address of the memory is not a multiple of the alignment of an element, 8 bytes");
     const std::vector<std::uint32_t> others{(group.rank() + 1) % 3};
-    invalid(group.all_gather(data.into(), until, others), "the list of ranks must contain the calling rank");
+    invalid(group.all_gather(data.into(), until, others),
+            "the list of ranks must contain the calling rank");
     ASSERT_TRUE(group.broadcast(data.into(), 2, until));
   });
 }

@@ -209,8 +209,9 @@ TEST(first_use, budget_refuses_and_names_its_side) {
       const auto refused = word.read(here, 0);
       EXPECT_EQ(refused.code(), ENOBUFS);
       const auto why = here.group[0].describe(refused).message();
-      EXPECT_NE(why.find("rank 0 cannot connect: all 2 queue pairs of its queue_pair_budget are in use"),
-                std::string::npos)
+      EXPECT_NE(
+          why.find("rank 0 cannot connect: all 2 queue pairs of its queue_pair_budget are in use"),
+          std::string::npos)
           << why;
       EXPECT_TRUE(word.read(here, 2));
     }

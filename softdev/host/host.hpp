@@ -71,8 +71,9 @@ class host final : private engine_observer, private progress_work {
 
   /// Count armed completion queues: while there are any, the thread does not park. Call
   /// note_armed() after count_armed(), without the lock of a queue.
-  void count_armed() noexcept { thread_.expect_sleep(); }
-  void count_disarmed() noexcept { thread_.expect_no_sleep(); }
+  void count_armed(bool armed) noexcept {
+    armed ? thread_.expect_sleep() : thread_.expect_no_sleep();
+  }
   void note_armed() noexcept { thread_.end_parking(); }
 
   /// Registers memory with the engine and makes it visible to peers. O(1). Errors: as the engine's.

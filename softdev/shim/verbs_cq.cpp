@@ -48,7 +48,7 @@ void publish_arming(const cq_object& cq) noexcept {
 class queue_events final : public completion_observer {
   void count_armed(completion_queue& queue, bool armed) noexcept override {
     host& home = *static_cast<cq_object*>(queue.owner())->context_of->host;
-    armed ? home.count_armed() : home.count_disarmed();
+    home.count_armed(armed);
   }
   // Called on the thread that added the completion.
   void event(completion_queue& queue) override {
@@ -247,7 +247,7 @@ int ibv_destroy_cq(ibv_cq* cq) {
   finish_events(object);
   if (object.published_line)
     context.host->segment().release_completion_queue(*object.published_line);
-  if (object.queue->armed() != notify::none) context.host->count_disarmed();
+  if (object.queue->armed() != notify::none) context.host->count_armed(false);
   if (ibv_comp_channel* const channel = object.channel; channel != nullptr) {
     pthread_mutex_lock(&channel->context->mutex);
     --channel->refcnt;

@@ -65,8 +65,8 @@ channel_core::channel_core(parts of)
 }
 
 channel_core::~channel_core() {
-  if (record_->lent.is_lent())
-    lose_lent(0);
+  if (record_->released.is_released())
+    lose_released(0);
   else if (in_flight() != 0)
     lose(0);
   // Completions of a destroyed queue pair must not be delivered to later users of its slots.
@@ -170,14 +170,16 @@ void channel_core::connect_again(queue_pair<rc> queue) {
   record_->connector.reset();
 }
 
-void channel_core::begin_loan() { record_->lent.lend(*queue_); }
+void channel_core::prepare_release() { record_->released.mark(*queue_); }
 
-queue_pair<rc> channel_core::lend() noexcept { return *std::exchange(queue_, std::nullopt); }
+queue_pair<rc> channel_core::release_for_connect() noexcept {
+  return *std::exchange(queue_, std::nullopt);
+}
 
 result<void> channel_core::take_back(queue_pair<rc> connected) {
   queue_.emplace(std::move(connected));
-  record_->lent.take_back(*queue_);
-  const auto lost = std::exchange(record_->lost_while_lent, std::nullopt);
+  record_->released.take_back(*queue_);
+  const auto lost = std::exchange(record_->lost_while_released, std::nullopt);
   if (!lost) return {};
   lose(*lost);
   return error::from_errno(*lost, "ibv_poll_cq", domain_.name(),
@@ -185,19 +187,19 @@ result<void> channel_core::take_back(queue_pair<rc> connected) {
                            "its queue pair was destroyed");
 }
 
-void channel_core::lose_lent(int code) noexcept {
-  if (!record_->lent.end()) {
+void channel_core::lose_released(int code) noexcept {
+  if (!record_->released.end()) {
     log(log_level::error,
         "the queue pair of a channel that was being connected cannot be destroyed; its buffers "
         "are leaked");
     leak_buffers();
   }
-  record_->lost_while_lent.reset();
+  record_->lost_while_released.reset();
   lose(code);
 }
 
 void channel_core::stay_apart(int code, const std::optional<channel_failure>& before) noexcept {
-  lose_lent(code);
+  lose_released(code);
   record_->book.abandon();
   record_->failure = before;
 }
@@ -217,9 +219,9 @@ void channel_core::leak_buffers() noexcept {
 }
 
 void channel_core::lose(int code) noexcept {
-  if (record_->lent.is_lent()) {
+  if (record_->released.is_released()) {
     // The adapter may still fill the buffers of receives.
-    record_->lost_while_lent = code;
+    record_->lost_while_released = code;
     return fail_because(failure_cause::adapter, code);
   }
   if (queue_) {

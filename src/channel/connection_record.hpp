@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "src/channel/connection_book.hpp"
-#include "src/channel/lent_queue.hpp"
+#include "src/channel/released_queue.hpp"
 #include "verbena/channel/channel_failure.hpp"
 #include "verbena/channel/detail/first_use.hpp"
 #include "verbena/verbs/gid_table.hpp"
@@ -27,8 +27,8 @@ struct connection_record {
   std::shared_ptr<first_use> connector = {};    ///< connects at the first operation, or nullptr
   std::uint32_t peer = 0;                       ///< number of the peer for `connector`
   std::optional<error> first_use_failure = {};  ///< error of the last attempt of `connector`
-  lent_queue lent = {};                         ///< from channel_core::lend() until take_back()
-  std::optional<int> lost_while_lent = {};      ///< the errno of a failed poll meanwhile
+  released_queue released = {};  ///< from channel_core::release_for_connect() until take_back()
+  std::optional<int> lost_while_released = {};  ///< the errno of a failed poll meanwhile
 };
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -52,7 +52,7 @@ class unconnected {
   unconnected(const unconnected&) = delete;
   unconnected& operator=(const unconnected&) = delete;
   ~unconnected() {
-    if (!is_connected_ && core_ != nullptr) core_->lose_lent(code_);
+    if (!is_connected_ && core_ != nullptr) core_->lose_released(code_);
   }
   void fail(int code) noexcept { code_ = code; }
   void succeed() noexcept { is_connected_ = true; }
@@ -64,15 +64,15 @@ class unconnected {
 };
 
 // Returns the queue pair at the end, also if the program's preparation throws.
-class loan {
+class queue_release {
  public:
-  loan(detail::channel_core& core, queue_pair<rc>& to) : core_(core), to_(to) {
-    core_.begin_loan();
+  queue_release(detail::channel_core& core, queue_pair<rc>& to) : core_(core), to_(to) {
+    core_.prepare_release();
   }
-  loan(const loan&) = delete;
-  loan& operator=(const loan&) = delete;
-  ~loan() {
-    if (core_.qp()) to_ = core_.lend();
+  queue_release(const queue_release&) = delete;
+  queue_release& operator=(const queue_release&) = delete;
+  ~queue_release() {
+    if (core_.qp()) to_ = core_.release_for_connect();
   }
 
  private:
@@ -133,8 +133,9 @@ struct accepting {
 // Calls `prepare`, which posts receives before the connection is established. The channel owns the
 // queue pair while `prepare` runs. Then the channel gives up the queue pair, which is connected
 // next; take_over() returns it to the channel.
-result<void> channel::lend(queue_pair<rc>& to_be_connected, channel_preparation prepare) {
-  const loan lent(core(), to_be_connected);
+result<void> channel::release_for_connect(queue_pair<rc>& to_be_connected,
+                                          channel_preparation prepare) {
+  const queue_release released(core(), to_be_connected);
   auto posted = prepare ? prepare(*this) : result<void>();
   VERBENA_ASSERT(core_ != nullptr && core().qp(),
                  "a channel_preparation moved or closed the channel: it may only post receives");
@@ -164,7 +165,8 @@ steps<channel> prepared_channel::manage(prepared_channel self, cm::connection_op
   const auto bytes = self.resume_token_.encode();
   const auto post_receives = [&](queue_pair<rc>& queue) {
     made = std::move(self).with(std::move(queue), {});
-    return made.lend(queue, prepare ? channel_preparation(prepare) : channel_preparation());
+    return made.release_for_connect(queue,
+                                    prepare ? channel_preparation(prepare) : channel_preparation());
   };
   auto connected = co_await bring_up(std::move(self.queue_), introduced(options, bytes),
                                      cm::receive_poster(post_receives));
@@ -197,7 +199,7 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
   const auto post_receives = [&](queue_pair<rc>& made) {
     core().record().book.begin(who.self.connection);
     core().connect_again(std::move(made));
-    return lend(made, prepare);
+    return release_for_connect(made, prepare);
   };
   auto connected = bring_up(std::move(queue), introduced(options, bytes), post_receives);
   if (!connected) {

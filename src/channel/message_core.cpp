@@ -79,7 +79,7 @@ result<void> message_core::agree(const message_terms& theirs) {
 }
 
 result<void> message_core::fill(queue_pair<rc>& queue) {
-  lent_.lend(queue);
+  released_.mark(queue);
   if (const post_status posted = post_receives(queue); !posted)
     return error::from_errno(posted.code(), "ibv_post_recv", queue.name(),
                              "the device refused the first receives of a message channel");
@@ -95,7 +95,7 @@ result<void> message_core::fill(queue_pair<rc>& queue) {
 result<void> message_core::start(queue_pair<rc> connected) {
   inline_bytes_ = std::min(connected.capabilities().max_inline_data, own_.options.inline_bytes);
   queue_.emplace(std::move(connected));
-  lent_.take_back(*queue_);
+  released_.take_back(*queue_);
   if (!was_lost_) return {};
   error why = describe();
   lose(failure_->code);
@@ -179,7 +179,7 @@ void message_core::fail(const message_failure& why) noexcept {
 
 void message_core::lose(int code) noexcept {
   fail({.part = failed_part::polling, .code = code});
-  if (lent_.is_lent()) {  // the adapter may still fill the buffers
+  if (released_.is_released()) {  // the adapter may still fill the buffers
     was_lost_ = true;
     return;
   }
@@ -192,7 +192,7 @@ void message_core::lose(int code) noexcept {
 }
 
 bool message_core::close() noexcept {
-  if (!queue_) return lent_.end();
+  if (!queue_) return released_.end();
   auto closed = std::move(*queue_).close();
   queue_.reset();
   if (closed) return true;

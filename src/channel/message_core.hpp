@@ -51,8 +51,8 @@
 #include <utility>
 
 #include "src/base/relax.hpp"
-#include "src/channel/lent_queue.hpp"
 #include "src/channel/receive_line.hpp"
+#include "src/channel/released_queue.hpp"
 #include "src/channel/send_line.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/channel/detail/operation_table.hpp"
@@ -243,7 +243,7 @@ class message_core final : public table_member {
   receive_line receives_;
   std::shared_ptr<cm::connection> connection_;
   std::optional<queue_pair<rc>> queue_;
-  lent_queue lent_;  // between fill() and start()
+  released_queue released_;  // between fill() and start()
 
   // Negotiated:
   std::uint32_t message_bytes_ = 0;
@@ -273,7 +273,7 @@ class message_core final : public table_member {
   bool lacks_buffer_ = false;               // the last message was refused with no_buffer
   bool tail_is_due_ = false;                // end_silence() had no place
   bool is_stuck_ = false;                   // the queue pair could not be destroyed
-  bool was_lost_ = false;                   // lose() was called while the queue pair was lent
+  bool was_lost_ = false;                   // lose() was called while the queue pair was released
   bool pool_is_empty_ = false;              // the last time that receives were posted
   // State of the timer:
   std::chrono::nanoseconds retry_interval_{};  // 0: the timer is not running

@@ -48,15 +48,7 @@ std::ptrdiff_t operation_table::deliver_all() {
 }
 
 void operation_table::deliver_one(const completion& done) noexcept {
-  if (undelivered_ != undelivered_end_) [[unlikely]] {
-    // Those that complete_all() has polled are older, and a queued line needs them first. `done`
-    // may be part of a result that they replace.
-    const completion later = done;
-    delivered_ += deliver_undelivered();
-    deliver(later);
-  } else {
-    deliver(done);
-  }
+  deliver(done);
   ++delivered_;
 }
 

@@ -444,7 +444,8 @@ class [[nodiscard]] channel {
   [[nodiscard]] operation_result run(const detail::operation_description& what, abort_at limit,
                                      std::source_location posted);
   // Gives the queue pair to the channel while `prepare` posts to it, and takes it back.
-  [[nodiscard]] result<void> lend(queue_pair<rc>& to_be_connected, channel_preparation prepare);
+  [[nodiscard]] result<void> release_for_connect(queue_pair<rc>& to_be_connected,
+                                                 channel_preparation prepare);
   // Takes the connected queue pair; returns the resume token of the peer.
   result<std::optional<resume_token>> take_over(cm::connection&& connected);
   template <class Bring>
@@ -462,4 +463,5 @@ class [[nodiscard]] channel {
 /// flight, room for 61 sends and 64 receives`.
 [[nodiscard]] std::string to_string(const channel& of);
 
+// lint: allow(file-lines): one class, whose functions each have a documented contract
 }  // namespace verbena::inline VERBENA_ABI

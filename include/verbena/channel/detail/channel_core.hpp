@@ -17,83 +17,21 @@
 #include "verbena/channel/channel_failure.hpp"
 #include "verbena/channel/channel_options.hpp"
 #include "verbena/channel/detail/first_use.hpp"
+#include "verbena/channel/detail/operation_description.hpp"
 #include "verbena/channel/detail/operation_kind.hpp"
 #include "verbena/channel/detail/operation_table.hpp"
 #include "verbena/channel/operation_result.hpp"
-#include "verbena/channel/sink.hpp"
-#include "verbena/channel/source.hpp"
 #include "verbena/verbs/queue_pair.hpp"
 #include "verbena/verbs/remote_region.hpp"
-#include "verbena/verbs/work_request.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
 class connection;
 }
 
-namespace verbena::inline VERBENA_ABI {
-
-/// Options of a message or write.
-struct operation_options {
-  /// Immediate data. A write with immediate data consumes a receive of the peer. iWARP does not
-  /// support immediate data.
-  std::optional<std::uint32_t> immediate = {};
-  bool fenced = false;     ///< starts after all earlier reads and atomics have completed
-  bool solicited = false;  ///< wakes a peer that is armed for solicited completions
-};
-
-namespace detail {
+namespace verbena::inline VERBENA_ABI::detail {
 
 struct connection_record;
 void destroy(connection_record& record) noexcept;
-
-/// One slice of registered memory, as a source or sink names it. Threads: immutable value.
-class memory_piece {
- public:
-  explicit memory_piece(const source& of) noexcept : slice_(of.slice()), domain_(of.domain()) {}
-  explicit memory_piece(const sink& of) : slice_(of.slice()), domain_(of.domain()) {}
-  memory_piece(const local_slice& slice, const ibv_pd* domain) noexcept
-      : slice_(slice), domain_(domain) {}
-
-  [[nodiscard]] const local_slice& slice() const noexcept { return slice_; }
-  [[nodiscard]] std::size_t length() const noexcept { return slice_.length(); }
-  [[nodiscard]] const ibv_pd* domain() const noexcept { return domain_; }
-
- private:
-  local_slice slice_;
-  const ibv_pd* domain_;
-};
-
-/// An operation to post. `piece`, `out` or `in` names its memory.
-struct operation_description {
-  operation_kind kind;
-  const memory_piece* piece = nullptr;
-  outgoing out = {};
-  std::span<const sink> in = {};
-  remote_region remote = {};
-  std::uint64_t expected_or_addend = 0;
-  std::uint64_t desired = 0;
-  operation_options options = {};
-
-  /// Describes an atomic comparison. The previous value goes to `before`.
-  [[nodiscard]] static operation_description comparison(const remote_region& target,
-                                                        compare_and_swap_operands operands,
-                                                        std::span<const sink> before = {}) {
-    return {.kind = operation_kind::compare_and_swap,
-            .in = before,
-            .remote = target,
-            .expected_or_addend = operands.expected,
-            .desired = operands.desired};
-  }
-  /// Describes an atomic addition. The previous value goes to `before`.
-  [[nodiscard]] static operation_description addition(const remote_region& target,
-                                                      std::uint64_t addend,
-                                                      std::span<const sink> before = {}) {
-    return {.kind = operation_kind::fetch_and_add,
-            .in = before,
-            .remote = target,
-            .expected_or_addend = addend};
-  }
-};
 
 /// The result of a poll for one operation.
 enum class found : std::uint8_t { nothing, it, something_else };
@@ -235,15 +173,15 @@ class channel_core {
   void connect_again(queue_pair<rc> queue);
   /// Marks the queue pair, which other code will connect. From now on until take_back(), lose()
   /// only records the failure. Precondition: there is a queue pair. Allocates.
-  void begin_loan();
-  /// Returns the queue pair, with posted receives. Precondition: begin_loan().
-  [[nodiscard]] queue_pair<rc> lend() noexcept;
-  /// Takes the connected queue pair. If polling failed since lend(): destroys it and returns the
-  /// error.
+  void prepare_release();
+  /// Returns the queue pair, with posted receives. Precondition: prepare_release().
+  [[nodiscard]] queue_pair<rc> release_for_connect() noexcept;
+  /// Takes the connected queue pair. If polling failed since release_for_connect(): destroys it and
+  /// returns the error.
   [[nodiscard]] result<void> take_back(queue_pair<rc> connected);
-  /// Ends all operations as lost with errno `code`, after the lent queue pair was destroyed. If
+  /// Ends all operations as lost with errno `code`, after the released queue pair was destroyed. If
   /// that was refused, their buffers are leaked.
-  void lose_lent(int code) noexcept;
+  void lose_released(int code) noexcept;
   /// Reverts connect_again() after a failed reconnection. Operations posted since are lost with
   /// errno `code`; `before` is the failure again.
   void stay_apart(int code, const std::optional<channel_failure>& before) noexcept;
@@ -453,6 +391,4 @@ post_status channel_core::post_usual(const Piece& piece, const remote_region& re
   return status;
 }
 
-}  // namespace detail
-
-}  // namespace verbena::inline VERBENA_ABI
+}  // namespace verbena::inline VERBENA_ABI::detail

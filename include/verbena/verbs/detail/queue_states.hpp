@@ -76,7 +76,7 @@ struct queue_pair_parents {
   std::shared_ptr<completion_queue_state> receive_completions;
   std::shared_ptr<shared_receive_queue_state> shared_receives;  ///< nullptr: no SRQ
   /// While a channel is being connected: shows it that the queue pair exists.
-  std::shared_ptr<const void> lent_by = nullptr;
+  std::shared_ptr<const void> released_by = nullptr;
 };
 using queue_pair_state_object = native_state<ibv_qp, queue_pair_parents>;
 

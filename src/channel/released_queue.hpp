@@ -11,27 +11,27 @@ namespace verbena::inline VERBENA_ABI::detail {
 /// Marks a queue pair with posted receives that other code connects, and then returns or destroys.
 /// If the device refuses to destroy it, the mark shows that the receives are still posted.
 /// Threads: one thread at a time.
-class lent_queue {
+class released_queue {
  public:
   /// Marks the queue pair. Allocates.
-  void lend(const queue_pair<rc>& to_be_connected) {
+  void mark(const queue_pair<rc>& to_be_connected) {
     mark_ = std::make_shared<char>();
-    internals::state_of(to_be_connected)->parents().lent_by = mark_;
+    internals::state_of(to_be_connected)->parents().released_by = mark_;
   }
   /// Removes the mark from the connected queue pair.
   void take_back(const queue_pair<rc>& connected) noexcept {
-    internals::state_of(connected)->parents().lent_by.reset();
+    internals::state_of(connected)->parents().released_by.reset();
     mark_.reset();
   }
-  /// Ends the loan of a queue pair that was not returned. Returns false if it could not be
+  /// Forgets a queue pair that was not returned. Returns false if it could not be
   /// destroyed.
   [[nodiscard]] bool end() noexcept {
     const bool is_destroyed = mark_.use_count() <= 1;
     mark_.reset();
     return is_destroyed;
   }
-  /// Returns whether a queue pair is lent.
-  [[nodiscard]] bool is_lent() const noexcept { return mark_ != nullptr; }
+  /// Returns whether a queue pair is released.
+  [[nodiscard]] bool is_released() const noexcept { return mark_ != nullptr; }
 
  private:
   std::shared_ptr<const void> mark_;

@@ -63,6 +63,7 @@ class channel {
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   void close() noexcept { fd_.reset(); }
 
+  [[nodiscard]] bool empty() const noexcept { return events_.empty(); }
   void push(event what);
   /// Removes and returns the oldest event.
   [[nodiscard]] std::optional<event> pop();

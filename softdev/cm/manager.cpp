@@ -164,6 +164,11 @@ result<channel_ptr> manager::create_channel() {
   return std::make_shared<channel>(*std::move(fd));
 }
 
+bool manager::has_event(const channel& of) {
+  const lock guard(mutex_);
+  return !of.empty();
+}
+
 std::optional<event> manager::take(channel& from) {
   const lock guard(mutex_);
   std::optional<event> first = from.pop();

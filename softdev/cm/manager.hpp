@@ -84,6 +84,7 @@ class manager {
   void deliver(const address& own, const address& peer, mad_view message) noexcept;
 
   [[nodiscard]] endpoint_view look(const endpoint_ptr& ep);
+  [[nodiscard]] bool has_event(const channel& of);
   /// Takes the oldest event and counts it. Returns `nullopt` if there is no event.
   [[nodiscard]] std::optional<event> take(channel& from);
   /// Adds an event of the caller, and sets its `about`. The `membership` of a multicast_join is the

@@ -186,16 +186,21 @@ class taker {
   cm_channel_object& of_;
 };
 
-// Takes the next event. Returns 0 or an errno. Blocks unless the descriptor is non-blocking.
-int take(cm_channel_object& channel, cm::event& out) {
+// Takes the next event, and first makes the object for it: a taken event counts until it is
+// completed. Returns 0 or an errno. Blocks unless the descriptor is non-blocking.
+int take(cm_channel_object& channel, cm::event& out, std::unique_ptr<cm_event_object>& object) {
   const taker counted(channel);
   if (channel.destroyed.load()) return outlive(channel);
   while (true) {
     if (!cm_usable(*channel.home)) return ENODEV;
-    std::optional<cm::event> found = channel.home->manager->take(*channel.events);
-    if (found) {
-      out = *std::move(found);
-      return 0;
+    cm::manager& manager = *channel.home->manager;
+    if (manager.has_event(*channel.events)) {
+      if (object == nullptr) object.reset(new (std::nothrow) cm_event_object{});
+      if (object == nullptr) return ENOMEM;
+      if (std::optional<cm::event> found = manager.take(*channel.events)) {
+        out = *std::move(found);
+        return 0;
+      }
     }
     if (const int failed = wait_readable(channel.fd)) return failed;
   }
@@ -222,10 +227,8 @@ int cm_get_event(rdma_event_channel* channel, rdma_cm_event** out) {
   if (out == nullptr) return cm_result(EINVAL);
   cm::event next;
   while (true) {
-    // Before the event is taken: a taken event counts until it is completed.
-    std::unique_ptr<cm_event_object> made(new (std::nothrow) cm_event_object{});
-    if (made == nullptr) return cm_result(ENOMEM);
-    if (const int failed = take(object_of(channel), next)) return cm_result(failed);
+    std::unique_ptr<cm_event_object> made;
+    if (const int failed = take(object_of(channel), next, made)) return cm_result(failed);
     const cm::endpoint_ptr& counted = next.listener != nullptr ? next.listener : next.about;
     auto& id = *static_cast<cm_id_object*>(counted->owner);
     made->counted = &id;

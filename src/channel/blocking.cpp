@@ -48,6 +48,8 @@ template <operation_kind Kind, class Piece>
 
 operation_result channel::run(const detail::operation_description& what, abort_at limit,
                               std::source_location posted) {
+  if (limit.has_passed()) [[unlikely]]
+    return operation_result::refuse(refusal::limit_passed, ETIMEDOUT, posted);
   detail::operation_waiter waiter;
   if (core().post(what, {.waiter = &waiter, .posted = posted, .until = limit.when()}) != nullptr)
     core().await(waiter, limit.when());

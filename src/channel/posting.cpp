@@ -152,11 +152,11 @@ operation_slot* channel_core::post(const operation_description& what,
     who.waiter->ended = true;
     return nullptr;
   };
-  const abort_at limit = who.scope != nullptr ? who.scope->limit() : abort_at(who.until);
-  if (limit.has_passed()) [[unlikely]]
+  if (who.scope != nullptr && who.scope->limit().has_passed()) [[unlikely]]
     return refuse(refusal::limit_passed, ETIMEDOUT);
   if (!queue_) [[unlikely]] {
-    if (const int code = try_first_use(limit.when()); code != 0)
+    const deadline until = who.scope != nullptr ? who.scope->limit().when() : who.until;
+    if (const int code = try_first_use(until); code != 0)
       return refuse(refusal::connect_failed, code);
   }
   if (const refusal why = check(what); why != refusal::none) [[unlikely]]

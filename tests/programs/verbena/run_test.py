@@ -248,7 +248,7 @@ class Choice(harness.Case):
             with self.subTest(way):
                 done = run(way, "--", LIBRARIES.parent / "examples" / "loopback", env={"VERBENA_SOFTDEV": None})
                 self.assert_ended(done)
-                self.assertIn("uses soft0: there is no RDMA hardware", harness.text(done.stderr))
+                self.assertIn("using soft0: there is no RDMA hardware", harness.text(done.stderr))
 
     def test_preload_is_silent_for_a_program_that_may_reach_libibverbs(self):
         plugin = "#include <dlfcn.h>\nint main(int count, char** words) { return count > 1 && dlopen(words[1], RTLD_NOW) == 0; }"

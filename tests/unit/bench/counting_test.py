@@ -53,7 +53,7 @@ CODE = """\
     1204:\tsub    $0x1,%ecx
     1207:\tjne    1200 <case_cold>
     1209:\tret
-    120a:\tcall   3000 <_ZN7verbena19stop_on_broken_ruleEv>
+    120a:\tcall   3000 <_ZN7verbena17stop_on_violationEv>
     120f:\tjmp    1200 <case_cold>
 
 0000000000001300 <case_slow_path>:

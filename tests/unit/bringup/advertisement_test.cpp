@@ -138,7 +138,7 @@ TEST(advertisement_table, protocol_violation_of_the_peer_returns_an_error) {
     return taken ? std::string() : std::string(taken.error().diagnosis());
   };
   EXPECT_THAT(words(message), HasSubstr("that is in use"));
-  EXPECT_THAT(words(bytes_of("a message of the application")), HasSubstr("in one order"));
+  EXPECT_THAT(words(bytes_of("a message of the application")), HasSubstr("in the same order"));
   auto newer = message;
   newer[4] = std::byte{2};
   EXPECT_THAT(words(newer), HasSubstr("has version 2"));

@@ -151,7 +151,7 @@ TEST_F(sessions, protection_domain_of_another_device_is_rejected) {
                                      {.domain = other.allocate_pd().value()}, test_deadline());
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().kind(), error_kind::invalid_argument);
-  EXPECT_NE(outcome.error().message().find("belongs to another device"), std::string::npos);
+  EXPECT_NE(outcome.error().message().find("belongs to a different device"), std::string::npos);
 }
 
 // parity: libiwarp-2

@@ -86,13 +86,13 @@ TEST(placed_block, strict_errors_name_node_call_errno_cause_and_remedy) {
     std::vector<std::string> words;
   };
   const refusal refusals[] = {
-      {&scripted_host::prefer_code, EPERM, {"(errno 1)", "prefer refused", "CAP_SYS_NICE"}},
+      {&scripted_host::prefer_code, EPERM, {"(errno 1)", "prefer of ", "CAP_SYS_NICE"}},
       {&scripted_host::prefer_code, ENOSYS, {"(errno 38)", "CONFIG_NUMA"}},
       {&scripted_host::prefer_code, EINVAL, {"(errno 22)", "Mems_allowed_list"}},
-      {&scripted_host::bind_code, EIO, {"(errno 5)", "bind refused", "could not be moved"}},
-      {&scripted_host::bind_code, EIO, {"free there: 12 MiB", "choose another node"}},
+      {&scripted_host::bind_code, EIO, {"(errno 5)", "bind of ", "could not be migrated"}},
+      {&scripted_host::bind_code, EIO, {"12 MiB free on the node", "choose another node"}},
       {&scripted_host::bind_code, ENOMEM, {"(errno 12)", "has too little free memory"}},
-      {&scripted_host::locate_code, EPERM, {"(errno 1)", "locate refused", "CAP_SYS_NICE"}},
+      {&scripted_host::locate_code, EPERM, {"(errno 1)", "locate of ", "CAP_SYS_NICE"}},
   };
   for (const auto& [which, code, words] : refusals) {
     const log_catcher log;
@@ -115,7 +115,7 @@ TEST(placed_block, strict_pages_on_another_node_are_an_error) {
     scripted_host host;
     host.located = each;
     const auto refused = place(host, numa_binding::strict);
-    expect_error(refused, "could not be moved");
+    expect_error(refused, "could not be migrated");
     EXPECT_EQ(refused.error().code(), EIO);
   }
 }
@@ -139,7 +139,7 @@ TEST(placed_block, size_and_node_are_checked_first) {
   EXPECT_TRUE(can(1U << 20U, 2, numa_binding::strict).value());
   expect_error(can((1U << 20U) + 1, 2, numa_binding::strict), "the node has 1 MiB, less than");
   EXPECT_TRUE(can((1U << 20U) + 1, 2, numa_binding::preferred).value());
-  expect_error(can(1, 1, numa_binding::strict), "there are: 0, 2");
+  expect_error(can(1, 1, numa_binding::strict), "available nodes: 0, 2");
   EXPECT_EQ(log.text(), "");
   EXPECT_FALSE(can(1, 1, numa_binding::preferred).value());
   EXPECT_TRUE(log.contains("NUMA node 1 failed")) << log.text();

@@ -218,7 +218,7 @@ TEST_F(group_steps, destroyed_steps_let_the_operation_fail_on_all_ranks) {
   EXPECT_FALSE(abandoned->progress());
   EXPECT_FALSE(waiting.progress());
   abandoned.reset();
-  expect_error(std::move(waiting).wait(), "rank 0 gave up a barrier; its error has the cause");
+  expect_error(std::move(waiting).wait(), "rank 0 aborted a barrier; see its error for the cause");
   const auto later = ranks[0].group.in_steps().barrier(test_deadline()).wait();
   expect_error(later, "the steps of a barrier were destroyed before it ended");
   EXPECT_EQ(later.error().code(), ECANCELED);
@@ -265,8 +265,8 @@ TEST_F(group_steps, queued_operation_that_does_not_begin_fails_the_group) {
       expect_error(std::move(*second).wait(), why);
     }
     second.reset();
-    expect_error(std::move(second_of_2).wait(), "rank 0 gave up a barrier");
-    expect_error(ranks[1].group.barrier(of_first, until, central), "rank 0 gave up a barrier");
+    expect_error(std::move(second_of_2).wait(), "rank 0 aborted a barrier");
+    expect_error(ranks[1].group.barrier(of_first, until, central), "rank 0 aborted a barrier");
     expect_error(std::move(first).wait(), why);
     expect_error(std::move(third).wait(), why);
     expect_error(ranks[0].group.barrier(until), why);
@@ -348,7 +348,7 @@ TEST_F(group_steps, exception_of_an_operator_fails_the_group) {
                    std::runtime_error);
     expect_error(ranks[0].group.barrier(test_deadline()),
                  "an exception ended an all_reduce on this rank");
-    expect_error(std::move(of_1).wait(), "rank 0 gave up an all_reduce");
+    expect_error(std::move(of_1).wait(), "rank 0 aborted an all_reduce");
   }
 }
 #endif

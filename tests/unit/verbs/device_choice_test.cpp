@@ -106,7 +106,7 @@ TEST(open_best, inactive_adapter_falls_back_to_soft0_with_warning) {
   adapter.verbs.query_port.set(&port_down);
   const auto chosen = open_best(merge_lists(list_devices(adapter).value(), soft_list())).value();
   EXPECT_EQ(chosen.opened.name(), "soft0");
-  expect_has(chosen.warning, "uses soft0: mlx5_0 has no ACTIVE port");
+  expect_has(chosen.warning, "using soft0: mlx5_0 has no ACTIVE port");
   expect_has(chosen.warning, "devices::hardware_only");
 }
 
@@ -121,7 +121,7 @@ TEST(open_best, unopenable_adapter_falls_back_to_soft0_with_warning) {
 TEST(open_best, without_hardware_warns_that_soft0_is_used) {
   const auto chosen = open_best(soft_list()).value();
   EXPECT_EQ(chosen.opened.name(), "soft0");
-  expect_has(chosen.warning, "uses soft0: ");
+  expect_has(chosen.warning, "using soft0: ");
 }
 
 TEST(open_best, hardware_only_refuses_the_software_device) {

@@ -111,7 +111,7 @@ TEST_F(replaced_memory_death, memory_that_was_discarded) {
       pair.pd().register_memory(memory.all().subspan(100, 2 * page), writable).value();
   memory.discard(2);
   const auto post = [&] { receive(pair.b(), region.slice(2 * page - 101, 2)); };
-  EXPECT_DEATH(post(), rule + ".*, but 1 bytes at .* were discarded since");
+  EXPECT_DEATH(post(), rule + ".* uses memory of which 1 bytes at .* were discarded since");
   exchange(pair, region.slice(0, 64), region.slice(64, 2 * page - 164));
 }
 

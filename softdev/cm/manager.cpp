@@ -164,13 +164,9 @@ result<channel_ptr> manager::create_channel() {
   return std::make_shared<channel>(*std::move(fd));
 }
 
-bool manager::has_event(const channel& of) {
+std::optional<event> manager::take(channel& from, function_ref<bool()> prepare) {
   const lock guard(mutex_);
-  return !of.empty();
-}
-
-std::optional<event> manager::take(channel& from) {
-  const lock guard(mutex_);
+  if (from.empty() || (prepare && !prepare())) return std::nullopt;
   std::optional<event> first = from.pop();
   if (!first) return std::nullopt;
   endpoint& counted = *(first->listener != nullptr ? first->listener : first->about);

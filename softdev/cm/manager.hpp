@@ -23,6 +23,7 @@
 #include "softdev/cm/manager_options.hpp"
 #include "softdev/cm/ports.hpp"
 #include "softdev/ipc/reactor.hpp"
+#include "verbena/base/function_ref.hpp"
 #include "verbena/base/result.hpp"
 
 namespace verbena::softdev::cm {
@@ -84,9 +85,9 @@ class manager {
   void deliver(const address& own, const address& peer, mad_view message) noexcept;
 
   [[nodiscard]] endpoint_view look(const endpoint_ptr& ep);
-  [[nodiscard]] bool has_event(const channel& of);
-  /// Takes the oldest event and counts it. Returns `nullopt` if there is no event.
-  [[nodiscard]] std::optional<event> take(channel& from);
+  /// Takes the oldest event and counts it. Returns `nullopt` if there is no event, or if `prepare`
+  /// returns false. `prepare` is called before the event is removed.
+  [[nodiscard]] std::optional<event> take(channel& from, function_ref<bool()> prepare = {});
   /// Adds an event of the caller, and sets its `about`. The `membership` of a multicast_join is the
   /// caller's number for it.
   void post(const endpoint_ptr& ep, event what);

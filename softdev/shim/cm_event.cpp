@@ -193,15 +193,17 @@ int take(cm_channel_object& channel, cm::event& out, std::unique_ptr<cm_event_ob
   if (channel.destroyed.load()) return outlive(channel);
   while (true) {
     if (!cm_usable(*channel.home)) return ENODEV;
-    cm::manager& manager = *channel.home->manager;
-    if (manager.has_event(*channel.events)) {
-      if (object == nullptr) object.reset(new (std::nothrow) cm_event_object{});
-      if (object == nullptr) return ENOMEM;
-      if (std::optional<cm::event> found = manager.take(*channel.events)) {
-        out = *std::move(found);
-        return 0;
-      }
+    bool without_memory = false;
+    std::optional<cm::event> found = channel.home->manager->take(*channel.events, [&] {
+      object.reset(new (std::nothrow) cm_event_object{});
+      without_memory = object == nullptr;
+      return !without_memory;
+    });
+    if (found) {
+      out = *std::move(found);
+      return 0;
     }
+    if (without_memory) return ENOMEM;
     if (const int failed = wait_readable(channel.fd)) return failed;
   }
 }

@@ -84,7 +84,8 @@ TEST(refusals, unsupported_argument_is_named) {
   opened_device device;
   std::array<char, 64> bytes{};
   EXPECT_EQ(SOFT(ibv_reg_mr)(device.pd, bytes.data(), bytes.size(), IBV_ACCESS_MW_BIND), nullptr);
-  expect_refusal("ibv_reg_mr: EOPNOTSUPP: IBV_ACCESS_MW_BIND: soft0 supports neither memory windows");
+  expect_refusal(
+      "ibv_reg_mr: EOPNOTSUPP: IBV_ACCESS_MW_BIND: soft0 supports neither memory windows");
   ibv_cq_init_attr_ex queue{};
   queue.cqe = 8;
   queue.wc_flags = IBV_WC_EX_WITH_FLOW_TAG;

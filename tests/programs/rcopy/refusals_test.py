@@ -101,7 +101,7 @@ class Refusals(Case):
         server = self.serve()
         self.assert_refused(rcopy("put", self.file("f", 1), server.place, "--device", "mlx5_9"), "mlx5_9")
         self.assert_refused(rcopy("put", self.file("f", 1), server.place, "--device", "mlx5_9", "--over", "cm"),
-                            "using soft0")
+                            "uses soft0")
         self.assert_serves(server)
 
     def test_used_port_is_refused(self):

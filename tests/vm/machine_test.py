@@ -107,8 +107,10 @@ class ConnectionManager(unittest.TestCase):
 
     # many_connections: hundreds of connections take too long on this slow machine.
     # iw_cm destroys the identifier of the active side only after the 10 s of siw's handshake (MPAREQ_TIMEOUT in siw_cm.h).
-    left_out = {"rxe0": ("many_connections.*",),
-                "siw0": ("many_connections.*", "connections.unanswered_request_times_out",
+    # read_that_is_posted_in_part: fills a send queue, which rxe and siw empty without polls.
+    left_out = {"rxe0": ("many_connections.*", "sessions.read_that_is_posted_in_part_closes_the_connection"),
+                "siw0": ("many_connections.*", "sessions.read_that_is_posted_in_part_closes_the_connection",
+                         "connections.unanswered_request_times_out",
                          "connection_steps.deadline_ends_the_steps_of_each_side",
                          "connection_steps.listener_serves_clients_after_each_kind_of_end",
                          "sessions.deadline_ends_connect_and_wait")}
@@ -173,6 +175,8 @@ class Channels(unittest.TestCase):
                     "managed_channel_steps.deadline_ends_the_steps",
                     "managed_channel_steps.message_channels_can_be_destroyed_at_each_step",
                     "managed_channel_steps.sides_can_be_destroyed_at_each_step",
+                    # The checker stops the program: the write of the ready word is still in flight when the hub has failed.
+                    "managed_channel_steps.hub_that_fails_while_a_channel_connects_ends_it_afterwards",
                     # 24 connections take too long on this slow machine.
                     "pending_operation.objects_are_destroyed_in_any_order")}
 

@@ -202,7 +202,7 @@ TEST(full_node, strict_fails_and_preferred_falls_back) {
   const auto pd = test::open_tested().allocate_pd().value();
   const auto refused = buffer_pool::create(pd, options_of(bytes, strictly(full)));
   expect_error(refused, "buffer_pool::create on NUMA node " + std::to_string(full) + " failed: ");
-  expect_error(refused, "the node: it has too little free memory");
+  expect_error(refused, "the node has too little free memory");
   expect_error(refused, " MiB free on the node");
   EXPECT_TRUE(refused.error().code() == EIO || refused.error().code() == ENOMEM);
   // The allocated memory was freed.

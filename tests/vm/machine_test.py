@@ -171,6 +171,7 @@ class Channels(unittest.TestCase):
                     "blocking_channel.failed_completion_is_returned_with_all_fields",
                     "blocking_channel.passed_abort_at_ends_connection_and_returns_memory",
                     "operation_scope.inspected_failure_is_not_reported_again",
+                    "operation_scope.failure_without_memory_for_its_result_is_counted",
                     # See ConnectionManager: iw_cm destroys the identifier of the active side only after 10 s.
                     "managed_channel_steps.deadline_ends_the_steps",
                     "managed_channel_steps.message_channels_can_be_destroyed_at_each_step",

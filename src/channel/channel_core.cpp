@@ -178,8 +178,7 @@ queue_pair<rc> channel_core::release_for_connect() noexcept {
 
 result<void> channel_core::take_back(queue_pair<rc> connected) {
   queue_.emplace(std::move(connected));
-  record_->released.take_back(*queue_);
-  const auto lost = std::exchange(record_->lost_while_released, std::nullopt);
+  const auto lost = record_->released.take_back(*queue_);
   if (!lost) return {};
   lose(*lost);
   return error::from_errno(*lost, "ibv_poll_cq", domain_.name(),
@@ -194,7 +193,6 @@ void channel_core::lose_released(int code) noexcept {
         "are leaked");
     leak_buffers();
   }
-  record_->lost_while_released.reset();
   lose(code);
 }
 
@@ -219,11 +217,7 @@ void channel_core::leak_buffers() noexcept {
 }
 
 void channel_core::lose(int code) noexcept {
-  if (record_->released.is_released()) {
-    // The adapter may still fill the buffers of receives.
-    record_->lost_while_released = code;
-    return fail_because(failure_cause::adapter, code);
-  }
+  if (record_->released.lose(code)) return fail_because(failure_cause::adapter, code);
   if (queue_) {
     fail_because(failure_cause::adapter, code);
     auto closed = std::move(*queue_).close();

@@ -28,7 +28,6 @@ struct connection_record {
   std::uint32_t peer = 0;                       ///< number of the peer for `connector`
   std::optional<error> first_use_failure = {};  ///< error of the last attempt of `connector`
   released_queue released = {};  ///< from channel_core::release_for_connect() until take_back()
-  std::optional<int> lost_while_released = {};  ///< the errno of a failed poll meanwhile
 };
 
 }  // namespace verbena::inline VERBENA_ABI::detail

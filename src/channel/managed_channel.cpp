@@ -44,21 +44,26 @@ result<void> check_port(const cm::pending_connection& peer, port_number chosen) 
           "; set route.port to port() of the connector or connection_request");
 }
 
-// Ends the receives of a channel whose connection attempt failed. The queue pair has been destroyed
-// before.
-class unconnected {
+// Calls `revert` with an errno unless the connection attempt succeeds, also if the program's
+// preparation throws. The queue pair has been destroyed before.
+template <class Revert>
+class connection_attempt {
  public:
-  explicit unconnected(detail::channel_core* const& core) noexcept : core_(core) {}
-  unconnected(const unconnected&) = delete;
-  unconnected& operator=(const unconnected&) = delete;
-  ~unconnected() {
-    if (!is_connected_ && core_ != nullptr) core_->lose_released(code_);
+  explicit connection_attempt(Revert revert) noexcept : revert_(std::move(revert)) {}
+  connection_attempt(const connection_attempt&) = delete;
+  connection_attempt& operator=(const connection_attempt&) = delete;
+  ~connection_attempt() {
+    if (!is_connected_) revert_(code_);
   }
-  void fail(int code) noexcept { code_ = code; }
+  // Returns `why`, whose errno `revert` receives.
+  [[nodiscard]] error fail(error why) noexcept {
+    code_ = why.code();
+    return why;
+  }
   void succeed() noexcept { is_connected_ = true; }
 
  private:
-  detail::channel_core* const& core_;
+  Revert revert_;
   int code_ = ECANCELED;  // 0 if the error has no errno
   bool is_connected_ = false;
 };
@@ -78,26 +83,6 @@ class queue_release {
  private:
   detail::channel_core& core_;
   queue_pair<rc>& to_;
-};
-
-// Reverts a reconnection that fails, or that an exception of the program's preparation ends.
-class unconnected_again {
- public:
-  unconnected_again(detail::channel_core& core, std::optional<channel_failure> before) noexcept
-      : core_(core), before_(std::move(before)) {}
-  unconnected_again(const unconnected_again&) = delete;
-  unconnected_again& operator=(const unconnected_again&) = delete;
-  ~unconnected_again() {
-    if (!is_connected_) core_.stay_apart(code_, before_);
-  }
-  void fail(int code) noexcept { code_ = code; }
-  void succeed() noexcept { is_connected_ = true; }
-
- private:
-  detail::channel_core& core_;
-  std::optional<channel_failure> before_;
-  int code_ = ECANCELED;  // 0 if the error has no errno
-  bool is_connected_ = false;
 };
 
 // Connects a queue pair as the active side.
@@ -161,7 +146,9 @@ template <class Bring>
 steps<channel> prepared_channel::manage(prepared_channel self, cm::connection_options options,
                                         kept_channel_preparation prepare, Bring bring_up) {
   channel made(nullptr);
-  unconnected attempt(made.core_);
+  connection_attempt attempt([&made](int code) {
+    if (made.core_ != nullptr) made.core_->lose_released(code);
+  });
   const auto bytes = self.resume_token_.encode();
   const auto post_receives = [&](queue_pair<rc>& queue) {
     made = std::move(self).with(std::move(queue), {});
@@ -170,14 +157,9 @@ steps<channel> prepared_channel::manage(prepared_channel self, cm::connection_op
   };
   auto connected = co_await bring_up(std::move(self.queue_), introduced(options, bytes),
                                      cm::receive_poster(post_receives));
-  if (!connected) {
-    attempt.fail(connected.error().code());
-    co_return std::move(connected).error();
-  }
-  if (auto taken = made.take_over(*std::move(connected)); !taken) {
-    attempt.fail(taken.error().code());
-    co_return std::move(taken).error();
-  }
+  if (!connected) co_return attempt.fail(std::move(connected).error());
+  if (auto taken = made.take_over(*std::move(connected)); !taken)
+    co_return attempt.fail(std::move(taken).error());
   attempt.succeed();
   co_return std::move(made);
 }
@@ -190,8 +172,9 @@ template <class Bring>
 result<reconnection> channel::reconnect_managed(const cm::connection_options& options,
                                                 channel_preparation prepare, Bring&& bring_up) {
   core().disconnect();
-  unconnected_again attempt(core(),
-                            failure() != nullptr ? std::optional(*failure()) : std::nullopt);
+  connection_attempt attempt(
+      [&core = core(), before = failure() != nullptr ? std::optional(*failure()) : std::nullopt](
+          int code) { core.stay_apart(code, before); });
   // The connection manager selects the path.
   VERBENA_TRY(auto queue, detail::prepare_queue_again(core(), {}));
   const auto who = core().record().book.next();
@@ -202,15 +185,9 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
     return release_for_connect(made, prepare);
   };
   auto connected = bring_up(std::move(queue), introduced(options, bytes), post_receives);
-  if (!connected) {
-    attempt.fail(connected.error().code());
-    return std::move(connected).error();
-  }
-  const auto peer_token = take_over(*std::move(connected));
-  if (!peer_token) {
-    attempt.fail(peer_token.error().code());
-    return peer_token.error();
-  }
+  if (!connected) return attempt.fail(std::move(connected).error());
+  auto peer_token = take_over(*std::move(connected));
+  if (!peer_token) return attempt.fail(std::move(peer_token).error());
   attempt.succeed();
   return reconnection(core(), *peer_token);
 }

@@ -95,10 +95,10 @@ result<void> message_core::fill(queue_pair<rc>& queue) {
 result<void> message_core::start(queue_pair<rc> connected) {
   inline_bytes_ = std::min(connected.capabilities().max_inline_data, own_.options.inline_bytes);
   queue_.emplace(std::move(connected));
-  released_.take_back(*queue_);
-  if (!was_lost_) return {};
+  const auto lost = released_.take_back(*queue_);
+  if (!lost) return {};
   error why = describe();
-  lose(failure_->code);
+  lose(*lost);
   return why;
 }
 
@@ -179,10 +179,7 @@ void message_core::fail(const message_failure& why) noexcept {
 
 void message_core::lose(int code) noexcept {
   fail({.part = failed_part::polling, .code = code});
-  if (released_.is_released()) {  // the adapter may still fill the buffers
-    was_lost_ = true;
-    return;
-  }
+  if (released_.lose(code)) return;
   is_stuck_ = !close();
   if (!is_stuck_) {  // otherwise the device may still access the memory
     retire_before(sends_.next_id(), false);

@@ -187,7 +187,6 @@ class message_core final : public table_member {
   [[nodiscard]] bool has_ended() const noexcept { return failure_.has_value(); }
   [[nodiscard]] const std::optional<message_failure>& failure() const noexcept { return failure_; }
   [[nodiscard]] error describe() const;
-  [[nodiscard]] error describe_violation(const completion& done) const;
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   [[nodiscard]] std::uint64_t delivered() const noexcept { return delivered_; }
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
@@ -237,6 +236,7 @@ class message_core final : public table_member {
   void fail_posting(int code) noexcept;
   // Records the failure and moves the queue pair to the error state.
   void end_because(const message_failure& why) noexcept;
+  [[nodiscard]] error describe_violation(const completion& done) const;
 
   parts own_;
   send_line sends_;
@@ -273,7 +273,6 @@ class message_core final : public table_member {
   bool lacks_buffer_ = false;               // the last message was refused with no_buffer
   bool tail_is_due_ = false;                // end_silence() had no place
   bool is_stuck_ = false;                   // the queue pair could not be destroyed
-  bool was_lost_ = false;                   // lose() was called while the queue pair was released
   bool pool_is_empty_ = false;              // the last time that receives were posted
   // State of the timer:
   std::chrono::nanoseconds retry_interval_{};  // 0: the timer is not running

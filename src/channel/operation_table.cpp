@@ -33,22 +33,44 @@ bool operation_table::reserve(std::uint32_t count) noexcept {
   return true;
 }
 
-std::ptrdiff_t operation_table::deliver_all() {
-  if (has_undelivered()) [[unlikely]]
-    deliver_undelivered();
+template <class Handle>
+int operation_table::poll_batches(Handle handle) {
+  std::array<completion, batch> room;
   for (std::size_t polled = 0; polled < most_completions;) {
-    const int found = progress();
-    if (found < 0) [[unlikely]]
-      return -1;
-    polled += static_cast<std::size_t>(found);
-    if (static_cast<std::size_t>(found) < batch) break;
+    // Completions are undelivered here if a recipient calls a function that polls.
+    if (has_undelivered()) [[unlikely]]
+      deliver_undelivered();
+    const poll_result found = cq_.poll(room);
+    if (!found) [[unlikely]]
+      return failed(found);
+    handle(*found);
+    polled += (*found).size();
+    if ((*found).size() < batch) break;
   }
+  return 0;
+}
+
+std::ptrdiff_t operation_table::deliver_all() {
+  const int polled = poll_batches([this](std::span<const completion> found) {
+    for (const completion& done : found) deliver(done);
+    delivered_ += found.size();
+  });
+  if (polled < 0) [[unlikely]]
+    return -1;
   const std::size_t events = upkeep();
   return static_cast<std::ptrdiff_t>(take_delivered() + events);
 }
 
 void operation_table::deliver_one(const completion& done) noexcept {
-  deliver(done);
+  if (has_undelivered()) [[unlikely]] {
+    // Completions that complete_all() has polled are older, and a queued line needs them first.
+    // `done` may be part of a result that they replace.
+    const completion later = done;
+    deliver_undelivered();
+    deliver(later);
+  } else {
+    deliver(done);
+  }
   ++delivered_;
 }
 
@@ -63,17 +85,9 @@ void operation_table::deliver_polled(const completion& done) noexcept { deliver(
 
 std::ptrdiff_t operation_table::complete_all() {
   std::size_t called = 0;
-  std::array<completion, batch> room;
-  for (std::size_t polled = 0; polled < most_completions;) {
-    // Completions are undelivered here if a recipient calls this function.
-    if (has_undelivered()) [[unlikely]]
-      deliver_undelivered();
-    const poll_result found = cq_.poll(room);
-    if (!found) [[unlikely]]
-      return failed(found);
-    const std::size_t count = (*found).size();
-    undelivered_ = (*found).data();
-    undelivered_end_ = undelivered_ + count;
+  const int polled = poll_batches([&](std::span<const completion> found) {
+    undelivered_ = found.data();
+    undelivered_end_ = undelivered_ + found.size();
     while (has_undelivered()) {
       const completion& done = *undelivered_++;
       if (!is_of_line(done.id())) {
@@ -84,29 +98,23 @@ std::ptrdiff_t operation_table::complete_all() {
         ended->complete(*ended);
       }
     }
-    polled += count;
-    if (count < batch) break;
-  }
+  });
+  if (polled < 0) [[unlikely]]
+    return -1;
   delivered_ += upkeep();
   if (has_completed()) called += complete_completed();
   return static_cast<std::ptrdiff_t>(called);
 }
 
 bool operation_table::deliver_for_ready() {
-  if (has_undelivered()) [[unlikely]]
-    deliver_undelivered();
-  std::array<completion, batch> room;
-  for (std::size_t polled = 0; polled < most_completions;) {
-    const poll_result found = cq_.poll(room);
-    if (!found) [[unlikely]]
-      return failed(found) == 0;
-    for (const completion& done : *found) {
+  const int polled = poll_batches([this](std::span<const completion> found) {
+    for (const completion& done : found) {
       if (!is_of_line(done.id()) && !is_of_tagged(done.id())) ++delivered_;
       deliver_polled(done);
     }
-    polled += (*found).size();
-    if ((*found).size() < batch) break;
-  }
+  });
+  if (polled < 0) [[unlikely]]
+    return false;
   delivered_ += upkeep();
   return true;
 }

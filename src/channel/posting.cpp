@@ -135,8 +135,8 @@ bool channel_core::post(const operation_description& what, queued_waiter& waiter
     return refuse(why, code_of(why));
   queued_line& line = lines_[what.kind == operation_kind::receive];
   if (const post_status status = submit(what, line.next_id()); !status) [[unlikely]] {
-    refuse(refusal::verb, status.code());
-    waiter.result.kind_ = what.kind;
+    waiter.result = operation_result::refuse_post(what.kind, status.code(), waiter.result.posted());
+    waiter.ended = true;
     return false;
   }
   waiter.kind = counted_kind(what);
@@ -165,8 +165,8 @@ operation_slot* channel_core::post(const operation_description& what,
   operation_slot& slot = table.take(*this);
   if (const post_status status = submit(what, slot.id); !status) [[unlikely]] {
     table.put(slot);
-    refuse(refusal::verb, status.code());
-    who.waiter->result.kind_ = what.kind;
+    who.waiter->result = operation_result::refuse_post(what.kind, status.code(), who.posted);
+    who.waiter->ended = true;
     return nullptr;
   }
   take_place(slot, counted_kind(what), who.posted);

@@ -14,22 +14,30 @@ namespace verbena::inline VERBENA_ABI {
 
 namespace detail {
 
-error with_failures(error why, std::span<const operation_result> failures, std::size_t unrecorded) {
-  for (const operation_result& failed : failures)
+namespace {
+
+error with_all(error why, std::span<const operation_result> recorded, std::size_t unrecorded) {
+  for (const operation_result& failed : recorded)
     why = std::move(why).with_diagnosis("also: " + failed.error().message());
   if (unrecorded == 0) return why;
   return std::move(why).with_diagnosis("also: " + std::to_string(unrecorded) +
                                        " failures for whose results memory was short");
 }
 
-error from_failures(std::span<const operation_result> failures, std::size_t unrecorded) {
-  VERBENA_ASSERT(!failures.empty() || unrecorded != 0,
-                 "error() of a scope that succeeded: check has_value() first");
-  if (!failures.empty())
-    return with_failures(failures.front().error(), failures.subspan(1), unrecorded);
-  return error::from_errno(
-      ENOMEM, "channel::scope", {},
-      std::to_string(unrecorded) + " operations failed, and memory for their results was short");
+}  // namespace
+
+error with_failures(error why, const unseen_failures& failures) {
+  return with_all(std::move(why), failures.recorded, failures.unrecorded);
+}
+
+error from_failures(const unseen_failures& failures) {
+  VERBENA_ASSERT(!failures.empty(), "error() of a scope that succeeded: check has_value() first");
+  const std::span<const operation_result> recorded(failures.recorded);
+  if (!recorded.empty())
+    return with_all(recorded.front().error(), recorded.subspan(1), failures.unrecorded);
+  return error::from_errno(ENOMEM, "channel::scope", {},
+                           std::to_string(failures.unrecorded) +
+                               " operations failed, and memory for their results was short");
 }
 
 held_sinks& held_sinks::operator=(held_sinks&& other) noexcept {
@@ -208,17 +216,18 @@ const std::source_location* operation_scope::user_of(
 
 operation_scope::~operation_scope() {
   if (!over_) {
-    for (const operation_result& failed : finish())
+    const detail::unseen_failures failures = finish();
+    for (const operation_result& failed : failures.recorded)
       log(log_level::warning,
           "operation failed while an exception ended its scope: " + failed.error().message());
-    if (unrecorded_ != 0)
+    if (failures.unrecorded != 0)
       log(log_level::warning,
           "further operations failed while an exception ended their scope, and memory was short");
   }
   detail::channel_core::release(&core_);
 }
 
-std::vector<operation_result> operation_scope::finish() {
+detail::unseen_failures operation_scope::finish() {
   core_.drain(*this, limit_.when());
   over_ = true;
   // Handles that still exist keep their results and no longer refer to the scope.
@@ -232,26 +241,26 @@ std::vector<operation_result> operation_scope::finish() {
 }
 
 void operation_scope::finish_demanding() {
-  over_ =
-      in_flight_ == 0 && first_ == nullptr && !has_unseen_ && failures_.empty() && unrecorded_ == 0;
+  over_ = in_flight_ == 0 && first_ == nullptr && !has_unseen_ && failures_.empty();
   if (over_) [[likely]]
     return;
   const auto failures = finish();
   if (!has_unseen_) return;
   std::string broken = "manual_scope() succeeded without inspecting an operation that it posted";
-  if (!failures.empty()) broken += "; an operation failed: " + failures.front().error().message();
+  if (!failures.recorded.empty())
+    broken += "; an operation failed: " + failures.recorded.front().error().message();
   detail::stop_on_violation(broken.c_str(), unseen_.file_name(), static_cast<int>(unseen_.line()));
 }
 
 void operation_scope::ended_unseen(const operation_result& how) noexcept {
   if (how.has_value()) return;
 #ifdef VERBENA_NO_EXCEPTIONS
-  failures_.push_back(how);
+  failures_.recorded.push_back(how);
 #else
   try {
-    failures_.push_back(how);
+    failures_.recorded.push_back(how);
   } catch (const std::bad_alloc&) {
-    ++unrecorded_;
+    ++failures_.unrecorded;
   }
 #endif
 }

@@ -190,13 +190,10 @@ class [[nodiscard]] channel {
     using returned = std::invoke_result_t<Body, operation_scope&>;
     if constexpr (std::is_void_v<returned>) {
       std::forward<Body>(body)(opened);
-      auto failures = opened.finish();
-      return scope_result<void>(result<void>{}, std::move(failures), opened.unrecorded_);
+      return scope_result<void>(opened.finish(), result<void>{});
     } else {
       result<detail::value_of_body<returned>> outcome(std::forward<Body>(body)(opened));
-      auto failures = opened.finish();
-      return scope_result<detail::value_of_body<returned>>(std::move(outcome), std::move(failures),
-                                                           opened.unrecorded_);
+      return scope_result<detail::value_of_body<returned>>(opened.finish(), std::move(outcome));
     }
   }
   /// Calls `body` with a scope that waits until all operations have completed.
@@ -223,7 +220,7 @@ class [[nodiscard]] channel {
       if constexpr (detail::is_result<returned>) {
         if (!outcome) {
           auto failures = opened.finish();
-          return detail::with_failures(std::move(outcome).error(), failures, opened.unrecorded_);
+          return detail::with_failures(std::move(outcome).error(), failures);
         }
       }
       opened.finish_demanding();

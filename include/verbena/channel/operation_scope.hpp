@@ -57,13 +57,18 @@ concept scope_body =
     std::invocable<Body, operation_scope&> &&
     !ends_later<value_of_body<std::remove_cvref_t<std::invoke_result_t<Body, operation_scope&>>>>;
 
-/// Appends the messages of `failures` to the text of `why`, and the number of those without a
-/// result.
-[[nodiscard]] error with_failures(error why, std::span<const operation_result> failures,
-                                  std::size_t unrecorded);
+/// The failures of operations that the body of a scope did not inspect.
+struct unseen_failures {
+  std::vector<operation_result> recorded;  ///< in the order of discovery
+  std::size_t unrecorded = 0;              ///< further failures, for which memory was short
+
+  [[nodiscard]] bool empty() const noexcept { return recorded.empty() && unrecorded == 0; }
+};
+
+/// Appends the messages of `failures` to the text of `why`.
+[[nodiscard]] error with_failures(error why, const unseen_failures& failures);
 /// Combines failures of equal rank: the first is the error, the others are appended to its text.
-[[nodiscard]] error from_failures(std::span<const operation_result> failures,
-                                  std::size_t unrecorded);
+[[nodiscard]] error from_failures(const unseen_failures& failures);
 
 }  // namespace detail
 
@@ -73,13 +78,11 @@ template <class T>
 class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result {
  public:
   /// Combines the result of the body with the failures found at the end of the scope.
-  scope_result(result<T> body, std::vector<operation_result> drained, std::size_t unrecorded = 0)
-      : body_(std::move(body)), drained_(std::move(drained)), unrecorded_(unrecorded) {}
+  scope_result(result<T> body, std::vector<operation_result> drained)
+      : body_(std::move(body)), failures_{.recorded = std::move(drained)} {}
 
   /// Returns true if the body and all operations that it did not inspect succeeded.
-  [[nodiscard]] bool has_value() const noexcept {
-    return body_.has_value() && drained_.empty() && unrecorded_ == 0;
-  }
+  [[nodiscard]] bool has_value() const noexcept { return body_.has_value() && failures_.empty(); }
   /// Returns has_value().
   explicit operator bool() const noexcept { return has_value(); }
   /// Returns the value of the body. Precondition: has_value().
@@ -100,16 +103,16 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result 
   [[nodiscard]] result<T>&& body() && noexcept { return std::move(body_); }
   /// Returns the failures of operations that the body did not inspect, in the order of discovery.
   [[nodiscard]] std::span<const operation_result> drained() const noexcept {
-    return {drained_.data(), drained_.size()};
+    return {failures_.recorded.data(), failures_.recorded.size()};
   }
   /// Returns the number of further failures, whose results are lost because memory was short when
   /// they were found; usually 0.
-  [[nodiscard]] std::size_t unrecorded() const noexcept { return unrecorded_; }
+  [[nodiscard]] std::size_t unrecorded() const noexcept { return failures_.unrecorded; }
   /// Returns the error of the body if it failed, otherwise the first failure of an operation. The
   /// other failures are appended to its text. Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const {
-    return body_ ? detail::from_failures(drained(), unrecorded_)
-                 : detail::with_failures(body_.error(), drained(), unrecorded_);
+    return body_ ? detail::from_failures(failures_)
+                 : detail::with_failures(body_.error(), failures_);
   }
   /// Returns the value of the body, or raises error().
   decltype(auto) value() const& {
@@ -123,9 +126,12 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result 
   }
 
  private:
+  friend class channel;
+  scope_result(detail::unseen_failures&& failures, result<T> body)
+      : body_(std::move(body)), failures_(std::move(failures)) {}
+
   result<T> body_;
-  std::vector<operation_result> drained_;
-  std::size_t unrecorded_;
+  detail::unseen_failures failures_;
 };
 
 /// An operation that was posted in a scope.
@@ -298,7 +304,7 @@ class operation_scope : private detail::memory_user {
   [[nodiscard]] static const std::source_location* user_of(
       const detail::memory_user& self, const detail::registered_range& memory) noexcept;
   // Waits until nothing is in flight; returns the failures that were not inspected.
-  [[nodiscard]] std::vector<operation_result> finish();
+  [[nodiscard]] detail::unseen_failures finish();
   // Waits until nothing is in flight; stops the program if an operation was not inspected.
   void finish_demanding();
   // A post that the device refused with `code`.
@@ -315,8 +321,7 @@ class operation_scope : private detail::memory_user {
 
   detail::channel_core& core_;  // held
   abort_at limit_;
-  std::vector<operation_result> failures_;
-  std::size_t unrecorded_ = 0;         // failures for which failures_ had no memory
+  detail::unseen_failures failures_;
   std::source_location unseen_;        // the first post that was not inspected
   scoped_operation* first_ = nullptr;  // completed operations that were not inspected
   std::uint32_t in_flight_ = 0;

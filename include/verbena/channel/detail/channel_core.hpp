@@ -328,9 +328,6 @@ operation_result channel_core::hope(std::source_location posted) noexcept {
 
 found channel_core::poll_for(const operation_table& table, const operation_slot& slot,
                              operation_result& out) noexcept {
-  // A recipient of older completions may call this function: they are delivered first.
-  if (table.has_undelivered()) [[unlikely]]
-    return found::nothing;
   const poll_result polled = table.cq().poll({&out.done_, 1});
   if (!polled || (*polled).empty()) return found::nothing;
   if (out.done_.id() != slot.id || !out.done_.ok()) [[unlikely]]

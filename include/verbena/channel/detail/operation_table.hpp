@@ -213,8 +213,8 @@ class operation_table {
   /// are appended meanwhile. Returns their number.
   std::size_t complete_completed() noexcept;
   [[nodiscard]] int last_failure() const noexcept { return last_failure_; }
-  /// Returns whether completions were polled that complete_all() has not delivered: it is calling a
-  /// recipient of an older one. Until they are delivered, no other code may poll the queue.
+  /// Returns true while complete_all() calls a recipient and has polled further completions, which
+  /// it has not delivered.
   [[nodiscard]] bool has_undelivered() const noexcept { return undelivered_ != undelivered_end_; }
   /// Returns the number of completions that were delivered since the last call.
   [[nodiscard]] std::size_t take_delivered() noexcept { return std::exchange(delivered_, 0); }
@@ -279,6 +279,10 @@ class operation_table {
   [[gnu::noinline]] void add_slot();
   [[nodiscard]] bool add(queued_line& line);
   [[nodiscard]] int failed(const poll_result& polled) noexcept;
+  /// Polls until the queue is empty, at most `most_completions`, and passes each batch to `handle`.
+  /// Returns -1 if a poll failed.
+  template <class Handle>
+  [[nodiscard]] int poll_batches(Handle handle);
   [[gnu::noinline]] void deliver_polled(const completion& done) noexcept;
   std::size_t deliver_undelivered() noexcept;
   [[nodiscard]] bool is_of_tagged(std::uint64_t id) const noexcept;

@@ -29,8 +29,6 @@ channel_options options_of(const rail_port& port, const rail_options& options) {
 // well.
 bool is_of_operation(const operation_result& failed) noexcept {
   using status = completion_status;
-  if (failed.end() == operation_end::refused)
-    return failed.refusal() != refusal::queue_full && failed.refusal() != refusal::not_connected;
   if (failed.completion() == nullptr) return false;
   switch (failed.completion()->status()) {
     case status::remote_invalid_request:
@@ -58,6 +56,7 @@ active_rail::active_rail(std::uint32_t index, const rail_port& port, const rail_
   lost_.reserve(options.pieces_in_flight);
   status_.state = rail_state::held_down;
   health_.own_port = is_port_active(port);
+  health_.next_query = clock::now() + query_interval;
 }
 
 result<active_rail> active_rail::create(std::uint32_t index, const rail_port& port,
@@ -109,7 +108,7 @@ void active_rail::settle(const completed_operation& ended, rail_transfer* of, bo
     last_error_ = ended.result.error();
 }
 
-bool active_rail::deliver(rail_transfer* of) {
+bool active_rail::poll(rail_transfer* of) {
   std::array<completed_operation, 16> ended;
   bool failed = false;
   while (has_pieces_in_flight()) {
@@ -123,8 +122,6 @@ bool active_rail::deliver(rail_transfer* of) {
   }
   return !failed;
 }
-
-bool active_rail::poll(rail_transfer& of) { return deliver(&of); }
 
 void active_rail::rest(std::chrono::nanoseconds hold_down) noexcept {
   const bool has_ports = health_.own_port && health_.peer_port;
@@ -142,8 +139,7 @@ void active_rail::fail(rail_cause why, rail_transfer* of, rail_control& peer) {
   if (channel_) {
     // Afterwards all pieces have results.
     channel_->flush();
-    while (has_pieces_in_flight())
-      if (!deliver(of) && !hub_.progress()) break;
+    static_cast<void>(poll(of));
     channel_.reset();
   }
   // The queue pair did its duty if the operation was wrong.
@@ -164,7 +160,7 @@ std::optional<rail_cause> active_rail::note_port(bool& which, bool up, rail_caus
   if (which == up) return std::nullopt;
   which = up;
   if (!up) ++status_.counters.port_errors;
-  if (status_.state == rail_state::active || status_.state == rail_state::connecting) {
+  if (is_active() || is_connecting()) {
     if (up) return std::nullopt;
     return why;
   }
@@ -197,11 +193,11 @@ std::optional<rail_cause> active_rail::take(const rail_message& message) {
       health_.fenced = true;
       break;
     case rail_message_kind::refused:
-      if (status_.state == rail_state::connecting)
+      if (is_connecting())
         miss(error::unavailable(0, "multi_rail_channel::connect", {}, message.reason));
       break;
     case rail_message_kind::connected:
-      if (status_.state == rail_state::connecting) finish_to_connect(message);
+      if (is_connecting()) finish_to_connect(message);
       break;
     default:
       break;  // those of the active side
@@ -210,7 +206,7 @@ std::optional<rail_cause> active_rail::take(const rail_message& message) {
 }
 
 void active_rail::advance(clock::time_point now, rail_control& peer) {
-  if (is_active() || status_.state == rail_state::connecting) return;
+  if (is_active() || is_connecting()) return;
   if (now >= health_.next_query) {
     static_cast<void>(note_port(health_.own_port, is_port_active(port_), rail_cause::port_error));
     health_.next_query = now + query_interval;

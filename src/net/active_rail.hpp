@@ -33,6 +33,9 @@ class active_rail {
   [[nodiscard]] const rail_port& port() const noexcept { return port_; }
   [[nodiscard]] const rail_status& status() const noexcept { return status_; }
   [[nodiscard]] bool is_active() const noexcept { return status_.state == rail_state::active; }
+  [[nodiscard]] bool is_connecting() const noexcept {
+    return status_.state == rail_state::connecting;
+  }
   /// Returns whether the peer has confirmed that the earlier queue pairs execute no requests.
   [[nodiscard]] bool is_fenced() const noexcept { return health_.fenced; }
   [[nodiscard]] bool has_room() const noexcept { return is_active() && !free_.empty(); }
@@ -45,8 +48,8 @@ class active_rail {
   /// Precondition: has_room().
   [[nodiscard]] bool post(rail_transfer& of, const rail_piece& piece);
   /// Delivers completions. Returns false if the rail must fail. Precondition: pieces in flight
-  /// belong to `of`.
-  [[nodiscard]] bool poll(rail_transfer& of);
+  /// belong to `of`, which is nullptr if no operation is in progress.
+  [[nodiscard]] bool poll(rail_transfer* of);
   /// Ends the connection, and asks the peer for the fence. Pieces in flight are lost.
   void fail(rail_cause why, rail_transfer* of, rail_control& peer);
   /// Moves the lost pieces to the operation, which repeats them. Precondition: is_fenced().
@@ -78,7 +81,6 @@ class active_rail {
   active_rail(std::uint32_t index, const rail_port& port, const rail_options& options,
               completion_hub hub);
   void settle(const completed_operation& ended, rail_transfer* of, bool& failed);
-  [[nodiscard]] bool deliver(rail_transfer* of);
   void rest(std::chrono::nanoseconds hold_down) noexcept;
   void begin_to_connect(rail_control& peer);
   void finish_to_connect(const rail_message& answer);

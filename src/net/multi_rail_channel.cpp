@@ -44,12 +44,7 @@ result<multi_rail_channel> multi_rail_channel::connect(bringup::stream control,
 rail_result multi_rail_channel::write(const rail_source& data, const rail_region& to,
                                       deadline until) {
   return set_->run("multi_rail_channel::write",
-                   {.direction = detail::rail_direction::write,
-                    .memory = data.memory(),
-                    .offset = data.offset(),
-                    .bytes = data.length(),
-                    .remote = to,
-                    .piece_bytes = 0},
+                   {.direction = detail::rail_direction::write, .local = data, .remote = to},
                    until);
 }
 
@@ -57,11 +52,8 @@ rail_result multi_rail_channel::read(const rail_sink& into, const rail_region& f
                                      deadline until) {
   return set_->run("multi_rail_channel::read",
                    {.direction = detail::rail_direction::read,
-                    .memory = into.memory(),
-                    .offset = into.offset(),
-                    .bytes = into.length(),
-                    .remote = from,
-                    .piece_bytes = 0},
+                    .local = rail_source(into.memory(), into.offset(), into.length()),
+                    .remote = from},
                    until);
 }
 

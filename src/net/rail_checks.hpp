@@ -16,15 +16,4 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 /// Returns whether the port of a rail is active. Queries the device.
 [[nodiscard]] bool is_port_active(const rail_port& of);
 
-/// Calls `use` with the first rail of each context.
-template <class Rails, class Use>
-void for_each_context(const Rails& rails, Use&& use) {
-  for (std::size_t each = 0; each < rails.size(); ++each) {
-    bool is_first = true;
-    for (std::size_t before = 0; before < each; ++before)
-      is_first &= rails[before].domain.context().native() != rails[each].domain.context().native();
-    if (is_first) use(rails[each]);
-  }
-}
-
 }  // namespace verbena::inline VERBENA_ABI::net::detail

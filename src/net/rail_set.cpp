@@ -9,8 +9,9 @@
 #include <span>
 #include <utility>
 
+#include "src/base/earliest.hpp"
 #include "src/base/relax.hpp"
-#include "src/net/rail_checks.hpp"
+#include "verbena/base/fd.hpp"
 #include "verbena/verbs/context.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -82,9 +83,8 @@ void rail_set::tend(clock::time_point now, rail_transfer* of) {
 
 // Sleeps until a message of the peer, at most for the interval.
 void rail_set::wait_for_peer(deadline until) {
-  pollfd readable{.fd = control_.fd(), .events = POLLIN, .revents = 0};
-  const int left = until.poll_timeout_ms();
-  static_cast<void>(::poll(&readable, 1, left < 0 ? 1 : std::min(left, 1)));
+  static_cast<void>(
+      wait_for_fd(control_.fd(), POLLIN, verbena::detail::earliest(until, rail_tend_interval)));
   next_tend_ = {};
 }
 
@@ -92,10 +92,7 @@ result<void> rail_set::connect(deadline until) {
   while (true) {
     tend(clock::now());
     if (const error* const why = failure()) return *why;
-    const bool is_connecting = std::ranges::any_of(rails_, [](const active_rail& each) {
-      return each.status().state == rail_state::connecting;
-    });
-    if (!is_connecting && is_any(&active_rail::is_active)) return {};
+    if (!is_any(&active_rail::is_connecting) && is_any(&active_rail::is_active)) return {};
     if (until.expired())
       return error::timed_out("multi_rail_channel::connect", control_.peer(),
                               "no rail could be connected: " + describe());
@@ -131,7 +128,7 @@ void rail_set::assign(rail_transfer& to) {
 bool rail_set::poll(rail_transfer& of) {
   const std::uint64_t before = of.done_bytes();
   for (active_rail& each : rails_) {
-    if (each.has_pieces_in_flight() && !each.poll(of))
+    if (each.has_pieces_in_flight() && !each.poll(&of))
       each.fail(rail_cause::operation, &of, control_);
     if (each.has_lost_pieces() && each.is_fenced() && !of.refused()) each.repeat_lost(of);
   }
@@ -145,16 +142,17 @@ void rail_set::abandon(rail_transfer& what) {
 }
 
 result<void> rail_set::check(const char* call, const rail_transfer::parts& what) const {
-  if (what.memory.rails() != size() || what.remote.rails() != size())
+  const rail_memory& memory = what.local.memory();
+  if (memory.rails() != size() || what.remote.rails() != size())
     return error::invalid_argument(
         call, control_.peer(),
         fmt::format("the connection has {} rails, the local memory {}, the remote region {}; "
                     "register both with the rails of the connection",
-                    size(), what.memory.rails(), what.remote.rails()));
-  if (what.bytes > what.remote.length())
+                    size(), memory.rails(), what.remote.rails()));
+  if (what.local.length() > what.remote.length())
     return error::invalid_argument(call, control_.peer(),
                                    fmt::format("{} bytes exceed the remote region of {} bytes",
-                                               what.bytes, what.remote.length()));
+                                               what.local.length(), what.remote.length()));
   return {};
 }
 
@@ -175,13 +173,15 @@ rail_result rail_set::conclude(const char* call, const rail_transfer& what) {
   return {how, error::timed_out(call, control_.peer(), progress + describe())};
 }
 
-rail_result rail_set::run(const char* call, rail_transfer::parts what, deadline until) {
+rail_result rail_set::run(const char* call, const rail_transfer::parts& what, deadline until) {
   if (auto checked = check(call, what); !checked)
     return {delivery::not_done, std::move(checked).error()};
-  what.piece_bytes = what.bytes >= options_.stripe_threshold
-                         ? options_.piece_bytes
-                         : static_cast<std::uint32_t>(std::min(what.bytes, most_piece_bytes));
-  rail_transfer transfer(what, again_);
+  const std::uint64_t bytes = what.local.length();
+  rail_transfer transfer(what,
+                         bytes >= options_.stripe_threshold
+                             ? options_.piece_bytes
+                             : static_cast<std::uint32_t>(std::min(bytes, most_piece_bytes)),
+                         again_);
   bool has_begun = false;
   for (std::uint32_t idle = 0;;) {
     // Requests of earlier operations must not take effect after this one.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,7 @@ class rail_set {
 
   /// Returns when at least one rail is active and none is being connected.
   [[nodiscard]] result<void> connect(deadline until);
-  [[nodiscard]] rail_result run(const char* call, rail_transfer::parts what, deadline until);
+  [[nodiscard]] rail_result run(const char* call, const rail_transfer::parts& what, deadline until);
   /// Handles events and messages, and makes the changes of state that are due.
   void tend(clock::time_point now, rail_transfer* of = nullptr);
   void take(std::uint32_t rail, const async_event& event);

@@ -27,26 +27,24 @@ class rail_transfer {
  public:
   struct parts {
     rail_direction direction;
-    const rail_memory& memory;
-    std::uint64_t offset;  ///< in `memory`
-    std::uint64_t bytes;
+    rail_source local;
     const rail_region& remote;
-    std::uint32_t piece_bytes;
   };
   /// Uses `again` for pieces that are repeated.
-  rail_transfer(const parts& of, std::vector<rail_piece>& again) : of_(of), again_(again) {
+  rail_transfer(const parts& of, std::uint32_t piece_bytes, std::vector<rail_piece>& again)
+      : of_(of), piece_bytes_(piece_bytes), again_(again) {
     again_.clear();
   }
 
   [[nodiscard]] rail_direction direction() const noexcept { return of_.direction; }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return of_.bytes; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return of_.local.length(); }
 
   /// Returns the bytes of a piece, as `rail` accesses them.
   [[nodiscard]] source local_source(std::uint32_t rail, const rail_piece& piece) const {
-    return {of_.memory.region(rail), of_.offset + piece.offset, piece.bytes};
+    return {of_.local.memory().region(rail), of_.local.offset() + piece.offset, piece.bytes};
   }
   [[nodiscard]] sink local_sink(std::uint32_t rail, const rail_piece& piece) const {
-    return {of_.memory.region(rail), of_.offset + piece.offset, piece.bytes};
+    return {of_.local.memory().region(rail), of_.local.offset() + piece.offset, piece.bytes};
   }
   [[nodiscard]] remote_region remote(std::uint32_t rail, const rail_piece& piece) const {
     return of_.remote.on(rail).slice(piece.offset, piece.bytes);
@@ -54,7 +52,7 @@ class rail_transfer {
 
   /// Returns whether there are pieces to post.
   [[nodiscard]] bool has_more() const noexcept {
-    return !refused_ && (!again_.empty() || next_ < of_.bytes);
+    return !refused_ && (!again_.empty() || next_ < bytes());
   }
   /// Takes the next piece. Precondition: has_more().
   [[nodiscard]] rail_piece take() {
@@ -63,10 +61,10 @@ class rail_transfer {
       again_.pop_back();
       return piece;
     }
-    const auto bytes =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(of_.piece_bytes, of_.bytes - next_));
-    const rail_piece piece{.offset = next_, .bytes = bytes};
-    next_ += bytes;
+    const rail_piece piece{.offset = next_,
+                           .bytes = static_cast<std::uint32_t>(
+                               std::min<std::uint64_t>(piece_bytes_, bytes() - next_))};
+    next_ += piece.bytes;
     return piece;
   }
   /// Takes back a piece that has had no effect, or whose rail is fenced.
@@ -77,12 +75,13 @@ class rail_transfer {
     if (!refused_) refused_ = why;
   }
 
-  [[nodiscard]] bool is_complete() const noexcept { return done_ == of_.bytes; }
+  [[nodiscard]] bool is_complete() const noexcept { return done_ == bytes(); }
   [[nodiscard]] std::uint64_t done_bytes() const noexcept { return done_; }
   [[nodiscard]] const std::optional<operation_result>& refused() const noexcept { return refused_; }
 
  private:
   parts of_;
+  std::uint32_t piece_bytes_;
   std::vector<rail_piece>& again_;
   std::uint64_t next_ = 0;  // the offset of the first byte that was not posted yet
   std::uint64_t done_ = 0;

@@ -13,6 +13,7 @@
 #include "verbena/base/assert.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/net/rail.hpp"
+#include "verbena/verbs/detail/slice_bounds.hpp"
 #include "verbena/verbs/memory_region.hpp"
 #include "verbena/verbs/remote_region.hpp"
 
@@ -43,7 +44,7 @@ class rail_region {
   }
   /// Returns the part of `length` bytes at `offset`. Precondition: the part is inside the region.
   [[nodiscard]] rail_region slice(std::uint64_t offset, std::uint64_t length) const {
-    VERBENA_ASSERT(offset <= length_ && length <= length_ - offset,
+    VERBENA_ASSERT(verbena::detail::is_inside({offset, length}, length_),
                    "a slice exceeds the region of the rails");
     rail_region part = *this;
     part.address_ += offset;
@@ -135,7 +136,7 @@ class rail_source {
   /// Names `length` bytes at `offset`. Preconditions: they lie inside; 1 <= length.
   rail_source(const rail_memory& memory, std::size_t offset, std::size_t length)
       : memory_(&memory), offset_(offset), length_(length) {
-    VERBENA_ASSERT(length != 0 && offset <= memory.length() && length <= memory.length() - offset,
+    VERBENA_ASSERT(length != 0 && verbena::detail::is_inside({offset, length}, memory.length()),
                    "a source exceeds the memory of the rails, or is empty");
   }
   /// Refuses temporary memory, which is destroyed before the operation.

@@ -343,8 +343,7 @@ class delayed_stream {
     return {std::move(of.first), std::move(of.second)};
   }
   static bool is_readable(const bringup::stream& of) {
-    pollfd events{.fd = of.fd(), .events = POLLIN, .revents = 0};
-    return ::poll(&events, 1, 1) > 0;
+    return wait_for_fd(of.fd(), POLLIN, deadline::after(1ms)).value();
   }
   void run() {
     std::vector<std::vector<std::byte>> kept;

@@ -86,8 +86,8 @@ bool active_rail::post(rail_transfer& of, const rail_piece& piece) {
   return true;
 }
 
-// `of` is nullptr if no operation is in progress.
-void active_rail::settle(const completed_operation& ended, rail_transfer* of, bool& failed) {
+// `of` is nullptr if no operation is in progress. Returns whether the rail must fail.
+std::optional<rail_cause> active_rail::settle(const completed_operation& ended, rail_transfer* of) {
   const auto tag = static_cast<std::uint32_t>(ended.tag);
   const rail_piece piece = slots_[tag];
   free_.push_back(tag);
@@ -97,30 +97,35 @@ void active_rail::settle(const completed_operation& ended, rail_transfer* of, bo
     (of->direction() == rail_direction::write ? status_.counters.bytes_written
                                               : status_.counters.bytes_read) += piece.bytes;
     of->succeed(piece);
-    return;
+    return std::nullopt;
   }
-  failed = true;
-  if (is_of_operation(ended.result)) return of->refuse(ended.result);
+  if (is_of_operation(ended.result)) {
+    of->refuse(ended.result);
+    return rail_cause::operation;
+  }
   ++status_.counters.lost_pieces;
   lost_.push_back(piece);
   const auto* const done = ended.result.completion();
-  if (done != nullptr && done->status() != completion_status::flushed)
+  if (done == nullptr || done->status() != completion_status::flushed)
     last_error_ = ended.result.error();
+  // An operation without a completion ended because the completion queue cannot be polled.
+  return done == nullptr ? rail_cause::device : rail_cause::operation;
 }
 
-bool active_rail::poll(rail_transfer* of) {
+std::optional<rail_cause> active_rail::poll(rail_transfer* of) {
   std::array<completed_operation, 16> ended;
-  bool failed = false;
+  std::optional<rail_cause> failed;
   while (has_pieces_in_flight()) {
     const auto count = hub_.next_completed(ended);
     if (!count) {
       last_error_ = count.error();
-      return false;
+      return rail_cause::device;
     }
-    for (const auto& each : std::span(ended).first(*count)) settle(each, of, failed);
+    for (const auto& each : std::span(ended).first(*count))
+      if (const auto why = settle(each, of)) failed = why;
     if (*count < ended.size()) break;
   }
-  return !failed;
+  return failed;
 }
 
 void active_rail::rest(std::chrono::nanoseconds hold_down) noexcept {
@@ -216,9 +221,18 @@ void active_rail::advance(clock::time_point now, rail_control& peer) {
     begin_to_connect(peer);
 }
 
+// Replaces the completion queue if it cannot be polled.
+result<prepared_channel> active_rail::prepare_channel() {
+  if (!hub_.progress()) {
+    VERBENA_TRY(hub_,
+                completion_hub::create(port_.domain.context(), options_.pieces_in_flight + 1));
+  }
+  return port_.domain.create_channel(hub_, options_of(port_, options_));
+}
+
 void active_rail::begin_to_connect(rail_control& peer) {
   ++health_.generation;
-  auto made = port_.domain.create_channel(hub_, options_of(port_, options_));
+  auto made = prepare_channel();
   if (!made) return miss(std::move(made).error());
   status_.state = rail_state::connecting;
   peer.send({.kind = rail_message_kind::connect,

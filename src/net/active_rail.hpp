@@ -47,9 +47,9 @@ class active_rail {
   /// Posts a piece. Returns false if the device refuses it, which refuses the operation.
   /// Precondition: has_room().
   [[nodiscard]] bool post(rail_transfer& of, const rail_piece& piece);
-  /// Delivers completions. Returns false if the rail must fail. Precondition: pieces in flight
-  /// belong to `of`, which is nullptr if no operation is in progress.
-  [[nodiscard]] bool poll(rail_transfer* of);
+  /// Delivers completions. Returns whether the rail must fail because of them. Precondition: pieces
+  /// in flight belong to `of`, which is nullptr if no operation is in progress.
+  [[nodiscard]] std::optional<rail_cause> poll(rail_transfer* of);
   /// Ends the connection, and asks the peer for the fence. Pieces in flight are lost.
   void fail(rail_cause why, rail_transfer* of, rail_control& peer);
   /// Moves the lost pieces to the operation, which repeats them. Precondition: is_fenced().
@@ -80,7 +80,9 @@ class active_rail {
 
   active_rail(std::uint32_t index, const rail_port& port, const rail_options& options,
               completion_hub hub);
-  void settle(const completed_operation& ended, rail_transfer* of, bool& failed);
+  [[nodiscard]] std::optional<rail_cause> settle(const completed_operation& ended,
+                                                 rail_transfer* of);
+  [[nodiscard]] result<prepared_channel> prepare_channel();
   void rest(std::chrono::nanoseconds hold_down) noexcept;
   void begin_to_connect(rail_control& peer);
   void finish_to_connect(const rail_message& answer);

@@ -128,8 +128,8 @@ void rail_set::assign(rail_transfer& to) {
 bool rail_set::poll(rail_transfer& of) {
   const std::uint64_t before = of.done_bytes();
   for (active_rail& each : rails_) {
-    if (each.has_pieces_in_flight() && !each.poll(&of))
-      each.fail(rail_cause::operation, &of, control_);
+    if (each.has_pieces_in_flight())
+      if (const auto why = each.poll(&of)) each.fail(*why, &of, control_);
     if (each.has_lost_pieces() && each.is_fenced() && !of.refused()) each.repeat_lost(of);
   }
   return of.done_bytes() != before;
@@ -189,7 +189,7 @@ rail_result rail_set::run(const char* call, const rail_transfer::parts& what, de
     if (has_begun && failure() == nullptr) assign(transfer);
     const bool is_working = poll(transfer);
     const bool is_over = transfer.is_complete() || transfer.refused();
-    if (is_over && !is_any(&active_rail::has_pieces_in_flight)) break;
+    // Before the end of the operation: a program that makes only short ones tends its rails, too.
     if (is_working || ++idle % rail_polls_per_clock_read == 0) {
       const auto now = clock::now();
       if (now >= next_tend_) tend(now, &transfer);
@@ -198,6 +198,7 @@ rail_result rail_set::run(const char* call, const rail_transfer::parts& what, de
         break;
       }
     }
+    if (is_over && !is_any(&active_rail::has_pieces_in_flight)) break;
     if (is_working) continue;
     if (is_any(&active_rail::has_pieces_in_flight)) {
       verbena::detail::relax();

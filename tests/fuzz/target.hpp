@@ -51,8 +51,8 @@ class seed_folder {
 /// Adds itself to the targets of the program. Threads: created before main(), then immutable.
 class target {
  public:
-  target(const char* name, void (*run)(input bytes), void (*seeds)(seed_folder& into)) noexcept
-      : name_(name), run_(run), seeds_(seeds), next_(newest) {
+  target(const char* name, void (*body)(input bytes), void (*seeds)(seed_folder& into)) noexcept
+      : name_(name), run_(body), seeds_(seeds), next_(newest) {
     newest = this;
   }
   [[nodiscard]] const char* name() const noexcept { return name_; }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -178,6 +179,51 @@ TEST(rails, short_writes_use_the_rails_in_turn) {
         .value();
   EXPECT_EQ(both.counters(0).pieces, 5U);
   EXPECT_EQ(both.counters(1).pieces, 5U);
+}
+
+TEST(rails, failed_rail_returns_while_only_short_writes_are_made) {
+  connected_rails both;
+  both.faults.down(2);
+  ASSERT_TRUE(both.becomes(1, net::rail_state::down));
+  both.faults.up(2);
+  const auto until = test_deadline();
+  while (both.channel->status(1).state != net::rail_state::active && !until.expired())
+    both.channel->write(net::rail_source(both.local, 0, 64), both.remote.remote(), until).value();
+  EXPECT_EQ(both.channel->status(1).state, net::rail_state::active);
+}
+
+/// Polls of the first completion queue that is polled fail from then on.
+class broken_queue {
+ public:
+  explicit broken_queue(const context& of) : native_(of.native()) {
+    poll_ = native_->ops.poll_cq;
+    broken_ = nullptr;
+    native_->ops.poll_cq = [](ibv_cq* queue, int count, ibv_wc* out) {
+      if (broken_ == nullptr) broken_ = queue;
+      return queue == broken_ ? -EIO : poll_(queue, count, out);
+    };
+  }
+  broken_queue(const broken_queue&) = delete;
+  broken_queue& operator=(const broken_queue&) = delete;
+  ~broken_queue() { native_->ops.poll_cq = poll_; }
+
+ private:
+  static inline ibv_cq* broken_ = nullptr;
+  static inline decltype(ibv_context_ops::poll_cq) poll_ = nullptr;
+  ibv_context* native_;
+};
+
+TEST(rails, failed_completion_queue_is_replaced) {
+  connected_rails both;
+  both.fill(both.local, 5);
+  const broken_queue broken(both.here.ports[0].domain.context());
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.wrong_words(both.remote, 5), 0U);
+  EXPECT_EQ(both.counters(0).failures, 1U);
+  EXPECT_EQ(both.channel->status(0).cause, net::rail_cause::device);
+  EXPECT_TRUE(both.becomes(0, net::rail_state::active));
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.counters(0).failures, 1U);
 }
 
 TEST(rails, flap_under_load_fails_no_operation) {

@@ -9,6 +9,7 @@
 #include "tests/unit/verbs/loopback.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/sys/failing_provider.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
 
 namespace verbena {
 namespace {

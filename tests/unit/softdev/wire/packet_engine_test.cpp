@@ -210,8 +210,8 @@ TEST_F(Congestion, marked_response_reduces_the_reads_in_flight) {
     EXPECT_EQ(post(opcode::rdma_read, packets * mtu).size(), i < 2 ? 1U : 0U) << i;
   EXPECT_EQ(receive_marked(reply(operation::read_response_first, 0, syndrome_ack, mtu)), 1U);
   std::size_t requested = 0;
-  const auto receive_to = [&](std::uint32_t begin, std::uint32_t end) {
-    for (std::uint32_t i = begin; i < end; ++i) {
+  const auto receive_to = [&](std::uint32_t first, std::uint32_t end) {
+    for (std::uint32_t i = first; i < end; ++i) {
       const bool last = i % packets == packets - 1;
       const operation what = i % packets == 0 ? operation::read_response_first
                              : last           ? operation::read_response_last

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <new>
 #include <utility>
 
 #include "softdev/ipc/eventfd.hpp"
@@ -13,7 +12,6 @@ namespace verbena::softdev::cm {
 namespace {
 
 constexpr std::chrono::seconds longest_wait{10};
-constexpr std::size_t max_received = 1024;
 
 }  // namespace
 
@@ -78,6 +76,7 @@ void manager::loop() {
     connections_.expire(now);
     incoming_.expire(now);
     other_hosts_.expire(now);
+    early_.expire(now);
   }
 }
 
@@ -87,7 +86,7 @@ int manager::wait_milliseconds() {
   // While endpoints exist, the sleep is limited, so that few new deadlines have to wake the thread.
   const time_point at_latest = connections_.empty() ? time_point::max() : now + longest_wait;
   sleeps_until_ = std::min({at_latest, connections_.next_deadline(), incoming_.next_deadline(),
-                            other_hosts_.next_deadline()});
+                            other_hosts_.next_deadline(), early_.next_deadline()});
   if (sleeps_until_ == time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(sleeps_until_ - now);
   return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
@@ -122,28 +121,15 @@ void manager::dispatch(reactor::source from, time_point now) {
 // Other hosts.
 
 void manager::deliver(const address& own, const address& peer, mad_view message) noexcept {
-  try {
-    const lock guard(received_mutex_);
-    if (received_.size() >= max_received) return;
-    received_message& made = received_.emplace_back(own, peer);
-    std::ranges::copy(message, made.bytes.begin());
-  } catch (const std::bad_alloc&) {
-    return;
-  }
-  wake();
+  if (received_.add(own, peer, message)) wake();
 }
 
 void manager::handle_received(time_point now) {
-  std::vector<received_message> messages;
-  {
-    const lock guard(received_mutex_);
-    messages.swap(received_);
-  }
-  for (const received_message& each : messages) {
+  for (const received_message& each : received_.take()) {
     const auto message = parse_mad(each.bytes);
     if (!message) continue;
     if (is_request(message->kind))
-      carrier_->request_arrived(each.own, each.peer, *message);
+      early_.arrive(each.own, each.peer, *message, now);
     else
       other_hosts_.message_arrived(each.own, each.peer, *message, now);
   }

@@ -2,13 +2,13 @@
 // The connection manager of a process: its lock, its thread, and the calls of the program. The
 // thread answers peers and handles deadlines, so that progress does not depend on the program.
 // Ports are in `ports`, peers without a first frame in `incoming_connections`, messages between
-// hosts in `mad_gateway`, everything else in `connections`.
+// hosts in `mad_gateway`, requests of other hosts for which no process listens yet in
+// `early_requests`, everything else in `connections`.
 #pragma once
 
 #include <pthread.h>
 #include <sys/types.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,11 +17,13 @@
 #include <vector>
 
 #include "softdev/cm/connections.hpp"
+#include "softdev/cm/early_requests.hpp"
 #include "softdev/cm/endpoint.hpp"
 #include "softdev/cm/incoming_connections.hpp"
 #include "softdev/cm/mad_gateway.hpp"
 #include "softdev/cm/manager_options.hpp"
 #include "softdev/cm/ports.hpp"
+#include "softdev/cm/received_messages.hpp"
 #include "softdev/ipc/reactor.hpp"
 #include "verbena/base/function_ref.hpp"
 #include "verbena/base/result.hpp"
@@ -122,13 +124,6 @@ class manager {
   void drop_events(const endpoint& ep, std::vector<endpoint_ptr>& orphans);
   void end(const endpoint_ptr& ep, std::vector<endpoint_ptr>& orphans);
 
-  /// A message of another host.
-  struct received_message {
-    address own;
-    address peer;
-    std::array<std::byte, mad_bytes> bytes;
-  };
-
   const manager_options options_;
   mad_carrier* const carrier_;
   reactor watch_;
@@ -136,8 +131,7 @@ class manager {
   pthread_t thread_{};
   bool running_ = false;
 
-  std::mutex received_mutex_;  ///< guards `received_`; no other lock is taken while it is held
-  std::vector<received_message> received_;
+  received_messages received_;
 
   std::mutex mutex_;  ///< guards all members below
   bool stop_ = false;
@@ -145,6 +139,7 @@ class manager {
   ports ports_{watch_, options_.max_backlog};
   connections connections_{options_, watch_, ports_, other_hosts_};
   mad_gateway other_hosts_{options_, watch_, carrier_, connections_};
+  early_requests early_{options_, carrier_};
   incoming_connections incoming_{options_, watch_, ports_, connections_, other_hosts_};
 };
 

@@ -84,7 +84,11 @@ void cm_wire::message_arrived(const wire::management_addresses& ends,
     return here->manager->deliver(own, peer, message);
   const auto parsed = cm::parse_mad(message);
   if (!parsed) return;
-  if (cm::is_request(parsed->kind)) return request_arrived(own, peer, *parsed);
+  if (cm::is_request(parsed->kind)) {
+    // This process has no thread that could keep the request until a process listens.
+    static_cast<void>(request_arrived(own, peer, *parsed, cm::no_listener::reject));
+    return;
+  }
   const auto answer = cm::answer_to_unknown(*parsed);
   if (!answer) return;
   std::array<std::byte, cm::mad_bytes> bytes;
@@ -92,30 +96,33 @@ void cm_wire::message_arrived(const wire::management_addresses& ends,
   home_.wire().send_message(ends, bytes);
 }
 
-void cm_wire::request_arrived(const cm::address& own, const cm::address& peer,
-                              const cm::mad& request) noexcept {
+bool cm_wire::request_arrived(const cm::address& own, const cm::address& peer,
+                              const cm::mad& request, cm::no_listener then) noexcept {
   // The program sees the addresses of the packet, so the request must contain the same ones.
   // Programs of this host do not use this path; a packet from an address of this host is forged.
   const cm::frame& content = request.content;
   const bool has_port = content.source.family != cm::address_family::none;
   const bool genuine =
       cm::same_host(content.source, peer) && cm::same_host(content.destination, own);
-  if ((has_port && !genuine) || cm::is_local(peer)) return;
+  if ((has_port && !genuine) || cm::is_local(peer)) return true;
+  const bool is_valid = has_port && request.rejection_reason == 0;
   int refused = ECONNREFUSED;
   try {
     cm::mad scoped = request;  // messages contain no scopes
     scoped.content.source.scope = peer.scope;
     scoped.content.destination.scope = own.scope;
-    if (has_port && request.rejection_reason == 0) refused = cm::pass_to_listener(scoped);
+    if (is_valid) refused = cm::pass_to_listener(scoped);
   } catch (const std::bad_alloc&) {
     refused = EAGAIN;
   }
-  if (refused != ECONNREFUSED) return;  // if passing it on failed, the peer repeats it
+  if (refused != ECONNREFUSED) return true;  // if passing it on failed, the peer repeats it
+  if (is_valid && then == cm::no_listener::keep) return false;
   std::array<std::byte, cm::mad_bytes> bytes;
   const std::uint32_t why =
       request.rejection_reason != 0 ? request.rejection_reason : cm::reject_reason::no_listener;
   cm::write_mad(cm::rejection_of(request, why), bytes);
   send(own, peer, bytes);
+  return true;
 }
 
 cm_wire* cm_wire_of(host& home) {

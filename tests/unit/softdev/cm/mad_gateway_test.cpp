@@ -41,8 +41,15 @@ class carrier final : public mad_carrier {
   void send(const address& own, const address& peer, mad_view message) noexcept override {
     deliver_(own, peer, message);
   }
-  // Requests do not come by the managers here.
-  void request_arrived(const address&, const address&, const mad&) noexcept override { FAIL(); }
+  [[nodiscard]] bool request_arrived(const address& own, const address& peer, const mad& request,
+                                     no_listener then) noexcept override {
+    if (pass_to_listener(request) != ECONNREFUSED) return true;
+    if (then == no_listener::keep) return false;
+    std::array<std::byte, mad_bytes> bytes{};
+    write_mad(rejection_of(request, reject_reason::no_listener), bytes);
+    send(own, peer, bytes);
+    return true;
+  }
   int open_error = 0;
 
  private:
@@ -74,6 +81,8 @@ class two_hosts : public ::testing::Test {
   std::function<int(const mad& message)> copies = [](const mad&) { return 1; };
   std::vector<mad_kind> sent;  ///< read when nothing is under way
   int under_way = 0;           ///< messages that are arriving
+  /// Whether the processes that have the UDP ports use the connection manager.
+  bool requests_come_by_managers = false;
 
   void start(const manager_options& options = {}) {
     const auto network = [this](const address& from, const address& to, mad_view message) {
@@ -131,7 +140,7 @@ class two_hosts : public ::testing::Test {
     return {active, passive};
   }
 
-  /// As the process that has the port of each host.
+  /// As the process that has the UDP port of each host.
   void arrive(const address& from, const address& to, mad_view message) {
     if (!same_host(to, host_a) && !same_host(to, host_b)) return;
     host& there = same_host(to, host_a) ? *a : *b;
@@ -142,12 +151,10 @@ class two_hosts : public ::testing::Test {
       EXPECT_EQ(slot_of_communication_id(*receiver), there.line.identity().process_slot);
       return there.all.deliver(to, from, message);
     }
+    if (requests_come_by_managers) return there.all.deliver(to, from, message);
     const auto parsed = parse_mad(message);
     ASSERT_TRUE(parsed.has_value());
-    if (pass_to_listener(*parsed) != ECONNREFUSED) return;
-    std::array<std::byte, mad_bytes> bytes{};
-    write_mad(rejection_of(*parsed, reject_reason::no_listener), bytes);
-    transmit(to, from, bytes);
+    static_cast<void>(there.line.request_arrived(to, from, *parsed, no_listener::reject));
   }
   void transmit(const address& from, const address& to, mad_view message) {
     const auto parsed = parse_mad(message);
@@ -278,6 +285,48 @@ TEST_F(cm_other_hosts, request_without_a_listener_is_rejected_once_after_the_pat
   const endpoint_ptr second = connect();
   const event rejected = a->expect(event_kind::rejected, reject_reason::no_listener);
   EXPECT_EQ(rejected.about, second);
+}
+
+// The active side of other devices sends one request.
+TEST_F(cm_other_hosts, request_is_kept_until_a_process_listens) {
+  requests_come_by_managers = true;
+  start({.listener_timeout = std::chrono::minutes(1), .first_repeat = std::chrono::minutes(1)});
+  const endpoint_ptr late = b->all.create(b->events, port_space::tcp);
+  ASSERT_EQ(b->all.bind(late, {.family = address_family::ipv4}), 0);
+  port = b->all.look(late).source.port;
+  const endpoint_ptr active = connect();
+  while (count_of(mad_kind::request) == 0) std::this_thread::yield();
+  ASSERT_EQ(b->all.listen(late, 0), 0);
+  const event request = b->expect(event_kind::connect_request);
+  EXPECT_EQ(request.listener, late);
+  ASSERT_EQ(b->all.accept(request.about, {.local = {.queue_pair = 23}, .data = {}}), 0);
+  a->expect(event_kind::connect_response);
+  ASSERT_EQ(a->all.establish(active), 0);
+  b->expect(event_kind::established);
+  EXPECT_EQ(count_of(mad_kind::request), 1U);
+  EXPECT_EQ(count_of(mad_kind::rejection), 0U);
+}
+
+TEST_F(cm_other_hosts, kept_request_is_rejected_after_the_patience) {
+  requests_come_by_managers = true;
+  constexpr milliseconds patience{60};
+  start({.listener_timeout = patience, .first_repeat = std::chrono::minutes(1)});
+  port = static_cast<std::uint16_t>(port + 1);
+  const time_point begun = std::chrono::steady_clock::now();
+  static_cast<void>(connect());
+  a->expect(event_kind::rejected, reject_reason::no_listener);
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, patience);
+  EXPECT_EQ(count_of(mad_kind::request), 1U);
+}
+
+TEST_F(cm_other_hosts, requests_beyond_the_limit_are_rejected_at_once) {
+  requests_come_by_managers = true;
+  start({.listener_timeout = std::chrono::minutes(1),
+         .first_repeat = std::chrono::minutes(1),
+         .max_early = 2});
+  port = static_cast<std::uint16_t>(port + 1);
+  for (int each = 0; each < 3; ++each) static_cast<void>(connect());
+  while (count_of(mad_kind::rejection) == 0) std::this_thread::yield();
 }
 
 TEST_F(cm_other_hosts, request_that_waits_for_a_listener_ends_with_its_endpoint) {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Requests of other hosts that arrive before a process listens.
+#pragma once
+
+#include <vector>
+
+#include "softdev/cm/mad_carrier.hpp"
+#include "softdev/cm/manager_options.hpp"
+
+namespace verbena::softdev::cm {
+
+/// Keeps a request for manager_options::listener_timeout and then rejects it, so that two programs
+/// that agree on a port do not depend on which of them is first. An active side that uses this
+/// device also sends new requests during that time; the kernel's does not. Threads: one thread at a
+/// time: the manager holds its lock during each call.
+class early_requests {
+ public:
+  /// Both arguments outlive it.
+  early_requests(const manager_options& options, mad_carrier* carrier) noexcept
+      : options_(options), carrier_(carrier) {}
+
+  /// Passes a request to the process that listens. Keeps it if there is none; if too many are kept,
+  /// rejects it. Allocates.
+  void arrive(const address& own, const address& peer, const mad& request, time_point now);
+  /// Passes on or rejects the requests that are due.
+  void expire(time_point now);
+  [[nodiscard]] time_point next_deadline() const noexcept;
+
+ private:
+  struct early_request {
+    address own;
+    address peer;
+    mad request;
+    time_point reject_at;
+  };
+
+  const manager_options& options_;
+  mad_carrier* const carrier_;
+  std::vector<early_request> kept_;
+  time_point next_try_ = time_point::max();
+};
+
+}  // namespace verbena::softdev::cm

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "src/verbs/iwarp.hpp"
+#include "src/verbs/ports.hpp"
 #include "verbena/diagnose/host_facts.hpp"
 #include "verbena/verbs/device.hpp"
 #include "verbena/verbs/device_attributes.hpp"
@@ -154,12 +155,6 @@ bringup::fabric restrict_to_network(const context& device, port_number port,
   return fabric::soft_network;
 }
 
-// Ports with an unspecified link layer and without a LID are addressed by GID, like Ethernet.
-link_layer link_layer_of(const port_attributes& port) {
-  if (port.link_layer() != link_layer::unspecified) return port.link_layer();
-  return port.lid() == lid(0) ? link_layer::ethernet : link_layer::infiniband;
-}
-
 bool is_known_type(const gid_entry& entry) {
   return entry.type == gid_type::infiniband || entry.type == gid_type::roce_v1 ||
          entry.type == gid_type::roce_v2;
@@ -233,7 +228,8 @@ result<offer> gather_offer(const negotiating_side& side) {
   return offer{
       .transport = side.wishes.transport,
       .fabric = fabric,
-      .link_layer = link_layer_of(port),
+      .link_layer = verbena::detail::is_addressed_by_gid(port) ? link_layer::ethernet
+                                                               : link_layer::infiniband,
       .port_up = port.state() == port_state::active || port.state() == port_state::armed,
       .explicit_gid = side.wishes.route.gid_index.has_value(),
       .device = printable(device.name()),

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/quiet_thread.hpp"
 #include "src/bringup/socket.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
@@ -72,16 +73,15 @@ void* resolve_name(void* work) {
   return nullptr;
 }
 
-/// Starts a detached thread. Returns the errno; std::thread would throw an exception.
+/// Starts a detached thread. Returns the errno.
 int start(std::unique_ptr<resolving> work) {
-  pthread_attr_t attributes;
-  if (const int code = ::pthread_attr_init(&attributes); code != 0) return code;
-  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_t started{};
-  const int code = ::pthread_create(&started, &attributes, &resolve_name, work.get());
-  ::pthread_attr_destroy(&attributes);
-  if (code == 0) static_cast<void>(work.release());  // owned by the thread
-  return code;
+  const int code =
+      verbena::detail::start_quiet_thread(started, &resolve_name, work.get(), "verbena-resolve");
+  if (code != 0) return code;
+  static_cast<void>(work.release());  // owned by the thread
+  ::pthread_detach(started);
+  return 0;
 }
 
 steps<std::optional<lookup>> look_up_name(address where, deadline until) {

@@ -11,6 +11,7 @@
 #include "src/verbs/address_diagnosis.hpp"
 #include "src/verbs/creation.hpp"
 #include "src/verbs/multicast.hpp"
+#include "src/verbs/ports.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/context.hpp"
@@ -135,12 +136,8 @@ result<address_vector> protection_domain::sender_address(
   if (!received.ok()) return no_sender(*this);
   sender from{.lid = {}, .has_header = (received.flags().mask() & IBV_WC_GRH) != 0};
   VERBENA_TRY(const auto attributes, context().query_port(port));
-  // Ethernet and EFA, whose link layer is unspecified, have no LIDs. There the completion queue may
-  // have been created without these fields.
-  const bool has_lids =
-      attributes.link_layer() == link_layer::infiniband ||
-      (attributes.link_layer() == link_layer::unspecified && attributes.lid() != verbena::lid(0));
-  if (!has_lids) {
+  // Without LIDs the completion queue may have been created without these fields.
+  if (detail::is_addressed_by_gid(attributes)) {
     if (!from.has_header)
       return error::invalid_argument(
           "sender_address", name(),

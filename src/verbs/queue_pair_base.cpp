@@ -77,8 +77,7 @@ created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd,
                  "queue_pair::adopt() with another protection domain");
   VERBENA_ASSERT(native->qp_type == type,
                  "queue_pair::adopt() with a queue pair of another transport");
-  return {
-      .state = make_queue_pair_state(native, pd, owner, {}), .extended = nullptr, .granted = {}};
+  return {.state = adopt_queue_pair_state(native, pd, owner), .extended = nullptr, .granted = {}};
 }
 
 created_queue_pair adopt_queue_pair(ibv_qp_ex* native, const protection_domain& pd, ownership owner,

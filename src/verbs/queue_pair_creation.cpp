@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "src/verbs/creation.hpp"
 #include "src/verbs/in_flight.hpp"
+#include "src/verbs/ports.hpp"
 #include "src/verbs/rxe_defects.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/base/random.hpp"
@@ -136,26 +138,26 @@ result<gid_entry> find_gid(const context& device, const port_attributes& port,
   return device.routable_gid(asked.route.port);
 }
 
-// Returns whether peers need the GID of the port. Ethernet has no LIDs, and ports with a
-// vendor-specific link layer such as EFA's may have no LID.
-bool is_addressed_by_gid(const port_attributes& port) noexcept {
-  return port.link_layer() == link_layer::ethernet ||
-         (port.link_layer() == link_layer::unspecified && port.lid() == lid(0));
-}
-
 std::uint8_t read_depth(std::uint8_t asked, int limit) noexcept {
   return static_cast<std::uint8_t>(std::min<int>(asked, std::max(limit, 0)));
 }
 
-queue_parents parents_of(const queue_pair_queues& queues, bool all_signaled) {
+// The queues of a queue pair; null for adopted queue pairs.
+struct queue_owners {
+  std::shared_ptr<completion_queue_state> send;
+  std::shared_ptr<completion_queue_state> receive;
+  std::shared_ptr<shared_receive_queue_state> shared;
+};
+
+queue_owners owners_of(const queue_pair_queues& queues) {
   return {internals::state_of(queues.send), internals::state_of(queues.receive),
-          queues.shared == nullptr ? nullptr : internals::state_of(*queues.shared), all_signaled};
+          queues.shared == nullptr ? nullptr : internals::state_of(*queues.shared)};
 }
 
 // Makes the owner, which the checker does not know yet.
 std::shared_ptr<queue_pair_state_object> make_unwatched_state(ibv_qp* native,
                                                               const protection_domain& pd,
-                                                              ownership owner, queue_parents with) {
+                                                              ownership owner, queue_owners with) {
   return std::make_shared<queue_pair_state_object>(queue_pair_state_object::arguments{
       .provider = &pd.provider(),
       .native = native,
@@ -174,7 +176,7 @@ result<created_queue_pair> create_qp(const protection_domain& pd, const queue_pa
   }
   VERBENA_TRY(const auto made, request.create(pd, request, asked));
   auto owner = make_owner(pd.provider().verbs, made.made, [&](ibv_qp* owned) {
-    return make_unwatched_state(owned, pd, ownership::take, parents_of(queues, request.signal_all));
+    return make_unwatched_state(owned, pd, ownership::take, owners_of(queues));
   });
   watch(owner->native(), owner->name(), request.signal_all);
   created_queue_pair created{.state = std::move(owner),
@@ -247,13 +249,11 @@ result<native_queue_pair> create_by_verbs(const protection_domain& pd,
   return native_queue_pair{made.native, nullptr};
 }
 
-std::shared_ptr<queue_pair_state_object> make_queue_pair_state(ibv_qp* native,
-                                                               const protection_domain& pd,
-                                                               ownership owner,
-                                                               queue_parents with) {
-  const auto all_signaled = with.all_signaled;
-  auto state = make_unwatched_state(native, pd, owner, std::move(with));
-  watch(native, state->name(), all_signaled);
+std::shared_ptr<queue_pair_state_object> adopt_queue_pair_state(ibv_qp* native,
+                                                                const protection_domain& pd,
+                                                                ownership owner) {
+  auto state = make_unwatched_state(native, pd, owner, {});
+  watch(native, state->name(), std::nullopt);
   return state;
 }
 

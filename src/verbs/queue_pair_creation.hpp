@@ -5,22 +5,14 @@
 #include <infiniband/verbs.h>
 
 #include <memory>
-#include <optional>
 
 #include "verbena/verbs/detail/queue_states.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The queues of a queue pair; null for adopted queue pairs.
-struct queue_parents {
-  std::shared_ptr<completion_queue_state> send;
-  std::shared_ptr<completion_queue_state> receive;
-  std::shared_ptr<shared_receive_queue_state> shared;
-  std::optional<bool> all_signaled;  ///< nullopt: unknown
-};
-
-[[nodiscard]] std::shared_ptr<queue_pair_state_object> make_queue_pair_state(
-    ibv_qp* native, const protection_domain& pd, ownership owner, queue_parents with);
+/// Returns the state object of a queue pair that was created without the library.
+[[nodiscard]] std::shared_ptr<queue_pair_state_object> adopt_queue_pair_state(
+    ibv_qp* native, const protection_domain& pd, ownership owner);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

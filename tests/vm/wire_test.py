@@ -15,6 +15,8 @@ BUILD = pathlib.Path(sys.argv.pop(1))
 LIBRARIES = BUILD / "lib"
 RXE, SOFT = "10.0.0.1", "10.0.0.2"
 RXE_IPV6, SOFT_IPV6 = "fd00:10::1", "fd00:10::2"
+FOLDER = pathlib.Path(__file__).resolve().parent
+GROUP_GID = "0000:0000:0000:0000:0000:ffff:ef09:0909"
 GROUP = "239.9.9.9"  # the kernel's rdma_join_multicast does not support groups of IPv6 on RoCE
 BOUND = 60
 # `-o 1`: perftest uses as many outstanding READs as its device has, and the two devices differ.
@@ -130,6 +132,15 @@ def counters_of(pid):
     return next((each["counters"] for each in processes if each["pid"] == pid), {})
 
 
+def devices():
+    """Returns the counters of both devices that are not 0."""
+    shown = subprocess.run([BUILD / "bin/verbena", "devinfo", "soft0", "--counters"], capture_output=True, text=True,
+                           check=False, env=dict(os.environ, VERBENA_SOFTDEV="only")).stdout.splitlines()
+    files = pathlib.Path("/sys/class/infiniband/rxe0/ports/1/hw_counters").iterdir()
+    shown += [f"rxe0 {each.name} {each.read_text().strip()}" for each in files]
+    return "\n".join(line for line in shown if not line.endswith(" 0"))
+
+
 def queue_in(line):
     """Returns the entry of fq_codel in a line of `tc -s -j qdisc show`."""
     return next(each for each in json.loads(line) if each["kind"] == "fq_codel")
@@ -145,7 +156,13 @@ class Wire(unittest.TestCase):
                 while not listens(port) and server.poll() is None and time.monotonic() < end:
                     time.sleep(0.02)
                 client = subprocess.run(client_words, timeout=BOUND, check=False, **options)
+                if client.returncode != 0:
+                    server.kill()
                 text, _ = server.communicate(timeout=BOUND)
+            except subprocess.TimeoutExpired as late:
+                server.kill()
+                text, _ = server.communicate()
+                self.fail(f"{late}\n{late.output}\nthe server, status {server.returncode}:\n{text}\n{devices()}")
             finally:
                 server.kill()
         self.assertEqual((server.returncode, client.returncode), (0, 0),
@@ -197,6 +214,14 @@ class Wire(unittest.TestCase):
     def test_datagrams_of_soft0_to_a_group_arrive(self):
         words = ["mckey", "-m", GROUP, "-C", "5", "-b"]
         self.pair("self", [*words, RXE], Other.inside(*with_soft(*words, SOFT, "-s")), has_joined)
+
+    def test_datagrams_of_rxe_to_a_group_arrive(self):
+        # The kernel sends to a group only by a route.
+        run("ip", "route", "add", f"{GROUP}/32", "dev", "v0")
+        self.addCleanup(run, "ip", "route", "delete", f"{GROUP}/32", "dev", "v0")
+        receiver = with_soft("mckey", "-m", GROUP, "-C", 5, "-b", SOFT)
+        sender = ["/usr/bin/python3", str(FOLDER / "group_sender.py"), "rxe0", "1", GROUP_GID, "5"]
+        self.pair(Other.process.pid, Other.inside(*receiver), sender, has_joined)
 
     def test_programs_connect_by_the_connection_manager(self):
         for number, (server_words, client_words) in enumerate(CONNECTED):

@@ -30,13 +30,6 @@ milliseconds duration_of(std::uint8_t time) noexcept {
 /// pairs of the management.
 bool is_queue_pair_of_program(std::uint32_t qpn) noexcept { return qpn > 1; }
 
-frame rejection_frame(std::uint32_t reason) noexcept {
-  frame out;
-  out.kind = frame_kind::rejection;
-  out.reason = reason;
-  return out;
-}
-
 }  // namespace
 
 std::uint32_t slot_of_communication_id(std::uint32_t id) noexcept {
@@ -335,6 +328,12 @@ void mad_gateway::reject(mad_exchange& exchange, const frame& received, time_poi
   finish(exchange, now);
 }
 
+void mad_gateway::reject(mad_exchange& exchange, std::uint32_t reason, time_point now) {
+  frame rejection;
+  rejection.reason = reason;
+  reject(exchange, rejection, now);
+}
+
 void mad_gateway::send_disconnect(mad_exchange& exchange, time_point now) {
   if (exchange.state != exchange_state::answered && exchange.state != exchange_state::replied &&
       exchange.state != exchange_state::connected)
@@ -361,21 +360,21 @@ bool mad_gateway::end_stale_connection(const address& peer, std::uint32_t qpn, t
 /// Handles an endpoint that has closed its socket without a last frame.
 void mad_gateway::endpoint_closed(mad_exchange& exchange, time_point now) {
   close_socket(exchange);
-  frame rejection = rejection_frame(reject_reason::consumer);
   switch (exchange.state) {
     case exchange_state::begun:
       return forget(exchange);
     case exchange_state::requesting:
       if (exchange.is_sidr) return forget(exchange);
-      rejection.reason = reject_reason::timeout;
-      return reject(exchange, rejection, now);
-    case exchange_state::requested:
-      if (!exchange.is_sidr) return reject(exchange, rejection, now);
-      rejection.kind = frame_kind::sidr_reply;
-      rejection.reason = sidr_status::rejected;
-      return handle(exchange, rejection, now);
+      return reject(exchange, reject_reason::timeout, now);
+    case exchange_state::requested: {
+      if (!exchange.is_sidr) return reject(exchange, reject_reason::consumer, now);
+      frame reply;
+      reply.kind = frame_kind::sidr_reply;
+      reply.reason = sidr_status::rejected;
+      return handle(exchange, reply, now);
+    }
     case exchange_state::answered:
-      return reject(exchange, rejection, now);
+      return reject(exchange, reject_reason::consumer, now);
     case exchange_state::replied:
     case exchange_state::connected:
       return send_disconnect(exchange, now);
@@ -416,9 +415,8 @@ void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& re
   // Replies exchange source and destination; the reply to a SIDR request names the requested
   // service.
   if (!exchange.is_sidr) std::swap(exchange.request.source, exchange.request.destination);
-  const frame rejection = rejection_frame(reject_reason::stale_connection);
   if (!exchange.is_sidr && end_stale_connection(peer, exchange.remote_qpn, now))
-    return reject(exchange, rejection, now);
+    return reject(exchange, reject_reason::stale_connection, now);
   frame passed = request;
   passed.kind = exchange.is_sidr ? frame_kind::sidr_request : frame_kind::request;
   passed.communication_id = exchange.own_id;
@@ -492,10 +490,9 @@ void mad_gateway::reply_arrived(mad_exchange& exchange, const mad& message, time
   exchange.remote_id = message.sender_id;
   exchange.remote_qpn = message.content.from.queue_pair;
   enter(exchange, exchange_state::answered);
-  const frame rejection = rejection_frame(reject_reason::stale_connection);
   if (end_stale_connection(exchange.peer, exchange.remote_qpn, now)) {
-    forward(exchange, rejection);
-    return reject(exchange, rejection, now);
+    forward(exchange, frame_kind::rejection, reject_reason::stale_connection);
+    return reject(exchange, reject_reason::stale_connection, now);
   }
   exchange.has_last_message = false;
   set_deadline(exchange, time_point::max());

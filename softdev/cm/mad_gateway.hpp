@@ -123,6 +123,7 @@ class mad_gateway final : public remote_request_observer {
   void handle(mad_exchange& exchange, const frame& received, time_point now);
   void endpoint_closed(mad_exchange& exchange, time_point now);
   void reject(mad_exchange& exchange, const frame& received, time_point now);
+  void reject(mad_exchange& exchange, std::uint32_t reason, time_point now);
   void send_disconnect(mad_exchange& exchange, time_point now);
   [[nodiscard]] bool end_stale_connection(const address& peer, std::uint32_t qpn, time_point now);
   void finish(mad_exchange& exchange, time_point now);

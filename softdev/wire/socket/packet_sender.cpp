@@ -82,32 +82,43 @@ bool packet_sender::put(const datagram_addresses& ends, const packet& what) noex
     return true;
   }
   const std::size_t index = (first_ + count) % capacity;
-  slot& to = slots_[index];
-  const std::span<std::byte> bytes(to.bytes.data(), length);
+  const std::span<std::byte> bytes(slots_[index].bytes.data(), length);
   if (encode(what, bytes) == 0) return false;
   const bool joined = joins(index, ends, length);
-  const std::size_t place =
-      joined ? messages_[(trains_.first + trains_.count - 1) % capacity].msg_hdr.msg_iovlen : 0;
+  const std::size_t place = joined ? last_train().msg_iovlen : 0;
   if (!complete(around(ends, place), bytes)) return true;  // as if the network lost it
-  if (!joined) {
-    ++trains_.count;
-    open_ = {.exists = true, .first = index, .length = length, .bytes = 0};
-    to.ends = ends;
-  }
-  msghdr& message = messages_[(trains_.first + trains_.count - 1) % capacity].msg_hdr;
-  if (!joined) {
-    socket_.address(ends, port_, to.name, to.control, message);
-    message.msg_iov = &pieces_[index];
-    message.msg_iovlen = 0;
-  } else if (message.msg_iovlen == 1) {
-    udp_socket::divide(static_cast<std::uint16_t>(open_.length), message);
-  }
-  pieces_[index] = {bytes.data(), length};
-  ++message.msg_iovlen;
-  open_.bytes += length;
-  if (length < open_.length) open_.exists = false;  // a shorter packet ends the train
+  if (!joined) begin_train(index, ends, length);
+  extend_train(index, bytes);
   count_.store(count + 1, std::memory_order_relaxed);
   return true;
+}
+
+msghdr& packet_sender::last_train() noexcept {
+  return messages_[(trains_.first + trains_.count - 1) % capacity].msg_hdr;
+}
+
+/// Begins a train with the packet in the slot.
+void packet_sender::begin_train(std::size_t index, const datagram_addresses& ends,
+                                std::size_t length) noexcept {
+  ++trains_.count;
+  open_ = {.exists = true, .first = index, .length = length, .bytes = 0};
+  slot& to = slots_[index];
+  to.ends = ends;
+  msghdr& message = last_train();
+  socket_.address(ends, port_, to.name, to.control, message);
+  message.msg_iov = &pieces_[index];
+  message.msg_iovlen = 0;
+}
+
+/// Adds the packet in the slot to the last train.
+void packet_sender::extend_train(std::size_t index, std::span<std::byte> datagram) noexcept {
+  msghdr& message = last_train();
+  if (message.msg_iovlen == 1)
+    udp_socket::divide(static_cast<std::uint16_t>(open_.length), message);
+  pieces_[index] = {datagram.data(), datagram.size()};
+  ++message.msg_iovlen;
+  open_.bytes += datagram.size();
+  if (datagram.size() < open_.length) open_.exists = false;  // a shorter packet ends the train
 }
 
 void packet_sender::put_message(const management_addresses& ends,

@@ -117,6 +117,9 @@ class packet_sender {
                                       std::size_t place) const noexcept;
   [[nodiscard]] bool complete(const network_header& headers,
                               std::span<std::byte> datagram) noexcept;
+  [[nodiscard]] msghdr& last_train() noexcept;
+  void begin_train(std::size_t index, const datagram_addresses& ends, std::size_t length) noexcept;
+  void extend_train(std::size_t index, std::span<std::byte> datagram) noexcept;
   /// Returns the length of the trailer of each packet.
   [[nodiscard]] std::size_t trailer() const noexcept { return signing_.signer ? trailer_bytes : 0; }
   /// Returns the length of the packet in a datagram.

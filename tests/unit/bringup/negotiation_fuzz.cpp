@@ -22,15 +22,15 @@ namespace verbena::bringup {
 namespace {
 
 using fuzz::require;
-using steps = negotiation<rc>;
+using rc_negotiation = negotiation<rc>;
 
 struct local_objects {
   context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
   completion_queue queue = device.create_cq(16).value();
 
-  steps begin() {
-    return steps(pd.create_qp<rc>(queue, queue).value(), {.probing = probing::never});
+  rc_negotiation begin() {
+    return rc_negotiation(pd.create_qp<rc>(queue, queue).value(), {.probing = probing::never});
   }
 };
 
@@ -43,7 +43,7 @@ local_objects& objects() {
 }
 
 // Passes bytes of the peer in parts of at most `fragment`.
-void receive(steps& to, fuzz::input bytes, std::size_t fragment) {
+void receive(rc_negotiation& to, fuzz::input bytes, std::size_t fragment) {
   auto now = deadline::clock::now();
   while (true) {
     to.advance(now);
@@ -87,7 +87,7 @@ void negotiation_seeds(fuzz::seed_folder& into) {
   auto there = objects().begin();
   fuzz::writer sent;
   sent.put(std::uint8_t{255});
-  const auto transfer = [&](steps& from, steps& to) {
+  const auto transfer = [&](rc_negotiation& from, rc_negotiation& to) {
     const auto out = from.outgoing();
     const auto part = out.first(std::min(out.size(), to.bytes_wanted()));
     require(to.received(part) == part.size());
@@ -95,7 +95,7 @@ void negotiation_seeds(fuzz::seed_folder& into) {
     from.sent(part.size());
   };
   for (int turns = 0; turns < 100; ++turns) {
-    for (steps* const each : {&here, &there}) {
+    for (rc_negotiation* const each : {&here, &there}) {
       each->advance(deadline::clock::now());
       if (each->status() == negotiation_status::waiting_for_receives) each->set_ready();
     }

@@ -228,4 +228,16 @@ void set_no_delay(int socket) noexcept {
                sizeof on);  // a failure only delays messages
 }
 
+void detect_failed_host(int socket) noexcept {
+  const auto set = [socket](int level, int name, int value) {
+    ::setsockopt(socket, level, name, &value, sizeof value);
+  };
+  // The first probe after 10 s, then two more.
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 25'000);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

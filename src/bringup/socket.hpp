@@ -49,5 +49,8 @@ enum class resolve_for { connecting, listening };
 
 /// Sends small messages without delay (TCP_NODELAY).
 void set_no_delay(int socket) noexcept;
+/// Ends a TCP connection 25 s after the host of the peer failed, also if this side sends nothing
+/// (SO_KEEPALIVE, TCP_USER_TIMEOUT). No effect on other sockets.
+void detect_failed_host(int socket) noexcept;
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -142,14 +142,17 @@ void active_rail::fail(rail_cause why, rail_transfer* of, rail_control& peer) {
   prepared_.reset();
   const bool is_refused = of != nullptr && of->refused();
   if (channel_) {
-    // Afterwards all pieces have results.
+    // Afterwards all pieces have results. Those of flushed pieces are not the cause.
+    const auto cause = last_error_;
     channel_->flush();
     static_cast<void>(poll(of));
+    if (why != rail_cause::device) last_error_ = cause;
     channel_.reset();
   }
-  // The queue pair did its duty if the operation was wrong.
-  rest(is_refused && why == rail_cause::operation ? std::chrono::nanoseconds(0)
-                                                  : options_.hold_down);
+  // A failure of the operation, or a deadline of the program, says nothing about the rail.
+  const bool is_healthy =
+      why == rail_cause::deadline || (is_refused && why == rail_cause::operation);
+  rest(is_healthy ? std::chrono::nanoseconds(0) : options_.hold_down);
   if (!was_active) return;
   ++status_.counters.failures;
   health_.fenced = false;
@@ -178,6 +181,10 @@ std::optional<rail_cause> active_rail::note_port(bool& which, bool up, rail_caus
 std::optional<rail_cause> active_rail::take(const async_event& event) {
   if (event.kind() == async_event_kind::device_fatal) {
     static_cast<void>(note_port(health_.own_port, false, rail_cause::device));
+    return rail_cause::device;
+  }
+  if (event.concerns(hub_.cq())) {  // IBV_EVENT_CQ_ERR
+    has_failed_queue_ = true;
     return rail_cause::device;
   }
   if (event.port() != port_.route.port) return std::nullopt;
@@ -217,15 +224,16 @@ void active_rail::advance(clock::time_point now, rail_control& peer) {
     health_.next_query = now + query_interval;
   }
   if (status_.state == rail_state::held_down && health_.fenced &&
-      now >= health_.since + health_.hold_down)
+      now - health_.since >= health_.hold_down)
     begin_to_connect(peer);
 }
 
 // Replaces the completion queue if it cannot be polled.
 result<prepared_channel> active_rail::prepare_channel() {
-  if (!hub_.progress()) {
+  if (has_failed_queue_ || !hub_.progress()) {
     VERBENA_TRY(hub_,
                 completion_hub::create(port_.domain.context(), options_.pieces_in_flight + 1));
+    has_failed_queue_ = false;
   }
   return port_.domain.create_channel(hub_, options_of(port_, options_));
 }

@@ -30,6 +30,7 @@ class active_rail {
   [[nodiscard]] static result<active_rail> create(std::uint32_t index, const rail_port& port,
                                                   const rail_options& options);
 
+  [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
   [[nodiscard]] const rail_port& port() const noexcept { return port_; }
   [[nodiscard]] const rail_status& status() const noexcept { return status_; }
   [[nodiscard]] bool is_active() const noexcept { return status_.state == rail_state::active; }
@@ -93,6 +94,7 @@ class active_rail {
   rail_port port_;
   rail_options options_;
   completion_hub hub_;
+  bool has_failed_queue_ = false;  // IBV_EVENT_CQ_ERR
   std::optional<prepared_channel> prepared_;
   std::optional<channel> channel_;
   std::vector<rail_piece> slots_;  // by tag

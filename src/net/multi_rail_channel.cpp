@@ -33,7 +33,7 @@ result<multi_rail_channel> multi_rail_channel::connect(bringup::stream control,
     VERBENA_TRY(auto rail, detail::active_rail::create(each, rails[each], options));
     made.push_back(std::move(rail));
   }
-  VERBENA_TRY_VOID(detail::exchange_hellos(call, control, count, until));
+  VERBENA_TRY_VOID(detail::exchange_hellos(call, control, detail::rail_role::active, count, until));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): of the sole_owner
   multi_rail_channel out(new detail::rail_set(detail::rail_control(std::move(control), count),
                                               std::move(made), options));

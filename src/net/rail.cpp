@@ -39,6 +39,8 @@ std::string to_string(rail_cause of) {
       return "the deadline of an operation passed";
     case rail_cause::connection:
       return "it could not be connected";
+    case rail_cause::stream:
+      return "the stream of the peer ended";
   }
   return "unknown";
 }
@@ -53,6 +55,11 @@ std::string to_string(const rail_status& of) {
 }
 
 namespace detail {
+namespace {
+
+constexpr std::uint32_t most_pieces_in_flight = 32767;
+
+}  // namespace
 
 result<void> check_rails(const char* call, std::span<const rail_port> rails) {
   if (!rails.empty() && rails.size() <= max_rails) return {};
@@ -61,12 +68,16 @@ result<void> check_rails(const char* call, std::span<const rail_port> rails) {
 }
 
 result<void> check_options(const char* call, const rail_options& options) {
-  if (options.piece_bytes != 0 && options.pieces_in_flight != 0) return {};
-  return error::invalid_argument(
-      call, {},
-      fmt::format("rail_options with pieces of {} bytes, of which {} can be in flight; both must "
-                  "be at least 1",
-                  options.piece_bytes, options.pieces_in_flight));
+  if (options.piece_bytes == 0 || options.pieces_in_flight == 0 ||
+      options.pieces_in_flight > most_pieces_in_flight)
+    return error::invalid_argument(
+        call, {},
+        fmt::format("rail_options with pieces of {} bytes, of which {} can be in flight; pass at "
+                    "least 1 byte and 1 to {} pieces",
+                    options.piece_bytes, options.pieces_in_flight, most_pieces_in_flight));
+  if (options.hold_down < std::chrono::nanoseconds(0))
+    return error::invalid_argument(call, {}, "rail_options with a negative hold_down");
+  return {};
 }
 
 bool is_port_active(const rail_port& of) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <iterator>
 
+#include "src/bringup/socket.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -68,10 +69,10 @@ result<rail_message> decode_rail_message(std::span<const std::byte> bytes, std::
   return out;
 }
 
-result<void> exchange_hellos(const char* call, bringup::stream& with, std::uint32_t rails,
-                             deadline until) {
+result<void> exchange_hellos(const char* call, bringup::stream& with, rail_role role,
+                             std::uint32_t rails, deadline until) {
   const std::array ours{std::byte{rail_hello}, std::byte{rail_protocol},
-                        static_cast<std::byte>(rails)};
+                        static_cast<std::byte>(rails), static_cast<std::byte>(role)};
   VERBENA_TRY(const auto theirs, with.exchange(ours, until));
   if (theirs.size() != ours.size() || theirs[0] != ours[0])
     return error::protocol(call, with.peer(),
@@ -88,7 +89,16 @@ result<void> exchange_hellos(const char* call, bringup::stream& with, std::uint3
                            fmt::format("the peer has {} rails, and this side {}; pass the same "
                                        "number of rails on both sides",
                                        static_cast<int>(theirs[2]), rails));
+  if (theirs[3] == ours[3])
+    return error::protocol(call, with.peer(),
+                           "the peer called the same function; one side calls "
+                           "multi_rail_channel::connect(), the other rail_responder::accept()");
   return {};
+}
+
+rail_control::rail_control(bringup::stream with, std::uint32_t rails) noexcept
+    : stream_(std::move(with)), rails_(rails) {
+  bringup::detail::detect_failed_host(fd());
 }
 
 void rail_control::send(const rail_message& what) {

@@ -2,7 +2,7 @@
 // The messages between a multi_rail_channel and its rail_responder: blobs of a bringup::stream. All
 // numbers are big-endian.
 //
-//   hello      1 u8   version u8   number of rails u8         both sides, first
+//   hello      1 u8   version u8   number of rails u8   role u8   both sides, first
 //   connect    2 u8   rail u8   generation u32   endpoint     to the responder
 //   connected  3 u8   rail u8   generation u32   endpoint     its answer, or:
 //   refused    4 u8   rail u8   generation u32   reason
@@ -52,16 +52,19 @@ struct rail_message {
 [[nodiscard]] result<rail_message> decode_rail_message(std::span<const std::byte> bytes,
                                                        std::uint32_t rails);
 
+/// The role of a side, as in the hello.
+enum class rail_role : std::uint8_t { active = 1, passive = 2 };
+
 /// Sends the hello and receives that of the peer. Errors of `call`: `protocol` if the peer has
-/// another number of rails or another version; those of the stream.
-[[nodiscard]] result<void> exchange_hellos(const char* call, bringup::stream& with,
+/// another number of rails, another version or the same role; those of the stream.
+[[nodiscard]] result<void> exchange_hellos(const char* call, bringup::stream& with, rail_role role,
                                            std::uint32_t rails, deadline until);
 
 /// The end of a stream after the hellos. Threads: one thread at a time.
 class rail_control {
  public:
-  rail_control(bringup::stream with, std::uint32_t rails) noexcept
-      : stream_(std::move(with)), rails_(rails) {}
+  /// If the stream is a TCP connection, makes it end 25 s after the host of the peer failed.
+  rail_control(bringup::stream with, std::uint32_t rails) noexcept;
 
   /// Sends a message. Blocks only if the peer does not read. After an error, failure() has it.
   void send(const rail_message& what);

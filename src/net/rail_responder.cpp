@@ -70,6 +70,7 @@ class responder_thread {
     std::optional<channel> queue = {};  // carries requests of the peer only
     std::uint32_t generation = 0;       // of `queue`
     bool is_up = true;                  // the state that the peer knows
+    bool has_events = true;             // false after a failure to read them
   };
 
   void run();
@@ -123,7 +124,9 @@ bool responder_thread::wait() {
   std::vector<pollfd> events{{.fd = stop_.get(), .events = POLLIN, .revents = 0},
                              {.fd = control_.fd(), .events = POLLIN, .revents = 0}};
   for (const served_rail& each : rails_)
-    events.push_back({.fd = each.port.domain.context().async_fd(), .events = POLLIN, .revents = 0});
+    events.push_back({.fd = each.has_events ? each.port.domain.context().async_fd() : -1,
+                      .events = POLLIN,
+                      .revents = 0});
   static_cast<void>(::poll(events.data(), events.size(), query_interval_ms));
   return events.front().revents == 0;
 }
@@ -134,6 +137,8 @@ void responder_thread::report_ports() {
     const auto context = each.port.domain.context();
     while (true) {
       const auto event = context.poll_event();
+      // After the removal of a device, its descriptor stays readable.
+      each.has_events = event.has_value();
       if (!event || !*event) break;
     }
   }
@@ -192,7 +197,8 @@ result<rail_responder> rail_responder::accept(bringup::stream control,
   unique_fd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop) return error::from_errno(errno, "eventfd", control.peer());
   const auto count = static_cast<std::uint32_t>(rails.size());
-  VERBENA_TRY_VOID(detail::exchange_hellos(call, control, count, until));
+  VERBENA_TRY_VOID(
+      detail::exchange_hellos(call, control, detail::rail_role::passive, count, until));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): of the sole_owner
   auto* const made =
       new detail::responder_thread({.control = detail::rail_control(std::move(control), count),

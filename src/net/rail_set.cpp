@@ -22,7 +22,11 @@ constexpr std::chrono::milliseconds rail_tend_interval{1};
 constexpr std::uint32_t rail_polls_per_clock_read = 64;
 constexpr int most_messages = 16;
 // Every device transfers this many bytes with one request.
-constexpr std::uint64_t most_piece_bytes = std::uint64_t{1} << 30U;
+constexpr std::uint32_t most_piece_bytes = 1U << 30U;
+
+const ibv_context* context_of(const active_rail& which) {
+  return which.port().domain.context().native();
+}
 
 }  // namespace
 
@@ -43,33 +47,31 @@ std::string rail_set::describe() const {
   return text;
 }
 
-void rail_set::take(std::uint32_t rail, const async_event& event) {
-  if (const auto why = rails_[rail].take(event)) rails_[rail].fail(*why, nullptr, control_);
+// An event concerns all rails of the context.
+void rail_set::take(std::uint32_t rail, const async_event& event, rail_transfer* of) {
+  const auto* const device = context_of(rails_[rail]);
+  for (active_rail& each : rails_) {
+    if (context_of(each) != device) continue;
+    if (const auto why = each.take(event)) each.fail(*why, of, control_);
+  }
 }
 
 void rail_set::read_events(rail_transfer* of) {
-  const auto context_of = [](const active_rail& each) {
-    return each.port().domain.context().native();
-  };
-  for (std::size_t first = 0; first < rails_.size(); ++first) {
-    const auto* const device = context_of(rails_[first]);
+  for (std::uint32_t first = 0; first < size(); ++first) {
     const auto before = std::span(rails_).first(first);
-    if (std::ranges::find(before, device, context_of) != before.end()) continue;
+    if (std::ranges::find(before, context_of(rails_[first]), context_of) != before.end()) continue;
     const auto context = rails_[first].port().domain.context();
     while (true) {
       const auto event = context.poll_event();
       if (!event || !*event) break;
-      for (active_rail& each : rails_) {
-        if (context_of(each) != device) continue;
-        if (const auto why = each.take(**event)) each.fail(*why, of, control_);
-      }
+      take(first, **event, of);
     }
   }
 }
 
 void rail_set::tend(clock::time_point now, rail_transfer* of) {
   next_tend_ = now + rail_tend_interval;
-  if (options_.takes_events) read_events(of);
+  if (options_.reads_async_events) read_events(of);
   // A peer that sends without a pause must not keep this thread.
   for (int count = 0; count < most_messages; ++count) {
     const auto message = control_.poll();
@@ -93,9 +95,12 @@ result<void> rail_set::connect(deadline until) {
     tend(clock::now());
     if (const error* const why = failure()) return *why;
     if (!is_any(&active_rail::is_connecting) && is_any(&active_rail::is_active)) return {};
-    if (until.expired())
+    if (until.expired()) {
+      // Another rail is still being connected.
+      if (is_any(&active_rail::is_active)) return {};
       return error::timed_out("multi_rail_channel::connect", control_.peer(),
                               "no rail could be connected: " + describe());
+    }
     wait_for_peer(until);
   }
 }
@@ -136,7 +141,7 @@ bool rail_set::poll(rail_transfer& of) {
 }
 
 void rail_set::abandon(rail_transfer& what) {
-  const auto why = failure() == nullptr ? rail_cause::deadline : rail_cause::connection;
+  const auto why = failure() == nullptr ? rail_cause::deadline : rail_cause::stream;
   for (active_rail& each : rails_)
     if (each.has_pieces_in_flight()) each.fail(why, &what, control_);
 }
@@ -149,6 +154,13 @@ result<void> rail_set::check(const char* call, const rail_transfer::parts& what)
         fmt::format("the connection has {} rails, the local memory {}, the remote region {}; "
                     "register both with the rails of the connection",
                     size(), memory.rails(), what.remote.rails()));
+  for (const active_rail& each : rails_)
+    if (memory.region(each.index()).native()->pd != each.port().domain.native())
+      return error::invalid_argument(
+          call, control_.peer(),
+          fmt::format("the memory of rail {} is registered in another protection domain; pass "
+                      "the same ports to rail_memory and to connect()",
+                      each.index()));
   if (what.local.length() > what.remote.length())
     return error::invalid_argument(call, control_.peer(),
                                    fmt::format("{} bytes exceed the remote region of {} bytes",
@@ -158,7 +170,8 @@ result<void> rail_set::check(const char* call, const rail_transfer::parts& what)
 
 rail_result rail_set::conclude(const char* call, const rail_transfer& what) {
   if (what.is_complete()) return {};
-  const bool has_effect = what.done_bytes() != 0 || is_any(&active_rail::has_lost_pieces) ||
+  const bool has_effect = what.done_bytes() != 0 || what.has_repeated() ||
+                          is_any(&active_rail::has_lost_pieces) ||
                           (what.refused() && what.refused()->delivery() != delivery::not_done);
   const auto how = what.direction() == rail_direction::write && has_effect ? delivery::unknown
                                                                            : delivery::not_done;
@@ -176,12 +189,21 @@ rail_result rail_set::conclude(const char* call, const rail_transfer& what) {
 rail_result rail_set::run(const char* call, const rail_transfer::parts& what, deadline until) {
   if (auto checked = check(call, what); !checked)
     return {delivery::not_done, std::move(checked).error()};
+  const auto begun = clock::now();
+  if (begun >= until.when())
+    return {delivery::not_done, error::timed_out(call, control_.peer(),
+                                                 "the deadline had passed before the operation "
+                                                 "began; " +
+                                                     describe())};
+  // Before the first piece is posted: a port may have gone down since the last operation.
+  if (begun >= next_tend_) tend(begun);
   const std::uint64_t bytes = what.local.length();
-  rail_transfer transfer(what,
-                         bytes >= options_.stripe_threshold
-                             ? options_.piece_bytes
-                             : static_cast<std::uint32_t>(std::min(bytes, most_piece_bytes)),
-                         again_);
+  rail_transfer transfer(
+      what,
+      bytes >= options_.stripe_threshold
+          ? std::min(options_.piece_bytes, most_piece_bytes)
+          : static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, most_piece_bytes)),
+      again_);
   bool has_begun = false;
   for (std::uint32_t idle = 0;;) {
     // Requests of earlier operations must not take effect after this one.
@@ -189,7 +211,7 @@ rail_result rail_set::run(const char* call, const rail_transfer::parts& what, de
     if (has_begun && failure() == nullptr) assign(transfer);
     const bool is_working = poll(transfer);
     const bool is_over = transfer.is_complete() || transfer.refused();
-    // Before the end of the operation: a program that makes only short ones tends its rails, too.
+    if (is_over && !is_any(&active_rail::has_pieces_in_flight)) break;
     if (is_working || ++idle % rail_polls_per_clock_read == 0) {
       const auto now = clock::now();
       if (now >= next_tend_) tend(now, &transfer);
@@ -198,7 +220,6 @@ rail_result rail_set::run(const char* call, const rail_transfer::parts& what, de
         break;
       }
     }
-    if (is_over && !is_any(&active_rail::has_pieces_in_flight)) break;
     if (is_working) continue;
     if (is_any(&active_rail::has_pieces_in_flight)) {
       verbena::detail::relax();

@@ -25,12 +25,15 @@ class rail_set {
     again_.reserve(rails_.size() * options.pieces_in_flight);
   }
 
-  /// Returns when at least one rail is active and none is being connected.
+  /// Returns when at least one rail is active and none is being connected, or when `until` passes
+  /// and a rail is active.
   [[nodiscard]] result<void> connect(deadline until);
   [[nodiscard]] rail_result run(const char* call, const rail_transfer::parts& what, deadline until);
-  /// Handles events and messages, and makes the changes of state that are due.
+  /// Handles events and messages, and makes the changes of state that are due. `of`: the operation
+  /// in progress.
   void tend(clock::time_point now, rail_transfer* of = nullptr);
-  void take(std::uint32_t rail, const async_event& event);
+  /// Handles an event of the context of a rail. `of`: as for tend().
+  void take(std::uint32_t rail, const async_event& event, rail_transfer* of = nullptr);
 
   [[nodiscard]] std::uint32_t size() const noexcept {
     return static_cast<std::uint32_t>(rails_.size());

@@ -67,8 +67,11 @@ class rail_transfer {
     next_ += piece.bytes;
     return piece;
   }
-  /// Takes back a piece that has had no effect, or whose rail is fenced.
-  void repeat(const rail_piece& piece) { again_.push_back(piece); }
+  /// Takes back a piece that may have been executed, and whose rail is fenced.
+  void repeat(const rail_piece& piece) {
+    again_.push_back(piece);
+    has_repeated_ = true;
+  }
   void succeed(const rail_piece& piece) noexcept { done_ += piece.bytes; }
   /// Ends the operation with the failure of a piece that no other rail can execute.
   void refuse(const operation_result& why) {
@@ -76,6 +79,8 @@ class rail_transfer {
   }
 
   [[nodiscard]] bool is_complete() const noexcept { return done_ == bytes(); }
+  /// Returns whether a piece was taken back.
+  [[nodiscard]] bool has_repeated() const noexcept { return has_repeated_; }
   [[nodiscard]] std::uint64_t done_bytes() const noexcept { return done_; }
   [[nodiscard]] const std::optional<operation_result>& refused() const noexcept { return refused_; }
 
@@ -85,6 +90,7 @@ class rail_transfer {
   std::vector<rail_piece>& again_;
   std::uint64_t next_ = 0;  // the offset of the first byte that was not posted yet
   std::uint64_t done_ = 0;
+  bool has_repeated_ = false;
   std::optional<operation_result> refused_;
 };
 

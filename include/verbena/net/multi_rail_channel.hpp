@@ -41,8 +41,9 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
   [[nodiscard]] bool has_value() const noexcept { return !error_; }
   /// Returns whether the operation succeeded.
   explicit operator bool() const noexcept { return has_value(); }
-  /// Returns whether the operation took effect. `unknown`: some of its pieces did, or may have.
-  /// They have no effect after a later operation has begun.
+  /// Returns `done`, `not_done` or `unknown`. `unknown`: the write may have been applied in part or
+  /// in full, and the peer's memory may still change after the call has returned, until the next
+  /// operation of the channel posts its first request. A failed read is always `not_done`.
   [[nodiscard]] verbena::delivery delivery() const noexcept { return delivery_; }
   /// Returns the failure, with the states of all rails and their causes. Precondition:
   /// !has_value().
@@ -59,60 +60,79 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
 
 /// The active side of a connection over rails.
 ///
-/// An operation below rail_options::stripe_threshold uses the active rail with the fewest bytes in
-/// flight. Longer ones are divided into pieces, which all active rails share. If a rail fails, its
-/// pieces in flight are repeated over the others: first the peer confirms that the queue pair of
-/// the rail executes no more requests (the fence), because requests that failed here can still be
-/// in the network. A failed rail is connected again when its ports have been active for
-/// rail_options::hold_down. All this happens during operations and in progress().
+/// An operation below rail_options::stripe_threshold uses one active rail; short operations use the
+/// rails in turn. Longer operations are divided into pieces, which all active rails share.
 ///
-/// Operations have no order among the pieces of each other, but an operation begins after all
-/// earlier ones have ended, also those whose result is `unknown`.
+/// If a rail fails, the pieces in flight on it are posted again on other rails, but only after the
+/// peer has confirmed that its queue pair of the rail is in the error state (the *rail fence*,
+/// which is not IBV_SEND_FENCE). Otherwise a delayed packet could overwrite newer data. A failed
+/// rail is connected again when its ports have been active for rail_options::hold_down. The channel
+/// has no thread: it detects failures and connects rails only in write(), read() and progress().
 ///
-/// The connection ends if the stream ends, or if the peer violates the protocol.
+/// Operations execute in the order of the calls: an operation posts nothing until all earlier
+/// operations have ended, including those that returned `unknown`. Within an operation, bytes can
+/// arrive in any order.
+///
+/// The connection ends if the stream ends, if the peer violates the protocol, or, over TCP, 25 s
+/// after the host of the peer failed.
+///
+/// Give each multi_rail_channel and rail_responder contexts of its own: an asynchronous event is
+/// returned to one reader only. Otherwise see rail_options::reads_async_events.
 ///
 /// Threads: one thread at a time.
 class [[nodiscard]] multi_rail_channel {
  public:
-  /// Connects to a rail_responder at the other end of `control`. Rail i of this side and rail i of
-  /// the peer belong together. Returns when at least one rail is active and no other one is being
-  /// connected.
+  /// Connects to a rail_responder at the other end of `control`. Rail i of this side is connected
+  /// to rail i of the peer. Returns when the first attempt of each rail has ended or `until` has
+  /// passed, and at least one rail is active; status() shows the others.
   ///
-  /// The stream should not use the ports of the rails: if it does not work, failed operations wait.
+  /// The stream should use a network that does not depend on the rails: while it does not work,
+  /// lost pieces are not posted again, and no operation begins after a failure.
   ///
-  /// Errors: `invalid_argument` for no rails, more than `max_rails`, and options of 0; `protocol`
-  /// if the peer has another number of rails; `timed_out` with the states of the rails; those of
-  /// the stream and of completion_hub::create(). Blocks and allocates.
+  /// Errors: `invalid_argument` for no rails, more than `max_rails`, and options out of range;
+  /// `protocol` if the peer has another number of rails or called connect(), too; `timed_out` with
+  /// the states of the rails if none is active; those of the stream and of
+  /// completion_hub::create(). Blocks and allocates.
   [[nodiscard]] static result<multi_rail_channel> connect(bringup::stream control,
                                                           std::span<const rail_port> rails,
                                                           deadline until,
                                                           const rail_options& options = {});
 
-  /// Writes to the beginning of `to`, and waits until the peer's memory has all bytes.
+  /// Writes to the beginning of `to`, and waits until the peer has acknowledged all requests. To
+  /// notify the program of the peer, send it a message by other means: bytes arrive in any order,
+  /// and a flag written by a second write() can arrive over another adapter.
   ///
-  /// The result fails if `until` passes. The connections of rails with pieces in flight then end,
-  /// to release the memory. Other errors: `invalid_argument` if the memory has another number of
-  /// rails or exceeds the region; the failure of a piece that the peer refused; the error of the
-  /// stream. Blocks; polls, but sleeps while no rail is active. Does not allocate unless a rail
-  /// fails or is connected. At most once per millisecond, it makes a system call for the stream and
-  /// for each device.
+  /// Errors: `timed_out` if `until` passes: the queue pairs of rails with pieces in flight are then
+  /// destroyed, so that the local memory is free, and connected again; `invalid_argument` if the
+  /// memory has another number of rails, is registered in other protection domains, or exceeds the
+  /// region; the failure of a piece that the peer rejected, that failed locally (protection,
+  /// length) or that could not be posted; the error of the stream.
+  ///
+  /// Blocks; polls, but sleeps while no rail is active. While a stream does not work or a device
+  /// does not flush, can exceed `until` by 5 s. Does not allocate unless a rail fails or is
+  /// connected. Makes system calls at most once per millisecond: one for the stream, one for each
+  /// context, and queries of the ports of rails that are not active.
   [[nodiscard]] rail_result write(const rail_source& data, const rail_region& to, deadline until);
-  /// Reads the beginning of `from`. A read that fails is never `unknown`, but the contents of the
-  /// memory are unspecified. Errors: as write().
+  /// Reads the beginning of `from`. After a failure, the contents of the local memory are
+  /// unspecified. Errors and blocking: as write().
   [[nodiscard]] rail_result read(const rail_sink& into, const rail_region& from, deadline until);
 
   /// Handles events of the ports and messages of the peer, and connects failed rails again when
-  /// they are due. Never waits for the peer. Programs with long pauses between operations call it.
+  /// they are due. Does not wait for completions; can block for 5 s if the peer does not read or
+  /// has sent a part of a message. While no operation runs, call it more often than
+  /// rail_options::hold_down.
   void progress();
-  /// Handles an event that the program has read from the context of rail `rail`. Precondition: rail
-  /// < rails().
+  /// Handles an event that the program has read from the context of rail `rail`, for all rails of
+  /// this context. Precondition: rail < rails().
   void take(std::uint32_t rail, const async_event& event);
 
   /// Returns the number of rails.
   [[nodiscard]] std::uint32_t rails() const noexcept;
-  /// Returns state and counters of a rail. Precondition: rail < rails().
+  /// Returns state and counters of a rail, as of the last write(), read(), progress() or take().
+  /// Precondition: rail < rails().
   [[nodiscard]] rail_status status(std::uint32_t rail) const;
-  /// Returns why the connection ended; nullptr while it exists.
+  /// Returns why the connection ended. Returns nullptr until a write(), read() or progress() has
+  /// detected the end.
   [[nodiscard]] const error* failure() const noexcept;
 
  private:

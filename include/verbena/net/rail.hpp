@@ -26,18 +26,20 @@ struct rail_port {
 struct rail_options {
   /// Operations of at least this many bytes are striped over all active rails.
   std::uint64_t stripe_threshold = std::uint64_t{256} * 1024;
-  /// The length of the pieces of a striped operation, at least 1. An operation below the threshold
-  /// is one piece.
+  /// The length of the pieces of a striped operation, at least 1; pieces of more than 1 GiB have
+  /// 1 GiB. An operation below the threshold is one piece.
   std::uint32_t piece_bytes = 64U * 1024;
-  /// The number of pieces that can be in flight on a rail, at least 1.
+  /// The number of pieces that can be in flight on a rail, from 1 to 32767.
   std::uint32_t pieces_in_flight = 16;
-  /// How long the ports of a failed rail must be active before the rail is connected again.
+  /// How long the ports of a failed rail must be active before the rail is connected again. The
+  /// time begins when this side detects that they are active.
   std::chrono::nanoseconds hold_down = std::chrono::seconds(1);
-  /// Whether the connection reads the asynchronous events of the contexts. If the program reads
-  /// them, it passes those of the ports to multi_rail_channel::take().
-  bool takes_events = true;
-  /// Timeouts and retries of each rail. They limit the time until a failure without a port event
-  /// is detected.
+  /// Whether the connection reads all asynchronous events of the contexts. If false, the program
+  /// reads them and passes them to multi_rail_channel::take().
+  bool reads_async_events = true;
+  /// Timeouts and retries of each rail. Without a port event, a failure is detected after about
+  /// retry_count + 1 timeouts: by default half a second, on some adapters longer. Timeouts and
+  /// retries of the passive side have no effect.
   verbena::reliability reliability = {};
 };
 
@@ -58,18 +60,19 @@ enum class rail_cause : std::uint8_t {
   peer_port_error,  ///< the peer reports that its port is not active
   operation,        ///< an operation failed, for example because its retries were exceeded
   device,           ///< IBV_EVENT_DEVICE_FATAL, or the device cannot be polled
-  deadline,         ///< the deadline of an operation passed, and the operation was flushed
-  connection,       ///< the queue pairs could not be connected
+  deadline,         ///< the deadline of an operation passed while its requests were in flight
+  connection,       ///< its queue pairs could not be connected
+  stream,           ///< the stream of the peer ended while requests were in flight
 };
 /// Returns the cause in words: `the local port is down`, `an operation failed`, …
 [[nodiscard]] std::string to_string(rail_cause of);
 
 /// Counters of a rail since the connection was established. Threads: immutable value.
 struct rail_counters {
-  std::uint64_t bytes_written = 0;  ///< of pieces that have succeeded
-  std::uint64_t bytes_read = 0;     ///< of pieces that have succeeded
-  std::uint64_t pieces = 0;         ///< that have succeeded
-  std::uint64_t lost_pieces = 0;    ///< that were in flight when the rail failed
+  std::uint64_t bytes_written = 0;  ///< bytes of acknowledged pieces
+  std::uint64_t bytes_read = 0;     ///< bytes of pieces that were read
+  std::uint64_t pieces = 0;         ///< pieces that have succeeded
+  std::uint64_t lost_pieces = 0;    ///< pieces whose outcome was unknown when the rail failed
   std::uint64_t port_errors = 0;    ///< changes of the local or the remote port to down
   std::uint64_t failures = 0;       ///< changes from active to another state
   std::uint64_t connections = 0;    ///< times that the rail became active

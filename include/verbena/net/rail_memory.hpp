@@ -72,8 +72,8 @@ class rail_region {
 /// Returns `0x7f0012340000+4096 (rkeys 0x1a2b, 0x1a2c)`.
 [[nodiscard]] std::string to_string(const rail_region& of);
 
-/// Memory that all rails can access: one registration for each protection domain. Move-only. No
-/// operation may use the memory when it is destroyed.
+/// Memory that all rails can access: one registration for each protection domain. Move-only.
+/// Precondition of the destructor: no operation of this process or of a peer uses the memory.
 /// Threads: thread-safe for const use; other members by one thread at a time.
 class [[nodiscard]] rail_memory {
  public:
@@ -127,7 +127,8 @@ class [[nodiscard]] rail_memory {
   std::vector<std::size_t> of_rail_;    // 0: first_; i: others_[i - 1]
 };
 
-/// Bytes that an operation over rails reads. The memory must outlive the operation.
+/// Bytes that an operation over rails reads. The memory must outlive the operation and must not be
+/// moved before its end.
 /// Threads: immutable value.
 class rail_source {
  public:
@@ -157,7 +158,8 @@ class rail_source {
   std::size_t length_;
 };
 
-/// Bytes that a read over rails writes. The memory must outlive the operation.
+/// Bytes that a read over rails writes. The memory must outlive the operation and must not be moved
+/// before its end.
 /// Threads: immutable value.
 class rail_sink {
  public:

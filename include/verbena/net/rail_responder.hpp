@@ -20,17 +20,20 @@ void destroy(responder_thread& of) noexcept;
 
 /// Options of rail_responder::accept(). Threads: immutable value.
 struct rail_responder_options {
-  /// Access of the peer to memory of the protection domains.
+  /// Access flags of the queue pairs. The peer can access each memory region of the protection
+  /// domains whose rkey it has, within the access flags of the region.
   access_flags access = access::remote_read | access::remote_write;
   /// Timeouts and retries of each rail.
   verbena::reliability reliability = {};
 };
 
-/// Queue pairs by which a multi_rail_channel of a peer accesses memory of this process. A thread of
-/// the object connects them, ends them when the peer requests the fence, reports the state of their
-/// ports, and reads the asynchronous events of their contexts, which the program must not read.
+/// The queue pairs by which a multi_rail_channel of a peer accesses memory of this process. A
+/// thread of the object connects them, moves them to the error state when the peer requests it, and
+/// reports changes of their ports to the peer. It reads all asynchronous events of the contexts:
+/// neither the program nor another object for rails may read them.
 ///
-/// The destructor ends the queue pairs: afterwards the peer no longer accesses memory.
+/// The destructor destroys the queue pairs: afterwards the peer no longer accesses memory. Destroy
+/// the object before the memory.
 ///
 /// Threads: thread-safe.
 class [[nodiscard]] rail_responder {
@@ -38,14 +41,15 @@ class [[nodiscard]] rail_responder {
   /// Accepts the connection at the other end of `control`, and starts the thread.
   ///
   /// Errors: `invalid_argument` for no rails or more than `max_rails`; `protocol` if the peer has
-  /// another number of rails; those of the stream; the errno of eventfd(2) or pthread_create(3).
-  /// Blocks and allocates.
+  /// another number of rails or called accept(), too; those of the stream; the errno of eventfd(2)
+  /// or pthread_create(3). Blocks and allocates.
   [[nodiscard]] static result<rail_responder> accept(bringup::stream control,
                                                      std::span<const rail_port> rails,
                                                      deadline until,
                                                      const rail_responder_options& options = {});
 
-  /// Returns whether the peer is connected. After the end of its stream, the queue pairs end.
+  /// Returns false if the stream has ended and the queue pairs are destroyed: the peer no longer
+  /// accesses memory.
   [[nodiscard]] bool is_connected() const noexcept;
 
  private:

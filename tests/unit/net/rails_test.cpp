@@ -39,14 +39,19 @@ constexpr access_flags rail_access =
     access::local_write | access::remote_read | access::remote_write;
 constexpr std::size_t rail_block = 1024UL * 1024;
 
-/// Two contexts of soft0, one for each port.
+enum class contexts : std::uint8_t { one_for_each_port, one };
+
+/// The ports of soft0.
 struct two_rails {
   std::vector<net::rail_port> ports;
 
-  two_rails() {
-    for (const std::uint8_t port : {1, 2})
-      ports.push_back({.domain = testing_support::open_soft().allocate_pd().value(),
-                       .route = {.port = port_number(port)}});
+  explicit two_rails(contexts how = contexts::one_for_each_port) {
+    const auto first = testing_support::open_soft();
+    for (const std::uint8_t port : {1, 2}) {
+      const auto device = how == contexts::one ? first : testing_support::open_soft();
+      ports.push_back(
+          {.domain = device.allocate_pd().value(), .route = {.port = port_number(port)}});
+    }
   }
 };
 
@@ -77,7 +82,9 @@ net::rail_options quick() {
 /// A connection and its peer.
 class connected_rails {
  public:
-  explicit connected_rails(const net::rail_options& options = quick()) {
+  explicit connected_rails(const net::rail_options& options = quick(),
+                           contexts how = contexts::one_for_each_port)
+      : here(how) {
     auto [ours, theirs] = peers::connected();
     connect(options, std::move(ours), std::move(theirs));
   }
@@ -308,6 +315,29 @@ TEST(rails, operation_without_a_rail_fails_at_its_deadline_and_names_the_causes)
   EXPECT_EQ(both.wrong_words(both.remote, 11), 0U);
 }
 
+TEST(rails, lost_write_is_unknown_if_no_rail_can_repeat_it) {
+  connected_rails both;
+  both.faults.down(2);
+  ASSERT_TRUE(both.becomes(1, net::rail_state::down));
+  both.faults.inject("when opcode=rdma_write at=1 do port 1 down");
+  const auto failed = both.channel->write(net::rail_source(both.local, 0, 64), both.remote.remote(),
+                                          deadline::after(200ms));
+  expect_error(failed, "0 of 64 bytes are confirmed");
+  EXPECT_EQ(failed.delivery(), delivery::unknown);
+}
+
+TEST(rails, deadline_that_has_passed_does_not_harm_the_rails) {
+  connected_rails both;
+  const auto failed =
+      both.channel->write(net::rail_source(both.local), both.remote.remote(), deadline::after(0ms));
+  expect_error(failed, "the deadline had passed before the operation began");
+  EXPECT_EQ(failed.delivery(), delivery::not_done);
+  for (const std::uint32_t rail : {0U, 1U}) {
+    EXPECT_EQ(both.channel->status(rail).state, net::rail_state::active);
+    EXPECT_EQ(both.counters(rail).failures, 0U);
+  }
+}
+
 TEST(rails, refused_write_fails_and_the_rails_return) {
   connected_rails both;
   const auto constant =
@@ -355,6 +385,9 @@ TEST(rails, arguments_that_do_not_fit_are_refused) {
       both.channel->write(net::rail_source(both.local, 0, 8), one.remote(), test_deadline()),
       "the connection has 2 rails, the local memory 2, the remote region 1");
   expect_error(net::rail_memory::allocate({}, 64, rail_access), "0 rails");
+  expect_error(both.channel->write(net::rail_source(both.remote, 0, 8), both.remote.remote(),
+                                   test_deadline()),
+               "the memory of rail 0 is registered in another protection domain");
 }
 
 /// Passes the messages of a connection on. Holds answers to fences back between hold() and
@@ -519,7 +552,9 @@ TEST(rails, messages_survive_encoding_and_invalid_ones_are_refused) {
 }
 
 TEST(rails, deadline_with_pieces_in_flight_flushes_their_rails) {
-  connected_rails both;
+  auto options = quick();
+  options.hold_down = std::chrono::nanoseconds::max();  // the rails did not fail
+  connected_rails both(options);
   both.faults.inject("delay 10s opcode=rdma_write");
   const auto late = both.channel->write(net::rail_source(both.local), both.remote.remote(),
                                         deadline::after(50ms));
@@ -533,13 +568,50 @@ TEST(rails, deadline_with_pieces_in_flight_flushes_their_rails) {
 
 TEST(rails, program_that_reads_events_passes_them_on) {
   auto options = quick();
-  options.takes_events = false;
+  options.reads_async_events = false;
   connected_rails both(options);
   const auto context = both.here.ports[1].domain.context();
   both.faults.down(2);
   both.channel->take(1, context.wait_event(test_deadline()).value().value());
   EXPECT_EQ(both.channel->status(1).state, net::rail_state::down);
   EXPECT_EQ(both.channel->status(0).state, net::rail_state::active);
+}
+
+TEST(rails, event_concerns_all_rails_of_its_context) {
+  auto options = quick();
+  options.reads_async_events = false;
+  connected_rails both(options, contexts::one);
+  const auto context = both.here.ports[0].domain.context();
+  both.faults.down(2);
+  both.channel->take(0, context.wait_event(test_deadline()).value().value());
+  EXPECT_EQ(both.channel->status(0).state, net::rail_state::active);
+  EXPECT_EQ(both.channel->status(1).state, net::rail_state::down);
+}
+
+TEST(rails, sides_with_the_same_role_are_refused) {
+  two_rails here;
+  auto [ours, theirs] = peers::connected();
+  std::thread other([&, stream = std::move(theirs)]() mutable {
+    expect_error(net::rail_responder::accept(std::move(stream), here.ports, test_deadline()),
+                 "the peer called the same function");
+  });
+  expect_error(net::rail_responder::accept(std::move(ours), here.ports, test_deadline()),
+               "one side calls multi_rail_channel::connect()");
+  other.join();
+}
+
+TEST(rails, options_that_do_not_fit_are_refused) {
+  two_rails here;
+  const auto refused = [&](const net::rail_options& options, const char* why) {
+    auto [ours, theirs] = peers::connected();
+    expect_error(
+        net::multi_rail_channel::connect(std::move(ours), here.ports, test_deadline(), options),
+        why);
+  };
+  refused({.piece_bytes = 0}, "pieces of 0 bytes");
+  refused({.pieces_in_flight = 0}, "1 to 32767 pieces");
+  refused({.pieces_in_flight = 32768}, "1 to 32767 pieces");
+  refused({.hold_down = -1ms}, "negative hold_down");
 }
 
 // The active side of the protocol, without the fence of multi_rail_channel.
@@ -555,7 +627,8 @@ TEST(rails, fenced_queue_pair_of_the_responder_executes_no_requests) {
     peer.emplace(
         net::rail_responder::accept(std::move(stream), there.ports, test_deadline()).value());
   });
-  ASSERT_TRUE(net::detail::exchange_hellos("test", ours, 2, test_deadline()));
+  ASSERT_TRUE(net::detail::exchange_hellos("test", ours, net::detail::rail_role::active, 2,
+                                           test_deadline()));
   passive.join();
   net::detail::rail_control control(std::move(ours), 2);
   const auto answer = [&](rail_message_kind kind) {

@@ -2,6 +2,7 @@
 // Requests of other hosts that arrive before a process listens.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "softdev/cm/mad_carrier.hpp"
@@ -10,9 +11,9 @@
 namespace verbena::softdev::cm {
 
 /// Keeps a request for manager_options::listener_timeout and then rejects it, so that two programs
-/// that agree on a port do not depend on which of them is first. An active side that uses this
-/// device also sends new requests during that time; the kernel's does not. Threads: one thread at a
-/// time: the manager holds its lock during each call.
+/// that agree on a port do not depend on which of them is first. The kernel's active side sends one
+/// request and reports its rejection. Threads: one thread at a time: the manager holds its lock
+/// during each call.
 class early_requests {
  public:
   /// Both arguments outlive it.
@@ -22,9 +23,11 @@ class early_requests {
   /// Passes a request to the process that listens. Keeps it if there is none; if too many are kept,
   /// rejects it. Allocates.
   void arrive(const address& own, const address& peer, const mad& request, time_point now);
+  /// Forgets the request with this communication ID: the peer gives it up.
+  void cancel(const address& peer, std::uint32_t communication_id) noexcept;
   /// Passes on or rejects the requests that are due.
   void expire(time_point now);
-  [[nodiscard]] time_point next_deadline() const noexcept;
+  [[nodiscard]] time_point next_deadline() const noexcept { return next_try_; }
 
  private:
   struct early_request {
@@ -33,6 +36,10 @@ class early_requests {
     mad request;
     time_point reject_at;
   };
+
+  [[nodiscard]] bool has_room_for(const address& peer) const noexcept;
+  [[nodiscard]] bool is_kept(const address& peer, const mad& request) const noexcept;
+  [[nodiscard]] bool ends(const early_request& which, time_point now) noexcept;
 
   const manager_options& options_;
   mad_carrier* const carrier_;

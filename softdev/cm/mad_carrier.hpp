@@ -15,9 +15,6 @@ struct mad_identity {
   std::uint64_t guid = 0;  ///< of the device
 };
 
-/// What happens to a request for which no process listens.
-enum class no_listener : std::uint8_t { reject, keep };
-
 /// Exchanges messages with connection managers of other hosts. Threads: thread-safe.
 class mad_carrier {
  public:
@@ -30,10 +27,10 @@ class mad_carrier {
   /// 0 or an errno: EHOSTUNREACH, ENETUNREACH, or EACCES if the setting does not permit the own
   /// address.
   [[nodiscard]] virtual int find_source(const address& host, address& source) = 0;
-  /// Passes a request of another host to the process of this user that listens. If no process
-  /// listens, rejects it, or with `keep` does nothing and returns false. Does not block.
-  [[nodiscard]] virtual bool request_arrived(const address& own, const address& peer,
-                                             const mad& request, no_listener then) noexcept = 0;
+  /// Checks a request of another host. Returns true if it may be passed to a process. Otherwise it
+  /// was rejected, because it is invalid, or dropped, because it is forged. Does not block.
+  [[nodiscard]] virtual bool admit(const address& own, const address& peer,
+                                   const mad& request) noexcept = 0;
   /// Sends a message to the connection manager of another host. The message can be lost. Does not
   /// block.
   virtual void send(const address& own, const address& peer, mad_view message) noexcept = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <tuple>
 
 #include "softdev/cm/port_names.hpp"
@@ -36,20 +37,28 @@ std::uint32_t slot_of_communication_id(std::uint32_t id) noexcept {
   return slot_of_number(id >> low_bits);
 }
 
-int pass_to_listener(const mad& request) {
+int pass_to_listener(const address& own, const address& peer, const mad& request) noexcept {
   frame what = request.content;
   const bool is_sidr = what.kind == frame_kind::sidr_request;
   what.kind = is_sidr ? frame_kind::remote_sidr_request : frame_kind::remote_request;
   what.communication_id = request.sender_id;
   what.transaction = request.transaction;
   if (what.destination.family == address_family::none) return ECONNREFUSED;
-  const socket_or_error to = connect_to_port(what.space, what.destination);
-  if (to.error == EACCES) return ECONNREFUSED;
-  if (to.error != 0) return to.error;
-  return send_frame(to.socket.get(), what) == send_outcome::sent ? 0 : EAGAIN;
+  // Messages contain no scopes.
+  what.source.scope = peer.scope;
+  what.destination.scope = own.scope;
+  try {
+    const socket_or_error to = connect_to_port(what.space, what.destination);
+    if (to.error == EACCES) return ECONNREFUSED;
+    if (to.error != 0) return to.error;
+    return send_frame(to.socket.get(), what) == send_outcome::sent ? 0 : EAGAIN;
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
 }
 
-mad rejection_of(const mad& request, std::uint32_t reason) noexcept {
+void reject_request(mad_carrier& by, const address& own, const address& peer, const mad& request,
+                    std::uint32_t reason) noexcept {
   mad out{.transaction = request.transaction,
           .receiver_id = request.sender_id,
           .subject = mad_subject::request};
@@ -64,7 +73,9 @@ mad rejection_of(const mad& request, std::uint32_t reason) noexcept {
     out.kind = mad_kind::rejection;
     out.content.reason = reason;
   }
-  return out;
+  std::array<std::byte, mad_bytes> bytes{};
+  write_mad(out, bytes);
+  by.send(own, peer, bytes);
 }
 
 std::optional<mad> answer_to_unknown(const mad& message) noexcept {

@@ -27,12 +27,13 @@ namespace verbena::softdev::cm {
 [[nodiscard]] std::uint32_t slot_of_communication_id(std::uint32_t id) noexcept;
 
 /// Passes the request of another host to the process of this user that listens, in one frame. Does
-/// not block. Returns 0; EAGAIN if that process has too many pending requests; ECONNREFUSED if no
-/// process listens.
-[[nodiscard]] int pass_to_listener(const mad& request);
-
-/// Returns the rejection of a request; `reason` is a reject_reason.
-[[nodiscard]] mad rejection_of(const mad& request, std::uint32_t reason) noexcept;
+/// not wait for that process. Returns 0; ECONNREFUSED if no process listens; EAGAIN if that process
+/// has too many pending requests; the errno of another failure.
+[[nodiscard]] int pass_to_listener(const address& own, const address& peer,
+                                   const mad& request) noexcept;
+/// Rejects the request of another host; `reason` is a reject_reason.
+void reject_request(mad_carrier& by, const address& own, const address& peer, const mad& request,
+                    std::uint32_t reason) noexcept;
 /// Returns the answer to a message with an unknown communication ID; `nullopt` if the message needs
 /// no answer.
 [[nodiscard]] std::optional<mad> answer_to_unknown(const mad& message) noexcept;

@@ -71,8 +71,9 @@ void manager::loop() {
     const lock guard(mutex_);
     if (stop_) return;
     const time_point now = std::chrono::steady_clock::now();
-    handle_received(now);
     for (const reactor::source each : ready) dispatch(each, now);
+    // After the eventfd was reset: a message that is added now sets it again.
+    handle_received(now);
     connections_.expire(now);
     incoming_.expire(now);
     other_hosts_.expire(now);
@@ -128,10 +129,14 @@ void manager::handle_received(time_point now) {
   for (const received_message& each : received_.take()) {
     const auto message = parse_mad(each.bytes);
     if (!message) continue;
-    if (is_request(message->kind))
+    if (is_request(message->kind)) {
       early_.arrive(each.own, each.peer, *message, now);
-    else
-      other_hosts_.message_arrived(each.own, each.peer, *message, now);
+      continue;
+    }
+    // The peer has no communication ID of this side yet.
+    if (message->kind == mad_kind::rejection && message->receiver_id == 0)
+      early_.cancel(each.peer, message->sender_id);
+    other_hosts_.message_arrived(each.own, each.peer, *message, now);
   }
 }
 

@@ -23,8 +23,9 @@ struct manager_options {
   unsigned max_backlog = 1024;
   std::chrono::milliseconds first_repeat{250};  ///< of a message to another host; then doubled
   std::chrono::milliseconds longest_repeat{4'000};
-  std::size_t max_early = 64;       ///< requests of other hosts for which no process listens yet
-  std::size_t max_half_open = 256;  ///< connections begun by other hosts, not yet established
+  std::size_t max_early = 64;         ///< requests of other hosts for which no process listens yet
+  std::size_t max_early_of_host = 8;  ///< of these, requests of one host
+  std::size_t max_half_open = 256;    ///< connections begun by other hosts, not yet established
 };
 
 /// The number of frames that are read from one endpoint before those of other endpoints.

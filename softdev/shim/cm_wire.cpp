@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
 
 #include "softdev/cm/mad_gateway.hpp"
@@ -71,7 +70,8 @@ void cm_wire::send(const cm::address& own, const cm::address& peer, cm::mad_view
 
 std::optional<std::uint32_t> cm_wire::slot_of(wire::management_view message) const noexcept {
   const auto receiver = cm::receiver_of(message);
-  if (!receiver) return std::nullopt;
+  // A message about a request that was not answered yet has the ID 0.
+  if (!receiver || *receiver == 0) return std::nullopt;
   return cm::slot_of_communication_id(*receiver);
 }
 
@@ -86,7 +86,8 @@ void cm_wire::message_arrived(const wire::management_addresses& ends,
   if (!parsed) return;
   if (cm::is_request(parsed->kind)) {
     // This process has no thread that could keep the request until a process listens.
-    static_cast<void>(request_arrived(own, peer, *parsed, cm::no_listener::reject));
+    if (admit(own, peer, *parsed) && cm::pass_to_listener(own, peer, *parsed) == ECONNREFUSED)
+      cm::reject_request(*this, own, peer, *parsed, cm::reject_reason::no_listener);
     return;
   }
   const auto answer = cm::answer_to_unknown(*parsed);
@@ -96,33 +97,20 @@ void cm_wire::message_arrived(const wire::management_addresses& ends,
   home_.wire().send_message(ends, bytes);
 }
 
-bool cm_wire::request_arrived(const cm::address& own, const cm::address& peer,
-                              const cm::mad& request, cm::no_listener then) noexcept {
+bool cm_wire::admit(const cm::address& own, const cm::address& peer,
+                    const cm::mad& request) noexcept {
   // The program sees the addresses of the packet, so the request must contain the same ones.
   // Programs of this host do not use this path; a packet from an address of this host is forged.
   const cm::frame& content = request.content;
   const bool has_port = content.source.family != cm::address_family::none;
   const bool genuine =
       cm::same_host(content.source, peer) && cm::same_host(content.destination, own);
-  if ((has_port && !genuine) || cm::is_local(peer)) return true;
-  const bool is_valid = has_port && request.rejection_reason == 0;
-  int refused = ECONNREFUSED;
-  try {
-    cm::mad scoped = request;  // messages contain no scopes
-    scoped.content.source.scope = peer.scope;
-    scoped.content.destination.scope = own.scope;
-    if (is_valid) refused = cm::pass_to_listener(scoped);
-  } catch (const std::bad_alloc&) {
-    refused = EAGAIN;
-  }
-  if (refused != ECONNREFUSED) return true;  // if passing it on failed, the peer repeats it
-  if (is_valid && then == cm::no_listener::keep) return false;
-  std::array<std::byte, cm::mad_bytes> bytes;
+  if ((has_port && !genuine) || cm::is_local(peer)) return false;
+  if (has_port && request.rejection_reason == 0) return true;
   const std::uint32_t why =
       request.rejection_reason != 0 ? request.rejection_reason : cm::reject_reason::no_listener;
-  cm::write_mad(cm::rejection_of(request, why), bytes);
-  send(own, peer, bytes);
-  return true;
+  cm::reject_request(*this, own, peer, request, why);
+  return false;
 }
 
 cm_wire* cm_wire_of(host& home) {

@@ -26,9 +26,8 @@ class cm_wire final : public cm::mad_carrier, public wire::management_observer {
 
   [[nodiscard]] std::optional<std::uint32_t> slot_of(
       wire::management_view message) const noexcept override;
-  [[nodiscard]] bool request_arrived(const cm::address& own, const cm::address& peer,
-                                     const cm::mad& request,
-                                     cm::no_listener then) noexcept override;
+  [[nodiscard]] bool admit(const cm::address& own, const cm::address& peer,
+                           const cm::mad& request) noexcept override;
   void message_arrived(const wire::management_addresses& ends,
                        wire::management_view message) noexcept override;
 

@@ -41,13 +41,7 @@ class carrier final : public mad_carrier {
   void send(const address& own, const address& peer, mad_view message) noexcept override {
     deliver_(own, peer, message);
   }
-  [[nodiscard]] bool request_arrived(const address& own, const address& peer, const mad& request,
-                                     no_listener then) noexcept override {
-    if (pass_to_listener(request) != ECONNREFUSED) return true;
-    if (then == no_listener::keep) return false;
-    std::array<std::byte, mad_bytes> bytes{};
-    write_mad(rejection_of(request, reject_reason::no_listener), bytes);
-    send(own, peer, bytes);
+  [[nodiscard]] bool admit(const address&, const address&, const mad&) noexcept override {
     return true;
   }
   int open_error = 0;
@@ -147,14 +141,18 @@ class two_hosts : public ::testing::Test {
     const auto receiver = receiver_of(message);
     if (receiver) {
       // A rejection of a side that does not know the ID of the other one: no process has ID 0.
-      if (*receiver == 0) return;
+      if (*receiver == 0) {
+        if (requests_come_by_managers) there.all.deliver(to, from, message);
+        return;
+      }
       EXPECT_EQ(slot_of_communication_id(*receiver), there.line.identity().process_slot);
       return there.all.deliver(to, from, message);
     }
     if (requests_come_by_managers) return there.all.deliver(to, from, message);
     const auto parsed = parse_mad(message);
     ASSERT_TRUE(parsed.has_value());
-    static_cast<void>(there.line.request_arrived(to, from, *parsed, no_listener::reject));
+    if (pass_to_listener(to, from, *parsed) == ECONNREFUSED)
+      reject_request(there.line, to, from, *parsed, reject_reason::no_listener);
   }
   void transmit(const address& from, const address& to, mad_view message) {
     const auto parsed = parse_mad(message);
@@ -327,6 +325,40 @@ TEST_F(cm_other_hosts, requests_beyond_the_limit_are_rejected_at_once) {
   port = static_cast<std::uint16_t>(port + 1);
   for (int each = 0; each < 3; ++each) static_cast<void>(connect());
   while (count_of(mad_kind::rejection) == 0) std::this_thread::yield();
+}
+
+TEST_F(cm_other_hosts, requests_of_one_host_beyond_its_limit_are_rejected_at_once) {
+  requests_come_by_managers = true;
+  start({.listener_timeout = std::chrono::minutes(1),
+         .first_repeat = std::chrono::minutes(1),
+         .max_early_of_host = 2});
+  port = static_cast<std::uint16_t>(port + 1);
+  for (int each = 0; each < 3; ++each) static_cast<void>(connect());
+  while (count_of(mad_kind::rejection) == 0) std::this_thread::yield();
+}
+
+// A listener that starts later must not see them.
+TEST_F(cm_other_hosts, kept_request_that_arrives_twice_or_is_given_up_reaches_no_listener) {
+  requests_come_by_managers = true;
+  copies = [](const mad& message) { return message.kind == mad_kind::request ? 2 : 1; };
+  start({.listener_timeout = std::chrono::minutes(1), .first_repeat = std::chrono::minutes(1)});
+  const endpoint_ptr late = b->all.create(b->events, port_space::tcp);
+  ASSERT_EQ(b->all.bind(late, {.family = address_family::ipv4}), 0);
+  port = b->all.look(late).source.port;
+  const endpoint_ptr given_up = connect();
+  while (count_of(mad_kind::request) < 1) std::this_thread::yield();
+  a->all.destroy(given_up);
+  while (count_of(mad_kind::rejection) < 1) std::this_thread::yield();
+  const endpoint_ptr active = connect();
+  while (count_of(mad_kind::request) < 2) std::this_thread::yield();
+  ASSERT_EQ(b->all.listen(late, 0), 0);
+  const event request = b->expect(event_kind::connect_request);
+  EXPECT_EQ(request.remote.queue_pair, active_qpn - 1) << "the request that was given up";
+  ASSERT_EQ(b->all.accept(request.about, {.local = {.queue_pair = 23}, .data = {}}), 0);
+  a->expect(event_kind::connect_response);
+  ASSERT_EQ(a->all.establish(active), 0);
+  // The next event: no request comes before it.
+  b->expect(event_kind::established);
 }
 
 TEST_F(cm_other_hosts, request_that_waits_for_a_listener_ends_with_its_endpoint) {

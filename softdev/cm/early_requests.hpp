@@ -20,12 +20,13 @@ class early_requests {
   early_requests(const manager_options& options, mad_carrier* carrier) noexcept
       : options_(options), carrier_(carrier) {}
 
-  /// Passes a request to the process that listens. Keeps it if there is none; if too many are kept,
-  /// rejects it. Allocates.
+  /// Passes a request to the process that listens. Keeps it if there is none, or if passing it on
+  /// fails. If too many are kept, rejects it, or after another failure drops it: the peer repeats
+  /// its request. Allocates.
   void arrive(const address& own, const address& peer, const mad& request, time_point now);
   /// Forgets the request with this communication ID: the peer gives it up.
   void cancel(const address& peer, std::uint32_t communication_id) noexcept;
-  /// Passes on or rejects the requests that are due.
+  /// Passes on the requests that are due. Rejects or drops those that have been kept for too long.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept { return next_try_; }
 

@@ -16,7 +16,7 @@ namespace {
 
 // How often the port of a rail that is not active is queried: the program may have read the event.
 constexpr std::chrono::milliseconds query_interval{20};
-// The pause after a failed connection.
+// The least pause after a failure.
 constexpr std::chrono::milliseconds shortest_pause{5};
 
 channel_options options_of(const rail_port& port, const rail_options& options) {
@@ -97,6 +97,7 @@ std::optional<rail_cause> active_rail::settle(const completed_operation& ended, 
     (of->direction() == rail_direction::write ? status_.counters.bytes_written
                                               : status_.counters.bytes_read) += piece.bytes;
     of->succeed(piece);
+    health_.has_carried = true;
     return std::nullopt;
   }
   if (is_of_operation(ended.result)) {
@@ -128,6 +129,10 @@ std::optional<rail_cause> active_rail::poll(rail_transfer* of) {
   return failed;
 }
 
+std::chrono::nanoseconds active_rail::pause() const noexcept {
+  return std::max<std::chrono::nanoseconds>(options_.hold_down, shortest_pause);
+}
+
 void active_rail::rest(std::chrono::nanoseconds hold_down) noexcept {
   const bool has_ports = health_.own_port && health_.peer_port;
   status_.state = has_ports ? rail_state::held_down : rail_state::down;
@@ -149,10 +154,10 @@ void active_rail::fail(rail_cause why, rail_transfer* of, rail_control& peer) {
     if (why != rail_cause::device) last_error_ = cause;
     channel_.reset();
   }
-  // A failure of the operation, or a deadline of the program, says nothing about the rail.
-  const bool is_healthy =
-      why == rail_cause::deadline || (is_refused && why == rail_cause::operation);
-  rest(is_healthy ? std::chrono::nanoseconds(0) : options_.hold_down);
+  // A failure of the operation says nothing about the rail, nor does a deadline if the rail works.
+  const bool is_healthy = (why == rail_cause::deadline && health_.has_carried) ||
+                          (is_refused && why == rail_cause::operation);
+  rest(is_healthy ? std::chrono::nanoseconds(0) : pause());
   if (!was_active) return;
   ++status_.counters.failures;
   health_.fenced = false;
@@ -173,7 +178,7 @@ std::optional<rail_cause> active_rail::note_port(bool& which, bool up, rail_caus
     return why;
   }
   // A port that has just become active begins the hold-down.
-  rest(health_.hold_down);
+  rest(options_.hold_down);
   if (!up && status_.cause != rail_cause::port_error) status_.cause = why;
   return std::nullopt;
 }
@@ -256,6 +261,7 @@ void active_rail::finish_to_connect(const rail_message& answer) {
   if (!connected) return miss(std::move(connected).error());
   channel_.emplace(*std::move(connected));
   status_.state = rail_state::active;
+  health_.has_carried = false;
   ++status_.counters.connections;
 }
 
@@ -264,7 +270,7 @@ void active_rail::miss(error why) {
   prepared_.reset();
   status_.cause = rail_cause::connection;
   last_error_ = std::move(why);
-  rest(std::max<std::chrono::nanoseconds>(options_.hold_down, shortest_pause));
+  rest(pause());
 }
 
 std::string active_rail::describe() const {

@@ -74,6 +74,7 @@ class active_rail {
     bool fenced = true;
     bool own_port = true;
     bool peer_port = true;
+    bool has_carried = false;           // a piece has succeeded since the rail became active
     clock::time_point since = {};       // of the state held_down
     clock::time_point next_query = {};  // of the port
     std::chrono::nanoseconds hold_down = {};
@@ -84,6 +85,7 @@ class active_rail {
   [[nodiscard]] std::optional<rail_cause> settle(const completed_operation& ended,
                                                  rail_transfer* of);
   [[nodiscard]] result<prepared_channel> prepare_channel();
+  [[nodiscard]] std::chrono::nanoseconds pause() const noexcept;
   void rest(std::chrono::nanoseconds hold_down) noexcept;
   void begin_to_connect(rail_control& peer);
   void finish_to_connect(const rail_message& answer);

@@ -74,12 +74,14 @@ result<void> exchange_hellos(const char* call, bringup::stream& with, rail_role 
   const std::array ours{std::byte{rail_hello}, std::byte{rail_protocol},
                         static_cast<std::byte>(rails), static_cast<std::byte>(role)};
   VERBENA_TRY(const auto theirs, with.exchange(ours, until));
-  if (theirs.size() != ours.size() || theirs[0] != ours[0])
+  const bool is_hello = theirs.size() >= 2 && theirs[0] == ours[0];
+  const bool is_same_version = is_hello && theirs[1] == ours[1];
+  if (!is_hello || (is_same_version && theirs.size() != ours.size()))
     return error::protocol(call, with.peer(),
                            fmt::format("{} bytes are no greeting of a rail_responder or a "
                                        "multi_rail_channel",
                                        theirs.size()));
-  if (theirs[1] != ours[1])
+  if (!is_same_version)
     return error::protocol(call, with.peer(),
                            fmt::format("the peer has version {} of the messages between rails, "
                                        "not {}; use one version of the library on both sides",

@@ -27,6 +27,7 @@ namespace {
 
 // How often the ports are queried: the program may have read the events.
 constexpr int query_interval_ms = 100;
+constexpr int most_messages_in_turn = 16;
 
 }  // namespace
 
@@ -113,7 +114,12 @@ void responder_thread::run() {
 void responder_thread::serve_until_the_end() {
   while (control_.failure() == nullptr && wait()) {
     report_ports();
-    while (const auto message = control_.poll()) serve(*message);
+    // A peer that sends without a pause must not delay the destructor.
+    for (int count = 0; count < most_messages_in_turn; ++count) {
+      const auto message = control_.poll();
+      if (!message) break;
+      serve(*message);
+    }
   }
   if (const error* const why = control_.failure())
     log(log_level::info, "a connection over rails ended: " + why->message());

@@ -189,14 +189,17 @@ rail_result rail_set::conclude(const char* call, const rail_transfer& what) {
 rail_result rail_set::run(const char* call, const rail_transfer::parts& what, deadline until) {
   if (auto checked = check(call, what); !checked)
     return {delivery::not_done, std::move(checked).error()};
-  const auto begun = clock::now();
+  // Before the first piece is posted: a port may have gone down since the last operation.
+  auto begun = clock::now();
+  if (begun >= next_tend_) {
+    tend(begun);
+    begun = clock::now();
+  }
   if (begun >= until.when())
     return {delivery::not_done, error::timed_out(call, control_.peer(),
                                                  "the deadline had passed before the operation "
                                                  "began; " +
                                                      describe())};
-  // Before the first piece is posted: a port may have gone down since the last operation.
-  if (begun >= next_tend_) tend(begun);
   const std::uint64_t bytes = what.local.length();
   rail_transfer transfer(
       what,

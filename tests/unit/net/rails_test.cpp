@@ -321,7 +321,7 @@ TEST(rails, lost_write_is_unknown_if_no_rail_can_repeat_it) {
   ASSERT_TRUE(both.becomes(1, net::rail_state::down));
   both.faults.inject("when opcode=rdma_write at=1 do port 1 down");
   const auto failed = both.channel->write(net::rail_source(both.local, 0, 64), both.remote.remote(),
-                                          deadline::after(200ms));
+                                          deadline::after(1s));
   expect_error(failed, "0 of 64 bytes are confirmed");
   EXPECT_EQ(failed.delivery(), delivery::unknown);
 }
@@ -555,9 +555,10 @@ TEST(rails, deadline_with_pieces_in_flight_flushes_their_rails) {
   auto options = quick();
   options.hold_down = std::chrono::nanoseconds::max();  // the rails did not fail
   connected_rails both(options);
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
   both.faults.inject("delay 10s opcode=rdma_write");
   const auto late = both.channel->write(net::rail_source(both.local), both.remote.remote(),
-                                        deadline::after(50ms));
+                                        deadline::after(500ms));
   EXPECT_EQ(late.delivery(), delivery::unknown);
   expect_error(late, "the deadline of an operation passed");
   both.faults.inject("clear-faults");

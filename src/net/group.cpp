@@ -294,7 +294,9 @@ result<void> group::readmit(std::span<const std::uint32_t> ranks, deadline until
           "readmit", fmt::format("rank {}", rank()),
           fmt::format("rank {} is not less than the size of the group, {}", each, size()));
   VERBENA_TRY_VOID(check_idle("readmit"));
-  return detail::renewal(state(), "readmit", until).readmit(ranks);
+  // `ranks` can be returning(), which changes in the call.
+  const std::vector<std::uint32_t> added(ranks.begin(), ranks.end());
+  return detail::renewal(state(), "readmit", until).readmit(added);
 }
 
 std::span<const std::uint32_t> group::members() const noexcept { return state().members; }

@@ -438,6 +438,10 @@ result<std::vector<exchanged_bytes>> store_client::exchange(
     return error::invalid_argument("exchange", link_->stream.peer(),
                                    fmt::format("a name of {} bytes exceeds the limit of {} bytes",
                                                name.size(), detail::max_store_name_bytes));
+  // Without a request, the exchange of the other ranks does not fail at once.
+  if (until.expired())
+    return error::timed_out("exchange", to_text(who_),
+                            "the deadline passed before the request was sent to the store");
   VERBENA_TRY(auto all, receive<detail::blobs>(
                             *link_, who_, "exchange",
                             detail::encode_exchange(timeout_ms(until), name, parts), until));

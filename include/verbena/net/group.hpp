@@ -54,6 +54,9 @@ struct group_options {
 
 /// The ranks of a group, connected to each other.
 ///
+/// A barrier, collective operation or exchange can succeed on some members and fail on others.
+/// After shrink(), exchange the progress of the program before it continues.
+///
 /// After an error of exchange() that concerns other ranks, later exchanges return the same error.
 /// After such an error of a barrier or collective operation, later barriers and collective
 /// operations return the same error. shrink() ends these errors. Channels to ranks whose processes
@@ -172,14 +175,16 @@ class group {
 
   /// Returns the members in ascending order. Valid until shrink(), readmit() or a move.
   [[nodiscard]] std::span<const std::uint32_t> members() const noexcept;
-  /// Returns the ranks that wait in rejoin(); see store_client::returning().
+  /// Returns the ranks that wait in rejoin(); see store_client::returning(). Valid until the next
+  /// call of a function of the group. readmit() accepts the result.
   [[nodiscard]] std::span<const std::uint32_t> returning();
 
   /// Returns the rank of this process.
   [[nodiscard]] std::uint32_t rank() const noexcept;
   /// Returns the number of ranks, including those that are not members.
   [[nodiscard]] std::uint32_t size() const noexcept;
-  /// Returns the ranks that have ended or left; see store_client::departed().
+  /// Returns the ranks that have ended or left; see store_client::departed(). Valid until the next
+  /// call of a function of the group.
   [[nodiscard]] std::span<const std::uint32_t> departed();
   /// Returns the channel to `rank`, which may be rank(). Precondition: rank < size().
   [[nodiscard]] channel& operator[](std::uint32_t rank) { return channels()[rank]; }

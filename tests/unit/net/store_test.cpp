@@ -279,6 +279,16 @@ TEST(store_exchange, earliest_deadline_of_a_waiting_rank_counts) {
   waits.join();
 }
 
+TEST(store_exchange, deadline_that_has_passed_fails_only_this_rank) {
+  two_clients both;
+  const auto late = both.a->exchange("x", bytes_of("a"), deadline::after(0ms));
+  expect_error(late, "the deadline passed before the request was sent to the store");
+  EXPECT_EQ(late.error().kind(), error_kind::timed_out);
+  std::thread waits([&] { EXPECT_TRUE(both.a->exchange("x", bytes_of("a"), test_deadline())); });
+  EXPECT_TRUE(both.b->exchange("x", bytes_of("b"), test_deadline()));
+  waits.join();
+}
+
 TEST(store_exchange, client_that_leaves_is_named) {
   two_clients both;
   std::thread waits([&] {

@@ -16,17 +16,16 @@ constexpr std::chrono::milliseconds listener_interval{10};
 
 void early_requests::arrive(const address& own, const address& peer, const mad& request,
                             time_point now) {
-  if (!carrier_->admit(own, peer, request) || is_kept(peer, request)) return;
-  const int refused = pass_to_listener(own, peer, request);
-  if (refused == 0) return;
-  if (!has_room_for(peer)) {
-    // After another failure, the peer repeats its request.
-    if (refused == ECONNREFUSED)
-      reject_request(*carrier_, own, peer, request, reject_reason::no_listener);
+  if (!carrier_->admit(own, peer, request)) return;
+  const early_request made{own, peer, request, now + options_.listener_timeout};
+  if (std::ranges::any_of(kept_, [&](const early_request& each) {
+        return is(each, peer, request.kind, request.sender_id);
+      }))
     return;
-  }
+  const time_point reject_at = has_room_for(peer) ? made.reject_at : now;
+  if (ends(made, reject_at, now)) return;
   try {
-    kept_.push_back({own, peer, request, now + options_.listener_timeout});
+    kept_.push_back(made);
   } catch (const std::bad_alloc&) {
     return;  // the peer repeats its request
   }
@@ -35,14 +34,13 @@ void early_requests::arrive(const address& own, const address& peer, const mad& 
 
 void early_requests::cancel(const address& peer, std::uint32_t communication_id) noexcept {
   std::erase_if(kept_, [&](const early_request& each) {
-    return each.request.kind == mad_kind::request && each.request.sender_id == communication_id &&
-           same_host(each.peer, peer);
+    return is(each, peer, mad_kind::request, communication_id);
   });
 }
 
 void early_requests::expire(time_point now) {
   if (now < next_try_) return;
-  std::erase_if(kept_, [&](const early_request& each) { return ends(each, now); });
+  std::erase_if(kept_, [&](const early_request& each) { return ends(each, each.reject_at, now); });
   next_try_ = kept_.empty() ? time_point::max() : now + listener_interval;
 }
 
@@ -54,17 +52,19 @@ bool early_requests::has_room_for(const address& peer) const noexcept {
   return static_cast<std::size_t>(of_peer) < options_.max_early_of_host;
 }
 
-bool early_requests::is_kept(const address& peer, const mad& request) const noexcept {
-  return std::ranges::any_of(kept_, [&](const early_request& each) {
-    return each.request.kind == request.kind && each.request.sender_id == request.sender_id &&
-           same_host(each.peer, peer);
-  });
+bool early_requests::is(const early_request& which, const address& peer, mad_kind kind,
+                        std::uint32_t communication_id) noexcept {
+  return which.request.kind == kind && which.request.sender_id == communication_id &&
+         same_host(which.peer, peer);
 }
 
-bool early_requests::ends(const early_request& which, time_point now) noexcept {
+// Passes on a request. From `reject_at` on, rejects it if no process listens; after another
+// failure, the peer repeats it. Returns false if it has to be kept.
+bool early_requests::ends(const early_request& which, time_point reject_at,
+                          time_point now) noexcept {
   const int refused = pass_to_listener(which.own, which.peer, which.request);
   if (refused == 0) return true;
-  if (now < which.reject_at) return false;
+  if (now < reject_at) return false;
   if (refused == ECONNREFUSED)
     reject_request(*carrier_, which.own, which.peer, which.request, reject_reason::no_listener);
   return true;

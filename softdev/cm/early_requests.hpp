@@ -20,9 +20,9 @@ class early_requests {
   early_requests(const manager_options& options, mad_carrier* carrier) noexcept
       : options_(options), carrier_(carrier) {}
 
-  /// Passes a request to the process that listens. Keeps it if there is none, or if passing it on
-  /// fails. If too many are kept, rejects it, or after another failure drops it: the peer repeats
-  /// its request. Allocates.
+  /// Passes a request to the listening process. Keeps the request if no process listens, or if it
+  /// cannot be passed on. If too many requests are kept, rejects it instead, or drops it if it
+  /// cannot be passed on: the peer sends it again. Allocates.
   void arrive(const address& own, const address& peer, const mad& request, time_point now);
   /// Forgets the request with this communication ID: the peer gives it up.
   void cancel(const address& peer, std::uint32_t communication_id) noexcept;
@@ -39,8 +39,10 @@ class early_requests {
   };
 
   [[nodiscard]] bool has_room_for(const address& peer) const noexcept;
-  [[nodiscard]] bool is_kept(const address& peer, const mad& request) const noexcept;
-  [[nodiscard]] bool ends(const early_request& which, time_point now) noexcept;
+  [[nodiscard]] static bool is(const early_request& which, const address& peer, mad_kind kind,
+                               std::uint32_t communication_id) noexcept;
+  [[nodiscard]] bool ends(const early_request& which, time_point reject_at,
+                          time_point now) noexcept;
 
   const manager_options& options_;
   mad_carrier* const carrier_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages of other hosts that the thread of a manager has not handled yet.
+// The queue of messages from other hosts for the thread of a manager.
 #pragma once
 
 #include <algorithm>

@@ -28,6 +28,9 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
+/// The number of messages after which a side does other work: a peer can send without a pause.
+inline constexpr int most_messages_in_turn = 16;
+
 enum class rail_message_kind : std::uint8_t {
   connect = 2,
   connected = 3,

@@ -27,7 +27,6 @@ namespace {
 
 // How often the ports are queried: the program may have read the events.
 constexpr int query_interval_ms = 100;
-constexpr int most_messages_in_turn = 16;
 
 }  // namespace
 

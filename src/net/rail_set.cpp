@@ -20,7 +20,6 @@ namespace {
 // How often the stream and the events of the devices are looked at.
 constexpr std::chrono::milliseconds rail_tend_interval{1};
 constexpr std::uint32_t rail_polls_per_clock_read = 64;
-constexpr int most_messages = 16;
 // Every device transfers this many bytes with one request.
 constexpr std::uint32_t most_piece_bytes = 1U << 30U;
 
@@ -73,7 +72,7 @@ void rail_set::tend(clock::time_point now, rail_transfer* of) {
   next_tend_ = now + rail_tend_interval;
   if (options_.reads_async_events) read_events(of);
   // A peer that sends without a pause must not keep this thread.
-  for (int count = 0; count < most_messages; ++count) {
+  for (int count = 0; count < most_messages_in_turn; ++count) {
     const auto message = control_.poll();
     if (!message) break;
     active_rail& which = rails_[message->rail];

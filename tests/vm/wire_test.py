@@ -16,7 +16,6 @@ LIBRARIES = BUILD / "lib"
 RXE, SOFT = "10.0.0.1", "10.0.0.2"
 RXE_IPV6, SOFT_IPV6 = "fd00:10::1", "fd00:10::2"
 FOLDER = pathlib.Path(__file__).resolve().parent
-GROUP_GID = "0000:0000:0000:0000:0000:ffff:ef09:0909"
 GROUP = "239.9.9.9"  # the kernel's rdma_join_multicast does not support groups of IPv6 on RoCE
 BOUND = 60
 # `-o 1`: perftest uses as many outstanding READs as its device has, and the two devices differ.
@@ -124,20 +123,22 @@ def has_joined(pid):
     return name in pathlib.Path(f"/proc/{pid}/net/igmp").read_text()
 
 
+def soft_counters(*options):
+    """Returns the output of `verbena devinfo` with the counters of the processes that use soft0."""
+    return subprocess.run([BUILD / "bin/verbena", "devinfo", "soft0", "--counters", *options], capture_output=True,
+                          text=True, check=True, env=dict(os.environ, VERBENA_SOFTDEV="only")).stdout
+
+
 def counters_of(pid):
     """Returns the counters of a process that uses soft0."""
-    shown = subprocess.run([BUILD / "bin/verbena", "devinfo", "soft0", "--counters", "--json"], capture_output=True,
-                           text=True, check=True, env=dict(os.environ, VERBENA_SOFTDEV="only"))
-    processes = json.loads(shown.stdout)["devices"][0].get("processes", [])
+    processes = json.loads(soft_counters("--json"))["devices"][0].get("processes", [])
     return next((each["counters"] for each in processes if each["pid"] == pid), {})
 
 
 def devices():
     """Returns the counters of both devices that are not 0."""
-    shown = subprocess.run([BUILD / "bin/verbena", "devinfo", "soft0", "--counters"], capture_output=True, text=True,
-                           check=False, env=dict(os.environ, VERBENA_SOFTDEV="only")).stdout.splitlines()
     files = pathlib.Path("/sys/class/infiniband/rxe0/ports/1/hw_counters").iterdir()
-    shown += [f"rxe0 {each.name} {each.read_text().strip()}" for each in files]
+    shown = soft_counters().splitlines() + [f"rxe0 {each.name} {each.read_text().strip()}" for each in files]
     return "\n".join(line for line in shown if not line.endswith(" 0"))
 
 
@@ -220,7 +221,8 @@ class Wire(unittest.TestCase):
         run("ip", "route", "add", f"{GROUP}/32", "dev", "v0")
         self.addCleanup(run, "ip", "route", "delete", f"{GROUP}/32", "dev", "v0")
         receiver = with_soft("mckey", "-m", GROUP, "-C", 5, "-b", SOFT)
-        sender = ["/usr/bin/python3", str(FOLDER / "group_sender.py"), "rxe0", "1", GROUP_GID, "5"]
+        group_gid = ipaddress.IPv6Address(f"::ffff:{GROUP}").exploded
+        sender = ["/usr/bin/python3", str(FOLDER / "group_sender.py"), "rxe0", "1", group_gid, "5"]
         self.pair(Other.process.pid, Other.inside(*receiver), sender, has_joined)
 
     def test_programs_connect_by_the_connection_manager(self):

@@ -317,24 +317,24 @@ TEST_F(cm_other_hosts, kept_request_is_rejected_after_the_patience) {
   EXPECT_EQ(count_of(mad_kind::request), 1U);
 }
 
-TEST_F(cm_other_hosts, requests_beyond_the_limit_are_rejected_at_once) {
-  requests_come_by_managers = true;
-  start({.listener_timeout = std::chrono::minutes(1),
-         .first_repeat = std::chrono::minutes(1),
-         .max_early = 2});
-  port = static_cast<std::uint16_t>(port + 1);
-  for (int each = 0; each < 3; ++each) static_cast<void>(connect());
-  while (count_of(mad_kind::rejection) == 0) std::this_thread::yield();
+class cm_kept_requests : public cm_other_hosts {
+ protected:
+  void third_request_is_rejected_at_once(manager_options options) {
+    requests_come_by_managers = true;
+    options.listener_timeout = options.first_repeat = std::chrono::minutes(1);
+    start(options);
+    port = static_cast<std::uint16_t>(port + 1);
+    for (int each = 0; each < 3; ++each) static_cast<void>(connect());
+    while (count_of(mad_kind::rejection) == 0) std::this_thread::yield();
+  }
+};
+
+TEST_F(cm_kept_requests, beyond_the_limit_are_rejected_at_once) {
+  third_request_is_rejected_at_once({.max_early = 2});
 }
 
-TEST_F(cm_other_hosts, requests_of_one_host_beyond_its_limit_are_rejected_at_once) {
-  requests_come_by_managers = true;
-  start({.listener_timeout = std::chrono::minutes(1),
-         .first_repeat = std::chrono::minutes(1),
-         .max_early_of_host = 2});
-  port = static_cast<std::uint16_t>(port + 1);
-  for (int each = 0; each < 3; ++each) static_cast<void>(connect());
-  while (count_of(mad_kind::rejection) == 0) std::this_thread::yield();
+TEST_F(cm_kept_requests, of_one_host_beyond_its_limit_are_rejected_at_once) {
+  third_request_is_rejected_at_once({.max_early_of_host = 2});
 }
 
 TEST_F(cm_other_hosts, copies_of_a_kept_request_occupy_one_place) {

@@ -43,6 +43,10 @@ enum class operation : std::uint8_t {
 enum class packet_opcode : std::uint8_t {
   congestion_notification = 0x81,  ///< CNP (IBTA annex A17.9)
   first_of_vendors = 0xc0,         ///< to 0xff: vendor opcodes; only their BTH is specified
+  // Of soft0 (selective_packets.hpp). The lower bits are those of a request and of a response:
+  // is_response applies.
+  selective_offer = 0xc4,
+  selective_acknowledgement = 0xd1,
 };
 
 [[nodiscard]] constexpr packet_opcode make_opcode(packet_transport transport,

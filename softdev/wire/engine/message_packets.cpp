@@ -135,6 +135,11 @@ std::uint8_t syndrome_of(const response& answer) noexcept {
 
 payload_reader::payload_reader(std::span<const segment> pieces, std::uint64_t offset) noexcept
     : rest_(pieces), offset_(offset) {
+  drop_finished();
+}
+
+/// Moves to the segment that contains the next byte.
+void payload_reader::drop_finished() noexcept {
   while (!rest_.empty() && offset_ >= rest_.front().bytes) {
     offset_ -= rest_.front().bytes;
     rest_ = rest_.subspan(1);

@@ -70,11 +70,18 @@ class payload_reader {
   /// Returns the next bytes like `take`, but without a copy if one segment contains all of them. In
   /// this case, the result refers to memory of the program, which may not be accessible.
   [[nodiscard]] std::span<const std::byte> view(std::size_t bytes) noexcept;
+  /// Skips bytes without access to them.
+  void skip(std::uint64_t bytes) noexcept {
+    offset_ += bytes;
+    drop_finished();
+  }
   /// Returns the start of the segment at which `take` or `view` stopped, or whose bytes `view`
   /// returned. Returns nullptr after the last segment. Precondition: `take` or `view` was called.
   [[nodiscard]] const std::byte* piece() const noexcept { return piece_; }
 
  private:
+  void drop_finished() noexcept;
+
   std::span<const segment> rest_;
   std::uint64_t offset_;
   const std::byte* piece_ = nullptr;

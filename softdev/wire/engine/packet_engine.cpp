@@ -14,6 +14,7 @@
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/packet_requester.hpp"
 #include "softdev/wire/engine/packet_responder.hpp"
+#include "softdev/wire/engine/selective_packets.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::softdev::wire {
@@ -58,8 +59,9 @@ bool is_of_partition(queue_pair& which, const packet& what) noexcept {
 
 }  // namespace
 
-packet_engine::packet_engine(engine& home, std::uint32_t process_slot, packet_output& out)
-    : home_(home), out_(out), slot_(process_slot) {
+packet_engine::packet_engine(engine& home, std::uint32_t process_slot, packet_output& out,
+                             const packet_engine_options& options)
+    : home_(home), out_(out), slot_(process_slot), options_(options) {
   home.routes().set_remote(this);
 }
 
@@ -82,7 +84,8 @@ void packet_engine::prepare(queue_pair& which, const queue_pair_attributes& next
   const std::lock_guard lock(creation_);
   timers_.reserve(connections_ + 1);
   which.path().set_packets(
-      new packet_connection{.requests = {which, mtu, out_}, .answers = {which, next, mtu}});
+      new packet_connection{.requests = {which, mtu, out_, options_.selective_repeat},
+                            .answers = {which, next, mtu, reordered_}});
   ++connections_;
 }
 
@@ -136,6 +139,9 @@ bool packet_engine::receive(const packet& what, bool marked) noexcept {
     receive_notification(*which, what);
     return true;
   }
+  if (what.opcode == packet_opcode::selective_offer ||
+      what.opcode == packet_opcode::selective_acknowledgement)
+    return receive_selective(*which, what);
   if (!is_of(which->transport(), what.opcode)) return true;
   const bool acknowledged = rules_of(which->transport()).acknowledged;
   marked = marked && !what.payload.empty();
@@ -149,9 +155,22 @@ bool packet_engine::receive(const packet& what, bool marked) noexcept {
     by->answers.receive_unreliable(what);
     return true;
   }
-  by->answers.put_data_before(what, out_);
-  by->answers.receive(what);
+  by->answers.receive(what, out_);
   answering_.insert(index_of_number(which->number()));
+  return true;
+}
+
+bool packet_engine::receive_selective(queue_pair& which, const packet& what) noexcept {
+  if (!options_.selective_repeat || which.transport() != transport::rc) return true;
+  if (is_selective_acknowledgement(what)) {
+    out_.count(packet_event::selective_ack_received);
+    return receive_response(which, what, false);
+  }
+  if (!is_selective_offer(what)) return true;
+  const auto lock = try_for_a_while(which.receive_lock());
+  if (!lock) return false;
+  packet_connection* const by = connection_of(which);
+  if (by != nullptr && is_of_partition(which, what)) by->answers.use_selective_repeat();
   return true;
 }
 

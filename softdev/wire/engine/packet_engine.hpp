@@ -15,6 +15,7 @@
 #include "softdev/core/engine.hpp"
 #include "softdev/core/remote_path.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/engine/reorder_queue.hpp"
 #include "softdev/wire/network.hpp"
 #include "softdev/wire/packet.hpp"
 
@@ -22,14 +23,21 @@ namespace verbena::softdev::wire {
 
 struct packet_connection;
 
+struct packet_engine_options {
+  /// Between two engines with this option, only lost packets are retransmitted after the first
+  /// loss of a connection (selective repeat).
+  bool selective_repeat = true;
+};
+
 /// Threads: thread-safe if the output is. Only one thread at a time may call `receive`,
-/// `receive_datagram`, `transmit` and `expire`. Allocates only when a queue pair becomes ready to
-/// receive.
+/// `receive_datagram`, `transmit` and `expire`. Allocates when a queue pair becomes ready to
+/// receive, and when more connections than ever before wait for a lost packet (reorder_pool).
 class packet_engine final : public remote_path {
  public:
   /// `home` and `out` outlive the path. `home` uses the process slot. `home` has no queue pair that
   /// can receive when the path is constructed or destroyed.
-  packet_engine(engine& home, std::uint32_t process_slot, packet_output& out);
+  packet_engine(engine& home, std::uint32_t process_slot, packet_output& out,
+                const packet_engine_options& options = {});
   ~packet_engine();
   packet_engine(const packet_engine&) = delete;
   packet_engine& operator=(const packet_engine&) = delete;
@@ -74,6 +82,7 @@ class packet_engine final : public remote_path {
   [[nodiscard]] response submit_datagram(queue_pair& sender, const message& what,
                                          std::span<const segment> local) noexcept;
   [[nodiscard]] bool receive_response(queue_pair& which, const packet& what, bool marked) noexcept;
+  [[nodiscard]] bool receive_selective(queue_pair& which, const packet& what) noexcept;
   void receive_notification(queue_pair& which, const packet& what) noexcept;
   void send_cnp(const queue_pair& which, packet_connection& by) noexcept;
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
@@ -85,6 +94,8 @@ class packet_engine final : public remote_path {
   engine& home_;
   packet_output& out_;
   const std::uint32_t slot_;
+  const packet_engine_options options_;
+  reorder_pool reordered_;
   std::mutex creation_;  ///< guards connections_
   std::size_t connections_ = 0;
   deadline_queue timers_{limits::queue_pair_indices};

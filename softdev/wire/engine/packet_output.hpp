@@ -20,7 +20,9 @@ enum class packet_event : std::uint8_t {
   retries_exceeded,      ///< a request failed because its retry count was exhausted
   notification_sent,     ///< a CNP was sent
   notification_handled,  ///< a CNP reduced a congestion window
-  notification_ignored   ///< a CNP had no effect
+  notification_ignored,  ///< a CNP had no effect
+  selective_ack_sent,
+  selective_ack_received
 };
 
 /// Sends packets. Threads: as the engine that uses it. Implementations must not take a lock of a

@@ -8,6 +8,7 @@
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/transport/rules.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
+#include "softdev/wire/engine/selective_packets.hpp"
 #include "softdev/wire/engine/sequence.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
@@ -22,6 +23,8 @@ constexpr std::uint32_t acknowledgement_interval = 16;
 constexpr std::uint8_t max_early_retransmits = 4;
 constexpr std::uint8_t most_backoff = 10;
 constexpr time_ns least_early_timeout = 200'000;
+/// The number of offers of selective repeat. Some are lost; most peers do not support it.
+constexpr std::uint8_t max_offers = 8;
 constexpr std::uint8_t syndrome_kind_mask = 0xe0;
 constexpr std::uint8_t rnr_timer_mask = 0x1f;
 
@@ -62,8 +65,11 @@ bool fits_read(const packet& what, std::uint32_t index, std::uint32_t packets, s
 
 }  // namespace
 
-packet_requester::packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept
-    : self_(self), out_(out), mtu_(mtu), acknowledged_(rules_of(self.transport()).acknowledged) {}
+packet_requester::packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out,
+                                   bool selective) noexcept
+    : self_(self), out_(out), mtu_(mtu), acknowledged_(rules_of(self.transport()).acknowledged) {
+  recovery_.offers_left = selective ? max_offers : 0;
+}
 
 /// Returns the first unacknowledged PSN.
 std::uint32_t packet_requester::oldest_psn() noexcept {
@@ -128,7 +134,8 @@ void packet_requester::measure_answer() noexcept {
 /// Returns `never` if the round-trip time is unknown or if the maximum number of early
 /// retransmissions is reached.
 time_ns packet_requester::rtt_timeout() const noexcept {
-  if (timer_.usual.smoothed == 0 || since_progress_.early >= max_early_retransmits) return never;
+  if (timer_.usual.smoothed == 0 || recovery_.since_progress.early >= max_early_retransmits)
+    return never;
   const time_ns usual = timer_.usual.smoothed + 4 * timer_.usual.deviation;
   return std::max(usual, least_early_timeout) << timer_.usual.backoff;
 }
@@ -205,7 +212,10 @@ response packet_requester::submit_unreliable(const message& what,
 
 /// Returns false if the payload is not accessible.
 bool packet_requester::put(const packet& made) noexcept {
-  if (psn_distance(made.psn, sent_end_) > 0) out_.count(packet_event::retransmitted);
+  if (psn_distance(made.psn, sent_end_) > 0) {
+    out_.count(packet_event::retransmitted);
+    recovery_.resends.note_sent(made.psn);
+  }
   return out_.put(self_, made);
 }
 
@@ -233,10 +243,15 @@ response packet_requester::put_packets(sent_request& which, const message& what,
     made.psn = psn;
     made.solicited = last && what.solicited;
     made.ack_requested =
-        acknowledged_ && (last || (which.sent + 1) % acknowledgement_interval == 0 ||
-                          (room == 0 && must_request_ack(oldest, psn)));
-    made.payload = payload.view(bytes);
-    if (made.payload.size() != bytes || !put(made)) return local_fault(payload.piece());
+        acknowledged_ && (last || (which.sent + 1) % acknowledgement_interval == 0);
+    if (skips(psn)) {
+      payload.skip(bytes);
+    } else {
+      made.ack_requested |= acknowledged_ && (recovery_.resends.repeats(psn, sent_end_) ||
+                                              (room == 0 && must_request_ack(oldest, psn)));
+      made.payload = payload.view(bytes);
+      if (made.payload.size() != bytes || !put(made)) return local_fault(payload.piece());
+    }
     if (made.ack_requested) flow_.ack_req_end = psn_plus(psn, 1);
     ++which.sent;
     note_sent(psn_plus(psn, 1));
@@ -266,7 +281,7 @@ void packet_requester::put_read_or_atomic(sent_request& which, const message& wh
   } else {
     made.atomic = operands_of(what);
   }
-  static_cast<void>(put(made));  // the packet has no payload
+  if (!skips(made.psn)) static_cast<void>(put(made));  // the packet has no payload
   which.sent = which.packets;
   flow_.ack_req_end = psn_plus(which.first_psn, which.packets);
   note_sent(flow_.ack_req_end);
@@ -277,6 +292,7 @@ void packet_requester::receive(const packet& what) noexcept {
   const std::uint32_t oldest = oldest_psn();
   if (count_ == 0 || psn_distance(oldest, what.psn) < 0 || psn_distance(sent_end_, what.psn) >= 0)
     return;
+  if (what.opcode == packet_opcode::selective_acknowledgement) return receive_selective(what);
   switch (operation_of(what.opcode)) {
     case operation::acknowledge:
       if (is_acknowledgement(what.answer.syndrome))
@@ -295,10 +311,11 @@ void packet_requester::receive(const packet& what) noexcept {
 
 /// Resets loss recovery and the timer, because further packets were acknowledged.
 void packet_requester::note_progress() noexcept {
-  since_progress_ = {};
+  recovery_.since_progress = {};
   timer_.deadline = never;
   measure_answer();
   flow_.congestion.acknowledge(oldest_psn(), sent_end_);
+  recovery_.resends.note_acknowledged(oldest_psn());
   // If packets of the oldest request wait for room, no later request is in flight.
   if (live_ > 0 && at(0).sent > at(0).acknowledged) start_timer();
 }
@@ -350,13 +367,49 @@ void packet_requester::receive_nak(const packet& what) noexcept {
     refused_ = {syndrome, what.psn};
     return apply_fatal_nak();
   }
+  if (!not_ready) offer_selective_repeat();
   if (!acknowledge_before(what.psn) || !not_ready) return repair();
   if (what.psn != oldest_psn() || !has_outstanding()) return;
-  since_progress_.retries = 0;
+  recovery_.since_progress.retries = 0;
+  recovery_.resends.select_all();
   end_oldest(
       {.outcome = verdict::receiver_not_ready,
        .rnr_timer = static_cast<std::uint8_t>(syndrome & rnr_timer_mask),
        .why = {.why = reason::receiver_not_ready, .key = self_.attributes().destination_qpn}});
+}
+
+/// Processes a selective acknowledgement. It acknowledges the packets before its PSN.
+void packet_requester::receive_selective(const packet& what) noexcept {
+  recovery_.offers_left = 0;
+  recovery_.peer_is_selective = true;
+  if (!acknowledge_before(what.psn)) return repair();
+  recovery_.resends.limit_to_missing(received_packets(what));
+  if (has_outstanding() && has_missing()) end_oldest({.outcome = verdict::unread});
+}
+
+/// Returns whether packets in flight must be sent again.
+bool packet_requester::has_missing() noexcept {
+  for (std::uint32_t i = 0; i < live_; ++i) {
+    const sent_request& each = at(i);
+    const bool is_one = is_read_or_atomic(each.opcode);
+    const std::uint32_t end = is_one ? each.acknowledged + 1 : each.sent;
+    for (std::uint32_t k = each.acknowledged; k < end; ++k) {
+      const std::uint32_t psn = psn_plus(each.first_psn, k);
+      if (psn_distance(psn, sent_end_) > 0 && recovery_.resends.sends(psn)) return true;
+    }
+  }
+  return false;
+}
+
+/// Offers selective repeat to the peer. A peer that does not support it ignores the packet.
+void packet_requester::offer_selective_repeat() noexcept {
+  if (recovery_.offers_left == 0 || !out_.has_room()) return;
+  --recovery_.offers_left;
+  selective_payload payload;
+  packet made = make_selective_offer(payload);
+  made.pkey = self_.home().port().pkey(self_.attributes().pkey_index);
+  made.destination_qpn = self_.attributes().destination_qpn;
+  static_cast<void>(out_.put(self_, made));
 }
 
 /// Fails the request that the responder refused with a fatal NAK, after all earlier requests are
@@ -450,7 +503,7 @@ void packet_requester::end_answered(const response& what) noexcept {
 /// Retransmits after a loss. Ignores further signs of loss until the retransmission is
 /// acknowledged.
 void packet_requester::repair() noexcept {
-  if (!since_progress_.repairing) go_back();
+  if (!recovery_.since_progress.repairing) go_back();
 }
 
 void packet_requester::expire() noexcept {
@@ -458,26 +511,50 @@ void packet_requester::expire() noexcept {
   timer_.deadline = never;
   if (!has_outstanding()) return;
   if (timer_.is_early) {
-    ++since_progress_.early;
+    ++recovery_.since_progress.early;
     if (timer_.usual.backoff < most_backoff) ++timer_.usual.backoff;
-    return retransmit();
+    return retransmit_early();
   }
   out_.count(packet_event::timed_out);
   go_back();
+}
+
+/// Retransmits before the ACK timeout. With selective repeat, first sends again only packets that
+/// were reported missing, or the last packet: its acknowledgement reports which packets are missing
+/// (a tail loss probe, RFC 8985).
+void packet_requester::retransmit_early() noexcept {
+  retransmission& resends = recovery_.resends;
+  const bool is_first = recovery_.since_progress.early == 1;
+  if (!is_first)
+    resends.restart(sent_end_);
+  else if (resends.selective())
+    resends.restart();
+  else if (recovery_.peer_is_selective)
+    resends.limit_to(last_psn());
+  retransmit();
+}
+
+/// Returns the PSN of the last packet in flight. Precondition: has_outstanding().
+std::uint32_t packet_requester::last_psn() noexcept {
+  const sent_request& last = at(live_ - 1);
+  if (is_read_or_atomic(last.opcode)) return psn_plus(last.first_psn, last.acknowledged);
+  return psn_plus(last.first_psn, std::max(last.sent, last.acknowledged + 1) - 1);
 }
 
 /// Retransmits all unacknowledged packets and counts a retry. If the retry count is exhausted,
 /// fails the oldest request.
 void packet_requester::go_back() noexcept {
   if (!has_outstanding()) return;
-  if (since_progress_.retries >= self_.attributes().retry_count) return fail_retries_exceeded();
-  ++since_progress_.retries;
+  if (recovery_.since_progress.retries >= self_.attributes().retry_count)
+    return fail_retries_exceeded();
+  ++recovery_.since_progress.retries;
+  recovery_.resends.select_all();
   retransmit();
 }
 
 /// Has the requester submit all unacknowledged requests again. Precondition: has_outstanding().
 void packet_requester::retransmit() noexcept {
-  since_progress_.repairing = true;
+  recovery_.since_progress.repairing = true;
   end_oldest({.outcome = verdict::unread});
 }
 
@@ -486,7 +563,7 @@ void packet_requester::fail_retries_exceeded() noexcept {
   end_oldest({.outcome = verdict::peer_gone,
               .why = {.why = reason::no_acknowledgement,
                       .length = acknowledgement_timeout(self_.attributes().timeout),
-                      .limit = since_progress_.retries,
+                      .limit = recovery_.since_progress.retries,
                       .detail = self_.attributes().destination_qpn}});
 }
 

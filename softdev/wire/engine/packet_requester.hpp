@@ -12,6 +12,7 @@
 #include "softdev/core/types.hpp"
 #include "softdev/wire/engine/congestion_window.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/engine/retransmission.hpp"
 #include "softdev/wire/packet.hpp"
 
 namespace verbena::softdev::wire {
@@ -22,7 +23,9 @@ class packet_requester {
   /// The maximum number of packets in flight. The kernel's rxe has the same limit.
   static constexpr std::uint32_t window = 128;
 
-  packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out) noexcept;
+  /// `selective`: offers selective repeat to the peer after a loss.
+  packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out,
+                   bool selective) noexcept;
 
   /// See remote_path::submit.
   [[nodiscard]] response submit(const message& what, std::span<const segment> local) noexcept;
@@ -57,10 +60,17 @@ class packet_requester {
   };
 
   /// The state of loss recovery since an acknowledgement last made progress.
-  struct recovery {
+  struct attempts {
     std::uint8_t retries = 0;
     std::uint8_t early = 0;  ///< retransmissions before the ACK timeout; they are not retries
     bool repairing = false;  ///< unacknowledged packets were retransmitted
+  };
+  /// The state of loss recovery.
+  struct recovery {
+    attempts since_progress;
+    retransmission resends;
+    std::uint8_t offers_left = 0;    ///< of selective repeat
+    bool peer_is_selective = false;  ///< the peer has sent a selective acknowledgement
   };
   /// The estimated round-trip time. A retransmitted packet is not measured, because the ACK can be
   /// for any of its transmissions.
@@ -113,6 +123,14 @@ class packet_requester {
 
   void receive_acknowledgement(const packet& what) noexcept;
   void receive_nak(const packet& what) noexcept;
+  void receive_selective(const packet& what) noexcept;
+  void offer_selective_repeat() noexcept;
+  [[nodiscard]] bool has_missing() noexcept;
+  [[nodiscard]] std::uint32_t last_psn() noexcept;
+  void retransmit_early() noexcept;
+  [[nodiscard]] bool skips(std::uint32_t psn) const noexcept {
+    return psn_distance(psn, sent_end_) > 0 && !recovery_.resends.sends(psn);
+  }
   void apply_fatal_nak() noexcept;
   [[nodiscard]] bool is_refused(const sent_request& which) const noexcept;
   [[nodiscard]] response refusal() const noexcept;
@@ -142,7 +160,7 @@ class packet_requester {
   std::uint32_t begin_ = 0;     ///< the first entry of the ring
   std::uint32_t count_ = 0;     ///< requests in the ring
   std::uint32_t live_ = 0;      ///< requests in flight, the first ones of the ring
-  recovery since_progress_;
+  recovery recovery_;
   fatal_nak refused_;
   bool begun_ = false;
   flow flow_;

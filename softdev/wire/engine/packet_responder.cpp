@@ -7,6 +7,7 @@
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/responder_checks.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
+#include "softdev/wire/engine/selective_packets.hpp"
 #include "softdev/wire/engine/sequence.hpp"
 #include "verbena/base/bytes.hpp"
 
@@ -36,20 +37,52 @@ bool has_right_length(const packet& what, const packet_role& role, std::uint32_t
 
 }  // namespace
 
-void packet_responder::receive(const packet& what) noexcept {
+void packet_responder::receive(const packet& what, packet_output& out) noexcept {
   if (!receives(self_.state())) return;
   const std::int32_t ahead = psn_distance(expected_psn_, what.psn);
-  if (ahead > 0) {
-    if (nak_sent_) return;
-    nak_sent_ = true;
-    refusal_ = {syndrome_sequence_error, expected_psn_};
-    return;
-  }
+  if (ahead > 0) return receive_after_gap(what);
   const packet_role role = role_of(what.opcode);
   if (ahead < 0) return repeat(what, role);
-  nak_sent_ = false;
+  gap_.expected = awaited::nothing;
+  gap_.report_due = false;
   refusal_ = {};  // a NAK for a gap, or an RNR NAK
-  settle(what, role, take(what, role));
+  execute(what, role, out);
+  if (!gap_.kept.empty()) execute_kept(out);
+  if (gap_.expected == awaited::nothing) gap_.reported = false;
+}
+
+/// Processes a packet that arrives although an earlier one is missing. With selective repeat, keeps
+/// it. Then a report becomes due if the packet reveals a gap, or if it requests an acknowledgement.
+void packet_responder::receive_after_gap(const packet& what) noexcept {
+  const bool is_first = gap_.expected == awaited::nothing;
+  const auto added =
+      gap_.selective ? gap_.kept.add(what, expected_psn_, mtu_) : reorder_queue::added::refused;
+  if (is_first) gap_.expected = awaited::missing;
+  if (added == reorder_queue::added::refused) {
+    if (is_first) refusal_ = {syndrome_sequence_error, expected_psn_};
+    return;
+  }
+  gap_.report_due |= gap_.expected == awaited::missing &&
+                     (is_first || added == reorder_queue::added::reveals_gap || what.ack_requested);
+}
+
+/// Executes the kept packets that are next, after a missing packet has arrived.
+void packet_responder::execute_kept(packet_output& out) noexcept {
+  bool refused = refusal_.syndrome != 0;
+  while (const packet* const next = refused ? nullptr : gap_.kept.find(expected_psn_)) {
+    execute(*next, role_of(next->opcode), out);
+    refused = refusal_.syndrome != 0 || !receives(self_.state());
+  }
+  if (!receives(self_.state())) return gap_.kept.clear();
+  // The peer retransmits the refused packet.
+  gap_.kept.remove_before(refused ? psn_plus(expected_psn_, 1) : expected_psn_);
+  if (refused) return;
+  if (!gap_.kept.empty()) {
+    gap_.expected = awaited::missing;
+    gap_.report_due = true;
+  }
+  // The peer waits for the acknowledgement of the packet that it has retransmitted.
+  acknowledgement_due_ |= gap_.reported;
 }
 
 /// Processes a packet of UC. A message with a lost packet is dropped. The next message can begin
@@ -190,6 +223,12 @@ response packet_responder::execute_atomic(const packet& what) noexcept {
   return answer;
 }
 
+void packet_responder::execute(const packet& what, const packet_role& role,
+                               packet_output& out) noexcept {
+  put_data_before(what, out);
+  settle(what, role, take(what, role));
+}
+
 void packet_responder::settle(const packet& what, const packet_role& role,
                               const response& answer) noexcept {
   switch (answer.outcome) {
@@ -205,9 +244,8 @@ void packet_responder::settle(const packet& what, const packet_role& role,
     case verdict::access_error:
     case verdict::operation_error:
       refusal_ = {syndrome_of(answer), what.psn};
-      // The peer retransmits this packet. Until it arrives, later packets are ahead of the expected
-      // PSN.
-      nak_sent_ = true;
+      // Until the peer retransmits this packet, later packets are ahead of the expected PSN.
+      gap_.expected = awaited::refused;
       return;
     default:
       return;  // dropped
@@ -334,6 +372,7 @@ bool packet_responder::put_kept(packet_output& out) noexcept {
   return true;
 }
 
+/// Sends the READ responses that are due if `what` can change their memory.
 void packet_responder::put_data_before(const packet& what, packet_output& out) noexcept {
   const operation kind = operation_of(what.opcode);
   const bool changes = role_of(what.opcode).is_part || kind == operation::compare_swap ||
@@ -348,17 +387,32 @@ bool packet_responder::put_answers(packet_output& out) noexcept {
   if (!receives(self_.state()) && !is_final(refusal_.syndrome)) return true;
   if (!put_kept(out)) return false;
   const bool refused = refusal_.syndrome != 0;
-  if (!refused && !acknowledgement_due_) return true;
+  const bool reports = gap_.expected == awaited::missing && !gap_.kept.empty() &&
+                       (gap_.report_due || acknowledgement_due_);
+  if (!refused && !reports && !acknowledgement_due_) return true;
   if (!out.has_room()) return false;
   if (refused)
     put({.psn = refusal_.psn, .answer = {refusal_.syndrome, messages_}}, operation::acknowledge,
         out);
+  else if (reports)
+    put_report(out);
   else
     put({.psn = psn_plus(expected_psn_, psn_mask), .answer = {syndrome_ack, messages_}},
         operation::acknowledge, out);
   refusal_ = {};
-  acknowledgement_due_ = false;
+  acknowledgement_due_ = gap_.report_due = false;
   return true;
+}
+
+/// Sends a selective acknowledgement.
+void packet_responder::put_report(packet_output& out) noexcept {
+  selective_payload payload;
+  packet made = make_selective_acknowledgement(gap_.kept.received(expected_psn_), payload);
+  made.pkey = self_.home().port().pkey(self_.attributes().pkey_index);
+  made.destination_qpn = self_.attributes().destination_qpn;
+  static_cast<void>(out.put(self_, made));
+  out.count(packet_event::selective_ack_sent);
+  gap_.reported = true;
 }
 
 }  // namespace verbena::softdev::wire

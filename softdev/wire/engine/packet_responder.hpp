@@ -14,31 +14,35 @@
 #include "softdev/core/types.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/engine/reorder_queue.hpp"
 #include "softdev/wire/packet.hpp"
 
 namespace verbena::softdev::wire {
 
-/// Threads: one thread at a time, with the receive lock of the queue pair. Does not allocate.
+/// Threads: one thread at a time, with the receive lock of the queue pair. Does not allocate,
+/// except for buffers of the pool.
 class packet_responder {
  public:
-  /// `attributes`: the attributes with which the queue pair becomes ready to receive.
-  packet_responder(queue_pair& self, const queue_pair_attributes& attributes,
-                   std::uint32_t mtu) noexcept
+  /// `attributes`: the attributes with which the queue pair becomes ready to receive. `pool`
+  /// outlives the responder.
+  packet_responder(queue_pair& self, const queue_pair_attributes& attributes, std::uint32_t mtu,
+                   reorder_pool& pool) noexcept
       : self_(self),
         mtu_(mtu),
         first_number_(attributes.receive_psn),
         keeps_(std::max<std::uint32_t>(attributes.max_dest_rd_atomic, 1)),
-        expected_psn_(attributes.receive_psn) {}
+        expected_psn_(attributes.receive_psn),
+        gap_{.kept = reorder_queue(pool)} {}
 
   /// Processes a request packet of RC. Its response becomes due. The ACKs of several packets are
-  /// coalesced.
-  void receive(const packet& what) noexcept;
+  /// coalesced. Before a packet that can change memory is executed, sends the READ responses that
+  /// are due. If the output has no room, a READ can return later data: the requester needs a fence
+  /// for this order (IBTA 10.8.3.3).
+  void receive(const packet& what, packet_output& out) noexcept;
   /// Processes a request packet of UC, which has no response.
   void receive_unreliable(const packet& what) noexcept;
-  /// Sends the READ responses that are due if `what` can change their memory. If the output has no
-  /// room, a READ can return later data: the requester needs a fence for this order (IBTA
-  /// 10.8.3.3).
-  void put_data_before(const packet& what, packet_output& out) noexcept;
+  /// From now on, packets after a missing one are kept, and selective acknowledgements report it.
+  void use_selective_repeat() noexcept { gap_.selective = true; }
   /// Sends the responses that are due, in the order of their requests. Returns false if the output
   /// does not have room for all of them.
   [[nodiscard]] bool put_answers(packet_output& out) noexcept;
@@ -63,6 +67,20 @@ class packet_responder {
     std::uint8_t syndrome = 0;  ///< 0: none
     std::uint32_t psn = 0;
   };
+  /// Why the expected packet is retransmitted.
+  enum class awaited : std::uint8_t {
+    nothing,  ///< it has not been sent yet, as far as is known
+    missing,  ///< a later packet has arrived
+    refused   ///< the responder was not ready
+  };
+  /// The state of a gap in the received PSNs.
+  struct gap {
+    reorder_queue kept;
+    awaited expected = awaited::nothing;  ///< if not `nothing`, no further NAK is sent
+    bool selective = false;               ///< the peer processes selective acknowledgements
+    bool report_due = false;              ///< a selective acknowledgement is due
+    bool reported = false;                ///< one was sent for this gap
+  };
 
   [[nodiscard]] message message_of(const packet& what, opcode op) const noexcept;
   [[nodiscard]] response begin(const packet& what, const packet_role& role) noexcept;
@@ -71,7 +89,12 @@ class packet_responder {
   [[nodiscard]] response execute_read(const packet& what) noexcept;
   [[nodiscard]] response execute_atomic(const packet& what) noexcept;
   [[nodiscard]] response take(const packet& what, const packet_role& role) noexcept;
+  void execute(const packet& what, const packet_role& role, packet_output& out) noexcept;
   void settle(const packet& what, const packet_role& role, const response& answer) noexcept;
+  void receive_after_gap(const packet& what) noexcept;
+  void execute_kept(packet_output& out) noexcept;
+  void put_data_before(const packet& what, packet_output& out) noexcept;
+  void put_report(packet_output& out) noexcept;
   void repeat(const packet& what, const packet_role& role) noexcept;
   void repeat_read(const packet& what) noexcept;
   [[nodiscard]] responder_resource* free_answer() noexcept;
@@ -92,9 +115,9 @@ class packet_responder {
   std::uint32_t messages_ = 0;     ///< MSN
   opcode current_ = opcode::send;  ///< the opcode of the message that is being received
   bool in_message_ = false;
-  bool nak_sent_ = false;  ///< no further NAK is sent until the expected packet arrives
   bool acknowledgement_due_ = false;
   refusal refusal_;
+  gap gap_;
   std::uint64_t kept_count_ = 0;  ///< the responses kept in total; each one replaces the oldest
   bool some_due_ = false;         ///< if false, no kept response is due
   std::array<responder_resource, limits::max_rd_atomic> responder_resources_;

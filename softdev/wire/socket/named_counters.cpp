@@ -21,6 +21,8 @@ std::array<named_counter, named_counter_count> name_counters(const wire_counters
       {"send_rnr_err", events.rnr_naks_sent},
       {"rcvd_seq_err", in.sequence_naks},
       {"out_of_seq_request", events.sequence_naks_sent},
+      {"rcvd_selective_acks", events.selective_acks_received},
+      {"sent_selective_acks", events.selective_acks_sent},
       {"np_ecn_marked_roce_packets", in.marked},
       {"np_cnp_sent", events.cnps_sent},
       {"rp_cnp_handled", events.cnps_handled},

@@ -18,7 +18,7 @@ struct named_counter {
   std::uint64_t value = 0;
 };
 
-inline constexpr std::size_t named_counter_count = 34;
+inline constexpr std::size_t named_counter_count = 36;
 
 /// Returns all counters in a fixed order.
 [[nodiscard]] std::array<named_counter, named_counter_count> name_counters(

@@ -168,6 +168,12 @@ void wire_path::count(packet_event what) noexcept {
     case packet_event::notification_ignored:
       ++events_.cnps_ignored;
       return;
+    case packet_event::selective_ack_sent:
+      ++events_.selective_acks_sent;
+      return;
+    case packet_event::selective_ack_received:
+      ++events_.selective_acks_received;
+      return;
   }
 }
 
@@ -355,7 +361,9 @@ wire_counters wire_path::count_all() noexcept {
                                .sequence_naks_sent = events_.sequence_naks_sent.load(),
                                .cnps_sent = events_.cnps_sent.load(),
                                .cnps_handled = events_.cnps_handled.load(),
-                               .cnps_ignored = events_.cnps_ignored.load()},
+                               .cnps_ignored = events_.cnps_ignored.load(),
+                               .selective_acks_sent = events_.selective_acks_sent.load(),
+                               .selective_acks_received = events_.selective_acks_received.load()},
                     .bad_pkeys = home_.port().bad_pkeys(),
                     .bad_qkeys = home_.port().bad_qkeys()};
   if (sender_ != nullptr) out.output = sender_->counters();

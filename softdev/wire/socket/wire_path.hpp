@@ -43,6 +43,8 @@ struct event_counters {
   std::uint64_t cnps_sent = 0;     ///< CNPs
   std::uint64_t cnps_handled = 0;  ///< CNPs that reduced a congestion window
   std::uint64_t cnps_ignored = 0;  ///< CNPs without effect
+  std::uint64_t selective_acks_sent = 0;
+  std::uint64_t selective_acks_received = 0;
 };
 
 /// Counters of packets. Snapshot; approximate while packets arrive.
@@ -213,6 +215,8 @@ class wire_path final : public remote_path, private packet_output {
     std::atomic<std::uint64_t> cnps_sent{0};
     std::atomic<std::uint64_t> cnps_handled{0};
     std::atomic<std::uint64_t> cnps_ignored{0};
+    std::atomic<std::uint64_t> selective_acks_sent{0};
+    std::atomic<std::uint64_t> selective_acks_received{0};
   };
 
   engine& home_;

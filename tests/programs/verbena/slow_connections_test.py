@@ -58,10 +58,13 @@ class Causes(harness.Case):
         self.assertTrue(any(set(names) <= row for row in rows), names)
 
     def test_loss(self):
+        self.assert_named("rcvd_selective_acks", "retransmitted_pkts", "sent_selective_acks")
         self.assert_named("rcvd_seq_err", "retransmitted_pkts", "out_of_seq_request")
         with self.pair("ib_write_bw", faults="loss=1%,seed=7") as (server, client):
             self.wait_for((server.pid, client.pid), lambda at_server, at_client: at_client["rcvd_seq_err"] > 0 and
-                          at_client["retransmitted_pkts"] > 0 and at_server["out_of_seq_request"] > 0 and at_server["injected_faults"] > 0)
+                          at_client["rcvd_selective_acks"] > 1 and at_client["retransmitted_pkts"] > 0 and
+                          at_server["out_of_seq_request"] > 0 and at_server["sent_selective_acks"] > 1 and
+                          at_server["injected_faults"] > 0)
             shown = harness.text(harness.verbena("devinfo", "soft0", "--counters").stdout)
         printed = re.search(r"```\n(soft0\n.*?)```", GUIDE, re.DOTALL).group(1).splitlines()
         self.assertEqual(printed[0], "soft0")

@@ -29,6 +29,8 @@ constexpr std::array explanations = {
     explained_counter{"send_rnr_err", "Sent RNR NAKs."},
     explained_counter{"rcvd_seq_err", "Received NAKs for a PSN sequence error."},
     explained_counter{"out_of_seq_request", "Sent NAKs for a PSN sequence error."},
+    explained_counter{"rcvd_selective_acks", "Received selective acknowledgements."},
+    explained_counter{"sent_selective_acks", "Sent selective acknowledgements."},
     explained_counter{"np_ecn_marked_roce_packets",
                       "Received RC and UC packets with payload and a congestion mark (CE)."},
     explained_counter{"np_cnp_sent", "Sent congestion notification packets (CNPs)."},

@@ -2,6 +2,7 @@
 // Two queue pairs, one of RC and one of UD. The peer sends arbitrary packets at arbitrary times
 // while the program posts requests.
 #include "softdev/wire/engine/packet_engine.hpp"
+#include "softdev/wire/engine/selective_packets.hpp"
 
 #include <algorithm>
 #include <array>
@@ -183,8 +184,22 @@ class scene {
     made.opcode = make_opcode(packet_transport::rc, static_cast<operation>(0x0dU + kind));
     made.answer = {static_cast<std::uint8_t>(byte(from)), byte(from)};
     static_cast<void>(on_.packets.receive(made, made.ack_requested));
-    if (made.answer.msn % 8 != 0) return;
-    made.opcode = packet_opcode::congestion_notification;
+    switch (made.answer.msn % 8) {
+      case 0:
+        made.opcode = packet_opcode::congestion_notification;
+        break;
+      case 1:
+        made = make_selective_acknowledgement(
+            {.first = made.psn, .words = {made.answer.syndrome * 0x0101'0101'0101'0101U, kind}},
+            selective_);
+        break;
+      case 2:
+        made = make_selective_offer(selective_);
+        break;
+      default:
+        return;
+    }
+    made.destination_qpn = mine_.pair().number();
     static_cast<void>(on_.packets.receive(made));
   }
 
@@ -272,6 +287,7 @@ class scene {
                                                       .domain = simulation::domain})
                                     .value();
   std::array<std::byte, mtu> payload_{};
+  selective_payload selective_{};
   std::uint32_t received_ = 0;
   std::uint64_t posted_sends_ = 0;
   std::uint64_t completed_sends_ = 0;

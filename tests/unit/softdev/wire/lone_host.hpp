@@ -68,7 +68,9 @@ class lone_host : public ::testing::Test {
   static constexpr std::uint32_t own_psn = 0xff'fff0;
   static constexpr std::size_t buffer_bytes = 64 * 1024;
 
-  explicit lone_host(transport kind = transport::rc) : mine(home, kind) {
+  explicit lone_host(transport kind = transport::rc, bool selective_repeat = false)
+      : engine_of_packets(home, slot, out, {.selective_repeat = selective_repeat}),
+        mine(home, kind) {
     simulation::now = 1'000'000;
     attributes.receive_psn = peer_psn;
     attributes.send_psn = own_psn;
@@ -186,7 +188,7 @@ class lone_host : public ::testing::Test {
 
   engine home{{.process_slot = slot, .clock = +[] { return simulation::now; }}};
   kept_output out;
-  packet_engine engine_of_packets{home, slot, out};
+  packet_engine engine_of_packets;
   queue_pair_attributes attributes = simulation::attributes_for(peer_qpn);
   simulation::end mine;
   simulation::memory target{home, buffer_bytes};  ///< memory that the peer accesses

@@ -21,12 +21,12 @@ network_address host::address_of(std::size_t number) {
           0, 0, 0xff, 0xff, 10, 0, 0, static_cast<std::uint8_t>(number + 1)};
 }
 
-host::host(std::size_t number, network& net, const link_rate& rate)
+host::host(std::size_t number, network& net, const link_rate& rate, bool selective_repeat)
     : number_(number),
       network_(net),
       rate_(rate),
       device_({.process_slot = slot_of(number), .clock = +[] { return now; }}),
-      packets_(device_, slot_of(number), *this) {}
+      packets_(device_, slot_of(number), *this, {.selective_repeat = selective_repeat}) {}
 
 bool host::has_room() noexcept { return room_at() <= now; }
 

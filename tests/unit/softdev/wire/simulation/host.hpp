@@ -28,7 +28,7 @@ struct link_rate {
 class host final : private packet_output {
  public:
   /// The hosts of a network are 0 and 1. The peer of host n is host 1 - n.
-  host(std::size_t number, network& net, const link_rate& rate);
+  host(std::size_t number, network& net, const link_rate& rate, bool selective_repeat = true);
 
   [[nodiscard]] engine& device() noexcept { return device_; }
   [[nodiscard]] static network_address address_of(std::size_t number);

@@ -43,7 +43,9 @@ void network::send(time_ns departure, std::size_t host, const packet_identity& w
 bool network::may_lose(const packet_identity& which, bool wanted) {
   packet_identity counted = which;
   auto& [host, queue_pair, psn, opcode] = counted;
-  const bool acknowledges = opcode == static_cast<std::uint8_t>(operation::acknowledge);
+  const bool acknowledges =
+      opcode == static_cast<std::uint8_t>(operation::acknowledge) ||
+      opcode == static_cast<std::uint8_t>(packet_opcode::selective_acknowledgement);
   if (acknowledges) psn = 0;
   unsigned& losses = lost_[counted];
   const bool loses = wanted && losses < most_losses;

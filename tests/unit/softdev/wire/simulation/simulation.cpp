@@ -23,7 +23,8 @@ struct setting {
   queue_pair_attributes attributes = attributes_for(0);
   std::uint32_t connections = 1;
   softdev::transport kind = transport::rc;
-  time_ns batching = 0;            ///< packets that arrive within this time are one batch
+  time_ns batching = 0;  ///< packets that arrive within this time are one batch
+  bool selective_repeat = false;
   std::uint64_t refusal_seed = 0;  ///< selects the requests that are refused; 0: none
 };
 
@@ -34,6 +35,7 @@ setting choose(std::uint64_t seed, random_source& random) {
   if (own.chance(100)) made.kind = transport::uc;
   constexpr std::array rates{0U, 0U, 2U, 10U, 50U, 150U};
   const auto rate = [&] { return rates[random.below(rates.size())]; };
+  made.selective_repeat = seed % 2 == 0;  // the kept seeds are odd
   // The kept seeds have no marks.
   if (seed % 4 == 2) {
     random_source marks(seed ^ 0x6d61'726bU);
@@ -77,7 +79,7 @@ std::string describe(const setting& what) {
          number(", max_rd_atomic", what.attributes.max_rd_atomic) +
          number("; of 1000 packets: lost", faults.loss) + number(", doubled", faults.duplication) +
          number(", corrupt", faults.corruption) + number(", reordered", faults.reordering) +
-         number(", marked", faults.marking) +
+         number(", marked", faults.marking) + (what.selective_repeat ? "; selective repeat" : "") +
          (faults.partitioned_at == never ? "" : "; partitioned") +
          (what.refusal_seed == 0 ? "" : "; requests refused");
 }
@@ -100,8 +102,8 @@ class world {
   world(const setting& chosen, random_source& random, const packet_observer& observer)
       : setting_(chosen),
         network_(chosen.faults, random),
-        hosts_{std::make_unique<host>(0, network_, chosen.link),
-               std::make_unique<host>(1, network_, chosen.link)} {
+        hosts_{std::make_unique<host>(0, network_, chosen.link, chosen.selective_repeat),
+               std::make_unique<host>(1, network_, chosen.link, chosen.selective_repeat)} {
     for (std::size_t i = 0; i < hosts_.size(); ++i)
       hosts_[i]->observe([this, observer, i](const packet& what) {
         if (observer) observer(now, i, what);

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include "softdev/wire/engine/psn_set.hpp"
+#include "softdev/wire/engine/reorder_queue.hpp"
+#include "softdev/wire/engine/selective_packets.hpp"
+#include "softdev/wire/engine/sequence.hpp"
+#include "tests/unit/softdev/wire/lone_host.hpp"
+
+namespace verbena::softdev::wire {
+namespace {
+
+TEST(psn_set, contains_all_before_the_first_and_the_inserted_ones) {
+  psn_set some{.first = 0xff'fff0};
+  EXPECT_EQ(some.end(), some.first);
+  for (const std::uint32_t index : {1U, 63U, 64U, 127U}) some.insert(psn_plus(some.first, index));
+  EXPECT_TRUE(some.contains(0xff'ffef));
+  EXPECT_FALSE(some.contains(0xff'fff0));
+  EXPECT_TRUE(some.contains(0xff'fff1));
+  EXPECT_FALSE(some.contains(0xff'fff2));
+  EXPECT_TRUE(some.contains(psn_plus(some.first, 63)));
+  EXPECT_TRUE(some.contains(psn_plus(some.first, 64)));
+  EXPECT_FALSE(some.contains(psn_plus(some.first, 128)));
+  EXPECT_EQ(some.end(), psn_plus(some.first, 128));
+}
+
+TEST(selective_packets, encoded_packet_is_parsed_with_the_same_set) {
+  psn_set some{.first = 0xff'fff0};
+  for (const std::uint32_t index : {2U, 70U, 127U}) some.insert(psn_plus(some.first, index));
+  selective_payload payload;
+  const packet made = make_selective_acknowledgement(some, payload);
+  std::vector<std::byte> bytes(encoded_bytes(made));
+  ASSERT_NE(encode(made, bytes), 0U);
+  packet parsed;
+  ASSERT_EQ(parse(bytes, 256, parsed), packet_fault::none);
+  ASSERT_TRUE(is_selective_acknowledgement(parsed));
+  EXPECT_EQ(received_packets(parsed), some);
+  EXPECT_FALSE(is_selective_offer(parsed));
+}
+
+TEST(selective_packets, packet_of_another_vendor_is_recognized) {
+  selective_payload payload;
+  EXPECT_TRUE(is_selective_offer(make_selective_offer(payload)));
+  payload[0] ^= std::byte{1};
+  packet other = make_selective_offer(payload);
+  EXPECT_TRUE(is_selective_offer(other)) << "the signature was written again";
+  payload[0] ^= std::byte{1};
+  EXPECT_FALSE(is_selective_offer(other));
+  other.payload = {};
+  EXPECT_FALSE(is_selective_offer(other));
+}
+
+TEST(reorder_pool, gives_at_most_the_maximum_number_of_buffers) {
+  reorder_pool pool;
+  std::vector<reorder_buffer*> some;
+  for (std::size_t i = 0; i < reorder_pool::max_buffers; ++i) {
+    some.push_back(pool.acquire());
+    ASSERT_NE(some.back(), nullptr);
+  }
+  EXPECT_EQ(pool.acquire(), nullptr);
+  pool.release(some.back());
+  EXPECT_EQ(pool.acquire(), some.back());
+  for (reorder_buffer* const each : some) pool.release(each);
+}
+
+class SelectiveRepeat : public lone_host {
+ protected:
+  SelectiveRepeat() : lone_host(transport::rc, true) {
+    for (std::size_t i = 0; i < peer_memory.size(); ++i)
+      peer_memory[i] = static_cast<std::byte>(i * 7 + 1);
+    sink.fill(0, buffer_bytes, 1);
+    attributes.max_rd_atomic = 4;
+    attributes.max_dest_rd_atomic = 4;
+    connect();
+  }
+  [[nodiscard]] packet of_peer(packet made) {
+    made.destination_qpn = mine.pair().number();
+    return made;
+  }
+  [[nodiscard]] packet offer() { return of_peer(make_selective_offer(payload_)); }
+  /// Returns a report of the peer that packet `first` of this host is missing, and that it has the
+  /// packets `has`.
+  [[nodiscard]] packet report(std::uint32_t first, std::initializer_list<std::uint32_t> has) {
+    psn_set some{.first = sent_psn(first)};
+    for (const std::uint32_t index : has) some.insert(sent_psn(index));
+    return of_peer(make_selective_acknowledgement(some, payload_));
+  }
+  [[nodiscard]] packet ack(std::uint32_t index) { return reply(operation::acknowledge, index); }
+  /// Returns a request packet of the peer that does not request an acknowledgement.
+  [[nodiscard]] packet quiet(std::uint32_t index) {
+    packet made = request(operation::send_only, index, 8, std::size_t{index} * 8);
+    made.ack_requested = false;
+    return made;
+  }
+  /// Returns the indexes of the packets, which are requests of this host.
+  [[nodiscard]] static std::vector<std::uint32_t> indexes(const std::vector<sent_packet>& some) {
+    std::vector<std::uint32_t> made;
+    for (const sent_packet& each : some) made.push_back((each.what.psn - own_psn) & psn_mask);
+    return made;
+  }
+  using list = std::vector<std::uint32_t>;
+  /// Expects one report: packet `first` of the peer is missing, and this host has packets `has`.
+  void expect_report(const std::vector<sent_packet>& some, std::uint32_t first,
+                     std::initializer_list<std::uint32_t> has) {
+    ASSERT_EQ(some.size(), 1U);
+    packet what = some[0].what;
+    what.payload = some[0].payload;
+    ASSERT_TRUE(is_selective_acknowledgement(what));
+    EXPECT_EQ(what.destination_qpn, peer_qpn);
+    psn_set expected{.first = psn(first)};
+    for (const std::uint32_t index : has) expected.insert(psn(index));
+    EXPECT_EQ(received_packets(what), expected);
+  }
+  /// Measures a round trip of 10 us, so that there is an early timeout.
+  void measure_round_trip() {
+    post(opcode::send, 8);
+    simulation::now += 10'000;
+    exchange({ack(0)});
+    static_cast<void>(drain(mine.sent()));
+  }
+
+ private:
+  selective_payload payload_{};
+};
+
+TEST_F(SelectiveRepeat, requester_offers_it_with_the_first_retransmission) {
+  post(opcode::rdma_write, 4 * mtu);
+  const auto packets = exchange({reply(operation::acknowledge, 2, syndrome_sequence_error)});
+  ASSERT_EQ(packets.size(), 3U);
+  packet first = packets[0].what;
+  first.payload = packets[0].payload;
+  EXPECT_TRUE(is_selective_offer(first));
+  EXPECT_EQ(first.destination_qpn, peer_qpn);
+  EXPECT_EQ(indexes({packets[1], packets[2]}), (list{2, 3}));
+}
+
+TEST_F(SelectiveRepeat, requester_offers_it_a_limited_number_of_times) {
+  post(opcode::rdma_write, 20 * mtu);
+  std::size_t offers = 0;
+  for (std::uint32_t i = 1; i < 20; ++i)
+    for (const sent_packet& each :
+         exchange({reply(operation::acknowledge, i, syndrome_sequence_error)}))
+      offers += each.what.opcode == packet_opcode::selective_offer ? 1 : 0;
+  EXPECT_EQ(offers, 8U);
+}
+
+TEST_F(SelectiveRepeat, only_missing_packets_are_sent_again) {
+  post(opcode::rdma_write, 12 * mtu);
+  const auto packets = exchange({report(2, {3, 5, 6})});
+  EXPECT_EQ(indexes(packets), (list{2, 4})) << "7 to 11 can be in flight";
+  for (const sent_packet& each : packets) EXPECT_TRUE(each.what.ack_requested);
+  EXPECT_EQ(std::memcmp(packets[1].payload.data(), sink.data() + 4 * std::size_t{mtu}, mtu), 0);
+  EXPECT_EQ(out.counts[packet_event::retransmitted], 2);
+  EXPECT_TRUE(exchange({report(2, {3, 5, 6, 7})}).empty()) << "2 and 4 are on their way";
+  EXPECT_EQ(indexes(exchange({report(2, {3, 5, 6, 7, 9})})), (list{8}));
+  EXPECT_TRUE(exchange({report(4, {5, 6, 7, 9, 10})}).empty());
+  exchange({ack(11)});
+  expect_completion(completion_status::success);
+}
+
+TEST_F(SelectiveRepeat, several_requests_are_sent_again_in_part) {
+  for (int i = 0; i < 6; ++i) post(opcode::send, 8);
+  EXPECT_EQ(indexes(exchange({report(1, {2, 4})})), (list{1, 3}));
+  EXPECT_EQ(drain(mine.sent()).size(), 1U);
+  EXPECT_EQ(indexes(post(opcode::send, 8)), (list{6}));
+  exchange({ack(6)});
+  EXPECT_EQ(drain(mine.sent()).size(), 6U);
+}
+
+TEST_F(SelectiveRepeat, read_that_the_peer_has_is_not_sent_again) {
+  post(opcode::send, 8);             // 0
+  post(opcode::rdma_read, 3 * mtu);  // 1, 2, 3
+  post(opcode::send, 8);             // 4
+  post(opcode::send, 8);             // 5
+  EXPECT_EQ(indexes(exchange({report(0, {1, 5})})), (list{0, 4}));
+  // Its response: the data of the first packets, then acknowledgements of the others.
+  exchange({reply(operation::read_response_first, 1, syndrome_ack, mtu),
+            reply(operation::read_response_middle, 2, syndrome_ack, mtu, mtu),
+            reply(operation::read_response_last, 3, syndrome_ack, mtu, 2 * std::size_t{mtu}),
+            ack(5)});
+  EXPECT_EQ(drain(mine.sent()).size(), 4U);
+  EXPECT_EQ(std::memcmp(sink.data(), peer_memory.data(), 3 * std::size_t{mtu}), 0);
+}
+
+TEST_F(SelectiveRepeat, missing_read_is_sent_again) {
+  post(opcode::rdma_read, 3 * mtu);  // 0, 1, 2
+  post(opcode::send, 8);             // 3
+  const auto packets = exchange({report(0, {3})});
+  ASSERT_EQ(indexes(packets), (list{0}));
+  EXPECT_EQ(packets[0].name(), operation::read_request);
+}
+
+TEST_F(SelectiveRepeat, lost_last_packet_is_found_by_a_probe) {
+  measure_round_trip();
+  post(opcode::rdma_write, 4 * mtu);  // 1 to 4
+  EXPECT_EQ(indexes(exchange({report(2, {3})})), (list{2}));
+  exchange({ack(4)});
+  expect_completion(completion_status::success, 1);
+  post(opcode::rdma_write, 4 * mtu);  // 5 to 8
+  const time_ns start = simulation::now;
+  std::vector<sent_packet> packets;
+  while (packets.empty()) packets = wait();
+  EXPECT_EQ(indexes(packets), (list{8}));
+  EXPECT_TRUE(packets[0].what.ack_requested);
+  EXPECT_LE(simulation::now - start, 1'000'000U);
+  EXPECT_EQ(indexes(exchange({report(6, {8})})), (list{6, 7}));
+  exchange({ack(8)});
+  expect_completion(completion_status::success, 2);
+}
+
+TEST_F(SelectiveRepeat, all_packets_are_sent_again_without_answer_to_the_probe) {
+  measure_round_trip();
+  post(opcode::rdma_write, 4 * mtu);  // 1 to 4
+  exchange({report(2, {3})});
+  exchange({ack(4)});
+  post(opcode::rdma_write, 4 * mtu);  // 5 to 8
+  std::vector<sent_packet> packets;
+  while (packets.empty()) packets = wait();
+  EXPECT_EQ(indexes(packets), (list{8}));
+  EXPECT_EQ(indexes(wait()), (list{5, 6, 7, 8}));
+}
+
+TEST_F(SelectiveRepeat, retransmission_that_is_lost_is_repeated_after_a_timeout) {
+  measure_round_trip();
+  post(opcode::rdma_write, 6 * mtu);  // 1 to 6
+  EXPECT_EQ(indexes(exchange({report(1, {2, 4})})), (list{1, 3}));
+  std::vector<sent_packet> packets;
+  while (packets.empty()) packets = wait();
+  EXPECT_EQ(indexes(packets), (list{1, 3})) << "5 and 6 can be in flight";
+  EXPECT_EQ(indexes(wait()), (list{1, 3, 5, 6}));
+}
+
+TEST_F(SelectiveRepeat, ack_timeout_sends_all_packets_again) {
+  post(opcode::rdma_write, 6 * mtu);
+  exchange({report(0, {1, 4})});
+  EXPECT_EQ(indexes(wait()), (list{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(out.counts[packet_event::timed_out], 1);
+}
+
+TEST_F(SelectiveRepeat, rnr_nak_sends_all_packets_again) {
+  post(opcode::rdma_write, 6 * mtu);
+  exchange({report(0, {1, 4})});
+  EXPECT_TRUE(exchange({reply(operation::acknowledge, 0, syndrome_rnr_nak | 4U)}).empty());
+  EXPECT_EQ(indexes(wait()), (list{0, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(SelectiveRepeat, report_of_packets_that_were_not_sent_changes_nothing) {
+  post(opcode::rdma_write, 4 * mtu);
+  EXPECT_TRUE(exchange({report(4, {5, 6})}).empty());
+  EXPECT_TRUE(exchange({report(40, {})}).empty());
+  EXPECT_EQ(indexes(exchange({report(1, {2, 3, 9, 100})})), (list{1}));
+  EXPECT_EQ(indexes(post(opcode::send, 8)), (list{4})) << "a new packet is not skipped";
+}
+
+TEST_F(SelectiveRepeat, packets_after_a_gap_are_kept_and_executed_in_order) {
+  post_receives(4);
+  EXPECT_TRUE(exchange({offer()}).empty());
+  expect_report(exchange({quiet(1), quiet(2)}), 0, {1, 2});
+  EXPECT_TRUE(drain(mine.received()).empty());
+  std::memset(peer_memory.data() + 8, 0, 16);  // the packets were copied
+  expect_answer(exchange({quiet(0)}), 2, syndrome_ack, 3);
+  const auto done = drain(mine.received());
+  ASSERT_EQ(done.size(), 3U);
+  for (std::size_t i = 0; i < done.size(); ++i) EXPECT_EQ(done[i].wr_id, i);
+  // All receives have the same buffer: it contains the bytes of the last message.
+  EXPECT_EQ(std::to_integer<unsigned>(sink.data()[0]), (16U * 7 + 1) % 256);
+}
+
+TEST_F(SelectiveRepeat, report_follows_a_further_gap_or_an_ack_request) {
+  post_receives(8);
+  exchange({offer()});
+  expect_report(exchange({quiet(1)}), 0, {1});
+  EXPECT_TRUE(exchange({quiet(2)}).empty());
+  expect_report(exchange({quiet(4)}), 0, {1, 2, 4});
+  expect_report(exchange({request(operation::send_only, 5, 8)}), 0, {1, 2, 4, 5});
+  expect_report(exchange({quiet(0)}), 3, {4, 5});
+  expect_answer(exchange({quiet(3)}), 5, syndrome_ack, 6);
+  EXPECT_TRUE(exchange({quiet(6)}).empty()) << "there is no gap";
+  EXPECT_EQ(drain(mine.received()).size(), 7U);
+}
+
+TEST_F(SelectiveRepeat, gaps_that_close_in_part_within_a_batch_are_reported) {
+  post_receives(8);
+  exchange({offer()});
+  expect_report(exchange({quiet(1), quiet(3), quiet(0)}), 2, {3});
+  EXPECT_TRUE(exchange({quiet(5), quiet(2), quiet(4)}).size() == 1U);
+  EXPECT_EQ(drain(mine.received()).size(), 6U);
+}
+
+TEST_F(SelectiveRepeat, packet_beyond_the_buffer_is_dropped) {
+  exchange({offer()});
+  expect_answer(exchange({quiet(128)}), 0, syndrome_sequence_error, 0);
+  post_receives(1);
+  expect_answer(exchange({request(operation::send_only, 0, 8)}), 0, syndrome_ack, 1);
+}
+
+TEST_F(SelectiveRepeat, kept_packet_without_receive_request_gets_rnr_nak_and_is_sent_again) {
+  post_receives(1);
+  exchange({offer()});
+  exchange({quiet(1), quiet(2)});
+  expect_answer(exchange({quiet(0)}), 1, syndrome_rnr_nak | 4U, 1);
+  EXPECT_TRUE(exchange({quiet(3)}).empty()) << "the peer waits, and sends packet 1 again";
+  post_receives(3);
+  const auto answers = exchange({request(operation::send_only, 1, 8)});
+  expect_answer(answers, 3, syndrome_ack, 4);
+  EXPECT_EQ(drain(mine.received()).size(), 4U);
+}
+
+TEST_F(SelectiveRepeat, refused_kept_packet_ends_the_connection) {
+  post_receives(3);
+  exchange({offer()});
+  packet bad = remote(operation::write_only, 1, 8, 8);
+  bad.remote.key ^= 1U;
+  exchange({bad, quiet(2)});
+  expect_answer(exchange({quiet(0)}), 1, syndrome_access_error, 1);
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::error);
+  const auto done = drain(mine.received());
+  ASSERT_FALSE(done.empty());
+  EXPECT_EQ(done[0].status, completion_status::success);
+  for (std::size_t i = 1; i < done.size(); ++i)
+    EXPECT_EQ(done[i].status, completion_status::flushed);
+}
+
+TEST_F(SelectiveRepeat, kept_read_is_answered_before_a_kept_write) {
+  post_receives(1);
+  exchange({offer()});
+  const std::vector<std::byte> before(target.data(), target.data() + mtu);
+  packet read = remote(operation::read_request, 1, mtu);
+  exchange({read, remote(operation::write_only, 2, mtu, mtu)});
+  const auto answers = exchange({quiet(0)});
+  ASSERT_GE(answers.size(), 2U);
+  EXPECT_EQ(answers[0].name(), operation::read_response_only);
+  EXPECT_EQ(std::memcmp(answers[0].payload.data(), before.data(), mtu), 0);
+  EXPECT_EQ(std::memcmp(target.data(), peer_memory.data(), mtu), 0);
+}
+
+TEST_F(SelectiveRepeat, duplicate_during_a_gap_is_answered_by_a_report) {
+  post_receives(4);
+  exchange({offer(), quiet(0), quiet(2)});
+  expect_report(exchange({request(operation::send_only, 0, 8)}), 1, {2});
+}
+
+TEST_F(SelectiveRepeat, offer_of_another_partition_or_vendor_is_ignored) {
+  packet foreign = offer();
+  foreign.pkey = 0x8001;
+  exchange({foreign});
+  packet other = offer();
+  other.payload = other.payload.first(4);
+  exchange({other});
+  expect_answer(exchange({quiet(1)}), 0, syndrome_sequence_error, 0);
+}
+
+class GoBackN : public lone_host {
+ protected:
+  GoBackN() { connect(); }
+};
+
+TEST_F(GoBackN, engine_without_selective_repeat_ignores_its_packets) {
+  selective_payload payload;
+  packet made = make_selective_offer(payload);
+  made.destination_qpn = mine.pair().number();
+  exchange({made});
+  expect_answer(exchange({request(operation::send_only, 1, 8)}), 0, syndrome_sequence_error, 0);
+  post(opcode::rdma_write, 4 * mtu);
+  psn_set some{.first = sent_psn(1)};
+  some.insert(sent_psn(2));
+  made = make_selective_acknowledgement(some, payload);
+  made.destination_qpn = mine.pair().number();
+  EXPECT_TRUE(exchange({made}).empty());
+}
+
+}  // namespace
+}  // namespace verbena::softdev::wire

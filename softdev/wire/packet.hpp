@@ -43,6 +43,13 @@ inline constexpr std::uint8_t syndrome_invalid_request = 0x61;
 inline constexpr std::uint8_t syndrome_access_error = 0x62;
 inline constexpr std::uint8_t syndrome_operation_error = 0x63;
 
+inline constexpr std::uint8_t syndrome_kind_mask = 0xe0;
+inline constexpr std::uint8_t syndrome_value_mask = 0x1f;  ///< credits, RNR timer or NAK code
+
+[[nodiscard]] constexpr bool is_ack_syndrome(std::uint8_t syndrome) noexcept {
+  return (syndrome & syndrome_kind_mask) == 0;
+}
+
 /// The NAKs after which the requester retransmits.
 enum class nak_kind : std::uint8_t { none, not_ready, sequence };
 
@@ -90,8 +97,7 @@ struct packet {
   if (operation_of(what.opcode) != operation::acknowledge ||
       !format_of(what.opcode).acknowledgement)
     return nak_kind::none;
-  constexpr std::uint8_t kind_mask = 0xe0;
-  if ((what.answer.syndrome & kind_mask) == syndrome_rnr_nak) return nak_kind::not_ready;
+  if ((what.answer.syndrome & syndrome_kind_mask) == syndrome_rnr_nak) return nak_kind::not_ready;
   return what.answer.syndrome == syndrome_sequence_error ? nak_kind::sequence : nak_kind::none;
 }
 

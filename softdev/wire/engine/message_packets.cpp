@@ -133,6 +133,21 @@ std::uint8_t syndrome_of(const response& answer) noexcept {
   }
 }
 
+packet packet_of(const message& what) noexcept {
+  packet made;
+  made.pkey = what.pkey;
+  made.destination_qpn = what.destination_qpn;
+  return made;
+}
+
+packet single_packet_of(const message& what, std::uint32_t psn) noexcept {
+  packet made = packet_of(what);
+  made.opcode = make_opcode(packet_transport::rc, request_operation(what.opcode));
+  made.psn = psn;
+  made.ack_requested = true;
+  return made;
+}
+
 payload_reader::payload_reader(std::span<const segment> pieces, std::uint64_t offset) noexcept
     : rest_(pieces), offset_(offset) {
   drop_finished();

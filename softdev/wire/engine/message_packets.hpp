@@ -50,6 +50,11 @@ struct packet_role {
 /// Returns the number of packets of a SEND, a WRITE, a READ response or an atomic operation.
 [[nodiscard]] std::uint32_t packets_of(const message& what, std::uint32_t mtu) noexcept;
 
+/// Returns a packet with the P_Key and the destination of a message.
+[[nodiscard]] packet packet_of(const message& what) noexcept;
+/// Returns the request packet of a READ or atomic operation, without its operands.
+[[nodiscard]] packet single_packet_of(const message& what, std::uint32_t psn) noexcept;
+
 /// Convert between the operands of a message and the AtomicETH of a packet.
 [[nodiscard]] atomic_operands operands_of(const message& what) noexcept;
 void take_operands(const atomic_operands& from, message& out) noexcept;

@@ -162,15 +162,12 @@ bool packet_engine::receive(const packet& what, bool marked) noexcept {
 
 bool packet_engine::receive_selective(queue_pair& which, const packet& what) noexcept {
   if (!options_.selective_repeat || which.transport() != transport::rc) return true;
-  if (is_selective_acknowledgement(what)) {
-    out_.count(packet_event::selective_ack_received);
-    return receive_response(which, what, false);
-  }
+  if (is_selective_acknowledgement(what)) return receive_response(which, what, false);
   if (!is_selective_offer(what)) return true;
   const auto lock = try_for_a_while(which.receive_lock());
   if (!lock) return false;
   packet_connection* const by = connection_of(which);
-  if (by != nullptr && is_of_partition(which, what)) by->answers.use_selective_repeat();
+  if (by != nullptr && is_of_partition(which, what)) by->answers.use_selective_repeat(what.psn);
   return true;
 }
 

@@ -18,50 +18,8 @@ namespace {
 
 /// Within a message, one packet in this number requests an acknowledgement.
 constexpr std::uint32_t acknowledgement_interval = 16;
-/// Limits of retransmissions before the ACK timeout: their number, the number of doublings of the
-/// early timeout, and its minimum. Each early retransmission doubles the early timeout.
-constexpr std::uint8_t max_early_retransmits = 4;
-constexpr std::uint8_t most_backoff = 10;
-constexpr time_ns least_early_timeout = 200'000;
 /// The number of offers of selective repeat. Some are lost; most peers do not support it.
 constexpr std::uint8_t max_offers = 8;
-constexpr std::uint8_t syndrome_kind_mask = 0xe0;
-constexpr std::uint8_t rnr_timer_mask = 0x1f;
-
-bool is_acknowledgement(std::uint8_t syndrome) noexcept {
-  return (syndrome & syndrome_kind_mask) == 0;
-}
-
-verdict verdict_of(std::uint8_t syndrome) noexcept {
-  switch (syndrome) {
-    case syndrome_access_error:
-      return verdict::access_error;
-    case syndrome_operation_error:
-      return verdict::operation_error;
-    default:
-      return verdict::invalid_request;
-  }
-}
-
-packet packet_of(const message& what) noexcept {
-  packet made;
-  made.pkey = what.pkey;
-  made.destination_qpn = what.destination_qpn;
-  return made;
-}
-
-/// Returns whether a response packet has the opcode, length and syndrome that its position in the
-/// READ requires.
-bool fits_read(const packet& what, std::uint32_t index, std::uint32_t packets, std::uint32_t length,
-               std::uint32_t mtu) noexcept {
-  const operation kind = operation_of(what.opcode);
-  const bool ends = kind == operation::read_response_last || kind == operation::read_response_only;
-  const bool is_last = index + 1 == packets;
-  const std::uint32_t bytes = is_last ? length - index * mtu : mtu;
-  const bool has_syndrome = kind != operation::read_response_middle;
-  return ends == is_last && what.payload.size() == bytes &&
-         (!has_syndrome || is_acknowledgement(what.answer.syndrome));
-}
 
 }  // namespace
 
@@ -99,54 +57,20 @@ void packet_requester::pop() noexcept {
   --live_;
 }
 
-void packet_requester::note_sent(std::uint32_t end_psn) noexcept {
+/// The packets before `end_psn` have been sent. The response to those before `measured_end` ends a
+/// measurement of the round-trip time.
+void packet_requester::note_sent(std::uint32_t end_psn, std::uint32_t measured_end) noexcept {
   if (psn_distance(sent_end_, end_psn) > 0) {
     sent_end_ = end_psn;
-    if (acknowledged_ && timer_.usual.started == never) {
-      timer_.usual.started = self_.home().now();
-      timer_.usual.end_psn = end_psn;
-    }
+    if (acknowledged_ && !timer_.measures()) timer_.measure(self_.home().now(), measured_end);
   }
   start_timer();
 }
 
-/// Adds a sample as TCP does (RFC 6298), and ends the exponential backoff.
-void packet_requester::round_trip::add(time_ns sample) noexcept {
-  backoff = 0;
-  if (smoothed == 0) {
-    smoothed = sample;
-    deviation = sample / 2;
-    return;
-  }
-  const time_ns apart = sample > smoothed ? sample - smoothed : smoothed - sample;
-  deviation = (3 * deviation + apart) / 4;
-  smoothed = (7 * smoothed + sample) / 8;
-}
-
-void packet_requester::measure_answer() noexcept {
-  if (timer_.usual.started == never || psn_distance(timer_.usual.end_psn, oldest_psn()) < 0) return;
-  timer_.usual.add(std::max<time_ns>(self_.home().now() - timer_.usual.started, 1));
-  timer_.usual.started = never;
-}
-
-/// Returns the early timeout. A retransmission before the program's ACK timeout recovers sooner
-/// from a loss that no later packet reveals: that of the last packet of a message, or of a NAK.
-/// Returns `never` if the round-trip time is unknown or if the maximum number of early
-/// retransmissions is reached.
-time_ns packet_requester::rtt_timeout() const noexcept {
-  if (timer_.usual.smoothed == 0 || recovery_.since_progress.early >= max_early_retransmits)
-    return never;
-  const time_ns usual = timer_.usual.smoothed + 4 * timer_.usual.deviation;
-  return std::max(usual, least_early_timeout) << timer_.usual.backoff;
-}
-
 void packet_requester::start_timer() noexcept {
   const std::uint8_t code = acknowledged_ ? self_.attributes().timeout : std::uint8_t{0};
-  if (timer_.deadline != never || code == 0) return;
-  const time_ns timeout = acknowledgement_timeout(code);
-  const time_ns early = rtt_timeout();
-  timer_.is_early = early < timeout;
-  timer_.deadline = self_.home().now() + std::min(early, timeout);
+  if (timer_.runs() || code == 0) return;
+  timer_.start(self_.home().now(), acknowledgement_timeout(code), recovery_.since_progress.early);
 }
 
 response packet_requester::submit(const message& what, std::span<const segment> local) noexcept {
@@ -154,6 +78,7 @@ response packet_requester::submit(const message& what, std::span<const segment> 
   if (!begun_) {
     begun_ = true;
     next_psn_ = sent_end_ = flow_.ack_req_end = what.psn;
+    recovery_.responses.begin(what.psn);
   }
   if (!acknowledged_) return submit_unreliable(what, local);
   const std::uint32_t index = count_ == 0 ? 0 : (what.psn - at(0).number) & psn_mask;
@@ -175,17 +100,18 @@ response packet_requester::submit(const message& what, std::span<const segment> 
     which.attempt = what.attempt;
     which.sent = which.acknowledged;
   }
+  if (&which == &at(0)) take_recorded(which);
   // The response arrived while the request waited for its retransmission.
   if (which.complete()) {
     pop();
     return {};
   }
-  if (is_refused(which)) return refusal();
+  if (refused_.is_within(which.first_psn, which.packets))
+    return refused_.result(self_.attributes().destination_qpn);
   if (!is_read_or_atomic(what.opcode)) return put_packets(which, what, local);
-  if (room_from(psn_plus(which.first_psn, which.acknowledged)) == 0 || !may_put())
-    return {.outcome = verdict::partial};
-  put_read_or_atomic(which, what);
-  return {.outcome = verdict::pending};
+  const std::uint32_t psn = psn_plus(which.first_psn, which.acknowledged);
+  if ((room_from(psn) == 0 && !is_exempt(psn)) || !may_put()) return {.outcome = verdict::partial};
+  return put_read_or_atomic(which, what);
 }
 
 /// Over UC, a message is done when all of its packets have been sent. The ring contains only the
@@ -215,6 +141,7 @@ bool packet_requester::put(const packet& made) noexcept {
   if (psn_distance(made.psn, sent_end_) > 0) {
     out_.count(packet_event::retransmitted);
     recovery_.resends.note_sent(made.psn);
+    timer_.note_retransmitted(made.psn);
   }
   return out_.put(self_, made);
 }
@@ -233,9 +160,11 @@ response packet_requester::put_packets(sent_request& which, const message& what,
   // The window has shrunk, and no packet in flight requests an acknowledgement: this packet does.
   if (room == 0 && psn_distance(oldest, flow_.ack_req_end) <= 0) room = 1;
   while (which.sent < which.packets) {
-    if (room == 0 || !may_put()) return {.outcome = verdict::partial};
-    --room;
     const std::uint32_t psn = psn_plus(which.first_psn, which.sent);
+    const bool skipped = skips(psn);
+    if (!skipped && ((room == 0 && !is_exempt(psn)) || !may_put()))
+      return {.outcome = verdict::partial};
+    if (room > 0) --room;
     const bool last = which.sent + 1 == which.packets;
     const std::uint32_t bytes = last ? what.length - which.sent * mtu_ : mtu_;
     made.opcode = make_opcode(acknowledged_ ? packet_transport::rc : packet_transport::uc,
@@ -244,17 +173,17 @@ response packet_requester::put_packets(sent_request& which, const message& what,
     made.solicited = last && what.solicited;
     made.ack_requested =
         acknowledged_ && (last || (which.sent + 1) % acknowledgement_interval == 0);
-    if (skips(psn)) {
+    if (skipped) {
       payload.skip(bytes);
     } else {
-      made.ack_requested |= acknowledged_ && (recovery_.resends.repeats(psn, sent_end_) ||
-                                              (room == 0 && must_request_ack(oldest, psn)));
+      made.ack_requested |=
+          acknowledged_ && (is_exempt(psn) || (room == 0 && must_request_ack(oldest, psn)));
       made.payload = payload.view(bytes);
       if (made.payload.size() != bytes || !put(made)) return local_fault(payload.piece());
     }
     if (made.ack_requested) flow_.ack_req_end = psn_plus(psn, 1);
     ++which.sent;
-    note_sent(psn_plus(psn, 1));
+    note_sent(psn_plus(psn, 1), psn_plus(psn, 1));
   }
   return {.outcome = verdict::pending};
 }
@@ -268,23 +197,54 @@ bool packet_requester::must_request_ack(std::uint32_t oldest, std::uint32_t psn)
              static_cast<std::int32_t>(flow_.congestion.packets() / 2);
 }
 
-/// Sends the packet of a READ or atomic operation. A retransmitted READ requests only the missing
-/// bytes.
-void packet_requester::put_read_or_atomic(sent_request& which, const message& what) noexcept {
-  packet made = packet_of(what);
-  made.psn = psn_plus(which.first_psn, which.acknowledged);
-  made.ack_requested = true;
-  made.opcode = make_opcode(packet_transport::rc, request_operation(what.opcode));
+/// Sends the packet of a READ or atomic operation. If it was sent before: sends it again if the
+/// request or its response is missing.
+response packet_requester::put_read_or_atomic(sent_request& which, const message& what) noexcept {
   if (what.opcode == opcode::rdma_read) {
-    const std::uint32_t received = which.acknowledged * mtu_;
-    made.remote = {what.remote_address + received, what.remote_key, what.length - received};
-  } else {
+    if (!put_read(which, what)) return {.outcome = verdict::partial};
+  } else if (!skips(which.first_psn) || recovery_.responses.requests(which.first_psn)) {
+    packet made = single_packet_of(what, which.first_psn);
     made.atomic = operands_of(what);
+    static_cast<void>(put(made));  // the packet has no payload
   }
-  if (!skips(made.psn)) static_cast<void>(put(made));  // the packet has no payload
   which.sent = which.packets;
   flow_.ack_req_end = psn_plus(which.first_psn, which.packets);
-  note_sent(flow_.ack_req_end);
+  note_sent(flow_.ack_req_end, psn_plus(which.first_psn, 1));
+  return {.outcome = verdict::pending};
+}
+
+/// Requests the bytes of a READ from the first missing packet on, or only the missing parts of a
+/// response that is arriving. Returns false if there is no room for all requests.
+bool packet_requester::put_read(const sent_request& which, const message& what) noexcept {
+  const auto psn_of = [&](std::uint32_t index) { return psn_plus(which.first_psn, index); };
+  const auto put_part = [&](std::uint32_t begin, std::uint32_t end) {
+    const std::uint32_t skipped = begin * mtu_;
+    const std::uint32_t last =
+        end == which.packets ? what.length : end * mtu_;  // of the requested bytes
+    packet made = single_packet_of(what, psn_of(begin));
+    made.remote = {what.remote_address + skipped, what.remote_key, last - skipped};
+    if (psn_distance(made.psn, sent_end_) > 0)
+      recovery_.responses.note_requested_before(psn_of(end));
+    static_cast<void>(put(made));  // the packet has no payload
+  };
+  const std::uint32_t first = which.acknowledged;
+  if (!skips(psn_of(first))) {
+    put_part(first, which.packets);
+    return true;
+  }
+  const auto is_missing = [&](std::uint32_t index) {
+    return recovery_.responses.requests(psn_of(index));
+  };
+  const std::uint32_t limit = std::min(which.packets - first, response_window::capacity) + first;
+  for (std::uint32_t begin = first; begin < limit; ++begin) {
+    if (!is_missing(begin)) continue;
+    std::uint32_t end = begin + 1;
+    while (end < limit && is_missing(end)) ++end;
+    if (!may_put()) return false;
+    put_part(begin, end);
+    begin = end;
+  }
+  return true;
 }
 
 void packet_requester::receive(const packet& what) noexcept {
@@ -292,10 +252,11 @@ void packet_requester::receive(const packet& what) noexcept {
   const std::uint32_t oldest = oldest_psn();
   if (count_ == 0 || psn_distance(oldest, what.psn) < 0 || psn_distance(sent_end_, what.psn) >= 0)
     return;
-  if (what.opcode == packet_opcode::selective_acknowledgement) return receive_selective(what);
   switch (operation_of(what.opcode)) {
     case operation::acknowledge:
-      if (is_acknowledgement(what.answer.syndrome))
+      if (what.opcode == packet_opcode::selective_acknowledgement)
+        receive_selective(what);
+      else if (is_ack_syndrome(what.answer.syndrome))
         receive_acknowledgement(what);
       else
         receive_nak(what);
@@ -307,15 +268,19 @@ void packet_requester::receive(const packet& what) noexcept {
       receive_data(what);
       break;
   }
+  if (recovery_.responses.is_ahead()) complete_following();
+  if (refused_.exists() && count_ > 0) apply_fatal_nak();
+  request_missing();
 }
 
 /// Resets loss recovery and the timer, because further packets were acknowledged.
 void packet_requester::note_progress() noexcept {
   recovery_.since_progress = {};
-  timer_.deadline = never;
-  measure_answer();
+  timer_.stop();
+  if (timer_.measures_before(oldest_psn())) timer_.end_measurement(self_.home().now());
   flow_.congestion.acknowledge(oldest_psn(), sent_end_);
   recovery_.resends.note_acknowledged(oldest_psn());
+  recovery_.responses.advance(oldest_psn());
   // If packets of the oldest request wait for room, no later request is in flight.
   if (live_ > 0 && at(0).sent > at(0).acknowledged) start_timer();
 }
@@ -352,11 +317,12 @@ bool packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
   }
   if (progress) note_progress();
   if (some) answer(last, {});
+  if (lost) recovery_.responses.note_acknowledged(end_psn);
   return !lost;
 }
 
 void packet_requester::receive_acknowledgement(const packet& what) noexcept {
-  if (!acknowledge_before(psn_plus(what.psn, 1))) repair();
+  static_cast<void>(acknowledge_before(psn_plus(what.psn, 1)));
 }
 
 /// Processes a NAK, which acknowledges all earlier packets.
@@ -364,27 +330,33 @@ void packet_requester::receive_nak(const packet& what) noexcept {
   const std::uint8_t syndrome = what.answer.syndrome;
   const bool not_ready = (syndrome & syndrome_kind_mask) == syndrome_rnr_nak;
   if (!not_ready && syndrome != syndrome_sequence_error) {
-    refused_ = {syndrome, what.psn};
-    return apply_fatal_nak();
+    refused_ = {syndrome, what.psn};  // `receive` applies it
+    return;
   }
-  if (!not_ready) offer_selective_repeat();
+  if (!not_ready) offer_selective_repeat(what.psn);
   if (!acknowledge_before(what.psn) || !not_ready) return repair();
   if (what.psn != oldest_psn() || !has_outstanding()) return;
   recovery_.since_progress.retries = 0;
-  recovery_.resends.select_all();
+  recovery_.resends.select_all(oldest_psn(), sent_end_);
   end_oldest(
       {.outcome = verdict::receiver_not_ready,
-       .rnr_timer = static_cast<std::uint8_t>(syndrome & rnr_timer_mask),
+       .rnr_timer = static_cast<std::uint8_t>(syndrome & syndrome_value_mask),
        .why = {.why = reason::receiver_not_ready, .key = self_.attributes().destination_qpn}});
 }
 
 /// Processes a selective acknowledgement. It acknowledges the packets before its PSN.
 void packet_requester::receive_selective(const packet& what) noexcept {
+  out_.count(packet_event::selective_ack_received);
   recovery_.offers_left = 0;
   recovery_.peer_is_selective = true;
-  if (!acknowledge_before(what.psn)) return repair();
-  recovery_.resends.limit_to_missing(received_packets(what));
-  if (has_outstanding() && has_missing()) end_oldest({.outcome = verdict::unread});
+  static_cast<void>(acknowledge_before(what.psn));
+  if (!has_outstanding()) return;
+  const psn_set received = received_packets(what);
+  if (received.empty()) return repair();
+  recovery_.resends.limit_to_missing(received, sent_end_);
+  if (!has_missing()) return;
+  recovery_.responses.begin_requests();
+  end_oldest({.outcome = verdict::unread});
 }
 
 /// Returns whether packets in flight must be sent again.
@@ -402,11 +374,12 @@ bool packet_requester::has_missing() noexcept {
 }
 
 /// Offers selective repeat to the peer. A peer that does not support it ignores the packet.
-void packet_requester::offer_selective_repeat() noexcept {
+/// `expected`: the PSN that the peer expects.
+void packet_requester::offer_selective_repeat(std::uint32_t expected) noexcept {
   if (recovery_.offers_left == 0 || !out_.has_room()) return;
   --recovery_.offers_left;
   selective_payload payload;
-  packet made = make_selective_offer(payload);
+  packet made = make_selective_offer(expected, payload);
   made.pkey = self_.home().port().pkey(self_.attributes().pkey_index);
   made.destination_qpn = self_.attributes().destination_qpn;
   static_cast<void>(out_.put(self_, made));
@@ -415,23 +388,9 @@ void packet_requester::offer_selective_repeat() noexcept {
 /// Fails the request that the responder refused with a fatal NAK, after all earlier requests are
 /// done. If the requester does not have the request in flight, `submit` fails it.
 void packet_requester::apply_fatal_nak() noexcept {
-  const bool whole = acknowledge_before(refused_.psn);
-  if (!is_refused(at(0))) {
-    if (!whole) repair();
-    return;
-  }
-  if (live_ > 0) end_oldest(refusal());
-}
-
-bool packet_requester::is_refused(const sent_request& which) const noexcept {
-  return refused_.syndrome != 0 && ((refused_.psn - which.first_psn) & psn_mask) < which.packets;
-}
-
-response packet_requester::refusal() const noexcept {
-  return {.outcome = verdict_of(refused_.syndrome),
-          .why = {.why = reason::peer_refused,
-                  .detail = self_.attributes().destination_qpn,
-                  .extra = refused_.syndrome}};
+  static_cast<void>(acknowledge_before(refused_.psn));
+  if (live_ > 0 && refused_.is_within(at(0).first_psn, at(0).packets))
+    end_oldest(refused_.result(self_.attributes().destination_qpn));
 }
 
 /// Reports the result of the oldest request to the requester. If the result is a retry, the
@@ -439,8 +398,7 @@ response packet_requester::refusal() const noexcept {
 void packet_requester::end_oldest(const response& what) noexcept {
   live_ = 0;
   flow_.ack_req_end = oldest_psn();
-  timer_.deadline = never;
-  timer_.usual.started = never;  // the ACK of a retransmission is not measured
+  timer_.stop();
   answer(at(0), what);
 }
 
@@ -453,51 +411,121 @@ void packet_requester::end_badly_answered(const packet& what) noexcept {
                       .extra = what.psn}});
 }
 
-/// Returns the READ or atomic operation in flight to which `what` is a response, after the earlier
-/// packets have been acknowledged. Returns nullptr if there is none, or if an earlier response was
-/// lost.
+/// Returns the READ or atomic operation in flight to which `what` is a response, or nullptr. The
+/// earlier packets are acknowledged then, up to a READ or atomic operation without a response.
 packet_requester::sent_request* packet_requester::find_answered(const packet& what) noexcept {
-  for (std::uint32_t i = 0; i < live_; ++i) {
-    const sent_request& each = at(i);
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    sent_request& each = at(i);
     const std::int32_t index = psn_distance(each.first_psn, what.psn);
     if (index < 0 || index >= static_cast<std::int32_t>(each.packets)) continue;
-    if (!is_read_or_atomic(each.opcode) || each.sent < each.packets) return nullptr;
-    if (acknowledge_before(each.first_psn)) return &at(0);
-    repair();
-    return nullptr;
+    if (!is_read_or_atomic(each.opcode)) return nullptr;
+    if (i >= live_ || each.sent < each.packets) {
+      // It waits to be submitted again. Then its response is requested again.
+      recovery_.responses.expect_before(psn_plus(what.psn, 1));
+      return nullptr;
+    }
+    static_cast<void>(acknowledge_before(each.first_psn));
+    return &each;
   }
   return nullptr;
+}
+
+/// Returns whether packet `index` of a READ response has the opcode, length and syndrome that its
+/// position requires. If a part of the response was requested again, the packet can end this part.
+bool packet_requester::fits(const sent_request& which, std::uint32_t index,
+                            const packet& what) const noexcept {
+  const operation kind = operation_of(what.opcode);
+  const bool ends = kind == operation::read_response_last || kind == operation::read_response_only;
+  const bool is_last = index + 1 == which.packets;
+  const bool right_end = ends == is_last || (ends && recovery_.responses.was_requested(what.psn));
+  const std::uint32_t bytes = is_last ? which.length - index * mtu_ : mtu_;
+  const bool has_syndrome = kind != operation::read_response_middle;
+  return right_end && what.payload.size() == bytes &&
+         (!has_syndrome || is_ack_syndrome(what.answer.syndrome));
 }
 
 /// Processes a packet of a READ response. The PSN alone identifies it: packets of the first
 /// response can arrive after the READ was retransmitted, and they contain the same data.
 void packet_requester::receive_data(const packet& what) noexcept {
   sent_request* const which = find_answered(what);
-  if (which == nullptr) return;
+  if (which == nullptr || which->opcode != opcode::rdma_read) return;
   const std::uint32_t index = (what.psn - which->first_psn) & psn_mask;
-  if (which->opcode != opcode::rdma_read || index < which->acknowledged) return;
-  if (index > which->acknowledged) return repair();
+  if (index < which->acknowledged || recovery_.responses.contains(what.psn)) return;
+  if (which != &at(0) || index > which->acknowledged) return receive_data_after_gap(*which, what);
   const request_id id{self_.attributes().destination_qpn, which->number, which->attempt};
-  if (!fits_read(what, index, which->packets, which->length, mtu_)) return end_badly_answered(what);
+  if (!fits(*which, index, what)) return end_badly_answered(what);
   if (!self_.sender().place(id, std::uint64_t{index} * mtu_, what.payload)) return;
-  if (++which->acknowledged < which->packets) return note_progress();
-  end_answered({});
+  ++which->acknowledged;
+  note_progress();
+  complete_following();
 }
 
+/// Places the bytes of a READ response although an earlier response is missing, and requests the
+/// missing ones again.
+void packet_requester::receive_data_after_gap(const sent_request& which,
+                                              const packet& what) noexcept {
+  const std::uint32_t index = (what.psn - which.first_psn) & psn_mask;
+  response_window& responses = recovery_.responses;
+  if (!fits(which, index, what) || !responses.has_room_for(what.psn)) return;
+  const request_id id{self_.attributes().destination_qpn, which.number, which.attempt};
+  if (!self_.sender().place(id, std::uint64_t{index} * mtu_, what.payload)) return;
+  responses.add(what.psn);
+  timer_.stop();  // the response is arriving
+  start_timer();
+}
+
+/// Processes the response to an atomic operation. It is dropped, and requested again, if an earlier
+/// response is missing.
 void packet_requester::receive_original(const packet& what) noexcept {
   const sent_request* const which = find_answered(what);
   if (which == nullptr || !is_atomic(which->opcode)) return;
-  if (!is_acknowledgement(what.answer.syndrome)) return end_badly_answered(what);
-  end_answered({.original = what.original});
-}
-
-/// Completes the oldest request, a READ or an atomic operation.
-void packet_requester::end_answered(const response& what) noexcept {
+  if (which != &at(0)) {
+    recovery_.responses.expect_before(psn_plus(what.psn, 1));
+    return;
+  }
+  if (!is_ack_syndrome(what.answer.syndrome)) return end_badly_answered(what);
   const sent_request done = at(0);
   pop();
   note_progress();
-  answer(done, what);
-  if (refused_.syndrome != 0 && count_ > 0) apply_fatal_nak();
+  answer(done, {.original = what.original});
+  complete_following();
+}
+
+/// Completes the requests at the front whose responses or acknowledgements have arrived.
+void packet_requester::complete_following() noexcept {
+  while (live_ > 0) {
+    sent_request& next = at(0);
+    const std::uint32_t before = oldest_psn();
+    if (next.opcode == opcode::rdma_read && next.sent == next.packets) {
+      take_recorded(next);
+      if (next.complete()) {
+        const sent_request done = next;
+        pop();
+        note_progress();
+        answer(done, {});
+        continue;
+      }
+    } else {
+      static_cast<void>(acknowledge_before(recovery_.responses.acknowledged()));
+    }
+    if (oldest_psn() == before) return;
+    note_progress();
+  }
+}
+
+/// Acknowledges the responses of a READ that have arrived after a gap and follow without one now.
+void packet_requester::take_recorded(sent_request& which) noexcept {
+  if (which.opcode != opcode::rdma_read) return;
+  while (!which.complete() &&
+         recovery_.responses.take(psn_plus(which.first_psn, which.acknowledged)))
+    ++which.acknowledged;
+}
+
+/// Requests the responses again that are missing although later ones have arrived.
+void packet_requester::request_missing() noexcept {
+  if (!recovery_.responses.has_new_gap()) return;
+  recovery_.responses.begin_requests();
+  if (has_outstanding()) end_oldest({.outcome = verdict::unread});
 }
 
 /// Retransmits after a loss. Ignores further signs of loss until the retransmission is
@@ -507,31 +535,37 @@ void packet_requester::repair() noexcept {
 }
 
 void packet_requester::expire() noexcept {
-  if (timer_.deadline == never || self_.home().now() < timer_.deadline) return;
-  timer_.deadline = never;
+  if (!timer_.runs() || self_.home().now() < timer_.deadline()) return;
+  timer_.stop();
   if (!has_outstanding()) return;
-  if (timer_.is_early) {
+  if (timer_.is_early()) {
     ++recovery_.since_progress.early;
-    if (timer_.usual.backoff < most_backoff) ++timer_.usual.backoff;
+    timer_.back_off();
     return retransmit_early();
   }
   out_.count(packet_event::timed_out);
   go_back();
 }
 
-/// Retransmits before the ACK timeout. With selective repeat, first sends again only packets that
-/// were reported missing, or the last packet: its acknowledgement reports which packets are missing
-/// (a tail loss probe, RFC 8985).
+/// Retransmits before the ACK timeout. With selective repeat, the first time sends only packets
+/// that were reported missing, or the last packet: its acknowledgement reports which packets are
+/// missing (a tail loss probe, RFC 8985). Precondition: has_outstanding().
 void packet_requester::retransmit_early() noexcept {
   retransmission& resends = recovery_.resends;
+  const std::uint32_t oldest = oldest_psn();
   const bool is_first = recovery_.since_progress.early == 1;
-  if (!is_first)
-    resends.restart(sent_end_);
-  else if (resends.selective())
+  // The responder can drop packets that it has reported as received.
+  const bool was_dropped = !is_read_or_atomic(at(0).opcode) && resends.was_received(oldest);
+  recovery_.responses.restart(sent_end_);
+  if (is_first && !was_dropped && resends.is_selective()) {
     resends.restart();
-  else if (recovery_.peer_is_selective)
+  } else if (is_first && !was_dropped && recovery_.peer_is_selective) {
     resends.limit_to(last_psn());
-  retransmit();
+  } else {
+    resends.select_all(oldest, sent_end_);
+    recovery_.since_progress.repairing = true;
+  }
+  end_oldest({.outcome = verdict::unread});
 }
 
 /// Returns the PSN of the last packet in flight. Precondition: has_outstanding().
@@ -544,16 +578,11 @@ std::uint32_t packet_requester::last_psn() noexcept {
 /// Retransmits all unacknowledged packets and counts a retry. If the retry count is exhausted,
 /// fails the oldest request.
 void packet_requester::go_back() noexcept {
+  recovery_.resends.select_all(oldest_psn(), sent_end_);
   if (!has_outstanding()) return;
   if (recovery_.since_progress.retries >= self_.attributes().retry_count)
     return fail_retries_exceeded();
   ++recovery_.since_progress.retries;
-  recovery_.resends.select_all();
-  retransmit();
-}
-
-/// Has the requester submit all unacknowledged requests again. Precondition: has_outstanding().
-void packet_requester::retransmit() noexcept {
   recovery_.since_progress.repairing = true;
   end_oldest({.outcome = verdict::unread});
 }

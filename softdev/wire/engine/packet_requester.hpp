@@ -11,8 +11,11 @@
 #include "softdev/core/message.hpp"
 #include "softdev/core/types.hpp"
 #include "softdev/wire/engine/congestion_window.hpp"
+#include "softdev/wire/engine/fatal_nak.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
+#include "softdev/wire/engine/response_window.hpp"
 #include "softdev/wire/engine/retransmission.hpp"
+#include "softdev/wire/engine/retransmission_timer.hpp"
 #include "softdev/wire/packet.hpp"
 
 namespace verbena::softdev::wire {
@@ -35,12 +38,12 @@ class packet_requester {
   /// Reports congestion on the path to or from the peer. Returns whether the congestion window has
   /// become smaller.
   bool handle_cnp() noexcept { return begun_ && flow_.congestion.notify(oldest_psn(), sent_end_); }
-  /// If the deadline has passed, retransmits the unacknowledged packets, or fails the oldest
+  /// If the deadline has passed, retransmits unacknowledged packets, or fails the oldest
   /// request if its retry count is exhausted. The caller runs the requester afterwards.
   void expire() noexcept;
 
   /// Returns when `expire` is due; `never` if no packet waits for a response.
-  [[nodiscard]] time_ns deadline() const noexcept { return timer_.deadline; }
+  [[nodiscard]] time_ns deadline() const noexcept { return timer_.deadline(); }
   /// True if the output had no room in the last `submit`.
   [[nodiscard]] bool waits_for_room() const noexcept { return flow_.waits_for_room; }
 
@@ -63,31 +66,15 @@ class packet_requester {
   struct attempts {
     std::uint8_t retries = 0;
     std::uint8_t early = 0;  ///< retransmissions before the ACK timeout; they are not retries
-    bool repairing = false;  ///< unacknowledged packets were retransmitted
+    bool repairing = false;  ///< all unacknowledged packets were retransmitted
   };
   /// The state of loss recovery.
   struct recovery {
     attempts since_progress;
     retransmission resends;
+    response_window responses;
     std::uint8_t offers_left = 0;    ///< of selective repeat
     bool peer_is_selective = false;  ///< the peer has sent a selective acknowledgement
-  };
-  /// The estimated round-trip time. A retransmitted packet is not measured, because the ACK can be
-  /// for any of its transmissions.
-  struct round_trip {
-    time_ns smoothed = 0;  ///< 0: unknown
-    time_ns deviation = 0;
-    time_ns started = never;   ///< the start of the current measurement
-    std::uint8_t backoff = 0;  ///< doublings of the early timeout since the last sample
-    std::uint32_t end_psn = 0;
-
-    void add(time_ns sample) noexcept;
-  };
-  /// The retransmission timer.
-  struct answer_timer {
-    time_ns deadline = never;
-    bool is_early = false;  ///< the deadline is before the ACK timeout
-    round_trip usual;
   };
   /// The limits of sending.
   struct flow {
@@ -95,12 +82,6 @@ class packet_requester {
     bool waits_for_room = false;    ///< the output has no room
     std::uint32_t ack_req_end = 0;  ///< the PSN after the last packet that requests an ACK
   };
-  /// The packet that the responder refused with a fatal NAK.
-  struct fatal_nak {
-    std::uint8_t syndrome = 0;  ///< 0: none
-    std::uint32_t psn = 0;
-  };
-
   [[nodiscard]] sent_request& at(std::uint32_t index) noexcept {
     return requests_[(begin_ + index) % window];
   }
@@ -116,40 +97,47 @@ class packet_requester {
   [[nodiscard]] bool may_put() noexcept;
   [[nodiscard]] response put_packets(sent_request& which, const message& what,
                                      std::span<const segment> local) noexcept;
-  void put_read_or_atomic(sent_request& which, const message& what) noexcept;
+  [[nodiscard]] response put_read_or_atomic(sent_request& which, const message& what) noexcept;
+  [[nodiscard]] bool put_read(const sent_request& which, const message& what) noexcept;
   [[nodiscard]] bool put(const packet& made) noexcept;
-  void note_sent(std::uint32_t end_psn) noexcept;
+  void note_sent(std::uint32_t end_psn, std::uint32_t measured_end) noexcept;
   void pop() noexcept;
 
   void receive_acknowledgement(const packet& what) noexcept;
   void receive_nak(const packet& what) noexcept;
   void receive_selective(const packet& what) noexcept;
-  void offer_selective_repeat() noexcept;
+  void offer_selective_repeat(std::uint32_t expected) noexcept;
   [[nodiscard]] bool has_missing() noexcept;
   [[nodiscard]] std::uint32_t last_psn() noexcept;
   void retransmit_early() noexcept;
   [[nodiscard]] bool skips(std::uint32_t psn) const noexcept {
     return psn_distance(psn, sent_end_) > 0 && !recovery_.resends.sends(psn);
   }
+  /// Returns whether a retransmission is exempt from the congestion window: the packet is not in
+  /// flight.
+  [[nodiscard]] bool is_exempt(std::uint32_t psn) const noexcept {
+    return psn_distance(psn, sent_end_) > 0 &&
+           (recovery_.resends.is_selective() || !recovery_.resends.sends(psn));
+  }
   void apply_fatal_nak() noexcept;
-  [[nodiscard]] bool is_refused(const sent_request& which) const noexcept;
-  [[nodiscard]] response refusal() const noexcept;
   void end_badly_answered(const packet& what) noexcept;
   void receive_data(const packet& what) noexcept;
   void receive_original(const packet& what) noexcept;
+  [[nodiscard]] bool fits(const sent_request& which, std::uint32_t index,
+                          const packet& what) const noexcept;
+  void receive_data_after_gap(const sent_request& which, const packet& what) noexcept;
   [[nodiscard]] sent_request* find_answered(const packet& what) noexcept;
+  void take_recorded(sent_request& which) noexcept;
+  void complete_following() noexcept;
+  void request_missing() noexcept;
   [[nodiscard]] bool acknowledge_before(std::uint32_t end_psn) noexcept;
   void answer(const sent_request& which, const response& what) noexcept;
-  void end_answered(const response& what) noexcept;
   void end_oldest(const response& what) noexcept;
   void repair() noexcept;
   void go_back() noexcept;
-  void retransmit() noexcept;
   void fail_retries_exceeded() noexcept;
   void note_progress() noexcept;
   void start_timer() noexcept;
-  [[nodiscard]] time_ns rtt_timeout() const noexcept;
-  void measure_answer() noexcept;
 
   queue_pair& self_;
   packet_output& out_;
@@ -164,7 +152,7 @@ class packet_requester {
   fatal_nak refused_;
   bool begun_ = false;
   flow flow_;
-  answer_timer timer_;
+  retransmission_timer timer_;
   std::array<sent_request, window> requests_;
 };
 

@@ -2,6 +2,7 @@
 #include "softdev/wire/engine/packet_responder.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
@@ -38,7 +39,7 @@ bool has_right_length(const packet& what, const packet_role& role, std::uint32_t
 }  // namespace
 
 void packet_responder::receive(const packet& what, packet_output& out) noexcept {
-  if (!receives(self_.state())) return;
+  if (!receives(self_.state())) return gap_.kept.clear();
   const std::int32_t ahead = psn_distance(expected_psn_, what.psn);
   if (ahead > 0) return receive_after_gap(what);
   const packet_role role = role_of(what.opcode);
@@ -47,13 +48,14 @@ void packet_responder::receive(const packet& what, packet_output& out) noexcept 
   gap_.report_due = false;
   refusal_ = {};  // a NAK for a gap, or an RNR NAK
   execute(what, role, out);
-  if (!gap_.kept.empty()) execute_kept(out);
+  if (!gap_.kept.empty()) execute_kept(what.psn, out);
   if (gap_.expected == awaited::nothing) gap_.reported = false;
 }
 
 /// Processes a packet that arrives although an earlier one is missing. With selective repeat, keeps
 /// it. Then a report becomes due if the packet reveals a gap, or if it requests an acknowledgement.
 void packet_responder::receive_after_gap(const packet& what) noexcept {
+  if (gap_.expected == awaited::refused) return;
   const bool is_first = gap_.expected == awaited::nothing;
   const auto added =
       gap_.selective ? gap_.kept.add(what, expected_psn_, mtu_) : reorder_queue::added::refused;
@@ -66,17 +68,21 @@ void packet_responder::receive_after_gap(const packet& what) noexcept {
                      (is_first || added == reorder_queue::added::reveals_gap || what.ack_requested);
 }
 
-/// Executes the kept packets that are next, after a missing packet has arrived.
-void packet_responder::execute_kept(packet_output& out) noexcept {
-  bool refused = refusal_.syndrome != 0;
-  while (const packet* const next = refused ? nullptr : gap_.kept.find(expected_psn_)) {
+/// Executes the kept packets that follow the packet `executed`. If a packet is not executed, drops
+/// all kept packets: the peer sends them again.
+void packet_responder::execute_kept(std::uint32_t executed, packet_output& out) noexcept {
+  for (std::uint32_t tried = executed; receives(self_.state()) && expected_psn_ != tried;) {
+    const packet* const next = gap_.kept.find(expected_psn_);
+    if (next == nullptr) return end_gap();
+    tried = expected_psn_;
     execute(*next, role_of(next->opcode), out);
-    refused = refusal_.syndrome != 0 || !receives(self_.state());
   }
-  if (!receives(self_.state())) return gap_.kept.clear();
-  // The peer retransmits the refused packet.
-  gap_.kept.remove_before(refused ? psn_plus(expected_psn_, 1) : expected_psn_);
-  if (refused) return;
+  gap_.kept.clear();
+}
+
+/// The expected packet is not one of the kept packets.
+void packet_responder::end_gap() noexcept {
+  gap_.kept.remove_before(expected_psn_);
   if (!gap_.kept.empty()) {
     gap_.expected = awaited::missing;
     gap_.report_due = true;
@@ -192,8 +198,7 @@ response packet_responder::execute_read(const packet& what) noexcept {
            .first_psn = what.psn,
            .msn = messages_,
            .due = true,
-           .end = packets_of(made.length, mtu_),
-           .end_bytes = made.length};
+           .range = {0, packets_of(made.length, mtu_), made.length}};
   some_due_ = true;
   ++kept_count_;
   return answer;
@@ -216,8 +221,7 @@ response packet_responder::execute_atomic(const packet& what) noexcept {
            .first_psn = what.psn,
            .msn = messages_,
            .original = answer.original,
-           .due = true,
-           .end = 1};
+           .due = true};
   some_due_ = true;
   ++kept_count_;
   return answer;
@@ -226,6 +230,7 @@ response packet_responder::execute_atomic(const packet& what) noexcept {
 void packet_responder::execute(const packet& what, const packet_role& role,
                                packet_output& out) noexcept {
   put_data_before(what, out);
+  if (!receives(self_.state())) return;  // an earlier READ was refused
   settle(what, role, take(what, role));
 }
 
@@ -280,7 +285,8 @@ packet_responder::responder_resource* packet_responder::find(std::uint32_t psn) 
   return nullptr;
 }
 
-/// Responds to a duplicate READ. It can request the end of the original response only.
+/// Responds to a duplicate READ. It can request a part of the original response only: after a loss,
+/// the missing packets.
 void packet_responder::repeat_read(const packet& what) noexcept {
   responder_resource* const kept = find(what.psn);
   if (kept == nullptr || kept->what.opcode != opcode::rdma_read) return;
@@ -290,10 +296,20 @@ void packet_responder::repeat_read(const packet& what) noexcept {
   if (what.remote.key != first.remote_key || what.remote.address != first.remote_address + offset ||
       what.remote.length > first.length - offset)
     return;
+  const response_range asked{index, index + packets_of(what.remote.length, mtu_),
+                             static_cast<std::uint32_t>(offset + what.remote.length)};
+  // The rest of the response is not needed if the peer has asked for it again.
+  const bool continues = kept->due && asked.end < kept->range.end;
+  response_range& to = continues ? kept->repeated : kept->range;
+  if (continues && !to.empty()) {
+    to.begin = std::min(to.begin, asked.begin);
+    to.end = std::max(to.end, asked.end);
+    to.end_bytes = std::max(to.end_bytes, asked.end_bytes);
+  } else {
+    to = asked;
+  }
+  if (!continues) kept->next = index;
   some_due_ = kept->due = true;
-  kept->begin = kept->next = index;
-  kept->end = index + packets_of(what.remote.length, mtu_);
-  kept->end_bytes = static_cast<std::uint32_t>(offset + what.remote.length);
 }
 
 /// Returns false if the payload is not accessible.
@@ -306,32 +322,42 @@ bool packet_responder::put(packet made, operation kind, packet_output& out) noex
 
 bool packet_responder::put_read(responder_resource& which, packet_output& out,
                                 std::uint32_t& budget) noexcept {
-  for (; which.next < which.end; ++which.next) {
-    if (budget == 0 || !out.has_room()) return false;
-    --budget;
-    const std::uint64_t offset = std::uint64_t{which.next} * mtu_;
-    const std::uint64_t bytes = std::min<std::uint64_t>(mtu_, which.end_bytes - offset);
-    segment source{nullptr, 0};
-    response answer = self_.receiver().read_again(which.what, offset, bytes, source);
-    payload_reader data({&source, 1});
-    packet made;
-    made.psn = psn_plus(which.first_psn, which.next);
-    made.answer = {syndrome_ack, which.msn};
-    if (answer.outcome == verdict::done) {
-      made.payload = data.view(bytes);
-      const operation kind =
-          read_response_operation(which.next - which.begin, which.end - which.begin);
-      if (made.payload.size() != bytes || !put(made, kind, out))
-        answer = responder::unmapped(which.what, offset, bytes);
+  for (;;) {
+    for (; which.next < which.range.end; ++which.next) {
+      if (budget == 0 || !out.has_room()) return false;
+      --budget;
+      if (!put_read_packet(which, out)) return true;
     }
-    if (answer.outcome != verdict::done) {
-      refuse_read(which, made.psn, answer, out);
-      return true;
-    }
+    which.sent = true;
+    if (which.repeated.empty()) break;
+    which.range = std::exchange(which.repeated, {});
+    which.next = which.range.begin;
   }
   which.due = false;
-  which.sent = true;
   return true;
+}
+
+/// Sends the next packet of a READ response. Returns false if the READ is refused.
+bool packet_responder::put_read_packet(responder_resource& which, packet_output& out) noexcept {
+  const response_range& range = which.range;
+  const std::uint64_t offset = std::uint64_t{which.next} * mtu_;
+  const std::uint64_t bytes = std::min<std::uint64_t>(mtu_, range.end_bytes - offset);
+  segment source{nullptr, 0};
+  response answer = self_.receiver().read_again(which.what, offset, bytes, source);
+  payload_reader data({&source, 1});
+  packet made;
+  made.psn = psn_plus(which.first_psn, which.next);
+  made.answer = {syndrome_ack, which.msn};
+  if (answer.outcome == verdict::done) {
+    made.payload = data.view(bytes);
+    const operation kind =
+        read_response_operation(which.next - range.begin, range.end - range.begin);
+    if (made.payload.size() != bytes || !put(made, kind, out))
+      answer = responder::unmapped(which.what, offset, bytes);
+  }
+  if (answer.outcome == verdict::done) return true;
+  refuse_read(which, made.psn, answer, out);
+  return false;
 }
 
 /// Handles a READ whose memory is not accessible. If the whole response was sent before, the
@@ -379,6 +405,11 @@ void packet_responder::put_data_before(const packet& what, packet_output& out) n
                        kind == operation::fetch_add;
   if (!changes || !receives(self_.state())) return;
   static_cast<void>(put_kept(out));
+}
+
+void packet_responder::use_selective_repeat(std::uint32_t expected) noexcept {
+  const std::int32_t past = psn_distance(expected, expected_psn_);
+  gap_.selective |= past >= 0 && past < static_cast<std::int32_t>(psn_set::capacity);
 }
 
 /// Sends nothing if the program has moved the queue pair to ERR. If a refused request has moved it

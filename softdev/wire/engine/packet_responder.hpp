@@ -42,12 +42,22 @@ class packet_responder {
   /// Processes a request packet of UC, which has no response.
   void receive_unreliable(const packet& what) noexcept;
   /// From now on, packets after a missing one are kept, and selective acknowledgements report it.
-  void use_selective_repeat() noexcept { gap_.selective = true; }
+  /// `expected`: the PSN that the peer takes for the expected one. Has no effect if this cannot be:
+  /// the peer has offered selective repeat to an earlier connection.
+  void use_selective_repeat(std::uint32_t expected) noexcept;
   /// Sends the responses that are due, in the order of their requests. Returns false if the output
   /// does not have room for all of them.
   [[nodiscard]] bool put_answers(packet_output& out) noexcept;
 
  private:
+  /// Packets of a READ response.
+  struct response_range {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+    std::uint32_t end_bytes = 0;
+
+    [[nodiscard]] bool empty() const noexcept { return begin == end; }
+  };
   /// An executed READ or atomic operation. The peer can request its response again.
   struct responder_resource {
     message what;
@@ -56,11 +66,10 @@ class packet_responder {
     std::uint64_t original = 0;
     bool due = false;
     bool sent = false;  ///< the whole response was sent at least once
-    // Of a READ: the range of response packets that is due.
-    std::uint32_t begin = 0;
-    std::uint32_t next = 0;
-    std::uint32_t end = 0;
-    std::uint32_t end_bytes = 0;
+    // Of a READ:
+    response_range range;     ///< due
+    response_range repeated;  ///< due after `range`
+    std::uint32_t next = 0;   ///< the next packet of `range`
   };
   /// A NAK that is due.
   struct refusal {
@@ -92,7 +101,8 @@ class packet_responder {
   void execute(const packet& what, const packet_role& role, packet_output& out) noexcept;
   void settle(const packet& what, const packet_role& role, const response& answer) noexcept;
   void receive_after_gap(const packet& what) noexcept;
-  void execute_kept(packet_output& out) noexcept;
+  void execute_kept(std::uint32_t executed, packet_output& out) noexcept;
+  void end_gap() noexcept;
   void put_data_before(const packet& what, packet_output& out) noexcept;
   void put_report(packet_output& out) noexcept;
   void repeat(const packet& what, const packet_role& role) noexcept;
@@ -103,6 +113,7 @@ class packet_responder {
   [[nodiscard]] bool put_kept(packet_output& out) noexcept;
   [[nodiscard]] bool put_read(responder_resource& which, packet_output& out,
                               std::uint32_t& budget) noexcept;
+  [[nodiscard]] bool put_read_packet(responder_resource& which, packet_output& out) noexcept;
   void refuse_read(responder_resource& which, std::uint32_t psn, const response& why,
                    packet_output& out) noexcept;
   bool put(packet made, operation kind, packet_output& out) noexcept;

@@ -30,6 +30,8 @@ struct psn_set {
     const auto bit = static_cast<std::uint32_t>(psn_distance(first, psn));
     words[bit / word_bits] |= std::uint64_t{1} << (bit % word_bits);
   }
+  /// True if it contains no PSN from `first` on.
+  [[nodiscard]] bool empty() const noexcept { return end() == first; }
   /// Returns the PSN after the highest PSN of the set.
   [[nodiscard]] std::uint32_t end() const noexcept {
     for (std::size_t i = words.size(); i > 0; --i)

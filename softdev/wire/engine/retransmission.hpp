@@ -10,65 +10,61 @@
 
 namespace verbena::softdev::wire {
 
-/// Without a selective acknowledgement, a retransmission sends all unacknowledged packets
-/// (go-back-N). With one, it sends the packets that the responder lacks. Packets after the last
-/// received one can be in flight; a packet that was retransmitted is not sent again until a timeout
-/// (`restart`). Threads: one thread at a time.
+/// Go-back-N: after a loss without a report, all unacknowledged packets. With a selective
+/// acknowledgement, the packets that the responder lacks; packets after the last received one can
+/// be in flight. A packet is retransmitted once, until the next loss or timeout. Threads: one
+/// thread at a time.
 class retransmission {
  public:
-  /// Takes a selective acknowledgement.
-  void limit_to_missing(const psn_set& received) noexcept {
-    const bool begins = !selective_ || probes_;
+  /// Selects all packets from `oldest` to `end`.
+  void select_all(std::uint32_t oldest, std::uint32_t end) noexcept {
+    received_ = {.first = oldest};
+    begin_ = oldest;
+    end_ = end;
+    reported_ = probes_ = false;
+  }
+  /// Takes a selective acknowledgement. Packets before `sent_end` were sent.
+  void limit_to_missing(const psn_set& received, std::uint32_t sent_end) noexcept {
+    const bool begins = !reported_ || probes_;
     if (begins || psn_distance(begin_, received.first) > 0) begin_ = received.first;
     received_ = received;
     end_ = received.end();
-    selective_ = true;
+    if (psn_distance(sent_end, end_) > 0) end_ = sent_end;
+    reported_ = true;
     probes_ = false;
   }
-  /// Limits the retransmission to one packet, whose acknowledgement reports what is missing.
+  /// Selects one packet, whose acknowledgement reports what is missing.
   void limit_to(std::uint32_t psn) noexcept {
-    received_ = {.first = psn};
-    begin_ = psn;
-    end_ = psn_plus(psn, 1);
-    selective_ = probes_ = true;
+    select_all(psn, psn_plus(psn, 1));
+    reported_ = probes_ = true;
   }
-  /// After a timeout: sends the packets again that the last selective acknowledgement reported
-  /// missing.
+  /// Selects again the packets that the last selective acknowledgement reported missing.
   void restart() noexcept { begin_ = received_.first; }
-  /// Sends all packets before `end` that the responder lacked when it sent the last selective
-  /// acknowledgement. If it has sent none since `limit_to`, sends all packets.
-  void restart(std::uint32_t end) noexcept {
-    selective_ = selective_ && !probes_;
-    begin_ = received_.first;
-    end_ = end;
-  }
-  void select_all() noexcept { selective_ = false; }
   /// Packets before `oldest` are acknowledged.
   void note_acknowledged(std::uint32_t oldest) noexcept {
-    if (selective_ && psn_distance(end_, oldest) >= 0) selective_ = false;
+    if (psn_distance(end_, oldest) >= 0) reported_ = false;
   }
 
-  [[nodiscard]] bool selective() const noexcept { return selective_; }
+  /// True if a selective acknowledgement, or a probe for one, determines the packets.
+  [[nodiscard]] bool is_selective() const noexcept { return reported_; }
   /// Returns whether a packet that was sent before is sent again.
   [[nodiscard]] bool sends(std::uint32_t psn) const noexcept {
-    return !selective_ || (psn_distance(begin_, psn) >= 0 && psn_distance(psn, end_) > 0 &&
-                           !received_.contains(psn));
+    return psn_distance(begin_, psn) >= 0 && psn_distance(psn, end_) > 0 &&
+           !received_.contains(psn);
   }
-  /// Returns whether `psn` is sent again because of a selective acknowledgement or a timeout.
-  [[nodiscard]] bool repeats(std::uint32_t psn, std::uint32_t sent_end) const noexcept {
-    return selective_ && psn_distance(psn, sent_end) > 0;
+  /// Returns whether the last selective acknowledgement lists the packet as received after a gap.
+  [[nodiscard]] bool was_received(std::uint32_t psn) const noexcept {
+    return reported_ && psn_distance(received_.first, psn) > 0 && received_.contains(psn);
   }
   /// Records that a packet was retransmitted.
-  void note_sent(std::uint32_t psn) noexcept {
-    if (selective_) begin_ = psn_plus(psn, 1);
-  }
+  void note_sent(std::uint32_t psn) noexcept { begin_ = psn_plus(psn, 1); }
 
  private:
   psn_set received_;
-  std::uint32_t begin_ = 0;  ///< the missing packets before this PSN have been retransmitted
+  std::uint32_t begin_ = 0;  ///< the selected packets before this PSN have been retransmitted
   std::uint32_t end_ = 0;
-  bool selective_ = false;
-  bool probes_ = false;  ///< limited to one packet
+  bool reported_ = false;  ///< `received_` is from a selective acknowledgement
+  bool probes_ = false;    ///< one packet is selected
 };
 
 }  // namespace verbena::softdev::wire

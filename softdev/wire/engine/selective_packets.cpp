@@ -21,9 +21,10 @@ bool has_signature(const packet& what, std::size_t bytes) noexcept {
 
 }  // namespace
 
-packet make_selective_offer(selective_payload& payload) noexcept {
+packet make_selective_offer(std::uint32_t expected, selective_payload& payload) noexcept {
   byte_sink(payload).put(selective_signature);
   packet made{.opcode = packet_opcode::selective_offer};
+  made.psn = expected;
   made.payload = std::span(payload).first<signature_bytes>();
   return made;
 }
@@ -53,6 +54,7 @@ psn_set received_packets(const packet& what) noexcept {
   in.skip(signature_bytes);
   psn_set made{.first = what.psn};
   for (std::uint64_t& word : made.words) word = in.take<std::uint64_t>();
+  made.words[0] &= ~std::uint64_t{1};
   return made;
 }
 

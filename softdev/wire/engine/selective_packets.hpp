@@ -16,8 +16,10 @@ inline constexpr std::size_t selective_payload_bytes = 24;
 using selective_payload = std::array<std::byte, selective_payload_bytes>;
 
 /// Makes the packet by which a requester announces that it processes selective acknowledgements.
-/// The payload of the packet refers to `payload`. The caller sets P_Key and queue pair number.
-[[nodiscard]] packet make_selective_offer(selective_payload& payload) noexcept;
+/// `expected`: the PSN that the responder expects. The payload of the packet refers to `payload`.
+/// The caller sets P_Key and queue pair number.
+[[nodiscard]] packet make_selective_offer(std::uint32_t expected,
+                                          selective_payload& payload) noexcept;
 /// Makes the packet by which a responder acknowledges all packets before `received.first`, reports
 /// that packet `received.first` is missing, and lists the later packets that it has.
 [[nodiscard]] packet make_selective_acknowledgement(const psn_set& received,
@@ -25,7 +27,7 @@ using selective_payload = std::array<std::byte, selective_payload_bytes>;
 
 [[nodiscard]] bool is_selective_offer(const packet& what) noexcept;
 [[nodiscard]] bool is_selective_acknowledgement(const packet& what) noexcept;
-/// Precondition: is_selective_acknowledgement(what).
+/// Does not contain the missing packet. Precondition: is_selective_acknowledgement(what).
 [[nodiscard]] psn_set received_packets(const packet& what) noexcept;
 
 }  // namespace verbena::softdev::wire

@@ -77,7 +77,8 @@ struct intake_options {
   own_addresses* addresses = nullptr;  ///< nullptr: datagrams are received at all addresses
 };
 
-/// Threads: one thread at a time, with the receive right. Does not allocate after construction.
+/// Threads: one thread at a time, with the receive right. Does not allocate after construction,
+/// except in the engine (packet_engine).
 class packet_receiver {
  public:
   /// All arguments outlive the intake.

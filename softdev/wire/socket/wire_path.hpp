@@ -70,7 +70,8 @@ struct wire_path_options {
 
 /// Threads: thread-safe. Opens its sockets for the first connection, the first UD queue pair, or in
 /// `open`. Allocates in these cases, for each connection and UD queue pair, and for each process
-/// that receives through this one. Does not allocate per packet.
+/// that receives through this one. Does not allocate per packet, except for
+/// buffers of selective repeat (reorder_pool).
 class wire_path final : public remote_path, private packet_output {
  public:
   /// `home` outlives the path. The caller sets the path of `home` afterwards. Precondition: `share`

@@ -194,7 +194,7 @@ class scene {
             selective_);
         break;
       case 2:
-        made = make_selective_offer(selective_);
+        made = make_selective_offer(peer_psn + received_, selective_);
         break;
       default:
         return;

@@ -291,6 +291,31 @@ TEST_F(RequestReceiver, repeated_read_reads_memory_again_from_where_it_begins) {
 }
 
 // parity: rocev2-32
+TEST_F(RequestReceiver, repeated_part_of_a_read_follows_the_rest_of_the_response) {
+  out.room = 3;
+  auto answers = exchange({remote(operation::read_request, 0, 6 * mtu)});
+  EXPECT_EQ(answers.size(), 3U);
+  out.room = kept_output::plenty;
+  answers = exchange({remote(operation::read_request, 1, mtu, 0, mtu)});
+  using enum operation;
+  std::vector<std::uint32_t> indexes;
+  for (const sent_packet& each : answers) indexes.push_back((each.what.psn - peer_psn) & psn_mask);
+  EXPECT_EQ(indexes, (std::vector<std::uint32_t>{3, 4, 5, 1}));
+  EXPECT_EQ(answers[3].name(), read_response_only);
+  EXPECT_EQ(std::memcmp(answers[3].payload.data(), target.data() + mtu, mtu), 0);
+}
+
+TEST_F(RequestReceiver, repeated_end_of_a_read_replaces_the_rest_of_the_response) {
+  out.room = 3;
+  exchange({remote(operation::read_request, 0, 6 * mtu)});
+  out.room = kept_output::plenty;
+  const auto answers = exchange({remote(operation::read_request, 1, 5 * mtu, 0, mtu)});
+  expect_packets(answers, psn(1),
+                 {operation::read_response_first, operation::read_response_middle,
+                  operation::read_response_middle, operation::read_response_middle,
+                  operation::read_response_last});
+}
+
 TEST_F(RequestReceiver, repeated_read_of_other_memory_is_dropped) {
   exchange({remote(operation::read_request, 0, 2 * mtu)});
   EXPECT_TRUE(exchange({remote(operation::read_request, 0, 2 * mtu, 0, 8)}).empty());

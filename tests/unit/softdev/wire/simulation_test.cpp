@@ -25,10 +25,12 @@ TEST(simulated_network, first_seeds_pass) {
 // parity: rocev2-105
 TEST(simulated_network, kept_seeds_pass) {
   constexpr std::uint64_t kept[] = {
-      195,   // a repeated response that was due counted as an excess request
-      489,   // the same, with the failure in the other direction
-      387,   // a duplicate READ of deregistered memory got no response
-      1587,  // a NAK within a READ was taken for a lost response
+      195,     // a repeated response that was due counted as an excess request
+      489,     // the same, with the failure in the other direction
+      387,     // a duplicate READ of deregistered memory got no response
+      1587,    // a NAK within a READ was taken for a lost response
+      200126,  // a recorded response was not taken after an acknowledgement
+      310621,  // a packet after a refused READ was executed
   };
   for (const std::uint64_t seed : kept) {
     const outcome what = run_seed(seed);

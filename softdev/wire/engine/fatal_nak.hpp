@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// A NAK after which the connection ends.
+#pragma once
+
+#include <cstdint>
+
+#include "softdev/core/message.hpp"
+#include "softdev/core/types.hpp"
+#include "softdev/wire/packet.hpp"
+
+namespace verbena::softdev::wire {
+
+/// The packet that the responder refused.
+struct fatal_nak {
+  std::uint8_t syndrome = 0;  ///< 0: none
+  std::uint32_t psn = 0;
+
+  [[nodiscard]] bool exists() const noexcept { return syndrome != 0; }
+  /// Returns whether the refused packet is one of `packets` from `first_psn` on.
+  [[nodiscard]] bool is_within(std::uint32_t first_psn, std::uint32_t packets) const noexcept {
+    return exists() && ((psn - first_psn) & psn_mask) < packets;
+  }
+  /// Returns the result of the request with the refused packet.
+  [[nodiscard]] response result(std::uint32_t peer_qpn) const noexcept {
+    verdict outcome = verdict::invalid_request;
+    if (syndrome == syndrome_access_error) outcome = verdict::access_error;
+    if (syndrome == syndrome_operation_error) outcome = verdict::operation_error;
+    return {.outcome = outcome,
+            .why = {.why = reason::peer_refused, .detail = peer_qpn, .extra = syndrome}};
+  }
+};
+
+}  // namespace verbena::softdev::wire

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/engine/response_window.hpp"
+
+#include <gtest/gtest.h>
+
+namespace verbena::softdev::wire {
+namespace {
+
+constexpr std::uint32_t first = 0xff'fff0;  // PSNs wrap around
+
+std::uint32_t at(std::uint32_t index) { return psn_plus(first, index); }
+
+class ResponseWindow : public ::testing::Test {
+ protected:
+  ResponseWindow() { window.begin(first); }
+  response_window window;
+};
+
+TEST_F(ResponseWindow, gap_is_new_until_it_is_requested) {
+  EXPECT_FALSE(window.has_new_gap());
+  window.add(at(30));
+  EXPECT_TRUE(window.has_new_gap());
+  window.begin_requests();
+  window.add(at(31));
+  EXPECT_FALSE(window.has_new_gap());
+  window.add(at(33));
+  EXPECT_TRUE(window.has_new_gap());
+}
+
+TEST_F(ResponseWindow, only_missing_responses_before_the_last_one_are_requested) {
+  window.add(at(30));
+  EXPECT_TRUE(window.requests(at(0)));
+  EXPECT_TRUE(window.requests(at(29)));
+  EXPECT_FALSE(window.requests(at(30)));
+  EXPECT_FALSE(window.requests(at(31)));
+  window.note_requested_before(at(30));
+  EXPECT_FALSE(window.requests(at(29)));
+  EXPECT_TRUE(window.was_requested(at(29)));
+  EXPECT_FALSE(window.was_requested(at(30)));
+  window.restart(at(40));
+  EXPECT_TRUE(window.requests(at(0)));
+  EXPECT_FALSE(window.requests(at(30)));
+  EXPECT_TRUE(window.requests(at(39)));
+}
+
+TEST_F(ResponseWindow, recorded_response_is_taken_once) {
+  window.add(at(30));
+  EXPECT_TRUE(window.contains(at(30)));
+  EXPECT_FALSE(window.contains(at(30 + response_window::capacity)));
+  EXPECT_TRUE(window.take(at(30)));
+  EXPECT_FALSE(window.take(at(30)));
+}
+
+TEST_F(ResponseWindow, responses_beyond_it_are_expected_when_it_moves) {
+  window.add(at(5));
+  window.begin_requests();
+  EXPECT_FALSE(window.has_room_for(at(response_window::capacity)));
+  EXPECT_FALSE(window.has_new_gap());
+  window.advance(at(6));
+  EXPECT_TRUE(window.has_new_gap());
+  EXPECT_TRUE(window.requests(at(response_window::capacity)));
+  EXPECT_FALSE(window.requests(at(response_window::capacity + 1)));
+}
+
+TEST_F(ResponseWindow, acknowledgement_shows_that_earlier_responses_were_sent) {
+  window.note_acknowledged(at(4));
+  EXPECT_TRUE(window.has_new_gap());
+  EXPECT_EQ(window.acknowledged(), at(4));
+  EXPECT_TRUE(window.requests(at(3)));
+  window.advance(at(9));
+  EXPECT_EQ(window.acknowledged(), at(9));
+  EXPECT_FALSE(window.requests(at(9)));
+}
+
+}  // namespace
+}  // namespace verbena::softdev::wire

@@ -88,7 +88,6 @@ class loop : public std::enable_shared_from_this<loop> {
   loop(async::engine on, const executor_type& executor, std::chrono::nanoseconds spin)
       : engine_(std::move(on)),
         executor_(executor),
-        memory_(std::make_shared<operation_memory>()),
         spin_(spin),
         descriptor_(std::in_place, executor_),
         timer_(std::in_place, executor_) {
@@ -109,7 +108,7 @@ class loop : public std::enable_shared_from_this<loop> {
   [[nodiscard]] const std::optional<native_executor_type>& native() const noexcept {
     return native_;
   }
-  [[nodiscard]] operation_memory& memory() const noexcept { return *memory_; }
+  [[nodiscard]] operation_memory& memory() noexcept { return memory_; }
   [[nodiscard]] bool is_shut_down() const noexcept { return is_shut_down_; }
   /// Returns the code 0. A copy is cheaper than constructing a code.
   [[nodiscard]] const std::error_code& success() const noexcept { return success_; }
@@ -193,8 +192,8 @@ class loop : public std::enable_shared_from_this<loop> {
   }
   // The memory cache is not thread-safe, and another thread of the context may free a handler.
   // Therefore it is used only with the executor of an io_context, which one thread runs.
-  [[nodiscard]] allocator_type allocator() const noexcept {
-    return allocator_type(native_ ? memory_ : nullptr);
+  [[nodiscard]] allocator_type allocator() noexcept {
+    return allocator_type(native_ ? &memory_ : nullptr);
   }
   [[gnu::noinline]] void post_step() {
     if (is_posted_ || is_shut_down_) return;
@@ -300,7 +299,7 @@ class loop : public std::enable_shared_from_this<loop> {
   async::engine engine_;
   executor_type executor_;
   std::optional<native_executor_type> native_;  // set if it belongs to an io_context
-  std::shared_ptr<operation_memory> memory_;
+  operation_memory memory_;
   const std::chrono::nanoseconds spin_;
   const std::error_code success_;
   operation_list pending_;

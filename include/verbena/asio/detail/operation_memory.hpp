@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstddef>
-#include <memory>
 #include <new>
 #include <utility>
 
@@ -50,7 +49,8 @@ class operation_memory {
   std::array<block*, 16> free_{};
 };
 
-/// The allocator of the handlers of the loop. Without an operation_memory, behaves like
+/// The allocator of the handlers of the loop, which own the loop and so its memory: Asio frees the
+/// memory of a handler before it destroys the handler. Without an operation_memory, behaves like
 /// std::allocator.
 /// Threads: one thread at a time; thread-safe without an operation_memory.
 template <class T>
@@ -58,27 +58,27 @@ class engine_allocator {
  public:
   using value_type = T;
 
-  explicit engine_allocator(std::shared_ptr<operation_memory> of) noexcept : of_(std::move(of)) {}
+  explicit engine_allocator(operation_memory* of) noexcept : of_(of) {}
   template <class Other>
   // NOLINTNEXTLINE(google-explicit-constructor): allocators convert implicitly
   engine_allocator(const engine_allocator<Other>& other) noexcept : of_(other.memory()) {}
 
   [[nodiscard]] T* allocate(std::size_t count) {
     const std::size_t bytes = count * sizeof(T);
-    return static_cast<T*>(of_ ? of_->take(bytes) : ::operator new(bytes));
+    return static_cast<T*>(of_ != nullptr ? of_->take(bytes) : ::operator new(bytes));
   }
   void deallocate(T* memory, std::size_t count) noexcept {
-    if (of_) return of_->give(memory, count * sizeof(T));
+    if (of_ != nullptr) return of_->give(memory, count * sizeof(T));
     ::operator delete(memory);
   }
-  [[nodiscard]] const std::shared_ptr<operation_memory>& memory() const noexcept { return of_; }
+  [[nodiscard]] operation_memory* memory() const noexcept { return of_; }
   template <class Other>
   bool operator==(const engine_allocator<Other>& other) const noexcept {
     return of_ == other.memory();
   }
 
  private:
-  std::shared_ptr<operation_memory> of_;
+  operation_memory* of_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::asio::detail

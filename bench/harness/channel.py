@@ -25,7 +25,7 @@ def bounds(goal: float, limit: float) -> dict[str, Bound]:
 
 # Each case: the C peer, which executes one operation; the number of operations per call; goal and limit. unpolled_write
 # also moves a buffer into the operation and back. Coroutines: one that awaits one operation at a time, so that each poll
-# of the engine finds one completion, and 16 that do so at the same time. Handlers of Asio likewise.
+# of the completion queue finds one completion, and 16 that do so at the same time. Handlers of Asio likewise.
 BLOCKING = bounds(1.6, 2.0)
 SCOPED = bounds(1.6, 1.8)
 OWNED = bounds(2.5, 3.0)

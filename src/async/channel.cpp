@@ -18,7 +18,7 @@ constexpr std::chrono::seconds longest_flush(5);
 }  // namespace
 
 channel_state::channel_state(engine_state& on, verbena::channel&& of) noexcept
-    : on_(on), of_(std::move(of)), core_(&of_->core()) {
+    : on_(on), of_(std::move(of)), core_(&of_->core()), ready_{core_, core_} {
   VERBENA_ASSERT(&core_->table() == &on_.table(),
                  "the channel was not created on the hub of its async::engine: create it on "
                  "engine.hub()");
@@ -40,12 +40,14 @@ channel_state::~channel_state() {
 
 void channel_state::wait_for_room(channel_operation& which) noexcept {
   waiting_[which.receives_].push_back(which);
-  has_waiting_ = true;
+  ready_[which.receives_] = nullptr;
+  is_unusual_ = true;
 }
 
 void channel_state::stop_waiting(channel_operation& which) noexcept {
   waiting_[which.receives_].remove(which);
-  has_waiting_ = has_waiting(false) || has_waiting(true);
+  if (!has_waiting(which.receives_)) ready_[which.receives_] = core_;
+  is_unusual_ = core_ == nullptr || has_waiting();
 }
 
 void channel_state::post_waiting() noexcept {
@@ -82,6 +84,8 @@ void channel_state::flush() noexcept {
 void channel_state::close() noexcept {
   of_.reset();
   core_ = nullptr;
+  ready_ = {};
+  is_unusual_ = true;
   post_waiting();
 }
 
@@ -107,7 +111,16 @@ void channel_operation::settle_unusual() noexcept {
   channel_state::release(state_);
 }
 
+bool channel_operation::undo_begin(int code) noexcept {
+  if (stage_ == stage::posted_with_limit) state_->on().timers().reset(timer_);
+  stage_ = stage::idle;
+  state_->release_usual();
+  result = operation_result::refuse_post(kind, code, posted());
+  return false;
+}
+
 void channel_operation::set_timer() noexcept {
+  timer_.is_set = false;
   timer_.of = this;
   timer_.expire = [](timer& self) noexcept {
     static_cast<limit_timer&>(self).of->end_early(ETIMEDOUT);
@@ -132,7 +145,7 @@ void channel_operation::end_refused(refusal why, int code) noexcept {
 }
 
 void channel_operation::give_up() noexcept {
-  state_->on().timers().reset(timer_);
+  if (!limit_.is_never()) state_->on().timers().reset(timer_);
   if (stage_ == stage::waiting) {
     state_->stop_waiting(*this);
   } else {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/base/earliest.hpp"
+#include "src/channel/poll_batches.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/verbs/completion_channel.hpp"
@@ -52,7 +53,7 @@ error completion_hub::lose_all() const {
 }
 
 result<std::size_t> completion_hub::next_completed(std::span<completed_operation> out) const {
-  if (table_->complete_all() < 0) [[unlikely]] {
+  if (!table_->complete_all()) [[unlikely]] {
     auto failed = lose_all();
     table_->complete_completed();
     if (!table_->has_collected()) return failed;

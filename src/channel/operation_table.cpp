@@ -7,12 +7,18 @@
 #include <chrono>
 #include <utility>
 
+#include "src/channel/poll_batches.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
 operation_table::operation_table(completion_queue cq, std::uint32_t slots)
-    : cq_(std::move(cq)), events_(cq_.channel()), most_slots_(slots), unreserved_(slots) {
+    : cq_(std::move(cq)),
+      events_(cq_.channel()),
+      most_slots_(slots),
+      unreserved_(slots),
+      lines_{&no_line_},
+      free_line_ids_{line_bit} {
   slots_.reserve(slots);
   held_.reserve(slots);
   add_slot();
@@ -33,29 +39,13 @@ bool operation_table::reserve(std::uint32_t count) noexcept {
   return true;
 }
 
-template <class Handle>
-int operation_table::poll_batches(Handle handle) {
-  std::array<completion, batch> room;
-  for (std::size_t polled = 0; polled < most_completions;) {
-    // Completions are undelivered here if a recipient calls a function that polls.
-    if (has_undelivered()) [[unlikely]]
-      deliver_undelivered();
-    const poll_result found = cq_.poll(room);
-    if (!found) [[unlikely]]
-      return failed(found);
-    handle(*found);
-    polled += (*found).size();
-    if ((*found).size() < batch) break;
-  }
-  return 0;
-}
-
 std::ptrdiff_t operation_table::deliver_all() {
-  const int polled = poll_batches([this](std::span<const completion> found) {
+  const bool polled = poll_batches([this](std::span<const completion> found) {
     for (const completion& done : found) deliver(done);
     delivered_ += found.size();
+    return false;
   });
-  if (polled < 0) [[unlikely]]
+  if (!polled) [[unlikely]]
     return -1;
   const std::size_t events = upkeep();
   return static_cast<std::ptrdiff_t>(take_delivered() + events);
@@ -83,37 +73,28 @@ std::size_t operation_table::deliver_undelivered() noexcept {
 
 void operation_table::deliver_polled(const completion& done) noexcept { deliver(done); }
 
-std::ptrdiff_t operation_table::complete_all() {
-  std::size_t called = 0;
-  const int polled = poll_batches([&](std::span<const completion> found) {
-    undelivered_ = found.data();
-    undelivered_end_ = undelivered_ + found.size();
-    while (has_undelivered()) {
-      const completion& done = *undelivered_++;
-      if (!is_of_line(done.id())) {
-        ++delivered_;
-        deliver_polled(done);
-      } else if (queued_waiter* const ended = end_queued(done); ended != nullptr) [[likely]] {
-        ++called;
-        ended->complete(*ended);
-      }
-    }
-  });
-  if (polled < 0) [[unlikely]]
-    return -1;
-  delivered_ += upkeep();
-  if (has_completed()) called += complete_completed();
-  return static_cast<std::ptrdiff_t>(called);
+// Handles a completion that is not the success of the oldest operation of a line.
+std::size_t operation_table::complete_unusual(const completion& done) noexcept {
+  if (!is_of_line(done.id())) {
+    ++delivered_;
+    deliver(done);
+    return 0;
+  }
+  queued_waiter* const ended = end_queued(done);
+  if (ended == nullptr) return 0;
+  ended->complete(*ended);
+  return 1;
 }
 
 bool operation_table::deliver_for_ready() {
-  const int polled = poll_batches([this](std::span<const completion> found) {
+  const bool polled = poll_batches([this](std::span<const completion> found) {
     for (const completion& done : found) {
       if (!is_of_line(done.id()) && !is_of_tagged(done.id())) ++delivered_;
       deliver_polled(done);
     }
+    return false;
   });
-  if (polled < 0) [[unlikely]]
+  if (!polled) [[unlikely]]
     return false;
   delivered_ += upkeep();
   return true;
@@ -138,7 +119,7 @@ void operation_table::lose_all(int code) noexcept {
       mark_ready(*each.who);
     }
   for (const queued_line* const line : lines_)
-    if (line != nullptr) line->owner().lose(code);
+    if (line != &no_line_) line->owner().lose(code);
 }
 
 bool operation_table::enroll(table_member& member) {
@@ -158,10 +139,13 @@ bool operation_table::enroll(table_member& member) {
 
 bool operation_table::add(queued_line& line) {
   if (free_line_ids_.empty()) {
-    if (lines_.size() == most_members) return false;
-    free_line_ids_.reserve(lines_.size() + 1);  // dismiss() does not allocate
-    lines_.push_back(nullptr);
-    free_line_ids_.push_back(line_bit | (lines_.size() - 1));
+    const std::size_t before = lines_.size();
+    if (before == most_members) return false;
+    free_line_ids_.reserve(2 * before);  // dismiss() does not allocate
+    lines_.resize(2 * before, &no_line_);
+    line_mask_ = lines_.size() - 1;
+    for (std::size_t index = lines_.size(); index-- > before;)
+      free_line_ids_.push_back(line_bit | index);
   }
   line.next_id_ = line.oldest_id_ = free_line_ids_.back();
   free_line_ids_.pop_back();
@@ -171,7 +155,7 @@ bool operation_table::add(queued_line& line) {
 
 void operation_table::dismiss(queued_line& line) noexcept {
   if (line.next_id_ == 0) return;
-  lines_[index_of(line.next_id_ ^ line_bit)] = nullptr;
+  lines_[index_of(line.next_id_ ^ line_bit)] = &no_line_;
   free_line_ids_.push_back(line.next_id_);
   line.next_id_ = 0;
 }
@@ -286,8 +270,7 @@ std::size_t operation_table::upkeep_of_members() {
   return events;
 }
 
-int operation_table::failed(const poll_result& polled) noexcept {
-  const int code = polled.error().code();
+int operation_table::failed(int code) noexcept {
   last_failure_ = code == 0 ? EIO : code;
   return -1;
 }

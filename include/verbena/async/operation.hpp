@@ -76,7 +76,8 @@ class [[nodiscard("an operation starts when it is awaited")]] operation : privat
   }
 
  private:
-  static void resume(detail::queued_waiter& self) noexcept {
+  // Not noexcept: see queued_waiter::complete.
+  static void resume(detail::queued_waiter& self) {
     auto& mine = static_cast<operation&>(self);
     if constexpr (!Operation::always_ends)
       if (!mine.settle()) return;

@@ -129,6 +129,52 @@ TEST_F(async_channel, refused_operations_return_at_once) {
   }(*this, foreign));
 }
 
+// The verb refuses more operations than the queues have places, while a receive is posted.
+TEST_F(async_channel, operations_that_the_verb_refuses_leave_no_trace) {
+  engine.run([](async_channel& of) -> task<void> {
+    std::vector<int> received;
+    const auto receive = [&](int number) -> task<void> {
+      const auto at = 1024 + 64 * static_cast<std::size_t>(number);
+      EXPECT_EQ((co_await of.b->receive(sink(of.memory, at, 64))).value(), 8U);
+      EXPECT_TRUE(of.holds(at, 8, number));
+      received.push_back(number);
+    };
+    async::scope running;
+    running.spawn(receive(0));
+    ibv_context_ops& ops = of.context.native()->ops;
+    const ibv_context_ops before = ops;
+    ops.post_send = [](ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
+      *refused = list;
+      return EIO;
+    };
+    ops.post_recv = [](ibv_qp*, ibv_recv_wr* list, ibv_recv_wr** refused) {
+      *refused = list;
+      return EIO;
+    };
+    for (int i = 0; i < 10; ++i) {
+      const abort_at limit = i % 2 == 0 ? abort_at() : abort_at(long_deadline());
+      const auto sent = co_await of.a->send(source(of.memory, 0, 8), limit);
+      const auto filled = co_await of.b->receive(of.next_sink(), limit);
+      for (const auto& each : {sent, filled}) {
+        EXPECT_EQ(each.refusal(), refusal::verb);
+        EXPECT_EQ(each.code(), EIO);
+      }
+    }
+    ops = before;
+    EXPECT_TRUE(of.engine.next_deadline().is_never());
+    EXPECT_EQ(of.a->get().in_flight(), 0U);
+    EXPECT_EQ(of.b->get().in_flight(), 1U);
+    for (int i = 1; i < 4; ++i) running.spawn(receive(i));
+    EXPECT_EQ(of.b->get().in_flight(), 4U);
+    for (int i = 0; i < 4; ++i) {
+      of.fill(0, 8, i);
+      EXPECT_TRUE(co_await of.a->send(source(of.memory, 0, 8)));
+    }
+    co_await running.join();
+    EXPECT_EQ(received, std::vector({0, 1, 2, 3}));
+  }(*this));
+}
+
 TEST_F(async_channel, limit_ends_the_connection_and_all_its_operations) {
   engine.run([](async_channel& of) -> task<void> {
     const auto receive = [&](abort_at limit) -> task<void> {

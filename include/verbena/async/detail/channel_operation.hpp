@@ -50,11 +50,14 @@ class channel_state {
   }
   /// Returns the core of the channel if an operation can be posted immediately. Returns nullptr if
   /// the channel was destroyed, or if other operations wait for room.
-  [[nodiscard]] channel_core* ready_core(bool receives) const noexcept {
-    return has_waiting(receives) ? nullptr : core_;
-  }
+  [[nodiscard]] channel_core* ready_core(bool receives) const noexcept { return ready_[receives]; }
   /// Returns true if operations wait for room in one of the queues.
-  [[nodiscard]] bool has_waiting() const noexcept { return has_waiting_; }
+  [[nodiscard]] bool has_waiting() const noexcept {
+    return has_waiting(false) || has_waiting(true);
+  }
+  /// Returns true if the end of an operation may have further effects: operations wait for room, or
+  /// the channel was destroyed.
+  [[nodiscard]] bool is_unusual() const noexcept { return is_unusual_; }
   void wait_for_room(channel_operation& which) noexcept;
   void stop_waiting(channel_operation& which) noexcept;
   /// Posts waiting operations while there is room.
@@ -70,6 +73,8 @@ class channel_state {
   void close() noexcept;
 
   void hold() noexcept { ++holders_; }
+  /// Reverts hold(). Precondition: the channel exists, so there are other holders.
+  void release_usual() noexcept { --holders_; }
   static void release(channel_state* which) noexcept {
     if (--which->holders_ == 0) delete which;
   }
@@ -83,8 +88,9 @@ class channel_state {
   engine_state& on_;
   std::optional<verbena::channel> of_;
   channel_core* core_;
+  std::array<channel_core*, 2> ready_;  // see ready_core()
   std::array<waiter_list, 2> waiting_;  // for room in the send queue and in the receive queue
-  bool has_waiting_ = false;
+  bool is_unusual_ = false;
   std::uint32_t holders_ = 1;
   flush_timer flush_;
 };
@@ -98,7 +104,7 @@ class channel_operation : protected queued_waiter {
   static constexpr bool always_ends = true;
   /// Called by engine::poll() when the operation has ended. Must call settle() before
   /// take_result().
-  using ended_function = void (*)(queued_waiter& self) noexcept;
+  using ended_function = void (*)(queued_waiter& self);
 
   channel_operation& operator=(const channel_operation&) = delete;
 
@@ -107,13 +113,15 @@ class channel_operation : protected queued_waiter {
   using post_function = bool (*)(channel_operation& self);
 
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): valid while it waits for room
-  channel_operation(channel_state& of, deadline limit, std::source_location posted) noexcept
+  channel_operation(channel_state& of, operation_kind what, deadline limit,
+                    std::source_location posted) noexcept
       : state_(&of), limit_(limit) {
+    kind = what;
     result = operation_result::pending(posted);
   }
   /// Copies the arguments of an operation that was not started.
   channel_operation(const channel_operation& idle) noexcept
-      : channel_operation(*idle.state_, idle.limit_, idle.posted()) {}
+      : channel_operation(*idle.state_, idle.kind, idle.limit_, idle.posted()) {}
   ~channel_operation() {
     if (stage_ != stage::idle) [[unlikely]]
       give_up();
@@ -125,10 +133,12 @@ class channel_operation : protected queued_waiter {
   /// Releases the channel state and the timer, and posts operations that wait for room. Returns
   /// true: the operation has ended.
   [[gnu::always_inline]] bool settle() noexcept {
-    if (stage_ != stage::posted || state_->has_waiting()) [[unlikely]]
+    // One test: stage::posted is 0.
+    if ((static_cast<unsigned>(stage_) | static_cast<unsigned>(state_->is_unusual())) != 0)
+        [[unlikely]]
       settle_unusual();
     else
-      channel_state::release(state_);
+      state_->release_usual();
     stage_ = stage::idle;
     return true;
   }
@@ -144,7 +154,7 @@ class channel_operation : protected queued_waiter {
   [[nodiscard]] engine_state& on() const noexcept { return state_->on(); }
   [[nodiscard]] std::source_location posted() const noexcept { return result.posted(); }
   [[nodiscard]] queued_waiter& waiter() noexcept { return *this; }
-  /// Starts to wait for the completion of the operation, which was posted.
+  /// Starts to wait for the completion of the operation, which was posted or is about to be.
   [[gnu::always_inline]] bool begin(ended_function when_ended) noexcept {
     complete = when_ended;
     stage_ = stage::posted;
@@ -155,6 +165,8 @@ class channel_operation : protected queued_waiter {
     }
     return true;
   }
+  /// Reverts begin() for an operation that the verb refused with `code`. Returns false.
+  [[nodiscard]] bool undo_begin(int code) noexcept;
   /// Stores a refusal as the result. Returns false.
   [[nodiscard]] bool refuse(refusal why, int code) noexcept {
     result = operation_result::refuse(why, code, posted());
@@ -163,8 +175,10 @@ class channel_operation : protected queued_waiter {
 
  private:
   friend class channel_state;
-  enum class stage : std::uint8_t { idle, waiting, posted, posted_with_limit };
+  enum class stage : std::uint8_t { posted, posted_with_limit, waiting, idle };
+  // Initialized by set_timer().
   struct limit_timer : timer {
+    limit_timer() noexcept : timer(uninitialized_timer()) {}
     channel_operation* of;
   };
 
@@ -178,12 +192,12 @@ class channel_operation : protected queued_waiter {
   void end_refused(refusal why, int code) noexcept;
   void give_up() noexcept;
 
+  stage stage_ = stage::idle;  // adjacent to `kind`, so that one store initializes both
+  bool receives_;              // of an operation that waits for room
   channel_state* state_;
   deadline limit_;
   limit_timer timer_;   // used if there is a limit
   post_function post_;  // of an operation that waits for room
-  bool receives_;       // of an operation that waits for room
-  stage stage_ = stage::idle;
 };
 
 /// An operation on one slice without options.
@@ -195,19 +209,19 @@ class piece_operation : public channel_operation {
 
   piece_operation(channel_state& of, const memory_piece& piece, const remote_region& remote,
                   deadline limit, std::source_location posted) noexcept
-      : channel_operation(of, limit, posted), piece_(piece), remote_(remote) {}
+      : channel_operation(of, Kind, limit, posted), piece_(piece), remote_(remote) {}
 
  protected:
   [[gnu::always_inline]] [[nodiscard]] bool start(ended_function when_ended) noexcept {
     channel_core* const core = state().ready_core(is_receive);
     if (core == nullptr || !core->template is_usual<Kind>(piece_, remote_)) [[unlikely]]
       return channel_operation::start(when_ended, is_receive, post_general);
-    if (const auto status = core->template post_usual<Kind>(piece_, remote_, waiter()); !status)
-        [[unlikely]] {
-      result = operation_result::refuse_post(Kind, status.code(), posted());
-      return false;
-    }
-    return begin(when_ended);
+    // Before the post, so that the compiler knows the values that begin() reads.
+    begin(when_ended);
+    const auto status = core->template post_usual<Kind>(piece_, remote_, waiter());
+    if (!status) [[unlikely]]
+      return undo_begin(status.code());
+    return true;
   }
 
  private:
@@ -232,7 +246,7 @@ class general_operation : public channel_operation {
 
   general_operation(channel_state& of, const operation_description& what, deadline limit,
                     std::source_location posted) noexcept
-      : channel_operation(of, limit, posted), what_(what) {
+      : channel_operation(of, what.kind, limit, posted), what_(what) {
     if (what.out.inlined() != nullptr) inlined_ = *what.out.inlined();
     if (what.out.sources().size() == 1) piece_ = memory_piece(what.out.sources().front());
     if (what.in.size() == 1) piece_ = memory_piece(what.in.front());

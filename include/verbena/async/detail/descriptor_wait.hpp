@@ -22,7 +22,7 @@ namespace verbena::inline VERBENA_ABI::async::detail {
 class descriptor_wait : protected descriptor_entry {
  public:
   /// Called by engine::poll() after the event or the deadline.
-  using ended_function = void (*)(queued_waiter& self) noexcept;
+  using ended_function = void (*)(queued_waiter& self);
 
   descriptor_wait& operator=(const descriptor_wait&) = delete;
 

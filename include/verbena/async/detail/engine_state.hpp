@@ -73,6 +73,8 @@ class engine_state {
   static constexpr std::uint32_t sleeping = 1;  // arm() was called: signal() writes to wakes_
   static constexpr std::uint32_t woken = 2;     // signal() was called
 
+  [[nodiscard]] std::size_t poll_completions();
+  [[nodiscard]] std::size_t poll_all();
   void signal() noexcept;
   void take_entered() noexcept;
   [[nodiscard]] std::size_t resume_entered() noexcept;

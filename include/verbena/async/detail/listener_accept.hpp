@@ -20,7 +20,7 @@ class listener_accept : protected queued_waiter {
   using value_type = verbena::result<message_channel>;
   static constexpr bool always_ends = false;
   /// Called by engine::poll() when the operation has ended.
-  using ended_function = void (*)(queued_waiter& self) noexcept;
+  using ended_function = void (*)(queued_waiter& self);
 
   listener_accept(listener_state& of, deadline until) noexcept : of_(&of), until_(until) {}
   /// Copies the arguments of an operation that was not started.

@@ -63,7 +63,7 @@ class message_operation : protected queued_waiter {
   static constexpr bool always_ends = false;
   /// Called by engine::poll() when the operation may have ended. Calls settle(), and has no other
   /// effect if settle() returns false.
-  using ended_function = void (*)(queued_waiter& self) noexcept;
+  using ended_function = void (*)(queued_waiter& self);
 
   message_operation& operator=(const message_operation&) = delete;
 

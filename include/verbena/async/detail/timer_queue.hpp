@@ -12,10 +12,15 @@ namespace verbena::inline VERBENA_ABI::async::detail {
 
 using time_point = std::chrono::steady_clock::time_point;
 
+/// Selects the constructor of a timer that sets no member.
+struct uninitialized_timer {};
+
 /// Calls a function when `when` has passed. Must not be moved while it is set.
 struct timer {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): valid while it is set
-  timer() noexcept {}
+  timer() noexcept : is_set(false) {}
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the owner sets is_set before use
+  explicit timer(uninitialized_timer /*tag*/) noexcept {}
   timer(const timer&) = delete;
   timer& operator=(const timer&) = delete;
   ~timer() = default;
@@ -27,7 +32,7 @@ struct timer {
   timer* child;
   timer* next;
   timer* previous;
-  bool is_set = false;
+  bool is_set;
 };
 
 /// Threads: one thread at a time. Never allocates. Setting is O(1), the rest O(log n) amortized.

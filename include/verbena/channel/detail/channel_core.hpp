@@ -101,7 +101,7 @@ class channel_core {
     return of.enroll(lines_[0]) && of.enroll(lines_[1]);
   }
   /// Posts an operation of a queued recipient, whose result has the source location of the post:
-  /// the fast path. Preconditions: is_usual(), accept_queued().
+  /// the fast path. Preconditions: is_usual(), accept_queued(); the recipient has its kind.
   template <operation_kind Kind, class Piece>
   [[nodiscard]] [[gnu::always_inline]] inline post_status post_usual(const Piece& piece,
                                                                      const remote_region& remote,
@@ -286,7 +286,7 @@ int operation_table::progress() noexcept {
   std::array<completion, batch> room;
   const poll_result polled = cq_.poll(room);
   if (!polled) [[unlikely]]
-    return failed(polled);
+    return failed(polled.error().code());
   for (const completion& done : *polled) deliver(done);
   delivered_ += (*polled).size();
   return static_cast<int>((*polled).size());
@@ -305,18 +305,15 @@ void operation_table::deliver(const completion& done) noexcept {
 // Ends an operation of a queued recipient; returns nullptr if it was lost. Precondition:
 // is_of_line().
 queued_waiter* operation_table::end_queued(const completion& done) noexcept {
-  const std::uint32_t index = index_of(done.id()) ^ static_cast<std::uint32_t>(line_bit);
-  if (index >= lines_.size()) [[unlikely]]
+  queued_line& line = line_of(done.id());
+  if (!line.is_oldest(done.id())) [[unlikely]]
     return nullptr;
-  queued_line* const line = lines_[index];
-  if (line == nullptr || !line->is_oldest(done.id())) [[unlikely]]
-    return nullptr;
-  queued_waiter& waiter = line->pop();
+  queued_waiter& waiter = line.pop();
   waiter.ended = true;
   if (done.ok()) [[likely]]
     waiter.result.succeed(done);
   else
-    line->owner().fail(waiter, done);
+    line.owner().fail(waiter, done);
   return &waiter;
 }
 
@@ -380,11 +377,10 @@ template <operation_kind Kind, class Piece>
 post_status channel_core::post_usual(const Piece& piece, const remote_region& remote,
                                      queued_waiter& waiter) {
   queued_line& line = lines_[Kind == operation_kind::receive];
-  const post_status status = submit_usual<Kind>(piece, remote, line.next_id());
-  if (status) [[likely]] {
-    waiter.kind = Kind;
-    line.push(waiter);
-  }
+  // Appended before the post, so that the compiler need not read again what it has just stored.
+  const post_status status = submit_usual<Kind>(piece, remote, line.push(waiter));
+  if (!status) [[unlikely]]
+    line.take_back(waiter);
   return status;
 }
 

@@ -4,6 +4,7 @@
 // late completions are recognized.
 #pragma once
 
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -206,9 +207,11 @@ class operation_table {
   /// with errno last_failure().
   [[nodiscard]] std::ptrdiff_t deliver_all();
   /// Like deliver_all(), and calls `complete` of each queued recipient: at once, or from the list
-  /// of completed operations. A recipient may block, and destroy channels. Returns the number of
-  /// recipients called, or -1. take_delivered() returns the other completions and the events.
-  [[nodiscard]] std::ptrdiff_t complete_all();
+  /// of completed operations. A recipient may block, and destroy channels. Polls again after
+  /// recipients were called, because the operations that they posted may have completed: until
+  /// `batch` completions are delivered. Returns the number of recipients called, or nullopt if a
+  /// poll failed. take_delivered() returns the other completions and the events.
+  [[nodiscard]] inline std::optional<std::size_t> complete_all();
   /// Calls `complete` of the recipients in the list of completed operations, but not of those that
   /// are appended meanwhile. Returns their number.
   std::size_t complete_completed() noexcept;
@@ -278,18 +281,32 @@ class operation_table {
   /// Creates the next slot, if there is one.
   [[gnu::noinline]] void add_slot();
   [[nodiscard]] bool add(queued_line& line);
-  [[nodiscard]] int failed(const poll_result& polled) noexcept;
+  /// Records errno `code` of a failed poll. Returns -1.
+  int failed(int code) noexcept;
   /// Polls until the queue is empty, at most `most_completions`, and passes each batch to `handle`.
-  /// Returns -1 if a poll failed.
+  /// Polls again if `handle` returns true. Returns false if a poll failed.
   template <class Handle>
-  [[nodiscard]] int poll_batches(Handle handle);
+  [[nodiscard]] inline bool poll_batches(Handle handle);
   [[gnu::noinline]] void deliver_polled(const completion& done) noexcept;
   std::size_t deliver_undelivered() noexcept;
   [[nodiscard]] bool is_of_tagged(std::uint64_t id) const noexcept;
   [[nodiscard]] static bool is_of_line(std::uint64_t id) noexcept {
     return (id & (line_bit | member_bit)) == line_bit;
   }
+  /// Returns the line that has the index in `id`, or an empty line.
+  [[nodiscard]] queued_line& line_of(std::uint64_t id) const noexcept {
+    return *lines_[id & line_mask_];
+  }
   [[nodiscard]] inline queued_waiter* end_queued(const completion& done) noexcept;
+  // They add the number of recipients called to `called`.
+  inline void complete(std::span<const completion> found, std::size_t& called) noexcept;
+  inline void complete_one(const completion& done, std::size_t& called) noexcept;
+  [[gnu::noinline]] std::size_t complete_unusual(const completion& done) noexcept;
+  /// Returns true if upkeep() or complete_completed() may have work.
+  [[nodiscard]] bool has_more_to_do() const noexcept {
+    return (std::bit_cast<std::uintptr_t>(attended_) | std::bit_cast<std::uintptr_t>(timed_) |
+            completed_count_) != 0;
+  }
   void deliver_to_others(const completion& done) noexcept;
   void unmark_ready(table_member& member) noexcept;
   std::size_t upkeep_of_members();
@@ -316,7 +333,9 @@ class operation_table {
   waiter_list collected_;  // tagged_waiter, ended
   std::vector<membership> members_;
   std::vector<std::uint32_t> free_members_;
-  std::vector<queued_line*> lines_;           // nullptr: the index is free
+  queued_line no_line_;                       // of no channel
+  std::vector<queued_line*> lines_;           // no_line_: the index is free; size: a power of 2
+  std::uint64_t line_mask_ = 0;               // the bits of an index in lines_
   std::vector<std::uint64_t> free_line_ids_;  // the next ids of the free indices
   table_member* ready_ = nullptr;
   table_member** end_of_ready_ = &ready_;

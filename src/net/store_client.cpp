@@ -15,6 +15,7 @@
 
 #include "src/bringup/socket.hpp"
 #include "src/net/rank_list.hpp"
+#include "src/net/store_link.hpp"
 #include "src/net/store_message.hpp"
 #include "verbena/base/random.hpp"
 #include "verbena/base/steps.hpp"
@@ -22,60 +23,7 @@
 
 namespace verbena::inline VERBENA_ABI::net {
 
-namespace detail {
-
-/// The connection to a store. Must not be moved while a receive is in progress.
-struct store_link {
-  store_link(bringup::stream with, const membership& who)
-      : stream(std::move(with)), rank(who.rank), size(who.size) {}
-
-  /// Handles a message of the store. Returns true for news about ranks and for replies that no call
-  /// waits for. Returns false if the message is an answer that this rank waits for.
-  bool take_news(const store_answer& from) {
-    if (const auto* const reply = std::get_if<store_reply>(&from)) return reply->number != awaited;
-    if (const auto* const left = std::get_if<store_left>(&from)) {
-      for (const std::uint32_t each : left->ranks) {
-        std::erase(returning, each);
-        add(each, departed);
-      }
-      return true;
-    }
-    const auto* const back = std::get_if<store_returned>(&from);
-    if (back == nullptr) return false;
-    for (const std::uint32_t each : back->ranks) {
-      add(each, departed);
-      add(each, returning);
-    }
-    return true;
-  }
-  void add(std::uint32_t each, std::vector<std::uint32_t>& to) const {
-    if (each < size && each != rank && std::ranges::find(to, each) == to.end()) to.push_back(each);
-  }
-
-  bringup::stream stream;
-  std::uint32_t rank;
-  std::uint32_t size;
-  std::optional<steps<blob>> receiving;     // a message that is not complete yet
-  std::vector<std::uint32_t> departed;      // in the order of departure
-  std::vector<std::uint32_t> returning;     // subset of departed
-  std::uint32_t last_number = 0;            // number of the last request about a value
-  std::uint32_t awaited = 0;                // number of the expected reply; 0: none
-  std::optional<store_failed> last_answer;  // the reason why the store closes the connection
-  bool is_lost = false;
-};
-
-// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
-void destroy(store_link& link) noexcept { delete &link; }
-
-}  // namespace detail
-
 namespace {
-
-// The time limit for the rest of a message that has begun.
-constexpr std::chrono::seconds time_to_receive{2};
-
-// The minimum time for the store to read a request about a value.
-constexpr std::chrono::seconds time_to_send{2};
 
 // The interval at which the new process of a rank retries while the old process is connected.
 constexpr std::chrono::milliseconds time_to_retry{10};
@@ -93,7 +41,9 @@ std::uint32_t timeout_ms(deadline until) {
   if (until.expired()) return 0;
   const auto left = std::chrono::duration_cast<milliseconds>(until.when() - deadline::clock::now());
   const auto bounded = std::clamp(left, milliseconds(0), longest);
-  return static_cast<std::uint32_t>((bounded - std::min(bounded / 8, milliseconds(250))).count());
+  // Rounded up: short deadlines have a reserve too.
+  const auto reserve = std::min((bounded + milliseconds(7)) / 8, milliseconds(250));
+  return static_cast<std::uint32_t>((bounded - reserve).count());
 }
 
 // Returns a description of the exchange or of the step of an agreement.
@@ -102,15 +52,10 @@ std::string called(std::string_view call, const std::string& name) {
   return name.find(' ') == std::string::npos ? name + "()" : "the step \"" + name + "\"";
 }
 
-std::string to_text(const membership& who) {
-  return who.name.empty() ? fmt::format("rank {}", who.rank)
-                          : fmt::format("rank {} of group {}", who.rank, who.name);
-}
-
 error explain(std::string_view call, const membership& who, const detail::store_failed& why) {
   const std::string what = called(call, why.name);
   const std::string ranks = detail::to_text(why.ranks);
-  const std::string object = to_text(who);
+  const std::string object = detail::to_text(who);
   const auto invalid = [&](const std::string& text) {
     return error::invalid_argument(std::string(call), object, text);
   };
@@ -176,56 +121,24 @@ error explain(std::string_view call, const membership& who, const detail::store_
                          "library in all processes");
 }
 
-// Receives messages that the store has sent between answers, without blocking.
-void receive_news(detail::store_link& link, const membership& who) {
-  while (!link.is_lost) {
-    if (!link.receiving) {
-      pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
-      if (::poll(&event, 1, 0) <= 0) break;
-      link.receiving.emplace(link.stream.receive_in_steps(deadline::after(time_to_receive)));
-    }
-    auto received = link.receiving->progress();
-    if (!received) break;
-    link.receiving.reset();
-    auto news = *received ? detail::decode_answer(**received)
-                          : result<detail::store_answer>(std::move(*received).error());
-    if (news && link.take_news(*news)) continue;
-    if (auto* const failed = news ? std::get_if<detail::store_failed>(&*news) : nullptr)
-      link.last_answer = std::move(*failed);
-    link.is_lost = true;
-    if (who.host == store_host::rank_0) link.add(0, link.departed);
-  }
-}
-
-// Sends a message and returns the answer.
-result<detail::store_answer> receive_answer(detail::store_link& link, const membership& who,
+// Sends a message and returns the answer. If the deadline passes, the answer is abandoned.
+result<detail::store_answer> receive_answer(detail::store_link& link, std::string_view call,
+                                            const detail::asked& what,
                                             std::span<const std::byte> message, deadline until) {
-  receive_news(link, who);
-  if (link.last_answer) return detail::store_answer(*link.last_answer);
-  if (auto partial = std::exchange(link.receiving, std::nullopt)) {
-    auto begun = std::move(*partial).wait();
-    link.is_lost = !begun;
-    VERBENA_TRY(const auto bytes, std::move(begun));
-    VERBENA_TRY(auto news, detail::decode_answer(bytes));
-    if (!link.take_news(news)) return news;  // the store closes the connection
-  }
-  // A message with the reason why the store closes the connection must be received before the send,
-  // because a stream cannot receive after a failed send.
-  VERBENA_TRY_VOID(link.stream.send(message, until));
-  while (true) {
-    VERBENA_TRY(const auto bytes, link.stream.receive(until));
-    VERBENA_TRY(auto answer, detail::decode_answer(bytes));
-    if (!link.take_news(answer)) return answer;
-  }
+  VERBENA_TRY(auto answer, detail::ask_store(link, what, message, until));
+  if (answer) return *std::move(answer);
+  return error::timed_out(
+      std::string(call), detail::to_text(link.who),
+      fmt::format("the store at {} did not answer before the deadline", link.stream.peer()));
 }
 
 // Returns an answer of type T. Converts a failure to an error.
 template <class T>
-result<T> receive(detail::store_link& link, const membership& who, std::string_view call,
+result<T> receive(detail::store_link& link, std::string_view call, const detail::asked& what,
                   std::span<const std::byte> message, deadline until) {
-  VERBENA_TRY(auto answer, receive_answer(link, who, message, until));
+  VERBENA_TRY(auto answer, receive_answer(link, call, what, message, until));
   if (const auto* const failed = std::get_if<detail::store_failed>(&answer))
-    return explain(call, who, *failed);
+    return explain(call, link.who, *failed);
   if (auto* const wanted = std::get_if<T>(&answer)) return std::move(*wanted);
   return error::protocol(std::string(call), link.stream.peer(),
                          "the answer of the store does not match the request");
@@ -240,7 +153,7 @@ struct value_request {
 
 error explain(const value_request& what, const membership& who, const detail::store_reply& why) {
   using detail::value_outcome;
-  const std::string object = to_text(who);
+  const std::string object = detail::to_text(who);
   const auto aborted = [&](const std::string& text) {
     return error::from_errno(ECONNABORTED, what.call, object, text);
   };
@@ -283,73 +196,25 @@ error explain(const value_request& what, const membership& who, const detail::st
   return error::protocol(what.call, object, "the store sent an unknown outcome");
 }
 
-// Receives the next message. If the deadline passes, returns nullopt. The rest of the message is
-// received later, so the connection remains usable.
-result<std::optional<detail::store_answer>> receive_until(detail::store_link& link,
-                                                          deadline until) {
-  while (true) {
-    if (!link.receiving) {
-      pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
-      if (::poll(&event, 1, until.poll_timeout_ms()) <= 0) {
-        if (until.expired()) return std::optional<detail::store_answer>();
-        continue;
-      }
-      link.receiving.emplace(link.stream.receive_in_steps(deadline::after(time_to_receive)));
-    }
-    if (auto received = link.receiving->progress()) {
-      link.receiving.reset();
-      VERBENA_TRY(const auto bytes, *std::move(received));
-      VERBENA_TRY(auto answer, detail::decode_answer(bytes));
-      return std::optional(std::move(answer));
-    }
-    if (until.expired()) return std::optional<detail::store_answer>();
-    const auto wait = std::min(until.when(), link.receiving->next_deadline().when());
-    pollfd event{.fd = link.receiving->fd(), .events = link.receiving->events(), .revents = 0};
-    ::poll(&event, 1, deadline::at(wait).poll_timeout_ms());
-  }
-}
-
-// Receives messages until an answer that this rank waits for. If this rank waits for no answer,
-// completes a partial message. Returns nullopt if there is no answer, or if the deadline passes.
-result<std::optional<detail::store_answer>> receive_reply(detail::store_link& link,
-                                                          deadline until) {
-  while (link.awaited != 0 || link.receiving) {
-    VERBENA_TRY(auto next, receive_until(link, until));
-    if (!next || !link.take_news(*next)) return next;
-  }
-  return std::optional<detail::store_answer>();
-}
-
-// Sends a request and returns the reply, or nullopt if there is no reply before the deadline.
-result<std::optional<detail::store_answer>> exchange_messages(detail::store_link& link,
-                                                              std::span<const std::byte> request,
-                                                              deadline until) {
-  VERBENA_TRY(auto early, receive_reply(link, until));
-  if (early || link.receiving) return early;
-  const auto end_of_send = std::max(until.when(), deadline::after(time_to_send).when());
-  VERBENA_TRY_VOID(link.stream.send(request, deadline::at(end_of_send)));
-  link.awaited = link.last_number;
-  auto reply = receive_reply(link, until);
-  link.awaited = 0;
-  return reply;
-}
-
 // Sends a request about a value and returns the value of the reply. If the deadline passes, the
 // request is abandoned, and a later reply is ignored.
 template <class Encode>
 result<detail::blob> ask(detail::store_link& link, const membership& who, const value_request& what,
                          Encode&& encode, deadline until) {
-  const auto late = [&](const char* why) { return error::timed_out(what.call, to_text(who), why); };
+  const auto late = [&](const char* why) {
+    return error::timed_out(what.call, detail::to_text(who), why);
+  };
   if (!detail::is_value_name(what.name))
     return error::invalid_argument(
-        what.call, to_text(who),
+        what.call, detail::to_text(who),
         fmt::format("the name of a value has 1 to {} printable characters of ASCII",
                     detail::max_store_name_bytes));
   if (until.expired()) return late("the deadline passed before the request was sent to the store");
-  receive_news(link, who);
-  if (link.last_answer) return explain(what.call, who, *link.last_answer);
   link.last_number = std::max(link.last_number + 1, std::uint32_t{1});
-  VERBENA_TRY(auto answer, exchange_messages(link, encode(link.last_number), until));
+  VERBENA_TRY(
+      auto answer,
+      detail::ask_store(link, {.what = detail::asked::kind::value, .number = link.last_number},
+                        encode(link.last_number), until));
   if (!answer) return late("the store did not answer before the deadline");
   if (const auto* const failed = std::get_if<detail::store_failed>(&*answer))
     return explain(what.call, who, *failed);
@@ -371,7 +236,7 @@ result<std::optional<detail::store_failed>> greet(detail::store_link& link, cons
   const auto refuse = [&](const char* why) {
     return error::from_errno(EACCES, "connect", link.stream.peer(), why);
   };
-  VERBENA_TRY(auto answer, receive_answer(link, who, encode(hello), until));
+  VERBENA_TRY(auto answer, receive_answer(link, "connect", {}, encode(hello), until));
   if (auto* const failed = std::get_if<detail::store_failed>(&answer))
     return refusal(std::move(*failed));
   const auto* const challenge = std::get_if<detail::store_challenge>(&answer);
@@ -389,7 +254,7 @@ result<std::optional<detail::store_failed>> greet(detail::store_link& link, cons
     return refuse("the secrets of the store and of this process differ");
   const detail::store_proof ours{.proof =
                                      detail::prove(who.secret, "rank", hello, challenge->random)};
-  VERBENA_TRY(auto admitted, receive_answer(link, who, encode(ours), until));
+  VERBENA_TRY(auto admitted, receive_answer(link, "connect", {}, encode(ours), until));
   if (auto* const failed = std::get_if<detail::store_failed>(&admitted))
     return refusal(std::move(*failed));
   return refusal();
@@ -440,11 +305,12 @@ result<std::vector<exchanged_bytes>> store_client::exchange(
                                                name.size(), detail::max_store_name_bytes));
   // Without a request, the exchange of the other ranks does not fail at once.
   if (until.expired())
-    return error::timed_out("exchange", to_text(who_),
+    return error::timed_out("exchange", detail::to_text(who_),
                             "the deadline passed before the request was sent to the store");
-  VERBENA_TRY(auto all, receive<detail::blobs>(
-                            *link_, who_, "exchange",
-                            detail::encode_exchange(timeout_ms(until), name, parts), until));
+  VERBENA_TRY(auto all,
+              receive<detail::blobs>(
+                  *link_, "exchange", {.what = detail::asked::kind::exchange, .name = name},
+                  detail::encode_exchange(timeout_ms(until), name, parts), until));
   if (all.size() != who_.size)
     return error::protocol(
         "exchange", link_->stream.peer(),
@@ -461,7 +327,7 @@ result<std::vector<exchanged_bytes>> store_client::exchange(std::string_view nam
 result<void> store_client::publish(std::string_view name, std::span<const std::byte> value,
                                    deadline until) {
   if (value.size() > max_value_bytes)
-    return error::invalid_argument("publish", to_text(who_),
+    return error::invalid_argument("publish", detail::to_text(who_),
                                    fmt::format("a value of {} bytes exceeds the limit of {} bytes",
                                                value.size(), max_value_bytes));
   VERBENA_TRY(const auto none,
@@ -490,7 +356,7 @@ result<exchanged_bytes> store_client::find(std::uint32_t rank, std::string_view 
                                            deadline until) {
   if (rank >= who_.size)
     return error::invalid_argument(
-        "find", to_text(who_),
+        "find", detail::to_text(who_),
         fmt::format("rank {} is not less than the size of the group, {}", rank, who_.size));
   return ask(
       *link_, who_, {.call = "find", .rank = rank, .name = name},
@@ -504,12 +370,12 @@ result<exchanged_bytes> store_client::find(std::uint32_t rank, std::string_view 
 }
 
 std::span<const std::uint32_t> store_client::departed() {
-  receive_news(*link_, who_);
+  receive_news(*link_);
   return link_->departed;
 }
 
 std::span<const std::uint32_t> store_client::returning() {
-  receive_news(*link_, who_);
+  receive_news(*link_);
   return link_->returning;
 }
 
@@ -523,8 +389,9 @@ result<detail::store_agreed> store_client::agree(std::string_view call,
                             "the deadline passed before the other ranks were asked");
   auto timed = what;
   timed.timeout_ms = timeout_ms(until);
-  VERBENA_TRY(auto agreed, receive<detail::store_agreed>(*link_, who_, call,
-                                                         encode_agreement(timed, parts), until));
+  VERBENA_TRY(auto agreed,
+              receive<detail::store_agreed>(*link_, call, {.what = detail::asked::kind::agreement},
+                                            encode_agreement(timed, parts), until));
   const bool is_ordered =
       std::ranges::adjacent_find(agreed.ranks, std::greater_equal<>()) == agreed.ranks.end();
   if (!is_ordered || agreed.ranks.size() != agreed.parts.size() || agreed.renewal == 0 ||
@@ -554,7 +421,6 @@ result<std::string> store_client::local_host() const {
 
 void store_client::leave() {
   const auto closed = std::move(link_->stream);
-  link_->is_lost = true;
   link_->last_answer = detail::store_failed{.why = store_failure::expelled};
 }
 

@@ -28,6 +28,7 @@
 // secret first answers with challenge and expects proof. A proof is the HMAC-SHA-256 of the side
 // ("store" or "rank"), both nonces, entry, rank, size and name, with the secret as the key. Then
 // the client sends exchange and agreement messages, each after the answer to the previous message.
+// After a timeout, the client ignores this answer, but sends its next request only after it.
 // Between answers, the store sends left and returned: these ranks have closed their connections, or
 // have connected again with store_entry::rejoins, since the last such message.
 //

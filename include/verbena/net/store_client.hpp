@@ -64,6 +64,11 @@ class store_client {
   /// The last eighth of the time, at most 250 ms, is reserved for the reply of the store.
   /// Allocates.
   ///
+  /// If the store does not answer before the deadline, returns `timed_out`. The next call waits for
+  /// the late answer and ignores it. If the exchange has succeeded on the other ranks, later
+  /// exchanges of this rank fail, until group::shrink() or group::readmit() has succeeded. While
+  /// the store does not read the request, the call exceeds the deadline by up to 2 s.
+  ///
   /// Errors: `timed_out` with the ranks that have not called exchange(); ECONNABORTED with the
   /// ranks that have left, or that have called group::shrink() or group::readmit();
   /// `invalid_argument` if the names differ, if the number of parts is wrong, or if a name or

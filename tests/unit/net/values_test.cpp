@@ -8,7 +8,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -19,9 +18,9 @@
 #include "src/net/published_values.hpp"
 #include "src/net/store_message.hpp"
 #include "tests/unit/net/ranks.hpp"
+#include "tests/unit/net/scripted_store.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/bringup/frame.hpp"
-#include "verbena/bringup/listener.hpp"
 #include "verbena/bringup/stream.hpp"
 
 namespace verbena::test {
@@ -358,30 +357,6 @@ TEST(published_trust, client_without_the_secret_publishes_nothing) {
   who.secret = "a secret";
   EXPECT_FALSE(connect_client(who).find(1, "x", deadline::after(20ms)));
 }
-
-/// A server that acts as the store of one rank, and calls `serve` with the connection after the
-/// greeting.
-class scripted_store {
- public:
-  explicit scripted_store(std::function<void(bringup::stream&)> serve)
-      : thread_([this, serve = std::move(serve)] {
-          auto with = listener_.accept(test_deadline()).value();
-          with.receive(test_deadline()).value();
-          with.send(net::detail::encode_done({}), test_deadline()).value();
-          serve(with);
-        }) {}
-  scripted_store(const scripted_store&) = delete;
-  scripted_store& operator=(const scripted_store&) = delete;
-  ~scripted_store() { thread_.join(); }
-  [[nodiscard]] net::store_client client() const {
-    return connect_client(
-        {.size = 1, .store = listener_.local_address(), .host = net::store_host::separate});
-  }
-
- private:
-  bringup::listener listener_ = bringup::listener::open({.host = "127.0.0.1"}).value();
-  std::thread thread_;
-};
 
 std::uint32_t number_of_find(bringup::stream& from) {
   const auto request = net::detail::decode_request(from.receive(test_deadline()).value()).value();

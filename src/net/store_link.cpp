@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/store_link.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+// The minimum time for the rest of a message that has begun.
+constexpr std::chrono::seconds time_for_rest{30};
+
+// The minimum time for the store to read a request.
+constexpr std::chrono::seconds time_for_request{2};
+
+// Receives the next message. If the deadline passes, returns nullopt. The rest of the message is
+// received later, so the connection remains usable.
+result<std::optional<store_answer>> receive_until(store_link& link, deadline until) {
+  while (true) {
+    if (!link.receiving) {
+      pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
+      if (::poll(&event, 1, until.poll_timeout_ms()) <= 0) {
+        if (until.expired()) return std::optional<store_answer>();
+        continue;
+      }
+      const auto end = std::max(until.when(), deadline::after(time_for_rest).when());
+      link.receiving.emplace(link.stream.receive_in_steps(deadline::at(end)));
+    }
+    if (auto received = link.receiving->progress()) {
+      link.receiving.reset();
+      if (!*received) return link.lose(std::move(*received).error());
+      auto answer = decode_answer(**received);
+      if (!answer) return link.lose(std::move(answer).error());
+      return std::optional(*std::move(answer));
+    }
+    if (until.expired()) return std::optional<store_answer>();
+    const auto wait = std::min(until.when(), link.receiving->next_deadline().when());
+    pollfd event{.fd = link.receiving->fd(), .events = link.receiving->events(), .revents = 0};
+    ::poll(&event, 1, deadline::at(wait).poll_timeout_ms());
+  }
+}
+
+// Receives messages until an answer that this rank waits for. If this rank waits for no answer,
+// completes a partial message and receives an abandoned answer. Returns nullopt if there is no
+// answer, or if the deadline passes.
+result<std::optional<store_answer>> receive_reply(store_link& link, deadline until) {
+  while (link.is_expecting()) {
+    VERBENA_TRY(auto next, receive_until(link, until));
+    if (!next || !link.take_news(*next)) return next;
+  }
+  return std::optional<store_answer>();
+}
+
+// Returns true if the store closes the connection after the message.
+bool is_last(const store_answer& message) {
+  const auto* const failed = std::get_if<store_failed>(&message);
+  return failed != nullptr && failed->why == store_failure::expelled;
+}
+
+}  // namespace
+
+std::string to_text(const membership& who) {
+  return who.name.empty() ? fmt::format("rank {}", who.rank)
+                          : fmt::format("rank {} of group {}", who.rank, who.name);
+}
+
+bool store_link::take_news(const store_answer& from) {
+  if (const auto* const reply = std::get_if<store_reply>(&from)) return reply->number != awaited;
+  if (const auto* const left = std::get_if<store_left>(&from)) {
+    for (const std::uint32_t each : left->ranks) {
+      std::erase(returning, each);
+      add(each, departed);
+    }
+    return true;
+  }
+  if (const auto* const back = std::get_if<store_returned>(&from)) {
+    for (const std::uint32_t each : back->ranks) {
+      add(each, departed);
+      add(each, returning);
+    }
+    return true;
+  }
+  if (is_last(from) || !std::exchange(is_abandoned, false)) return false;
+  if (std::holds_alternative<blobs>(from)) missed = last_exchange;
+  return true;
+}
+
+void store_link::keep_last(const store_answer& answer) {
+  if (is_last(answer)) last_answer = std::get<store_failed>(answer);
+}
+
+void store_link::add(std::uint32_t each, std::vector<std::uint32_t>& to) const {
+  if (each < who.size && each != who.rank && std::ranges::find(to, each) == to.end())
+    to.push_back(each);
+}
+
+error store_link::lose(error why) {
+  if (who.host == store_host::rank_0) add(0, departed);
+  failure = why;
+  return why;
+}
+
+void receive_news(store_link& link) {
+  while (!link.failure && !link.last_answer) {
+    if (!link.receiving) {
+      pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
+      if (::poll(&event, 1, 0) <= 0) break;
+      link.receiving.emplace(link.stream.receive_in_steps(deadline::after(time_for_rest)));
+    }
+    auto received = link.receiving->progress();
+    if (!received) break;
+    link.receiving.reset();
+    auto news =
+        *received ? decode_answer(**received) : result<store_answer>(std::move(*received).error());
+    if (news && link.take_news(*news)) continue;
+    if (auto* const failed = news ? std::get_if<store_failed>(&*news) : nullptr) {
+      link.last_answer = std::move(*failed);
+      if (link.who.host == store_host::rank_0) link.add(0, link.departed);
+      break;
+    }
+    static_cast<void>(link.lose(news ? error::protocol("receive", link.stream.peer(),
+                                                       "the store sent an answer without a request")
+                                     : std::move(news).error()));
+  }
+}
+
+result<std::optional<store_answer>> ask_store(store_link& link, const asked& what,
+                                              std::span<const std::byte> request, deadline until) {
+  // A message with the reason why the store closes the connection must be received before the send,
+  // because a stream cannot receive after a failed send.
+  receive_news(link);
+  if (link.last_answer) return std::optional(store_answer(*link.last_answer));
+  if (link.failure) return *link.failure;
+  VERBENA_TRY(auto early, receive_reply(link, until));
+  if (early) link.keep_last(*early);
+  if (early || link.is_expecting()) return early;
+  if (what.what == asked::kind::exchange && link.missed)
+    return error::timed_out(
+        "exchange", to_text(link.who),
+        fmt::format("the deadline of exchange(\"{}\") passed on this rank, but the exchange "
+                    "succeeded on the other ranks; call group::shrink() on all ranks",
+                    *link.missed));
+  const auto end_of_send = std::max(until.when(), deadline::after(time_for_request).when());
+  if (auto sent = link.stream.send(request, deadline::at(end_of_send)); !sent)
+    return link.lose(std::move(sent).error());
+  if (what.what == asked::kind::value) {
+    link.awaited = what.number;
+  } else {
+    link.awaits_answer = true;
+    link.last_exchange = what.name;
+  }
+  auto reply = receive_reply(link, until);
+  link.awaited = 0;
+  link.is_abandoned = std::exchange(link.awaits_answer, false) && reply && !*reply;
+  if (!reply || !*reply) return reply;
+  link.keep_last(**reply);
+  if (std::holds_alternative<store_agreed>(**reply)) link.missed.reset();
+  return reply;
+}
+
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void destroy(store_link& link) noexcept { delete &link; }
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

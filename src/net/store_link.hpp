@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// The connection of a rank to the store, and the answers that have not arrived yet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/net/store_message.hpp"
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/error.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/net/membership.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+/// Returns a description of a rank for errors.
+[[nodiscard]] std::string to_text(const membership& who);
+
+/// A message to the store that the store answers once.
+struct asked {
+  enum class kind : std::uint8_t {
+    entry,      ///< a hello or a proof
+    exchange,   ///< an exchange with the name `name`
+    agreement,  ///< a step of a renewal
+    value       ///< a request about a value, with the number `number`
+  };
+  kind what = kind::entry;
+  std::uint32_t number = 0;
+  std::string_view name = {};
+};
+
+/// The connection to a store. Must not be moved while a receive is in progress.
+///
+/// If a deadline passes, the answer is abandoned: it is received and ignored later, so the
+/// connection remains usable. The store closes a connection that sends a message before the answer
+/// to an exchange or agreement. Therefore the next request waits for an abandoned answer.
+struct store_link {
+  store_link(bringup::stream with, const membership& of) : stream(std::move(with)), who(of) {}
+
+  /// Handles a message of the store. Returns true for news about ranks, and for answers that no
+  /// call waits for. Returns false if the message is an answer that this rank waits for.
+  [[nodiscard]] bool take_news(const store_answer& from);
+  /// Returns true if an answer or the rest of a message has not arrived yet.
+  [[nodiscard]] bool is_expecting() const noexcept {
+    return awaited != 0 || awaits_answer || is_abandoned || receiving;
+  }
+  /// Records an answer after which the store closes the connection.
+  void keep_last(const store_answer& answer);
+  void add(std::uint32_t each, std::vector<std::uint32_t>& to) const;
+  /// Records that the connection has failed, and returns the error.
+  [[nodiscard]] error lose(error why);
+
+  bringup::stream stream;
+  membership who;
+  std::optional<steps<blob>> receiving;     // a message that is not complete yet
+  std::vector<std::uint32_t> departed;      // in the order of departure
+  std::vector<std::uint32_t> returning;     // subset of departed
+  std::uint32_t last_number = 0;            // number of the last request about a value
+  std::uint32_t awaited = 0;                // number of the expected reply; 0: none
+  bool awaits_answer = false;               // to the entry, exchange or agreement in progress
+  bool is_abandoned = false;                // the answer to an earlier one has not arrived
+  std::string last_exchange;                // name of the last exchange; empty: an agreement
+  std::optional<std::string> missed;        // an exchange that succeeded after its deadline here
+  std::optional<store_failed> last_answer;  // the reason why the store closes the connection
+  std::optional<error> failure;             // of the connection
+};
+
+/// Receives messages that the store has sent between answers, without blocking.
+void receive_news(store_link& link);
+
+/// Sends a request and returns the answer, or nullopt if the deadline passes first. The deadline is
+/// exceeded by up to 2 s while the store does not read the request.
+///
+/// Errors: those of bringup::stream, which end the connection; `protocol` for a malformed message;
+/// `timed_out` for an exchange after an exchange that only the other ranks completed.
+[[nodiscard]] result<std::optional<store_answer>> ask_store(store_link& link, const asked& what,
+                                                            std::span<const std::byte> request,
+                                                            deadline until);
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// Answers of the store that arrive after the deadline of the call.
+#include "src/net/store_link.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "tests/unit/net/ranks.hpp"
+#include "tests/unit/net/scripted_store.hpp"
+#include "verbena/base/bytes.hpp"
+#include "verbena/bringup/listener.hpp"
+#include "verbena/bringup/stream.hpp"
+
+namespace verbena::test {
+namespace {
+
+using net::detail::store_failed;
+using net::detail::store_failure;
+using testing_support::expect_error;
+
+/// A store that answers the first exchange only after the test has called answer().
+class late_answer : public ::testing::Test {
+ protected:
+  static net::detail::store_request request_of(bringup::stream& from) {
+    return net::detail::decode_request(from.receive(test_deadline()).value()).value();
+  }
+  static void send_part(bringup::stream& to, std::string_view text) {
+    const auto part = bytes_of(text);
+    to.send(net::detail::encode_done(std::span(&part, 1)), test_deadline()).value();
+  }
+  static void send_reply(bringup::stream& to, std::uint32_t number) {
+    to.send(encode(net::detail::store_reply{.number = number, .value = {}}), test_deadline())
+        .value();
+  }
+  void answer() { may_answer_ = true; }
+  void wait_for_answer() const {
+    while (!may_answer_) std::this_thread::yield();
+  }
+  /// Exchanges with a deadline that passes before the answer.
+  static void miss_exchange(net::store_client& by) {
+    const auto late = by.exchange("first", bytes_of("x"), deadline::after(20ms));
+    expect_error(late, "did not answer before the deadline");
+    EXPECT_EQ(late.error().kind(), error_kind::timed_out);
+  }
+
+ private:
+  std::atomic<bool> may_answer_ = false;
+};
+
+TEST_F(late_answer, of_an_exchange_does_not_end_the_connection) {
+  const scripted_store store([&](bringup::stream& with) {
+    EXPECT_TRUE(std::holds_alternative<net::detail::store_exchange>(request_of(with)));
+    wait_for_answer();
+    with.send(encode(store_failed{.why = store_failure::missing, .ranks = {0}, .name = "first"}),
+              test_deadline())
+        .value();
+    send_reply(with, std::get<net::detail::store_publish>(request_of(with)).number);
+    EXPECT_EQ(std::get<net::detail::store_exchange>(request_of(with)).name, "second");
+    send_part(with, "second part");
+  });
+  auto client = store.client();
+  miss_exchange(client);
+  answer();
+  client.publish("value", bytes_of("x"), test_deadline()).value();
+  const auto all = client.exchange("second", bytes_of("x"), test_deadline()).value();
+  EXPECT_EQ(text_of(all.front()), "second part");
+  EXPECT_TRUE(client.departed().empty());
+}
+
+// The store closes a connection that sends a request before the answer to its exchange.
+TEST_F(late_answer, is_awaited_before_the_next_request) {
+  const scripted_store store([&](bringup::stream& with) {
+    request_of(with);
+    wait_for_answer();
+    send_part(with, "late part");
+    send_reply(with, std::get<net::detail::store_find>(request_of(with)).number);
+  });
+  auto client = store.client();
+  miss_exchange(client);
+  expect_error(client.exchange("second", bytes_of("x"), deadline::after(20ms)),
+               "did not answer before the deadline");
+  expect_error(client.find(0, "value", deadline::after(20ms)),
+               "did not answer before the deadline");
+  answer();
+  EXPECT_TRUE(client.find(0, "value", test_deadline()));
+}
+
+// Otherwise, a repeated exchange of this rank would receive the parts of the next exchange of the
+// other ranks.
+TEST_F(late_answer, with_the_parts_of_all_ranks_fails_later_exchanges_of_this_rank) {
+  const scripted_store store([&](bringup::stream& with) {
+    request_of(with);
+    wait_for_answer();
+    send_part(with, "late part");
+    send_reply(with, std::get<net::detail::store_publish>(request_of(with)).number);
+  });
+  auto client = store.client();
+  miss_exchange(client);
+  answer();
+  for (int times = 0; times < 2; ++times) {
+    const auto failed = client.exchange("first", bytes_of("x"), test_deadline());
+    expect_error(failed,
+                 "the deadline of exchange(\"first\") passed on this rank, but the "
+                 "exchange succeeded on the other ranks");
+    EXPECT_EQ(failed.error().kind(), error_kind::timed_out);
+  }
+  EXPECT_TRUE(client.publish("value", bytes_of("x"), test_deadline()));
+}
+
+TEST_F(late_answer, that_expels_the_rank_is_the_last) {
+  const scripted_store store([&](bringup::stream& with) {
+    request_of(with);
+    wait_for_answer();
+    with.send(encode(store_failed{.why = store_failure::expelled, .ranks = {0}}), test_deadline())
+        .value();
+  });
+  auto client = store.client();
+  miss_exchange(client);
+  answer();
+  for (int times = 0; times < 2; ++times) {
+    const auto failed = client.exchange("second", bytes_of("x"), test_deadline());
+    expect_error(failed, "the other ranks continue without this one");
+    EXPECT_EQ(failed.error().code(), ECONNABORTED);
+  }
+}
+
+TEST_F(late_answer, with_the_parts_of_all_ranks_permits_exchanges_after_an_agreement) {
+  using net::detail::asked;
+  const auto send_agreed = [](bringup::stream& to) {
+    const std::uint32_t rank = 0;
+    const std::span<const std::byte> part;
+    to.send(net::detail::encode_agreed(1, std::span(&rank, 1), std::span(&part, 1)),
+            test_deadline())
+        .value();
+  };
+  auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
+  std::thread serves([&] {
+    auto with = listener.accept(test_deadline()).value();
+    request_of(with);
+    wait_for_answer();
+    send_part(with, "late part");
+    EXPECT_TRUE(std::holds_alternative<net::detail::store_agreement>(request_of(with)));
+    send_agreed(with);
+    request_of(with);
+    send_part(with, "part");
+  });
+  net::detail::store_link link(
+      bringup::stream::connect(listener.local_address(), test_deadline()).value(), {.size = 1});
+  const std::span<const std::byte> part;
+  const auto exchange = net::detail::encode_exchange(1000, "x", std::span(&part, 1));
+  const asked by_exchange{.what = asked::kind::exchange, .name = "x"};
+  EXPECT_FALSE(ask_store(link, by_exchange, exchange, deadline::after(20ms)).value());
+  answer();
+  EXPECT_FALSE(ask_store(link, by_exchange, exchange, test_deadline()));
+  const auto agreement =
+      net::detail::encode_agreement({.timeout_ms = 1000, .name = "shrink"}, std::span(&part, 1));
+  EXPECT_TRUE(
+      ask_store(link, {.what = asked::kind::agreement}, agreement, test_deadline()).value());
+  const auto all = ask_store(link, by_exchange, exchange, test_deadline()).value();
+  EXPECT_TRUE(all && std::holds_alternative<net::detail::blobs>(*all));
+  serves.join();
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -88,7 +88,7 @@ error explain(std::string_view call, const membership& who, const detail::store_
     case store_failure::too_large:
       return invalid(
           fmt::format("the parts of {} for {} exceed the limit of the store; raise "
-                      "store_options::max_message_bytes or exchange less",
+                      "store_options::max_message_bytes of the store or exchange less",
                       what, ranks));
     case store_failure::full:
       return error::unavailable(0, std::string(call), object,
@@ -136,6 +136,12 @@ result<detail::store_answer> receive_answer(detail::store_link& link, std::strin
 template <class T>
 result<T> receive(detail::store_link& link, std::string_view call, const detail::asked& what,
                   std::span<const std::byte> message, deadline until) {
+  if (message.size() > link.max_message_bytes)
+    return error::invalid_argument(
+        std::string(call), detail::to_text(link.who),
+        fmt::format("a message of {} bytes exceeds the limit of the store, {} bytes; raise "
+                    "store_options::max_message_bytes of the store or exchange less",
+                    message.size(), link.max_message_bytes));
   VERBENA_TRY(auto answer, receive_answer(link, call, what, message, until));
   if (const auto* const failed = std::get_if<detail::store_failed>(&answer))
     return explain(call, link.who, *failed);
@@ -226,6 +232,15 @@ result<detail::blob> ask(detail::store_link& link, const membership& who, const 
   return std::move(reply->value);
 }
 
+// Applies the limit in the answer that admits this rank. Returns nullopt.
+result<std::optional<detail::store_failed>> take_limit(detail::store_link& link,
+                                                       const detail::store_answer& admitted) {
+  const auto* const done = std::get_if<detail::blobs>(&admitted);
+  VERBENA_TRY(const auto bytes, detail::read_admission(done != nullptr ? *done : detail::blobs()));
+  link.set_limit(bytes);
+  return std::optional<detail::store_failed>();
+}
+
 // Sends the hello. If the sides have a secret, each side proves that it has the secret. Returns the
 // rejection of the store, or nullopt if the store has admitted the rank.
 result<std::optional<detail::store_failed>> greet(detail::store_link& link, const membership& who,
@@ -241,7 +256,7 @@ result<std::optional<detail::store_failed>> greet(detail::store_link& link, cons
     return refusal(std::move(*failed));
   const auto* const challenge = std::get_if<detail::store_challenge>(&answer);
   if (who.secret.empty()) {
-    if (challenge == nullptr) return refusal();
+    if (challenge == nullptr) return take_limit(link, answer);
     return refuse(
         "the store requires a secret; set VERBENA_SECRET or membership::secret of this process");
   }
@@ -257,7 +272,7 @@ result<std::optional<detail::store_failed>> greet(detail::store_link& link, cons
   VERBENA_TRY(auto admitted, receive_answer(link, "connect", {}, encode(ours), until));
   if (auto* const failed = std::get_if<detail::store_failed>(&admitted))
     return refusal(std::move(*failed));
-  return refusal();
+  return take_limit(link, admitted);
 }
 
 result<bringup::stream> open_stream(const membership& who, deadline until) {

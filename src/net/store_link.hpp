@@ -18,6 +18,7 @@
 #include "verbena/base/steps.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/net/membership.hpp"
+#include "verbena/net/store_client.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
@@ -58,8 +59,15 @@ struct store_link {
   /// Records that the connection has failed, and returns the error.
   [[nodiscard]] error lose(error why);
 
+  /// Applies the limit of the store to messages in both directions.
+  void set_limit(std::size_t bytes) noexcept {
+    max_message_bytes = bytes;
+    stream.set_max_blob_bytes(bytes);
+  }
+
   bringup::stream stream;
   membership who;
+  std::size_t max_message_bytes = store_client::max_message_bytes;
   std::optional<steps<blob>> receiving;     // a message that is not complete yet
   std::vector<std::uint32_t> departed;      // in the order of departure
   std::vector<std::uint32_t> returning;     // subset of departed

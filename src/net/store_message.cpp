@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "verbena/base/bytes.hpp"
 #include "verbena/net/membership.hpp"
+#include "verbena/net/store.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
@@ -357,6 +359,23 @@ blob encode_agreed(std::uint32_t renewal, std::span<const std::uint32_t> ranks,
   out.put_ranks(ranks);
   out.put_parts(parts);
   return out.take();
+}
+
+blob encode_admission(std::size_t max_message_bytes) {
+  std::array<std::byte, sizeof(std::uint64_t)> limit{};
+  store_network_order(limit.data(), std::uint64_t{max_message_bytes});
+  const std::span<const std::byte> part = limit;
+  return encode_done(std::span(&part, 1));
+}
+
+result<std::size_t> read_admission(const blobs& admission) {
+  if (admission.size() != 1) return broken("the admission of a rank has no limit");
+  byte_reader from(admission.front());
+  const auto limit = from.take<std::uint64_t>();
+  if (!limit || !from.rest().empty() || *limit < store_options::min_message_bytes ||
+      *limit > store_options::most_message_bytes)
+    return broken("the admission of a rank has an invalid limit");
+  return static_cast<std::size_t>(*limit);
 }
 
 std::size_t done_bytes(std::span<const std::span<const std::byte>> parts) noexcept {

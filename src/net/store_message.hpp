@@ -24,7 +24,8 @@
 //   parts      u32 count, and for each part: u32 length, bytes
 //   value      u32 length, bytes
 //
-// A client sends hello once. The store answers with done (no parts) or failed. A store with a
+// A client sends hello once. The store answers with done or failed. This done has one part: the
+// maximum size of a message as u64, store_options::max_message_bytes. A store with a
 // secret first answers with challenge and expects proof. A proof is the HMAC-SHA-256 of the side
 // ("store" or "rank"), both nonces, entry, rank, size and name, with the secret as the key. Then
 // the client sends exchange and agreement messages, each after the answer to the previous message.
@@ -51,7 +52,7 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-inline constexpr std::uint8_t store_version = 5;
+inline constexpr std::uint8_t store_version = 6;
 inline constexpr std::size_t max_store_name_bytes = 255;
 inline constexpr std::size_t max_value_bytes = std::size_t{64} * 1024;
 
@@ -221,6 +222,11 @@ using store_answer = std::variant<blobs, store_failed, store_left, store_challen
 /// Returns the size in bytes of the result of encode_agreed().
 [[nodiscard]] std::size_t agreed_bytes(std::span<const std::uint32_t> ranks,
                                        std::span<const std::span<const std::byte>> parts) noexcept;
+/// Encodes the answer that admits a rank, with the limit of the store.
+[[nodiscard]] blob encode_admission(std::size_t max_message_bytes);
+/// Returns the limit of the store. Errors: `protocol` if `admission` is not the result of
+/// encode_admission() with a permitted limit.
+[[nodiscard]] result<std::size_t> read_admission(const blobs& admission);
 /// Encodes the answer to an exchange.
 [[nodiscard]] blob encode_done(std::span<const std::span<const std::byte>> parts);
 /// Returns the size in bytes of the result of encode_done().

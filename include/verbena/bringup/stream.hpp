@@ -102,6 +102,9 @@ class stream {
   /// Ends the stream in both directions; the descriptor stays open until destruction.
   void shut_down() noexcept;
 
+  /// Changes stream_options::max_blob_bytes for later calls, for example to a limit that the sides
+  /// have agreed on.
+  void set_max_blob_bytes(std::size_t bytes) noexcept { options_.max_blob_bytes = bytes; }
   /// Returns the peer's name: `192.0.2.1:4711`, or `process 4711` for a local socket.
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
   /// Returns the version of the protocol that both sides use.

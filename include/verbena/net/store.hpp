@@ -22,8 +22,9 @@ void destroy(store_server& server) noexcept;
 struct store_options {
   std::uint32_t max_groups = 64;     ///< maximum number of groups at the same time
   std::uint32_t max_clients = 4096;  ///< maximum number of connected ranks of all groups
-  /// The maximum size of a message of a rank, and of a reply. A client can cause the store to
-  /// allocate twice this number of bytes.
+  /// The maximum size of a message of a rank, and of a reply: min_message_bytes to
+  /// most_message_bytes. The store informs its clients of the limit. A client can cause the store
+  /// to allocate twice this number of bytes.
   std::size_t max_message_bytes = std::size_t{1} << 20U;
   /// Maximum number of names that a rank may have published at the same time; see group::publish().
   std::uint32_t max_values_per_rank = 1024;
@@ -35,6 +36,11 @@ struct store_options {
   bringup::listener_options listener = {};
   /// If not empty, each client must prove that its membership::secret is the same secret.
   std::string secret = {};
+
+  /// The smallest max_message_bytes: enough for a value and for a list of all ranks.
+  static constexpr std::size_t min_message_bytes = std::size_t{128} * 1024;
+  /// The largest max_message_bytes.
+  static constexpr std::size_t most_message_bytes = std::size_t{1} << 30U;
 };
 
 /// Returns a new random secret for store_options::secret and membership::secret: 64 hexadecimal
@@ -62,8 +68,8 @@ class store {
   /// Listens at `at` and starts the thread. An empty host means all addresses of this host; port 0
   /// means any free port. Blocks while a host name is resolved. Allocates.
   ///
-  /// Errors: those of bringup::listener::open(), for example EADDRINUSE; those of eventfd(2) and
-  /// pthread_create(3).
+  /// Errors: `invalid_argument` if store_options::max_message_bytes is out of range; those of
+  /// bringup::listener::open(), for example EADDRINUSE; those of eventfd(2) and pthread_create(3).
   [[nodiscard]] static result<store> open(const bringup::address& at,
                                           const store_options& options = {});
 

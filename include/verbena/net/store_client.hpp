@@ -39,8 +39,8 @@ using exchanged_bytes = std::vector<std::byte>;
 /// Threads: one thread at a time.
 class store_client {
  public:
-  /// The maximum size of a message, in bytes. The store may have a smaller
-  /// store_options::max_message_bytes.
+  /// The default of store_options::max_message_bytes, the maximum size of a message. The limit of
+  /// the store applies to all its clients.
   static constexpr std::size_t max_message_bytes = std::size_t{1} << 20U;
 
   /// The maximum size of a value of publish(), in bytes.
@@ -71,9 +71,9 @@ class store_client {
   ///
   /// Errors: `timed_out` with the ranks that have not called exchange(); ECONNABORTED with the
   /// ranks that have left, or that have called group::shrink() or group::readmit();
-  /// `invalid_argument` if the names differ, if the number of parts is wrong, or if a name or
-  /// message exceeds its limit; `protocol` if a message of the store is malformed; those of
-  /// bringup::stream.
+  /// `invalid_argument` if the names differ, if the number of parts is wrong, or if a name, the
+  /// parts of this rank or the parts of all ranks exceed their limit; `protocol` if a message of
+  /// the store is malformed; those of bringup::stream.
   /// @{
   [[nodiscard]] result<std::vector<exchanged_bytes>> exchange(
       std::string_view name, std::span<const std::span<const std::byte>> parts, deadline until);

@@ -383,7 +383,10 @@ class false_store {
         const std::span<const std::byte> part = asks->parts.front();
         client.send(net::detail::encode_done(std::span(&part, 1)), test_deadline()).value();
       } else if (!std::holds_alternative<net::detail::store_agreement>(request)) {
-        client.send(net::detail::encode_done({}), test_deadline()).value();
+        client
+            .send(net::detail::encode_admission(net::store_client::max_message_bytes),
+                  test_deadline())
+            .value();
       } else if (answer) {
         client.send(*answer, test_deadline()).value();
       }

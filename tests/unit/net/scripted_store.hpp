@@ -22,7 +22,9 @@ class scripted_store {
       : thread_([this, serve = std::move(serve)] {
           auto with = listener_.accept(test_deadline()).value();
           with.receive(test_deadline()).value();
-          with.send(net::detail::encode_done({}), test_deadline()).value();
+          with.send(net::detail::encode_admission(net::store_client::max_message_bytes),
+                    test_deadline())
+              .value();
           serve(with);
         }) {}
   scripted_store(const scripted_store&) = delete;

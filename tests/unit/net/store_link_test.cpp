@@ -167,5 +167,62 @@ TEST_F(late_answer, with_the_parts_of_all_ranks_permits_exchanges_after_an_agree
   serves.join();
 }
 
+class message_limit : public ::testing::TestWithParam<const char*> {
+ protected:
+  /// Exchanges parts of `bytes` between two ranks, which have the secret of the store.
+  static void exchange(const test_store& store, std::size_t bytes, const char* why) {
+    const net::exchanged_bytes part(bytes);
+    for_each_rank(2, [&](std::uint32_t rank) {
+      auto who = store.member(rank, 2);
+      who.secret = GetParam();
+      auto client = connect_client(who);
+      const auto all = client.exchange("x", std::span<const std::byte>(part), test_deadline());
+      if (why != nullptr) return expect_error(all, why);
+      ASSERT_TRUE(all) << all.error().message();
+      EXPECT_EQ(all->back().size(), bytes);
+    });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(all, message_limit, ::testing::Values("", "a secret"));
+
+TEST_P(message_limit, above_the_default_applies_to_clients) {
+  const test_store store({.max_message_bytes = std::size_t{5} << 20U, .secret = GetParam()});
+  exchange(store, std::size_t{2} << 20U, nullptr);
+}
+
+TEST_P(message_limit, of_a_message_is_named_with_its_length) {
+  const test_store store({.max_message_bytes = std::size_t{128} << 10U, .secret = GetParam()});
+  exchange(store, 131'072,
+           "a message of 131088 bytes exceeds the limit of the store, 131072 bytes; raise "
+           "store_options::max_message_bytes of the store");
+}
+
+TEST_P(message_limit, applies_to_the_parts_of_all_ranks) {
+  const test_store store({.max_message_bytes = std::size_t{128} << 10U, .secret = GetParam()});
+  exchange(store, 100'000, "raise store_options::max_message_bytes of the store");
+}
+
+TEST(message_limits, out_of_range_are_refused) {
+  for (const std::size_t bytes : {std::size_t{0}, net::store_options::min_message_bytes - 1,
+                                  net::store_options::most_message_bytes + 1}) {
+    const auto failed = net::store::open({.host = "127.0.0.1"}, {.max_message_bytes = bytes});
+    expect_error(failed, std::to_string(bytes) + " bytes is not in the range 131072 to 1073741824");
+    EXPECT_EQ(failed.error().kind(), error_kind::invalid_argument);
+  }
+}
+
+TEST(message_limits, of_an_admission_are_checked) {
+  const auto read = [](const net::detail::blob& message) {
+    return net::detail::read_admission(
+        std::get<net::detail::blobs>(net::detail::decode_answer(message).value()));
+  };
+  EXPECT_EQ(read(net::detail::encode_admission(200'000)).value(), 200'000U);
+  for (const std::size_t bytes : {std::size_t{0}, net::store_options::most_message_bytes + 1})
+    expect_error(read(net::detail::encode_admission(bytes)), "has an invalid limit");
+  expect_error(read(net::detail::encode_done({})), "has no limit");
+  const auto part = bytes_of("longer than 8");
+  expect_error(read(net::detail::encode_done(std::span(&part, 1))), "has an invalid limit");
+}
+
 }  // namespace
 }  // namespace verbena::test

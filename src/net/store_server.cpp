@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: MIT
+#include "src/net/store_server.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "src/base/quiet_thread.hpp"
+#include "verbena/base/log.hpp"
+#include "verbena/base/random.hpp"
+#include "verbena/net/membership.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+namespace {
+
+constexpr std::chrono::seconds time_to_send{2};  // for each MiB of a message
+// The time limit for the rest of a message that an expelled rank is sending.
+constexpr std::chrono::seconds time_to_finish{5};
+// The pause after an accept failure, for example if no descriptor is free.
+constexpr std::chrono::milliseconds time_to_retry{100};
+
+// Returns true if the client can be informed now about ranks that have left or returned.
+bool has_news(const store_session& of) {
+  return of.group != nullptr && of.informed != of.group->changes && !of.sending && !of.receiving;
+}
+
+void note(const bringup::stream& client, std::string_view why) {
+  log(log_level::info, "store: closed " + client.peer() + ": " + std::string(why));
+}
+
+}  // namespace
+
+short store_session::events() const noexcept {
+  if (sending) return sending->events();
+  return receiving ? receiving->events() : static_cast<short>(POLLIN);
+}
+
+store_server::store_server(bringup::listener listener, unique_fd stop, const store_options& options)
+    : listener_(std::move(listener)),
+      local_(listener_.local_address()),
+      stop_(std::move(stop)),
+      options_(options) {}
+
+result<void> store_server::start() {
+  const auto body = [](void* self) -> void* {
+    static_cast<store_server*>(self)->run();
+    return nullptr;
+  };
+  if (const int code = verbena::detail::start_quiet_thread(thread_, body, this, "verbena-store");
+      code != 0)
+    return error::from_errno(code, "pthread_create", to_string(local_));
+  is_started_ = true;
+  return {};
+}
+
+store_server::~store_server() {
+  if (!is_started_) return;
+  stopping_.store(true);
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(stop_.get(), &one, sizeof one));
+  ::pthread_join(thread_, nullptr);
+}
+
+store_statistics store_server::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+void store_server::run() {
+  deadline last = deadline::never();
+  while (true) {
+    if (stopping_.load() && last.is_never()) last = deadline::after(time_to_send);
+    if (stopping_.load() &&
+        (last.expired() || std::ranges::none_of(sessions_, [](const auto& each) {
+           return each.sending.has_value();
+         })))
+      return;
+    if (!stopping_.load()) accept();
+    wait();
+    for (auto next = sessions_.begin(); next != sessions_.end();) {
+      const auto client = next++;
+      if (!advance(*client)) close(client);
+    }
+    drop_silent();
+    expire();
+  }
+}
+
+void store_server::accept() {
+  while (true) {
+    if (!accepting_) accepting_.emplace(listener_.accept_in_steps(deadline::never()));
+    auto accepted = accepting_->progress();
+    if (!accepted) return;
+    accepting_.reset();
+    if (!*accepted) {
+      log(log_level::warning, accepted->error().message());
+      return;
+    }
+    count([](auto& of) { ++of.accepted; });
+    has_new_session_ = true;
+    sessions_.emplace_back(**std::move(accepted),
+                           deadline::after(options_.listener.greeting_timeout));
+  }
+}
+
+void store_server::wait() {
+  std::vector<pollfd> events;
+  events.reserve(sessions_.size() + 2);
+  events.push_back({.fd = stopping_.load() ? -1 : stop_.get(), .events = POLLIN, .revents = 0});
+  events.push_back({.fd = accepting_ ? accepting_->fd() : -1, .events = POLLIN, .revents = 0});
+  for (const auto& each : sessions_)
+    events.push_back({.fd = each.stream.fd(), .events = each.events(), .revents = 0});
+  // After a new connection, returns immediately, so that drop_silent() can close silent ones.
+  auto until = std::exchange(has_new_session_, false) ? deadline::after(std::chrono::seconds(0))
+                                                      : next_deadline();
+  if (accepting_) until = earliest(until, accepting_->next_deadline());
+  if (!accepting_ || stopping_.load()) until = earliest(until, deadline::after(time_to_retry));
+  const int found = ::poll(events.data(), events.size(), until.poll_timeout_ms());
+  auto next = events.begin() + 2;
+  for (auto& each : sessions_) each.ready = found > 0 ? (next++)->revents : short{0};
+}
+
+deadline store_server::next_deadline() const noexcept {
+  deadline until = deadline::never();
+  for (const auto& each : sessions_) {
+    until = earliest(until, each.until);
+    if (each.sending) until = earliest(until, each.sending->next_deadline());
+    if (has_news(each)) until = deadline::after(std::chrono::nanoseconds(0));
+  }
+  for (const auto& [name, group] : groups_)
+    until =
+        earliest(earliest(until, group.values.first_end()), earliest(group.until, group.first_end));
+  return until;
+}
+
+bool store_server::advance(store_session& of) {
+  if (of.sending) {
+    auto sent = of.sending->progress();
+    if (!sent) return true;
+    of.sending.reset();
+    if (!*sent) return false;
+    if (!of.next_answer && of.group == nullptr && !of.unproved) return false;  // it was rejected
+  }
+  if (!of.receiving) {
+    if (send_next(of)) return true;
+    const bool is_readable = (std::exchange(of.ready, short{0}) & ~POLLOUT) != 0;
+    if (!is_readable) return of.group != nullptr || !of.until.expired();
+    if (const auto* const place = of.group != nullptr ? &of.group->ranks[of.rank] : nullptr;
+        place != nullptr && (place->parts || place->agreement)) {
+      // The client waits for an answer. Input is a disconnect or a protocol violation.
+      note(of.stream, "it disconnected or sent data during an exchange");
+      return false;
+    }
+    of.receiving.emplace(of.stream.receive_in_steps(of.until));
+  }
+  const bool is_expelled = of.group == nullptr && of.next_answer;
+  auto received = of.receiving->progress();
+  if (!received) return !is_expelled || !of.until.expired();
+  of.receiving.reset();
+  if (is_expelled) return *received && send_next(of);
+  if (*received) return take(of, **received);
+  note(of.stream, received->error().diagnosis());
+  return false;
+}
+
+bool store_server::send_next(store_session& to) {
+  if (to.next_answer) {
+    send(to, *std::exchange(to.next_answer, std::nullopt));
+    return true;
+  }
+  const auto news = has_news(to) ? to.group->next_news(to.informed) : std::nullopt;
+  if (news) send(to, *news);
+  return news.has_value();
+}
+
+bool store_server::take(store_session& from, const blob& message) {
+  auto request = decode_request(message);
+  if (!request) {
+    count([](auto& of) { ++of.refused; });
+    note(from.stream, request.error().diagnosis());
+    return false;
+  }
+  // A new request ends a pending find request of the rank.
+  if (from.group != nullptr) from.group->values.stop_waiting(from.rank);
+  if (auto* const hello = std::get_if<store_hello>(&*request);
+      hello != nullptr && from.group == nullptr && !from.unproved) {
+    greet(from, std::move(*hello));
+  } else if (auto* const exchange = std::get_if<store_exchange>(&*request);
+             exchange != nullptr && from.group != nullptr &&
+             from.group->ranks[from.rank].is_present()) {
+    contribute(from, std::move(*exchange));
+  } else if (auto* const agreement = std::get_if<store_agreement>(&*request);
+             agreement != nullptr && from.group != nullptr) {
+    agree(from, std::move(*agreement));
+  } else if (const auto* const proof = std::get_if<store_proof>(&*request);
+             proof != nullptr && from.unproved) {
+    check_proof(from, *proof);
+  } else if (!use_values(from, *request)) {
+    count([](auto& of) { ++of.refused; });
+    note(from.stream, "it sent an unexpected message");
+    return false;
+  }
+  return true;
+}
+
+void store_server::refuse(store_session& from, const store_failed& why) {
+  count([](auto& of) { ++of.refused; });
+  answer(from, encode(why));
+}
+
+void store_server::greet(store_session& from, store_hello hello) {
+  if (hello.version != store_version) return refuse(from, {.why = store_failure::other_version});
+  if (options_.secret.empty()) return admit(from, hello);
+  challenge(from, std::move(hello));
+}
+
+void store_server::challenge(store_session& from, store_hello hello) {
+  nonce random{};
+  fill_random(random);
+  const digest proof = prove(options_.secret, "store", hello, random);
+  from.unproved.emplace(std::move(hello), random);
+  answer(from, encode(store_challenge{.random = random, .proof = proof}));
+}
+
+void store_server::check_proof(store_session& from, const store_proof& proof) {
+  const auto [hello, random] = *std::exchange(from.unproved, std::nullopt);
+  if (!are_equal(proof.proof, prove(options_.secret, "rank", hello, random)))
+    return refuse(from, {.why = store_failure::other_secret});
+  admit(from, hello);
+}
+
+void store_server::admit(store_session& from, const store_hello& hello) {
+  if (admitted_ >= options_.max_clients) return refuse(from, {.why = store_failure::full});
+  auto found = groups_.find(hello.name);
+  if (found == groups_.end()) {
+    if (groups_.size() >= options_.max_groups || hello.rank >= hello.size || hello.size > max_ranks)
+      return refuse(from, {.why = store_failure::full});
+    found =
+        groups_.try_emplace(hello.name, hello.name, hello.size, options_, bytes_of_values_).first;
+  }
+  store_group& group = found->second;
+  if (group.size() != hello.size || hello.rank >= group.size())
+    return refuse(from, {.why = store_failure::other_size, .rank = group.size()});
+  auto& place = group.ranks[hello.rank];
+  if (place.session != nullptr)
+    return refuse(from, {.why = store_failure::duplicate, .ranks = {hello.rank}});
+  place.waits = hello.entry == store_entry::rejoins;
+  if (place.gone && !place.waits)
+    return refuse(from, {.why = store_failure::gone, .ranks = {hello.rank}});
+  if (place.waits) {
+    place.gone = true;
+    group.note_change(hello.rank);
+  }
+  place.session = &from;
+  from.until = deadline::never();
+  ++group.connected;
+  ++admitted_;
+  from.group = &group;
+  from.rank = hello.rank;
+  answer(from, encode_admission(options_.max_message_bytes));
+}
+
+bool store_server::use_values(store_session& from, store_request& request) {
+  if (from.group == nullptr || !from.group->ranks[from.rank].is_present()) return false;
+  store_group& group = *from.group;
+  if (auto* const publish = std::get_if<store_publish>(&request)) {
+    deliver(group, group.values.publish(from.rank, std::move(*publish)));
+    return true;
+  }
+  if (const auto* const withdraw = std::get_if<store_withdraw>(&request)) {
+    deliver(group, group.values.withdraw(from.rank, *withdraw));
+    return true;
+  }
+  auto* const find = std::get_if<store_find>(&request);
+  if (find == nullptr || find->rank >= group.size()) return false;
+  const std::uint32_t asked = find->rank;
+  deliver(group, group.values.find(from.rank, std::move(*find)));
+  if (group.ranks[asked].has_left()) deliver(group, group.values.remove(asked));
+  if (group.agreeing != 0) deliver(group, group.values.interrupt(group.agreeing_members().front()));
+  return true;
+}
+
+void store_server::deliver(store_group& in, const published_values::due_replies& due) {
+  for (const auto& [to, reply] : due) answer(*in.ranks[to].session, encode(reply));
+}
+
+void store_server::contribute(store_session& from, store_exchange exchange) {
+  store_group& group = *from.group;
+  auto& place = group.ranks[from.rank];
+  if (group.agreeing != 0 && !group.failure)
+    fail(group, {.why = store_failure::interrupted,
+                 .ranks = group.agreeing_members(),
+                 .name = exchange.name});
+  if (group.failure) return answer(from, encode(*group.failure));
+  if (exchange.parts.size() != 1 && exchange.parts.size() != group.size()) {
+    fail(group, {.why = store_failure::wrong_parts,
+                 .ranks = {from.rank},
+                 .name = std::move(exchange.name)});
+    return answer(from, encode(*group.failure));
+  }
+  if (group.is_exchanging() && group.exchange != exchange.name) {
+    auto others = group.ranks_that([](const auto& each) { return each.parts.has_value(); });
+    fail(group, {.why = store_failure::other_name,
+                 .rank = from.rank,
+                 .ranks = std::move(others),
+                 .name = std::move(exchange.name)});
+    return answer(from, encode(*group.failure));
+  }
+  group.exchange = std::move(exchange.name);
+  place.parts = std::move(exchange.parts);
+  ++group.arrived;
+  const auto until = deadline::after(std::chrono::milliseconds(exchange.timeout_ms));
+  if (until.when() < group.until.when()) {
+    group.until = until;
+    group.hurried = from.rank;
+  }
+  if (group.arrived == group.members) return complete(group);
+  if (auto gone = group.departed_members(); !gone.empty())
+    fail(group, {.why = store_failure::gone, .ranks = std::move(gone), .name = group.exchange});
+}
+
+template <class PartsOf, class BytesOf, class Encode>
+std::optional<std::uint32_t> store_server::answer_all(store_group& of,
+                                                      std::span<const std::uint32_t> ranks,
+                                                      PartsOf&& parts_of, BytesOf&& bytes_of,
+                                                      Encode&& encode) {
+  part_list parts(ranks.size());
+  const auto select = [&](std::uint32_t to) {
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const blobs& all = parts_of(of.ranks[ranks[i]]);
+      parts[i] = all[all.size() == 1 ? 0 : to];
+    }
+  };
+  const bool is_for_all = std::ranges::all_of(
+      ranks, [&](std::uint32_t each) { return parts_of(of.ranks[each]).size() == 1; });
+  for (const std::uint32_t to : is_for_all ? ranks.first(1) : ranks) {
+    select(to);
+    if (bytes_of(parts) > options_.max_message_bytes) return to;
+  }
+  blob message;
+  for (const std::uint32_t to : ranks) {
+    if (!is_for_all) select(to);
+    if (!is_for_all || message.empty()) message = encode(parts);
+    answer(*of.ranks[to].session, message);
+  }
+  return std::nullopt;
+}
+
+void store_server::complete(store_group& of) {
+  const auto members = of.ranks_that([](const auto& each) { return each.is_member; });
+  const auto with_places = [&](const part_list& parts) {
+    part_list all(of.size());  // an empty part: not a member
+    for (std::size_t i = 0; i < members.size(); ++i) all[members[i]] = parts[i];
+    return all;
+  };
+  const auto too_large = answer_all(
+      of, members, [](const auto& each) -> const blobs& { return *each.parts; },
+      [&](const part_list& parts) { return done_bytes(with_places(parts)); },
+      [&](const part_list& parts) { return encode_done(with_places(parts)); });
+  if (too_large)
+    return fail(of, {.why = store_failure::too_large, .ranks = {*too_large}, .name = of.exchange});
+  of.arrived = 0;
+  of.until = deadline::never();
+  count([](auto& statistics) { ++statistics.exchanges; });
+  for (const std::uint32_t each : members) of.ranks[each].parts.reset();
+}
+
+void store_server::fail(store_group& of, store_failed why) {
+  of.failure = std::move(why);
+  count([](auto& statistics) { ++statistics.failures; });
+  of.arrived = 0;
+  of.until = deadline::never();
+  for (auto& each : of.ranks) {
+    if (!std::exchange(each.parts, std::nullopt)) continue;
+    if (each.session != nullptr) answer(*each.session, encode(*of.failure));
+  }
+}
+
+void store_server::expire() {
+  for (auto& [name, group] : groups_) {
+    if (!group.until.expired()) continue;
+    fail(group,
+         {.why = store_failure::missing,
+          .rank = group.hurried,
+          .ranks = group.ranks_that([](const auto& each) { return each.is_member && !each.parts; }),
+          .name = group.exchange});
+  }
+  for (auto& [name, group] : groups_) {
+    if (group.first_end.expired()) expire_agreements(group);
+    deliver(group, group.values.expire());
+  }
+}
+
+void store_server::drop_silent() {
+  const auto is_silent = [](const auto& each) { return each.group == nullptr && !each.sending; };
+  auto count_of_silent = static_cast<std::size_t>(std::ranges::count_if(sessions_, is_silent));
+  for (auto next = sessions_.begin(); next != sessions_.end();) {
+    const auto client = next++;
+    if (count_of_silent <= options_.listener.max_greeting) return;
+    if (!is_silent(*client)) continue;
+    --count_of_silent;
+    count([](auto& of) { ++of.refused; });
+    note(client->stream, "it sent no request, and newer connections need its place");
+    close(client);
+  }
+}
+
+void store_server::answer(store_session& to, blob message) {
+  // Destroying steps in progress would close the stream, so the answer is sent afterwards.
+  if (to.sending || to.receiving)
+    to.next_answer = std::move(message);
+  else
+    send(to, message);
+}
+
+void store_server::send(store_session& to, const blob& message) {
+  // The steps copy the bytes. A client that does not read within the time limit is disconnected.
+  const auto mebibytes = static_cast<std::int64_t>(message.size() >> 20U) + 1;
+  to.sending.emplace(to.stream.send_in_steps(message, deadline::after(time_to_send * mebibytes)));
+}
+
+void store_server::close(session_iterator client) {
+  leave(*client);
+  sessions_.erase(client);
+}
+
+void store_server::leave(store_session& client) {
+  if (client.group == nullptr) return;
+  store_group& group = *std::exchange(client.group, nullptr);
+  auto& place = group.ranks[client.rank];
+  const bool was_present = place.is_present();
+  group.end_agreement(client.rank);
+  place.session = nullptr;
+  place.gone = true;
+  place.waits = false;
+  deliver(group, group.values.remove(client.rank));
+  group.note_change(client.rank);
+  --admitted_;
+  if (was_present && group.is_exchanging() && !group.failure)
+    fail(group,
+         {.why = store_failure::gone, .ranks = group.departed_members(), .name = group.exchange});
+  try_conclude(group);
+  if (--group.connected == 0) groups_.erase(std::string(group.name));
+}
+
+void store_server::agree(store_session& from, store_agreement wanted) {
+  store_group& group = *from.group;
+  auto& place = group.ranks[from.rank];
+  const store_failed refusal{.rank = from.rank, .ranks = {from.rank}, .name = wanted.name};
+  const auto refuse_because = [&](store_failure why) {
+    auto with = refusal;
+    with.why = why;
+    answer(from, encode(with));
+  };
+  if (wanted.parts.size() != 1 && wanted.parts.size() != group.size())
+    return refuse_because(store_failure::wrong_parts);
+  // A late step of a renewal that has failed or was superseded.
+  if (wanted.renewal != 0 && wanted.renewal != group.renewal)
+    return refuse_because(store_failure::outdated);
+  if (!place.waits) {
+    if (group.is_exchanging())
+      fail(group, {.why = store_failure::interrupted,
+                   .ranks = {from.rank},
+                   .name = std::string(group.exchange)});
+    const auto* const others = group.current();
+    if (others != nullptr && others->renewal != wanted.renewal) {
+      // The first agreement of a new renewal supersedes the steps of another renewal.
+      if (wanted.renewal != 0) return refuse_because(store_failure::outdated);
+      auto with = refusal;
+      with.why = store_failure::outdated;
+      with.name = others->name;
+      fail_agreement(group, with);
+    } else if (others != nullptr && others->name != wanted.name) {
+      // A rank whose agreement failed has restarted the renewal, so the others must restart it too.
+      auto with = refusal;
+      with.why = store_failure::other_name;
+      with.ranks = group.agreeing_members();
+      fail_agreement(group, with);
+      return answer(from, encode(with));
+    }
+    deliver(group, group.values.interrupt(from.rank));
+  }
+  group.begin_agreement(from.rank, std::move(wanted));
+  try_conclude(group);
+}
+
+void store_server::try_conclude(store_group& of) {
+  if (of.is_agreed()) conclude(of);
+}
+
+void store_server::conclude(store_group& of) {
+  const std::string name = of.current()->name;
+  const bool begins = of.current()->renewal == 0;
+  const auto included = of.ranks_that([with = of.current()](const auto& each) {
+    return each.session != nullptr && each.agreement && is_same_step(*each.agreement, *with);
+  });
+  if (begins) of.begin_renewal();
+  const auto too_large = answer_all(
+      of, included, [](const auto& each) -> const blobs& { return each.agreement->parts; },
+      [&](const part_list& parts) { return agreed_bytes(included, parts); },
+      [&](const part_list& parts) { return encode_agreed(of.renewal, included, parts); });
+  if (too_large)
+    return fail_agreement(of,
+                          {.why = store_failure::too_large, .ranks = {*too_large}, .name = name});
+  for (const std::uint32_t each : included) of.end_agreement(each);
+  for (auto& each : of.ranks) {
+    each.is_member = false;
+    each.gone = each.gone || each.session == nullptr;
+  }
+  of.members = static_cast<std::uint32_t>(included.size());
+  of.failure.reset();
+  count([](auto& statistics) { ++statistics.exchanges; });
+  for (const std::uint32_t each : included) {
+    auto& place = of.ranks[each];
+    place.is_member = true;
+    place.gone = false;
+    place.waits = false;
+  }
+}
+
+// Ranks in rejoin() continue to wait.
+void store_server::fail_agreement(store_group& of, const store_failed& why) {
+  // Later steps of the failed renewal are rejected as outdated.
+  if (const auto* const with = of.current(); with != nullptr && with->renewal != 0)
+    of.begin_renewal();
+  for (const std::uint32_t each : of.agreeing_members()) {
+    of.end_agreement(each);
+    answer(*of.ranks[each].session, encode(why));
+  }
+}
+
+void store_server::expire_agreements(store_group& of) {
+  of.first_end = deadline::never();
+  for (std::uint32_t each = 0; each < of.size(); ++each)
+    if (of.ranks[each].until.expired()) expire_agreement(of, each);
+  for (const auto& each : of.ranks) of.first_end = earliest(of.first_end, each.until);
+}
+
+void store_server::expire_agreement(store_group& of, std::uint32_t rank) {
+  auto& place = of.ranks[rank];
+  store_failed late{.why = store_failure::missing, .rank = rank, .name = place.agreement->name};
+  if (place.waits) {
+    of.end_agreement(rank);
+    late.ranks = of.ranks_that([](const auto& other) { return other.is_present(); });
+    return answer(*place.session, encode(late));
+  }
+  late.ranks = of.not_agreeing();
+  if (place.agreement->kind != agreement_kind::leaves_out || !of.can_expel(late.ranks))
+    return fail_agreement(of, late);
+  for (const std::uint32_t other : late.ranks) expel(of, other);
+}
+
+// Sends a last message to a rank and closes its connection.
+void store_server::expel(store_group& of, std::uint32_t rank) {
+  store_session& client = *of.ranks[rank].session;
+  leave(client);
+  client.until = deadline::after(time_to_finish);
+  answer(client, encode(store_failed{.why = store_failure::expelled, .ranks = {rank}}));
+}
+
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void destroy(store_server& server) noexcept { delete &server; }
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -17,6 +17,7 @@
 #include "src/net/rank_list.hpp"
 #include "src/net/store_link.hpp"
 #include "src/net/store_message.hpp"
+#include "verbena/base/log.hpp"
 #include "verbena/base/random.hpp"
 #include "verbena/base/steps.hpp"
 #include "verbena/bringup/stream.hpp"
@@ -121,11 +122,21 @@ error explain(std::string_view call, const membership& who, const detail::store_
                          "library in all processes");
 }
 
+// Sends a request and returns the answer, or nullopt if the deadline passes first.
+result<std::optional<detail::store_answer>> ask_for(detail::store_link& link, std::string_view call,
+                                                    const detail::asked& what,
+                                                    std::span<const std::byte> message,
+                                                    deadline until) {
+  auto answer = detail::ask_store(link, what, message, until);
+  if (!answer && link.failure) return detail::explain_failure(call, link);
+  return answer;
+}
+
 // Sends a message and returns the answer. If the deadline passes, the answer is abandoned.
 result<detail::store_answer> receive_answer(detail::store_link& link, std::string_view call,
                                             const detail::asked& what,
                                             std::span<const std::byte> message, deadline until) {
-  VERBENA_TRY(auto answer, detail::ask_store(link, what, message, until));
+  VERBENA_TRY(auto answer, ask_for(link, call, what, message, until));
   if (answer) return *std::move(answer);
   return error::timed_out(
       std::string(call), detail::to_text(link.who),
@@ -217,10 +228,9 @@ result<detail::blob> ask(detail::store_link& link, const membership& who, const 
                     detail::max_store_name_bytes));
   if (until.expired()) return late("the deadline passed before the request was sent to the store");
   link.last_number = std::max(link.last_number + 1, std::uint32_t{1});
-  VERBENA_TRY(
-      auto answer,
-      detail::ask_store(link, {.what = detail::asked::kind::value, .number = link.last_number},
-                        encode(link.last_number), until));
+  VERBENA_TRY(auto answer, ask_for(link, what.call,
+                                   {.what = detail::asked::kind::value, .number = link.last_number},
+                                   encode(link.last_number), until));
   if (!answer) return late("the store did not answer before the deadline");
   if (const auto* const failed = std::get_if<detail::store_failed>(&*answer))
     return explain(what.call, who, *failed);
@@ -279,9 +289,13 @@ result<bringup::stream> open_stream(const membership& who, deadline until) {
   const auto wait = until.is_never()  ? deadline::clock::duration::max()
                     : until.expired() ? deadline::clock::duration::zero()
                                       : until.when() - deadline::clock::now();
-  return bringup::stream::connect(
+  auto made = bringup::stream::connect(
       who.store, until,
       {.retry_refused = wait, .stream = {.max_blob_bytes = store_client::max_message_bytes}});
+  if (made || who.host != store_host::rank_0 || who.rank == 0) return made;
+  return std::move(made).error().with_diagnosis(
+      "rank 0 opens the store at this address in group::join(); check that rank 0 runs and has the "
+      "same address of the store");
 }
 
 }  // namespace
@@ -423,6 +437,13 @@ result<detail::store_agreed> store_client::agree(std::string_view call,
 
 void store_client::set_members(std::span<const std::uint32_t> ranks) {
   const auto is_member = [&](auto each) { return std::ranges::binary_search(ranks, each); };
+  if (std::exchange(link_->has_rank_0, is_member(0U)) && !is_member(0U) &&
+      who_.host == store_host::rank_0)
+    log(log_level::warning,
+        fmt::format("{}: the group continues without rank 0, whose process has the store at {}; "
+                    "exchanges, shrink() and readmit() fail after the end of that process; a "
+                    "separate store (verbena launch or verbena store) does not depend on a rank",
+                    detail::to_text(who_), link_->stream.peer()));
   std::erase_if(link_->departed, is_member);
   std::erase_if(link_->returning, is_member);
   for (std::uint32_t each = 0; each < who_.size; ++each)

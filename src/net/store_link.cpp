@@ -105,6 +105,28 @@ error store_link::lose(error why) {
   return why;
 }
 
+error explain_failure(std::string_view call, const store_link& link) {
+  const error& why = *link.failure;
+  if (why.kind() == error_kind::protocol) return why;
+  const std::string& at = link.stream.peer();
+  const auto text = [&] {
+    if (link.who.host != store_host::rank_0)
+      return fmt::format(
+          "the connection to the store at {} has ended; check that the process of the store, for "
+          "example verbena store or verbena launch, still runs",
+          at);
+    if (link.who.rank == 0)
+      return fmt::format("the connection to the store of this process at {} has ended", at);
+    return fmt::format(
+        "the connection to the store at {}, in the process of rank 0, has ended: rank 0{} has "
+        "probably ended or destroyed its group, and the store with it; to continue without rank 0, "
+        "use a separate store (verbena launch or verbena store)",
+        at, link.has_rank_0 ? "" : ", which is no longer a member,");
+  };
+  return {why.kind(), why.code(), std::string(call), to_text(link.who),
+          text() + ": " + why.message()};
+}
+
 void receive_news(store_link& link) {
   while (!link.failure && !link.last_answer) {
     if (!link.receiving) {

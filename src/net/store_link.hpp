@@ -79,7 +79,12 @@ struct store_link {
   std::optional<std::string> missed;        // an exchange that succeeded after its deadline here
   std::optional<store_failed> last_answer;  // the reason why the store closes the connection
   std::optional<error> failure;             // of the connection
+  bool has_rank_0 = true;                   // rank 0 is a member
 };
+
+/// Returns the error of a call after the connection has failed: with the process that has the
+/// store, its address, the likely cause and the remedy. Precondition: link.failure.
+[[nodiscard]] error explain_failure(std::string_view call, const store_link& link);
 
 /// Receives messages that the store has sent between answers, without blocking.
 void receive_news(store_link& link);

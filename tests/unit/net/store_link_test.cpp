@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -165,6 +166,82 @@ TEST_F(late_answer, with_the_parts_of_all_ranks_permits_exchanges_after_an_agree
   const auto all = ask_store(link, by_exchange, exchange, test_deadline()).value();
   EXPECT_TRUE(all && std::holds_alternative<net::detail::blobs>(*all));
   serves.join();
+}
+
+/// Expects that each call of a client names rank 0, the address of its store and the remedy.
+void expect_end_of_rank_0(net::store_client& of, const bringup::address& at) {
+  for (int times = 0; times < 2; ++times) {
+    const auto failed = of.exchange("x", bytes_of("x"), test_deadline());
+    expect_error(failed, "exchange on rank 1");
+    expect_error(failed, "the store at " + to_string(at) + ", in the process of rank 0, has ended");
+    expect_error(failed, "use a separate store (verbena launch or verbena store)");
+    expect_error(of.publish("x", bytes_of("x"), test_deadline()), "in the process of rank 0");
+    expect_error(of.find(0, "x", test_deadline()), "in the process of rank 0");
+  }
+  const auto departed = of.departed();
+  EXPECT_EQ(rank_list(departed.begin(), departed.end()), rank_list{0});
+}
+
+TEST(end_of_rank_0, is_named_by_each_later_call) {
+  std::optional<net::store> store = net::store::open({.host = "127.0.0.1"}).value();
+  const auto at = store->local_address();
+  auto here = connect_client({.rank = 1, .size = 2, .store = at});
+  store.reset();
+  expect_end_of_rank_0(here, at);
+}
+
+TEST(end_of_rank_0, during_an_exchange_is_named) {
+  std::optional<net::store> store = net::store::open({.host = "127.0.0.1"}).value();
+  const auto at = store->local_address();
+  auto here = connect_client({.rank = 1, .size = 2, .store = at});
+  std::thread waits([&] {
+    expect_error(here.exchange("x", bytes_of("x"), test_deadline()), "in the process of rank 0");
+  });
+  store.reset();
+  waits.join();
+  expect_end_of_rank_0(here, at);
+}
+
+TEST(end_of_rank_0, before_a_connection_is_named) {
+  bringup::address at{.host = "127.0.0.1"};
+  at.port = net::store::open(at).value().local_address().port;
+  const auto failed =
+      net::store_client::connect({.rank = 1, .size = 2, .store = at}, deadline::after(1ms));
+  expect_error(failed, to_string(at));
+  expect_error(failed, "rank 0 opens the store at this address in group::join()");
+}
+
+TEST(end_of_separate_store, is_named) {
+  std::optional<test_store> store(std::in_place);
+  const auto at = store->address();
+  auto here = connect_client(store->member(1, 2));
+  store.reset();
+  for (int times = 0; times < 2; ++times)
+    expect_error(here.exchange("x", bytes_of("x"), test_deadline()),
+                 "the connection to the store at " + to_string(at) +
+                     " has ended; check that the process of the store");
+}
+
+// The store of the test is that of rank 0, which the others have left out.
+TEST(end_of_rank_0, after_shrink_without_rank_0_is_named) {
+  std::optional<test_store> store(std::in_place);
+  std::atomic<int> left = 0;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    auto who = store->member(rank, 3);
+    if (rank == 0) {
+      const joined_rank ends(who);
+      return;
+    }
+    who.host = net::store_host::rank_0;
+    joined_rank here(who);
+    here.group.shrink(test_deadline()).value();
+    EXPECT_EQ(members_of(here.group), (rank_list{1, 2}));
+    EXPECT_TRUE(here.group.exchange("x", bytes_of("x"), test_deadline()));
+    if (++left == 2) store.reset();
+    const auto failed = here.group.exchange("y", bytes_of("x"), test_deadline());
+    expect_error(failed, "rank 0, which is no longer a member, has probably ended");
+    expect_error(here.group.shrink(test_deadline()), "rank 0, which is no longer a member,");
+  });
 }
 
 class message_limit : public ::testing::TestWithParam<const char*> {

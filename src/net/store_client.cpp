@@ -53,6 +53,19 @@ std::string called(std::string_view call, const std::string& name) {
   return name.find(' ') == std::string::npos ? name + "()" : "the step \"" + name + "\"";
 }
 
+// Returns the reason why a process cannot rejoin a group. `missing` are not connected to the store.
+std::string reason_of_forming(std::span<const std::uint32_t> missing) {
+  if (missing.empty())
+    return "no process of the group is connected to the store; if all ranks have ended, they join "
+           "a "
+           "new group by group::join()";
+  return fmt::format(
+      "the group has not formed yet: its first exchange has not succeeded, and {} {} not connected "
+      "to the store; only a process that replaces a member calls group::rejoin(), and all others "
+      "call group::join()",
+      detail::to_text(missing), missing.size() == 1 ? "is" : "are");
+}
+
 error explain(std::string_view call, const membership& who, const detail::store_failed& why) {
   const std::string what = called(call, why.name);
   const std::string ranks = detail::to_text(why.ranks);
@@ -114,6 +127,8 @@ error explain(std::string_view call, const membership& who, const detail::store_
           fmt::format("{} belongs to a call of shrink() or readmit() that has failed, or the other "
                       "ranks have begun another call; call it again",
                       what));
+    case store_failure::forming:
+      return invalid(reason_of_forming(why.ranks));
     case store_failure::other_version:
       break;
   }

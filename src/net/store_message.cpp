@@ -468,7 +468,7 @@ result<store_answer> decode_answer(std::span<const std::byte> bytes) {
   out.name = from.take_name();
   VERBENA_TRY_VOID(from.end());
   if (why < static_cast<std::uint8_t>(store_failure::missing) ||
-      why > static_cast<std::uint8_t>(store_failure::outdated))
+      why > static_cast<std::uint8_t>(store_failure::forming))
     return broken(fmt::format("an answer has the unknown failure {}", why));
   return store_answer(std::move(out));
 }

@@ -160,7 +160,8 @@ enum class store_failure : std::uint8_t {
   other_secret = 10,  ///< the sender has not proved that it has the secret of the store
   interrupted = 11,   ///< the ranks began an agreement during the exchange
   expelled = 12,      ///< the other ranks have agreed to continue without the receiver
-  outdated = 13       ///< a renewal has failed, or the ranks have begun another one
+  outdated = 13,      ///< a renewal has failed, or the ranks have begun another one
+  forming = 14        ///< the sender rejoins a group that has not formed; the ranks have not joined
 };
 
 struct store_failed {

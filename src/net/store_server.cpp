@@ -235,7 +235,9 @@ void store_server::check_proof(store_session& from, const store_proof& proof) {
 void store_server::admit(store_session& from, const store_hello& hello) {
   if (admitted_ >= options_.max_clients) return refuse(from, {.why = store_failure::full});
   auto found = groups_.find(hello.name);
+  const bool rejoins = hello.entry == store_entry::rejoins;
   if (found == groups_.end()) {
+    if (rejoins) return refuse(from, {.why = store_failure::forming});
     if (groups_.size() >= options_.max_groups || hello.rank >= hello.size || hello.size > max_ranks)
       return refuse(from, {.why = store_failure::full});
     found =
@@ -247,7 +249,12 @@ void store_server::admit(store_session& from, const store_hello& hello) {
   auto& place = group.ranks[hello.rank];
   if (place.session != nullptr)
     return refuse(from, {.why = store_failure::duplicate, .ranks = {hello.rank}});
-  place.waits = hello.entry == store_entry::rejoins;
+  if (rejoins && !group.has_formed)
+    return refuse(from,
+                  {.why = store_failure::forming, .ranks = group.ranks_that([](const auto& each) {
+                     return each.session == nullptr;
+                   })});
+  place.waits = rejoins;
   if (place.gone && !place.waits)
     return refuse(from, {.why = store_failure::gone, .ranks = {hello.rank}});
   if (place.waits) {
@@ -362,6 +369,7 @@ void store_server::complete(store_group& of) {
       [&](const part_list& parts) { return encode_done(with_places(parts)); });
   if (too_large)
     return fail(of, {.why = store_failure::too_large, .ranks = {*too_large}, .name = of.exchange});
+  of.has_formed = true;
   of.arrived = 0;
   of.until = deadline::never();
   count([](auto& statistics) { ++statistics.exchanges; });

@@ -313,6 +313,14 @@ TEST(published_trust, requests_that_are_not_permitted_end_the_connection) {
   }
   // A rank can publish only its own values, and a process that waits in rejoin() cannot publish.
   auto stranger = hello;
+  {
+    auto left = connect_client(store.member(1, 2));
+    std::thread waits([&] { EXPECT_TRUE(left.exchange("x", bytes_of("x"), test_deadline())); });
+    EXPECT_TRUE(good.exchange("x", bytes_of("x"), test_deadline()));
+    waits.join();
+  }
+  const auto until = test_deadline();  // the store detects the end with a delay
+  while (good.departed().empty()) ASSERT_FALSE(until.expired());
   stranger.entry = net::detail::store_entry::rejoins;
   expect_closes(store, stranger, publish);
   good.publish("x", bytes_of("good"), test_deadline()).value();

@@ -127,7 +127,7 @@ result<own_store> find_store(membership& place, deadline until, store_options wi
   own_store own;
   if (with.secret.empty()) with.secret = place.secret;
   if (place.host == store_host::rank_0 && place.rank == 0) {
-    VERBENA_TRY(own.opened, store::open(place.store, with));
+    VERBENA_TRY_VOID(meet_at_rank_0(place, own.opened, until, with));
   } else if (place.host == store_host::pmix) {
     VERBENA_TRY_VOID(meet_by_pmix(place, own.opened, until, with));
   } else if (place.host == store_host::etcd) {

@@ -231,6 +231,13 @@ result<void> membership::check() const {
     if (auto parsed = detail::parse_etcd(etcd); !parsed) return std::move(parsed).error();
   } else if (store.host.empty() && host != store_host::pmix) {
     return refuse("store", "the store has no host");
+  } else if (store.port == 0 &&
+             (host == store_host::separate || (host != store_host::pmix && size > 1))) {
+    return refuse(
+        "store", fmt::format("the port of the store at {} is 0, so the other ranks cannot find it; "
+                             "set the same port on all ranks, or use store_host::etcd or "
+                             "store_host::pmix",
+                             store.host));
   }
   if (name.size() > max_name_bytes)
     return refuse("name", fmt::format("a name of {} bytes exceeds the limit of {} bytes",

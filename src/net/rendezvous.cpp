@@ -3,9 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "src/base/earliest.hpp"
+#include "src/bringup/socket.hpp"
 #include "verbena/bringup/stream.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -15,7 +19,52 @@ using verbena::detail::earliest;
 
 constexpr std::chrono::seconds time_to_probe{3};
 
+bool is_ip_address(std::string_view host) {
+  return host.find(':') != std::string_view::npos ||
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+bool is_name_of_loopback(std::string_view host) {
+  constexpr std::array names{"localhost",  "localhost.localdomain", "localhost4",
+                             "localhost6", "ip6-localhost",         "ip6-loopback"};
+  return host.ends_with(".localhost") || std::ranges::find(names, host) != names.end();
+}
+
+bool is_loopback_address(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
 }  // namespace
+
+result<std::vector<std::string>> look_up_host(const bringup::address& of, deadline until) {
+  using bringup::detail::resolve_for;
+  VERBENA_TRY(const auto found, bringup::detail::resolve(of, resolve_for::listening, until).wait());
+  std::vector<std::string> addresses;
+  addresses.reserve(found.size());
+  for (const auto& each : found) addresses.push_back(bringup::detail::address_of(each).host);
+  return addresses;
+}
+
+result<bringup::address> address_to_listen(const bringup::address& at, deadline until,
+                                           const host_lookup& look_up) {
+  if (is_ip_address(at.host) || is_name_of_loopback(at.host)) return at;
+  VERBENA_TRY(const auto addresses, look_up(at, until));
+  if (std::ranges::none_of(addresses, is_loopback_address)) return at;
+  return bringup::address{.host = {}, .port = at.port};
+}
+
+result<void> meet_at_rank_0(membership& place, std::optional<store>& own, deadline until,
+                            const store_options& options) {
+  VERBENA_TRY(const auto at, address_to_listen(place.store, until));
+  auto opened = store::open(at, options);
+  if (!opened && opened.error().is(std::errc::address_in_use))
+    return std::move(opened).error().with_diagnosis(
+        "rank 0 opens the store of its group at this address; VERBENA_STORE_PORT or "
+        "membership::store, with the same port on all ranks, selects another one");
+  VERBENA_TRY(own, std::move(opened));
+  place.store.port = own->local_address().port;
+  return {};
+}
 
 result<void> probe_store(const bringup::address& at, deadline until) {
   auto connected = bringup::stream::connect(at, earliest(until, time_to_probe));

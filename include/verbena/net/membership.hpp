@@ -15,7 +15,10 @@ inline constexpr std::uint32_t max_ranks = 4096;
 
 /// Selects the process that has the store of a group, and how the other ranks find it.
 enum class store_host : std::uint8_t {
-  rank_0,    ///< rank 0 opens the store when it joins, and closes it when it leaves
+  /// Rank 0 opens the store at membership::store when it joins, and closes it when its group is
+  /// destroyed, also after the other ranks have continued without it. If the host name resolves to
+  /// a loopback address on rank 0, rank 0 listens at all addresses of its host.
+  rank_0,
   separate,  ///< another process opens the store
   /// Rank 0 opens the store at a free port when it joins, and publishes its address through PMIx,
   /// the interface of mpirun and prte. membership::store is not used.
@@ -33,9 +36,11 @@ enum class store_host : std::uint8_t {
 /// The rank of a process, the size of its group, and the store through which the ranks meet.
 /// Threads: immutable value.
 struct membership {
-  std::uint32_t rank = 0;                ///< rank of this process, less than `size`
-  std::uint32_t size = 1;                ///< number of ranks: 1 to max_ranks
-  bringup::address store = {};           ///< address of the store; see `host`
+  std::uint32_t rank = 0;  ///< rank of this process, less than `size`
+  std::uint32_t size = 1;  ///< number of ranks: 1 to max_ranks
+  /// Address of the store; see `host`. Port 0 is permitted only with store_host::pmix and
+  /// store_host::etcd, and in a group of one rank that opens the store.
+  bringup::address store = {};
   store_host host = store_host::rank_0;  ///< which process has the store
   /// Name of the group, at most 255 bytes; may be empty. A store separates groups with different
   /// names.

@@ -56,6 +56,16 @@ TEST(group, rank_0_opens_the_store) {
   });
 }
 
+TEST(group, port_0_is_refused_unless_the_group_has_one_rank) {
+  const auto device = testing_support::open_soft();
+  const auto pd = device.allocate_pd().value();
+  net::membership who{.rank = 0, .size = 2, .store = {.host = "127.0.0.1"}};
+  expect_error(net::group::join(pd, who, test_deadline()),
+               "the port of the store at 127.0.0.1 is 0, so the other ranks cannot find it");
+  who.size = 1;
+  EXPECT_TRUE(net::group::join(pd, who, test_deadline()));
+}
+
 // parity: ibverbs-rs-74
 TEST(group, exchanged_regions_are_readable) {
   in_group(3, [&](joined_rank& here) {

@@ -143,6 +143,17 @@ TEST(membership, check_names_the_member_that_is_out_of_range) {
   expect_error(changed.check(), "the store has no host");
   changed.host = net::store_host::pmix;
   EXPECT_TRUE(changed.check());
+  changed = good;
+  changed.store.port = 0;
+  EXPECT_TRUE(changed.check());
+  for (const auto host :
+       {net::store_host::rank_0, net::store_host::service, net::store_host::separate}) {
+    changed.host = host;
+    changed.size = host == net::store_host::separate ? 1 : 2;
+    expect_error(changed.check(), "the port of the store at localhost is 0");
+  }
+  changed = good;
+  changed.store.host.clear();
   changed.host = net::store_host::etcd;
   expect_error(changed.check(), "VERBENA_ETCD= is not http://host:port/prefix");
   changed.etcd = "http://localhost:2379";

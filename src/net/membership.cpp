@@ -98,18 +98,35 @@ result<bool> read_separate_store(membership& out) {
   return true;
 }
 
+result<std::uint16_t> port_of(const char* name, std::string_view text) {
+  VERBENA_TRY(const auto number, number_of(name, text, 65535));
+  if (number == 0) return refuse(name, fmt::format("{}=0 is not a port that peers can use", name));
+  return static_cast<std::uint16_t>(number);
+}
+
 result<void> read_store_of_rank_0(membership& out) {
   const auto host = variable("MASTER_ADDR");
   const auto port = variable("MASTER_PORT");
-  if (!host || !port)
+  const auto own_port = variable("VERBENA_STORE_PORT");
+  if (!host || (!port && !own_port))
     return refuse(host ? "MASTER_PORT" : "MASTER_ADDR",
                   fmt::format("{} is not set; MASTER_ADDR and MASTER_PORT are the host and the TCP "
                               "port at which rank 0 opens the store",
                               host ? "MASTER_PORT" : "MASTER_ADDR"));
   out.store.host = *host;
-  VERBENA_TRY(const auto number, number_of("MASTER_PORT", *port, 65535));
-  if (number == 0) return refuse("MASTER_PORT", "MASTER_PORT=0 is not a port that peers can use");
-  out.store.port = static_cast<std::uint16_t>(number);
+  if (own_port) {
+    VERBENA_TRY(out.store.port, port_of("VERBENA_STORE_PORT", *own_port));
+    return {};
+  }
+  VERBENA_TRY(out.store.port, port_of("MASTER_PORT", *port));
+  // The agent of torchrun listens at MASTER_PORT itself. PyTorch also compares with this text.
+  if (variable("TORCHELASTIC_USE_AGENT_STORE") != "True") return {};
+  if (out.store.port == 65535)
+    return refuse(
+        "MASTER_PORT",
+        "MASTER_PORT=65535 is the port of the agent of torchrun, and rank 0 would open the "
+        "store at the next port; set VERBENA_STORE_PORT on all ranks to another port");
+  ++out.store.port;
   return {};
 }
 

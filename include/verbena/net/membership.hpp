@@ -56,9 +56,14 @@ struct membership {
   ///
   /// `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`: set by torchrun. The store is then in the
   /// process of rank 0. Without `RANK` and `WORLD_SIZE`: `SLURM_PROCID` and `SLURM_NTASKS` (srun),
-  /// or `OMPI_COMM_WORLD_RANK` and `OMPI_COMM_WORLD_SIZE` (mpirun). `VERBENA_STORE` (`host:port`)
-  /// names a separate store; `MASTER_ADDR` and `MASTER_PORT` are then ignored. `VERBENA_GROUP` is
-  /// the name of the group, `VERBENA_SECRET` its secret.
+  /// or `OMPI_COMM_WORLD_RANK` and `OMPI_COMM_WORLD_SIZE` (mpirun).
+  ///
+  /// If torchrun sets `TORCHELASTIC_USE_AGENT_STORE=True`, its agent listens at `MASTER_PORT`, and
+  /// rank 0 opens the store at the next port, `MASTER_PORT` + 1. `VERBENA_STORE_PORT` is the port
+  /// of the store instead of both; it must be equal on all ranks.
+  ///
+  /// `VERBENA_STORE` (`host:port`) names a separate store; `MASTER_ADDR` and `MASTER_PORT` are then
+  /// ignored. `VERBENA_GROUP` is the name of the group, `VERBENA_SECRET` its secret.
   ///
   /// `VERBENA_NETWORK` is a file with the hosts of the group; see network::read(). The file
   /// determines the number of ranks, and the store unless `VERBENA_STORE` is set. Without a

@@ -27,11 +27,24 @@ class launcher_environment {
   }
 
  private:
-  static constexpr const char* names[] = {
-      "RANK",           "WORLD_SIZE",     "MASTER_ADDR",          "MASTER_PORT",
-      "SLURM_PROCID",   "SLURM_NTASKS",   "VERBENA_STORE",        "VERBENA_NETWORK",
-      "VERBENA_GROUP",  "VERBENA_SECRET", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-      "PMIX_NAMESPACE", "PMIX_RANK",      "VERBENA_ETCD",         "VERBENA_SERVICE"};
+  static constexpr const char* names[] = {"RANK",
+                                          "WORLD_SIZE",
+                                          "MASTER_ADDR",
+                                          "MASTER_PORT",
+                                          "SLURM_PROCID",
+                                          "SLURM_NTASKS",
+                                          "VERBENA_STORE",
+                                          "VERBENA_NETWORK",
+                                          "VERBENA_GROUP",
+                                          "VERBENA_SECRET",
+                                          "OMPI_COMM_WORLD_RANK",
+                                          "OMPI_COMM_WORLD_SIZE",
+                                          "PMIX_NAMESPACE",
+                                          "PMIX_RANK",
+                                          "VERBENA_ETCD",
+                                          "VERBENA_SERVICE",
+                                          "VERBENA_STORE_PORT",
+                                          "TORCHELASTIC_USE_AGENT_STORE"};
   std::map<std::string, std::string> before_;
 };
 

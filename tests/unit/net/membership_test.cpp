@@ -5,9 +5,15 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "tests/unit/net/environment.hpp"
+#include "tests/unit/net/ranks.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/bringup/listener.hpp"
 
 namespace verbena::test {
 namespace {
@@ -67,6 +73,57 @@ TEST(membership, etcd_precedes_the_address_of_torchrun) {
   EXPECT_EQ(who.store, bringup::address());
 }
 
+TEST(membership, agent_of_torchrun_has_the_master_port) {
+  std::map<std::string, std::string> variables{{"RANK", "1"},
+                                               {"WORLD_SIZE", "2"},
+                                               {"MASTER_ADDR", "head"},
+                                               {"MASTER_PORT", "29500"},
+                                               {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+  const auto port = [&] {
+    const launcher_environment set(variables);
+    return net::membership::from_environment().value().store.port;
+  };
+  EXPECT_EQ(port(), 29501);
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+  EXPECT_EQ(port(), 29500);
+  variables["VERBENA_STORE_PORT"] = "7000";
+  EXPECT_EQ(port(), 7000);
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  EXPECT_EQ(port(), 7000);
+  variables.erase("MASTER_PORT");
+  EXPECT_EQ(port(), 7000);
+}
+
+// Two listeners at consecutive free ports: the first is that of the agent.
+TEST(membership, ranks_of_torchrun_join_beside_the_store_of_the_agent) {
+  std::optional<bringup::listener> agent;
+  while (true) {
+    agent = bringup::listener::open({.host = "127.0.0.1"}).value();
+    const auto port = agent->port();
+    if (port == 65535) continue;
+    const auto next = static_cast<std::uint16_t>(port + 1);
+    if (bringup::listener::open({.host = "127.0.0.1", .port = next})) break;
+  }
+  std::vector<net::membership> ranks;
+  for (const char* const rank : {"0", "1"}) {
+    const launcher_environment set({{"RANK", rank},
+                                    {"WORLD_SIZE", "2"},
+                                    {"MASTER_ADDR", "127.0.0.1"},
+                                    {"MASTER_PORT", std::to_string(agent->port())},
+                                    {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+    ranks.push_back(net::membership::from_environment().value());
+  }
+  for_each_rank(2, [&](std::uint32_t rank) {
+    joined_rank here(ranks[rank]);
+    EXPECT_TRUE(here.group.barrier(test_deadline()));
+  });
+  // Without the variable, the error names the remedy.
+  ranks[0].store.port = agent->port();
+  const auto device = testing_support::open_soft();
+  expect_error(net::group::join(device.allocate_pd().value(), ranks[0], test_deadline()),
+               "VERBENA_STORE_PORT");
+}
+
 struct invalid_case {
   std::map<std::string, std::string> variables;
   const char* message;
@@ -95,6 +152,8 @@ TEST(membership, errors_name_the_variable_and_its_value) {
       {with("MASTER_PORT", nullptr), "MASTER_PORT is not set"},
       {with("MASTER_PORT", "65536"), "MASTER_PORT=65536 is not a number from 0 to 65535"},
       {with("MASTER_PORT", "0"), "MASTER_PORT=0 is not a port"},
+      {with("VERBENA_STORE_PORT", "0"), "VERBENA_STORE_PORT=0 is not a port"},
+      {with("VERBENA_STORE_PORT", "65536"), "VERBENA_STORE_PORT=65536 is not a number"},
       {with("VERBENA_STORE", "head"), "VERBENA_STORE=head is not host:port"},
       {with("VERBENA_ETCD", "head:2379"), "VERBENA_ETCD=head:2379 is not http://host:port/prefix"},
       {with("VERBENA_GROUP", std::string(256, 'x').c_str()), "a name of 256 bytes"},
@@ -103,6 +162,11 @@ TEST(membership, errors_name_the_variable_and_its_value) {
     const launcher_environment set(each.variables);
     expect_error(net::membership::from_environment(), each.message);
   }
+  auto highest = with("MASTER_PORT", "65535");
+  highest["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  const launcher_environment set(highest);
+  expect_error(net::membership::from_environment(),
+               "MASTER_PORT=65535 is the port of the agent of torchrun");
 }
 
 // No PMIx server exists, or the library is built without PMIx. Runs in a separate process, because

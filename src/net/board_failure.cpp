@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <chrono>
 #include <exception>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "src/base/earliest.hpp"
@@ -22,7 +24,9 @@ namespace {
 
 using board_layout::failure_at;
 using board_layout::outgoing_failure_at;
+using board_layout::outgoing_state_at;
 using board_layout::seen_at;
+using board_layout::state_at;
 using verbena::detail::earliest;
 using verbena::detail::operation_kind;
 
@@ -88,13 +92,12 @@ error rank_board::fail_late(collective& in, std::uint32_t awaited) {
                                            to_text(missing), call)));
 }
 
-error rank_board::fail(collective& in, std::uint32_t culprit, error why) {
+error rank_board::fail(collective& in, std::uint32_t culprit, error why, rank_state state) {
   is_reporting_ = true;
   failure_ = why;
   release_memory(in);
   abandon();
-  const std::size_t from = outgoing_failure_at(size_);
-  store(from, failure_word(culprit));
+  store(outgoing_failure_at(size_), failure_word(culprit, state));
   const auto time_to_connect = earliest(in.until, time_to_report);
   const auto try_to_report = [&](std::uint32_t rank) {
     return report_to(in, rank, culprit, time_to_connect);
@@ -106,6 +109,7 @@ error rank_board::fail(collective& in, std::uint32_t culprit, error why) {
   while (std::erase_if(unreported, try_to_report), !unreported.empty() && !limit.expired())
     if (channel_access::core_of(in.channels[rank_]).progress() <= 0) ::sched_yield();
   for (const std::uint32_t each : unreported) channel_access::core_of(in.channels[each]).flush();
+  report_to_others(in);
   for (std::size_t polls = 0; polls < in_flight_; ++polls)
     channel_access::core_of(in.channels[rank_]).progress();
   abandon();
@@ -124,9 +128,60 @@ bool rank_board::report_to(collective& in, std::uint32_t rank, std::uint32_t cul
   return posted_[in_flight_].waiter.result.refusal() != refusal::queue_full;
 }
 
-std::uint64_t rank_board::failure_word(std::uint32_t culprit) const {
+std::uint64_t rank_board::failure_word(std::uint32_t culprit, rank_state state) const {
   static_assert(max_ranks < 0xffff);
-  return word_of(epoch_ << 16U | (rank_ + 1), culprit);
+  return word_of(epoch_ << 16U | (rank_ + 1), static_cast<std::uint32_t>(state) << 16U | culprit);
+}
+
+bool rank_board::post_state(multi_channel& channels, std::uint32_t rank) {
+  if (in_flight_ == posted_.size() ||
+      !post(channels,
+            {operation_kind::write, rank, own(outgoing_state_at(size_), board_layout::word),
+             state_at(rank_)},
+            deadline::after({})))
+    return false;
+  ++in_flight_;
+  return true;
+}
+
+// One attempt for each rank: a rank that is not informed fails at its own deadline.
+void rank_board::report_to_others(collective& in) {
+  store(outgoing_state_at(size_), word_of(epoch_, static_cast<std::uint32_t>(rank_state::failed)));
+  for (std::uint32_t each = 0; each < size_; ++each)
+    if (is_member_[each] && !std::ranges::binary_search(in.ranks, each) &&
+        !channel_access::core_of(in.channels[each]).awaits_first_use())
+      static_cast<void>(post_state(in.channels, each));
+}
+
+void rank_board::post_states(multi_channel& channels, std::span<const std::uint32_t> ranks,
+                             deadline room) {
+  abandon();
+  std::vector<std::uint32_t> without_room;
+  const auto is_done = [&](std::uint32_t rank) {
+    return rank == rank_ || post_state(channels, rank) ||
+           posted_[in_flight_].waiter.result.refusal() != refusal::queue_full;
+  };
+  std::ranges::copy_if(ranks, std::back_inserter(without_room), std::not_fn(is_done));
+  while (!without_room.empty() && !room.expired()) {
+    if (channel_access::core_of(channels[rank_]).progress() <= 0) ::sched_yield();
+    std::erase_if(without_room, is_done);
+  }
+}
+
+void rank_board::announce_shrink(multi_channel& channels, std::span<const std::uint32_t> ranks) {
+  store(outgoing_state_at(size_), word_of(epoch_, static_cast<std::uint32_t>(rank_state::shrinks)));
+  post_states(channels, ranks, deadline::after(time_to_release));
+  abandon();
+}
+
+void rank_board::withdraw_shrink(multi_channel& channels, std::span<const std::uint32_t> ranks) {
+  const auto state = failure_ ? rank_state::failed : rank_state::works;
+  store(outgoing_state_at(size_), word_of(epoch_, static_cast<std::uint32_t>(state)));
+  const auto limit = deadline::after(time_to_report);
+  post_states(channels, ranks, limit);
+  while (!requests_ended() && !limit.expired())
+    if (channel_access::core_of(channels[rank_]).progress() <= 0) ::sched_yield();
+  abandon();
 }
 
 rank_board::access_to_board rank_board::read_of_entered(std::uint32_t rank) const {
@@ -185,6 +240,7 @@ void rank_board::fail_without_memory(collective* in) noexcept {
   for (const std::uint32_t each : in->ranks)
     if (each != rank_ && !channel_access::core_of(in->channels[each]).awaits_first_use())
       static_cast<void>(report_to(*in, each, rank_, in->until));
+  report_to_others(*in);
   abandon();
 }
 

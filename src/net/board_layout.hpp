@@ -25,6 +25,10 @@ inline constexpr std::size_t arrivals_at = 2 * line;
 [[nodiscard]] inline std::size_t acknowledged_at(std::uint32_t rank) {
   return arrivals_at + rank * line + slots * word;
 }
+// The state of `rank`, a word in the line that this rank writes on the boards of the others.
+[[nodiscard]] inline std::size_t state_at(std::uint32_t rank) {
+  return arrivals_at + rank * line + (slots + 2) * word;
+}
 // The line of outgoing words for a rank. Its words have the layout of the line that this rank
 // writes on the other board.
 [[nodiscard]] inline std::size_t outgoing_at(std::uint32_t rank, std::uint32_t size) {
@@ -32,6 +36,9 @@ inline constexpr std::size_t arrivals_at = 2 * line;
 }
 [[nodiscard]] inline std::size_t outgoing_failure_at(std::uint32_t size) {
   return outgoing_at(size, size);
+}
+[[nodiscard]] inline std::size_t outgoing_state_at(std::uint32_t size) {
+  return outgoing_failure_at(size) + word;
 }
 [[nodiscard]] inline std::size_t seen_at(std::uint32_t rank, std::uint32_t size) {
   return outgoing_at(size + 1 + rank, size);

@@ -305,7 +305,7 @@ bool rank_board::post(multi_channel& channels, const access_to_board& what, dead
 }
 
 /// Checks for failures while an operation waits: failed requests, failures of other ranks, departed
-/// ranks and the deadline.
+/// ranks, ranks that take part in no operation, and the deadline.
 result<void> rank_board::watch(collective& in) {
   in.has_watched = true;
   VERBENA_TRY_VOID(look(in));
@@ -316,8 +316,9 @@ result<void> rank_board::watch(collective& in) {
     return {};
   }
   if (!in.next_check.expired()) return {};
-  in.next_check = deadline::after(time_to_check_departed);
-  return check_departed(in);
+  in.next_check = deadline::after(time_to_check_ranks);
+  VERBENA_TRY_VOID(check_departed(in));
+  return check_states(in);
 }
 
 /// Returns a rank that the operation waits for.
@@ -328,23 +329,50 @@ std::uint32_t rank_board::awaited_rank(const collective& in) const {
   return in_flight_ != 0 ? posted_[in_flight_ - 1].rank : rank_;
 }
 
+// A message that arrived before the rank stopped counts.
+bool rank_board::waits_for(const collective& in, std::uint32_t rank) {
+  const bool owes_message =
+      (in.has_step && in.must_receive() && *in.step.from == rank) ||
+      (in.has_step && std::ranges::find(in.step.later, rank) != in.step.later.end());
+  if (owes_message && !has_arrived(rank)) return true;
+  return in.has_step && in.must_send() && *in.step.to == rank && !has_room(rank);
+}
+
 /// Fails if an awaited rank has left the group before it sent its message.
 result<void> rank_board::check_departed(collective& in) {
   // The messages of a rank arrive before the store reports that the rank has left.
   const auto departed = in.client.departed();
   for (const std::uint32_t each : departed) {
-    const bool owes_message =
-        (in.has_step && in.must_receive() && *in.step.from == each) ||
-        (in.has_step && std::ranges::find(in.step.later, each) != in.step.later.end());
-    const bool owes_room = in.has_step && in.must_send() && *in.step.to == each && !has_room(each);
     const bool is_unreached = !in.pending.empty() && in.pending.front().rank == each &&
                               channel_access::core_of(in.channels[each]).awaits_first_use();
-    if (!(owes_message && !has_arrived(each)) && !owes_room && !is_unreached) continue;
+    if (!waits_for(in, each) && !is_unreached) continue;
     VERBENA_TRY_VOID(check_failure_of_others(in));
     return fail(in, each,
                 error::from_errno(ECONNABORTED, in.name.function, fmt::format("rank {}", rank_),
                                   fmt::format("rank {} left the group before the end of {}", each,
                                               in.name.noun)));
+  }
+  return {};
+}
+
+/// Fails if an awaited rank takes part in no operation until the next epoch.
+result<void> rank_board::check_states(collective& in) {
+  for (const std::uint32_t each : in.ranks) {
+    // The messages of a rank arrive before its state.
+    const std::uint64_t state = load(board_layout::state_at(each));
+    if (tag_of(state) != epoch_ || number_of(state) == 0 || !waits_for(in, each)) continue;
+    VERBENA_TRY_VOID(check_failure_of_others(in));
+    const bool shrinks = number_of(state) == static_cast<std::uint32_t>(rank_state::shrinks);
+    return fail(
+        in, each,
+        error::from_errno(
+            ECONNABORTED, in.name.function, fmt::format("rank {}", rank_),
+            shrinks ? fmt::format("rank {} called shrink() before the end of {}; call shrink() too",
+                                  each, in.name.noun)
+                    : fmt::format("rank {} takes no part in {}, because another barrier or "
+                                  "collective operation of rank {} failed; call shrink()",
+                                  each, in.name.noun, each)),
+        shrinks ? rank_state::shrinks : rank_state::works);
   }
   return {};
 }
@@ -361,14 +389,19 @@ result<void> rank_board::check_failure_of_others(collective& in) {
   if (report == 0) return {};
   if (report >> 48U != epoch_ % 0x1'0000) return {};  // from another epoch
   const std::uint32_t by = (tag_of(report) & 0xffffU) - 1;
-  const auto culprit = number_of(report);
+  const std::uint32_t culprit = number_of(report) & 0xffffU;
+  const auto state = static_cast<rank_state>(number_of(report) >> 16U);
   const std::string what =
       by == culprit
           ? fmt::format("rank {} aborted {}; see its error for the cause", by, in.name.noun)
+      : state == rank_state::shrinks
+          ? fmt::format("rank {} failed in {} because rank {} called shrink(); call shrink() too",
+                        by, in.name.noun, culprit)
           : fmt::format("rank {} failed in {} because of rank {}", by, in.name.noun, culprit);
   return fail(
       in, culprit,
-      error::from_errno(ECONNABORTED, in.name.function, fmt::format("rank {}", rank_), what));
+      error::from_errno(ECONNABORTED, in.name.function, fmt::format("rank {}", rank_), what),
+      state);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

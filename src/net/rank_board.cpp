@@ -23,6 +23,7 @@ using board_layout::line;
 using board_layout::outgoing_failure_at;
 using board_layout::seen_at;
 using board_layout::slots;
+using board_layout::state_at;
 using board_layout::word;
 
 // Returns the time at which an operation gives up, before its deadline, to find the missing ranks.
@@ -120,7 +121,7 @@ result<collective> rank_board::enter(const participants& of, operation_name name
       .tag = hash.value(),
       .entered = publish(ranks, set),
       .index = static_cast<std::size_t>(std::ranges::lower_bound(ranks, rank_) - ranks.begin()),
-      .next_check = deadline::after(time_to_check_departed)};
+      .next_check = deadline::after(time_to_check_ranks)};
 }
 
 std::size_t collective::most_bytes() const noexcept {
@@ -170,6 +171,7 @@ void rank_board::clear(std::uint32_t epoch, std::span<const std::uint32_t> membe
   for (std::uint32_t each = 0; each < size_; ++each) {
     for (std::uint32_t slot = 0; slot < slots; ++slot) store(arrival_at(each, slot), 0);
     store(acknowledged_at(each), first);
+    store(state_at(each), 0);
     pairs_[each] = {
         .sent = first, .acknowledged_by_peer = first, .received = first, .acknowledged = first};
   }

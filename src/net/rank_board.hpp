@@ -8,10 +8,11 @@
 //              7 words for the most recent subsets, with a tag of the ranks. Other ranks read the
 //              line after a failure
 //   arrivals   one line per rank, which only that rank writes: one word for each of its last 4
-//              messages, and the number of messages that it has received from this rank
+//              messages, the number of messages that it has received from this rank, and its state:
+//              a rank that takes part in no operation until the next epoch writes the reason
 //   outgoing   one line per rank: the words to write to the board of that rank, for messages and
-//              acknowledgments; and one line for failures. A word is overwritten only after the
-//              write that reads it has completed
+//              acknowledgments; and one line for failures and states. A word is overwritten only
+//              after the write that reads it has completed
 //   seen       one line per rank: a copy of the line `entered` of that rank
 //   payload    4 slots per rank: the bytes of the last 4 messages of that rank
 //
@@ -76,8 +77,16 @@ class rank_board;
 class board_turn;
 struct collective;
 
-/// The interval at which a waiting rank checks for ranks that have left.
-inline constexpr std::chrono::milliseconds time_to_check_departed{2};
+/// The interval at which a waiting rank checks for ranks that have left or take part in no
+/// operation.
+inline constexpr std::chrono::milliseconds time_to_check_ranks{2};
+
+/// The reason why a rank takes part in no operation until the next epoch. The numbers are in words.
+enum class rank_state : std::uint32_t {
+  works = 0,    ///< the rank takes part in operations
+  failed = 1,   ///< an operation of the rank has failed
+  shrinks = 2,  ///< the rank is in shrink()
+};
 
 /// The ranks and the deadline of an operation, and the objects of its group.
 struct participants {
@@ -215,6 +224,13 @@ class rank_board {
   [[nodiscard]] std::vector<std::uint32_t> probe(multi_channel& channels,
                                                  std::span<const std::uint32_t> ranks,
                                                  deadline until);
+  /// Writes to the boards of `ranks` that this rank is in shrink(). Operations of these ranks that
+  /// wait for a message of this rank then fail. Waits at most 100 ms, for room in full send queues.
+  /// Precondition: the channels to `ranks` are connected.
+  void announce_shrink(multi_channel& channels, std::span<const std::uint32_t> ranks);
+  /// Writes to the boards of `ranks` that this rank is no longer in shrink(), since shrink() has
+  /// failed. Waits at most 1 s until the writes have completed.
+  void withdraw_shrink(multi_channel& channels, std::span<const std::uint32_t> ranks);
   /// Makes all operations fail with `why` until the next epoch.
   void stop(error why) { failure_ = std::move(why); }
   /// Clears the board for a new epoch. Precondition: no rank writes to the board.
@@ -309,10 +325,15 @@ class rank_board {
   [[nodiscard]] result<void> look(collective& in);
   [[nodiscard]] result<void> check_failure_of_others(collective& in);
   [[nodiscard]] result<void> check_departed(collective& in);
+  [[nodiscard]] result<void> check_states(collective& in);
+  /// Returns true if the operation waits for a message or for an acknowledgment of a rank.
+  [[nodiscard]] bool waits_for(const collective& in, std::uint32_t rank);
   [[nodiscard]] error fail_late(collective& in, std::uint32_t awaited);
   [[nodiscard]] error fail_broken(collective& in, const request& of);
   [[nodiscard]] error fail_unpolled(collective& in);
-  [[nodiscard]] error fail(collective& in, std::uint32_t culprit, error why);
+  /// `state` is the state of `culprit` if it is the cause.
+  [[nodiscard]] error fail(collective& in, std::uint32_t culprit, error why,
+                           rank_state state = rank_state::works);
   [[nodiscard]] std::vector<std::uint32_t> find_missing(collective& in);
   [[nodiscard]] bool requests_ended() const;
   void release_memory(collective& in);
@@ -336,7 +357,15 @@ class rank_board {
     std::atomic_ref<std::uint64_t>(*at).store(value, std::memory_order_release);
   }
   void set_members(std::span<const std::uint32_t> members);
-  [[nodiscard]] std::uint64_t failure_word(std::uint32_t culprit) const;
+  [[nodiscard]] std::uint64_t failure_word(std::uint32_t culprit,
+                                           rank_state state = rank_state::works) const;
+  /// Writes the outgoing state to the board of a rank. Returns false if the write was not posted.
+  [[nodiscard]] bool post_state(multi_channel& channels, std::uint32_t rank);
+  /// Writes the outgoing state to the board of each of `ranks`. Waits until `room` for room in full
+  /// send queues. The writes are in flight afterwards.
+  void post_states(multi_channel& channels, std::span<const std::uint32_t> ranks, deadline room);
+  /// Writes that this rank has failed to the connected members that are not in the operation.
+  void report_to_others(collective& in);
 
   memory_region memory_;
   std::uint32_t rank_;

@@ -159,10 +159,17 @@ error renewal::with_causes(error why) const {
 }
 
 result<void> renewal::shrink() {
+  const auto connected = channels_in_use();
+  group_.board.announce_shrink(group_.channels, connected);
   auto broken = find_broken();
   const auto reported = of_members(broken);
-  return run({.kind = agreement_kind::leaves_out, .name = shrink_name}, reported,
-             std::move(broken));
+  auto shrunk =
+      run({.kind = agreement_kind::leaves_out, .name = shrink_name}, reported, std::move(broken));
+  // Without an agreement, the members are unchanged. After ECONNABORTED, this rank is not a member,
+  // or must call shrink() again.
+  if (number_ == 0 && shrunk.error().code() != ECONNABORTED)
+    group_.board.withdraw_shrink(group_.channels, connected);
+  return shrunk;
 }
 
 result<void> renewal::readmit(std::span<const std::uint32_t> awaited) {
@@ -194,20 +201,28 @@ std::vector<std::uint32_t> renewal::of_members(std::span<const std::uint32_t> br
   return members;
 }
 
+std::vector<std::uint32_t> renewal::channels_in_use() {
+  const auto departed = group_.client.departed();
+  std::vector<std::uint32_t> ranks;
+  for (const std::uint32_t each : group_.members) {
+    const channel& to = group_.channels[each];
+    if (!contains(departed, each) && to.failure() == nullptr && to.qp() != nullptr)
+      ranks.push_back(each);
+  }
+  return ranks;
+}
+
 // Returns the ranks whose channels do not work. Afterwards, no request of this rank to the boards
 // of the other ranks is in flight.
 std::vector<std::uint32_t> renewal::find_broken() {
+  const auto good = channels_in_use();
   const auto departed = group_.client.departed();
   std::vector<std::uint32_t> broken;
-  std::vector<std::uint32_t> good;
   for (std::uint32_t each = 0; each < group_.client.size(); ++each) {
-    channel& to = group_.channels[each];
-    const bool is_unused = channel_access::core_of(to).awaits_first_use();
-    if (!contains(group_.members, each) || contains(departed, each) || to.failure() != nullptr ||
-        (to.qp() == nullptr && !is_unused))
-      broken.push_back(each);
-    else if (!is_unused)
-      good.push_back(each);
+    const bool is_unused = channel_access::core_of(group_.channels[each]).awaits_first_use() &&
+                           contains(group_.members, each) && !contains(departed, each) &&
+                           group_.channels[each].failure() == nullptr;
+    if (!is_unused && !std::ranges::binary_search(good, each)) broken.push_back(each);
   }
   const auto silent = group_.board.probe(group_.channels, good, time_of_probe(until_));
   broken.insert(broken.end(), silent.begin(), silent.end());

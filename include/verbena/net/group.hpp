@@ -154,8 +154,11 @@ class group {
   /// rank to itself. The operations of a reconnected channel end first. A send for which the peer
   /// has posted no receive delays the read.
   ///
-  /// Exchanges in progress fail with ECONNABORTED. A program that caches data of other ranks, such
-  /// as remote regions, must exchange the data again.
+  /// Exchanges in progress fail with ECONNABORTED. So do barriers and collective operations of
+  /// other members that wait for this rank, if the channel to this rank is connected; the error
+  /// names this rank. If shrink() fails without changing the members, later operations are
+  /// unaffected. A program that caches data of other ranks, such as remote regions, must exchange
+  /// the data again.
   ///
   /// Errors: `timed_out` with the members that have not called shrink(), if too few have;
   /// ECONNABORTED if the other members continue without this rank, or have restarted shrink() after

@@ -100,4 +100,21 @@ void in_group(std::uint32_t size, Body&& body, const net::group_options& options
   });
 }
 
+/// Computes the sum of 1 << rank over the members, and expects each member in the sum.
+inline void expect_works(joined_rank& here) {
+  auto memory = here.pd.allocate(64, access::local_write).value();
+  auto* const value = reinterpret_cast<std::uint64_t*>(memory.bytes().data());
+  std::uint64_t all = 0;
+  for (const std::uint32_t each : here.group.members()) all |= std::uint64_t{1} << each;
+  // Exchanges more messages than there are slots, so that words of an earlier epoch would be
+  // detected.
+  for (int round = 0; round < 10; ++round) {
+    *value = std::uint64_t{1} << here.group.rank();
+    here.group.all_reduce<std::uint64_t>(sink(memory, 0, 8), std::plus<>(), test_deadline())
+        .value();
+    EXPECT_EQ(*value, all);
+  }
+  here.group.barrier(test_deadline()).value();
+}
+
 }  // namespace verbena::test

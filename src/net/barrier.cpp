@@ -81,7 +81,8 @@ step_function steps_of(barrier_algorithm algorithm) {
 
 result<collective> begin_barrier(const participants& of, barrier_algorithm algorithm) {
   VERBENA_TRY(auto in, of.board.enter(of, {"barrier", "a barrier"},
-                                      {static_cast<std::uint64_t>(algorithm)}));
+                                      {.code = operation_code::barrier,
+                                       .root = static_cast<std::uint32_t>(algorithm)}));
   in.is_barrier = true;
   in.next = steps_of(algorithm);
   return in;

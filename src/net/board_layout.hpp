@@ -47,8 +47,18 @@ inline constexpr std::size_t arrivals_at = 2 * line;
                                             std::uint32_t size) {
   return seen_at(size, size) + (std::size_t{rank} * slots + number % slots) * slot_bytes;
 }
-[[nodiscard]] inline std::size_t board_bytes(std::uint32_t size) {
+// The descriptions of the last operations of this rank, and those read from another rank.
+inline constexpr std::size_t description_words = 4;
+inline constexpr std::size_t descriptions = 16;
+inline constexpr std::size_t description_bytes = descriptions * description_words * word;
+[[nodiscard]] inline std::size_t descriptions_at(std::uint32_t size) {
   return payload_at(size, 0, size);
+}
+[[nodiscard]] inline std::size_t seen_descriptions_at(std::uint32_t size) {
+  return descriptions_at(size) + description_bytes;
+}
+[[nodiscard]] inline std::size_t board_bytes(std::uint32_t size) {
+  return seen_descriptions_at(size) + description_bytes;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail::board_layout

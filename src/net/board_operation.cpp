@@ -200,14 +200,9 @@ bool rank_board::has_arrived(std::uint32_t from) const {
 // Precondition: has_arrived(from).
 result<void> rank_board::check_arrived(collective& in, std::uint32_t from) {
   const std::uint32_t number = pairs_[from].received + 1;
-  if (load(board_layout::arrival_at(from, number)) == word_of(in.tag, number)) return {};
-  return fail(in, from,
-              error::invalid_argument(
-                  in.name.function, fmt::format("rank {}", rank_),
-                  fmt::format("rank {} is in another operation; all ranks must call the same "
-                              "barriers and collective operations in the same order, with equal "
-                              "ranks, algorithms, lengths and roots",
-                              from)));
+  const std::uint32_t theirs = tag_of(load(board_layout::arrival_at(from, number)));
+  if (theirs == in.tag || is_one_operation(theirs, in.tag)) return {};
+  return fail_mixed_up(in, from, theirs);
 }
 
 /// Posts the pending writes of a send or receive. Returns false if a write cannot be posted yet.

@@ -21,27 +21,19 @@ constexpr operation_name reduce_name{"reduce", "a reduce"};
 constexpr operation_name all_reduce_name{"all_reduce", "an all_reduce"};
 constexpr operation_name all_to_all_name{"all_to_all", "an all_to_all"};
 
-// The operations, as part of their tags. The numbers below 16 are barrier algorithms.
-enum class code : std::uint64_t { broadcast = 16, all_gather, reduce, all_reduce, all_to_all };
-
 error refuse(operation_name of, const std::string& why) {
   return error::invalid_argument(of.function, {}, why);
 }
 
-// The values of an operation that must be equal on all ranks.
-struct description {
-  code what;
-  std::size_t bytes;
-  std::uint32_t root = 0;
-  std::size_t element_bytes = 1;
-};
-
-result<collective> enter(const participants& of, operation_name name, const description& with) {
-  VERBENA_TRY(auto in, of.board.enter(of, name,
-                                      {static_cast<std::uint64_t>(with.what), with.bytes, with.root,
-                                       with.element_bytes}));
-  in.element_bytes = with.element_bytes;
-  return in;
+// Returns the values of a reduction.
+operation_values values_of(operation_code code, const registered_bytes& data,
+                           const combination& with, std::uint32_t root = 0) {
+  return {.code = code,
+          .bytes = data.length,
+          .root = root,
+          .element_bytes = static_cast<std::uint32_t>(with.element_bytes),
+          .element = with.element,
+          .operation = with.operation};
 }
 
 result<std::size_t> index_of_root(operation_name name, std::span<const std::uint32_t> ranks,
@@ -55,7 +47,9 @@ result<std::size_t> index_of_root(operation_name name, std::span<const std::uint
 result<void> check_divisible(operation_name name, std::size_t bytes, std::size_t count) {
   if (bytes % count == 0) return {};
   return refuse(
-      name, fmt::format("{} bytes are not a multiple of the number of ranks, {}", bytes, count));
+      name, fmt::format("{} bytes are not a multiple of the number of ranks of the operation, {}; "
+                        "after shrink() or readmit(), the members have changed",
+                        bytes, count));
 }
 
 result<void> check_elements(operation_name name, const registered_bytes& data,
@@ -268,7 +262,10 @@ bool fits_at_once(const collective& in) {
 result<collective> begin_broadcast(const participants& of, const registered_bytes& data,
                                    std::uint32_t root) {
   VERBENA_TRY(const std::size_t first, index_of_root(broadcast_name, of.ranks, root));
-  VERBENA_TRY(auto in, enter(of, broadcast_name, {code::broadcast, data.length, root}));
+  VERBENA_TRY(
+      auto in,
+      of.board.enter(of, broadcast_name,
+                     {.code = operation_code::broadcast, .bytes = data.length, .root = root}));
   in.data = data;
   in.root = first;
   in.next = fits_at_once(in) ? broadcast_tree : broadcast_parts;
@@ -277,7 +274,8 @@ result<collective> begin_broadcast(const participants& of, const registered_byte
 
 result<collective> begin_all_gather(const participants& of, const registered_bytes& data) {
   VERBENA_TRY_VOID(check_divisible(all_gather_name, data.length, of.ranks.size()));
-  VERBENA_TRY(auto in, enter(of, all_gather_name, {code::all_gather, data.length}));
+  VERBENA_TRY(auto in, of.board.enter(of, all_gather_name,
+                                      {.code = operation_code::all_gather, .bytes = data.length}));
   in.data = data;
   in.next = data.length <= most_at_once ? gather_doubling : gather_parts;
   return in;
@@ -288,7 +286,7 @@ result<collective> begin_reduce(const participants& of, const registered_bytes& 
   VERBENA_TRY_VOID(check_elements(reduce_name, data, with));
   VERBENA_TRY(const std::size_t first, index_of_root(reduce_name, of.ranks, root));
   VERBENA_TRY(auto in,
-              enter(of, reduce_name, {code::reduce, data.length, root, with.element_bytes}));
+              of.board.enter(of, reduce_name, values_of(operation_code::reduce, data, with, root)));
   in.data = data;
   in.root = first;
   in.with = &with;
@@ -299,8 +297,8 @@ result<collective> begin_reduce(const participants& of, const registered_bytes& 
 result<collective> begin_all_reduce(const participants& of, const registered_bytes& data,
                                     const combination& with) {
   VERBENA_TRY_VOID(check_elements(all_reduce_name, data, with));
-  VERBENA_TRY(auto in,
-              enter(of, all_reduce_name, {code::all_reduce, data.length, 0, with.element_bytes}));
+  VERBENA_TRY(auto in, of.board.enter(of, all_reduce_name,
+                                      values_of(operation_code::all_reduce, data, with)));
   in.data = data;
   in.with = &with;
   in.next = fits_at_once(in) ? reduce_doubling : all_reduce_parts;
@@ -316,7 +314,8 @@ result<collective> begin_all_to_all(const participants& of, const registered_byt
         all_to_all_name,
         fmt::format("the source has {} bytes and the sink {}; both must have the same length",
                     out.length, into.length));
-  VERBENA_TRY(auto in, enter(of, all_to_all_name, {code::all_to_all, out.length}));
+  VERBENA_TRY(auto in, of.board.enter(of, all_to_all_name,
+                                      {.code = operation_code::all_to_all, .bytes = out.length}));
   const std::size_t each = out.length / count;
   std::memcpy(into.part(in.index * each, each).data, out.part(in.index * each, each).data, each);
   in.data = into;

@@ -375,9 +375,8 @@ result<void> group::barrier(deadline until, barrier_algorithm algorithm) {
 
 result<void> group::barrier(std::span<const std::uint32_t> ranks, deadline until,
                             barrier_algorithm algorithm) {
-  return detail::run(state().board, detail::begin_barrier({state().board, state().channels,
-                                                           state().client, ranks, until},
-                                                          algorithm));
+  return detail::run(state().board,
+                     detail::begin_barrier(detail::these_or_all(state(), ranks, until), algorithm));
 }
 
 result<void> group::broadcast(const sink& data, std::uint32_t root, deadline until,

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "verbena/base/config.hpp"
+#include "verbena/net/reduction.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
@@ -22,9 +23,29 @@ namespace verbena::inline VERBENA_ABI::net::detail {
   return static_cast<std::int32_t>(number - other) < 0;
 }
 
-/// Computes the tag of an operation with FNV-1a. If two different operations have equal tags,
-/// mixing them up is not detected.
-/// Threads: one thread at a time.
+/// Returns the tag of an operation: 24 bits of a hash, and 4 bits for each kind.
+[[nodiscard]] inline std::uint32_t tag_with_kinds(std::uint32_t hash, element_kind element,
+                                                  operator_kind operation) {
+  return (hash & ~0xffU) | static_cast<std::uint32_t>(element) << 4U |
+         static_cast<std::uint32_t>(operation);
+}
+[[nodiscard]] inline element_kind element_of(std::uint32_t tag) {
+  return static_cast<element_kind>(tag >> 4U & 0xfU);
+}
+[[nodiscard]] inline operator_kind operator_of(std::uint32_t tag) {
+  return static_cast<operator_kind>(tag & 0xfU);
+}
+/// Returns true if the tags are those of one operation. `other` is equal to each kind.
+[[nodiscard]] inline bool is_one_operation(std::uint32_t tag, std::uint32_t other) {
+  const auto agree = [](auto a, auto b) {
+    return a == b || a == decltype(a){} || b == decltype(b){};
+  };
+  return (tag & ~0xffU) == (other & ~0xffU) && agree(element_of(tag), element_of(other)) &&
+         agree(operator_of(tag), operator_of(other));
+}
+
+/// Computes the tag of an operation, or of a list of ranks, with FNV-1a. If two different
+/// operations have equal tags, mixing them up is not detected. Threads: one thread at a time.
 class operation_tag {
  public:
   void mix(std::uint64_t value) {

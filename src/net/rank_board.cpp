@@ -96,7 +96,7 @@ result<void> rank_board::check(operation_name name, std::span<const std::uint32_
 }
 
 result<collective> rank_board::enter(const participants& of, operation_name name,
-                                     std::initializer_list<std::uint64_t> what) {
+                                     const operation_values& what) {
   const auto ranks = of.ranks;
   if (failure_) return *failure_;
   if (first_turn_ != nullptr && first_turn_ != of.turn)
@@ -108,7 +108,11 @@ result<collective> rank_board::enter(const participants& of, operation_name name
   hash.mix(epoch_);
   for (const std::uint32_t each : ranks) hash.mix(each);
   const std::uint32_t set = hash.value();
-  for (const std::uint64_t each : what) hash.mix(each);
+  for (const std::uint64_t each :
+       {static_cast<std::uint64_t>(what.code), what.bytes, word_of(what.root, what.element_bytes)})
+    hash.mix(each);
+  const std::uint32_t tag = tag_with_kinds(hash.value(), what.element, what.operation);
+  describe(what, ranks.size(), tag, set);
   sent_to_.clear();
   received_from_.clear();
   return collective{
@@ -118,9 +122,10 @@ result<collective> rank_board::enter(const participants& of, operation_name name
       .ranks = ranks,
       .until = of.until,
       .give_up = time_to_give_up(of.until),
-      .tag = hash.value(),
+      .tag = tag,
       .entered = publish(ranks, set),
       .index = static_cast<std::size_t>(std::ranges::lower_bound(ranks, rank_) - ranks.begin()),
+      .element_bytes = what.element_bytes,
       .next_check = deadline::after(time_to_check_ranks)};
 }
 

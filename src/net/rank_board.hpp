@@ -15,6 +15,8 @@
 //              after the write that reads it has completed
 //   seen       one line per rank: a copy of the line `entered` of that rank
 //   payload    4 slots per rank: the bytes of the last 4 messages of that rank
+//   described  the arguments of the last 16 operations of this rank, with their tags, and a copy of
+//              those of another rank. A rank reads them for an error, if a message has another tag
 //
 // The word of a message contains the number of the message between its two ranks, and a tag that
 // depends on the operation. The word is written after the bytes. A sender waits while 4 messages
@@ -33,6 +35,7 @@
 #include <span>
 #include <vector>
 
+#include "src/net/operation_values.hpp"
 #include "verbena/base/function_ref.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/net/multi_channel.hpp"
@@ -238,11 +241,11 @@ class rank_board {
   /// Permits operations again. From now on, other ranks may write to the board.
   void start(std::span<const std::uint32_t> members);
 
-  /// Begins an operation. `what` contains numbers that must be equal on all ranks. Errors: the
+  /// Begins an operation. `what` must be equal on all ranks of the operation. Errors: the
   /// error of an earlier operation; `invalid_argument` if the ranks are not in ascending order, are
   /// not members, or do not contain this rank, or if it is not the turn of the operation.
   [[nodiscard]] result<collective> enter(const participants& of, operation_name name,
-                                         std::initializer_list<std::uint64_t> what);
+                                         const operation_values& what);
   /// Polls until an operation has ended.
   [[nodiscard]] result<void> run(collective& in);
   /// Polls once and continues an operation without blocking. Returns true when the operation has
@@ -313,6 +316,13 @@ class rank_board {
   [[nodiscard]] bool has_room(std::uint32_t to);
   [[nodiscard]] bool has_arrived(std::uint32_t from) const;
   [[nodiscard]] result<void> check_arrived(collective& in, std::uint32_t from);
+  /// Stores the arguments of an operation, for errors of other ranks.
+  void describe(const operation_values& what, std::size_t count, std::uint32_t tag,
+                std::uint32_t set);
+  /// Fails because a message of `from` belongs to another operation, with the tag `theirs`.
+  [[nodiscard]] error fail_mixed_up(collective& in, std::uint32_t from, std::uint32_t theirs);
+  /// Reads the descriptions of a rank. Returns false if the rank does not answer within 100 ms.
+  [[nodiscard]] bool read_descriptions(collective& in, std::uint32_t from);
   [[nodiscard]] result<bool> write_pending(collective& in);
   /// Returns true if a write in flight reads a word of the outgoing line for a rank.
   [[nodiscard]] bool is_read(std::uint32_t rank, std::size_t place) const;
@@ -377,6 +387,7 @@ class rank_board {
   std::vector<pair_state> pairs_;
   std::map<std::uint32_t, std::uint32_t> entered_;  // number of operations by tag of the ranks
   std::uint32_t subsets_ = 0;                       // number of subsets that have used a word
+  std::uint32_t described_ = 0;                     // number of operations in `described`
   std::vector<request> posted_;
   std::size_t in_flight_ = 0;  // of posted_
   /// By rank: the last read of `entered` if the read was abandoned. The next read has the same

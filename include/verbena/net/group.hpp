@@ -69,23 +69,32 @@ struct group_options {
 /// change.
 ///
 /// Collective operations: broadcast(), all_gather(), reduce(), all_reduce() and all_to_all(). All
-/// members, or all ranks of a list in ascending order, call the same operation with memory of equal
-/// length. If two ranks take part in several barriers and collective operations together, both must
-/// call them in the same order. An operation returns as soon as this rank has its result and the
-/// operation no longer uses its memory, possibly before other ranks have called it. While an
-/// operation waits, it polls like barrier().
+/// members, or all ranks of a list in ascending order, call the same operation with buffers of
+/// equal length. An empty list means all members. If two ranks take part in several barriers and
+/// collective operations together, both must call them in the same order. An operation returns as
+/// soon as this rank has its result and the operation no longer uses its buffer, possibly before
+/// other ranks have called it. While an operation waits, it polls like barrier().
 ///
-/// *Contract* of the memory: it belongs to this process, is registered in the protection domain of
+/// *Contract* of a buffer: it belongs to this process, is registered in the protection domain of
 /// the group, and its region is not zero-based. Until the operation returns, the program does not
-/// access the memory.
+/// access the buffer.
 ///
 /// Errors of collective operations: those of barrier(); `invalid_argument`, before anything is
 /// sent, if the root is not one of the ranks, if the length is not a multiple of the element size
-/// or of the number of ranks, or if the memory is not aligned for the elements; `invalid_argument`
-/// with the rank if the lengths, roots or operations of ranks differ. After a failure, the content
-/// of the memory is unspecified. The operation ends the connection to a rank if, after a failure, a
-/// write in flight that reads the memory does not complete within 100 ms, or if the send queue
-/// stays full for 100 ms, so that the failure cannot be reported.
+/// or of the number of ranks, or if the buffer is not aligned for the elements; `invalid_argument`
+/// with the arguments of both ranks if a rank receives a message of another operation. After a
+/// failure, the content of the buffer is unspecified. The operation ends the connection to a rank
+/// if, after a failure, a write in flight that reads the buffer does not complete within 100 ms, or
+/// if the send queue stays full for 100 ms, so that the failure cannot be reported.
+///
+/// A message shows the function, the ranks, the length, the root, the element size, whether the
+/// elements are signed, unsigned or floating-point, and the operator if it is a function object of
+/// the standard library or of Verbena. Equal operators and element types of the program are the
+/// duty of the caller. So are equal arguments of ranks that send each other no message.
+///
+/// Memory: the group registers 32.2 KiB for each rank, including ranks that are not members, and
+/// 1.2 KiB. Pages of payload slots, 32 KiB for each rank, are touched only by collective
+/// operations.
 ///
 /// With connect_mode::on_first_use, join() connects no channel. The first operation that either
 /// side posts connects the channel, even if the operation normally does not block. The operation
@@ -257,7 +266,8 @@ class group {
   /// progress.
   [[nodiscard]] result<void> barrier(
       deadline until, barrier_algorithm algorithm = barrier_algorithm::dissemination);
-  /// Waits until all of `ranks` have called barrier() with the same ranks and algorithm. If two
+  /// Waits until all of `ranks` have called barrier() with the same ranks and algorithm. Empty
+  /// `ranks` means all members. If two
   /// ranks take part in several barriers and collective operations together, both must call them in
   /// the same order. With one rank, returns immediately.
   ///
@@ -272,12 +282,15 @@ class group {
   /// blocking of all collective operations. For all of them, empty `ranks` means all members.
   [[nodiscard]] result<void> broadcast(const sink& data, std::uint32_t root, deadline until,
                                        std::span<const std::uint32_t> ranks = {});
-  /// Gathers the parts of all ranks on each rank. The memory has one part per rank, all of equal
-  /// length. Before the call, the rank with index i in the list stores its bytes in part i.
+  /// Gathers the parts of all ranks on each rank. A part has the length of the buffer, divided by
+  /// the number of ranks of the operation. After shrink() or readmit(), parts of all members
+  /// therefore have another length and place. Before the call, the rank with index i in the list,
+  /// or in members(), stores its bytes in part i.
   [[nodiscard]] result<void> all_gather(const sink& data, deadline until,
                                         std::span<const std::uint32_t> ranks = {});
-  /// Sends part i of `out` to the rank with index i in the list, and receives the part of that rank
-  /// for this rank as part i of `in`. Precondition: the memory of `out` and `in` does not overlap.
+  /// Sends part i of `out` to the rank with index i in the list, or in members(). Receives the part
+  /// of that rank for this rank as part i of `in`. Parts have the length of those of all_gather().
+  /// Precondition: `out` and `in` do not overlap.
   [[nodiscard]] result<void> all_to_all(const source& out, const sink& in, deadline until,
                                         std::span<const std::uint32_t> ranks = {});
   /// Combines the elements of type T of all ranks by `with`, for example `std::plus<>()`. All ranks

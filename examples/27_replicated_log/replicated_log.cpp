@@ -152,7 +152,7 @@ std::uint32_t reconcile(net::group& group, replica& log, std::span<const net::pe
   const std::uint64_t length = log.length();
   const auto bytes = std::as_bytes(std::span(&length, 1));
   const auto all = group.exchange("lengths", bytes, time_limit()).value();
-  std::uint32_t leader = group.rank();
+  std::uint32_t leader = group.members().front();  // if all logs are empty, also on all ranks
   std::uint64_t most = 0;
   for (const std::uint32_t each : group.members()) {
     std::uint64_t theirs = 0;
@@ -168,7 +168,7 @@ std::uint32_t reconcile(net::group& group, replica& log, std::span<const net::pe
               logs[leader].region.slice(offset, missing))
         .value();
   }
-  group.barrier(time_limit()).value();  // nobody reads any more
+  group.barrier(time_limit()).value();  // no rank reads any more
   return leader;
 }
 

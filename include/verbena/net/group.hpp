@@ -221,7 +221,8 @@ class group {
                                                           deadline until);
 
   /// Publishes bytes or a region under a name of this rank, for find() on all ranks; see
-  /// store_client::publish(). Blocks and allocates. Does not deliver completions.
+  /// store_client::publish(). Blocks and allocates. Meanwhile,
+  /// operations of the channels make no progress.
   ///
   /// Before the program frees the memory of a published region, it must withdraw() the name and
   /// ensure that no rank still uses the region, for example with a barrier.
@@ -234,7 +235,8 @@ class group {
   /// Removes a name of this rank; see store_client::withdraw().
   [[nodiscard]] result<void> withdraw(std::string_view name, deadline until);
   /// Returns the bytes that `rank` has published under `name`. Waits until they are published; see
-  /// store_client::find(). Blocks and allocates. Does not deliver completions.
+  /// store_client::find(). Blocks and allocates. Meanwhile,
+  /// operations of the channels make no progress.
   [[nodiscard]] result<exchanged_bytes> find(std::uint32_t rank, std::string_view name,
                                              deadline until);
   /// Returns the region that `rank` has published under `name`. Waits until it is published.
@@ -246,9 +248,10 @@ class group {
   /// Returns the barriers and collective operations in steps, for coroutines and event loops.
   [[nodiscard]] group_steps in_steps() const { return group_steps(state()); }
 
-  /// Waits until all ranks have called barrier(). Writes that have completed on any rank before its
-  /// call are then visible on all ranks. Polls without sleeping. Delivers completions of other
-  /// operations, so it can be called while operations are in flight and inside a scope.
+  /// Waits until all members have called barrier(). Writes that have completed on a member before
+  /// its call are then visible on all members. Polls without sleeping. Other operations of the
+  /// channels make progress, so barrier() can be called while operations are in flight and inside a
+  /// scope.
   ///
   /// A notification is executed after earlier operations on the same channel. Therefore, a send for
   /// which the peer has not posted a receive delays the barrier.
@@ -271,19 +274,20 @@ class group {
   /// ranks take part in several barriers and collective operations together, both must call them in
   /// the same order. With one rank, returns immediately.
   ///
-  /// Errors: those of the overload for all ranks; `invalid_argument` if the ranks are not in
+  /// Errors: those of the overload for all members; `invalid_argument` if the ranks are not in
   /// ascending order, contain a duplicate or a rank that is not a member, or do not contain rank().
   /// These errors do not make later operations fail.
   [[nodiscard]] result<void> barrier(
       std::span<const std::uint32_t> ranks, deadline until,
       barrier_algorithm algorithm = barrier_algorithm::dissemination);
 
-  /// Copies the memory of rank `root` to all ranks. The class comment describes memory, errors and
-  /// blocking of all collective operations. For all of them, empty `ranks` means all members.
+  /// Copies the buffer of rank `root` to all members. The class comment describes buffers, errors
+  /// and blocking of all collective operations. With a list, `ranks` replace the members in all of
+  /// them.
   [[nodiscard]] result<void> broadcast(const sink& data, std::uint32_t root, deadline until,
                                        std::span<const std::uint32_t> ranks = {});
-  /// Gathers the parts of all ranks on each rank. A part has the length of the buffer, divided by
-  /// the number of ranks of the operation. After shrink() or readmit(), parts of all members
+  /// Gathers the parts of all members on each member. A part has the length of the buffer, divided
+  /// by the number of ranks of the operation. After shrink() or readmit(), parts of all members
   /// therefore have another length and place. Before the call, the rank with index i in the list,
   /// or in members(), stores its bytes in part i.
   [[nodiscard]] result<void> all_gather(const sink& data, deadline until,
@@ -293,7 +297,7 @@ class group {
   /// Precondition: `out` and `in` do not overlap.
   [[nodiscard]] result<void> all_to_all(const source& out, const sink& in, deadline until,
                                         std::span<const std::uint32_t> ranks = {});
-  /// Combines the elements of type T of all ranks by `with`, for example `std::plus<>()`. All ranks
+  /// Combines the elements of type T of all members by `with`, for example `std::plus<>()`. All
   /// receive the same result, bit for bit. The order of the operands depends only on the number of
   /// ranks and the length. Up to 16 KiB, or with at most two ranks, uses recursive doubling,
   /// otherwise a ring.
@@ -303,8 +307,8 @@ class group {
     const detail::combiner<T, Operation> by(with);
     return all_reduce_by(data, by.combination(), until, ranks);
   }
-  /// Combines the elements of all ranks into the memory of rank `root`. Afterwards, the contents of
-  /// the memory of the other ranks are unspecified.
+  /// Combines the elements of all members into the buffer of rank `root`. Afterwards, the contents
+  /// of the buffers of the other members are unspecified.
   template <class T, reduces<T> Operation>
   [[nodiscard]] result<void> reduce(const sink& data, const Operation& with, std::uint32_t root,
                                     deadline until, std::span<const std::uint32_t> ranks = {}) {

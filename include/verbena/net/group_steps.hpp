@@ -53,20 +53,20 @@ class group_steps {
   /// Made by group::in_steps().
   explicit group_steps(detail::group_state& of) noexcept : of_(&of) {}
 
-  /// Waits until all ranks have called barrier(); see group::barrier().
+  /// Waits until all members have called barrier(); see group::barrier().
   [[nodiscard]] steps<void> barrier(deadline until,
                                     barrier_algorithm algorithm = barrier_algorithm::dissemination,
                                     std::span<const std::uint32_t> ranks = {}) const;
-  /// Copies the memory of rank `root` to all ranks; see group::broadcast().
+  /// Copies the buffer of rank `root` to all members; see group::broadcast().
   [[nodiscard]] steps<void> broadcast(const sink& data, std::uint32_t root, deadline until,
                                       std::span<const std::uint32_t> ranks = {}) const;
-  /// Gathers the parts of all ranks on each rank; see group::all_gather().
+  /// Gathers the parts of all members on each member; see group::all_gather().
   [[nodiscard]] steps<void> all_gather(const sink& data, deadline until,
                                        std::span<const std::uint32_t> ranks = {}) const;
-  /// Exchanges a part with each rank; see group::all_to_all().
+  /// Exchanges a part with each member; see group::all_to_all().
   [[nodiscard]] steps<void> all_to_all(const source& out, const sink& in, deadline until,
                                        std::span<const std::uint32_t> ranks = {}) const;
-  /// Combines the elements of all ranks; see group::all_reduce(). Copies `with`.
+  /// Combines the elements of all members; see group::all_reduce(). Copies `with`.
   template <class T, reduces<T> Operation>
   [[nodiscard]] steps<void> all_reduce(const sink& data, Operation with, deadline until,
                                        std::span<const std::uint32_t> ranks = {}) const {
@@ -76,8 +76,8 @@ class group_steps {
     auto begun = all_reduce_by(data, combined, until, ranks);
     co_return co_await std::move(begun);
   }
-  /// Combines the elements of all ranks into the memory of rank `root`; see group::reduce(). Copies
-  /// `with`.
+  /// Combines the elements of all members into the buffer of rank `root`; see group::reduce().
+  /// Copies `with`.
   template <class T, reduces<T> Operation>
   [[nodiscard]] steps<void> reduce(const sink& data, Operation with, std::uint32_t root,
                                    deadline until,

@@ -290,7 +290,6 @@ TEST_F(RequestReceiver, repeated_read_reads_memory_again_from_where_it_begins) {
   EXPECT_EQ(answers[0].payload[0], std::byte{0x42});
 }
 
-// parity: rocev2-32
 TEST_F(RequestReceiver, repeated_part_of_a_read_follows_the_rest_of_the_response) {
   out.room = 3;
   auto answers = exchange({remote(operation::read_request, 0, 6 * mtu)});
@@ -316,6 +315,7 @@ TEST_F(RequestReceiver, repeated_end_of_a_read_replaces_the_rest_of_the_response
                   operation::read_response_last});
 }
 
+// parity: rocev2-32
 TEST_F(RequestReceiver, repeated_read_of_other_memory_is_dropped) {
   exchange({remote(operation::read_request, 0, 2 * mtu)});
   EXPECT_TRUE(exchange({remote(operation::read_request, 0, 2 * mtu, 0, 8)}).empty());

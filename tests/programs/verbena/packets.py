@@ -10,6 +10,7 @@ WRITE = {0x06: "first", 0x07: "middle", 0x08: "last", 0x09: "last", 0x0a: "only"
 RESPONSE = {0x0d: "first", 0x0e: "middle", 0x0f: "last", 0x10: "only"}
 WITH_IMMEDIATE = (0x03, 0x05, 0x09, 0x0b)
 UNKNOWN, INBOUND, OUTBOUND = range(3)  # the direction in epb_flags
+SELECTIVE = {0xc4: 8, 0xd1: 24}  # vendor opcodes of soft0, and the length of their payload
 READ, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, COMPARE_SWAP, FETCH_ADD = 0x0c, 0x11, 0x12, 0x13, 0x14
 
 
@@ -151,8 +152,8 @@ def decode(time, frame):
     require(struct.unpack("<I", ip[-4:])[0] == icrc(ip, header), "ICRC")
     bth = ip[header + 8:-4]
     code, flags, partition = struct.unpack_from(">BBH", bth)
-    transport = {0: "rc", 1: "uc", 3: "ud"}.get(code >> 5)
-    operation = code & 0x1f
+    transport = "vendor" if code in SELECTIVE else {0: "rc", 1: "uc", 3: "ud"}.get(code >> 5)
+    operation = code if transport == "vendor" else code & 0x1f
     require(transport is not None and flags & 0x0f == 0 and partition == 0xffff, "BTH", hex(code))
     fields, at = {}, 12
     if transport == "ud":
@@ -177,6 +178,8 @@ def decode(time, frame):
     pad = flags >> 4 & 3
     payload = bth[at:len(bth) - pad]
     require(pad == -len(payload) % 4 and bth[len(bth) - pad:] == b"\0" * pad, "pad")
+    if transport == "vendor":
+        require(len(payload) == SELECTIVE[code] and payload.startswith(b"verbena\x01"), "selective repeat")
     return Packet(time=time, source=ends[0], destination=ends[1], transport=transport, operation=operation,
                   to_qp=int.from_bytes(bth[5:8], "big"), psn=int.from_bytes(bth[9:12], "big"),
                   ack_requested=bool(bth[8] >> 7), solicited=bool(flags >> 7), payload=payload, fields=fields,

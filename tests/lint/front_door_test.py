@@ -2,6 +2,7 @@
 """./dev refuses unknown commands and options, has help for each command, and counts tests correctly."""
 import contextlib
 import io
+import itertools
 import subprocess
 import unittest
 from unittest import mock
@@ -73,12 +74,13 @@ class FrontDoor(LintCase):
 
 
 class Budgets(LintCase):
-    def run_with(self, *options, reference_s=0.1, stage_s=0.0, budget_s=10):
+    def run_with(self, *options, reference_s=0.1, later_s=0.1, stage_s=0.0, budget_s=10):
         """Runs a table of one stage, for which a clock shows `stage_s` seconds. Returns the exit status and the output."""
         stage = runner.Stage("only", budget_s, "a stage", lambda run: run.outcome.passed.append("a"))
         started = iter([0.0, stage_s])
+        measured = itertools.chain([reference_s], itertools.repeat(later_s))
         output = io.StringIO()
-        with mock.patch.multiple(runner, STAGES=[stage], LOGS=self.root, measure_seconds=lambda: reference_s), \
+        with mock.patch.multiple(runner, STAGES=[stage], LOGS=self.root, measure_seconds=lambda: next(measured)), \
                 mock.patch.object(runner.time, "monotonic", lambda: next(started)), \
                 mock.patch.dict(runner.os.environ), contextlib.redirect_stdout(output):
             return runner.main(list(options)), output.getvalue()
@@ -119,6 +121,14 @@ class Budgets(LintCase):
         self.assertEqual(status, 0, output)
         self.assertIn("budgets × 2.00", output)
         self.assertIn("11 s of 20 s", output)
+
+    def test_machine_that_becomes_slower_has_longer_budgets(self):
+        status, output = self.run_with("--enforce-budgets", later_s=runner.REFERENCE_S * 1.5, stage_s=11.0)
+        self.assertEqual(status, 0, output)
+        self.assertIn("speed now: 3.3 s: budgets × 1.50", output)
+        status, output = self.run_with("--enforce-budgets", later_s=runner.REFERENCE_S * 1.5, stage_s=16.0)
+        self.assertEqual(status, 1, output)
+        self.assertIn("FAILED the stage only took 16 s, more than the budget of 15 s", output)
 
     def test_ci_enforces_the_budgets(self):
         commands = [line for line in (ROOT / ".ci/run").read_text().splitlines() if "./dev test" in line and line[0] != "#"]

@@ -148,6 +148,13 @@ packet single_packet_of(const message& what, std::uint32_t psn) noexcept {
   return made;
 }
 
+remote_range range_of_packets(const message& read, std::uint32_t begin, std::uint32_t end,
+                              std::uint32_t mtu) noexcept {
+  const std::uint32_t first = begin * mtu;
+  const std::uint32_t last = std::min(end * mtu, read.length);
+  return {read.remote_address + first, read.remote_key, last - first};
+}
+
 payload_reader::payload_reader(std::span<const segment> pieces, std::uint64_t offset) noexcept
     : rest_(pieces), offset_(offset) {
   drop_finished();

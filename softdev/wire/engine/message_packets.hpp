@@ -55,6 +55,10 @@ struct packet_role {
 /// Returns the request packet of a READ or atomic operation, without its operands.
 [[nodiscard]] packet single_packet_of(const message& what, std::uint32_t psn) noexcept;
 
+/// Returns the memory of the packets from `begin` to `end` of a READ response.
+[[nodiscard]] remote_range range_of_packets(const message& read, std::uint32_t begin,
+                                            std::uint32_t end, std::uint32_t mtu) noexcept;
+
 /// Convert between the operands of a message and the AtomicETH of a packet.
 [[nodiscard]] atomic_operands operands_of(const message& what) noexcept;
 void take_operands(const atomic_operands& from, message& out) noexcept;

@@ -218,13 +218,11 @@ response packet_requester::put_read_or_atomic(sent_request& which, const message
 bool packet_requester::put_read(const sent_request& which, const message& what) noexcept {
   const auto psn_of = [&](std::uint32_t index) { return psn_plus(which.first_psn, index); };
   const auto put_part = [&](std::uint32_t begin, std::uint32_t end) {
-    const std::uint32_t skipped = begin * mtu_;
-    const std::uint32_t last =
-        end == which.packets ? what.length : end * mtu_;  // of the requested bytes
     packet made = single_packet_of(what, psn_of(begin));
-    made.remote = {what.remote_address + skipped, what.remote_key, last - skipped};
+    made.remote = range_of_packets(what, begin, end, mtu_);
+    // After a request for all of the rest, a later gap can be requested again.
     if (psn_distance(made.psn, sent_end_) > 0)
-      recovery_.responses.note_requested_before(psn_of(end));
+      recovery_.responses.note_requested_before(psn_of(end == which.packets ? begin + 1 : end));
     static_cast<void>(put(made));  // the packet has no payload
   };
   const std::uint32_t first = which.acknowledged;
@@ -232,9 +230,12 @@ bool packet_requester::put_read(const sent_request& which, const message& what) 
     put_part(first, which.packets);
     return true;
   }
-  const auto is_missing = [&](std::uint32_t index) {
-    return recovery_.responses.requests(psn_of(index));
-  };
+  const auto is_missing = [&](auto index) { return recovery_.responses.requests(psn_of(index)); };
+  // rxe drops a repeated READ of bytes before those of an earlier repetition.
+  if (!recovery_.peer_is_selective) {
+    if (is_missing(first)) put_part(first, which.packets);
+    return true;
+  }
   const std::uint32_t limit = std::min(which.packets - first, response_window::capacity) + first;
   for (std::uint32_t begin = first; begin < limit; ++begin) {
     if (!is_missing(begin)) continue;
@@ -419,8 +420,7 @@ packet_requester::sent_request* packet_requester::find_answered(const packet& wh
     const std::int32_t index = psn_distance(each.first_psn, what.psn);
     if (index < 0 || index >= static_cast<std::int32_t>(each.packets)) continue;
     if (!is_read_or_atomic(each.opcode)) return nullptr;
-    if (i >= live_ || each.sent < each.packets) {
-      // It waits to be submitted again. Then its response is requested again.
+    if (i >= live_ || each.sent < each.packets) {  // it waits to be submitted again
       recovery_.responses.expect_before(psn_plus(what.psn, 1));
       return nullptr;
     }
@@ -451,7 +451,9 @@ void packet_requester::receive_data(const packet& what) noexcept {
   if (which == nullptr || which->opcode != opcode::rdma_read) return;
   const std::uint32_t index = (what.psn - which->first_psn) & psn_mask;
   if (index < which->acknowledged || recovery_.responses.contains(what.psn)) return;
-  if (which != &at(0) || index > which->acknowledged) return receive_data_after_gap(*which, what);
+  // The result of a later READ must not be known before that of the oldest one.
+  if (which != &at(0)) return recovery_.responses.note_dropped(what.psn);
+  if (index > which->acknowledged) return receive_data_after_gap(*which, what);
   const request_id id{self_.attributes().destination_qpn, which->number, which->attempt};
   if (!fits(*which, index, what)) return end_badly_answered(what);
   if (!self_.sender().place(id, std::uint64_t{index} * mtu_, what.payload)) return;
@@ -554,7 +556,6 @@ void packet_requester::retransmit_early() noexcept {
   retransmission& resends = recovery_.resends;
   const std::uint32_t oldest = oldest_psn();
   const bool is_first = recovery_.since_progress.early == 1;
-  // The responder can drop packets that it has reported as received.
   const bool was_dropped = !is_read_or_atomic(at(0).opcode) && resends.was_received(oldest);
   recovery_.responses.restart(sent_end_);
   if (is_first && !was_dropped && resends.is_selective()) {

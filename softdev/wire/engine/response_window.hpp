@@ -32,9 +32,11 @@ class response_window {
   /// Returns whether there is room for a response, which is not the oldest missing one.
   [[nodiscard]] bool has_room_for(std::uint32_t psn) noexcept {
     if (psn_distance(oldest_, psn) < static_cast<std::int32_t>(capacity)) return true;
-    beyond_ = later(beyond_, psn_plus(psn, 1));
+    note_dropped(psn);
     return false;
   }
+  /// Records that a response was dropped. It is expected again when all earlier ones have arrived.
+  void note_dropped(std::uint32_t psn) noexcept { beyond_ = later(beyond_, psn_plus(psn, 1)); }
   /// Records a response. Precondition: has_room_for(psn).
   void add(std::uint32_t psn) noexcept {
     expect_before(psn);

@@ -118,6 +118,12 @@ class SelectiveRepeat : public lone_host {
     for (const std::uint32_t index : has) expected.insert(psn(index));
     EXPECT_EQ(received_packets(what), expected);
   }
+  void make_peer_selective() {
+    for (int i = 0; i < 2; ++i) post(opcode::send, 8);
+    exchange({report(0, {1})});
+    exchange({ack(1)});
+    static_cast<void>(drain(mine.sent()));
+  }
   /// Measures a round trip of 10 us, so that there is an early timeout.
   void measure_round_trip() {
     post(opcode::send, 8);
@@ -195,6 +201,34 @@ TEST_F(SelectiveRepeat, missing_read_is_sent_again) {
   const auto packets = exchange({report(0, {3})});
   ASSERT_EQ(indexes(packets), (list{0}));
   EXPECT_EQ(packets[0].name(), operation::read_request);
+}
+
+TEST_F(SelectiveRepeat, each_lost_part_of_a_read_is_asked_for_once) {
+  make_peer_selective();
+  post(opcode::rdma_read, 8 * mtu);  // 2 to 9
+  const auto data = [this](std::uint32_t index) {
+    return reply(operation::read_response_middle, index + 2, syndrome_ack, mtu,
+                 std::size_t{index} * mtu);
+  };
+  auto packets = exchange({data(2)});
+  expect_packets(packets, sent_psn(2), {operation::read_request});
+  EXPECT_EQ(packets[0].what.remote.length, 2 * mtu);
+  EXPECT_TRUE(exchange({data(3), data(2)}).empty());
+  packets = exchange({data(5)});
+  expect_packets(packets, sent_psn(6), {operation::read_request});
+  EXPECT_EQ(packets[0].what.remote, (remote_range{0x10'0000 + 4 * mtu, 0x77, mtu}));
+  // The responses of the parts, and the end of the first response.
+  packet end_of_part = data(1);
+  end_of_part.opcode = make_opcode(packet_transport::rc, operation::read_response_last);
+  packet part = data(4);
+  part.opcode = make_opcode(packet_transport::rc, operation::read_response_only);
+  packet last = data(7);
+  last.opcode = make_opcode(packet_transport::rc, operation::read_response_last);
+  EXPECT_TRUE(exchange({data(6), last, data(0), end_of_part}).empty());
+  EXPECT_TRUE(drain(mine.sent()).empty());
+  exchange({part});
+  expect_completion(completion_status::success, 2);
+  EXPECT_EQ(std::memcmp(sink.data(), peer_memory.data(), 8 * std::size_t{mtu}), 0);
 }
 
 TEST_F(SelectiveRepeat, lost_last_packet_is_found_by_a_probe) {

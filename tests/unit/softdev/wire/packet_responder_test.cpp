@@ -298,6 +298,7 @@ TEST_F(RequestReceiver, repeated_part_of_a_read_follows_the_rest_of_the_response
   answers = exchange({remote(operation::read_request, 1, mtu, 0, mtu)});
   using enum operation;
   std::vector<std::uint32_t> indexes;
+  indexes.reserve(answers.size());
   for (const sent_packet& each : answers) indexes.push_back((each.what.psn - peer_psn) & psn_mask);
   EXPECT_EQ(indexes, (std::vector<std::uint32_t>{3, 4, 5, 1}));
   EXPECT_EQ(answers[3].name(), read_response_only);

@@ -102,6 +102,7 @@ class SelectiveRepeat : public lone_host {
   /// Returns the indexes of the packets, which are requests of this host.
   [[nodiscard]] static std::vector<std::uint32_t> indexes(const std::vector<sent_packet>& some) {
     std::vector<std::uint32_t> made;
+    made.reserve(some.size());
     for (const sent_packet& each : some) made.push_back((each.what.psn - own_psn) & psn_mask);
     return made;
   }

@@ -12,6 +12,7 @@
 namespace verbena::softdev::wire {
 
 inline constexpr std::size_t icrc_bytes = 4;
+inline constexpr std::size_t largest_mtu = 4096;
 inline constexpr std::size_t congestion_payload_bytes = 16;  ///< of a CNP; all zero
 inline constexpr std::uint32_t max_message_bytes = 1U << 31U;
 inline constexpr std::uint32_t max_24_bits = 0xff'ffff;  ///< for queue pair numbers, PSNs and MSNs

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "softdev/core/copy.hpp"
+#include "softdev/core/engine.hpp"
+#include "softdev/core/queue_pair.hpp"
 
 namespace verbena::softdev::wire {
 namespace {
@@ -131,6 +133,11 @@ std::uint8_t syndrome_of(const response& answer) noexcept {
     default:
       return 0;
   }
+}
+
+void address_to_peer(const queue_pair& from, packet& out) noexcept {
+  out.pkey = from.home().port().pkey(from.attributes().pkey_index);
+  out.destination_qpn = from.attributes().destination_qpn;
 }
 
 packet packet_of(const message& what) noexcept {

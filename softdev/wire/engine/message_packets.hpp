@@ -12,9 +12,11 @@
 #include "softdev/wire/opcode.hpp"
 #include "softdev/wire/packet.hpp"
 
-namespace verbena::softdev::wire {
+namespace verbena::softdev {
+class queue_pair;
+}
 
-inline constexpr std::size_t largest_mtu = 4096;
+namespace verbena::softdev::wire {
 
 /// Returns the operation of packet `index` of a SEND or WRITE with `count` packets.
 [[nodiscard]] operation request_operation(opcode op, std::uint32_t index,
@@ -50,6 +52,8 @@ struct packet_role {
 /// Returns the number of packets of a SEND, a WRITE, a READ response or an atomic operation.
 [[nodiscard]] std::uint32_t packets_of(const message& what, std::uint32_t mtu) noexcept;
 
+/// Sets the P_Key of a packet of `from`, and the queue pair number of its peer.
+void address_to_peer(const queue_pair& from, packet& out) noexcept;
 /// Returns a packet with the P_Key and the destination of a message.
 [[nodiscard]] packet packet_of(const message& what) noexcept;
 /// Returns the request packet of a READ or atomic operation, without its operands.

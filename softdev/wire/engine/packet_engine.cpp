@@ -192,8 +192,7 @@ void packet_engine::send_cnp(const queue_pair& which, packet_connection& by) noe
   static constexpr std::array<std::byte, congestion_payload_bytes> zeros{};
   packet made{.opcode = packet_opcode::congestion_notification};
   made.becn = true;
-  made.pkey = home_.port().pkey(which.attributes().pkey_index);
-  made.destination_qpn = which.attributes().destination_qpn;
+  address_to_peer(which, made);
   made.payload = zeros;
   static_cast<void>(out_.put(which, made));
   out_.count(packet_event::notification_sent);

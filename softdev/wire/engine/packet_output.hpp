@@ -2,6 +2,7 @@
 // The interface through which the engine sends packets.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "softdev/wire/packet.hpp"
@@ -24,6 +25,9 @@ enum class packet_event : std::uint8_t {
   selective_ack_sent,
   selective_ack_received
 };
+inline constexpr std::size_t packet_event_count = 8;
+static_assert(static_cast<std::size_t>(packet_event::selective_ack_received) + 1 ==
+              packet_event_count);
 
 /// Sends packets. Threads: as the engine that uses it. Implementations must not take a lock of a
 /// queue pair, because the caller holds one.

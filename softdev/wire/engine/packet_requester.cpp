@@ -138,7 +138,7 @@ response packet_requester::submit_unreliable(const message& what,
 
 /// Returns false if the payload is not accessible.
 bool packet_requester::put(const packet& made) noexcept {
-  if (psn_distance(made.psn, sent_end_) > 0) {
+  if (was_sent(made.psn)) {
     out_.count(packet_event::retransmitted);
     recovery_.resends.note_sent(made.psn);
     timer_.note_retransmitted(made.psn);
@@ -221,7 +221,7 @@ bool packet_requester::put_read(const sent_request& which, const message& what) 
     packet made = single_packet_of(what, psn_of(begin));
     made.remote = range_of_packets(what, begin, end, mtu_);
     // After a request for all of the rest, a later gap can be requested again.
-    if (psn_distance(made.psn, sent_end_) > 0)
+    if (was_sent(made.psn))
       recovery_.responses.note_requested_before(psn_of(end == which.packets ? begin + 1 : end));
     static_cast<void>(put(made));  // the packet has no payload
   };
@@ -251,14 +251,13 @@ bool packet_requester::put_read(const sent_request& which, const message& what) 
 void packet_requester::receive(const packet& what) noexcept {
   // Ignores PSNs that were not sent or are already acknowledged.
   const std::uint32_t oldest = oldest_psn();
-  if (count_ == 0 || psn_distance(oldest, what.psn) < 0 || psn_distance(sent_end_, what.psn) >= 0)
-    return;
+  if (count_ == 0 || psn_distance(oldest, what.psn) < 0 || !was_sent(what.psn)) return;
   switch (operation_of(what.opcode)) {
     case operation::acknowledge:
       if (what.opcode == packet_opcode::selective_acknowledgement)
         receive_selective(what);
       else if (is_ack_syndrome(what.answer.syndrome))
-        receive_acknowledgement(what);
+        acknowledge_before(psn_plus(what.psn, 1));
       else
         receive_nak(what);
       break;
@@ -291,9 +290,9 @@ void packet_requester::answer(const sent_request& which, const response& what) n
       {self_.attributes().destination_qpn, which.number, which.attempt}, what));
 }
 
-/// Acknowledges the packets before `end_psn`. Returns false if the response to an earlier READ or
-/// atomic operation was lost.
-bool packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
+/// Acknowledges the packets before `end_psn`, up to a READ or atomic operation whose response was
+/// lost.
+void packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
   sent_request last;
   bool some = false;
   bool lost = false;
@@ -319,11 +318,6 @@ bool packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
   if (progress) note_progress();
   if (some) answer(last, {});
   if (lost) recovery_.responses.note_acknowledged(end_psn);
-  return !lost;
-}
-
-void packet_requester::receive_acknowledgement(const packet& what) noexcept {
-  static_cast<void>(acknowledge_before(psn_plus(what.psn, 1)));
 }
 
 /// Processes a NAK, which acknowledges all earlier packets.
@@ -335,8 +329,10 @@ void packet_requester::receive_nak(const packet& what) noexcept {
     return;
   }
   if (!not_ready) offer_selective_repeat(what.psn);
-  if (!acknowledge_before(what.psn) || !not_ready) return repair();
-  if (what.psn != oldest_psn() || !has_outstanding()) return;
+  acknowledge_before(what.psn);
+  const std::int32_t unanswered = psn_distance(oldest_psn(), what.psn);
+  if (unanswered > 0 || !not_ready) return repair();
+  if (unanswered != 0 || !has_outstanding()) return;
   recovery_.since_progress.retries = 0;
   recovery_.resends.select_all(oldest_psn(), sent_end_);
   end_oldest(
@@ -350,7 +346,7 @@ void packet_requester::receive_selective(const packet& what) noexcept {
   out_.count(packet_event::selective_ack_received);
   recovery_.offers_left = 0;
   recovery_.peer_is_selective = true;
-  static_cast<void>(acknowledge_before(what.psn));
+  acknowledge_before(what.psn);
   if (!has_outstanding()) return;
   const psn_set received = received_packets(what);
   if (received.empty()) return repair();
@@ -368,7 +364,7 @@ bool packet_requester::has_missing() noexcept {
     const std::uint32_t end = is_one ? each.acknowledged + 1 : each.sent;
     for (std::uint32_t k = each.acknowledged; k < end; ++k) {
       const std::uint32_t psn = psn_plus(each.first_psn, k);
-      if (psn_distance(psn, sent_end_) > 0 && recovery_.resends.sends(psn)) return true;
+      if (was_sent(psn) && recovery_.resends.sends(psn)) return true;
     }
   }
   return false;
@@ -381,15 +377,14 @@ void packet_requester::offer_selective_repeat(std::uint32_t expected) noexcept {
   --recovery_.offers_left;
   selective_payload payload;
   packet made = make_selective_offer(expected, payload);
-  made.pkey = self_.home().port().pkey(self_.attributes().pkey_index);
-  made.destination_qpn = self_.attributes().destination_qpn;
+  address_to_peer(self_, made);
   static_cast<void>(out_.put(self_, made));
 }
 
 /// Fails the request that the responder refused with a fatal NAK, after all earlier requests are
 /// done. If the requester does not have the request in flight, `submit` fails it.
 void packet_requester::apply_fatal_nak() noexcept {
-  static_cast<void>(acknowledge_before(refused_.psn));
+  acknowledge_before(refused_.psn);
   if (live_ > 0 && refused_.is_within(at(0).first_psn, at(0).packets))
     end_oldest(refused_.result(self_.attributes().destination_qpn));
 }
@@ -424,7 +419,7 @@ packet_requester::sent_request* packet_requester::find_answered(const packet& wh
       recovery_.responses.expect_before(psn_plus(what.psn, 1));
       return nullptr;
     }
-    static_cast<void>(acknowledge_before(each.first_psn));
+    acknowledge_before(each.first_psn);
     return &each;
   }
   return nullptr;
@@ -445,7 +440,8 @@ bool packet_requester::fits(const sent_request& which, std::uint32_t index,
 }
 
 /// Processes a packet of a READ response. The PSN alone identifies it: packets of the first
-/// response can arrive after the READ was retransmitted, and they contain the same data.
+/// response can arrive after the READ was retransmitted, and they contain the same data. If an
+/// earlier packet is missing, its bytes are placed, and the missing ones are requested again.
 void packet_requester::receive_data(const packet& what) noexcept {
   sent_request* const which = find_answered(what);
   if (which == nullptr || which->opcode != opcode::rdma_read) return;
@@ -453,25 +449,17 @@ void packet_requester::receive_data(const packet& what) noexcept {
   if (index < which->acknowledged || recovery_.responses.contains(what.psn)) return;
   // The result of a later READ must not be known before that of the oldest one.
   if (which != &at(0)) return recovery_.responses.note_dropped(what.psn);
-  if (index > which->acknowledged) return receive_data_after_gap(*which, what);
+  const bool is_next = index == which->acknowledged;
+  if (!fits(*which, index, what)) return is_next ? end_badly_answered(what) : void();
+  if (!is_next && !recovery_.responses.has_room_for(what.psn)) return;
   const request_id id{self_.attributes().destination_qpn, which->number, which->attempt};
-  if (!fits(*which, index, what)) return end_badly_answered(what);
   if (!self_.sender().place(id, std::uint64_t{index} * mtu_, what.payload)) return;
-  ++which->acknowledged;
-  note_progress();
-  complete_following();
-}
-
-/// Places the bytes of a READ response although an earlier response is missing, and requests the
-/// missing ones again.
-void packet_requester::receive_data_after_gap(const sent_request& which,
-                                              const packet& what) noexcept {
-  const std::uint32_t index = (what.psn - which.first_psn) & psn_mask;
-  response_window& responses = recovery_.responses;
-  if (!fits(which, index, what) || !responses.has_room_for(what.psn)) return;
-  const request_id id{self_.attributes().destination_qpn, which.number, which.attempt};
-  if (!self_.sender().place(id, std::uint64_t{index} * mtu_, what.payload)) return;
-  responses.add(what.psn);
+  if (is_next) {
+    ++which->acknowledged;
+    note_progress();
+    return complete_following();
+  }
+  recovery_.responses.add(what.psn);
   timer_.stop();  // the response is arriving
   start_timer();
 }
@@ -508,7 +496,7 @@ void packet_requester::complete_following() noexcept {
         continue;
       }
     } else {
-      static_cast<void>(acknowledge_before(recovery_.responses.acknowledged()));
+      acknowledge_before(recovery_.responses.acknowledged());
     }
     if (oldest_psn() == before) return;
     note_progress();

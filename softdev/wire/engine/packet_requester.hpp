@@ -103,21 +103,22 @@ class packet_requester {
   void note_sent(std::uint32_t end_psn, std::uint32_t measured_end) noexcept;
   void pop() noexcept;
 
-  void receive_acknowledgement(const packet& what) noexcept;
   void receive_nak(const packet& what) noexcept;
   void receive_selective(const packet& what) noexcept;
   void offer_selective_repeat(std::uint32_t expected) noexcept;
   [[nodiscard]] bool has_missing() noexcept;
   [[nodiscard]] std::uint32_t last_psn() noexcept;
   void retransmit_early() noexcept;
+  [[nodiscard]] bool was_sent(std::uint32_t psn) const noexcept {
+    return psn_distance(psn, sent_end_) > 0;
+  }
   [[nodiscard]] bool skips(std::uint32_t psn) const noexcept {
-    return psn_distance(psn, sent_end_) > 0 && !recovery_.resends.sends(psn);
+    return was_sent(psn) && !recovery_.resends.sends(psn);
   }
   /// Returns whether a retransmission is exempt from the congestion window: the packet is not in
   /// flight.
   [[nodiscard]] bool is_exempt(std::uint32_t psn) const noexcept {
-    return psn_distance(psn, sent_end_) > 0 &&
-           (recovery_.resends.is_selective() || !recovery_.resends.sends(psn));
+    return was_sent(psn) && (recovery_.resends.is_selective() || !recovery_.resends.sends(psn));
   }
   void apply_fatal_nak() noexcept;
   void end_badly_answered(const packet& what) noexcept;
@@ -125,12 +126,11 @@ class packet_requester {
   void receive_original(const packet& what) noexcept;
   [[nodiscard]] bool fits(const sent_request& which, std::uint32_t index,
                           const packet& what) const noexcept;
-  void receive_data_after_gap(const sent_request& which, const packet& what) noexcept;
   [[nodiscard]] sent_request* find_answered(const packet& what) noexcept;
   void take_recorded(sent_request& which) noexcept;
   void complete_following() noexcept;
   void request_missing() noexcept;
-  [[nodiscard]] bool acknowledge_before(std::uint32_t end_psn) noexcept;
+  void acknowledge_before(std::uint32_t end_psn) noexcept;
   void answer(const sent_request& which, const response& what) noexcept;
   void end_oldest(const response& what) noexcept;
   void repair() noexcept;

@@ -64,8 +64,7 @@ void packet_responder::receive_after_gap(const packet& what) noexcept {
     if (is_first) refusal_ = {syndrome_sequence_error, expected_psn_};
     return;
   }
-  gap_.report_due |= gap_.expected == awaited::missing &&
-                     (is_first || added == reorder_queue::added::reveals_gap || what.ack_requested);
+  gap_.report_due |= is_first || added == reorder_queue::added::reveals_gap || what.ack_requested;
 }
 
 /// Executes the kept packets that follow the packet `executed`. If a packet is not executed, drops
@@ -315,8 +314,7 @@ void packet_responder::repeat_read(const packet& what) noexcept {
 /// Returns false if the payload is not accessible.
 bool packet_responder::put(packet made, operation kind, packet_output& out) noexcept {
   made.opcode = make_opcode(packet_transport::rc, kind);
-  made.pkey = self_.home().port().pkey(self_.attributes().pkey_index);
-  made.destination_qpn = self_.attributes().destination_qpn;
+  address_to_peer(self_, made);
   return out.put(self_, made);
 }
 
@@ -439,8 +437,7 @@ bool packet_responder::put_answers(packet_output& out) noexcept {
 void packet_responder::put_report(packet_output& out) noexcept {
   selective_payload payload;
   packet made = make_selective_acknowledgement(gap_.kept.received(expected_psn_), payload);
-  made.pkey = self_.home().port().pkey(self_.attributes().pkey_index);
-  made.destination_qpn = self_.attributes().destination_qpn;
+  address_to_peer(self_, made);
   static_cast<void>(out.put(self_, made));
   out.count(packet_event::selective_ack_sent);
   gap_.reported = true;

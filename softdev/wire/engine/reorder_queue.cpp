@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <new>
-#include <span>
 #include <utility>
 
+#include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/sequence.hpp"
 
 namespace verbena::softdev::wire {
@@ -39,35 +39,32 @@ void reorder_pool::release(reorder_buffer* which) noexcept {
 reorder_queue::added reorder_queue::add(const packet& what, std::uint32_t expected,
                                         std::uint32_t mtu) noexcept {
   const std::int32_t ahead = psn_distance(expected, what.psn);
-  if (ahead <= 0 || ahead >= static_cast<std::int32_t>(psn_set::capacity)) return added::refused;
+  if (ahead <= 0 || ahead >= static_cast<std::int32_t>(psn_set::capacity) ||
+      what.payload.size() > largest_mtu)
+    return added::refused;
   if (buffer_ == nullptr) buffer_ = pool_.acquire();
   if (buffer_ == nullptr) return added::refused;
   if (count_ == 0) end_ = expected;
   const std::size_t at = place_of(what.psn);
   if (buffer_->used[at]) return added::kept;
-  packet& copy = buffer_->packets[at];
-  copy = what;
-  const std::size_t bytes = std::min(what.payload.size(), largest_mtu);
-  std::ranges::copy(what.payload.first(bytes), buffer_->payloads[at].begin());
-  copy.payload = std::span<const std::byte>(buffer_->payloads[at]).first(bytes);
+  buffer_->packets[at].store(what);
   buffer_->used[at] = true;
   ++count_;
   const bool reveals = psn_distance(end_, what.psn) > 0;
-  const std::uint32_t end = psn_plus(what.psn, psns_of(what, mtu));
-  if (psn_distance(end_, end) > 0) end_ = end;
+  end_ = later_psn(end_, psn_plus(what.psn, psns_of(what, mtu)));
   return reveals ? added::reveals_gap : added::kept;
 }
 
 const packet* reorder_queue::find(std::uint32_t psn) const noexcept {
   const std::size_t at = place_of(psn);
-  const bool found = count_ > 0 && buffer_->used[at] && buffer_->packets[at].psn == psn;
-  return found ? &buffer_->packets[at] : nullptr;
+  const bool found = count_ > 0 && buffer_->used[at] && buffer_->packets[at].get().psn == psn;
+  return found ? &buffer_->packets[at].get() : nullptr;
 }
 
 void reorder_queue::remove_before(std::uint32_t psn) noexcept {
   if (buffer_ == nullptr) return;
   for (std::size_t i = 0; i < reorder_buffer::capacity && count_ > 0; ++i) {
-    if (!buffer_->used[i] || psn_distance(psn, buffer_->packets[i].psn) >= 0) continue;
+    if (!buffer_->used[i] || psn_distance(psn, buffer_->packets[i].get().psn) >= 0) continue;
     buffer_->used[i] = false;
     --count_;
   }
@@ -87,7 +84,7 @@ psn_set reorder_queue::received(std::uint32_t expected) const noexcept {
   psn_set made{.first = expected};
   if (buffer_ == nullptr) return made;
   for (std::size_t i = 0; i < reorder_buffer::capacity; ++i)
-    if (buffer_->used[i]) made.insert(buffer_->packets[i].psn);
+    if (buffer_->used[i]) made.insert(buffer_->packets[i].get().psn);
   return made;
 }
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <mutex>
 
-#include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/psn_set.hpp"
 #include "softdev/wire/packet.hpp"
+#include "softdev/wire/packet_copy.hpp"
 
 namespace verbena::softdev::wire {
 
@@ -18,9 +18,8 @@ namespace verbena::softdev::wire {
 struct reorder_buffer {
   static constexpr std::size_t capacity = psn_set::capacity;
 
-  std::array<packet, capacity> packets;
+  std::array<packet_copy, capacity> packets;
   std::array<bool, capacity> used{};
-  std::array<std::array<std::byte, largest_mtu>, capacity> payloads;
 };
 
 /// The buffers of all connections of a process. A connection has one only while a packet is

@@ -2,8 +2,7 @@
 // Records which READ responses have arrived although an earlier response is missing.
 #pragma once
 
-#include <algorithm>
-#include <array>
+#include <bitset>
 #include <cstdint>
 
 #include "softdev/wire/engine/sequence.hpp"
@@ -21,10 +20,10 @@ class response_window {
   /// All responses before `oldest` have arrived, and `take` was called for them.
   void advance(std::uint32_t oldest) noexcept {
     oldest_ = oldest;
-    from_ = later(from_, oldest);
-    end_ = later(end_, oldest);
-    beyond_ = later(beyond_, oldest);
-    acknowledged_ = later(acknowledged_, oldest);
+    from_ = later_psn(from_, oldest);
+    end_ = later_psn(end_, oldest);
+    beyond_ = later_psn(beyond_, oldest);
+    acknowledged_ = later_psn(acknowledged_, oldest);
     // Now the responses that arrived beyond the window can be requested again.
     if (end_ == oldest_ && beyond_ != oldest_) expect_before(beyond_);
   }
@@ -36,21 +35,21 @@ class response_window {
     return false;
   }
   /// Records that a response was dropped. It is expected again when all earlier ones have arrived.
-  void note_dropped(std::uint32_t psn) noexcept { beyond_ = later(beyond_, psn_plus(psn, 1)); }
+  void note_dropped(std::uint32_t psn) noexcept { beyond_ = later_psn(beyond_, psn_plus(psn, 1)); }
   /// Records a response. Precondition: has_room_for(psn).
   void add(std::uint32_t psn) noexcept {
     expect_before(psn);
-    end_ = later(end_, psn_plus(psn, 1));
-    word_of(psn) |= bit_of(psn);
+    end_ = later_psn(end_, psn_plus(psn, 1));
+    recorded_.set(psn % capacity);
   }
   [[nodiscard]] bool contains(std::uint32_t psn) const noexcept {
     return psn_distance(oldest_, psn) < static_cast<std::int32_t>(capacity) &&
-           (words_[psn % capacity / word_bits] & bit_of(psn)) != 0;
+           recorded_.test(psn % capacity);
   }
   /// Removes a recorded response. Returns false if it was not recorded.
   [[nodiscard]] bool take(std::uint32_t psn) noexcept {
     if (!contains(psn)) return false;
-    word_of(psn) &= ~bit_of(psn);
+    recorded_.reset(psn % capacity);
     return true;
   }
   /// True if a response or an acknowledgement has arrived before an earlier response.
@@ -61,17 +60,17 @@ class response_window {
   void expect_before(std::uint32_t end) noexcept {
     const std::uint32_t last = psn_plus(oldest_, capacity);
     if (psn_distance(last, end) > 0) {
-      beyond_ = later(beyond_, end);
+      beyond_ = later_psn(beyond_, end);
       end = last;
     }
     gap_ |= psn_distance(end_, end) > 0;
-    end_ = later(end_, end);
+    end_ = later_psn(end_, end);
   }
 
   /// Records that the responder has acknowledged all packets before `end`: all responses before it
   /// were sent.
   void note_acknowledged(std::uint32_t end) noexcept {
-    acknowledged_ = later(acknowledged_, end);
+    acknowledged_ = later_psn(acknowledged_, end);
     expect_before(end);
   }
   [[nodiscard]] std::uint32_t acknowledged() const noexcept { return acknowledged_; }
@@ -87,7 +86,7 @@ class response_window {
   [[nodiscard]] bool was_requested(std::uint32_t psn) const noexcept {
     return psn_distance(psn, from_) > 0;
   }
-  void note_requested_before(std::uint32_t psn) noexcept { from_ = later(from_, psn); }
+  void note_requested_before(std::uint32_t psn) noexcept { from_ = later_psn(from_, psn); }
   /// After a timeout: all missing responses before `end` are requested again.
   void restart(std::uint32_t end) noexcept {
     from_ = oldest_;
@@ -96,19 +95,7 @@ class response_window {
   }
 
  private:
-  static constexpr std::uint32_t word_bits = 64;
-
-  [[nodiscard]] static std::uint32_t later(std::uint32_t a, std::uint32_t b) noexcept {
-    return psn_distance(a, b) > 0 ? b : a;
-  }
-  [[nodiscard]] static std::uint64_t bit_of(std::uint32_t psn) noexcept {
-    return std::uint64_t{1} << (psn % word_bits);
-  }
-  [[nodiscard]] std::uint64_t& word_of(std::uint32_t psn) noexcept {
-    return words_[psn % capacity / word_bits];
-  }
-
-  std::array<std::uint64_t, capacity / word_bits> words_{};
+  std::bitset<capacity> recorded_;  // by the lowest bits of the PSN
   std::uint32_t oldest_ = 0;
   std::uint32_t from_ = 0;    ///< the missing responses before it have been requested again
   std::uint32_t end_ = 0;     ///< all responses before it were sent

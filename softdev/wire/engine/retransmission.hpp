@@ -25,8 +25,8 @@ class retransmission {
   }
   /// Takes a selective acknowledgement. Packets before `sent_end` were sent.
   void limit_to_missing(const psn_set& received, std::uint32_t sent_end) noexcept {
-    const bool begins = !reported_ || probes_;
-    if (begins || psn_distance(begin_, received.first) > 0) begin_ = received.first;
+    const bool continues = reported_ && !probes_;
+    begin_ = continues ? later_psn(begin_, received.first) : received.first;
     received_ = received;
     end_ = received.end();
     if (psn_distance(sent_end, end_) > 0) end_ = sent_end;

@@ -17,4 +17,8 @@ namespace verbena::softdev::wire {
   return static_cast<std::int32_t>((psn - from) << unused_bits) >> unused_bits;
 }
 
+[[nodiscard]] constexpr std::uint32_t later_psn(std::uint32_t a, std::uint32_t b) noexcept {
+  return psn_distance(a, b) > 0 ? b : a;
+}
+
 }  // namespace verbena::softdev::wire

@@ -14,7 +14,7 @@ waiting_packets::waiting_packets() : slots_(new slot[capacity]) {
 std::size_t waiting_packets::waiting_for(const packet& what) const noexcept {
   return static_cast<std::size_t>(std::ranges::count_if(
       std::span(order_).first(count_),
-      [&](std::uint8_t place) { return lock_of(slots_[place].what) == lock_of(what); }));
+      [&](std::uint8_t place) { return lock_of(slots_[place].what.get()) == lock_of(what); }));
 }
 
 bool waiting_packets::keep(const packet& what, const wire_route& route) noexcept {
@@ -22,10 +22,8 @@ bool waiting_packets::keep(const packet& what, const wire_route& route) noexcept
       waiting_for(what) >= most_for_one_lock)
     return false;
   slot& to = slots_[order_[count_++]];
-  to.what = what;
+  to.what.store(what);
   to.route = route;
-  std::ranges::copy(what.payload, to.bytes.begin());
-  to.what.payload = std::span<const std::byte>(to.bytes).first(what.payload.size());
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "softdev/wire/packet.hpp"
+#include "softdev/wire/packet_copy.hpp"
 #include "softdev/wire/socket/packet_sender.hpp"
 #include "softdev/wire/socket/route_table.hpp"
 
@@ -42,10 +43,10 @@ class waiting_packets {
     for (std::size_t i = 0; i < count_; ++i) {
       const std::size_t place = order_[i];
       const slot& each = slots_[place];
-      const std::uint64_t lock = lock_of(each.what);
+      const std::uint64_t lock = lock_of(each.what.get());
       bool waits = false;
       for (std::size_t k = 0; k < locks && !waits; ++k) waits = locked[k] == lock;
-      if (!waits && !take(each.what, each.route)) {
+      if (!waits && !take(each.what.get(), each.route)) {
         waits = true;
         locked[locks++] = lock;
       }
@@ -60,9 +61,8 @@ class waiting_packets {
 
  private:
   struct slot {
-    packet what;  ///< its payload refers to `bytes`
+    packet_copy what;
     wire_route route;
-    std::array<std::byte, largest_mtu> bytes;
   };
 
   /// Identifies the lock that a packet needs: the send lock of its queue pair for a response, the

@@ -148,35 +148,6 @@ bool wire_path::put_datagram(const datagram_route& by, const packet& what) noexc
   return sender_->put(ends, what);
 }
 
-void wire_path::count(packet_event what) noexcept {
-  switch (what) {
-    case packet_event::retransmitted:
-      ++events_.retransmitted;
-      return;
-    case packet_event::timed_out:
-      ++events_.timed_out;
-      return;
-    case packet_event::retries_exceeded:
-      ++events_.retries_exceeded;
-      return;
-    case packet_event::notification_sent:
-      ++events_.cnps_sent;
-      return;
-    case packet_event::notification_handled:
-      ++events_.cnps_handled;
-      return;
-    case packet_event::notification_ignored:
-      ++events_.cnps_ignored;
-      return;
-    case packet_event::selective_ack_sent:
-      ++events_.selective_acks_sent;
-      return;
-    case packet_event::selective_ack_received:
-      ++events_.selective_acks_received;
-      return;
-  }
-}
-
 void wire_path::end_run(queue_pair& /*sender*/) noexcept {
   if (!begun_.load(std::memory_order_acquire)) return;  // all datagrams were for this host
   // The receiving thread flushes at the end of `progress`.
@@ -352,18 +323,19 @@ wire_counters wire_path::counters() noexcept {
 
 /// Precondition: the caller holds the receive right.
 wire_counters wire_path::count_all() noexcept {
+  const auto of = [this](packet_event what) { return events_.of(what).load(); };
   wire_counters out{.intake = intake_.counters(),
                     .output = {},
-                    .events = {.retransmitted = events_.retransmitted.load(),
-                               .timed_out = events_.timed_out.load(),
-                               .retries_exceeded = events_.retries_exceeded.load(),
+                    .events = {.retransmitted = of(packet_event::retransmitted),
+                               .timed_out = of(packet_event::timed_out),
+                               .retries_exceeded = of(packet_event::retries_exceeded),
                                .rnr_naks_sent = events_.rnr_naks_sent.load(),
                                .sequence_naks_sent = events_.sequence_naks_sent.load(),
-                               .cnps_sent = events_.cnps_sent.load(),
-                               .cnps_handled = events_.cnps_handled.load(),
-                               .cnps_ignored = events_.cnps_ignored.load(),
-                               .selective_acks_sent = events_.selective_acks_sent.load(),
-                               .selective_acks_received = events_.selective_acks_received.load()},
+                               .cnps_sent = of(packet_event::notification_sent),
+                               .cnps_handled = of(packet_event::notification_handled),
+                               .cnps_ignored = of(packet_event::notification_ignored),
+                               .selective_acks_sent = of(packet_event::selective_ack_sent),
+                               .selective_acks_received = of(packet_event::selective_ack_received)},
                     .bad_pkeys = home_.port().bad_pkeys(),
                     .bad_qkeys = home_.port().bad_qkeys()};
   if (sender_ != nullptr) out.output = sender_->counters();

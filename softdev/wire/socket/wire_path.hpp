@@ -8,8 +8,10 @@
 // same lock wait. Threads that post or poll never wait for the receive right.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -182,7 +184,7 @@ class wire_path final : public remote_path, private packet_output {
   bool has_room() noexcept override { return sender_->has_room(); }
   bool put(const queue_pair& from, const packet& what) noexcept override;
   bool put_datagram(const datagram_route& by, const packet& what) noexcept override;
-  void count(packet_event what) noexcept override;
+  void count(packet_event what) noexcept override { ++events_.of(what); }
   void deadline_changed() noexcept override { wake(); }
   void wake() noexcept {
     if (options_.observer != nullptr) options_.observer->wake();
@@ -208,16 +210,13 @@ class wire_path final : public remote_path, private packet_output {
   };
   /// The values of event_counters.
   struct live_events {
-    std::atomic<std::uint64_t> retransmitted{0};
-    std::atomic<std::uint64_t> timed_out{0};
-    std::atomic<std::uint64_t> retries_exceeded{0};
+    std::array<std::atomic<std::uint64_t>, packet_event_count> of_engine{};
     std::atomic<std::uint64_t> rnr_naks_sent{0};
     std::atomic<std::uint64_t> sequence_naks_sent{0};
-    std::atomic<std::uint64_t> cnps_sent{0};
-    std::atomic<std::uint64_t> cnps_handled{0};
-    std::atomic<std::uint64_t> cnps_ignored{0};
-    std::atomic<std::uint64_t> selective_acks_sent{0};
-    std::atomic<std::uint64_t> selective_acks_received{0};
+
+    [[nodiscard]] std::atomic<std::uint64_t>& of(packet_event what) noexcept {
+      return of_engine[static_cast<std::size_t>(what)];
+    }
   };
 
   engine& home_;

@@ -46,6 +46,10 @@ result<std::set<std::string>> own_names() {
   return names;
 }
 
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
 std::string usual_text(const std::string& host) {
   std::array<std::byte, sizeof(in6_addr)> bytes{};
   std::array<char, INET6_ADDRSTRLEN> text{};

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "verbena/base/result.hpp"
 
@@ -12,6 +13,9 @@ namespace verbena::inline VERBENA_ABI::bringup::detail {
 /// Returns the name of this host, also without its domain, and the addresses of its network
 /// interfaces. Does not resolve names. Errors: those of getifaddrs(3).
 [[nodiscard]] result<std::set<std::string>> own_names();
+
+/// Returns whether a numeric address is one of this host only. Does not recognize names.
+[[nodiscard]] bool is_loopback(std::string_view address);
 
 /// Returns the usual text of an IPv6 address, and any other host as it is.
 [[nodiscard]] std::string usual_text(const std::string& host);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "src/bringup/own_names.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -164,8 +165,7 @@ std::string rejection_text(const connect_answer& of) {
 result<void> check_contacts(const char* call, std::span<const rank_contact> of,
                             std::span<const std::uint32_t> ranks) {
   const auto is_loopback = [of](std::uint32_t rank) {
-    const std::string& host = of[rank].acceptor.host;
-    return host.starts_with("127.") || host == "::1";
+    return bringup::detail::is_loopback(of[rank].acceptor.host);
   };
   const auto inside = std::ranges::find_if(ranks, is_loopback);
   const auto outside = std::ranges::find_if_not(ranks, is_loopback);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/earliest.hpp"
+#include "src/bringup/own_names.hpp"
 #include "src/bringup/socket.hpp"
 #include "verbena/bringup/stream.hpp"
 
@@ -30,10 +31,6 @@ bool is_name_of_loopback(std::string_view host) {
   return host.ends_with(".localhost") || std::ranges::find(names, host) != names.end();
 }
 
-bool is_loopback_address(std::string_view address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
 }  // namespace
 
 result<std::vector<std::string>> look_up_host(const bringup::address& of, deadline until) {
@@ -49,7 +46,7 @@ result<bringup::address> address_to_listen(const bringup::address& at, deadline 
                                            const host_lookup& look_up) {
   if (is_ip_address(at.host) || is_name_of_loopback(at.host)) return at;
   VERBENA_TRY(const auto addresses, look_up(at, until));
-  if (std::ranges::none_of(addresses, is_loopback_address)) return at;
+  if (std::ranges::none_of(addresses, bringup::detail::is_loopback)) return at;
   return bringup::address{.host = {}, .port = at.port};
 }
 

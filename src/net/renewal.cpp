@@ -159,7 +159,7 @@ error renewal::with_causes(error why) const {
 }
 
 result<void> renewal::shrink() {
-  const auto connected = channels_in_use();
+  const auto connected = connected_ones(intact_members());
   group_.board.announce_shrink(group_.channels, connected);
   auto broken = find_broken();
   const auto reported = of_members(broken);
@@ -201,30 +201,32 @@ std::vector<std::uint32_t> renewal::of_members(std::span<const std::uint32_t> br
   return members;
 }
 
-std::vector<std::uint32_t> renewal::channels_in_use() {
+std::vector<std::uint32_t> renewal::intact_members() {
   const auto departed = group_.client.departed();
   std::vector<std::uint32_t> ranks;
-  for (const std::uint32_t each : group_.members) {
-    const channel& to = group_.channels[each];
-    if (!contains(departed, each) && to.failure() == nullptr && to.qp() != nullptr)
+  for (const std::uint32_t each : group_.members)
+    if (!contains(departed, each) && group_.channels[each].failure() == nullptr)
       ranks.push_back(each);
-  }
+  return ranks;
+}
+
+std::vector<std::uint32_t> renewal::connected_ones(std::vector<std::uint32_t> ranks) {
+  std::erase_if(ranks, [&](std::uint32_t each) { return group_.channels[each].qp() == nullptr; });
   return ranks;
 }
 
 // Returns the ranks whose channels do not work. Afterwards, no request of this rank to the boards
 // of the other ranks is in flight.
 std::vector<std::uint32_t> renewal::find_broken() {
-  const auto good = channels_in_use();
-  const auto departed = group_.client.departed();
+  const auto intact = intact_members();
   std::vector<std::uint32_t> broken;
   for (std::uint32_t each = 0; each < group_.client.size(); ++each) {
-    const bool is_unused = channel_access::core_of(group_.channels[each]).awaits_first_use() &&
-                           contains(group_.members, each) && !contains(departed, each) &&
-                           group_.channels[each].failure() == nullptr;
-    if (!is_unused && !std::ranges::binary_search(good, each)) broken.push_back(each);
+    const bool works = group_.channels[each].qp() != nullptr ||
+                       channel_access::core_of(group_.channels[each]).awaits_first_use();
+    if (!works || !std::ranges::binary_search(intact, each)) broken.push_back(each);
   }
-  const auto silent = group_.board.probe(group_.channels, good, time_of_probe(until_));
+  const auto silent =
+      group_.board.probe(group_.channels, connected_ones(intact), time_of_probe(until_));
   broken.insert(broken.end(), silent.begin(), silent.end());
   return each_once(std::move(broken));
 }

@@ -39,6 +39,14 @@ class late_answer : public ::testing::Test {
     to.send(encode(net::detail::store_reply{.number = number, .value = {}}), test_deadline())
         .value();
   }
+  /// Answers the first exchange late with a part, and then a request of type `Next`.
+  template <class Next>
+  void answer_late_part_and(bringup::stream& with) const {
+    request_of(with);
+    wait_for_answer();
+    send_part(with, "late part");
+    send_reply(with, std::get<Next>(request_of(with)).number);
+  }
   void answer() { may_answer_ = true; }
   void wait_for_answer() const {
     while (!may_answer_) std::this_thread::yield();
@@ -76,12 +84,8 @@ TEST_F(late_answer, of_an_exchange_does_not_end_the_connection) {
 
 // The store closes a connection that sends a request before the answer to its exchange.
 TEST_F(late_answer, is_awaited_before_the_next_request) {
-  const scripted_store store([&](bringup::stream& with) {
-    request_of(with);
-    wait_for_answer();
-    send_part(with, "late part");
-    send_reply(with, std::get<net::detail::store_find>(request_of(with)).number);
-  });
+  const scripted_store store(
+      [&](bringup::stream& with) { answer_late_part_and<net::detail::store_find>(with); });
   auto client = store.client();
   miss_exchange(client);
   expect_error(client.exchange("second", bytes_of("x"), deadline::after(20ms)),
@@ -95,12 +99,8 @@ TEST_F(late_answer, is_awaited_before_the_next_request) {
 // Otherwise, a repeated exchange of this rank would receive the parts of the next exchange of the
 // other ranks.
 TEST_F(late_answer, with_the_parts_of_all_ranks_fails_later_exchanges_of_this_rank) {
-  const scripted_store store([&](bringup::stream& with) {
-    request_of(with);
-    wait_for_answer();
-    send_part(with, "late part");
-    send_reply(with, std::get<net::detail::store_publish>(request_of(with)).number);
-  });
+  const scripted_store store(
+      [&](bringup::stream& with) { answer_late_part_and<net::detail::store_publish>(with); });
   auto client = store.client();
   miss_exchange(client);
   answer();

@@ -44,6 +44,7 @@ class recorder final : public remote_path, public traffic_observer, private pack
   void prepare(queue_pair& which, const queue_pair_attributes& next) override {
     next_.prepare(which, next);
   }
+  void before_reset(queue_pair& which) noexcept override { next_.before_reset(which); }
   void changed(queue_pair& which, bool gone) noexcept override;
   void fence() noexcept override { next_.fence(); }
   void answered(queue_pair& sender, const answered_request& which,

@@ -85,6 +85,9 @@ result<void> queue_pair::modify(const queue_pair_attributes& wanted, attribute_m
     if (remote != nullptr && mask.contains(attribute::state) &&
         wanted.state == queue_pair_state::rtr)
       remote->prepare(*this, next);
+    if (remote != nullptr && mask.contains(attribute::state) &&
+        wanted.state == queue_pair_state::reset)
+      remote->before_reset(*this);
     attributes_ = next;
     if (mask.contains(attribute::state)) {
       answers = wanted.state == queue_pair_state::rtr;

@@ -214,9 +214,9 @@ void host::tend() noexcept {
   if (done.events != 0) path_.after_service();
 }
 
-void host::run() noexcept {
+void host::run(wire::ack_time acks) noexcept {
   path_.progress();
-  if (wire_) wire_->progress();
+  if (wire_) wire_->progress(acks);
   engine_->progress();
   if (delays_.earliest() != never) delays_.raise_due(monotonic_now());
 }
@@ -231,14 +231,17 @@ time_ns host::next_deadline() const noexcept {
                    look_at, delays_.earliest(), wire_ ? wire_->next_deadline() : never});
 }
 
-void host::progress() noexcept {
+void host::progress(caller from) noexcept {
   thread_.note_polling();
   const bool tended = link_->service_due();
   if (tended) tend();
-  run();
+  const bool later = from == caller::poll && thread_.parked();
+  run(later ? wire::ack_time::later : wire::ack_time::at_once);
   // The thread may have to tend earlier now. It also repeats work that a held lock prevented: the
-  // caller need not call again.
-  if (tended || path_.needs_progress() || (wire_ && wire_->needs_progress())) thread_.wake();
+  // caller need not call again. It sends postponed ACKs, unless it is parked and does so soon.
+  const bool unsent =
+      wire_ && (wire_->needs_progress() || (wire_->has_postponed_acks() && !thread_.parked()));
+  if (tended || path_.needs_progress() || unsent) thread_.wake();
 }
 
 std::size_t host::lose_peers(std::optional<pid_t> pid) {

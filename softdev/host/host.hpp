@@ -57,9 +57,17 @@ class host final : private engine_observer, private progress_work {
   /// Returns false in a child of fork: then neither the host nor objects that it made may be used.
   [[nodiscard]] bool usable() const noexcept { return is_current_generation(generation_); }
 
+  /// Who calls progress().
+  enum class caller : std::uint8_t {
+    any,
+    /// A poll that found its completion queue empty. The ACK of a message from another host whose
+    /// completion it finds may wait: for the next call, for the next request of the program, or for
+    /// the thread, at most a few milliseconds.
+    poll,
+  };
   /// Does the work that is due, on a thread that polls, arms or waits for an event. Never blocks or
   /// allocates; no system call unless peers arrive, leave or sleep.
-  void progress() noexcept;
+  void progress(caller from = caller::any) noexcept;
   /// Starts the thread unless it runs. Call it when the first queue pair leaves RESET, or when the
   /// program requests asynchronous events. Returns 0 or an errno.
   [[nodiscard]] int start_thread() noexcept { return thread_.start(); }
@@ -130,7 +138,8 @@ class host final : private engine_observer, private progress_work {
   static result<void> open_wire(const wire_setting& wanted, parts& made);
   void wake() override { thread_.wake(); }
   void tend() noexcept override;
-  void run() noexcept override;
+  void run() noexcept override { run(wire::ack_time::at_once); }
+  void run(wire::ack_time acks) noexcept;
   [[nodiscard]] time_ns next_deadline() const noexcept override;
   [[nodiscard]] bool fall_asleep() noexcept override {
     if (wire_) wire_->arm();

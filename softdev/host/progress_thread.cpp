@@ -118,7 +118,7 @@ void progress_thread::park() noexcept {
   }
   if (attentive_.load(std::memory_order_seq_cst) == 0) wait_for(park_ns);
   const std::lock_guard lock(park_lock_);
-  parked_.store(false, std::memory_order_relaxed);
+  parked_.store(false, std::memory_order_seq_cst);
   if (announced_.exchange(false, std::memory_order_relaxed)) work_.awake();
 }
 

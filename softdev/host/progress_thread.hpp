@@ -72,6 +72,12 @@ class progress_thread {
   void note_polling() noexcept {
     if (!polled_.load(std::memory_order_relaxed)) polled_.store(true, std::memory_order_relaxed);
   }
+  /// Returns whether the thread is parked. If so, it calls run() after the program has ceased to
+  /// poll: at most 4 ms after the last call of note_polling().
+  [[nodiscard]] bool parked() const noexcept {
+    return parked_.load(std::memory_order_seq_cst) &&
+           attentive_.load(std::memory_order_relaxed) == 0;
+  }
   /// Count the reasons not to park although the program polls: armed completion queues. Call
   /// end_parking() after expect_sleep(), without the lock of a queue.
   void expect_sleep() noexcept { attentive_.fetch_add(1, std::memory_order_seq_cst); }

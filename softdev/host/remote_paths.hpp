@@ -44,6 +44,7 @@ class remote_paths final : public remote_path {
     // Processes of this host do not send to it.
     segment_.withdraw_queue_pair(which.number());
   }
+  void before_reset(queue_pair& which) noexcept override { path_of(which).before_reset(which); }
   void changed(queue_pair& which, bool gone) noexcept override {
     // Also if the connection of the queue pair was prepared but not made.
     const bool ends = gone || which.state() == queue_pair_state::reset;

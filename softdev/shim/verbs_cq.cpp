@@ -155,7 +155,7 @@ int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries) {
   if (!home.usable()) return -ENODEV;
   completion_queue& queue = *object.queue;
   if (queue.empty()) {
-    home.progress();
+    home.progress(host::caller::poll);
     if (queue.empty()) {
       if (queue.overrun()) return -EIO;
       if (object.idle.note_nothing()) sched_yield();

@@ -47,7 +47,7 @@ int start_poll(ibv_cq_ex* current, ibv_poll_cq_attr* attributes) {
   if (!home.usable()) return ENODEV;
   if (const int busy = begin_turn(cq)) return busy;
   if (take(cq)) return 0;
-  home.progress();
+  home.progress(host::caller::poll);
   if (take(cq)) return 0;
   end_turn(cq);
   if (cq.queue->overrun()) return EIO;

@@ -89,16 +89,22 @@ void packet_engine::prepare(queue_pair& which, const queue_pair_attributes& next
   ++connections_;
 }
 
+/// The program can have received its last message before the ACK was sent.
+void packet_engine::before_reset(queue_pair& which) noexcept {
+  if (packet_connection* const by = connection_of(which))
+    static_cast<void>(by->answers.put_answers(out_));
+}
+
 void packet_engine::changed(queue_pair& which, bool gone) noexcept {
   if (!gone && which.state() != queue_pair_state::reset) return;
   const std::uint32_t index = index_of_number(which.number());
   waiting_.erase(index);
   packet_connection* const by = connection_of(which);
   if (by == nullptr) return;
-  // The program can have received its last message before the ACK was sent.
-  if (gone) static_cast<void>(by->answers.put_answers(out_));
+  if (gone) before_reset(which);
   timers_.cancel(index);
   answering_.erase(index);
+  postponed_.erase(index);
   which.path().set_packets(nullptr);
   delete by;
   const std::lock_guard lock(creation_);
@@ -156,7 +162,7 @@ bool packet_engine::receive(const packet& what, bool marked) noexcept {
     return true;
   }
   by->answers.receive(what, out_);
-  answering_.insert(index_of_number(which->number()));
+  (by->answers.can_postpone() ? postponed_ : answering_).insert(index_of_number(which->number()));
   return true;
 }
 
@@ -234,21 +240,33 @@ bool packet_engine::receive_response(queue_pair& which, const packet& what, bool
   return true;
 }
 
-void packet_engine::transmit() noexcept {
+void packet_engine::transmit(ack_time acks) noexcept {
+  if (acks == ack_time::at_once && has_postponed()) put_postponed();
   if (!wants_to_transmit()) return;
   const access_epoch::guard inside(home_.epoch());
-  if (!answering_.empty()) answering_.drain([this](std::uint32_t index) { put_answers(index); });
+  if (!answering_.empty()) {
+    answering_.drain([this](std::uint32_t index) {
+      if (!put_answers(index)) answering_.insert(index);
+    });
+  }
   if (!waiting_.empty() && out_.has_room())
     waiting_.drain([this](std::uint32_t index) { run_waiting(index); });
 }
 
-void packet_engine::put_answers(std::uint32_t index) noexcept {
+void packet_engine::put_postponed() noexcept {
+  const access_epoch::guard inside(home_.epoch());
+  postponed_.drain([this](std::uint32_t index) {
+    if (!put_answers(index)) answering_.insert(index);
+  });
+}
+
+/// Returns false if responses are still due: the lock or room was not available.
+bool packet_engine::put_answers(std::uint32_t index) noexcept {
   queue_pair* const which = own(index);
-  if (which == nullptr) return;
+  if (which == nullptr) return true;
   const auto lock = try_for_a_while(which->receive_lock());
   packet_connection* const by = lock ? connection_of(*which) : nullptr;
-  const bool all = lock && (by == nullptr || by->answers.put_answers(out_));
-  if (!all) answering_.insert(index);
+  return lock && (by == nullptr || by->answers.put_answers(out_));
 }
 
 void packet_engine::run_waiting(std::uint32_t index) noexcept {

@@ -23,6 +23,14 @@ namespace verbena::softdev::wire {
 
 struct packet_connection;
 
+/// When the ACKs of messages are sent whose completions the program receives.
+enum class ack_time : std::uint8_t {
+  at_once,
+  /// In the next call, or with the packets of the program's next request: together they cost little
+  /// more than the request alone. The caller ensures that another call follows soon.
+  later,
+};
+
 struct packet_engine_options {
   /// Between two engines with this option, only lost packets are retransmitted after the first
   /// loss of a connection (selective repeat).
@@ -60,7 +68,12 @@ class packet_engine final : public remote_path {
       std::span<std::uint32_t, limits::max_group_members> out) const noexcept;
   /// Sends the responses that are due, and the packets of requests that waited for room. Called
   /// after a batch of `receive`, and when the output has room again.
-  void transmit() noexcept;
+  void transmit(ack_time acks = ack_time::at_once) noexcept;
+  /// True if there are ACKs that ack_time::later postpones.
+  [[nodiscard]] bool has_postponed() const noexcept { return !postponed_.empty(); }
+  /// Sends these ACKs, except those of queue pairs whose locks are not available: `transmit` sends
+  /// them. Any thread may call it, also one that holds the send lock of a queue pair.
+  void put_postponed() noexcept;
   /// True if `transmit` has work to do when the output has room.
   [[nodiscard]] bool wants_to_transmit() const noexcept {
     return !answering_.empty() || !waiting_.empty();
@@ -74,6 +87,7 @@ class packet_engine final : public remote_path {
   response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                   bool earlier_done) noexcept override;
   void prepare(queue_pair& which, const queue_pair_attributes& next) override;
+  void before_reset(queue_pair& which) noexcept override;
   void changed(queue_pair& which, bool gone) noexcept override;
   void fence() noexcept override {}
 
@@ -86,7 +100,7 @@ class packet_engine final : public remote_path {
   void receive_notification(queue_pair& which, const packet& what) noexcept;
   void send_cnp(const queue_pair& which, packet_connection& by) noexcept;
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
-  void put_answers(std::uint32_t index) noexcept;
+  [[nodiscard]] bool put_answers(std::uint32_t index) noexcept;
   void run_waiting(std::uint32_t index) noexcept;
   void expire(std::uint32_t index) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept;
@@ -100,6 +114,7 @@ class packet_engine final : public remote_path {
   std::size_t connections_ = 0;
   deadline_queue timers_{limits::queue_pair_indices};
   active_set answering_;  ///< queue pairs with responses that are due
+  active_set postponed_;  ///< queue pairs with an ACK that can be postponed
   active_set waiting_;    ///< queue pairs with requests that wait for room
 };
 

@@ -87,7 +87,7 @@ void packet_responder::end_gap() noexcept {
     gap_.report_due = true;
   }
   // The peer waits for the acknowledgement of the packet that it has retransmitted.
-  acknowledgement_due_ |= gap_.reported;
+  ack_.due |= gap_.reported;
 }
 
 /// Processes a packet of UC. A message with a lost packet is dropped. The next message can begin
@@ -240,7 +240,9 @@ void packet_responder::settle(const packet& what, const packet_role& role,
       const bool is_read = operation_of(what.opcode) == operation::read_request;
       expected_psn_ = psn_plus(expected_psn_, is_read ? packets_of(what.remote.length, mtu_) : 1);
       in_message_ = role.is_part && !role.ends();
-      acknowledgement_due_ |= role.is_part && what.ack_requested;
+      ack_.due |= role.is_part && what.ack_requested;
+      ack_.of_delivery =
+          ack_.due && role.is_part && role.ends() && (role.what == opcode::send || role.immediate);
       return;
     }
     case verdict::receiver_not_ready:
@@ -268,7 +270,7 @@ void packet_responder::repeat(const packet& what, const packet_role& role) noexc
         some_due_ = kept->due = true;
       return;
     default:
-      acknowledgement_due_ |= role.is_part;
+      ack_.due |= role.is_part;
       return;
   }
 }
@@ -410,15 +412,25 @@ void packet_responder::use_selective_repeat(std::uint32_t expected) noexcept {
   gap_.selective |= past >= 0 && past < static_cast<std::int32_t>(psn_set::capacity);
 }
 
-/// Sends nothing if the program has moved the queue pair to ERR. If a refused request has moved it
-/// to ERR, sends the responses to earlier requests, then the NAK.
+bool packet_responder::can_postpone() const noexcept {
+  // The peer often has the same timeout: it must not take the ACK for lost.
+  constexpr std::uint8_t least_timeout = 12;  // 16.8 ms
+  const std::uint8_t timeout = self_.attributes().timeout;
+  return ack_.of_delivery && messages_ - ack_.last_msn == 1 && refusal_.syndrome == 0 &&
+         !some_due_ && gap_.expected == awaited::nothing &&
+         (timeout == 0 || timeout >= least_timeout);
+}
+
+/// If the program has moved the queue pair to ERR, sends nothing except the ACK of a message that
+/// it received before. If a refused request has moved it to ERR, sends the responses to earlier
+/// requests, then the NAK.
 bool packet_responder::put_answers(packet_output& out) noexcept {
-  if (!receives(self_.state()) && !is_final(refusal_.syndrome)) return true;
+  if (!receives(self_.state()) && !is_final(refusal_.syndrome) && !ack_.of_delivery) return true;
   if (!put_kept(out)) return false;
   const bool refused = refusal_.syndrome != 0;
-  const bool reports = gap_.expected == awaited::missing && !gap_.kept.empty() &&
-                       (gap_.report_due || acknowledgement_due_);
-  if (!refused && !reports && !acknowledgement_due_) return true;
+  const bool reports =
+      gap_.expected == awaited::missing && !gap_.kept.empty() && (gap_.report_due || ack_.due);
+  if (!refused && !reports && !ack_.due) return true;
   if (!out.has_room()) return false;
   if (refused)
     put({.psn = refusal_.psn, .answer = {refusal_.syndrome, messages_}}, operation::acknowledge,
@@ -429,7 +441,8 @@ bool packet_responder::put_answers(packet_output& out) noexcept {
     put({.psn = psn_plus(expected_psn_, psn_mask), .answer = {syndrome_ack, messages_}},
         operation::acknowledge, out);
   refusal_ = {};
-  acknowledgement_due_ = gap_.report_due = false;
+  ack_ = {.last_msn = messages_};
+  gap_.report_due = false;
   return true;
 }
 

@@ -45,6 +45,10 @@ class packet_responder {
   /// `expected`: the PSN that the peer takes for the expected one. Has no effect if this cannot be:
   /// the peer has offered selective repeat to an earlier connection.
   void use_selective_repeat(std::uint32_t expected) noexcept;
+  /// Returns whether the only response that is due is the ACK of one message whose completion the
+  /// program receives now: the program may answer it. The ACKs of several messages are not
+  /// postponed, because the peer may need them to send more.
+  [[nodiscard]] bool can_postpone() const noexcept;
   /// Sends the responses that are due, in the order of their requests. Returns false if the output
   /// does not have room for all of them.
   [[nodiscard]] bool put_answers(packet_output& out) noexcept;
@@ -70,6 +74,11 @@ class packet_responder {
     response_range range;     ///< due
     response_range repeated;  ///< due after `range`
     std::uint32_t next = 0;   ///< the next packet of `range`
+  };
+  struct acknowledgement {
+    bool due = false;
+    bool of_delivery = false;    ///< the ACK that is due is that of a message with a completion
+    std::uint32_t last_msn = 0;  ///< MSN of the last ACK or NAK
   };
   /// A NAK that is due.
   struct refusal {
@@ -126,7 +135,7 @@ class packet_responder {
   std::uint32_t messages_ = 0;     ///< MSN
   opcode current_ = opcode::send;  ///< the opcode of the message that is being received
   bool in_message_ = false;
-  bool acknowledgement_due_ = false;
+  acknowledgement ack_;
   refusal refusal_;
   gap gap_;
   std::uint64_t kept_count_ = 0;  ///< the responses kept in total; each one replaces the oldest

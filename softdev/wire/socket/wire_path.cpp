@@ -152,6 +152,7 @@ void wire_path::end_run(queue_pair& /*sender*/) noexcept {
   if (!begun_.load(std::memory_order_acquire)) return;  // all datagrams were for this host
   // The receiving thread flushes at the end of `progress`.
   if (right_.is_mine()) return;
+  if (packets_.has_postponed()) packets_.put_postponed();  // after the requests: they join a train
   const bool all = sender_->flush();
   if (!all) due_.needs_progress.store(true, std::memory_order_relaxed);
   if (!all || packets_.wants_to_transmit()) wake();
@@ -159,7 +160,7 @@ void wire_path::end_run(queue_pair& /*sender*/) noexcept {
 
 void wire_path::changed(queue_pair& which, bool gone) noexcept {
   packets_.changed(which, gone);
-  if (gone && begun_.load(std::memory_order_acquire)) static_cast<void>(sender_->flush());
+  if (gone) flush_if_open();
   if (gone || which.state() == queue_pair_state::reset) routes_.erase(which.number());
 }
 
@@ -170,7 +171,7 @@ time_ns wire_path::next_deadline() const noexcept {
                    due_.serve_at.load(std::memory_order_relaxed), soon});
 }
 
-bool wire_path::progress() noexcept {
+bool wire_path::progress(ack_time acks) noexcept {
   if (!begun_.load(std::memory_order_acquire)) return false;
   std::unique_lock lock(right_, std::try_to_lock);
   if (!lock) {
@@ -181,11 +182,12 @@ bool wire_path::progress() noexcept {
   due_.needs_progress.store(false, std::memory_order_relaxed);
   const time_ns now = home_.now();  // read once, to keep polls without packets short
   const bool served = serve(now);
+  if (packets_.has_postponed()) acks = ack_time::at_once;
   const bool worked = receive(now, served);
   report_key_mismatch();
   if (sender_->take_signing_failure()) warn_of_signing();
   packets_.expire(now);  // after `receive`, which may have processed the awaited ACK
-  packets_.transmit();
+  packets_.transmit(acks);
   if (!sender_->flush() || packets_.wants_to_transmit())
     due_.needs_progress.store(true, std::memory_order_relaxed);
   // A sleeping thread waits for its old deadline, which is later.
@@ -202,11 +204,22 @@ void wire_path::flush_before_exit() noexcept {
   if (right_.is_mine()) return;  // a signal handler exits in `progress`
   for (time_ns waited = 0; waited < longest_exit_wait; waited += exit_pause) {
     if (const std::unique_lock lock(right_, std::try_to_lock); lock) {
-      static_cast<void>(sender_->flush());
+      send_last();
       return;
     }
     // lint: allow(sleep): `progress` reports its end to no other thread.
     std::this_thread::sleep_for(std::chrono::nanoseconds(exit_pause));
+  }
+}
+
+/// Sends the packets that are due, and forwards those that are for other processes of the host: if
+/// this process owns the port, they pass through its socket.
+void wire_path::send_last() noexcept {
+  constexpr int most_passes = 4;
+  for (int i = 0; i < most_passes; ++i) {
+    packets_.transmit();
+    static_cast<void>(sender_->flush());
+    if (share_.clients() == 0 || !receive(home_.now(), true)) return;
   }
 }
 

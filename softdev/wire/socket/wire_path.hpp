@@ -121,11 +121,13 @@ class wire_path final : public remote_path, private packet_output {
   /// packets arrived or if the owner of the port has ended. Does not block. Without connections and
   /// without processes to forward to, makes at most a few system calls per millisecond.
   /// Precondition: the caller is not in an access epoch.
-  bool progress() noexcept;
+  bool progress(ack_time acks = ack_time::at_once) noexcept;
   /// True if `progress` should run again soon even if no packet arrives.
   [[nodiscard]] bool needs_progress() const noexcept {
     return due_.needs_progress.load(std::memory_order_relaxed);
   }
+  /// True if there are ACKs that the last call of `progress` has not sent (ack_time::later).
+  [[nodiscard]] bool has_postponed_acks() const noexcept { return packets_.has_postponed(); }
   /// Returns when `progress` is due if no packet arrives.
   [[nodiscard]] time_ns next_deadline() const noexcept;
   /// Returns an epoll descriptor. It is readable if processes have connected or ended, or, while
@@ -138,8 +140,8 @@ class wire_path final : public remote_path, private packet_output {
   }
   void disarm() noexcept { set_armed(false); }
 
-  /// Sends the packets that are due before the process exits: another thread may have received a
-  /// message whose ACK it has not sent yet. Waits at most one second for that thread.
+  /// Sends and forwards the packets that are due before the process exits: another thread may have
+  /// received a message whose ACK it has not sent yet. Waits at most one second for that thread.
   void flush_before_exit() noexcept;
 
   [[nodiscard]] wire_counters counters() noexcept;
@@ -181,16 +183,24 @@ class wire_path final : public remote_path, private packet_output {
     std::string warning;   ///< logged without the receive right
   };
 
+  void before_reset(queue_pair& which) noexcept override {
+    packets_.before_reset(which);
+    flush_if_open();
+  }
   bool has_room() noexcept override { return sender_->has_room(); }
   bool put(const queue_pair& from, const packet& what) noexcept override;
   bool put_datagram(const datagram_route& by, const packet& what) noexcept override;
   void count(packet_event what) noexcept override { ++events_.of(what); }
   void deadline_changed() noexcept override { wake(); }
+  void flush_if_open() noexcept {
+    if (begun_.load(std::memory_order_acquire)) static_cast<void>(sender_->flush());
+  }
   void wake() noexcept {
     if (options_.observer != nullptr) options_.observer->wake();
   }
   [[nodiscard]] error silence() const;
   [[nodiscard]] result<void> join();
+  void send_last() noexcept;
   [[nodiscard]] bool serve(time_ns now) noexcept;
   void rejoin(time_ns now) noexcept;
   void report_key_mismatch() noexcept;

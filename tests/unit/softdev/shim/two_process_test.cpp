@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Transfers between two processes of this host by the C interface.
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
 #include "tests/unit/softdev/shim/subprocess.hpp"
@@ -356,6 +362,52 @@ INSTANTIATE_TEST_SUITE_P(memory, two_processes, ::testing::Values(kind::ordinary
                          [](const auto& which) {
                            return which.param == kind::ordinary ? "ordinary" : "shareable";
                          });
+
+/// Returns a UDP port that was free during the call.
+std::uint16_t free_udp_port() {
+  const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  socklen_t length = sizeof name;
+  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&name), length), 0);
+  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length), 0);
+  ::close(fd);
+  return ntohs(name.sin_port);
+}
+
+// While it polls, the receiver may send an ACK later, with its next request.
+TEST(two_processes_by_packets, sender_completes_after_the_receiver_has_ceased_to_poll) {
+  constexpr int messages = 20;
+  EXPECT_EQ(in_child([] {
+              setenv("VERBENA_SOFTDEV_WIRE", "on", 1);
+              setenv("VERBENA_SOFTDEV_PATH", "wire", 1);
+              setenv("VERBENA_SOFTDEV_WIRE_PORT", std::to_string(free_udp_port()).c_str(), 1);
+              const bring_up how{.timeout = 18, .retry_count = 7};
+              child_process child([&](stream& parent) {
+                side own(parent, 2, kind::ordinary, how);
+                for (int i = 0; i < messages; ++i) {
+                  if (own.qp.receive(9, {own.memory.slice(0, 8)}) != 0) return 1;
+                  parent.meet();
+                  if (own.device.wait_for(9).status != IBV_WC_SUCCESS) return 2;
+                  parent.meet();  // does not poll until the sender has its completion
+                }
+                return 0;
+              });
+              side own(child.to(), 1, kind::ordinary, how);
+              for (int i = 0; i < messages; ++i) {
+                child.to().meet();
+                // lint: allow(sleep): the receiver polls for some time
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                const auto before = std::chrono::steady_clock::now();
+                EXPECT_EQ(own.execute(IBV_WR_SEND, own.memory.slice(0, 8)), IBV_WC_SUCCESS);
+                EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1))
+                    << "the ACK timeout, 1.07 s";
+                child.to().meet();
+              }
+              return child.join();
+            }),
+            0);
+}
 
 }  // namespace
 }  // namespace verbena::softdev::testing

@@ -21,12 +21,13 @@ network_address host::address_of(std::size_t number) {
           0, 0, 0xff, 0xff, 10, 0, 0, static_cast<std::uint8_t>(number + 1)};
 }
 
-host::host(std::size_t number, network& net, const link_rate& rate, bool selective_repeat)
+host::host(std::size_t number, network& net, const link_rate& rate, const host_options& options)
     : number_(number),
       network_(net),
       rate_(rate),
+      ack_delay_(options.ack_delay),
       device_({.process_slot = slot_of(number), .clock = +[] { return now; }}),
-      packets_(device_, slot_of(number), *this, {.selective_repeat = selective_repeat}) {}
+      packets_(device_, slot_of(number), *this, {.selective_repeat = options.selective_repeat}) {}
 
 bool host::has_room() noexcept { return room_at() <= now; }
 
@@ -84,12 +85,16 @@ void host::run() {
   packets_.expire(now);
   while (device_.progress()) {
   }
-  packets_.transmit();
+  // Like a program that polls, postpones the ACKs of this call, unless there are older ones.
+  const bool postpones = ack_delay_ != 0 && !packets_.has_postponed();
+  packets_.transmit(postpones ? ack_time::later : ack_time::at_once);
 }
 
 time_ns host::next_deadline() noexcept {
   const time_ns own = std::min(device_.next_deadline(), packets_.next_deadline());
-  return packets_.wants_to_transmit() ? std::min(own, std::max(now, room_at())) : own;
+  const time_ns acks_at = packets_.has_postponed() ? now + ack_delay_ : never;
+  const time_ns next = std::min(own, acks_at);
+  return packets_.wants_to_transmit() ? std::min(next, std::max(now, room_at())) : next;
 }
 
 }  // namespace verbena::softdev::wire::simulation

@@ -24,11 +24,17 @@ struct link_rate {
   std::uint32_t queue_packets = 64;
 };
 
+struct host_options {
+  bool selective_repeat = true;
+  /// How long an ACK is postponed if nothing else happens; 0: ACKs are sent at once.
+  time_ns ack_delay = 0;
+};
+
 /// Threads: one thread at a time.
 class host final : private packet_output {
  public:
   /// The hosts of a network are 0 and 1. The peer of host n is host 1 - n.
-  host(std::size_t number, network& net, const link_rate& rate, bool selective_repeat = true);
+  host(std::size_t number, network& net, const link_rate& rate, const host_options& options = {});
 
   [[nodiscard]] engine& device() noexcept { return device_; }
   [[nodiscard]] static network_address address_of(std::size_t number);
@@ -53,6 +59,7 @@ class host final : private packet_output {
   const std::size_t number_;
   network& network_;
   const link_rate rate_;
+  const time_ns ack_delay_;
   time_ns link_free_at_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t damaged_ = 0;

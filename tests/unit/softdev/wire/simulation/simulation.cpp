@@ -24,7 +24,7 @@ struct setting {
   std::uint32_t connections = 1;
   softdev::transport kind = transport::rc;
   time_ns batching = 0;  ///< packets that arrive within this time are one batch
-  bool selective_repeat = false;
+  host_options hosts;
   std::uint64_t refusal_seed = 0;  ///< selects the requests that are refused; 0: none
 };
 
@@ -35,7 +35,9 @@ setting choose(std::uint64_t seed, random_source& random) {
   if (own.chance(100)) made.kind = transport::uc;
   constexpr std::array rates{0U, 0U, 2U, 10U, 50U, 150U};
   const auto rate = [&] { return rates[random.below(rates.size())]; };
-  made.selective_repeat = seed % 2 == 0;  // the kept seeds are odd
+  // Values of the kept seeds do not change.
+  made.hosts.selective_repeat = seed % 2 == 0;
+  made.hosts.ack_delay = seed % 4 == 0 ? 2'000 : seed % 8 == 7 ? 4'000'000 : 0;
   // The kept seeds have no marks.
   if (seed % 4 == 2) {
     random_source marks(seed ^ 0x6d61'726bU);
@@ -56,6 +58,8 @@ setting choose(std::uint64_t seed, random_source& random) {
   made.connections = 1 + random.below(most_connections);
   made.attributes.path_mtu = static_cast<std::uint8_t>(1 + random.below(3));
   made.attributes.timeout = static_cast<std::uint8_t>(6 + random.below(5));
+  // With a short timeout, ACKs are not postponed.
+  if (made.hosts.ack_delay != 0) made.attributes.timeout += 6;
   made.attributes.min_rnr_timer = static_cast<std::uint8_t>(1 + random.below(10));
   made.attributes.max_rd_atomic = static_cast<std::uint8_t>(1 + random.below(8));
   made.attributes.max_dest_rd_atomic =
@@ -79,7 +83,9 @@ std::string describe(const setting& what) {
          number(", max_rd_atomic", what.attributes.max_rd_atomic) +
          number("; of 1000 packets: lost", faults.loss) + number(", doubled", faults.duplication) +
          number(", corrupt", faults.corruption) + number(", reordered", faults.reordering) +
-         number(", marked", faults.marking) + (what.selective_repeat ? "; selective repeat" : "") +
+         number(", marked", faults.marking) +
+         (what.hosts.selective_repeat ? "; selective repeat" : "") +
+         number("; ACK delay", what.hosts.ack_delay) +
          (faults.partitioned_at == never ? "" : "; partitioned") +
          (what.refusal_seed == 0 ? "" : "; requests refused");
 }
@@ -102,8 +108,8 @@ class world {
   world(const setting& chosen, random_source& random, const packet_observer& observer)
       : setting_(chosen),
         network_(chosen.faults, random),
-        hosts_{std::make_unique<host>(0, network_, chosen.link, chosen.selective_repeat),
-               std::make_unique<host>(1, network_, chosen.link, chosen.selective_repeat)} {
+        hosts_{std::make_unique<host>(0, network_, chosen.link, chosen.hosts),
+               std::make_unique<host>(1, network_, chosen.link, chosen.hosts)} {
     for (std::size_t i = 0; i < hosts_.size(); ++i)
       hosts_[i]->observe([this, observer, i](const packet& what) {
         if (observer) observer(now, i, what);

@@ -96,8 +96,13 @@ void packet_engine::before_reset(queue_pair& which) noexcept {
 }
 
 void packet_engine::changed(queue_pair& which, bool gone) noexcept {
-  if (!gone && which.state() != queue_pair_state::reset) return;
   const std::uint32_t index = index_of_number(which.number());
+  if (!gone && which.state() != queue_pair_state::reset) {
+    // The receive lock is possibly not held: `put_answers` releases the kept packets.
+    if (which.state() == queue_pair_state::error && connection_of(which) != nullptr)
+      answering_.insert(index);
+    return;
+  }
   waiting_.erase(index);
   packet_connection* const by = connection_of(which);
   if (by == nullptr) return;

@@ -425,7 +425,10 @@ bool packet_responder::can_postpone() const noexcept {
 /// it received before. If a refused request has moved it to ERR, sends the responses to earlier
 /// requests, then the NAK.
 bool packet_responder::put_answers(packet_output& out) noexcept {
-  if (!receives(self_.state()) && !is_final(refusal_.syndrome) && !ack_.of_delivery) return true;
+  if (!receives(self_.state())) {
+    gap_.kept.clear();  // other connections need the buffer
+    if (!is_final(refusal_.syndrome) && (!ack_.of_delivery || some_due_)) return true;
+  }
   if (!put_kept(out)) return false;
   const bool refused = refusal_.syndrome != 0;
   const bool reports =

@@ -50,7 +50,7 @@ class packet_responder {
   /// postponed, because the peer may need them to send more.
   [[nodiscard]] bool can_postpone() const noexcept;
   /// Sends the responses that are due, in the order of their requests. Returns false if the output
-  /// does not have room for all of them.
+  /// does not have room for all of them. In ERR, also drops the kept packets.
   [[nodiscard]] bool put_answers(packet_output& out) noexcept;
 
  private:

@@ -397,6 +397,26 @@ TEST_F(SelectiveRepeat, kept_packet_that_gets_no_answer_is_dropped) {
   EXPECT_EQ(drain(mine.received()).size(), 2U) << "the peer has sent them again";
 }
 
+TEST_F(SelectiveRepeat, queue_pair_in_error_releases_its_kept_packets) {
+  std::vector<std::unique_ptr<simulation::end>> others;
+  const auto with_gap = [this](simulation::end& which) {
+    packet made = offer();
+    made.destination_qpn = which.pair().number();
+    std::vector<packet> some{made, quiet(1)};
+    some[1].destination_qpn = made.destination_qpn;
+    return some;
+  };
+  for (std::size_t i = 0; i < reorder_pool::max_buffers; ++i) {
+    others.push_back(std::make_unique<simulation::end>(home));
+    others.back()->connect(attributes);
+    expect_report(exchange(with_gap(*others.back())), 0, {1});
+  }
+  expect_answer(exchange(with_gap(mine)), 0, syndrome_sequence_error, 0);
+  others.back()->pair().modify({.state = queue_pair_state::error}, attribute::state).value();
+  transmit();
+  expect_report(exchange({quiet(3)}), 0, {3});
+}
+
 TEST_F(SelectiveRepeat, dropped_packet_that_was_reported_is_sent_again) {
   measure_round_trip();
   for (int i = 0; i < 3; ++i) post(opcode::send, 8);  // 1 to 3

@@ -2,7 +2,6 @@
 #include "softdev/wire/engine/packet_responder.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
@@ -193,11 +192,9 @@ response packet_responder::execute_read(const packet& what) noexcept {
   if (answer.outcome != verdict::done) return answer;
   answer = receiver.finish();
   finish_message();
-  *kept = {.what = made,
-           .first_psn = what.psn,
-           .msn = messages_,
-           .due = true,
-           .range = {0, packets_of(made.length, mtu_), made.length}};
+  *kept = {.what = made, .first_psn = what.psn, .msn = messages_, .due = true};
+  const std::uint32_t packets = packets_of(made.length, mtu_);
+  kept->ranges.add({0, packets, made.length}, packets);
   some_due_ = true;
   ++kept_count_;
   return answer;
@@ -299,17 +296,7 @@ void packet_responder::repeat_read(const packet& what) noexcept {
     return;
   const response_range asked{index, index + packets_of(what.remote.length, mtu_),
                              static_cast<std::uint32_t>(offset + what.remote.length)};
-  // The rest of the response is not needed if the peer has asked for it again.
-  const bool continues = kept->due && asked.end < kept->range.end;
-  response_range& to = continues ? kept->repeated : kept->range;
-  if (continues && !to.empty()) {
-    to.begin = std::min(to.begin, asked.begin);
-    to.end = std::max(to.end, asked.end);
-    to.end_bytes = std::max(to.end_bytes, asked.end_bytes);
-  } else {
-    to = asked;
-  }
-  if (!continues) kept->next = index;
+  kept->ranges.add(asked, packets_of(first.length, mtu_));
   some_due_ = kept->due = true;
 }
 
@@ -322,16 +309,11 @@ bool packet_responder::put(packet made, operation kind, packet_output& out) noex
 
 bool packet_responder::put_read(responder_resource& which, packet_output& out,
                                 std::uint32_t& budget) noexcept {
-  for (;;) {
-    for (; which.next < which.range.end; ++which.next) {
-      if (budget == 0 || !out.has_room()) return false;
-      --budget;
-      if (!put_read_packet(which, out)) return true;
-    }
-    which.sent = true;
-    if (which.repeated.empty()) break;
-    which.range = std::exchange(which.repeated, {});
-    which.next = which.range.begin;
+  while (!which.ranges.empty()) {
+    if (budget == 0 || !out.has_room()) return false;
+    --budget;
+    if (!put_read_packet(which, out)) return true;
+    if (which.ranges.step()) which.sent = true;
   }
   which.due = false;
   return true;
@@ -339,19 +321,19 @@ bool packet_responder::put_read(responder_resource& which, packet_output& out,
 
 /// Sends the next packet of a READ response. Returns false if the READ is refused.
 bool packet_responder::put_read_packet(responder_resource& which, packet_output& out) noexcept {
-  const response_range& range = which.range;
-  const std::uint64_t offset = std::uint64_t{which.next} * mtu_;
+  const response_range& range = which.ranges.current();
+  const std::uint32_t next = which.ranges.next();
+  const std::uint64_t offset = std::uint64_t{next} * mtu_;
   const std::uint64_t bytes = std::min<std::uint64_t>(mtu_, range.end_bytes - offset);
   segment source{nullptr, 0};
   response answer = self_.receiver().read_again(which.what, offset, bytes, source);
   payload_reader data({&source, 1});
   packet made;
-  made.psn = psn_plus(which.first_psn, which.next);
+  made.psn = psn_plus(which.first_psn, next);
   made.answer = {syndrome_ack, which.msn};
   if (answer.outcome == verdict::done) {
     made.payload = data.view(bytes);
-    const operation kind =
-        read_response_operation(which.next - range.begin, range.end - range.begin);
+    const operation kind = read_response_operation(next - range.begin, range.end - range.begin);
     if (made.payload.size() != bytes || !put(made, kind, out))
       answer = responder::unmapped(which.what, offset, bytes);
   }
@@ -369,6 +351,7 @@ void packet_responder::refuse_read(responder_resource& which, std::uint32_t psn,
   if (which.sent) {
     put({.psn = psn, .answer = {syndrome_of(why), which.msn}}, operation::acknowledge, out);
     which.due = false;
+    which.ranges.clear();
     return;
   }
   self_.receiver().refuse_finished(why);

@@ -12,6 +12,7 @@
 #include "softdev/core/attributes.hpp"
 #include "softdev/core/message.hpp"
 #include "softdev/core/types.hpp"
+#include "softdev/wire/engine/due_ranges.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
 #include "softdev/wire/engine/reorder_queue.hpp"
@@ -54,14 +55,6 @@ class packet_responder {
   [[nodiscard]] bool put_answers(packet_output& out) noexcept;
 
  private:
-  /// Packets of a READ response.
-  struct response_range {
-    std::uint32_t begin = 0;
-    std::uint32_t end = 0;
-    std::uint32_t end_bytes = 0;
-
-    [[nodiscard]] bool empty() const noexcept { return begin == end; }
-  };
   /// An executed READ or atomic operation. The peer can request its response again.
   struct responder_resource {
     message what;
@@ -70,10 +63,7 @@ class packet_responder {
     std::uint64_t original = 0;
     bool due = false;
     bool sent = false;  ///< the whole response was sent at least once
-    // Of a READ:
-    response_range range;     ///< due
-    response_range repeated;  ///< due after `range`
-    std::uint32_t next = 0;   ///< the next packet of `range`
+    due_ranges ranges;  ///< of a READ that is due
   };
   struct acknowledgement {
     bool due = false;

@@ -316,6 +316,21 @@ TEST_F(RequestReceiver, repeated_end_of_a_read_replaces_the_rest_of_the_response
                   operation::read_response_last});
 }
 
+TEST_F(RequestReceiver, repeated_parts_of_a_read_are_sent_without_packets_between_them) {
+  exchange({remote(operation::read_request, 0, 12 * mtu)});
+  const auto part = [this](std::uint32_t begin, std::uint32_t end) {
+    return remote(operation::read_request, begin, (end - begin) * mtu, 0,
+                  std::uint64_t{begin} * mtu);
+  };
+  const auto answers = exchange({part(1, 3), part(5, 6), part(8, 9), part(11, 12)});
+  std::vector<std::uint32_t> indexes;
+  for (const sent_packet& each : answers) indexes.push_back((each.what.psn - peer_psn) & psn_mask);
+  EXPECT_EQ(indexes, (std::vector<std::uint32_t>{1, 2, 5, 8, 11}));
+  EXPECT_EQ(answers[0].name(), operation::read_response_first);
+  EXPECT_EQ(answers[1].name(), operation::read_response_last);
+  EXPECT_EQ(answers[4].name(), operation::read_response_only);
+}
+
 // parity: rocev2-32
 TEST_F(RequestReceiver, repeated_read_of_other_memory_is_dropped) {
   exchange({remote(operation::read_request, 0, 2 * mtu)});

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/wire/engine/due_ranges.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace verbena::softdev::wire {
+namespace {
+
+constexpr std::uint32_t total = 100;
+
+response_range part(std::uint32_t begin, std::uint32_t end) { return {begin, end, end * 256}; }
+
+/// Returns the packets that are due, in their order.
+std::vector<std::uint32_t> drain(due_ranges& some) {
+  std::vector<std::uint32_t> packets;
+  while (!some.empty()) {
+    packets.push_back(some.next());
+    static_cast<void>(some.step());
+  }
+  return packets;
+}
+
+using list = std::vector<std::uint32_t>;
+
+TEST(due_ranges, parts_follow_the_response_in_the_order_of_their_requests) {
+  due_ranges some;
+  some.add(part(0, 4), 4);
+  EXPECT_FALSE(some.step());
+  EXPECT_FALSE(some.step());
+  EXPECT_FALSE(some.step());
+  some.add(part(2, 3), 4);
+  some.add(part(0, 1), 4);
+  EXPECT_TRUE(some.step());
+  EXPECT_EQ(some.current(), part(2, 3));
+  EXPECT_EQ(drain(some), (list{2, 0}));
+}
+
+TEST(due_ranges, part_that_will_be_sent_anyway_is_not_added) {
+  due_ranges some;
+  some.add(part(10, 20), total);
+  for (int i = 0; i < 5; ++i) static_cast<void>(some.step());
+  some.add(part(15, 18), total);
+  some.add(part(30, 32), total);
+  some.add(part(30, 32), total);
+  some.add(part(12, 13), total);
+  EXPECT_EQ(drain(some), (list{15, 16, 17, 18, 19, 30, 31, 12}));
+}
+
+TEST(due_ranges, end_of_the_response_replaces_its_rest_and_no_other_part) {
+  due_ranges some;
+  some.add(part(90, 92), total);
+  some.add(part(0, total), total);
+  some.add(part(95, 96), total);
+  some.add(part(98, total), total);
+  EXPECT_EQ(drain(some), (list{98, 99})) << "the whole response contained the parts";
+  some.add(part(90, 92), total);
+  some.add(part(95, 96), total);
+  some.add(part(98, total), total);
+  some.add(part(97, total), total);
+  EXPECT_EQ(drain(some), (list{90, 91, 95, 97, 98, 99}));
+}
+
+TEST(due_ranges, part_that_contains_others_replaces_them) {
+  due_ranges some;
+  some.add(part(10, 12), total);
+  some.add(part(20, 22), total);
+  some.add(part(30, 32), total);
+  some.add(part(10, 25), total);
+  const list packets = drain(some);
+  EXPECT_EQ(packets.size(), 17U);
+  EXPECT_EQ(packets.front(), 30U);
+  EXPECT_EQ(packets.back(), 24U);
+}
+
+TEST(due_ranges, part_beyond_the_capacity_is_merged_into_the_last) {
+  due_ranges some;
+  for (std::uint32_t i = 0; i < due_ranges::capacity; ++i) some.add(part(4 * i, 4 * i + 1), total);
+  some.add(part(40, 41), total);
+  const list packets = drain(some);
+  EXPECT_EQ(packets.size(), due_ranges::capacity - 1 + 13);
+  EXPECT_EQ(packets[due_ranges::capacity - 1], 28U);
+  EXPECT_EQ(packets.back(), 40U);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::wire

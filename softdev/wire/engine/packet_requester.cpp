@@ -29,32 +29,17 @@ packet_requester::packet_requester(queue_pair& self, std::uint32_t mtu, packet_o
   recovery_.offers_left = selective ? max_offers : 0;
 }
 
-/// Returns the first unacknowledged PSN.
-std::uint32_t packet_requester::oldest_psn() noexcept {
-  for (std::uint32_t i = 0; i < count_; ++i) {
-    const sent_request& each = at(i);
-    if (!each.complete()) return psn_plus(each.first_psn, each.acknowledged);
-  }
-  return next_psn_;
-}
-
 /// Returns how many packets, beginning with `psn`, the congestion window permits.
 std::uint32_t packet_requester::room_from(std::uint32_t psn) noexcept {
   if (!acknowledged_) return psn_mask;
-  const auto room =
-      static_cast<std::int32_t>(flow_.congestion.packets()) - psn_distance(oldest_psn(), psn);
+  const auto room = static_cast<std::int32_t>(flow_.congestion.packets()) -
+                    psn_distance(requests_.oldest_psn(), psn);
   return static_cast<std::uint32_t>(std::max(room, 0));
 }
 
 bool packet_requester::may_put() noexcept {
   flow_.waits_for_room = !out_.has_room();
   return !flow_.waits_for_room;
-}
-
-void packet_requester::pop() noexcept {
-  begin_ = (begin_ + 1) % window;
-  --count_;
-  --live_;
 }
 
 /// The packets before `end_psn` have been sent. The response to those before `measured_end` ends a
@@ -77,39 +62,39 @@ response packet_requester::submit(const message& what, std::span<const segment> 
   flow_.waits_for_room = false;
   if (!begun_) {
     begun_ = true;
-    next_psn_ = sent_end_ = flow_.ack_req_end = what.psn;
+    requests_.begin(what.psn);
+    sent_end_ = flow_.ack_req_end = what.psn;
     recovery_.responses.begin(what.psn);
   }
   if (!acknowledged_) return submit_unreliable(what, local);
-  const std::uint32_t index = count_ == 0 ? 0 : (what.psn - at(0).number) & psn_mask;
-  VERBENA_ASSERT(index <= count_, "requests are submitted in the order of their numbers");
-  if (index == count_) {
-    if (count_ == window || room_from(next_psn_) == 0 || !may_put())
+  const std::uint32_t index =
+      requests_.count() == 0 ? 0 : (what.psn - requests_[0].number) & psn_mask;
+  VERBENA_ASSERT(index <= requests_.count(),
+                 "requests are submitted in the order of their numbers");
+  if (index == requests_.count()) {
+    if (requests_.count() == window || room_from(requests_.next_psn()) == 0 || !may_put())
       return {.outcome = verdict::blocked};
-    const std::uint32_t packets = packets_of(what, mtu_);
-    at(count_++) = {.number = what.psn,
-                    .first_psn = next_psn_,
-                    .packets = packets,
+    requests_.push({.number = what.psn,
+                    .packets = packets_of(what, mtu_),
                     .length = what.length,
-                    .opcode = what.opcode};
-    next_psn_ = psn_plus(next_psn_, packets);
+                    .opcode = what.opcode});
   }
-  sent_request& which = at(index);
-  if (index >= live_) {
-    live_ = index + 1;
+  sent_request& which = requests_[index];
+  if (index >= requests_.live()) {
+    requests_.set_live(index + 1);
     which.attempt = what.attempt;
     which.sent = which.acknowledged;
   }
-  if (&which == &at(0)) take_recorded(which);
+  if (&which == &requests_[0]) take_recorded(which);
   // The response arrived while the request waited for its retransmission.
   if (which.complete()) {
-    pop();
+    requests_.pop();
     return {};
   }
   if (refused_.is_within(which.first_psn, which.packets))
     return refused_.result(self_.attributes().destination_qpn);
   if (!is_read_or_atomic(what.opcode)) return put_packets(which, what, local);
-  const std::uint32_t psn = psn_plus(which.first_psn, which.acknowledged);
+  const std::uint32_t psn = which.oldest_psn();
   if ((room_from(psn) == 0 && !is_exempt(psn)) || !may_put()) return {.outcome = verdict::partial};
   return put_read_or_atomic(which, what);
 }
@@ -118,21 +103,19 @@ response packet_requester::submit(const message& what, std::span<const segment> 
 /// message whose packets wait for room.
 response packet_requester::submit_unreliable(const message& what,
                                              std::span<const segment> local) noexcept {
-  if (live_ != 0 && at(0).number != what.psn) pop();  // the requester has abandoned this request
-  if (live_ == 0) {
+  if (requests_.live() != 0 && requests_[0].number != what.psn)
+    requests_.pop();  // the requester has abandoned this request
+  if (requests_.live() == 0) {
     if (!may_put()) return {.outcome = verdict::blocked};
-    const std::uint32_t packets = packets_of(what, mtu_);
-    at(0) = {.number = what.psn,
-             .first_psn = next_psn_,
-             .packets = packets,
-             .length = what.length,
-             .opcode = what.opcode};
-    count_ = live_ = 1;
-    next_psn_ = psn_plus(next_psn_, packets);
+    requests_.push({.number = what.psn,
+                    .packets = packets_of(what, mtu_),
+                    .length = what.length,
+                    .opcode = what.opcode});
+    requests_.set_live(1);
   }
-  const response put = put_packets(at(0), what, local);
+  const response put = put_packets(requests_[0], what, local);
   if (put.outcome == verdict::partial) return put;
-  pop();
+  requests_.pop();
   return put.outcome == verdict::pending ? response{} : put;
 }
 
@@ -155,7 +138,7 @@ response packet_requester::put_packets(sent_request& which, const message& what,
   packet made = packet_of(what);
   made.remote = {what.remote_address, what.remote_key, what.length};
   made.immediate = network_order(what.immediate);  // the core keeps it in network order
-  const std::uint32_t oldest = oldest_psn();
+  const std::uint32_t oldest = requests_.oldest_psn();
   std::uint32_t room = room_from(psn_plus(which.first_psn, which.sent));
   // The window has shrunk, and no packet in flight requests an acknowledgement: this packet does.
   if (room == 0 && psn_distance(oldest, flow_.ack_req_end) <= 0) room = 1;
@@ -250,8 +233,8 @@ bool packet_requester::put_read(const sent_request& which, const message& what) 
 
 void packet_requester::receive(const packet& what) noexcept {
   // Ignores PSNs that were not sent or are already acknowledged.
-  const std::uint32_t oldest = oldest_psn();
-  if (count_ == 0 || psn_distance(oldest, what.psn) < 0 || !was_sent(what.psn)) return;
+  const std::uint32_t oldest = requests_.oldest_psn();
+  if (requests_.count() == 0 || psn_distance(oldest, what.psn) < 0 || !was_sent(what.psn)) return;
   switch (operation_of(what.opcode)) {
     case operation::acknowledge:
       if (what.opcode == packet_opcode::selective_acknowledgement)
@@ -269,7 +252,7 @@ void packet_requester::receive(const packet& what) noexcept {
       break;
   }
   if (recovery_.responses.is_ahead()) complete_following();
-  if (refused_.exists() && count_ > 0) apply_fatal_nak();
+  if (refused_.exists() && requests_.count() > 0) apply_fatal_nak();
   request_missing();
 }
 
@@ -277,12 +260,12 @@ void packet_requester::receive(const packet& what) noexcept {
 void packet_requester::note_progress() noexcept {
   recovery_.since_progress = {};
   timer_.stop();
-  if (timer_.measures_before(oldest_psn())) timer_.end_measurement(self_.home().now());
-  flow_.congestion.acknowledge(oldest_psn(), sent_end_);
-  recovery_.resends.note_acknowledged(oldest_psn());
-  recovery_.responses.advance(oldest_psn());
+  if (timer_.measures_before(requests_.oldest_psn())) timer_.end_measurement(self_.home().now());
+  flow_.congestion.acknowledge(requests_.oldest_psn(), sent_end_);
+  recovery_.resends.note_acknowledged(requests_.oldest_psn());
+  recovery_.responses.advance(requests_.oldest_psn());
   // If packets of the oldest request wait for room, no later request is in flight.
-  if (live_ > 0 && at(0).sent > at(0).acknowledged) start_timer();
+  if (requests_.live() > 0 && requests_[0].sent > requests_[0].acknowledged) start_timer();
 }
 
 void packet_requester::answer(const sent_request& which, const response& what) noexcept {
@@ -297,8 +280,8 @@ void packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
   bool some = false;
   bool lost = false;
   bool progress = false;
-  for (std::uint32_t i = 0; i < count_;) {
-    sent_request& each = at(i);
+  for (std::uint32_t i = 0; i < requests_.count();) {
+    sent_request& each = requests_[i];
     const std::int32_t ahead = psn_distance(each.first_psn, end_psn);
     if (ahead <= 0) break;
     const std::uint32_t covered = std::min(static_cast<std::uint32_t>(ahead), each.packets);
@@ -307,10 +290,10 @@ void packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
     progress |= each.acknowledged < covered;
     each.acknowledged = std::max(each.acknowledged, covered);
     if (!each.complete()) break;
-    if (i < live_ && each.sent == each.packets) {
+    if (i < requests_.live() && each.sent == each.packets) {
       last = each;
       some = true;
-      pop();
+      requests_.pop();
     } else {
       ++i;  // completes when the requester submits the request again
     }
@@ -330,11 +313,11 @@ void packet_requester::receive_nak(const packet& what) noexcept {
   }
   if (!not_ready) offer_selective_repeat(what.psn);
   acknowledge_before(what.psn);
-  const std::int32_t unanswered = psn_distance(oldest_psn(), what.psn);
+  const std::int32_t unanswered = psn_distance(requests_.oldest_psn(), what.psn);
   if (unanswered > 0 || !not_ready) return repair();
-  if (unanswered != 0 || !has_outstanding()) return;
+  if (unanswered != 0 || !requests_.has_outstanding()) return;
   recovery_.since_progress.retries = 0;
-  recovery_.resends.select_all(oldest_psn(), sent_end_);
+  recovery_.resends.select_all(requests_.oldest_psn(), sent_end_);
   end_oldest(
       {.outcome = verdict::receiver_not_ready,
        .rnr_timer = static_cast<std::uint8_t>(syndrome & syndrome_value_mask),
@@ -347,7 +330,7 @@ void packet_requester::receive_selective(const packet& what) noexcept {
   recovery_.offers_left = 0;
   recovery_.peer_is_selective = true;
   acknowledge_before(what.psn);
-  if (!has_outstanding()) return;
+  if (!requests_.has_outstanding()) return;
   const psn_set received = received_packets(what);
   if (received.empty()) return repair();
   recovery_.resends.limit_to_missing(received, sent_end_);
@@ -358,8 +341,8 @@ void packet_requester::receive_selective(const packet& what) noexcept {
 
 /// Returns whether packets in flight must be sent again.
 bool packet_requester::has_missing() noexcept {
-  for (std::uint32_t i = 0; i < live_; ++i) {
-    const sent_request& each = at(i);
+  for (std::uint32_t i = 0; i < requests_.live(); ++i) {
+    const sent_request& each = requests_[i];
     const bool is_one = is_read_or_atomic(each.opcode);
     const std::uint32_t end = is_one ? each.acknowledged + 1 : each.sent;
     for (std::uint32_t k = each.acknowledged; k < end; ++k) {
@@ -385,17 +368,17 @@ void packet_requester::offer_selective_repeat(std::uint32_t expected) noexcept {
 /// done. If the requester does not have the request in flight, `submit` fails it.
 void packet_requester::apply_fatal_nak() noexcept {
   acknowledge_before(refused_.psn);
-  if (live_ > 0 && refused_.is_within(at(0).first_psn, at(0).packets))
+  if (requests_.live() > 0 && refused_.is_within(requests_[0].first_psn, requests_[0].packets))
     end_oldest(refused_.result(self_.attributes().destination_qpn));
 }
 
 /// Reports the result of the oldest request to the requester. If the result is a retry, the
 /// requester submits all requests in flight again.
 void packet_requester::end_oldest(const response& what) noexcept {
-  live_ = 0;
-  flow_.ack_req_end = oldest_psn();
+  requests_.set_live(0);
+  flow_.ack_req_end = requests_.oldest_psn();
   timer_.stop();
-  answer(at(0), what);
+  answer(requests_[0], what);
 }
 
 /// Fails the oldest request because its response is invalid.
@@ -409,13 +392,13 @@ void packet_requester::end_badly_answered(const packet& what) noexcept {
 
 /// Returns the READ or atomic operation in flight to which `what` is a response, or nullptr. The
 /// earlier packets are acknowledged then, up to a READ or atomic operation without a response.
-packet_requester::sent_request* packet_requester::find_answered(const packet& what) noexcept {
-  for (std::uint32_t i = 0; i < count_; ++i) {
-    sent_request& each = at(i);
+sent_request* packet_requester::find_answered(const packet& what) noexcept {
+  for (std::uint32_t i = 0; i < requests_.count(); ++i) {
+    sent_request& each = requests_[i];
     const std::int32_t index = psn_distance(each.first_psn, what.psn);
     if (index < 0 || index >= static_cast<std::int32_t>(each.packets)) continue;
     if (!is_read_or_atomic(each.opcode)) return nullptr;
-    if (i >= live_ || each.sent < each.packets) {  // it waits to be submitted again
+    if (i >= requests_.live() || each.sent < each.packets) {  // it waits to be submitted again
       recovery_.responses.expect_before(psn_plus(what.psn, 1));
       return nullptr;
     }
@@ -448,7 +431,7 @@ void packet_requester::receive_data(const packet& what) noexcept {
   const std::uint32_t index = (what.psn - which->first_psn) & psn_mask;
   if (index < which->acknowledged || recovery_.responses.contains(what.psn)) return;
   // The result of a later READ must not be known before that of the oldest one.
-  if (which != &at(0)) return recovery_.responses.note_dropped(what.psn);
+  if (which != &requests_[0]) return recovery_.responses.note_dropped(what.psn);
   const bool is_next = index == which->acknowledged;
   if (!fits(*which, index, what)) return is_next ? end_badly_answered(what) : void();
   if (!is_next && !recovery_.responses.has_room_for(what.psn)) return;
@@ -469,13 +452,13 @@ void packet_requester::receive_data(const packet& what) noexcept {
 void packet_requester::receive_original(const packet& what) noexcept {
   const sent_request* const which = find_answered(what);
   if (which == nullptr || !is_atomic(which->opcode)) return;
-  if (which != &at(0)) {
+  if (which != &requests_[0]) {
     recovery_.responses.expect_before(psn_plus(what.psn, 1));
     return;
   }
   if (!is_ack_syndrome(what.answer.syndrome)) return end_badly_answered(what);
-  const sent_request done = at(0);
-  pop();
+  const sent_request done = requests_[0];
+  requests_.pop();
   note_progress();
   answer(done, {.original = what.original});
   complete_following();
@@ -483,14 +466,14 @@ void packet_requester::receive_original(const packet& what) noexcept {
 
 /// Completes the requests at the front whose responses or acknowledgements have arrived.
 void packet_requester::complete_following() noexcept {
-  while (live_ > 0) {
-    sent_request& next = at(0);
-    const std::uint32_t before = oldest_psn();
+  while (requests_.live() > 0) {
+    sent_request& next = requests_[0];
+    const std::uint32_t before = requests_.oldest_psn();
     if (next.opcode == opcode::rdma_read && next.sent == next.packets) {
       take_recorded(next);
       if (next.complete()) {
         const sent_request done = next;
-        pop();
+        requests_.pop();
         note_progress();
         answer(done, {});
         continue;
@@ -498,7 +481,7 @@ void packet_requester::complete_following() noexcept {
     } else {
       acknowledge_before(recovery_.responses.acknowledged());
     }
-    if (oldest_psn() == before) return;
+    if (requests_.oldest_psn() == before) return;
     note_progress();
   }
 }
@@ -506,16 +489,14 @@ void packet_requester::complete_following() noexcept {
 /// Acknowledges the responses of a READ that have arrived after a gap and follow without one now.
 void packet_requester::take_recorded(sent_request& which) noexcept {
   if (which.opcode != opcode::rdma_read) return;
-  while (!which.complete() &&
-         recovery_.responses.take(psn_plus(which.first_psn, which.acknowledged)))
-    ++which.acknowledged;
+  while (!which.complete() && recovery_.responses.take(which.oldest_psn())) ++which.acknowledged;
 }
 
 /// Requests the responses again that are missing although later ones have arrived.
 void packet_requester::request_missing() noexcept {
   if (!recovery_.responses.has_new_gap()) return;
   recovery_.responses.begin_requests();
-  if (has_outstanding()) end_oldest({.outcome = verdict::unread});
+  if (requests_.has_outstanding()) end_oldest({.outcome = verdict::unread});
 }
 
 /// Retransmits after a loss. Ignores further signs of loss until the retransmission is
@@ -527,7 +508,7 @@ void packet_requester::repair() noexcept {
 void packet_requester::expire() noexcept {
   if (!timer_.runs() || self_.home().now() < timer_.deadline()) return;
   timer_.stop();
-  if (!has_outstanding()) return;
+  if (!requests_.has_outstanding()) return;
   if (timer_.is_early()) {
     ++recovery_.since_progress.early;
     timer_.back_off();
@@ -542,14 +523,14 @@ void packet_requester::expire() noexcept {
 /// missing (a tail loss probe, RFC 8985). Precondition: has_outstanding().
 void packet_requester::retransmit_early() noexcept {
   retransmission& resends = recovery_.resends;
-  const std::uint32_t oldest = oldest_psn();
+  const std::uint32_t oldest = requests_.oldest_psn();
   const bool is_first = recovery_.since_progress.early == 1;
-  const bool was_dropped = !is_read_or_atomic(at(0).opcode) && resends.was_received(oldest);
+  const bool was_dropped = !is_read_or_atomic(requests_[0].opcode) && resends.was_received(oldest);
   recovery_.responses.restart(sent_end_);
   if (is_first && !was_dropped && resends.is_selective()) {
     resends.restart();
   } else if (is_first && !was_dropped && recovery_.peer_is_selective) {
-    resends.limit_to(last_psn());
+    resends.limit_to(requests_.last_psn());
   } else {
     resends.select_all(oldest, sent_end_);
     recovery_.since_progress.repairing = true;
@@ -557,18 +538,11 @@ void packet_requester::retransmit_early() noexcept {
   end_oldest({.outcome = verdict::unread});
 }
 
-/// Returns the PSN of the last packet in flight. Precondition: has_outstanding().
-std::uint32_t packet_requester::last_psn() noexcept {
-  const sent_request& last = at(live_ - 1);
-  if (is_read_or_atomic(last.opcode)) return psn_plus(last.first_psn, last.acknowledged);
-  return psn_plus(last.first_psn, std::max(last.sent, last.acknowledged + 1) - 1);
-}
-
 /// Retransmits all unacknowledged packets and counts a retry. If the retry count is exhausted,
 /// fails the oldest request.
 void packet_requester::go_back() noexcept {
-  recovery_.resends.select_all(oldest_psn(), sent_end_);
-  if (!has_outstanding()) return;
+  recovery_.resends.select_all(requests_.oldest_psn(), sent_end_);
+  if (!requests_.has_outstanding()) return;
   if (recovery_.since_progress.retries >= self_.attributes().retry_count)
     return fail_retries_exceeded();
   ++recovery_.since_progress.retries;

@@ -4,7 +4,6 @@
 // results of requests to the core's requester.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 
@@ -16,6 +15,7 @@
 #include "softdev/wire/engine/response_window.hpp"
 #include "softdev/wire/engine/retransmission.hpp"
 #include "softdev/wire/engine/retransmission_timer.hpp"
+#include "softdev/wire/engine/sent_requests.hpp"
 #include "softdev/wire/packet.hpp"
 
 namespace verbena::softdev::wire {
@@ -24,7 +24,7 @@ namespace verbena::softdev::wire {
 class packet_requester {
  public:
   /// The maximum number of packets in flight. The kernel's rxe has the same limit.
-  static constexpr std::uint32_t window = 128;
+  static constexpr std::uint32_t window = sent_requests::capacity;
 
   /// `selective`: offers selective repeat to the peer after a loss.
   packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out,
@@ -37,7 +37,9 @@ class packet_requester {
   void receive(const packet& what) noexcept;
   /// Reports congestion on the path to or from the peer. Returns whether the congestion window has
   /// become smaller.
-  bool handle_cnp() noexcept { return begun_ && flow_.congestion.notify(oldest_psn(), sent_end_); }
+  bool handle_cnp() noexcept {
+    return begun_ && flow_.congestion.notify(requests_.oldest_psn(), sent_end_);
+  }
   /// If the deadline has passed, retransmits unacknowledged packets, or fails the oldest
   /// request if its retry count is exhausted. The caller runs the requester afterwards.
   void expire() noexcept;
@@ -48,20 +50,6 @@ class packet_requester {
   [[nodiscard]] bool waits_for_room() const noexcept { return flow_.waits_for_room; }
 
  private:
-  /// A request with packets that were sent.
-  struct sent_request {
-    std::uint32_t number = 0;  ///< the sequence number in the core, which numbers requests
-    std::uint32_t first_psn = 0;
-    std::uint32_t packets = 1;       ///< PSNs; for a READ, those of the response
-    std::uint32_t sent = 0;          ///< packets since the last submission
-    std::uint32_t acknowledged = 0;  ///< packets; for a READ, received ones
-    std::uint32_t length = 0;
-    std::uint16_t attempt = 0;
-    softdev::opcode opcode = opcode::send;
-
-    [[nodiscard]] bool complete() const noexcept { return acknowledged == packets; }
-  };
-
   /// The state of loss recovery since an acknowledgement last made progress.
   struct attempts {
     std::uint8_t retries = 0;
@@ -82,14 +70,6 @@ class packet_requester {
     bool waits_for_room = false;    ///< the output has no room
     std::uint32_t ack_req_end = 0;  ///< the PSN after the last packet that requests an ACK
   };
-  [[nodiscard]] sent_request& at(std::uint32_t index) noexcept {
-    return requests_[(begin_ + index) % window];
-  }
-  [[nodiscard]] std::uint32_t oldest_psn() noexcept;
-  /// True if the requester has an unacknowledged request in flight. An acknowledged request is in
-  /// flight only while its retransmitted packets wait for room; then it is the only request in
-  /// flight.
-  [[nodiscard]] bool has_outstanding() noexcept { return live_ > 0 && !at(0).complete(); }
   [[nodiscard]] response submit_unreliable(const message& what,
                                            std::span<const segment> local) noexcept;
   [[nodiscard]] std::uint32_t room_from(std::uint32_t psn) noexcept;
@@ -101,13 +81,11 @@ class packet_requester {
   [[nodiscard]] bool put_read(const sent_request& which, const message& what) noexcept;
   [[nodiscard]] bool put(const packet& made) noexcept;
   void note_sent(std::uint32_t end_psn, std::uint32_t measured_end) noexcept;
-  void pop() noexcept;
 
   void receive_nak(const packet& what) noexcept;
   void receive_selective(const packet& what) noexcept;
   void offer_selective_repeat(std::uint32_t expected) noexcept;
   [[nodiscard]] bool has_missing() noexcept;
-  [[nodiscard]] std::uint32_t last_psn() noexcept;
   void retransmit_early() noexcept;
   [[nodiscard]] bool was_sent(std::uint32_t psn) const noexcept {
     return psn_distance(psn, sent_end_) > 0;
@@ -143,17 +121,13 @@ class packet_requester {
   packet_output& out_;
   const std::uint32_t mtu_;
   const bool acknowledged_;     ///< the transport is RC
-  std::uint32_t next_psn_ = 0;  ///< the first PSN of the next new request
   std::uint32_t sent_end_ = 0;  ///< the PSN after the last PSN that was sent
-  std::uint32_t begin_ = 0;     ///< the first entry of the ring
-  std::uint32_t count_ = 0;     ///< requests in the ring
-  std::uint32_t live_ = 0;      ///< requests in flight, the first ones of the ring
+  sent_requests requests_;
   recovery recovery_;
   fatal_nak refused_;
   bool begun_ = false;
   flow flow_;
   retransmission_timer timer_;
-  std::array<sent_request, window> requests_;
 };
 
 }  // namespace verbena::softdev::wire

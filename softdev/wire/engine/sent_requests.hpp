@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// The requests of a packet_requester that have PSNs and are not complete.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "softdev/core/types.hpp"
+#include "softdev/wire/engine/sequence.hpp"
+
+namespace verbena::softdev::wire {
+
+/// A request with packets that were sent.
+struct sent_request {
+  std::uint32_t number = 0;  ///< the sequence number in the core, which numbers requests
+  std::uint32_t first_psn = 0;
+  std::uint32_t packets = 1;       ///< PSNs; for a READ, those of the response
+  std::uint32_t sent = 0;          ///< packets since the last submission
+  std::uint32_t acknowledged = 0;  ///< packets; for a READ, received ones
+  std::uint32_t length = 0;
+  std::uint16_t attempt = 0;
+  softdev::opcode opcode = opcode::send;
+
+  [[nodiscard]] bool complete() const noexcept { return acknowledged == packets; }
+  /// Returns the first packet that is not acknowledged.
+  [[nodiscard]] std::uint32_t oldest_psn() const noexcept {
+    return psn_plus(first_psn, acknowledged);
+  }
+};
+
+/// A ring of requests in the order of their PSNs. The first ones are in flight; the others wait to
+/// be submitted again. Threads: one thread at a time.
+class sent_requests {
+ public:
+  static constexpr std::uint32_t capacity = 128;
+
+  /// Sets the first PSN.
+  void begin(std::uint32_t psn) noexcept { next_psn_ = psn; }
+
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  /// Returns the number of requests in flight.
+  [[nodiscard]] std::uint32_t live() const noexcept { return live_; }
+  [[nodiscard]] sent_request& operator[](std::uint32_t index) noexcept {
+    return requests_[(begin_ + index) % capacity];
+  }
+  /// Returns the first PSN of the next new request.
+  [[nodiscard]] std::uint32_t next_psn() const noexcept { return next_psn_; }
+
+  /// Adds a request, which gets the next PSNs. It is not in flight. Precondition: count() <
+  /// capacity.
+  void push(const sent_request& made) noexcept {
+    sent_request& added = (*this)[count_++];
+    added = made;
+    added.first_psn = next_psn_;
+    next_psn_ = psn_plus(next_psn_, made.packets);
+  }
+  /// Removes the first request, which is in flight.
+  void pop() noexcept {
+    begin_ = (begin_ + 1) % capacity;
+    --count_;
+    --live_;
+  }
+  void set_live(std::uint32_t count) noexcept { live_ = count; }
+
+  /// Returns the first unacknowledged PSN.
+  [[nodiscard]] std::uint32_t oldest_psn() noexcept {
+    for (std::uint32_t i = 0; i < count_; ++i)
+      if (const sent_request& each = (*this)[i]; !each.complete()) return each.oldest_psn();
+    return next_psn_;
+  }
+  /// Returns the PSN of the last packet in flight. Precondition: live() > 0.
+  [[nodiscard]] std::uint32_t last_psn() noexcept {
+    const sent_request& last = (*this)[live_ - 1];
+    if (is_read_or_atomic(last.opcode)) return last.oldest_psn();
+    return psn_plus(last.first_psn, std::max(last.sent, last.acknowledged + 1) - 1);
+  }
+  /// True if an unacknowledged request is in flight. An acknowledged request is in flight only
+  /// while its retransmitted packets wait for room; then it is the only request in flight.
+  [[nodiscard]] bool has_outstanding() noexcept { return live_ > 0 && !(*this)[0].complete(); }
+
+ private:
+  std::uint32_t next_psn_ = 0;
+  std::uint32_t begin_ = 0;  ///< the first entry of the ring
+  std::uint32_t count_ = 0;
+  std::uint32_t live_ = 0;
+  std::array<sent_request, capacity> requests_;
+};
+
+}  // namespace verbena::softdev::wire

@@ -164,6 +164,10 @@ bool requester::place(const request_id& /*which*/, std::uint64_t /*offset*/,
                       std::span<const std::byte> /*bytes*/) noexcept {
   return false;
 }
+bool requester::place_early(const request_id& /*which*/, std::uint64_t /*offset*/,
+                            std::span<const std::byte> /*bytes*/) noexcept {
+  return false;
+}
 void requester::process_lost(std::uint32_t /*slot*/, const failure& /*why*/) noexcept {}
 
 void requester::end(send_entry& entry, completion_status status, const failure& why) noexcept {

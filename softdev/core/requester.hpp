@@ -70,6 +70,10 @@ class requester {
   /// ends with a local protection error.
   virtual bool place(const request_id& which, std::uint64_t offset,
                      std::span<const std::byte> bytes) noexcept;
+  /// Places data of the answer to an earlier attempt of a read, which waits to be submitted again.
+  /// Returns false if there is no such request, or if a sink fails its checks.
+  virtual bool place_early(const request_id& which, std::uint64_t offset,
+                           std::span<const std::byte> bytes) noexcept;
   /// Called when the process with the slot has exited or is not reachable. The caller calls `run`
   /// afterwards.
   virtual void process_lost(std::uint32_t slot, const failure& why) noexcept;

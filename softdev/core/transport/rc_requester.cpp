@@ -261,6 +261,20 @@ bool rc_requester::place(const request_id& which, std::uint64_t offset,
   return true;
 }
 
+bool rc_requester::place_early(const request_id& which, std::uint64_t offset,
+                               std::span<const std::byte> bytes) noexcept {
+  if (window().idle() || !comes_from_peer(which.from)) return false;
+  const std::uint64_t first = window().retired();
+  const std::uint64_t index = first + ((which.psn - window().at(first).psn) & psn_mask);
+  if (index < window().submitted() || index >= window().queue().posted()) return false;
+  const send_entry& entry = window().at(index);
+  if (entry.psn != which.psn || entry.stage == send_entry::progress::done ||
+      entry.request.opcode != opcode::rdma_read || offset > entry.byte_count ||
+      bytes.size() > entry.byte_count - offset)
+    return false;
+  return window().place(index, offset, bytes).why == reason::none;
+}
+
 void rc_requester::process_lost(std::uint32_t slot, const failure& why) noexcept {
   if (slot_of_number(self().attributes().destination_qpn) != slot) return;
   release_all_held();

@@ -17,6 +17,8 @@ class rc_requester : public requester {
   bool answer(const request_id& which, const response& what) noexcept override;
   bool place(const request_id& which, std::uint64_t offset,
              std::span<const std::byte> bytes) noexcept final;
+  bool place_early(const request_id& which, std::uint64_t offset,
+                   std::span<const std::byte> bytes) noexcept final;
   /// Ends the oldest request with retry_exceeded; later requests are flushed.
   void process_lost(std::uint32_t slot, const failure& why) noexcept override;
 

@@ -6,6 +6,7 @@
 #include "softdev/core/attributes.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/same_process.hpp"
 #include "softdev/core/transport/rules.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/selective_packets.hpp"
@@ -85,18 +86,24 @@ response packet_requester::submit(const message& what, std::span<const segment> 
     which.attempt = what.attempt;
     which.sent = which.acknowledged;
   }
-  if (&which == &requests_[0]) take_recorded(which);
-  // The response arrived while the request waited for its retransmission.
-  if (which.complete()) {
-    requests_.pop();
-    return {};
-  }
+  if (which.complete()) return complete_early(which, local);
   if (refused_.is_within(which.first_psn, which.packets))
     return refused_.result(self_.attributes().destination_qpn);
   if (!is_read_or_atomic(what.opcode)) return put_packets(which, what, local);
   const std::uint32_t psn = which.oldest_psn();
   if ((room_from(psn) == 0 && !is_exempt(psn)) || !may_put()) return {.outcome = verdict::partial};
   return put_read_or_atomic(which, what);
+}
+
+/// Ends a request whose response arrived while it waited to be submitted again.
+response packet_requester::complete_early(const sent_request& done,
+                                          std::span<const segment> local) noexcept {
+  const std::uint64_t original = done.original;
+  const bool stores = is_atomic(done.opcode);
+  requests_.pop();
+  if (!stores) return {};
+  const auto [fault, piece] = scatter(local, 0, std::as_bytes(std::span(&original, 1)));
+  return fault == copy_fault::none ? response{} : local_fault(piece);
 }
 
 /// Over UC, a message is done when all of its packets have been sent. The ring contains only the
@@ -290,7 +297,7 @@ void packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
     progress |= each.acknowledged < covered;
     each.acknowledged = std::max(each.acknowledged, covered);
     if (!each.complete()) break;
-    if (i < requests_.live() && each.sent == each.packets) {
+    if (requests_.is_submitted(i)) {
       last = each;
       some = true;
       requests_.pop();
@@ -390,22 +397,19 @@ void packet_requester::end_badly_answered(const packet& what) noexcept {
                       .extra = what.psn}});
 }
 
-/// Returns the READ or atomic operation in flight to which `what` is a response, or nullptr. The
-/// earlier packets are acknowledged then, up to a READ or atomic operation without a response.
-sent_request* packet_requester::find_answered(const packet& what) noexcept {
+/// Returns the READ or atomic operation to which `what` is a response. The earlier packets are
+/// acknowledged then, up to a READ or atomic operation without a response.
+packet_requester::answered packet_requester::find_answered(const packet& what) noexcept {
   for (std::uint32_t i = 0; i < requests_.count(); ++i) {
     sent_request& each = requests_[i];
     const std::int32_t index = psn_distance(each.first_psn, what.psn);
     if (index < 0 || index >= static_cast<std::int32_t>(each.packets)) continue;
-    if (!is_read_or_atomic(each.opcode)) return nullptr;
-    if (i >= requests_.live() || each.sent < each.packets) {  // it waits to be submitted again
-      recovery_.responses.expect_before(psn_plus(what.psn, 1));
-      return nullptr;
-    }
+    if (!is_read_or_atomic(each.opcode)) return {};
+    const bool waits = !requests_.is_submitted(i);
     acknowledge_before(each.first_psn);
-    return &each;
+    return {&each, waits};
   }
-  return nullptr;
+  return {};
 }
 
 /// Returns whether packet `index` of a READ response has the opcode, length and syndrome that its
@@ -426,51 +430,56 @@ bool packet_requester::fits(const sent_request& which, std::uint32_t index,
 /// response can arrive after the READ was retransmitted, and they contain the same data. If an
 /// earlier packet is missing, its bytes are placed, and the missing ones are requested again.
 void packet_requester::receive_data(const packet& what) noexcept {
-  sent_request* const which = find_answered(what);
+  const auto [which, waits] = find_answered(what);
   if (which == nullptr || which->opcode != opcode::rdma_read) return;
   const std::uint32_t index = (what.psn - which->first_psn) & psn_mask;
   if (index < which->acknowledged || recovery_.responses.contains(what.psn)) return;
   // The result of a later READ must not be known before that of the oldest one.
-  if (which != &requests_[0]) return recovery_.responses.note_dropped(what.psn);
+  if (!is_first(*which)) return recovery_.responses.note_dropped(what.psn);
   const bool is_next = index == which->acknowledged;
-  if (!fits(*which, index, what)) return is_next ? end_badly_answered(what) : void();
+  if (!fits(*which, index, what)) return is_next && !waits ? end_badly_answered(what) : void();
   if (!is_next && !recovery_.responses.has_room_for(what.psn)) return;
   const request_id id{self_.attributes().destination_qpn, which->number, which->attempt};
-  if (!self_.sender().place(id, std::uint64_t{index} * mtu_, what.payload)) return;
+  const std::uint64_t offset = std::uint64_t{index} * mtu_;
+  if (waits ? !self_.sender().place_early(id, offset, what.payload)
+            : !self_.sender().place(id, offset, what.payload))
+    return;
   if (is_next) {
     ++which->acknowledged;
+    take_recorded(*which);
     note_progress();
     return complete_following();
   }
   recovery_.responses.add(what.psn);
   timer_.stop();  // the response is arriving
-  start_timer();
+  if (!waits) start_timer();
 }
 
 /// Processes the response to an atomic operation. It is dropped, and requested again, if an earlier
 /// response is missing.
 void packet_requester::receive_original(const packet& what) noexcept {
-  const sent_request* const which = find_answered(what);
-  if (which == nullptr || !is_atomic(which->opcode)) return;
-  if (which != &requests_[0]) {
+  const auto [which, waits] = find_answered(what);
+  if (which == nullptr || !is_atomic(which->opcode) || which->complete()) return;
+  if (!is_first(*which)) {
     recovery_.responses.expect_before(psn_plus(what.psn, 1));
     return;
   }
-  if (!is_ack_syndrome(what.answer.syndrome)) return end_badly_answered(what);
-  const sent_request done = requests_[0];
-  requests_.pop();
+  if (!is_ack_syndrome(what.answer.syndrome)) return waits ? void() : end_badly_answered(what);
+  which->original = what.original;
+  which->acknowledged = 1;
+  const sent_request done = *which;
+  if (!waits) requests_.pop();
   note_progress();
-  answer(done, {.original = what.original});
+  if (!waits) answer(done, {.original = what.original});
   complete_following();
 }
 
 /// Completes the requests at the front whose responses or acknowledgements have arrived.
 void packet_requester::complete_following() noexcept {
   while (requests_.live() > 0) {
-    sent_request& next = requests_[0];
+    const sent_request& next = requests_[0];
     const std::uint32_t before = requests_.oldest_psn();
     if (next.opcode == opcode::rdma_read && next.sent == next.packets) {
-      take_recorded(next);
       if (next.complete()) {
         const sent_request done = next;
         requests_.pop();
@@ -488,7 +497,6 @@ void packet_requester::complete_following() noexcept {
 
 /// Acknowledges the responses of a READ that have arrived after a gap and follow without one now.
 void packet_requester::take_recorded(sent_request& which) noexcept {
-  if (which.opcode != opcode::rdma_read) return;
   while (!which.complete() && recovery_.responses.take(which.oldest_psn())) ++which.acknowledged;
 }
 

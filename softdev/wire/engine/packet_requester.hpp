@@ -104,7 +104,17 @@ class packet_requester {
   void receive_original(const packet& what) noexcept;
   [[nodiscard]] bool fits(const sent_request& which, std::uint32_t index,
                           const packet& what) const noexcept;
-  [[nodiscard]] sent_request* find_answered(const packet& what) noexcept;
+  /// A READ or atomic operation that gets a response.
+  struct answered {
+    sent_request* which = nullptr;
+    bool waits = false;  ///< to be submitted again
+  };
+  [[nodiscard]] answered find_answered(const packet& what) noexcept;
+  [[nodiscard]] bool is_first(const sent_request& which) noexcept {
+    return which.oldest_psn() == requests_.oldest_psn();
+  }
+  [[nodiscard]] response complete_early(const sent_request& done,
+                                        std::span<const segment> local) noexcept;
   void take_recorded(sent_request& which) noexcept;
   void complete_following() noexcept;
   void request_missing() noexcept;

@@ -19,6 +19,7 @@ struct sent_request {
   std::uint32_t sent = 0;          ///< packets since the last submission
   std::uint32_t acknowledged = 0;  ///< packets; for a READ, received ones
   std::uint32_t length = 0;
+  std::uint64_t original = 0;  ///< the result of an atomic operation that is complete
   std::uint16_t attempt = 0;
   softdev::opcode opcode = opcode::send;
 
@@ -62,6 +63,10 @@ class sent_requests {
     --live_;
   }
   void set_live(std::uint32_t count) noexcept { live_ = count; }
+  /// Returns whether all packets of request `index` were sent since it was last withdrawn.
+  [[nodiscard]] bool is_submitted(std::uint32_t index) noexcept {
+    return index < live_ && (*this)[index].sent == (*this)[index].packets;
+  }
 
   /// Returns the first unacknowledged PSN.
   [[nodiscard]] std::uint32_t oldest_psn() noexcept {

@@ -230,6 +230,36 @@ TEST_F(RequestStream, acknowledgement_during_an_rnr_wait_completes_the_request) 
   expect_completion(completion_status::success);
 }
 
+/// The packets were sent twice, and the second RNR NAK is older than the responses.
+TEST_F(RequestStream, responses_during_an_rnr_wait_complete_their_requests) {
+  post(opcode::send, 8);             // 0
+  post(opcode::rdma_read, 3 * mtu);  // 1, 2, 3
+  post(opcode::fetch_add, 8);        // 4
+  post(opcode::send, 8);             // 5
+  std::memset(peer_memory.data(), 0x3c, peer_memory.size());
+  packet original = reply(operation::atomic_acknowledge, 4);
+  original.original = 0x1122'3344'5566'7788U;
+  exchange({nak(0, syndrome_rnr_nak | 10U),
+            reply(operation::read_response_first, 1, syndrome_ack, mtu),
+            reply(operation::read_response_last, 3, syndrome_ack, mtu),
+            reply(operation::read_response_middle, 2, syndrome_ack, mtu), original});
+  expect_packets(wait(), sent_psn(5), {operation::send_only});
+  expect_completions(
+      {completion_status::success, completion_status::success, completion_status::success});
+  EXPECT_EQ(std::memcmp(sink.data() + 8, peer_memory.data(), 3 * std::size_t{mtu} - 8), 0);
+  std::uint64_t stored = 0;
+  std::memcpy(&stored, sink.data(), sizeof stored);
+  EXPECT_EQ(stored, original.original);
+}
+
+TEST_F(RequestStream, bad_response_during_an_rnr_wait_is_ignored) {
+  post(opcode::send, 8);         // 0
+  post(opcode::rdma_read, mtu);  // 1
+  exchange(
+      {nak(0, syndrome_rnr_nak | 10U), reply(operation::read_response_only, 1, syndrome_ack, 4)});
+  expect_packets(wait(), sent_psn(1), {operation::read_request});
+}
+
 // parity: rocev2-65
 TEST_F(RequestStream, naks_end_a_request_by_their_syndrome) {
   const struct {

@@ -195,6 +195,7 @@ response packet_requester::put_read_or_atomic(sent_request& which, const message
   } else if (!skips(which.first_psn) || recovery_.responses.requests(which.first_psn)) {
     packet made = single_packet_of(what, which.first_psn);
     made.atomic = operands_of(what);
+    if (was_sent(made.psn)) recovery_.responses.note_requested_before(psn_plus(made.psn, 1));
     static_cast<void>(put(made));  // the packet has no payload
   }
   which.sent = which.packets;

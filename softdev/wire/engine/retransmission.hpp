@@ -42,7 +42,9 @@ class retransmission {
   void restart() noexcept { begin_ = received_.first; }
   /// Packets before `oldest` are acknowledged.
   void note_acknowledged(std::uint32_t oldest) noexcept {
-    if (psn_distance(end_, oldest) >= 0) reported_ = false;
+    if (psn_distance(end_, oldest) < 0) return;
+    begin_ = end_ = oldest;
+    reported_ = false;
   }
 
   /// True if a selective acknowledgement, or a probe for one, determines the packets.
@@ -56,8 +58,9 @@ class retransmission {
   [[nodiscard]] bool was_received(std::uint32_t psn) const noexcept {
     return reported_ && psn_distance(received_.first, psn) > 0 && received_.contains(psn);
   }
-  /// Records that a packet was retransmitted.
-  void note_sent(std::uint32_t psn) noexcept { begin_ = psn_plus(psn, 1); }
+  /// Records that a packet was retransmitted. READs are also retransmitted if they are not selected
+  /// (response_window).
+  void note_sent(std::uint32_t psn) noexcept { begin_ = later_psn(begin_, psn_plus(psn, 1)); }
 
  private:
   psn_set received_;

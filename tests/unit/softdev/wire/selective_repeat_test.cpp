@@ -232,6 +232,15 @@ TEST_F(SelectiveRepeat, each_lost_part_of_a_read_is_asked_for_once) {
   EXPECT_EQ(std::memcmp(sink.data(), peer_memory.data(), 8 * std::size_t{mtu}), 0);
 }
 
+TEST_F(SelectiveRepeat, atomic_operation_is_asked_for_once_after_a_lost_response) {
+  make_peer_selective();
+  post(opcode::rdma_read, mtu);                       // 2
+  post(opcode::fetch_add, 8);                         // 3
+  for (int i = 0; i < 4; ++i) post(opcode::send, 8);  // 4 to 7
+  EXPECT_EQ(indexes(exchange({ack(4)})), (list{2, 3}));
+  EXPECT_EQ(indexes(exchange({report(6, {7})})), (list{6})) << "2 and 3 are on their way";
+}
+
 TEST_F(SelectiveRepeat, lost_last_packet_is_found_by_a_probe) {
   measure_round_trip();
   post(opcode::rdma_write, 4 * mtu);  // 1 to 4

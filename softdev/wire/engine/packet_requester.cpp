@@ -308,7 +308,7 @@ void packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
   }
   if (progress) note_progress();
   if (some) answer(last, {});
-  if (lost) recovery_.responses.note_acknowledged(end_psn);
+  if (lost) recovery_.responses.note_acknowledged(end_psn, requests_.responses_end_before(end_psn));
 }
 
 /// Processes a NAK, which acknowledges all earlier packets.

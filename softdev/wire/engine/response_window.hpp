@@ -68,10 +68,10 @@ class response_window {
   }
 
   /// Records that the responder has acknowledged all packets before `end`: all responses before it
-  /// were sent.
-  void note_acknowledged(std::uint32_t end) noexcept {
+  /// were sent. `responses_end`: the PSN after the last of these responses.
+  void note_acknowledged(std::uint32_t end, std::uint32_t responses_end) noexcept {
     acknowledged_ = later_psn(acknowledged_, end);
-    expect_before(end);
+    expect_before(responses_end);
   }
   [[nodiscard]] std::uint32_t acknowledged() const noexcept { return acknowledged_; }
 

@@ -80,6 +80,17 @@ class sent_requests {
     if (is_read_or_atomic(last.opcode)) return last.oldest_psn();
     return psn_plus(last.first_psn, std::max(last.sent, last.acknowledged + 1) - 1);
   }
+  /// Returns the PSN after the last response to a READ or atomic operation before `end`. Returns
+  /// oldest_psn() if there is none.
+  [[nodiscard]] std::uint32_t responses_end_before(std::uint32_t end) noexcept {
+    for (std::uint32_t i = count_; i > 0; --i) {
+      const sent_request& each = (*this)[i - 1];
+      if (!is_read_or_atomic(each.opcode) || psn_distance(each.first_psn, end) <= 0) continue;
+      const std::uint32_t own_end = psn_plus(each.first_psn, each.packets);
+      return psn_distance(own_end, end) < 0 ? end : own_end;
+    }
+    return oldest_psn();
+  }
   /// True if an unacknowledged request is in flight. An acknowledged request is in flight only
   /// while its retransmitted packets wait for room; then it is the only request in flight.
   [[nodiscard]] bool has_outstanding() noexcept { return live_ > 0 && !(*this)[0].complete(); }

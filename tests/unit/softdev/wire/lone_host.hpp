@@ -33,7 +33,10 @@ struct sent_packet {
 /// Keeps packets. Accepts `room` of them. Threads: one thread at a time.
 class kept_output final : public packet_output {
  public:
-  bool has_room() noexcept override { return room > 0; }
+  bool has_room() noexcept override {
+    ++room_asked;
+    return room > 0;
+  }
   bool put(const queue_pair& /*from*/, const packet& what) noexcept override {
     return keep(what, {});
   }
@@ -46,6 +49,7 @@ class kept_output final : public packet_output {
 
   static constexpr int plenty = 1'000'000;
   int room = plenty;
+  int room_asked = 0;  ///< calls of has_room
   std::vector<sent_packet> packets;
   std::map<packet_event, int> counts;
 

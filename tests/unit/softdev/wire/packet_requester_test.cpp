@@ -454,6 +454,18 @@ TEST_F(RequestStream, acknowledgement_of_a_later_request_repeats_a_read_without_
   EXPECT_EQ(drain(mine.sent()).size(), 2U) << "the SEND was already acknowledged";
 }
 
+TEST_F(RequestStream, each_later_acknowledgement_does_not_withdraw_the_requests_again) {
+  post(opcode::rdma_read, 8);
+  for (int i = 0; i < 20; ++i) post(opcode::send, 8);
+  expect_packets(exchange({ack(1)}), own_psn, {operation::read_request});
+  // Withdrawn requests would be submitted again, and each READ asks the output for room.
+  out.room_asked = 0;
+  for (std::uint32_t i = 2; i < 21; ++i) EXPECT_TRUE(exchange({ack(i)}).empty());
+  EXPECT_EQ(out.room_asked, 0);
+  exchange({reply(operation::read_response_only, 0, syndrome_ack, 8)});
+  EXPECT_EQ(drain(mine.sent()).size(), 21U);
+}
+
 // parity: rocev2-68
 TEST_F(RequestStream, response_with_another_length_ends_the_read) {
   post(opcode::rdma_read, 2 * mtu);

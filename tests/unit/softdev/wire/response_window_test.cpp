@@ -63,13 +63,24 @@ TEST_F(ResponseWindow, responses_beyond_it_are_expected_when_it_moves) {
 }
 
 TEST_F(ResponseWindow, acknowledgement_shows_that_earlier_responses_were_sent) {
-  window.note_acknowledged(at(4));
+  window.note_acknowledged(at(4), at(4));
   EXPECT_TRUE(window.has_new_gap());
   EXPECT_EQ(window.acknowledged(), at(4));
   EXPECT_TRUE(window.requests(at(3)));
   window.advance(at(9));
   EXPECT_EQ(window.acknowledged(), at(9));
   EXPECT_FALSE(window.requests(at(9)));
+}
+
+TEST_F(ResponseWindow, acknowledgement_of_packets_without_response_reveals_no_gap) {
+  window.note_acknowledged(at(6), at(4));
+  EXPECT_TRUE(window.has_new_gap());
+  window.begin_requests();
+  window.note_acknowledged(at(7), at(4));
+  EXPECT_FALSE(window.has_new_gap());
+  EXPECT_EQ(window.acknowledged(), at(7));
+  window.note_acknowledged(at(12), at(11));
+  EXPECT_TRUE(window.has_new_gap());
 }
 
 }  // namespace

@@ -22,6 +22,14 @@ constexpr std::uint32_t acknowledgement_interval = 16;
 /// The number of offers of selective repeat. Some are lost; most peers do not support it.
 constexpr std::uint8_t max_offers = 8;
 
+/// Returns the PSN before which the responder has executed all packets when it sends a response.
+std::uint32_t executed_before(const packet& what) noexcept {
+  const bool is_ack = operation_of(what.opcode) != operation::acknowledge ||
+                      (what.opcode != packet_opcode::selective_acknowledgement &&
+                       is_ack_syndrome(what.answer.syndrome));
+  return psn_plus(what.psn, is_ack ? 1 : 0);
+}
+
 }  // namespace
 
 packet_requester::packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out,
@@ -66,6 +74,7 @@ response packet_requester::submit(const message& what, std::span<const segment> 
     requests_.begin(what.psn);
     sent_end_ = flow_.ack_req_end = what.psn;
     recovery_.responses.begin(what.psn);
+    recovery_.executed_end = what.psn;
   }
   if (!acknowledged_) return submit_unreliable(what, local);
   const std::uint32_t index =
@@ -222,8 +231,10 @@ bool packet_requester::put_read(const sent_request& which, const message& what) 
     return true;
   }
   const auto is_missing = [&](auto index) { return recovery_.responses.requests(psn_of(index)); };
-  // rxe drops a repeated READ of bytes before those of an earlier repetition.
-  if (!recovery_.peer_is_selective) {
+  // rxe drops a repeated READ of bytes before those of an earlier repetition. A responder that has
+  // not received the READ would execute the part as another READ.
+  const bool is_executed = psn_distance(which.first_psn, recovery_.executed_end) > 0;
+  if (!recovery_.peer_is_selective || !is_executed) {
     if (is_missing(first)) put_part(first, which.packets);
     return true;
   }
@@ -243,6 +254,7 @@ void packet_requester::receive(const packet& what) noexcept {
   // Ignores PSNs that were not sent or are already acknowledged.
   const std::uint32_t oldest = requests_.oldest_psn();
   if (requests_.count() == 0 || psn_distance(oldest, what.psn) < 0 || !was_sent(what.psn)) return;
+  recovery_.executed_end = later_psn(recovery_.executed_end, executed_before(what));
   switch (operation_of(what.opcode)) {
     case operation::acknowledge:
       if (what.opcode == packet_opcode::selective_acknowledgement)

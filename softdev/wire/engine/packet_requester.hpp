@@ -61,6 +61,7 @@ class packet_requester {
     attempts since_progress;
     retransmission resends;
     response_window responses;
+    std::uint32_t executed_end = 0;  ///< the responder has executed all requests before this PSN
     std::uint8_t offers_left = 0;    ///< of selective repeat
     bool peer_is_selective = false;  ///< the peer has sent a selective acknowledgement
   };

@@ -10,6 +10,7 @@
 
 #include "softdev/wire/engine/psn_set.hpp"
 #include "softdev/wire/engine/reorder_queue.hpp"
+#include "softdev/wire/engine/response_window.hpp"
 #include "softdev/wire/engine/selective_packets.hpp"
 #include "softdev/wire/engine/sequence.hpp"
 #include "tests/unit/softdev/wire/lone_host.hpp"
@@ -125,11 +126,11 @@ class SelectiveRepeat : public lone_host {
     exchange({ack(1)});
     static_cast<void>(drain(mine.sent()));
   }
-  /// Measures a round trip of 10 us, so that there is an early timeout.
-  void measure_round_trip() {
+  /// Measures a round trip of 10 us with packet `index`, so that there is an early timeout.
+  void measure_round_trip(std::uint32_t index = 0) {
     post(opcode::send, 8);
     simulation::now += 10'000;
-    exchange({ack(0)});
+    exchange({ack(index)});
     static_cast<void>(drain(mine.sent()));
   }
 
@@ -239,6 +240,22 @@ TEST_F(SelectiveRepeat, atomic_operation_is_asked_for_once_after_a_lost_response
   for (int i = 0; i < 4; ++i) post(opcode::send, 8);  // 4 to 7
   EXPECT_EQ(indexes(exchange({ack(4)})), (list{2, 3}));
   EXPECT_EQ(indexes(exchange({report(6, {7})})), (list{6})) << "2 and 3 are on their way";
+}
+
+TEST_F(SelectiveRepeat, read_that_the_peer_has_not_executed_is_asked_for_as_a_whole) {
+  make_peer_selective();
+  measure_round_trip(2);
+  constexpr std::uint32_t count = response_window::capacity + 8;
+  simulation::memory large(home, std::size_t{count} * mtu);
+  for (int i = 0; i < 2; ++i) post(opcode::send, 8);  // 3, 4
+  const send_request read{.opcode = opcode::rdma_read, .flags = send_flag::signaled};
+  EXPECT_TRUE(mine.post(read, {large.slice(0, count * mtu)}));  // from 5 on
+  EXPECT_EQ(indexes(transmit()), (list{5}));
+  EXPECT_EQ(indexes(exchange({report(3, {4})})), (list{3}));
+  std::vector<sent_packet> packets;
+  while (packets.empty()) packets = wait();
+  ASSERT_EQ(indexes(packets), (list{3, 5}));
+  EXPECT_EQ(packets[1].what.remote.length, count * mtu);
 }
 
 TEST_F(SelectiveRepeat, lost_last_packet_is_found_by_a_probe) {

@@ -273,6 +273,7 @@ void packet_requester::receive(const packet& what) noexcept {
   }
   if (recovery_.responses.is_ahead()) complete_following();
   if (refused_.exists() && requests_.count() > 0) apply_fatal_nak();
+  if (rnr_.exists) apply_rnr_nak();
   request_missing();
 }
 
@@ -333,15 +334,22 @@ void packet_requester::receive_nak(const packet& what) noexcept {
   }
   if (!not_ready) offer_selective_repeat(what.psn);
   acknowledge_before(what.psn);
-  const std::int32_t unanswered = psn_distance(requests_.oldest_psn(), what.psn);
-  if (unanswered > 0 || !not_ready) return repair();
+  if (!not_ready) return repair();
+  // `receive` applies it
+  rnr_ = {static_cast<std::uint8_t>(syndrome & syndrome_value_mask), what.psn, true};
+}
+
+/// Waits for the responder, which was not ready, when all earlier requests are complete. Missing
+/// responses to READs and atomic operations are requested first.
+void packet_requester::apply_rnr_nak() noexcept {
+  acknowledge_before(rnr_.psn);
+  const std::int32_t unanswered = psn_distance(requests_.oldest_psn(), rnr_.psn);
+  if (unanswered > 0) return;
+  rnr_.exists = false;
   if (unanswered != 0 || !requests_.has_outstanding()) return;
   recovery_.since_progress.retries = 0;
-  recovery_.resends.select_all(requests_.oldest_psn(), sent_end_);
-  end_oldest(
-      {.outcome = verdict::receiver_not_ready,
-       .rnr_timer = static_cast<std::uint8_t>(syndrome & syndrome_value_mask),
-       .why = {.why = reason::receiver_not_ready, .key = self_.attributes().destination_qpn}});
+  select_all();
+  end_oldest(rnr_.result(self_.attributes().destination_qpn));
 }
 
 /// Processes a selective acknowledgement. It acknowledges the packets before its PSN.
@@ -553,16 +561,22 @@ void packet_requester::retransmit_early() noexcept {
   } else if (is_first && !was_dropped && recovery_.peer_is_selective) {
     resends.limit_to(requests_.last_psn());
   } else {
-    resends.select_all(oldest, sent_end_);
+    select_all();
     recovery_.since_progress.repairing = true;
   }
   end_oldest({.outcome = verdict::unread});
 }
 
+/// Selects all unacknowledged packets. The responder sends a further RNR NAK if it is not ready.
+void packet_requester::select_all() noexcept {
+  recovery_.resends.select_all(requests_.oldest_psn(), sent_end_);
+  rnr_.exists = false;
+}
+
 /// Retransmits all unacknowledged packets and counts a retry. If the retry count is exhausted,
 /// fails the oldest request.
 void packet_requester::go_back() noexcept {
-  recovery_.resends.select_all(requests_.oldest_psn(), sent_end_);
+  select_all();
   if (!requests_.has_outstanding()) return;
   if (recovery_.since_progress.retries >= self_.attributes().retry_count)
     return fail_retries_exceeded();

@@ -10,7 +10,7 @@
 #include "softdev/core/message.hpp"
 #include "softdev/core/types.hpp"
 #include "softdev/wire/engine/congestion_window.hpp"
-#include "softdev/wire/engine/fatal_nak.hpp"
+#include "softdev/wire/engine/kept_naks.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
 #include "softdev/wire/engine/response_window.hpp"
 #include "softdev/wire/engine/retransmission.hpp"
@@ -100,6 +100,7 @@ class packet_requester {
     return was_sent(psn) && (recovery_.resends.is_selective() || !recovery_.resends.sends(psn));
   }
   void apply_fatal_nak() noexcept;
+  void apply_rnr_nak() noexcept;
   void end_badly_answered(const packet& what) noexcept;
   void receive_data(const packet& what) noexcept;
   void receive_original(const packet& what) noexcept;
@@ -123,6 +124,7 @@ class packet_requester {
   void answer(const sent_request& which, const response& what) noexcept;
   void end_oldest(const response& what) noexcept;
   void repair() noexcept;
+  void select_all() noexcept;
   void go_back() noexcept;
   void fail_retries_exceeded() noexcept;
   void note_progress() noexcept;
@@ -136,6 +138,7 @@ class packet_requester {
   sent_requests requests_;
   recovery recovery_;
   fatal_nak refused_;
+  rnr_nak rnr_;
   bool begun_ = false;
   flow flow_;
   retransmission_timer timer_;

@@ -230,6 +230,27 @@ TEST_F(RequestStream, acknowledgement_during_an_rnr_wait_completes_the_request) 
   expect_completion(completion_status::success);
 }
 
+TEST_F(RequestStream, rnr_nak_after_a_lost_response_waits_for_the_response) {
+  post(opcode::rdma_read, 8);                         // 0
+  for (int i = 0; i < 3; ++i) post(opcode::send, 8);  // 1 to 3
+  constexpr std::uint8_t timer = 10;
+  expect_packets(exchange({nak(2, syndrome_rnr_nak | timer)}), own_psn, {operation::read_request});
+  EXPECT_TRUE(exchange({reply(operation::read_response_only, 0, syndrome_ack, 8)}).empty());
+  expect_completions({completion_status::success, completion_status::success});
+  const time_ns before = simulation::now;
+  expect_packets(wait(), sent_psn(2), {operation::send_only, operation::send_only});
+  EXPECT_EQ(simulation::now - before, rnr_time(timer));
+}
+
+TEST_F(RequestStream, rnr_nak_before_a_timeout_has_no_effect_after_it) {
+  post(opcode::rdma_read, 8);  // 0
+  post(opcode::send, 8);       // 1
+  expect_packets(exchange({nak(1, syndrome_rnr_nak | 10U)}), own_psn, {operation::read_request});
+  expect_packets(wait(), own_psn, {operation::read_request, operation::send_only});
+  exchange({reply(operation::read_response_only, 0, syndrome_ack, 8), ack(1)});
+  expect_completions({completion_status::success, completion_status::success});
+}
+
 /// The packets were sent twice, and the second RNR NAK is older than the responses.
 TEST_F(RequestStream, responses_during_an_rnr_wait_complete_their_requests) {
   post(opcode::send, 8);             // 0

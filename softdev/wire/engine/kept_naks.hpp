@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A NAK after which the connection ends.
+// NAKs that take effect when all earlier requests are complete.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,20 @@
 
 namespace verbena::softdev::wire {
 
-/// The packet that the responder refused.
+/// The packet for which the responder was not ready (RNR NAK).
+struct rnr_nak {
+  std::uint8_t timer = 0;  ///< code
+  std::uint32_t psn = 0;
+  bool exists = false;
+
+  [[nodiscard]] response result(std::uint32_t peer_qpn) const noexcept {
+    return {.outcome = verdict::receiver_not_ready,
+            .rnr_timer = timer,
+            .why = {.why = reason::receiver_not_ready, .key = peer_qpn}};
+  }
+};
+
+/// The packet that the responder refused, after which the connection ends.
 struct fatal_nak {
   std::uint8_t syndrome = 0;  ///< 0: none
   std::uint32_t psn = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -25,10 +26,18 @@ bool is_ip_address(std::string_view host) {
          host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
+// Returns true for the names of the loopback interface in RFC 6761 and in /etc/hosts of
+// distributions. Names are equal regardless of the case, and with or without the final dot.
 bool is_name_of_loopback(std::string_view host) {
-  constexpr std::array names{"localhost",  "localhost.localdomain", "localhost4",
-                             "localhost6", "ip6-localhost",         "ip6-loopback"};
-  return host.ends_with(".localhost") || std::ranges::find(names, host) != names.end();
+  constexpr std::array names{"localhost",   "localhost.localdomain",   "localhost.localdomain4",
+                             "localhost4",  "localhost4.localdomain4", "localhost.localdomain6",
+                             "localhost6",  "localhost6.localdomain6", "ip6-localhost",
+                             "ip6-loopback"};
+  std::string name(host);
+  if (name.ends_with('.')) name.pop_back();
+  for (char& each : name)
+    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
+  return name.ends_with(".localhost") || std::ranges::find(names, name) != names.end();
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ TEST(address_to_listen, of_a_name_with_a_loopback_address_is_the_wildcard) {
   EXPECT_EQ(listens_at("node-a", {"::1"}), "");
   EXPECT_EQ(listens_at("node-a", {"192.0.2.1", "127.0.1.1"}), "");
   EXPECT_EQ(listens_at("localhost.example", {"127.0.1.1"}), "");
+  EXPECT_EQ(listens_at("localhost..", {"127.0.1.1"}), "");
 }
 
 TEST(address_to_listen, of_other_names_is_unchanged) {
@@ -46,8 +47,10 @@ TEST(address_to_listen, of_loopback_and_ip_addresses_is_unchanged_and_not_looked
     ADD_FAILURE() << of.host;
     return result<std::vector<std::string>>(std::vector<std::string>{"127.0.0.1"});
   };
-  for (const char* const host : {"localhost", "a.localhost", "ip6-localhost", "127.0.1.1", "::1",
-                                 "192.0.2.1", "2001:db8::1", ""})
+  for (const char* const host :
+       {"localhost", "a.localhost", "ip6-localhost", "127.0.1.1", "::1", "192.0.2.1", "2001:db8::1",
+        "", "localhost.", "LocalHost", "a.localhost.", "localhost4", "localhost.localdomain",
+        "localhost4.localdomain4", "localhost6.localdomain6."})
     EXPECT_EQ(address_to_listen({.host = host}, test_deadline(), unexpected).value().host, host);
 }
 

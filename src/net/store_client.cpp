@@ -138,41 +138,33 @@ error explain(std::string_view call, const membership& who, const detail::store_
 }
 
 // Sends a request and returns the answer, or nullopt if the deadline passes first.
-result<std::optional<detail::store_answer>> ask_for(detail::store_link& link, std::string_view call,
+result<std::optional<detail::store_answer>> ask_for(detail::store_link& link,
                                                     const detail::asked& what,
-                                                    std::span<const std::byte> message,
-                                                    deadline until) {
-  auto answer = detail::ask_store(link, what, message, until);
-  if (!answer && link.failure) return detail::explain_failure(call, link);
+                                                    detail::encode_request encode, deadline until) {
+  auto answer = detail::ask_store(link, what, encode, until);
+  if (!answer && link.failure) return detail::explain_failure(what.call, link);
   return answer;
 }
 
 // Sends a message and returns the answer. If the deadline passes, the answer is abandoned.
-result<detail::store_answer> receive_answer(detail::store_link& link, std::string_view call,
-                                            const detail::asked& what,
-                                            std::span<const std::byte> message, deadline until) {
-  VERBENA_TRY(auto answer, ask_for(link, call, what, message, until));
+result<detail::store_answer> receive_answer(detail::store_link& link, const detail::asked& what,
+                                            detail::encode_request encode, deadline until) {
+  VERBENA_TRY(auto answer, ask_for(link, what, encode, until));
   if (answer) return *std::move(answer);
   return error::timed_out(
-      std::string(call), detail::to_text(link.who),
+      std::string(what.call), detail::to_text(link.who),
       fmt::format("the store at {} did not answer before the deadline", link.stream.peer()));
 }
 
 // Returns an answer of type T. Converts a failure to an error.
 template <class T>
-result<T> receive(detail::store_link& link, std::string_view call, const detail::asked& what,
-                  std::span<const std::byte> message, deadline until) {
-  if (message.size() > link.max_message_bytes)
-    return error::invalid_argument(
-        std::string(call), detail::to_text(link.who),
-        fmt::format("a message of {} bytes exceeds the limit of the store, {} bytes; raise "
-                    "store_options::max_message_bytes of the store or exchange less",
-                    message.size(), link.max_message_bytes));
-  VERBENA_TRY(auto answer, receive_answer(link, call, what, message, until));
+result<T> receive(detail::store_link& link, const detail::asked& what,
+                  detail::encode_request encode, deadline until) {
+  VERBENA_TRY(auto answer, receive_answer(link, what, encode, until));
   if (const auto* const failed = std::get_if<detail::store_failed>(&answer))
-    return explain(call, link.who, *failed);
+    return explain(what.call, link.who, *failed);
   if (auto* const wanted = std::get_if<T>(&answer)) return std::move(*wanted);
-  return error::protocol(std::string(call), link.stream.peer(),
+  return error::protocol(std::string(what.call), link.stream.peer(),
                          "the answer of the store does not match the request");
 }
 
@@ -230,9 +222,8 @@ error explain(const value_request& what, const membership& who, const detail::st
 
 // Sends a request about a value and returns the value of the reply. If the deadline passes, the
 // request is abandoned, and a later reply is ignored.
-template <class Encode>
 result<detail::blob> ask(detail::store_link& link, const membership& who, const value_request& what,
-                         Encode&& encode, deadline until) {
+                         detail::encode_request encode, deadline until) {
   const auto late = [&](const char* why) {
     return error::timed_out(what.call, detail::to_text(who), why);
   };
@@ -242,10 +233,8 @@ result<detail::blob> ask(detail::store_link& link, const membership& who, const 
         fmt::format("the name of a value has 1 to {} printable characters of ASCII",
                     detail::max_store_name_bytes));
   if (until.expired()) return late("the deadline passed before the request was sent to the store");
-  link.last_number = std::max(link.last_number + 1, std::uint32_t{1});
-  VERBENA_TRY(auto answer, ask_for(link, what.call,
-                                   {.what = detail::asked::kind::value, .number = link.last_number},
-                                   encode(link.last_number), until));
+  VERBENA_TRY(auto answer, ask_for(link, {.call = what.call, .what = detail::asked::kind::value},
+                                   encode, until));
   if (!answer) return late("the store did not answer before the deadline");
   if (const auto* const failed = std::get_if<detail::store_failed>(&*answer))
     return explain(what.call, who, *failed);
@@ -276,7 +265,9 @@ result<std::optional<detail::store_failed>> greet(detail::store_link& link, cons
   const auto refuse = [&](const char* why) {
     return error::from_errno(EACCES, "connect", link.stream.peer(), why);
   };
-  VERBENA_TRY(auto answer, receive_answer(link, "connect", {}, encode(hello), until));
+  const detail::asked entry_request{.call = "connect"};
+  const auto greeting = [&](std::uint32_t) { return encode(hello); };
+  VERBENA_TRY(auto answer, receive_answer(link, entry_request, greeting, until));
   if (auto* const failed = std::get_if<detail::store_failed>(&answer))
     return refusal(std::move(*failed));
   const auto* const challenge = std::get_if<detail::store_challenge>(&answer);
@@ -294,7 +285,8 @@ result<std::optional<detail::store_failed>> greet(detail::store_link& link, cons
     return refuse("the secrets of the store and of this process differ");
   const detail::store_proof ours{.proof =
                                      detail::prove(who.secret, "rank", hello, challenge->random)};
-  VERBENA_TRY(auto admitted, receive_answer(link, "connect", {}, encode(ours), until));
+  const auto proof = [&](std::uint32_t) { return encode(ours); };
+  VERBENA_TRY(auto admitted, receive_answer(link, entry_request, proof, until));
   if (auto* const failed = std::get_if<detail::store_failed>(&admitted))
     return refusal(std::move(*failed));
   return take_limit(link, admitted);
@@ -351,10 +343,14 @@ result<std::vector<exchanged_bytes>> store_client::exchange(
   if (until.expired())
     return error::timed_out("exchange", detail::to_text(who_),
                             "the deadline passed before the request was sent to the store");
+  const auto encode_parts = [&](std::uint32_t number) {
+    return detail::encode_exchange(
+        {.number = number, .timeout_ms = timeout_ms(until), .name = std::string(name)}, parts);
+  };
   VERBENA_TRY(auto all,
               receive<detail::blobs>(
-                  *link_, "exchange", {.what = detail::asked::kind::exchange, .name = name},
-                  detail::encode_exchange(timeout_ms(until), name, parts), until));
+                  *link_, {.call = "exchange", .what = detail::asked::kind::exchange, .name = name},
+                  encode_parts, until));
   if (all.size() != who_.size)
     return error::protocol(
         "exchange", link_->stream.peer(),
@@ -432,10 +428,14 @@ result<detail::store_agreed> store_client::agree(std::string_view call,
     return error::timed_out(std::string(call), link_->stream.peer(),
                             "the deadline passed before the other ranks were asked");
   auto timed = what;
-  timed.timeout_ms = timeout_ms(until);
-  VERBENA_TRY(auto agreed,
-              receive<detail::store_agreed>(*link_, call, {.what = detail::asked::kind::agreement},
-                                            encode_agreement(timed, parts), until));
+  const auto encode_parts = [&](std::uint32_t number) {
+    timed.number = number;
+    timed.timeout_ms = timeout_ms(until);
+    return encode_agreement(timed, parts);
+  };
+  VERBENA_TRY(auto agreed, receive<detail::store_agreed>(
+                               *link_, {.call = call, .what = detail::asked::kind::agreement},
+                               encode_parts, until));
   const bool is_ordered =
       std::ranges::adjacent_find(agreed.ranks, std::greater_equal<>()) == agreed.ranks.end();
   if (!is_ordered || agreed.ranks.size() != agreed.parts.size() || agreed.renewal == 0 ||

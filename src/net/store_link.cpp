@@ -20,12 +20,12 @@ constexpr std::chrono::seconds time_for_request{2};
 
 // Receives the next message. If the deadline passes, returns nullopt. The rest of the message is
 // received later, so the connection remains usable.
-result<std::optional<store_answer>> receive_until(store_link& link, deadline until) {
+result<std::optional<store_message>> receive_until(store_link& link, deadline until) {
   while (true) {
     if (!link.receiving) {
       pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
       if (::poll(&event, 1, until.poll_timeout_ms()) <= 0) {
-        if (until.expired()) return std::optional<store_answer>();
+        if (until.expired()) return std::optional<store_message>();
         continue;
       }
       const auto end = std::max(until.when(), deadline::after(time_for_rest).when());
@@ -34,11 +34,11 @@ result<std::optional<store_answer>> receive_until(store_link& link, deadline unt
     if (auto received = link.receiving->progress()) {
       link.receiving.reset();
       if (!*received) return link.lose(std::move(*received).error());
-      auto answer = decode_answer(**received);
-      if (!answer) return link.lose(std::move(answer).error());
-      return std::optional(*std::move(answer));
+      auto message = decode_message(**received);
+      if (!message) return link.lose(std::move(message).error());
+      return std::optional(*std::move(message));
     }
-    if (until.expired()) return std::optional<store_answer>();
+    if (until.expired()) return std::optional<store_message>();
     const auto wait = std::min(until.when(), link.receiving->next_deadline().when());
     pollfd event{.fd = link.receiving->fd(), .events = link.receiving->events(), .revents = 0};
     ::poll(&event, 1, deadline::at(wait).poll_timeout_ms());
@@ -51,7 +51,10 @@ result<std::optional<store_answer>> receive_until(store_link& link, deadline unt
 result<std::optional<store_answer>> receive_reply(store_link& link, deadline until) {
   while (link.is_expecting()) {
     VERBENA_TRY(auto next, receive_until(link, until));
-    if (!next || !link.take_news(*next)) return next;
+    if (!next) break;
+    auto is_news = link.take_news(*next);
+    if (!is_news) return link.lose(std::move(is_news).error());
+    if (!*is_news) return std::optional(std::move(next->what));
   }
   return std::optional<store_answer>();
 }
@@ -62,6 +65,30 @@ bool is_last(const store_answer& message) {
   return failed != nullptr && failed->why == store_failure::expelled;
 }
 
+// Returns the error of an exchange after an exchange or agreement that succeeded only on the other
+// ranks.
+error fail_missed(const store_link& link) {
+  const auto& [number, what, name] = *link.missed;
+  const auto text =
+      what == asked::kind::exchange
+          ? fmt::format(
+                "the deadline of exchange(\"{}\") passed on this rank, but the exchange "
+                "succeeded on the other ranks",
+                name)
+          : fmt::format(
+                "the deadline of {}() passed on this rank, but the other ranks continue "
+                "with {}()",
+                name, name);
+  return error::timed_out("exchange", to_text(link.who),
+                          text + "; call group::shrink() on all ranks");
+}
+
+// Returns true for the answers to a hello and to a proof.
+bool is_of_entry(const store_answer& message) {
+  return std::holds_alternative<blobs>(message) || std::holds_alternative<store_failed>(message) ||
+         std::holds_alternative<store_challenge>(message);
+}
+
 }  // namespace
 
 std::string to_text(const membership& who) {
@@ -69,25 +96,40 @@ std::string to_text(const membership& who) {
                           : fmt::format("rank {} of group {}", who.rank, who.name);
 }
 
-bool store_link::take_news(const store_answer& from) {
-  if (const auto* const reply = std::get_if<store_reply>(&from)) return reply->number != awaited;
-  if (const auto* const left = std::get_if<store_left>(&from)) {
+result<bool> store_link::take_news(const store_message& from) {
+  if (const auto* const reply = std::get_if<store_reply>(&from.what))
+    return reply->number == 0 || reply->number != awaited;
+  if (const auto* const left = std::get_if<store_left>(&from.what)) {
     for (const std::uint32_t each : left->ranks) {
       std::erase(returning, each);
       add(each, departed);
     }
     return true;
   }
-  if (const auto* const back = std::get_if<store_returned>(&from)) {
+  if (const auto* const back = std::get_if<store_returned>(&from.what)) {
     for (const std::uint32_t each : back->ranks) {
       add(each, departed);
       add(each, returning);
     }
     return true;
   }
-  if (is_last(from) || !std::exchange(is_abandoned, false)) return false;
-  if (std::holds_alternative<blobs>(from)) missed = last_exchange;
-  return true;
+  if (from.number == 0 && (is_last(from.what) || (awaits_entry && is_of_entry(from.what))))
+    return false;
+  if (from.number != 0 && from.number == awaited) return false;
+  if (from.number != 0 && abandoned && from.number == abandoned->number) {
+    if (!std::holds_alternative<store_failed>(from.what)) missed = std::move(abandoned);
+    abandoned.reset();
+    return true;
+  }
+  const auto text = [&] {
+    if (from.number == 0) return std::string("an answer without the number of a request");
+    return fmt::format("an answer to request {}", from.number);
+  };
+  return error::protocol(
+      "receive", stream.peer(),
+      fmt::format("the store sent {}, which this rank does not expect; the last request of this "
+                  "rank is {}; check that the address is that of a store of this version",
+                  text(), last_number));
 }
 
 void store_link::keep_last(const store_answer& answer) {
@@ -137,22 +179,22 @@ void receive_news(store_link& link) {
     auto received = link.receiving->progress();
     if (!received) break;
     link.receiving.reset();
-    auto news =
-        *received ? decode_answer(**received) : result<store_answer>(std::move(*received).error());
-    if (news && link.take_news(*news)) continue;
-    if (auto* const failed = news ? std::get_if<store_failed>(&*news) : nullptr) {
-      link.last_answer = std::move(*failed);
-      if (link.who.host == store_host::rank_0) link.add(0, link.departed);
+    auto news = *received ? decode_message(**received)
+                          : result<store_message>(std::move(*received).error());
+    auto is_news = news ? link.take_news(*news) : result<bool>(std::move(news).error());
+    if (!is_news) {
+      static_cast<void>(link.lose(std::move(is_news).error()));
       break;
     }
-    static_cast<void>(link.lose(news ? error::protocol("receive", link.stream.peer(),
-                                                       "the store sent an answer without a request")
-                                     : std::move(news).error()));
+    if (*is_news) continue;
+    // No call waits for an answer, so the message is the last one of the store.
+    link.keep_last(news->what);
+    if (link.who.host == store_host::rank_0) link.add(0, link.departed);
   }
 }
 
 result<std::optional<store_answer>> ask_store(store_link& link, const asked& what,
-                                              std::span<const std::byte> request, deadline until) {
+                                              encode_request encode, deadline until) {
   // A message with the reason why the store closes the connection must be received before the send,
   // because a stream cannot receive after a failed send.
   receive_news(link);
@@ -160,25 +202,32 @@ result<std::optional<store_answer>> ask_store(store_link& link, const asked& wha
   if (link.failure) return *link.failure;
   VERBENA_TRY(auto early, receive_reply(link, until));
   if (early) link.keep_last(*early);
-  if (early || link.is_expecting()) return early;
-  if (what.what == asked::kind::exchange && link.missed)
-    return error::timed_out(
-        "exchange", to_text(link.who),
-        fmt::format("the deadline of exchange(\"{}\") passed on this rank, but the exchange "
-                    "succeeded on the other ranks; call group::shrink() on all ranks",
-                    *link.missed));
+  // The store applies the time limit of a request, so a request without time is not sent.
+  if (early || link.is_expecting() || until.expired()) return early;
+  if (what.what == asked::kind::exchange && link.missed) return fail_missed(link);
+  link.last_number = std::max(link.last_number + 1, std::uint32_t{1});
+  // The message contains the rest of the time.
+  const auto request = encode(link.last_number);
+  if (request.size() > link.max_message_bytes)
+    return error::invalid_argument(
+        std::string(what.call), to_text(link.who),
+        fmt::format("a message of {} bytes exceeds the limit of the store, {} bytes; raise "
+                    "store_options::max_message_bytes of the store or exchange less",
+                    request.size(), link.max_message_bytes));
   const auto end_of_send = std::max(until.when(), deadline::after(time_for_request).when());
   if (auto sent = link.stream.send(request, deadline::at(end_of_send)); !sent)
     return link.lose(std::move(sent).error());
-  if (what.what == asked::kind::value) {
-    link.awaited = what.number;
-  } else {
-    link.awaits_answer = true;
-    link.last_exchange = what.name;
-  }
+  link.awaits_entry = what.what == asked::kind::entry;
+  if (!link.awaits_entry) link.awaited = link.last_number;
   auto reply = receive_reply(link, until);
-  link.awaited = 0;
-  link.is_abandoned = std::exchange(link.awaits_answer, false) && reply && !*reply;
+  const auto awaited = std::exchange(link.awaited, 0);
+  link.awaits_entry = false;
+  const bool is_late = reply && !*reply;
+  if (is_late && (what.what == asked::kind::exchange || what.what == asked::kind::agreement))
+    link.abandoned = {
+        .number = awaited,
+        .what = what.what,
+        .name = std::string(what.what == asked::kind::exchange ? what.name : what.call)};
   if (!reply || !*reply) return reply;
   link.keep_last(**reply);
   if (std::holds_alternative<store_agreed>(**reply)) link.missed.reset();

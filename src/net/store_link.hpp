@@ -14,6 +14,7 @@
 #include "src/net/store_message.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/error.hpp"
+#include "verbena/base/function_ref.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/base/steps.hpp"
 #include "verbena/bringup/stream.hpp"
@@ -31,11 +32,21 @@ struct asked {
     entry,      ///< a hello or a proof
     exchange,   ///< an exchange with the name `name`
     agreement,  ///< a step of a renewal
-    value       ///< a request about a value, with the number `number`
+    value       ///< a request about a value, or a check
   };
+  std::string_view call;  ///< the function in errors
   kind what = kind::entry;
-  std::uint32_t number = 0;
   std::string_view name = {};
+};
+
+/// Returns the message of a request with this number.
+using encode_request = function_ref<blob(std::uint32_t number)>;
+
+/// An exchange or agreement whose deadline has passed before its answer.
+struct abandoned_request {
+  std::uint32_t number;
+  asked::kind what;
+  std::string name;  ///< of an exchange or of the function of an agreement
 };
 
 /// The connection to a store. Must not be moved while a receive is in progress.
@@ -47,11 +58,13 @@ struct store_link {
   store_link(bringup::stream with, const membership& of) : stream(std::move(with)), who(of) {}
 
   /// Handles a message of the store. Returns true for news about ranks, and for answers that no
-  /// call waits for. Returns false if the message is an answer that this rank waits for.
-  [[nodiscard]] bool take_news(const store_answer& from);
+  /// call waits for. Returns false if the message is an answer that this rank waits for, or the
+  /// last message of the store. Errors: `protocol` for an answer to a request that this rank has
+  /// not sent.
+  [[nodiscard]] result<bool> take_news(const store_message& from);
   /// Returns true if an answer or the rest of a message has not arrived yet.
   [[nodiscard]] bool is_expecting() const noexcept {
-    return awaited != 0 || awaits_answer || is_abandoned || receiving;
+    return awaited != 0 || awaits_entry || abandoned || receiving;
   }
   /// Records an answer after which the store closes the connection.
   void keep_last(const store_answer& answer);
@@ -68,15 +81,14 @@ struct store_link {
   bringup::stream stream;
   membership who;
   std::size_t max_message_bytes = store_client::max_message_bytes;
-  std::optional<steps<blob>> receiving;     // a message that is not complete yet
-  std::vector<std::uint32_t> departed;      // in the order of departure
-  std::vector<std::uint32_t> returning;     // subset of departed
-  std::uint32_t last_number = 0;            // number of the last request about a value
-  std::uint32_t awaited = 0;                // number of the expected reply; 0: none
-  bool awaits_answer = false;               // to the entry, exchange or agreement in progress
-  bool is_abandoned = false;                // the answer to an earlier one has not arrived
-  std::string last_exchange;                // name of the last exchange; empty: an agreement
-  std::optional<std::string> missed;        // an exchange that succeeded after its deadline here
+  std::optional<steps<blob>> receiving;  // a message that is not complete yet
+  std::vector<std::uint32_t> departed;   // in the order of departure
+  std::vector<std::uint32_t> returning;  // subset of departed
+  std::uint32_t last_number = 0;         // number of the last request
+  std::uint32_t awaited = 0;             // number of the expected answer; 0: none
+  bool awaits_entry = false;             // an answer to a hello or proof
+  std::optional<abandoned_request> abandoned;
+  std::optional<abandoned_request> missed;  // succeeded after its deadline here
   std::optional<store_failed> last_answer;  // the reason why the store closes the connection
   std::optional<error> failure;             // of the connection
   bool has_rank_0 = true;                   // rank 0 is a member
@@ -89,13 +101,15 @@ struct store_link {
 /// Receives messages that the store has sent between answers, without blocking.
 void receive_news(store_link& link);
 
-/// Sends a request and returns the answer, or nullopt if the deadline passes first. The deadline is
+/// Sends a request and returns the answer, or nullopt if the deadline passes first. First waits for
+/// an abandoned answer. If the deadline passes during this wait, sends nothing. The deadline is
 /// exceeded by up to 2 s while the store does not read the request.
 ///
-/// Errors: those of bringup::stream, which end the connection; `protocol` for a malformed message;
-/// `timed_out` for an exchange after an exchange that only the other ranks completed.
+/// Errors: those of bringup::stream, which end the connection; `protocol` for a malformed message,
+/// and for an answer to a request that this rank has not sent; `invalid_argument` if the message
+/// exceeds the limit of the store; `timed_out` for an exchange after an exchange or agreement that
+/// succeeded only on the other ranks.
 [[nodiscard]] result<std::optional<store_answer>> ask_store(store_link& link, const asked& what,
-                                                            std::span<const std::byte> request,
-                                                            deadline until);
+                                                            encode_request encode, deadline until);
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

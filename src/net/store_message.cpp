@@ -20,6 +20,7 @@ constexpr std::uint8_t agreement_type = 4;
 constexpr std::uint8_t publish_type = 5;
 constexpr std::uint8_t withdraw_type = 6;
 constexpr std::uint8_t find_type = 7;
+constexpr std::uint8_t check_type = 8;
 constexpr std::uint8_t done_type = 1;
 constexpr std::uint8_t failed_type = 2;
 constexpr std::uint8_t left_type = 3;
@@ -27,6 +28,7 @@ constexpr std::uint8_t challenge_type = 4;
 constexpr std::uint8_t agreed_type = 5;
 constexpr std::uint8_t returned_type = 6;
 constexpr std::uint8_t reply_type = 7;
+constexpr std::uint8_t numbered_type = 8;
 
 class writer {
  public:
@@ -86,6 +88,12 @@ class checked_reader {
     const auto bytes = from_.take_bytes(count);
     is_short_ = is_short_ || !bytes;
     return bytes.value_or(std::span<const std::byte>());
+  }
+  /// Takes the number of a request, which is not 0.
+  [[nodiscard]] std::uint32_t take_number() noexcept {
+    const auto number = take<std::uint32_t>();
+    is_unnumbered_ = is_unnumbered_ || number == 0;
+    return number;
   }
   /// Takes an enumerator between 0 and `last`.
   template <class Enumeration>
@@ -147,6 +155,7 @@ class checked_reader {
       return broken(fmt::format("the message has a value of more than {} bytes", max_value_bytes));
     if (is_unnamed_)
       return broken("the name of a value is empty or has characters that are not printable");
+    if (is_unnumbered_) return broken("the number of a request is 0");
     if (!from_.rest().empty())
       return broken(fmt::format("{} extra bytes after the message", from_.rest().size()));
     return {};
@@ -159,6 +168,7 @@ class checked_reader {
   bool is_unknown_ = false;
   bool is_large_ = false;
   bool is_unnamed_ = false;
+  bool is_unnumbered_ = false;
 };
 
 store_hello read_hello(checked_reader& from) {
@@ -174,6 +184,7 @@ store_hello read_hello(checked_reader& from) {
 
 store_exchange read_exchange(checked_reader& from) {
   store_exchange out;
+  out.number = from.take_number();
   out.timeout_ms = from.take<std::uint32_t>();
   out.name = from.take_name();
   out.parts = from.take_parts();
@@ -182,6 +193,7 @@ store_exchange read_exchange(checked_reader& from) {
 
 store_agreement read_agreement(checked_reader& from) {
   store_agreement out;
+  out.number = from.take_number();
   out.timeout_ms = from.take<std::uint32_t>();
   out.kind = from.take_up_to(agreement_kind::waits);
   out.renewal = from.take<std::uint32_t>();
@@ -193,7 +205,7 @@ store_agreement read_agreement(checked_reader& from) {
 
 store_publish read_publish(checked_reader& from) {
   store_publish out;
-  out.number = from.take<std::uint32_t>();
+  out.number = from.take_number();
   out.name = from.take_value_name();
   out.value = from.take_value();
   return out;
@@ -201,14 +213,14 @@ store_publish read_publish(checked_reader& from) {
 
 store_withdraw read_withdraw(checked_reader& from) {
   store_withdraw out;
-  out.number = from.take<std::uint32_t>();
+  out.number = from.take_number();
   out.name = from.take_value_name();
   return out;
 }
 
 store_find read_find(checked_reader& from) {
   store_find out;
-  out.number = from.take<std::uint32_t>();
+  out.number = from.take_number();
   out.timeout_ms = from.take<std::uint32_t>();
   out.rank = from.take<std::uint32_t>();
   out.name = from.take_value_name();
@@ -279,6 +291,13 @@ blob encode(const store_find& of) {
   return out.take();
 }
 
+blob encode(const store_check& of) {
+  writer out(8);
+  out.put(check_type);
+  out.put(of.number);
+  return out.take();
+}
+
 blob encode(const store_reply& of) {
   writer out(32 + of.value.size());
   out.put(reply_type);
@@ -322,12 +341,12 @@ blob encode_returned(std::span<const std::uint32_t> ranks) {
   return encode_ranks(returned_type, ranks);
 }
 
-blob encode_exchange(std::uint32_t timeout_ms, std::string_view name,
-                     std::span<const std::span<const std::byte>> parts) {
-  writer out(16 + name.size() + bytes_of_parts(parts));
+blob encode_exchange(const store_exchange& of, std::span<const std::span<const std::byte>> parts) {
+  writer out(16 + of.name.size() + bytes_of_parts(parts));
   out.put(exchange_type);
-  out.put(timeout_ms);
-  out.put_name(name);
+  out.put(of.number);
+  out.put(of.timeout_ms);
+  out.put_name(of.name);
   out.put_parts(parts);
   return out.take();
 }
@@ -337,6 +356,7 @@ blob encode_agreement(const store_agreement& of,
   writer out(32 + of.name.size() + of.awaited.size() * sizeof(std::uint32_t) +
              bytes_of_parts(parts));
   out.put(agreement_type);
+  out.put(of.number);
   out.put(of.timeout_ms);
   out.put(static_cast<std::uint8_t>(of.kind));
   out.put(of.renewal);
@@ -358,6 +378,14 @@ blob encode_agreed(std::uint32_t renewal, std::span<const std::uint32_t> ranks,
   out.put(renewal);
   out.put_ranks(ranks);
   out.put_parts(parts);
+  return out.take();
+}
+
+blob encode_numbered(std::uint32_t number, std::span<const std::byte> answer) {
+  writer out(bytes_of_number + answer.size());
+  out.put(numbered_type);
+  out.put(number);
+  out.put_bytes(answer);
   return out.take();
 }
 
@@ -414,11 +442,28 @@ result<store_request> decode_request(std::span<const std::byte> bytes) {
     case find_type:
       out = read_find(from);
       break;
+    case check_type:
+      out = store_check{.number = from.take_number()};
+      break;
     default:
       return broken(fmt::format("a request has the unknown type {}", type));
   }
   VERBENA_TRY_VOID(from.end());
   return out;
+}
+
+result<store_message> decode_message(std::span<const std::byte> bytes) {
+  checked_reader from(bytes);
+  if (from.take<std::uint8_t>() != numbered_type) {
+    VERBENA_TRY(auto news, decode_answer(bytes));
+    return store_message{.number = 0, .what = std::move(news)};
+  }
+  const auto number = from.take_number();
+  const auto type = from.take<std::uint8_t>();
+  if (number == 0 || (type != done_type && type != failed_type && type != agreed_type))
+    return broken(fmt::format("an answer with the number {} has the type {}", number, type));
+  VERBENA_TRY(auto answer, decode_answer(bytes.subspan(bytes_of_number)));
+  return store_message{.number = number, .what = std::move(answer)};
 }
 
 result<store_answer> decode_answer(std::span<const std::byte> bytes) {

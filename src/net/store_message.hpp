@@ -3,13 +3,14 @@
 // big-endian.
 //
 //   hello      1 u8   version u8   entry u8   rank u32   size u32   nonce (16 bytes)   name
-//   exchange   2 u8   timeout in ms u32   name   parts
+//   exchange   2 u8   number u32   timeout in ms u32   name   parts
 //   proof      3 u8   proof (32 bytes)
-//   agreement  4 u8   timeout in ms u32   agreement_kind u8   renewal u32   awaited ranks   name
-//              parts
+//   agreement  4 u8   number u32   timeout in ms u32   agreement_kind u8   renewal u32
+//              awaited ranks   name   parts
 //   publish    5 u8   number u32   name   value
 //   withdraw   6 u8   number u32   name
 //   find       7 u8   number u32   timeout in ms u32   rank u32   name
+//   check      8 u8   number u32
 //
 //   done       1 u8   parts
 //   failed     2 u8   store_failure u8   rank u32   ranks   name
@@ -18,6 +19,7 @@
 //   agreed     5 u8   renewal u32   ranks   parts
 //   returned   6 u8   ranks
 //   reply      7 u8   number u32   value_outcome u8   detail u64   value
+//   numbered   8 u8   number u32, then done, failed or agreed
 //
 //   name       u16 length, bytes
 //   ranks      u32 count, u32 each
@@ -27,15 +29,21 @@
 // A client sends hello once. The store answers with done or failed. This done has one part: the
 // maximum size of a message as u64, store_options::max_message_bytes. A store with a
 // secret first answers with challenge and expects proof. A proof is the HMAC-SHA-256 of the side
-// ("store" or "rank"), both nonces, entry, rank, size and name, with the secret as the key. Then
-// the client sends exchange and agreement messages, each after the answer to the previous message.
-// After a timeout, the client ignores this answer, but sends its next request only after it.
-// Between answers, the store sends left and returned: these ranks have closed their connections, or
-// have connected again with store_entry::rejoins, since the last such message.
+// ("store" or "rank"), both nonces, entry, rank, size and name, with the secret as the key. The
+// formats of hello and of a failed without number are equal in all versions, so that each version
+// can report store_failure::other_version.
 //
-// The store answers publish, withdraw and find with a reply that has the number of the request.
-// After a timeout, the client may send its next request, which ends a pending find. The client
-// ignores replies with another number.
+// Then the client sends requests with numbers, which are not 0. The store answers exchange and
+// agreement with a numbered message that has the number of the request. The client sends each of
+// them after the answer to the previous one. After a timeout, the client ignores this answer, but
+// sends its next request only after it. A failed without number is the last message of the store:
+// store_failure::expelled. Between answers, the store sends left and returned: these ranks have
+// closed their connections, or have connected again with store_entry::rejoins, since the last such
+// message.
+//
+// The store answers publish, withdraw, find and check with a reply that has the number of the
+// request. After a timeout, the client may send its next request, which ends a pending find. The
+// client ignores replies with another number.
 #pragma once
 
 #include <array>
@@ -52,7 +60,7 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
-inline constexpr std::uint8_t store_version = 6;
+inline constexpr std::uint8_t store_version = 7;
 inline constexpr std::size_t max_store_name_bytes = 255;
 inline constexpr std::size_t max_value_bytes = std::size_t{64} * 1024;
 
@@ -84,6 +92,7 @@ struct store_proof {
 };
 
 struct store_exchange {
+  std::uint32_t number = 0;
   std::uint32_t timeout_ms = 0;
   std::string name;
   blobs parts;
@@ -98,6 +107,7 @@ enum class agreement_kind : std::uint8_t {
 /// An exchange of the connected ranks. If it succeeds, exchanges that have failed are possible
 /// again.
 struct store_agreement {
+  std::uint32_t number = 0;
   std::uint32_t timeout_ms = 0;
   agreement_kind kind = agreement_kind::leaves_out;
   std::uint32_t renewal = 0;  ///< store_agreed::renewal of the first step; 0: begins a renewal
@@ -125,6 +135,11 @@ struct store_find {
   std::uint32_t timeout_ms = 0;
   std::uint32_t rank = 0;
   std::string name;
+};
+
+/// Asks the store for a reply, to check that the store answers.
+struct store_check {
+  std::uint32_t number = 0;
 };
 
 /// The outcome of a request about a value.
@@ -178,7 +193,7 @@ struct store_challenge {
 };
 
 using store_request = std::variant<store_hello, store_exchange, store_proof, store_agreement,
-                                   store_publish, store_withdraw, store_find>;
+                                   store_publish, store_withdraw, store_find, store_check>;
 /// Ranks that have closed their connections.
 struct store_left {
   std::vector<std::uint32_t> ranks;
@@ -196,20 +211,27 @@ struct store_agreed {
 using store_answer = std::variant<blobs, store_failed, store_left, store_challenge, store_agreed,
                                   store_returned, store_reply>;
 
+/// A message of the store.
+struct store_message {
+  std::uint32_t number = 0;  ///< number of the answered exchange or agreement; 0: not numbered
+  store_answer what;
+};
+
 [[nodiscard]] blob encode(const store_hello& of);
 [[nodiscard]] blob encode(const store_failed& of);
 [[nodiscard]] blob encode(const store_proof& of);
 [[nodiscard]] blob encode(const store_challenge& of);
 [[nodiscard]] blob encode(const store_withdraw& of);
 [[nodiscard]] blob encode(const store_find& of);
+[[nodiscard]] blob encode(const store_check& of);
 [[nodiscard]] blob encode(const store_reply& of);
 /// Returns the proof of a side, "store" or "rank", for a hello and the nonce of the store.
 [[nodiscard]] digest prove(std::string_view secret, std::string_view side, const store_hello& hello,
                            const nonce& of_store);
 [[nodiscard]] blob encode_left(std::span<const std::uint32_t> ranks);
 [[nodiscard]] blob encode_returned(std::span<const std::uint32_t> ranks);
-/// Encodes an exchange from `parts`, without a store_exchange.
-[[nodiscard]] blob encode_exchange(std::uint32_t timeout_ms, std::string_view name,
+/// Encodes an exchange with `parts`. `of.parts` is ignored.
+[[nodiscard]] blob encode_exchange(const store_exchange& of,
                                    std::span<const std::span<const std::byte>> parts);
 /// Encodes a publish request, without a store_publish.
 [[nodiscard]] blob encode_publish(std::uint32_t number, std::string_view name,
@@ -223,6 +245,10 @@ using store_answer = std::variant<blobs, store_failed, store_left, store_challen
 /// Returns the size in bytes of the result of encode_agreed().
 [[nodiscard]] std::size_t agreed_bytes(std::span<const std::uint32_t> ranks,
                                        std::span<const std::span<const std::byte>> parts) noexcept;
+/// The number of bytes that encode_numbered() adds to an answer.
+inline constexpr std::size_t bytes_of_number = 5;
+/// Returns the numbered message with an encoded done, failed or agreed.
+[[nodiscard]] blob encode_numbered(std::uint32_t number, std::span<const std::byte> answer);
 /// Encodes the answer that admits a rank, with the limit of the store.
 [[nodiscard]] blob encode_admission(std::size_t max_message_bytes);
 /// Returns the limit of the store. Errors: `protocol` if `admission` is not the result of
@@ -238,8 +264,10 @@ using store_answer = std::variant<blobs, store_failed, store_left, store_challen
 
 /// Errors: `protocol` for an unknown type, entry, kind, outcome or failure, counts that exceed the
 /// message, bytes after the message, more than max_ranks parts or ranks, values of more than
-/// max_value_bytes, and names of values for which is_value_name() is false.
+/// max_value_bytes, names of values for which is_value_name() is false, and numbers 0.
 [[nodiscard]] result<store_request> decode_request(std::span<const std::byte> bytes);
+[[nodiscard]] result<store_message> decode_message(std::span<const std::byte> bytes);
+/// Decodes a message without its number.
 [[nodiscard]] result<store_answer> decode_answer(std::span<const std::byte> bytes);
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

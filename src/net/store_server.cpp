@@ -198,6 +198,9 @@ bool store_server::take(store_session& from, const blob& message) {
   } else if (const auto* const proof = std::get_if<store_proof>(&*request);
              proof != nullptr && from.unproved) {
     check_proof(from, *proof);
+  } else if (const auto* const check = std::get_if<store_check>(&*request);
+             check != nullptr && from.group != nullptr) {
+    answer(from, encode(store_reply{.number = check->number, .value = {}}));
   } else if (!use_values(from, *request)) {
     count([](auto& of) { ++of.refused; });
     note(from.stream, "it sent an unexpected message");
@@ -297,16 +300,17 @@ void store_server::deliver(store_group& in, const published_values::due_replies&
 void store_server::contribute(store_session& from, store_exchange exchange) {
   store_group& group = *from.group;
   auto& place = group.ranks[from.rank];
+  from.number = exchange.number;
   if (group.agreeing != 0 && !group.failure)
     fail(group, {.why = store_failure::interrupted,
                  .ranks = group.agreeing_members(),
                  .name = exchange.name});
-  if (group.failure) return answer(from, encode(*group.failure));
+  if (group.failure) return answer_request(from, encode(*group.failure));
   if (exchange.parts.size() != 1 && exchange.parts.size() != group.size()) {
     fail(group, {.why = store_failure::wrong_parts,
                  .ranks = {from.rank},
                  .name = std::move(exchange.name)});
-    return answer(from, encode(*group.failure));
+    return answer_request(from, encode(*group.failure));
   }
   if (group.is_exchanging() && group.exchange != exchange.name) {
     auto others = group.ranks_that([](const auto& each) { return each.parts.has_value(); });
@@ -314,7 +318,7 @@ void store_server::contribute(store_session& from, store_exchange exchange) {
                  .rank = from.rank,
                  .ranks = std::move(others),
                  .name = std::move(exchange.name)});
-    return answer(from, encode(*group.failure));
+    return answer_request(from, encode(*group.failure));
   }
   group.exchange = std::move(exchange.name);
   place.parts = std::move(exchange.parts);
@@ -345,13 +349,13 @@ std::optional<std::uint32_t> store_server::answer_all(store_group& of,
       ranks, [&](std::uint32_t each) { return parts_of(of.ranks[each]).size() == 1; });
   for (const std::uint32_t to : is_for_all ? ranks.first(1) : ranks) {
     select(to);
-    if (bytes_of(parts) > options_.max_message_bytes) return to;
+    if (bytes_of(parts) + bytes_of_number > options_.max_message_bytes) return to;
   }
   blob message;
   for (const std::uint32_t to : ranks) {
     if (!is_for_all) select(to);
     if (!is_for_all || message.empty()) message = encode(parts);
-    answer(*of.ranks[to].session, message);
+    answer_request(*of.ranks[to].session, message);
   }
   return std::nullopt;
 }
@@ -383,7 +387,7 @@ void store_server::fail(store_group& of, store_failed why) {
   of.until = deadline::never();
   for (auto& each : of.ranks) {
     if (!std::exchange(each.parts, std::nullopt)) continue;
-    if (each.session != nullptr) answer(*each.session, encode(*of.failure));
+    if (each.session != nullptr) answer_request(*each.session, encode(*of.failure));
   }
 }
 
@@ -424,6 +428,10 @@ void store_server::answer(store_session& to, blob message) {
     send(to, message);
 }
 
+void store_server::answer_request(store_session& to, std::span<const std::byte> message) {
+  answer(to, encode_numbered(to.number, message));
+}
+
 void store_server::send(store_session& to, const blob& message) {
   // The steps copy the bytes. A client that does not read within the time limit is disconnected.
   const auto mebibytes = static_cast<std::int64_t>(message.size() >> 20U) + 1;
@@ -457,11 +465,12 @@ void store_server::leave(store_session& client) {
 void store_server::agree(store_session& from, store_agreement wanted) {
   store_group& group = *from.group;
   auto& place = group.ranks[from.rank];
+  from.number = wanted.number;
   const store_failed refusal{.rank = from.rank, .ranks = {from.rank}, .name = wanted.name};
   const auto refuse_because = [&](store_failure why) {
     auto with = refusal;
     with.why = why;
-    answer(from, encode(with));
+    answer_request(from, encode(with));
   };
   if (wanted.parts.size() != 1 && wanted.parts.size() != group.size())
     return refuse_because(store_failure::wrong_parts);
@@ -487,7 +496,7 @@ void store_server::agree(store_session& from, store_agreement wanted) {
       with.why = store_failure::other_name;
       with.ranks = group.agreeing_members();
       fail_agreement(group, with);
-      return answer(from, encode(with));
+      return answer_request(from, encode(with));
     }
     deliver(group, group.values.interrupt(from.rank));
   }
@@ -536,7 +545,7 @@ void store_server::fail_agreement(store_group& of, const store_failed& why) {
     of.begin_renewal();
   for (const std::uint32_t each : of.agreeing_members()) {
     of.end_agreement(each);
-    answer(*of.ranks[each].session, encode(why));
+    answer_request(*of.ranks[each].session, encode(why));
   }
 }
 
@@ -553,7 +562,7 @@ void store_server::expire_agreement(store_group& of, std::uint32_t rank) {
   if (place.waits) {
     of.end_agreement(rank);
     late.ranks = of.ranks_that([](const auto& other) { return other.is_present(); });
-    return answer(*place.session, encode(late));
+    return answer_request(*place.session, encode(late));
   }
   late.ranks = of.not_agreeing();
   if (place.agreement->kind != agreement_kind::leaves_out || !of.can_expel(late.ranks))

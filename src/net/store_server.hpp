@@ -46,6 +46,7 @@ struct store_session {
   std::uint64_t informed = 0;  // number of changes that the client was informed about
   store_group* group = nullptr;
   std::uint32_t rank = 0;
+  std::uint32_t number = 0;  // number of the last exchange or agreement
 };
 
 /// Threads: one thread at a time; run() executes on its own thread.
@@ -105,6 +106,8 @@ class store_server {
                                                         PartsOf&& parts_of, BytesOf&& bytes_of,
                                                         Encode&& encode);
   void answer(store_session& to, blob message);
+  /// Answers the last exchange or agreement of a client.
+  void answer_request(store_session& to, std::span<const std::byte> message);
   void send(store_session& to, const blob& message);
   /// Sends the next answer or news, if there is one. Returns true if a message was sent.
   [[nodiscard]] bool send_next(store_session& to);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/unit/net/ranks.hpp"
+#include "tests/unit/net/scripted_store.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/bringup/listener.hpp"
 #include "verbena/bringup/stream.hpp"
@@ -364,14 +365,14 @@ class false_store {
       const auto request = net::detail::decode_request(*message).value();
       if (const auto* const asks = std::get_if<net::detail::store_exchange>(&request)) {
         const std::span<const std::byte> part = asks->parts.front();
-        client.send(net::detail::encode_done(std::span(&part, 1)), test_deadline()).value();
+        send_numbered(client, asks->number, net::detail::encode_done(std::span(&part, 1)));
       } else if (!std::holds_alternative<net::detail::store_agreement>(request)) {
         client
             .send(net::detail::encode_admission(net::store_client::max_message_bytes),
                   test_deadline())
             .value();
       } else if (answer) {
-        client.send(*answer, test_deadline()).value();
+        send_numbered(client, number_of(request), *answer);
       }
     }
   }
@@ -397,7 +398,7 @@ TEST(shrink, answers_of_a_false_store_are_errors) {
       {net::detail::encode_agreed(0, std::array{0U}, std::array{std::span(odd)}),
        "the number 0 to rank 0"},
       {net::detail::encode_done({}), "does not match the request"},
-      {odd, "unknown type 0"},
+      {odd, "has the type 0"},
   };
   for (const auto& [answer, words] : cases) {
     const false_store store(answer);
@@ -416,7 +417,7 @@ TEST(shrink, hostile_agreement_of_a_rank_expels_nobody) {
   const auto call = [&](const net::detail::blob& message) {
     bad.send(message, test_deadline()).value();
     const auto answer = bad.receive(test_deadline()).value();
-    return net::detail::decode_answer(answer).value();
+    return net::detail::decode_message(answer).value().what;
   };
   const auto admitted =
       call(encode(net::detail::store_hello{.rank = 1, .size = 3, .name = "test"}));
@@ -424,7 +425,7 @@ TEST(shrink, hostile_agreement_of_a_rank_expels_nobody) {
   const std::array<std::span<const std::byte>, 2> parts{};
   const auto why = [&](const rank_list& awaited, std::size_t count) {
     const net::detail::store_agreement agreement{
-        .timeout_ms = 1, .awaited = awaited, .name = "shrink"};
+        .number = 1, .timeout_ms = 1, .awaited = awaited, .name = "shrink"};
     return std::get<net::detail::store_failed>(
         call(encode_agreement(agreement, std::span(parts).first(count))));
   };
@@ -530,12 +531,14 @@ TEST(readmit, rank_that_ends_after_the_first_step_is_left_out) {
       raw.send(encode(hello), until).value();
       const auto admitted = net::detail::decode_answer(raw.receive(until).value()).value();
       if (!std::holds_alternative<net::detail::blobs>(admitted)) continue;
-      const net::detail::store_agreement agreement{
-          .timeout_ms = 60'000, .kind = net::detail::agreement_kind::waits, .name = "readmit"};
+      const net::detail::store_agreement agreement{.number = 1,
+                                                   .timeout_ms = 60'000,
+                                                   .kind = net::detail::agreement_kind::waits,
+                                                   .name = "readmit"};
       raw.send(encode_agreement(agreement, std::span(&part, 1)), until).value();
       while (true) {
-        const auto answer = net::detail::decode_answer(raw.receive(until).value()).value();
-        if (std::holds_alternative<net::detail::store_agreed>(answer)) return;
+        const auto answer = net::detail::decode_message(raw.receive(until).value()).value();
+        if (std::holds_alternative<net::detail::store_agreed>(answer.what)) return;
       }
     }
   });

@@ -31,13 +31,14 @@ class half_rank {
         .board = board_.remote(), .token = {}, .acceptor = {.host = "127.0.0.1", .port = 1}};
     const auto mine = net::detail::encode(contact);
     const std::span<const std::byte> part = mine;
-    call(net::detail::encode_exchange(60'000, "verbena: contacts", std::span(&part, 1)));
+    call(net::detail::encode_exchange(
+        {.number = 1, .timeout_ms = 60'000, .name = "verbena: contacts"}, std::span(&part, 1)));
   }
   /// Takes part in the first step of shrink().
   void begin_shrink() {
     const net::detail::blob state(sizeof(std::uint32_t) + 1);  // epoch 0, an empty list
     const std::span<const std::byte> part = state;
-    const net::detail::store_agreement first{.timeout_ms = 60'000, .name = "shrink"};
+    const net::detail::store_agreement first{.number = 2, .timeout_ms = 60'000, .name = "shrink"};
     const auto agreed = call(net::detail::encode_agreement(first, std::span(&part, 1)));
     EXPECT_TRUE(std::holds_alternative<net::detail::store_agreed>(agreed));
   }
@@ -47,8 +48,8 @@ class half_rank {
   net::detail::store_answer call(const net::detail::blob& request) {
     link_.send(request, test_deadline()).value();
     while (true) {
-      auto answer = net::detail::decode_answer(link_.receive(test_deadline()).value()).value();
-      if (!std::holds_alternative<net::detail::store_left>(answer)) return answer;
+      auto answer = net::detail::decode_message(link_.receive(test_deadline()).value()).value();
+      if (!std::holds_alternative<net::detail::store_left>(answer.what)) return answer.what;
     }
   }
 

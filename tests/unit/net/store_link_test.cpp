@@ -6,6 +6,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -28,13 +31,6 @@ using testing_support::expect_error;
 /// A store that answers the first exchange only after the test has called answer().
 class late_answer : public ::testing::Test {
  protected:
-  static net::detail::store_request request_of(bringup::stream& from) {
-    return net::detail::decode_request(from.receive(test_deadline()).value()).value();
-  }
-  static void send_part(bringup::stream& to, std::string_view text) {
-    const auto part = bytes_of(text);
-    to.send(net::detail::encode_done(std::span(&part, 1)), test_deadline()).value();
-  }
   static void send_reply(bringup::stream& to, std::uint32_t number) {
     to.send(encode(net::detail::store_reply{.number = number, .value = {}}), test_deadline())
         .value();
@@ -42,9 +38,9 @@ class late_answer : public ::testing::Test {
   /// Answers the first exchange late with a part, and then a request of type `Next`.
   template <class Next>
   void answer_late_part_and(bringup::stream& with) const {
-    request_of(with);
+    const auto number = number_of_request(with);
     wait_for_answer();
-    send_part(with, "late part");
+    send_part(with, number, "late part");
     send_reply(with, std::get<Next>(request_of(with)).number);
   }
   void answer() { may_answer_ = true; }
@@ -64,14 +60,16 @@ class late_answer : public ::testing::Test {
 
 TEST_F(late_answer, of_an_exchange_does_not_end_the_connection) {
   const scripted_store store([&](bringup::stream& with) {
-    EXPECT_TRUE(std::holds_alternative<net::detail::store_exchange>(request_of(with)));
+    const auto first = request_of(with);
+    EXPECT_TRUE(std::holds_alternative<net::detail::store_exchange>(first));
     wait_for_answer();
-    with.send(encode(store_failed{.why = store_failure::missing, .ranks = {0}, .name = "first"}),
-              test_deadline())
-        .value();
+    send_numbered(
+        with, number_of(first),
+        encode(store_failed{.why = store_failure::missing, .ranks = {0}, .name = "first"}));
     send_reply(with, std::get<net::detail::store_publish>(request_of(with)).number);
-    EXPECT_EQ(std::get<net::detail::store_exchange>(request_of(with)).name, "second");
-    send_part(with, "second part");
+    const auto second = request_of(with);
+    EXPECT_EQ(std::get<net::detail::store_exchange>(second).name, "second");
+    send_part(with, number_of(second), "second part");
   });
   auto client = store.client();
   miss_exchange(client);
@@ -133,39 +131,104 @@ TEST_F(late_answer, that_expels_the_rank_is_the_last) {
 
 TEST_F(late_answer, with_the_parts_of_all_ranks_permits_exchanges_after_an_agreement) {
   using net::detail::asked;
-  const auto send_agreed = [](bringup::stream& to) {
+  const auto send_agreed = [](bringup::stream& to, std::uint32_t number) {
     const std::uint32_t rank = 0;
     const std::span<const std::byte> part;
-    to.send(net::detail::encode_agreed(1, std::span(&rank, 1), std::span(&part, 1)),
-            test_deadline())
-        .value();
+    send_numbered(to, number,
+                  net::detail::encode_agreed(1, std::span(&rank, 1), std::span(&part, 1)));
   };
   auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
   std::thread serves([&] {
     auto with = listener.accept(test_deadline()).value();
-    request_of(with);
+    const auto first = number_of_request(with);
     wait_for_answer();
-    send_part(with, "late part");
-    EXPECT_TRUE(std::holds_alternative<net::detail::store_agreement>(request_of(with)));
-    send_agreed(with);
-    request_of(with);
-    send_part(with, "part");
+    send_part(with, first, "late part");
+    const auto agreement = request_of(with);
+    EXPECT_TRUE(std::holds_alternative<net::detail::store_agreement>(agreement));
+    send_agreed(with, number_of(agreement));
+    const auto last = number_of_request(with);
+    send_part(with, last, "part");
   });
   net::detail::store_link link(
       bringup::stream::connect(listener.local_address(), test_deadline()).value(), {.size = 1});
   const std::span<const std::byte> part;
-  const auto exchange = net::detail::encode_exchange(1000, "x", std::span(&part, 1));
-  const asked by_exchange{.what = asked::kind::exchange, .name = "x"};
+  const auto exchange = [&](std::uint32_t number) {
+    return net::detail::encode_exchange({.number = number, .timeout_ms = 1000, .name = "x"},
+                                        std::span(&part, 1));
+  };
+  const asked by_exchange{.call = "exchange", .what = asked::kind::exchange, .name = "x"};
   EXPECT_FALSE(ask_store(link, by_exchange, exchange, deadline::after(20ms)).value());
   answer();
   EXPECT_FALSE(ask_store(link, by_exchange, exchange, test_deadline()));
-  const auto agreement =
-      net::detail::encode_agreement({.timeout_ms = 1000, .name = "shrink"}, std::span(&part, 1));
-  EXPECT_TRUE(
-      ask_store(link, {.what = asked::kind::agreement}, agreement, test_deadline()).value());
+  const auto agreement = [&](std::uint32_t number) {
+    return net::detail::encode_agreement({.number = number, .timeout_ms = 1000, .name = "shrink"},
+                                         std::span(&part, 1));
+  };
+  EXPECT_TRUE(ask_store(link, {.call = "shrink", .what = asked::kind::agreement}, agreement,
+                        test_deadline())
+                  .value());
   const auto all = ask_store(link, by_exchange, exchange, test_deadline()).value();
   EXPECT_TRUE(all && std::holds_alternative<net::detail::blobs>(*all));
   serves.join();
+}
+
+// The store would wait beyond the deadline of the caller for the other ranks.
+TEST_F(late_answer, is_awaited_within_the_time_of_the_next_request) {
+  constexpr auto time_of_answer = 1s;
+  deadline until = deadline::never();
+  std::atomic<bool> has_begun = false;
+  const scripted_store store([&](bringup::stream& with) {
+    const auto first = number_of_request(with);
+    while (!has_begun) std::this_thread::yield();
+    const auto due = deadline::after(time_of_answer);
+    while (!due.expired()) std::this_thread::yield();
+    const std::chrono::duration<double, std::milli> left = until.when() - deadline::clock::now();
+    send_part(with, first, "late part");
+    const auto find = std::get<net::detail::store_find>(request_of(with));
+    EXPECT_LE(find.timeout_ms, left.count());
+    send_reply(with, find.number);
+  });
+  auto client = store.client();
+  miss_exchange(client);
+  until = test_deadline();
+  has_begun = true;
+  EXPECT_TRUE(client.find(0, "value", until));
+}
+
+// The client must not take the answer of an earlier or of no request for that of its request.
+TEST(stray_answer, is_an_error_of_the_request_in_progress) {
+  const auto part = bytes_of("stray");
+  const auto done = net::detail::encode_done(std::span(&part, 1));
+  const std::vector<std::function<net::detail::blob(std::uint32_t)>> cases{
+      [&](std::uint32_t number) { return net::detail::encode_numbered(number + 1, done); },
+      [&](std::uint32_t number) { return net::detail::encode_numbered(number - 1, done); },
+      [&](std::uint32_t) { return done; },
+      [&](std::uint32_t) { return encode(store_failed{.why = store_failure::missing}); }};
+  for (const auto& stray : cases) {
+    const scripted_store store([&](bringup::stream& with) {
+      const auto number = number_of_request(with);
+      with.send(stray(number), test_deadline()).value();
+      // The client may have closed the connection.
+      static_cast<void>(with.send(net::detail::encode_numbered(number, done), test_deadline()));
+    });
+    const auto failed = store.client().exchange("x", bytes_of("x"), test_deadline());
+    expect_error(failed, "which this rank does not expect; the last request of this rank is 2");
+    EXPECT_EQ(failed.error().kind(), error_kind::protocol);
+  }
+}
+
+TEST(stray_answer, between_requests_is_an_error_of_the_next_one) {
+  std::atomic<bool> is_sent = false;
+  const scripted_store store([&](bringup::stream& with) {
+    const auto part = bytes_of("stray");
+    send_numbered(with, 7, net::detail::encode_done(std::span(&part, 1)));
+    is_sent = true;
+    static_cast<void>(with.receive(test_deadline()));
+  });
+  auto client = store.client();
+  while (!is_sent) std::this_thread::yield();
+  expect_error(client.exchange("x", bytes_of("x"), test_deadline()),
+               "the store sent an answer to request 7, which this rank does not expect");
 }
 
 /// Expects that each call of a client names rank 0, the address of its store and the remedy.
@@ -270,7 +333,7 @@ TEST_P(message_limit, above_the_default_applies_to_clients) {
 TEST_P(message_limit, of_a_message_is_named_with_its_length) {
   const test_store store({.max_message_bytes = std::size_t{128} << 10U, .secret = GetParam()});
   exchange(store, 131'072,
-           "a message of 131088 bytes exceeds the limit of the store, 131072 bytes; raise "
+           "a message of 131092 bytes exceeds the limit of the store, 131072 bytes; raise "
            "store_options::max_message_bytes of the store");
 }
 

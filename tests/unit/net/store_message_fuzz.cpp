@@ -46,9 +46,11 @@ void check_request(fuzz::input bytes) {
     require(is_value_name(find->name));
     return require_same(encode(*find), bytes);
   }
+  if (const auto* const check = std::get_if<store_check>(&*request))
+    return require_same(encode(*check), bytes);
   const auto& exchange = std::get<store_exchange>(*request);
   require(exchange.parts.size() <= max_ranks && exchange.name.size() <= max_store_name_bytes);
-  require_same(encode_exchange(exchange.timeout_ms, exchange.name, views(exchange.parts)), bytes);
+  require_same(encode_exchange(exchange, views(exchange.parts)), bytes);
 }
 
 void check_answer(fuzz::input bytes) {
@@ -75,17 +77,27 @@ void check_answer(fuzz::input bytes) {
   require_same(encode_done(views(std::get<blobs>(*answer))), bytes);
 }
 
+void check_numbered(fuzz::input bytes) {
+  const auto message = decode_message(bytes);
+  if (!message) return require(message.error().kind() == error_kind::protocol);
+  if (message->number == 0) return;  // see check_answer()
+  const auto answer = bytes.subspan(bytes_of_number);
+  require_same(encode_numbered(message->number, answer), bytes);
+  check_answer(answer);
+}
+
 void run_store_message(fuzz::input input) {
   check_request(input);
   check_answer(input);
+  check_numbered(input);
 }
 
 void store_message_seeds(fuzz::seed_folder& into) {
   const blob part(3, std::byte{7});
   const std::array<std::span<const std::byte>, 2> parts{part, {}};
   into.add("hello", encode(store_hello{.rank = 1, .size = 2, .name = "job"}));
-  into.add("exchange", encode_exchange(1000, "table", parts));
-  into.add("agreement", encode_agreement({.awaited = {2}, .name = "readmit"}, parts));
+  into.add("exchange", encode_exchange({.number = 1, .timeout_ms = 1000, .name = "table"}, parts));
+  into.add("agreement", encode_agreement({.number = 2, .awaited = {2}, .name = "readmit"}, parts));
   into.add("agreed", encode_agreed(7, std::array<std::uint32_t, 2>{0, 2}, parts));
   into.add("returned", encode_returned(std::array<std::uint32_t, 1>{2}));
   into.add("publish", encode_publish(3, "weights", part));
@@ -96,6 +108,8 @@ void store_message_seeds(fuzz::seed_folder& into) {
   into.add("done", encode_done(parts));
   into.add("left", encode_left(std::array<std::uint32_t, 2>{3, 0}));
   into.add("challenge", encode(store_challenge{}));
+  into.add("check", encode(store_check{.number = 6}));
+  into.add("numbered", encode_numbered(7, encode_done(parts)));
   into.add("failed", encode(store_failed{.ranks = {0, 3}, .name = "table"}));
 }
 

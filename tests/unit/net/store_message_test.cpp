@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "tests/unit/verbs/soft_device.hpp"
@@ -23,7 +24,7 @@ blob example_exchange() {
   const blob first = bytes("one");
   const blob second;
   const std::array<std::span<const std::byte>, 2> parts{first, second};
-  return encode_exchange(1500, "table", parts);
+  return encode_exchange({.number = 4, .timeout_ms = 1500, .name = "table"}, parts);
 }
 
 TEST(store_message, hello_is_decoded) {
@@ -38,6 +39,7 @@ TEST(store_message, hello_is_decoded) {
 TEST(store_message, exchange_is_decoded) {
   const auto decoded = decode_request(example_exchange());
   const auto& exchange = std::get<store_exchange>(decoded.value());
+  EXPECT_EQ(exchange.number, 4U);
   EXPECT_EQ(exchange.timeout_ms, 1500U);
   EXPECT_EQ(exchange.name, "table");
   EXPECT_EQ(exchange.parts, (blobs{bytes("one"), {}}));
@@ -74,7 +76,8 @@ TEST(store_message, departed_ranks_are_decoded) {
 TEST(store_message, agreements_are_decoded) {
   const blob part = bytes("state");
   const std::span<const std::byte> view = part;
-  const store_agreement sent{.timeout_ms = 70,
+  const store_agreement sent{.number = 3,
+                             .timeout_ms = 70,
                              .kind = agreement_kind::waits,
                              .renewal = 5,
                              .awaited = {4, 2},
@@ -82,6 +85,7 @@ TEST(store_message, agreements_are_decoded) {
   const auto message = encode_agreement(sent, std::span(&view, 1));
   const auto request = decode_request(message);
   const auto& agreement = std::get<store_agreement>(request.value());
+  EXPECT_EQ(agreement.number, 3U);
   EXPECT_EQ(agreement.timeout_ms, 70U);
   EXPECT_EQ(agreement.kind, agreement_kind::waits);
   EXPECT_EQ(agreement.renewal, 5U);
@@ -91,7 +95,7 @@ TEST(store_message, agreements_are_decoded) {
   for (std::size_t length = 0; length < message.size(); ++length)
     EXPECT_FALSE(decode_request(std::span(message).first(length))) << length;
   auto unknown = message;
-  unknown[5] = std::byte{2};
+  unknown[9] = std::byte{2};
   expect_error(decode_request(unknown), "unknown entry, kind of agreement or outcome");
 
   const auto agreed = encode_agreed(6, std::array{3U}, std::span(&view, 1));
@@ -144,6 +148,60 @@ TEST(store_message, requests_about_values_are_decoded) {
   for (const auto& message : {published, withdrawn, sought})
     for (std::size_t length = 0; length < message.size(); ++length)
       EXPECT_FALSE(decode_request(std::span(message).first(length))) << length;
+}
+
+TEST(store_message, numbered_answers_are_decoded) {
+  const std::span<const std::byte> part;
+  const auto failed = encode(store_failed{.why = store_failure::gone, .ranks = {1}, .name = "x"});
+  for (const auto& answer : {encode_done(std::span(&part, 1)), failed,
+                             encode_agreed(6, std::array{3U}, std::span(&part, 1))}) {
+    const auto message = encode_numbered(0x01020304, answer);
+    EXPECT_EQ(message.size(), answer.size() + bytes_of_number);
+    const auto decoded = decode_message(message).value();
+    EXPECT_EQ(decoded.number, 0x01020304U);
+    EXPECT_EQ(decoded.what.index(), decode_answer(answer).value().index());
+    EXPECT_EQ(decode_message(answer).value().number, 0U);
+    for (std::size_t length = 0; length < message.size(); ++length)
+      EXPECT_FALSE(decode_message(std::span(message).first(length))) << length;
+    expect_error(decode_message(encode_numbered(0, answer)), "with the number 0");
+  }
+  const auto news = encode_left(std::array{2U});
+  EXPECT_EQ(decode_message(news).value().number, 0U);
+  expect_error(decode_message(encode_numbered(5, news)), "the number 5 has the type 3");
+  expect_error(decode_message(encode_numbered(5, encode_numbered(5, failed))), "has the type 8");
+}
+
+TEST(store_message, checks_are_decoded) {
+  const auto message = encode(store_check{.number = 5});
+  EXPECT_EQ(std::get<store_check>(decode_request(message).value()).number, 5U);
+  for (std::size_t length = 0; length < message.size(); ++length)
+    EXPECT_FALSE(decode_request(std::span(message).first(length))) << length;
+}
+
+TEST(store_message, requests_with_number_0_are_refused) {
+  for (const auto& message :
+       {encode_exchange({.name = "x"}, {}), encode_agreement({.name = "shrink"}, {}),
+        encode_publish(0, "x", {}), encode(store_withdraw{.name = "x"}),
+        encode(store_find{.name = "x"}), encode(store_check{})})
+    expect_error(decode_request(message), "the number of a request is 0");
+}
+
+// Processes with other versions of the library receive store_failure::other_version. Version 6
+// encoded and decoded the same bytes.
+TEST(store_message, hello_and_failure_of_all_versions_have_the_same_format) {
+  blob hello{std::byte{1}, std::byte{6}, std::byte{0}};
+  for (const std::uint32_t number : {3U, 8U}) {
+    hello.resize(hello.size() + 4);
+    store_network_order(hello.data() + hello.size() - 4, number);
+  }
+  hello.resize(hello.size() + 16 + 2 + 3);
+  hello[hello.size() - 4] = std::byte{3};
+  std::ranges::copy(bytes("job"), hello.end() - 3);
+  EXPECT_EQ(encode(store_hello{.version = 6, .rank = 3, .size = 8, .name = "job"}), hello);
+  blob refusal(12);
+  refusal[0] = std::byte{2};
+  refusal[1] = std::byte{9};
+  EXPECT_EQ(encode(store_failed{.why = store_failure::other_version}), refusal);
 }
 
 TEST(store_message, replies_are_decoded) {
@@ -214,7 +272,7 @@ TEST(store_message, bytes_after_the_message_are_refused) {
 
 TEST(store_message, counts_beyond_the_limits_are_refused) {
   auto many = example_exchange();
-  const std::size_t count_at = 1 + 4 + 2 + 5;
+  const std::size_t count_at = 1 + 4 + 4 + 2 + 5;
   store_network_order(many.data() + count_at, std::uint32_t{4097});
   expect_error(decode_request(many), "more than 4096 parts or ranks");
   auto large = example_exchange();

@@ -201,7 +201,9 @@ TEST_F(secrets, repeated_proofs_are_refused) {
 
 TEST_F(secrets, messages_without_proof_end_the_connection) {
   const std::vector<std::span<const std::byte>> parts{bytes_of("x")};
-  for (const auto& message : {encode(hello), net::detail::encode_exchange(1000, "x", parts)}) {
+  for (const auto& message :
+       {encode(hello),
+        net::detail::encode_exchange({.number = 1, .timeout_ms = 1000, .name = "x"}, parts)}) {
     auto [raw, challenge] = challenged();
     raw.send(message, test_deadline()).value();
     EXPECT_FALSE(raw.receive(test_deadline()));
@@ -414,7 +416,8 @@ class raw_rank {
   void begin(const char* name, std::uint32_t renewal, rank_list awaited = {},
              std::uint32_t timeout_ms = 60'000) {
     const std::span<const std::byte> part;
-    send(net::detail::encode_agreement({.timeout_ms = timeout_ms,
+    send(net::detail::encode_agreement({.number = ++number_,
+                                        .timeout_ms = timeout_ms,
                                         .kind = net::detail::agreement_kind::waits,
                                         .renewal = renewal,
                                         .awaited = std::move(awaited),
@@ -424,8 +427,8 @@ class raw_rank {
   /// Returns the next answer. Ignores reports of ranks that have left.
   [[nodiscard]] net::detail::store_answer receive() {
     while (true) {
-      auto next = net::detail::decode_answer(stream_.receive(test_deadline()).value()).value();
-      if (!std::holds_alternative<net::detail::store_left>(next)) return next;
+      auto next = net::detail::decode_message(stream_.receive(test_deadline()).value()).value();
+      if (!std::holds_alternative<net::detail::store_left>(next.what)) return next.what;
     }
   }
   [[nodiscard]] net::detail::store_agreed agreed() {
@@ -438,6 +441,7 @@ class raw_rank {
 
  private:
   bringup::stream stream_;
+  std::uint32_t number_ = 0;  // of the last request
 };
 
 std::vector<std::unique_ptr<raw_rank>> connect_all(const test_store& store, std::uint32_t size) {
@@ -500,16 +504,19 @@ TEST(store_agreement, rank_that_is_expelled_while_it_sends_receives_the_reason) 
   const auto ranks = connect_all(store, 3);
   auto& sender = ranks[1]->stream();
   const std::span<const std::byte> none;
-  const auto frame = bringup::encode_frame(
-      bringup::frame_type::blob, net::detail::encode_exchange(1, "x", std::span(&none, 1)));
+  const auto frame =
+      bringup::encode_frame(bringup::frame_type::blob,
+                            net::detail::encode_exchange(
+                                {.number = 1, .timeout_ms = 1, .name = "x"}, std::span(&none, 1)));
   const std::span<const std::byte> whole = frame;
   const auto send_part = [&](std::span<const std::byte> part) {
     return ::send(sender.fd(), part.data(), part.size(), MSG_NOSIGNAL);
   };
   EXPECT_EQ(send_part(whole.first(3)), 3);
   for (const std::uint32_t each : {0U, 2U})
-    ranks[each]->send(net::detail::encode_agreement({.timeout_ms = 300, .name = "shrink"},
-                                                    std::array{std::span<const std::byte>()}));
+    ranks[each]->send(
+        net::detail::encode_agreement({.number = 1, .timeout_ms = 300, .name = "shrink"},
+                                      std::array{std::span<const std::byte>()}));
   for (const std::uint32_t each : {0U, 2U})
     EXPECT_EQ(ranks[each]->agreed().ranks, (rank_list{0, 2}));
   EXPECT_EQ(send_part(whole.subspan(3)), static_cast<ssize_t>(whole.size() - 3));
@@ -533,8 +540,9 @@ TEST(store_trust, garbage_and_silence_do_not_disturb_other_clients) {
   // Sends an exchange without a hello.
   auto hasty = open();
   const std::span<const std::byte> none;
-  ASSERT_TRUE(
-      hasty.send(net::detail::encode_exchange(1, "x", std::span(&none, 1)), test_deadline()));
+  ASSERT_TRUE(hasty.send(net::detail::encode_exchange({.number = 1, .timeout_ms = 1, .name = "x"},
+                                                      std::span(&none, 1)),
+                         test_deadline()));
   EXPECT_FALSE(hasty.receive(test_deadline()));
 
   for_each_rank(2, [&](std::uint32_t rank) {
@@ -575,7 +583,8 @@ TEST(store_trust, message_during_an_exchange_ends_the_connection) {
                test_deadline()));
   ASSERT_TRUE(bad.receive(test_deadline()));
   const std::span<const std::byte> none;
-  const auto message = net::detail::encode_exchange(60'000, "x", std::span(&none, 1));
+  const auto message = net::detail::encode_exchange(
+      {.number = 1, .timeout_ms = 60'000, .name = "x"}, std::span(&none, 1));
   ASSERT_TRUE(bad.send(message, test_deadline()));
   ASSERT_TRUE(bad.send(message, test_deadline()));
   expect_error(good.exchange("x", bytes_of("x"), test_deadline()), "rank 1 left the group");

@@ -103,10 +103,10 @@ result<std::vector<std::uint32_t>> decode_rank_set(std::span<const std::byte> by
   return ranks;
 }
 
-std::size_t most_bytes_of_part(std::uint32_t size) noexcept {
+std::size_t most_bytes_of_part(std::uint32_t size, std::size_t message_limit) noexcept {
   // For each rank, the answer also contains its number, the length of its part and its epoch.
   constexpr std::size_t header = 64;
-  return (store_client::max_message_bytes - header) / size - 3 * number_bytes;
+  return (message_limit - header) / size - 3 * number_bytes;
 }
 
 std::vector<std::uint32_t> ranks_to_leave_out(std::span<const reach_report> reports) {
@@ -130,6 +130,11 @@ std::vector<std::uint32_t> ranks_to_leave_out(std::span<const reach_report> repo
   }
   std::ranges::sort(removed);
   return removed;
+}
+
+blob renewal::encode_ranks_of_group(std::span<const std::uint32_t> ranks) const {
+  const std::uint32_t size = group_.client.size();
+  return encode_rank_set(ranks, size, most_bytes_of_part(size, group_.client.message_limit()));
 }
 
 error renewal::fail(int code, const std::string& why) const {
@@ -159,6 +164,8 @@ error renewal::with_causes(error why) const {
 }
 
 result<void> renewal::shrink() {
+  // Otherwise, the operations of other members would fail although this call cannot succeed.
+  VERBENA_TRY_VOID(group_.client.check_store(call_, part_of(until_, 2)));
   const auto connected = connected_ones(intact_members());
   group_.board.announce_shrink(group_.channels, connected);
   auto broken = find_broken();
@@ -167,7 +174,7 @@ result<void> renewal::shrink() {
       run({.kind = agreement_kind::leaves_out, .name = shrink_name}, reported, std::move(broken));
   // Without an agreement, the members are unchanged. After ECONNABORTED, this rank is not a member,
   // or must call shrink() again.
-  if (number_ == 0 && shrunk.error().code() != ECONNABORTED)
+  if (number_ == 0 && !group_.client.is_agreement_open() && shrunk.error().code() != ECONNABORTED)
     group_.board.withdraw_shrink(group_.channels, connected);
   return shrunk;
 }
@@ -233,12 +240,21 @@ std::vector<std::uint32_t> renewal::find_broken() {
 
 result<void> renewal::run(const store_agreement& first, std::span<const std::uint32_t> reported,
                           std::vector<std::uint32_t> broken) {
-  const std::uint32_t size = group_.client.size();
-  auto state = encode_rank_set(reported, size, most_bytes_of_part(size));
+  auto state = encode_ranks_of_group(reported);
   state.insert(state.begin(), number_bytes, std::byte{});
   store_network_order(state.data(), group_.epoch);
   const part_view part = state;
-  VERBENA_TRY(const auto states, agree(first, std::span(&part, 1)));
+  const auto agreed = agree(first, std::span(&part, 1));
+  if (!agreed) {
+    // The other members may continue with this rank in the next epoch.
+    if (group_.client.is_agreement_open())
+      group_.board.stop(fail(
+          ECONNABORTED, fmt::format("the answer of the store to {}() did not arrive, so the "
+                                    "other members may have changed the group; call {}() again",
+                                    call_, call_)));
+    return agreed.error();
+  }
+  const auto& states = *agreed;
   number_ = states.renewal;
   group_.board.stop(fail(ECONNABORTED, "the members of the group are being changed"));
   auto changed = change(states, std::move(broken));
@@ -266,7 +282,7 @@ result<void> renewal::change(const store_agreed& states, std::vector<std::uint32
 }
 
 result<store_agreed> renewal::agree(const store_agreement& what, std::span<const part_view> parts) {
-  return group_.client.agree(call_, what, parts, part_of(until_, 2));
+  return group_.client.agree(call_, what, parts, until_);
 }
 
 result<store_agreed> renewal::take_step(std::string_view name, std::span<const part_view> parts) {
@@ -413,7 +429,7 @@ result<void> renewal::settle() {
   while (true) {
     const std::uint32_t size = group_.client.size();
     unreachable_ = each_once(std::move(unreachable_));
-    const auto bytes = encode_rank_set(unreachable_, size, most_bytes_of_part(size));
+    const auto bytes = encode_ranks_of_group(unreachable_);
     const part_view part = bytes;
     VERBENA_TRY(const auto agreed, take_step("renewal: survivors", std::span(&part, 1)));
     std::vector<reach_report> reports;

@@ -40,8 +40,9 @@ struct reach_report {
 [[nodiscard]] result<std::vector<std::uint32_t>> decode_rank_set(std::span<const std::byte> bytes,
                                                                  std::uint32_t size);
 /// Returns the maximum size in bytes of the part of a rank, so that the answer to an agreement of
-/// `size` ranks fits in a message.
-[[nodiscard]] std::size_t most_bytes_of_part(std::uint32_t size) noexcept;
+/// `size` ranks fits in a message of `message_limit` bytes.
+[[nodiscard]] std::size_t most_bytes_of_part(std::uint32_t size,
+                                             std::size_t message_limit) noexcept;
 
 /// Returns the ranks to remove so that all remaining ranks can reach each other, in ascending
 /// order. Removes the rank with the most broken pairs first; among equals, the highest rank. If a
@@ -101,6 +102,8 @@ class renewal {
   void note_cause(std::uint32_t rank, error why);
   /// Adds the recorded causes to an error.
   [[nodiscard]] error with_causes(error why) const;
+  /// Encodes ranks for a part of this rank.
+  [[nodiscard]] blob encode_ranks_of_group(std::span<const std::uint32_t> ranks) const;
   [[nodiscard]] error about(std::uint32_t rank, error why) const;
   [[nodiscard]] error fail(int code, const std::string& why) const;
 

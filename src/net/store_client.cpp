@@ -47,6 +47,12 @@ std::uint32_t timeout_ms(deadline until) {
   return static_cast<std::uint32_t>((bounded - reserve).count());
 }
 
+// Returns the middle of the time until a deadline.
+deadline middle_of(deadline until) {
+  if (until.is_never() || until.expired()) return until;
+  return deadline::at(until.when() - (until.when() - deadline::clock::now()) / 2);
+}
+
 // Returns a description of the exchange or of the step of an agreement.
 std::string called(std::string_view call, const std::string& name) {
   if (call == "exchange") return "exchange(\"" + name + "\")";
@@ -430,7 +436,7 @@ result<detail::store_agreed> store_client::agree(std::string_view call,
   auto timed = what;
   const auto encode_parts = [&](std::uint32_t number) {
     timed.number = number;
-    timed.timeout_ms = timeout_ms(until);
+    timed.timeout_ms = timeout_ms(middle_of(until));
     return encode_agreement(timed, parts);
   };
   VERBENA_TRY(auto agreed, receive<detail::store_agreed>(
@@ -449,6 +455,19 @@ result<detail::store_agreed> store_client::agree(std::string_view call,
                     who_.size));
   return agreed;
 }
+
+result<void> store_client::check_store(std::string_view call, deadline until) {
+  VERBENA_TRY(const auto reply,
+              receive<detail::store_reply>(
+                  *link_, {.call = call, .what = detail::asked::kind::value},
+                  [](std::uint32_t number) { return encode(detail::store_check{number}); }, until));
+  static_cast<void>(reply);
+  return {};
+}
+
+bool store_client::is_agreement_open() const noexcept { return link_->is_agreement_open; }
+
+std::size_t store_client::message_limit() const noexcept { return link_->max_message_bytes; }
 
 void store_client::set_members(std::span<const std::uint32_t> ranks) {
   const auto is_member = [&](auto each) { return std::ranges::binary_search(ranks, each); };

@@ -117,7 +117,9 @@ result<bool> store_link::take_news(const store_message& from) {
     return false;
   if (from.number != 0 && from.number == awaited) return false;
   if (from.number != 0 && abandoned && from.number == abandoned->number) {
-    if (!std::holds_alternative<store_failed>(from.what)) missed = std::move(abandoned);
+    const bool has_failed = std::holds_alternative<store_failed>(from.what);
+    if (has_failed && abandoned->what == asked::kind::agreement) is_agreement_open = false;
+    if (!has_failed) missed = std::move(abandoned);
     abandoned.reset();
     return true;
   }
@@ -214,6 +216,8 @@ result<std::optional<store_answer>> ask_store(store_link& link, const asked& wha
         fmt::format("a message of {} bytes exceeds the limit of the store, {} bytes; raise "
                     "store_options::max_message_bytes of the store or exchange less",
                     request.size(), link.max_message_bytes));
+  const bool is_agreement = what.what == asked::kind::agreement;
+  if (is_agreement) link.is_agreement_open = true;
   const auto end_of_send = std::max(until.when(), deadline::after(time_for_request).when());
   if (auto sent = link.stream.send(request, deadline::at(end_of_send)); !sent)
     return link.lose(std::move(sent).error());
@@ -223,12 +227,13 @@ result<std::optional<store_answer>> ask_store(store_link& link, const asked& wha
   const auto awaited = std::exchange(link.awaited, 0);
   link.awaits_entry = false;
   const bool is_late = reply && !*reply;
-  if (is_late && (what.what == asked::kind::exchange || what.what == asked::kind::agreement))
+  if (is_late && (is_agreement || what.what == asked::kind::exchange))
     link.abandoned = {
         .number = awaited,
         .what = what.what,
         .name = std::string(what.what == asked::kind::exchange ? what.name : what.call)};
   if (!reply || !*reply) return reply;
+  if (is_agreement) link.is_agreement_open = false;
   link.keep_last(**reply);
   if (std::holds_alternative<store_agreed>(**reply)) link.missed.reset();
   return reply;

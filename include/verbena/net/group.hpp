@@ -165,15 +165,21 @@ class group {
   ///
   /// Exchanges in progress fail with ECONNABORTED. So do barriers and collective operations of
   /// other members that wait for this rank, if the channel to this rank is connected; the error
-  /// names this rank. If shrink() fails without changing the members, later operations are
-  /// unaffected. A program that caches data of other ranks, such as remote regions, must exchange
-  /// the data again.
+  /// names this rank, and its receiver must call shrink(). A program that caches data of other
+  /// ranks, such as remote regions, must exchange the data again.
+  ///
+  /// If the store does not answer within half of the time, shrink() fails and interrupts no
+  /// operation. If shrink() fails later and the members are unchanged, later operations of this
+  /// rank are unaffected, except with members whose operations it has interrupted. If the answer of
+  /// the store to the agreement of the members does not arrive, this rank may be in an earlier
+  /// state than the others: its barriers, collective operations and exchanges fail until shrink()
+  /// succeeds.
   ///
   /// Errors: `timed_out` with the members that have not called shrink(), if too few have;
   /// ECONNABORTED if the other members continue without this rank, or have restarted shrink() after
   /// an error; `invalid_argument` if another rank called readmit(), or if an operation in steps is
-  /// in progress; those of bringup::stream if the store has ended. shrink() can be called again
-  /// after an error, unless this rank was removed.
+  /// in progress; those of bringup::stream if the store has ended; `timed_out` if the store does
+  /// not answer. shrink() can be called again after an error, unless this rank was removed.
   [[nodiscard]] result<void> shrink(deadline until);
   /// Does the same as shrink(), and adds all ranks that wait in rejoin(). Waits until each of
   /// `ranks` has called rejoin(). All members that are alive must call readmit() with the same

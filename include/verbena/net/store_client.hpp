@@ -139,10 +139,19 @@ class store_client {
   // Connects as the new process of a rank that has left. Retries while the old process is
   // connected.
   [[nodiscard]] static result<store_client> connect_again(const membership& who, deadline until);
-  // Exchanges parts with the connected ranks; see store_agreement in store_message.hpp.
+  // Exchanges parts with the connected ranks; see store_agreement in store_message.hpp. The store
+  // waits for the other ranks during half of the time. The other half is for its answer and for
+  // later steps.
   [[nodiscard]] result<detail::store_agreed> agree(
       std::string_view call, const detail::store_agreement& what,
       std::span<const std::span<const std::byte>> parts, deadline until);
+  // Waits for a reply of the store, to check that the store answers.
+  [[nodiscard]] result<void> check_store(std::string_view call, deadline until);
+  // Returns true if the result of the last agreement is not known: the answer of the store did not
+  // arrive before the deadline, or the connection has ended.
+  [[nodiscard]] bool is_agreement_open() const noexcept;
+  // Returns the limit of the store for a message, in bytes.
+  [[nodiscard]] std::size_t message_limit() const noexcept;
   // Marks all ranks except `ranks` as departed. Precondition: `ranks` are in ascending order.
   void set_members(std::span<const std::uint32_t> ranks);
   // Closes the connection. Later calls fail.

@@ -63,12 +63,17 @@ TEST(renewal, reports_of_large_groups_fit_in_a_message) {
   const auto answer_bytes = [](std::uint32_t size, std::size_t part) {
     return 64 + size * (sizeof(std::uint32_t) * 3 + part);
   };
+  constexpr std::size_t limit = net::store_client::max_message_bytes;
   for (const std::uint32_t size : {1000U, 2800U, net::max_ranks}) {
     rank_list half;
     for (std::uint32_t each = 0; each < size; each += 2) half.push_back(each);
-    const auto encoded =
-        net::detail::encode_rank_set(half, size, net::detail::most_bytes_of_part(size));
-    EXPECT_LE(answer_bytes(size, encoded.size()), net::store_client::max_message_bytes) << size;
+    const auto encode_within = [&](std::size_t bytes) {
+      return net::detail::encode_rank_set(half, size, net::detail::most_bytes_of_part(size, bytes));
+    };
+    constexpr std::size_t least = net::store_options::min_message_bytes;
+    EXPECT_LE(answer_bytes(size, encode_within(least).size()), least) << size;
+    const auto encoded = encode_within(limit);
+    EXPECT_LE(answer_bytes(size, encoded.size()), limit) << size;
     const auto decoded = net::detail::decode_rank_set(encoded, size).value();
     EXPECT_TRUE(size > 2800 || decoded == half);
     EXPECT_TRUE(std::ranges::equal(decoded, half | std::views::take(decoded.size())));
@@ -366,9 +371,14 @@ class false_store {
       if (const auto* const asks = std::get_if<net::detail::store_exchange>(&request)) {
         const std::span<const std::byte> part = asks->parts.front();
         send_numbered(client, asks->number, net::detail::encode_done(std::span(&part, 1)));
-      } else if (!std::holds_alternative<net::detail::store_agreement>(request)) {
+      } else if (std::holds_alternative<net::detail::store_hello>(request)) {
         client
             .send(net::detail::encode_admission(net::store_client::max_message_bytes),
+                  test_deadline())
+            .value();
+      } else if (const auto* const check = std::get_if<net::detail::store_check>(&request)) {
+        client
+            .send(encode(net::detail::store_reply{.number = check->number, .value = {}}),
                   test_deadline())
             .value();
       } else if (answer) {
@@ -408,6 +418,67 @@ TEST(shrink, answers_of_a_false_store_are_errors) {
   const false_store silent(std::nullopt);
   joined_rank here(silent.member());
   EXPECT_TRUE(here.group.shrink(deadline::after(100ms)).error().is(std::errc::timed_out));
+}
+
+/// A store of one rank that answers the first agreement only after the test has called answer().
+class late_store {
+ public:
+  [[nodiscard]] net::membership member() const {
+    return {.size = 1, .store = listener_.local_address(), .host = net::store_host::separate};
+  }
+  void answer() { may_answer_ = true; }
+  ~late_store() { thread_.join(); }
+
+ private:
+  void serve() {
+    using namespace net::detail;
+    auto client = listener_.accept(test_deadline()).value();
+    while (true) {
+      const auto message = client.receive(test_deadline());
+      if (!message) return;
+      const auto request = decode_request(*message).value();
+      if (std::holds_alternative<store_hello>(request)) {
+        client.send(encode_admission(net::store_client::max_message_bytes), test_deadline())
+            .value();
+      } else if (const auto* const asks = std::get_if<store_exchange>(&request)) {
+        const std::span<const std::byte> part = asks->parts.front();
+        send_numbered(client, asks->number, encode_done(std::span(&part, 1)));
+      } else if (const auto* const agreement = std::get_if<store_agreement>(&request)) {
+        while (!may_answer_) std::this_thread::yield();
+        const std::span<const std::byte> part = agreement->parts.front();
+        send_numbered(client, agreement->number,
+                      encode_agreed(1, std::array{0U}, std::span(&part, 1)));
+      } else {
+        const auto number = std::get<store_check>(request).number;
+        client.send(encode(store_reply{.number = number, .value = {}}), test_deadline()).value();
+      }
+    }
+  }
+
+  std::atomic<bool> may_answer_ = false;
+  bringup::listener listener_ = bringup::listener::open({.host = "127.0.0.1"}).value();
+  std::thread thread_{[this] { serve(); }};
+};
+
+// The other members have the answer and continue in the next epoch.
+TEST(shrink, late_agreement_ends_operations_of_the_rank_until_it_calls_shrink_again) {
+  late_store store;
+  joined_rank here(store.member());
+  const auto late = here.group.shrink(deadline::after(500ms));
+  expect_error(late, "did not answer before the deadline");
+  for (int times = 0; times < 2; ++times) {
+    const auto failed = here.group.barrier(test_deadline());
+    expect_error(failed, "the answer of the store to shrink() did not arrive");
+    expect_error(failed, "call shrink() again");
+    EXPECT_EQ(failed.error().code(), ECONNABORTED);
+    store.answer();
+  }
+  expect_error(here.group.exchange("x", bytes_of("x"), test_deadline()),
+               "the deadline of shrink() passed on this rank, but the other ranks continue with "
+               "shrink(); call group::shrink() on all ranks");
+  here.group.shrink(test_deadline()).value();
+  expect_works(here);
+  EXPECT_TRUE(here.group.exchange("x", bytes_of("x"), test_deadline()));
 }
 
 TEST(shrink, hostile_agreement_of_a_rank_expels_nobody) {

@@ -2,16 +2,22 @@
 // Barriers and collective operations that wait for a rank that calls shrink(), or whose earlier
 // operation failed. The ranks are threads of the test.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <thread>
 
+#include "src/bringup/socket.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/async/engine.hpp"
 #include "verbena/base/bytes.hpp"
+#include "verbena/base/fd.hpp"
 
 namespace verbena::test {
 namespace {
@@ -177,7 +183,7 @@ TEST(shrink, that_fails_at_its_deadline_interrupts_no_later_operation) {
     joined_rank here(store.member(rank, 3));
     for (int round = 1; round <= 3; ++round) {
       if (rank == 0) {
-        expect_error(here.group.shrink(deadline::after(100ms)), "had not called shrink()");
+        expect_error(here.group.shrink(deadline::after(1s)), "had not called shrink()");
         calls = round;
       }
       while (calls < round) std::this_thread::yield();
@@ -185,6 +191,80 @@ TEST(shrink, that_fails_at_its_deadline_interrupts_no_later_operation) {
       here.group.exchange("round", bytes_of("x"), test_deadline()).value();
     }
   });
+}
+
+/// Forwards the bytes between one client and a store until stop().
+class relay {
+ public:
+  explicit relay(const bringup::address& store)
+      : server_(bringup::detail::connect_to(store, test_deadline(), {}).wait().value()) {}
+  relay(const relay&) = delete;
+  relay& operator=(const relay&) = delete;
+  ~relay() {
+    has_ended_ = true;
+    thread_.join();
+  }
+  [[nodiscard]] bringup::address address() const {
+    return bringup::detail::local_address_of(listener_.get()).value();
+  }
+  /// Forwards no bytes until resume().
+  void stop() { is_stopped_ = true; }
+  void resume() { is_stopped_ = false; }
+
+ private:
+  void run() {
+    unique_fd client;
+    while (!has_ended_ && !client) {
+      pollfd event{.fd = listener_.get(), .events = POLLIN, .revents = 0};
+      if (::poll(&event, 1, 10) > 0)
+        client = unique_fd(::accept(listener_.get(), nullptr, nullptr));
+    }
+    std::array<pollfd, 2> ends{{{.fd = client.get(), .events = POLLIN, .revents = 0},
+                                {.fd = server_.get(), .events = POLLIN, .revents = 0}}};
+    while (!has_ended_) {
+      if (::poll(ends.data(), 2, 10) <= 0 || is_stopped_) continue;
+      for (std::size_t from = 0; from < 2; ++from) {
+        std::array<std::byte, 65536> bytes;
+        if (ends.at(from).revents == 0) continue;
+        const auto count = ::recv(ends.at(from).fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+        if (count == 0) return;
+        if (count <= 0) continue;
+        EXPECT_EQ(::send(ends.at(1 - from).fd, bytes.data(), static_cast<std::size_t>(count),
+                         MSG_NOSIGNAL),
+                  count);
+      }
+    }
+  }
+
+  std::atomic<bool> is_stopped_ = false;
+  std::atomic<bool> has_ended_ = false;
+  unique_fd listener_ = bringup::detail::listen_at({.host = "127.0.0.1"}, 1).value();
+  unique_fd server_;
+  std::thread thread_{[this] { run(); }};
+};
+
+// Otherwise, rank 1 would have to call shrink() although shrink() did nothing on rank 0.
+TEST(shrink, without_an_answer_of_the_store_interrupts_no_operation) {
+  const test_store store;
+  relay to_store(store.address());
+  std::atomic<bool> has_failed = false;
+  for_each_rank(2, [&](std::uint32_t rank) {
+    auto who = store.member(rank, 2);
+    if (rank == 0) who.store = to_store.address();
+    joined_rank here(who);
+    if (rank == 0) {
+      to_store.stop();
+      const auto failed = here.group.shrink(deadline::after(600ms));
+      expect_error(failed, "did not answer before the deadline");
+      EXPECT_EQ(failed.error().kind(), error_kind::timed_out);
+      has_failed = true;
+      to_store.resume();
+    }
+    expect_works(here);
+    here.group.shrink(test_deadline()).value();
+    expect_works(here);
+  });
+  EXPECT_TRUE(has_failed);
 }
 
 }  // namespace

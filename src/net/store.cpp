@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "src/net/store_message.hpp"
 #include "src/net/store_server.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/base/random.hpp"
@@ -31,7 +32,7 @@ result<void> check(const store_options& options) {
 result<store> store::open(const bringup::address& at, const store_options& options) {
   VERBENA_TRY_VOID(check(options));
   auto limits = options.listener;
-  limits.streams.max_blob_bytes = options.max_message_bytes;
+  limits.streams.max_blob_bytes = detail::max_greeting_bytes;
   VERBENA_TRY(auto listener, bringup::listener::open(at, limits));
   unique_fd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop) return error::from_errno(errno, "eventfd", to_string(at));

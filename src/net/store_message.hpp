@@ -63,6 +63,9 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 inline constexpr std::uint8_t store_version = 7;
 inline constexpr std::size_t max_store_name_bytes = 255;
 inline constexpr std::size_t max_value_bytes = std::size_t{64} * 1024;
+/// The limit of the store for the messages of a client that is not admitted yet: a hello, and the
+/// proof.
+inline constexpr std::size_t max_greeting_bytes = 1024;
 
 using blob = std::vector<std::byte>;
 

@@ -266,6 +266,7 @@ void store_server::admit(store_session& from, const store_hello& hello) {
   }
   place.session = &from;
   from.until = deadline::never();
+  from.stream.set_max_blob_bytes(options_.max_message_bytes);
   ++group.connected;
   ++admitted_;
   from.group = &group;

@@ -24,7 +24,8 @@ struct store_options {
   std::uint32_t max_clients = 4096;  ///< maximum number of connected ranks of all groups
   /// The maximum size of a message of a rank, and of a reply: min_message_bytes to
   /// most_message_bytes. The store informs its clients of the limit. A client can cause the store
-  /// to allocate twice this number of bytes.
+  /// to allocate twice this number of bytes. Before a client has sent its membership, and its proof
+  /// if the store has a secret, the limit is 1024 bytes.
   std::size_t max_message_bytes = std::size_t{1} << 20U;
   /// Maximum number of names that a rank may have published at the same time; see group::publish().
   std::uint32_t max_values_per_rank = 1024;

@@ -213,6 +213,32 @@ TEST_F(secrets, messages_without_proof_end_the_connection) {
   EXPECT_FALSE(early.receive(test_deadline()));
 }
 
+/// Sends the start of a frame of `bytes` to a store, and expects the store to close the connection
+/// without waiting for the rest.
+void expect_refuses_frame(bringup::stream& to, std::size_t bytes) {
+  const auto frame = bringup::encode_frame(bringup::frame_type::blob, net::exchanged_bytes(bytes));
+  const auto start = std::span(frame).first(16);
+  ASSERT_EQ(::send(to.fd(), start.data(), start.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(start.size()));
+  const auto closed = to.receive(test_deadline());
+  ASSERT_FALSE(closed);
+  EXPECT_NE(closed.error().kind(), error_kind::timed_out);
+}
+
+// The store would allocate the length of the frame, up to store_options::max_message_bytes.
+TEST(store_trust, long_frame_before_the_admission_ends_the_connection) {
+  const test_store store({.listener = {.greeting_timeout = 600s}, .secret = "a secret"});
+  auto silent = bringup::stream::connect(store.address(), test_deadline()).value();
+  expect_refuses_frame(silent, net::detail::max_greeting_bytes + 1);
+  auto unproved = bringup::stream::connect(store.address(), test_deadline()).value();
+  unproved
+      .send(encode(net::detail::store_hello{.rank = 1, .size = 2, .name = std::string(255, 'x')}),
+            test_deadline())
+      .value();
+  unproved.receive(test_deadline()).value();  // the challenge
+  expect_refuses_frame(unproved, net::detail::max_greeting_bytes + 1);
+}
+
 TEST_F(secrets, group_uses_the_secret_of_its_membership) {
   bringup::address place{.host = "127.0.0.1"};
   place.port = net::store::open(place).value().local_address().port;

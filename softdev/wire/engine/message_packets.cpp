@@ -6,6 +6,7 @@
 #include "softdev/core/copy.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/wire/engine/sequence.hpp"
 
 namespace verbena::softdev::wire {
 namespace {
@@ -160,6 +161,22 @@ remote_range range_of_packets(const message& read, std::uint32_t begin, std::uin
   const std::uint32_t first = begin * mtu;
   const std::uint32_t last = std::min(end * mtu, read.length);
   return {read.remote_address + first, read.remote_key, last - first};
+}
+
+bool is_read_response(const packet& what, std::uint32_t bytes,
+                      const response_position& where) noexcept {
+  const operation kind = operation_of(what.opcode);
+  const bool ends = kind == operation::read_response_last || kind == operation::read_response_only;
+  const bool has_syndrome = kind != operation::read_response_middle;
+  return (ends == where.is_last || (ends && where.can_end)) && what.payload.size() == bytes &&
+         (!has_syndrome || is_ack_syndrome(what.answer.syndrome));
+}
+
+std::uint32_t executed_before(const packet& what) noexcept {
+  const bool is_ack = operation_of(what.opcode) != operation::acknowledge ||
+                      (what.opcode != packet_opcode::selective_acknowledgement &&
+                       is_ack_syndrome(what.answer.syndrome));
+  return psn_plus(what.psn, is_ack ? 1 : 0);
 }
 
 payload_reader::payload_reader(std::span<const segment> pieces, std::uint64_t offset) noexcept

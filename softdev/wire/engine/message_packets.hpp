@@ -70,6 +70,18 @@ void take_operands(const atomic_operands& from, message& out) noexcept;
 /// Returns the AETH syndrome of a response; 0 if the response is not sent.
 [[nodiscard]] std::uint8_t syndrome_of(const response& answer) noexcept;
 
+/// The position of a packet in a READ response.
+struct response_position {
+  bool is_last = false;
+  bool can_end = false;  ///< the packet can also be the last one of a part of the response
+};
+/// Returns whether a packet of a READ response with `bytes` of payload has the opcode, length and
+/// syndrome that its position requires.
+[[nodiscard]] bool is_read_response(const packet& what, std::uint32_t bytes,
+                                    const response_position& where) noexcept;
+/// Returns the PSN before which the responder has executed all requests if it sends `what`.
+[[nodiscard]] std::uint32_t executed_before(const packet& what) noexcept;
+
 /// Reads the payload of a message from its segments, packet by packet. Threads: one thread at a
 /// time.
 class payload_reader {

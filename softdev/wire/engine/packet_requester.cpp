@@ -22,14 +22,6 @@ constexpr std::uint32_t acknowledgement_interval = 16;
 /// The number of offers of selective repeat. Some are lost; most peers do not support it.
 constexpr std::uint8_t max_offers = 8;
 
-/// Returns the PSN before which the responder has executed all packets when it sends a response.
-std::uint32_t executed_before(const packet& what) noexcept {
-  const bool is_ack = operation_of(what.opcode) != operation::acknowledge ||
-                      (what.opcode != packet_opcode::selective_acknowledgement &&
-                       is_ack_syndrome(what.answer.syndrome));
-  return psn_plus(what.psn, is_ack ? 1 : 0);
-}
-
 }  // namespace
 
 packet_requester::packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out,
@@ -213,6 +205,21 @@ response packet_requester::put_read_or_atomic(sent_request& which, const message
   return {.outcome = verdict::pending};
 }
 
+/// Records that packets of a READ response were requested again.
+void packet_requester::note_repeated_read(const sent_request& which, std::uint32_t begin,
+                                          std::uint32_t end) noexcept {
+  const std::uint32_t psn = psn_plus(which.first_psn, begin);
+  const bool is_rest = end == which.packets;
+  // After a request for all of the rest, a later gap can be requested again.
+  recovery_.responses.note_requested_before(psn_plus(psn, is_rest ? 1 : end - begin));
+  if (!is_first(which)) return;
+  if (is_rest) recovery_.responses.note_rest_requested(psn, psn_plus(psn, end - begin));
+  // Later responses have shown that the response is lost, not late.
+  const bool is_lost = recovery_.since_progress.early == 0 && recovery_.since_progress.retries == 0;
+  if (is_lost && begin == which.acknowledged && !timer_.measures())
+    timer_.measure_repetition(self_.home().now(), psn_plus(psn, 1));
+}
+
 /// Requests the bytes of a READ from the first missing packet on, or only the missing parts of a
 /// response that is arriving. Returns false if there is no room for all requests.
 bool packet_requester::put_read(const sent_request& which, const message& what) noexcept {
@@ -220,10 +227,9 @@ bool packet_requester::put_read(const sent_request& which, const message& what) 
   const auto put_part = [&](std::uint32_t begin, std::uint32_t end) {
     packet made = single_packet_of(what, psn_of(begin));
     made.remote = range_of_packets(what, begin, end, mtu_);
-    // After a request for all of the rest, a later gap can be requested again.
-    if (was_sent(made.psn))
-      recovery_.responses.note_requested_before(psn_of(end == which.packets ? begin + 1 : end));
+    const bool repeats = was_sent(made.psn);
     static_cast<void>(put(made));  // the packet has no payload
+    if (repeats) note_repeated_read(which, begin, end);
   };
   const std::uint32_t first = which.acknowledged;
   if (!skips(psn_of(first))) {
@@ -433,18 +439,12 @@ packet_requester::answered packet_requester::find_answered(const packet& what) n
   return {};
 }
 
-/// Returns whether packet `index` of a READ response has the opcode, length and syndrome that its
-/// position requires. If a part of the response was requested again, the packet can end this part.
 bool packet_requester::fits(const sent_request& which, std::uint32_t index,
                             const packet& what) const noexcept {
-  const operation kind = operation_of(what.opcode);
-  const bool ends = kind == operation::read_response_last || kind == operation::read_response_only;
   const bool is_last = index + 1 == which.packets;
-  const bool right_end = ends == is_last || (ends && recovery_.responses.was_requested(what.psn));
-  const std::uint32_t bytes = is_last ? which.length - index * mtu_ : mtu_;
-  const bool has_syndrome = kind != operation::read_response_middle;
-  return right_end && what.payload.size() == bytes &&
-         (!has_syndrome || is_ack_syndrome(what.answer.syndrome));
+  return is_read_response(
+      what, is_last ? which.length - index * mtu_ : mtu_,
+      {.is_last = is_last, .can_end = recovery_.responses.was_requested(what.psn)});
 }
 
 /// Processes a packet of a READ response. The PSN alone identifies it: packets of the first
@@ -454,7 +454,8 @@ void packet_requester::receive_data(const packet& what) noexcept {
   const auto [which, waits] = find_answered(what);
   if (which == nullptr || which->opcode != opcode::rdma_read) return;
   const std::uint32_t index = (what.psn - which->first_psn) & psn_mask;
-  if (index < which->acknowledged || recovery_.responses.contains(what.psn)) return;
+  if (index < which->acknowledged) return;
+  if (recovery_.responses.contains(what.psn)) return recovery_.responses.note_arrival(what.psn);
   // The result of a later READ must not be known before that of the oldest one.
   if (!is_first(*which)) return recovery_.responses.note_dropped(what.psn);
   const bool is_next = index == which->acknowledged;
@@ -465,6 +466,7 @@ void packet_requester::receive_data(const packet& what) noexcept {
   if (waits ? !self_.sender().place_early(id, offset, what.payload)
             : !self_.sender().place(id, offset, what.payload))
     return;
+  recovery_.responses.note_arrival(what.psn);
   if (is_next) {
     ++which->acknowledged;
     take_recorded(*which);

@@ -80,6 +80,8 @@ class packet_requester {
                                      std::span<const segment> local) noexcept;
   [[nodiscard]] response put_read_or_atomic(sent_request& which, const message& what) noexcept;
   [[nodiscard]] bool put_read(const sent_request& which, const message& what) noexcept;
+  void note_repeated_read(const sent_request& which, std::uint32_t begin,
+                          std::uint32_t end) noexcept;
   [[nodiscard]] bool put(const packet& made) noexcept;
   void note_sent(std::uint32_t end_psn, std::uint32_t measured_end) noexcept;
 

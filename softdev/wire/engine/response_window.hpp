@@ -4,6 +4,7 @@
 
 #include <bitset>
 #include <cstdint>
+#include <utility>
 
 #include "softdev/wire/engine/sequence.hpp"
 
@@ -16,16 +17,23 @@ class response_window {
  public:
   static constexpr std::uint32_t capacity = 1024;
 
-  void begin(std::uint32_t psn) noexcept { oldest_ = end_ = from_ = beyond_ = acknowledged_ = psn; }
+  void begin(std::uint32_t psn) noexcept {
+    oldest_ = end_ = from_ = asked_ = beyond_ = dropped_ = acknowledged_ = psn;
+    rest_ = {.begin = psn, .end = psn};
+  }
   /// All responses before `oldest` have arrived, and `take` was called for them.
   void advance(std::uint32_t oldest) noexcept {
     oldest_ = oldest;
-    from_ = later_psn(from_, oldest);
-    end_ = later_psn(end_, oldest);
-    beyond_ = later_psn(beyond_, oldest);
-    acknowledged_ = later_psn(acknowledged_, oldest);
-    // Now the responses that arrived beyond the window can be requested again.
-    if (end_ == oldest_ && beyond_ != oldest_) expect_before(beyond_);
+    for (std::uint32_t* const each :
+         {&from_, &asked_, &end_, &beyond_, &dropped_, &acknowledged_, &rest_.end})
+      *each = later_psn(*each, oldest);
+    if (rest_.end == oldest) rest_.awaited = false;
+    if (end_ != oldest) return;
+    // Now the responses that arrived beyond the window can be requested again, except those after a
+    // response that is being repeated.
+    if (beyond_ != oldest) expect_before(beyond_);
+    if (dropped_ != oldest && (rest_.end == oldest || psn_distance(dropped_, rest_.end) >= 0))
+      expect_before(std::exchange(dropped_, oldest));
   }
 
   /// Returns whether there is room for a response, which is not the oldest missing one.
@@ -35,7 +43,9 @@ class response_window {
     return false;
   }
   /// Records that a response was dropped. It is expected again when all earlier ones have arrived.
-  void note_dropped(std::uint32_t psn) noexcept { beyond_ = later_psn(beyond_, psn_plus(psn, 1)); }
+  void note_dropped(std::uint32_t psn) noexcept {
+    dropped_ = later_psn(dropped_, psn_plus(psn, 1));
+  }
   /// Records a response. Precondition: has_room_for(psn).
   void add(std::uint32_t psn) noexcept {
     expect_before(psn);
@@ -45,6 +55,19 @@ class response_window {
   [[nodiscard]] bool contains(std::uint32_t psn) const noexcept {
     return psn_distance(oldest_, psn) < static_cast<std::int32_t>(capacity) &&
            recorded_.test(psn % capacity);
+  }
+  /// Called for a response before it is recorded or taken, and if it was recorded before. If it is
+  /// the first one of a rest that was requested again, later responses are of this repetition: a
+  /// gap in it is new.
+  void note_arrival(std::uint32_t psn) noexcept {
+    const std::uint32_t next = psn_plus(psn, 1);
+    if (rest_.awaited && psn == rest_.begin) {
+      rest_.awaited = false;
+      end_ = from_ = beyond_ = next;
+    } else if (contains(psn)) {
+      expect_before(psn);
+      end_ = later_psn(end_, next);
+    }
   }
   /// Removes a recorded response. Returns false if it was not recorded.
   [[nodiscard]] bool take(std::uint32_t psn) noexcept {
@@ -84,9 +107,18 @@ class response_window {
   }
   /// Returns whether a part of the responses that can contain `psn` was requested again.
   [[nodiscard]] bool was_requested(std::uint32_t psn) const noexcept {
-    return psn_distance(psn, from_) > 0;
+    return psn_distance(psn, asked_) > 0;
   }
-  void note_requested_before(std::uint32_t psn) noexcept { from_ = later_psn(from_, psn); }
+  void note_requested_before(std::uint32_t psn) noexcept {
+    from_ = later_psn(from_, psn);
+    asked_ = later_psn(asked_, psn);
+  }
+  /// Records that the rest of a response, from `begin` to `end`, was requested again.
+  void note_rest_requested(std::uint32_t begin, std::uint32_t end) noexcept {
+    rest_.begin = begin;
+    rest_.end = end;
+    rest_.awaited = true;
+  }
   /// After a timeout: all missing responses before `end` are requested again.
   void restart(std::uint32_t end) noexcept {
     from_ = oldest_;
@@ -95,12 +127,22 @@ class response_window {
   }
 
  private:
+  /// The rest of a response that was last requested again.
+  struct rest {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+    bool awaited = false;  ///< `begin` has not arrived since
+  };
+
   std::bitset<capacity> recorded_;  // by the lowest bits of the PSN
   std::uint32_t oldest_ = 0;
-  std::uint32_t from_ = 0;    ///< the missing responses before it have been requested again
-  std::uint32_t end_ = 0;     ///< all responses before it were sent
-  std::uint32_t beyond_ = 0;  ///< the same, without the limit of the window
+  std::uint32_t from_ = 0;     ///< the missing responses before it have been requested again
+  std::uint32_t asked_ = 0;    ///< parts before it were requested again at any time
+  std::uint32_t end_ = 0;      ///< all responses before it were sent
+  std::uint32_t beyond_ = 0;   ///< the same, without the limit of the window
+  std::uint32_t dropped_ = 0;  ///< all dropped responses are before it
   std::uint32_t acknowledged_ = 0;
+  rest rest_;
   bool gap_ = false;
 };
 

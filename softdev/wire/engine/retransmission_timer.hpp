@@ -43,14 +43,23 @@ class retransmission_timer {
   void measure(time_ns now, std::uint32_t end_psn) noexcept {
     started_ = now;
     end_psn_ = end_psn;
+    of_repetition_ = false;
+  }
+  /// Starts a measurement of a repeated READ. Its response can follow a long response to the first
+  /// READ, so the measurement only reduces the backoff.
+  void measure_repetition(time_ns now, std::uint32_t end_psn) noexcept {
+    measure(now, end_psn);
+    of_repetition_ = true;
   }
   /// True if the acknowledgement of all packets before `oldest` ends the measurement.
   [[nodiscard]] bool measures_before(std::uint32_t oldest) const noexcept {
     return measures() && psn_distance(end_psn_, oldest) >= 0;
   }
   void end_measurement(time_ns now) noexcept {
-    add(std::max<time_ns>(now - started_, 1));
+    const time_ns sample = std::max<time_ns>(now - started_, 1);
     started_ = never;
+    if (!of_repetition_) return add(sample);
+    while (backoff_ > 0 && least_early() << (backoff_ - 1U) >= sample) --backoff_;
   }
   /// Abandons a measurement that the packet delays, or whose ACK can be for both transmissions.
   void note_retransmitted(std::uint32_t psn) noexcept {
@@ -60,10 +69,14 @@ class retransmission_timer {
  private:
   static constexpr std::uint8_t max_backoff = 10;
 
+  /// Returns the early timeout without backoff.
+  [[nodiscard]] time_ns least_early() const noexcept {
+    return std::max(smoothed_ + 4 * deviation_, least_early_timeout);
+  }
   /// Returns `never` if the round-trip time is unknown.
   [[nodiscard]] time_ns early_timeout() const noexcept {
     if (smoothed_ == 0) return never;
-    return std::max(smoothed_ + 4 * deviation_, least_early_timeout) << backoff_;
+    return least_early() << backoff_;
   }
   /// Adds a sample as TCP does (RFC 6298), and ends the exponential backoff.
   void add(time_ns sample) noexcept {
@@ -85,6 +98,7 @@ class retransmission_timer {
   std::uint32_t end_psn_ = 0;
   std::uint8_t backoff_ = 0;  ///< doublings of the early timeout since the last sample
   bool is_early_ = false;
+  bool of_repetition_ = false;  ///< the current measurement is of a repeated READ
 };
 
 }  // namespace verbena::softdev::wire

@@ -341,6 +341,53 @@ TEST_F(RequestStream, lost_part_of_a_read_is_asked_for_again) {
   EXPECT_EQ(std::memcmp(sink.data() + mtu, peer_memory.data() + mtu, 3 * std::size_t{mtu}), 0);
 }
 
+TEST_F(RequestStream, loss_in_a_repeated_response_is_found_without_a_timeout) {
+  const auto data = [this](std::uint32_t index) {
+    return reply(operation::read_response_middle, index, syndrome_ack, mtu);
+  };
+  post(opcode::rdma_read, 8 * mtu);
+  expect_packets(exchange({data(3)}), own_psn, {operation::read_request});
+  expect_packets(wait(), own_psn, {operation::read_request});
+  EXPECT_TRUE(exchange({data(0)}).empty());
+  expect_packets(exchange({data(3)}), sent_psn(1), {operation::read_request});
+  EXPECT_TRUE(exchange({data(3), data(4)}).empty());
+  EXPECT_TRUE(exchange({data(1)}).empty());
+  expect_packets(exchange({data(3)}), sent_psn(2), {operation::read_request});
+  EXPECT_EQ(out.counts[packet_event::timed_out], 1);
+}
+
+TEST_F(RequestStream, repeated_part_of_a_read_ends_the_exponential_backoff) {
+  post(opcode::send, 8);
+  simulation::now += 10'000;
+  exchange({ack(0)});
+  const auto data = [this](std::uint32_t index) {
+    return reply(operation::read_response_middle, index, syndrome_ack, mtu);
+  };
+  post(opcode::rdma_read, 200 * mtu);  // from 1 on
+  const auto wait_for_request = [&] {
+    std::vector<sent_packet> some;
+    while (some.empty()) some = wait();
+  };
+  for (int i = 0; i < 3; ++i) wait_for_request();
+  const auto expect_early = [&](time_ns early) {
+    const time_ns before = simulation::now;
+    wait_for_request();
+    EXPECT_EQ(simulation::now - before, early);
+  };
+  exchange({data(1)});
+  expect_early(1'600'000);
+  exchange({data(2)});
+  EXPECT_FALSE(exchange({data(4)}).empty());
+  simulation::now += 700'000;
+  exchange({data(3)});
+  expect_early(800'000);
+  exchange({data(5)});
+  EXPECT_FALSE(exchange({data(7)}).empty());
+  simulation::now += 10'000;
+  exchange({data(6)});
+  expect_early(200'000);
+}
+
 TEST_F(RequestStream, response_of_a_later_read_shows_that_the_end_of_an_earlier_one_is_lost) {
   post(opcode::rdma_read, 2 * mtu);  // 0, 1
   post(opcode::rdma_read, mtu);      // 2

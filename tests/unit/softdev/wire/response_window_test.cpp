@@ -62,6 +62,52 @@ TEST_F(ResponseWindow, responses_beyond_it_are_expected_when_it_moves) {
   EXPECT_FALSE(window.requests(at(response_window::capacity + 1)));
 }
 
+TEST_F(ResponseWindow, gap_in_a_repeated_rest_is_new) {
+  window.add(at(5));
+  window.restart(at(100));
+  window.note_requested_before(at(1));
+  window.note_rest_requested(at(0), at(100));
+  window.note_arrival(at(2));
+  window.add(at(2));
+  EXPECT_FALSE(window.has_new_gap()) << "possibly not of the repetition";
+  window.note_arrival(at(0));
+  window.advance(at(1));
+  EXPECT_FALSE(window.has_new_gap());
+  EXPECT_FALSE(window.requests(at(1)));
+  window.note_arrival(at(5));
+  EXPECT_TRUE(window.has_new_gap());
+  EXPECT_TRUE(window.requests(at(1)));
+  EXPECT_FALSE(window.requests(at(2)));
+  EXPECT_TRUE(window.requests(at(4)));
+  EXPECT_FALSE(window.requests(at(6)));
+}
+
+TEST_F(ResponseWindow, parts_that_were_requested_can_end_after_a_repetition) {
+  window.add(at(30));
+  window.note_requested_before(at(30));
+  window.note_rest_requested(at(0), at(100));
+  window.note_arrival(at(0));
+  window.advance(at(1));
+  EXPECT_TRUE(window.was_requested(at(29)));
+  window.restart(at(100));
+  EXPECT_TRUE(window.was_requested(at(29)));
+  EXPECT_FALSE(window.was_requested(at(30)));
+}
+
+TEST_F(ResponseWindow, dropped_responses_after_a_repeated_rest_are_expected_when_it_is_complete) {
+  window.note_dropped(at(20));
+  window.note_rest_requested(at(0), at(10));
+  for (std::uint32_t i = 0; i < 9; ++i) {
+    window.note_arrival(at(i));
+    window.advance(at(i + 1));
+    EXPECT_FALSE(window.has_new_gap()) << i;
+  }
+  window.note_arrival(at(9));
+  window.advance(at(10));
+  EXPECT_TRUE(window.has_new_gap());
+  EXPECT_TRUE(window.requests(at(20)));
+}
+
 TEST_F(ResponseWindow, acknowledgement_shows_that_earlier_responses_were_sent) {
   window.note_acknowledged(at(4), at(4));
   EXPECT_TRUE(window.has_new_gap());

@@ -31,6 +31,8 @@ TEST(simulated_network, kept_seeds_pass) {
       1587,    // a NAK within a READ was taken for a lost response
       200126,  // a recorded response was not taken after an acknowledgement
       310621,  // a packet after a refused READ was executed
+      2068,    // after a repetition, the end of a repeated part was taken for a bad response
+      2266,    // the same, with reordering
       300538,  // responses that arrived during an RNR wait were dropped, then the responder failed
   };
   for (const std::uint64_t seed : kept) {

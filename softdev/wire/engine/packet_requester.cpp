@@ -375,16 +375,8 @@ void packet_requester::receive_selective(const packet& what) noexcept {
 
 /// Returns whether packets in flight must be sent again.
 bool packet_requester::has_missing() noexcept {
-  for (std::uint32_t i = 0; i < requests_.live(); ++i) {
-    const sent_request& each = requests_[i];
-    const bool is_one = is_read_or_atomic(each.opcode);
-    const std::uint32_t end = is_one ? each.acknowledged + 1 : each.sent;
-    for (std::uint32_t k = each.acknowledged; k < end; ++k) {
-      const std::uint32_t psn = psn_plus(each.first_psn, k);
-      if (was_sent(psn) && recovery_.resends.sends(psn)) return true;
-    }
-  }
-  return false;
+  return requests_.any_in_flight(
+      [this](std::uint32_t psn) { return was_sent(psn) && recovery_.resends.sends(psn); });
 }
 
 /// Offers selective repeat to the peer. A peer that does not support it ignores the packet.
@@ -540,6 +532,7 @@ void packet_requester::expire() noexcept {
   if (!timer_.runs() || self_.home().now() < timer_.deadline()) return;
   timer_.stop();
   if (!requests_.has_outstanding()) return;
+  offer_selective_repeat(requests_.oldest_psn());
   if (timer_.is_early()) {
     ++recovery_.since_progress.early;
     timer_.back_off();

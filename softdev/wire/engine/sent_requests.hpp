@@ -80,6 +80,18 @@ class sent_requests {
     if (is_read_or_atomic(last.opcode)) return last.oldest_psn();
     return psn_plus(last.first_psn, std::max(last.sent, last.acknowledged + 1) - 1);
   }
+  /// Returns whether `matches(psn)` is true for an unacknowledged request packet in flight.
+  template <class Predicate>
+  [[nodiscard]] bool any_in_flight(Predicate matches) noexcept {
+    for (std::uint32_t i = 0; i < live_; ++i) {
+      const sent_request& each = (*this)[i];
+      const bool is_one = is_read_or_atomic(each.opcode);
+      const std::uint32_t end = is_one ? each.acknowledged + 1 : each.sent;
+      for (std::uint32_t k = each.acknowledged; k < end; ++k)
+        if (matches(psn_plus(each.first_psn, k))) return true;
+    }
+    return false;
+  }
   /// Returns the PSN after the last response to a READ or atomic operation before `end`. Returns
   /// oldest_psn() if there is none.
   [[nodiscard]] std::uint32_t responses_end_before(std::uint32_t end) noexcept {

@@ -149,6 +149,16 @@ TEST_F(SelectiveRepeat, requester_offers_it_with_the_first_retransmission) {
   EXPECT_EQ(indexes({packets[1], packets[2]}), (list{2, 3}));
 }
 
+TEST_F(SelectiveRepeat, requester_offers_it_after_a_timeout) {
+  post(opcode::rdma_write, 4 * mtu);
+  exchange({ack(1)});
+  const auto packets = wait();
+  ASSERT_EQ(packets.size(), 3U);
+  EXPECT_EQ(packets[0].what.opcode, packet_opcode::selective_offer);
+  EXPECT_EQ(packets[0].what.psn, sent_psn(2));
+  EXPECT_EQ(indexes({packets[1], packets[2]}), (list{2, 3}));
+}
+
 TEST_F(SelectiveRepeat, requester_offers_it_a_limited_number_of_times) {
   post(opcode::rdma_write, 20 * mtu);
   std::size_t offers = 0;

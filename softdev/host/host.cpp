@@ -238,7 +238,7 @@ void host::progress(caller from) noexcept {
   const bool later = from == caller::poll && thread_.parked();
   run(later ? wire::ack_time::later : wire::ack_time::at_once);
   // The thread may have to tend earlier now. It also repeats work that a held lock prevented: the
-  // caller need not call again. It sends postponed ACKs, unless it is parked and does so soon.
+  // caller need not call again. A parked thread sends postponed ACKs when it ends its wait.
   const bool unsent =
       wire_ && (wire_->needs_progress() || (wire_->has_postponed_acks() && !thread_.parked()));
   if (tended || path_.needs_progress() || unsent) thread_.wake();

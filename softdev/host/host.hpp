@@ -60,9 +60,9 @@ class host final : private engine_observer, private progress_work {
   /// Who calls progress().
   enum class caller : std::uint8_t {
     any,
-    /// A poll that found its completion queue empty. The ACK of a message from another host whose
-    /// completion it finds may wait: for the next call, for the next request of the program, or for
-    /// the thread, at most a few milliseconds.
+    /// A poll that found its completion queue empty. It may postpone the ACK of a message from
+    /// another host (wire::ack_time::later). A later call or the thread sends it, at most about 4
+    /// ms after the last poll.
     poll,
   };
   /// Does the work that is due, on a thread that polls, arms or waits for an event. Never blocks or

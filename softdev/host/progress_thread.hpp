@@ -73,7 +73,7 @@ class progress_thread {
     if (!polled_.load(std::memory_order_relaxed)) polled_.store(true, std::memory_order_relaxed);
   }
   /// Returns whether the thread is parked. If so, it calls run() after the program has ceased to
-  /// poll: at most 4 ms after the last call of note_polling().
+  /// poll: at most 4 ms, and the delay of the scheduler, after the last call of note_polling().
   [[nodiscard]] bool parked() const noexcept {
     return parked_.load(std::memory_order_seq_cst) &&
            attentive_.load(std::memory_order_relaxed) == 0;

@@ -10,6 +10,7 @@
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/route.hpp"
 #include "softdev/core/transport/rules.hpp"
+#include "softdev/wire/engine/answer_pace.hpp"
 #include "softdev/wire/engine/datagrams.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/packet_requester.hpp"
@@ -23,6 +24,7 @@ namespace verbena::softdev::wire {
 struct packet_connection {
   packet_requester requests;
   packet_responder answers;
+  answer_pace pace{};
   std::atomic<time_ns> last_notification{0};  ///< when the last CNP was sent; 0: never
 };
 
@@ -89,7 +91,7 @@ void packet_engine::prepare(queue_pair& which, const queue_pair_attributes& next
   ++connections_;
 }
 
-/// The program can have received its last message before the ACK was sent.
+/// Sends the ACK of a message that the program can have received. It is lost if there is no room.
 void packet_engine::before_reset(queue_pair& which) noexcept {
   if (packet_connection* const by = connection_of(which))
     static_cast<void>(by->answers.put_answers(out_));
@@ -122,6 +124,7 @@ response packet_engine::submit(queue_pair& sender, const message& what,
   if (by == nullptr)
     return rules_of(what.transport).routed ? submit_datagram(sender, what, local)
                                            : without_answer(reason::peer_unreachable, what);
+  if (by->pace.awaits_request()) by->pace.note_request(home_.now());
   const response taken = by->requests.submit(what, local);
   after_requests(sender, *by);
   return taken;
@@ -167,8 +170,19 @@ bool packet_engine::receive(const packet& what, bool marked) noexcept {
     return true;
   }
   by->answers.receive(what, out_);
-  (by->answers.can_postpone() ? postponed_ : answering_).insert(index_of_number(which->number()));
+  answer(*which, *by);
   return true;
+}
+
+/// The queue pair has received a request packet: schedules its response.
+void packet_engine::answer(const queue_pair& which, packet_connection& by) noexcept {
+  const std::uint32_t index = index_of_number(which.number());
+  if (by.answers.can_postpone() && by.pace.note_message(home_.now())) {
+    postponed_.insert(index);
+  } else {
+    postponed_.erase(index);
+    answering_.insert(index);
+  }
 }
 
 bool packet_engine::receive_selective(queue_pair& which, const packet& what) noexcept {

@@ -23,11 +23,11 @@ namespace verbena::softdev::wire {
 
 struct packet_connection;
 
-/// When the ACKs of messages are sent whose completions the program receives.
+/// When the ACK of a message is sent that the program probably answers (answer_pace).
 enum class ack_time : std::uint8_t {
-  at_once,
+  at_once,  ///< in this call
   /// In the next call, or with the packets of the program's next request: together they cost little
-  /// more than the request alone. The caller ensures that another call follows soon.
+  /// more than the request alone. The caller ensures that another call follows.
   later,
 };
 
@@ -69,10 +69,12 @@ class packet_engine final : public remote_path {
   /// Sends the responses that are due, and the packets of requests that waited for room. Called
   /// after a batch of `receive`, and when the output has room again.
   void transmit(ack_time acks = ack_time::at_once) noexcept;
-  /// True if there are ACKs that ack_time::later postpones.
+  /// True if there are ACKs that ack_time::later has postponed. Can remain true until the next call
+  /// of put_postponed().
   [[nodiscard]] bool has_postponed() const noexcept { return !postponed_.empty(); }
-  /// Sends these ACKs, except those of queue pairs whose locks are not available: `transmit` sends
-  /// them. Any thread may call it, also one that holds the send lock of a queue pair.
+  /// Sends these ACKs. Those of queue pairs whose locks are not available become work of `transmit`
+  /// (wants_to_transmit). Any thread may call it, also one that holds the send lock of a queue
+  /// pair.
   void put_postponed() noexcept;
   /// True if `transmit` has work to do when the output has room.
   [[nodiscard]] bool wants_to_transmit() const noexcept {
@@ -100,6 +102,7 @@ class packet_engine final : public remote_path {
   void receive_notification(queue_pair& which, const packet& what) noexcept;
   void send_cnp(const queue_pair& which, packet_connection& by) noexcept;
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
+  void answer(const queue_pair& which, packet_connection& by) noexcept;
   [[nodiscard]] bool put_answers(std::uint32_t index) noexcept;
   void run_waiting(std::uint32_t index) noexcept;
   void expire(std::uint32_t index) noexcept;

@@ -43,12 +43,14 @@ void packet_responder::receive(const packet& what, packet_output& out) noexcept 
   if (ahead > 0) return receive_after_gap(what);
   const packet_role role = role_of(what.opcode);
   if (ahead < 0) return repeat(what, role);
+  const bool retransmitted = gap_.expected != awaited::nothing;
   gap_.expected = awaited::nothing;
   gap_.report_due = false;
   refusal_ = {};  // a NAK for a gap, or an RNR NAK
   execute(what, role, out);
   if (!gap_.kept.empty()) execute_kept(what.psn, out);
   if (gap_.expected == awaited::nothing) gap_.reported = false;
+  if (retransmitted) ack_.alone = false;
 }
 
 /// Processes a packet that arrives although an earlier one is missing. With selective repeat, keeps
@@ -238,8 +240,7 @@ void packet_responder::settle(const packet& what, const packet_role& role,
       expected_psn_ = psn_plus(expected_psn_, is_read ? packets_of(what.remote.length, mtu_) : 1);
       in_message_ = role.is_part && !role.ends();
       ack_.due |= role.is_part && what.ack_requested;
-      ack_.of_delivery =
-          ack_.due && role.is_part && role.ends() && (role.what == opcode::send || role.immediate);
+      note_delivery(role);
       return;
     }
     case verdict::receiver_not_ready:
@@ -255,8 +256,17 @@ void packet_responder::settle(const packet& what, const packet_role& role,
   }
 }
 
+/// Records whether the ACK that is due is that of a message with a completion.
+void packet_responder::note_delivery(const packet_role& role) noexcept {
+  const bool completes =
+      ack_.due && role.is_part && role.ends() && (role.what == opcode::send || role.immediate);
+  ack_.owed |= completes;
+  ack_.alone = completes && role.begins();
+}
+
 /// Responds to a duplicate request (IBTA 9.7.5.1.1).
 void packet_responder::repeat(const packet& what, const packet_role& role) noexcept {
+  ack_.alone = false;
   switch (operation_of(what.opcode)) {
     case operation::read_request:
       return repeat_read(what);
@@ -398,19 +408,23 @@ void packet_responder::use_selective_repeat(std::uint32_t expected) noexcept {
 bool packet_responder::can_postpone() const noexcept {
   // The peer often has the same timeout: it must not take the ACK for lost.
   constexpr std::uint8_t least_timeout = 12;  // 16.8 ms
-  const std::uint8_t timeout = self_.attributes().timeout;
-  return ack_.of_delivery && messages_ - ack_.last_msn == 1 && refusal_.syndrome == 0 &&
+  return ack_.alone && psn_distance(ack_.last_msn, messages_) == 1 && refusal_.syndrome == 0 &&
          !some_due_ && gap_.expected == awaited::nothing &&
-         (timeout == 0 || timeout >= least_timeout);
+         self_.state() == queue_pair_state::rts && self_.attributes().timeout >= least_timeout;
 }
 
-/// If the program has moved the queue pair to ERR, sends nothing except the ACK of a message that
-/// it received before. If a refused request has moved it to ERR, sends the responses to earlier
-/// requests, then the NAK.
+/// If the program has moved the queue pair to ERR, sends nothing except the ACK of a message whose
+/// completion the program can have. If a refused request has moved it to ERR, sends the responses
+/// to earlier requests, then the NAK.
 bool packet_responder::put_answers(packet_output& out) noexcept {
   if (!receives(self_.state())) {
     gap_.kept.clear();  // other connections need the buffer
-    if (!is_final(refusal_.syndrome) && (!ack_.of_delivery || some_due_)) return true;
+    if (!is_final(refusal_.syndrome)) {
+      if (!ack_.owed || some_due_) return true;
+      if (!out.has_room()) return false;
+      put_acknowledgement(out);
+      return true;
+    }
   }
   if (!put_kept(out)) return false;
   const bool refused = refusal_.syndrome != 0;
@@ -424,12 +438,17 @@ bool packet_responder::put_answers(packet_output& out) noexcept {
   else if (reports)
     put_report(out);
   else
-    put({.psn = psn_plus(expected_psn_, psn_mask), .answer = {syndrome_ack, messages_}},
-        operation::acknowledge, out);
+    put_acknowledgement(out);
   refusal_ = {};
   ack_ = {.last_msn = messages_};
   gap_.report_due = false;
   return true;
+}
+
+void packet_responder::put_acknowledgement(packet_output& out) noexcept {
+  put({.psn = psn_plus(expected_psn_, psn_mask), .answer = {syndrome_ack, messages_}},
+      operation::acknowledge, out);
+  ack_ = {.last_msn = messages_};
 }
 
 /// Sends a selective acknowledgement.

@@ -46,9 +46,9 @@ class packet_responder {
   /// `expected`: the PSN that the peer takes for the expected one. Has no effect if this cannot be:
   /// the peer has offered selective repeat to an earlier connection.
   void use_selective_repeat(std::uint32_t expected) noexcept;
-  /// Returns whether the only response that is due is the ACK of one message whose completion the
-  /// program receives now: the program may answer it. The ACKs of several messages are not
-  /// postponed, because the peer may need them to send more.
+  /// Returns whether the only response that is due is the ACK of one message, which has one packet
+  /// and a completion. The ACKs of other messages are not postponed, because the peer may need them
+  /// to send more.
   [[nodiscard]] bool can_postpone() const noexcept;
   /// Sends the responses that are due, in the order of their requests. Returns false if the output
   /// does not have room for all of them. In ERR, also drops the kept packets.
@@ -67,7 +67,8 @@ class packet_responder {
   };
   struct acknowledgement {
     bool due = false;
-    bool of_delivery = false;    ///< the ACK that is due is that of a message with a completion
+    bool owed = false;   ///< it is due, and the program can have the completion of its message
+    bool alone = false;  ///< that of one packet with a completion, which arrived in its order
     std::uint32_t last_msn = 0;  ///< MSN of the last ACK or NAK
   };
   /// A NAK that is due.
@@ -98,10 +99,12 @@ class packet_responder {
   [[nodiscard]] response execute_atomic(const packet& what) noexcept;
   [[nodiscard]] response take(const packet& what, const packet_role& role) noexcept;
   void execute(const packet& what, const packet_role& role, packet_output& out) noexcept;
+  void note_delivery(const packet_role& role) noexcept;
   void settle(const packet& what, const packet_role& role, const response& answer) noexcept;
   void receive_after_gap(const packet& what) noexcept;
   void execute_kept(std::uint32_t executed, packet_output& out) noexcept;
   void end_gap() noexcept;
+  void put_acknowledgement(packet_output& out) noexcept;
   void put_data_before(const packet& what, packet_output& out) noexcept;
   void put_report(packet_output& out) noexcept;
   void repeat(const packet& what, const packet_role& role) noexcept;

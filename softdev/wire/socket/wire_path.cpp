@@ -213,13 +213,17 @@ void wire_path::flush_before_exit() noexcept {
 }
 
 /// Sends the packets that are due, and forwards those that are for other processes of the host: if
-/// this process owns the port, they pass through its socket.
+/// this process owns the port, they pass through its socket. Gives up after some attempts, because
+/// another thread can hold the lock of a queue pair.
 void wire_path::send_last() noexcept {
-  constexpr int most_passes = 4;
-  for (int i = 0; i < most_passes; ++i) {
+  constexpr int most_attempts = 20;
+  for (int i = 0; i < most_attempts; ++i) {
     packets_.transmit();
-    static_cast<void>(sender_->flush());
-    if (share_.clients() == 0 || !receive(home_.now(), true)) return;
+    const bool sent = sender_->flush() && !packets_.wants_to_transmit();
+    const bool forwards = share_.clients() != 0 && receive(home_.now(), true);
+    if (sent && !forwards) return;
+    // lint: allow(sleep): there is no event at the end of such a lock.
+    if (!sent) std::this_thread::sleep_for(std::chrono::nanoseconds(exit_pause));
   }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/unit/softdev/wire/simulation/end.hpp"
 
+#include <utility>
+
 namespace verbena::softdev::wire::simulation {
 namespace {
 
@@ -46,7 +48,11 @@ end::end(engine& home, transport kind)
                                           .max_inline_bytes = 64}})
                 .value()) {}
 
-end::~end() { home_.destroy(pair_); }
+end::~end() {
+  if (pair_ != nullptr) destroy();
+}
+
+void end::destroy() { home_.destroy(std::exchange(pair_, nullptr)); }
 
 void end::connect(const queue_pair_attributes& attributes) {
   if (pair_->transport() == transport::ud) return activate(attributes);

@@ -51,6 +51,8 @@ class end {
   end(const end&) = delete;
   end& operator=(const end&) = delete;
   ~end();
+  /// Destroys the queue pair. Only the completion queues can be used afterwards.
+  void destroy();
 
   [[nodiscard]] queue_pair& pair() noexcept { return *pair_; }
   [[nodiscard]] engine& home() noexcept { return home_; }

@@ -62,8 +62,7 @@ std::string called(std::string_view call, const std::string& name) {
 // Returns the reason why a process cannot rejoin a group. `missing` are not connected to the store.
 std::string reason_of_forming(std::span<const std::uint32_t> missing) {
   if (missing.empty())
-    return "no process of the group is connected to the store; if all ranks have ended, they join "
-           "a "
+    return "no member of the group is connected to the store; if all ranks have ended, they join a "
            "new group by group::join()";
   return fmt::format(
       "the group has not formed yet: its first exchange has not succeeded, and {} {} not connected "

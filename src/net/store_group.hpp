@@ -81,6 +81,10 @@ struct store_group {
       if (holds(ranks[each])) found.push_back(each);
     return found;
   }
+  /// Returns true if a member is connected.
+  [[nodiscard]] bool has_present_member() const {
+    return std::ranges::any_of(ranks, [](const auto& each) { return each.is_present(); });
+  }
   /// Returns the members that are connected and have called an agreement.
   [[nodiscard]] std::vector<std::uint32_t> agreeing_members() const {
     return ranks_that([](const auto& each) { return each.is_counted; });

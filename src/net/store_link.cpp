@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 #include <variant>
@@ -12,14 +13,11 @@
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
-// The minimum time for the rest of a message that has begun.
-constexpr std::chrono::seconds time_for_rest{30};
-
 // The minimum time for the store to read a request.
 constexpr std::chrono::seconds time_for_request{2};
 
 // Receives the next message. If the deadline passes, returns nullopt. The rest of the message is
-// received later, so the connection remains usable.
+// received by later calls, at any time, so the connection remains usable.
 result<std::optional<store_message>> receive_until(store_link& link, deadline until) {
   while (true) {
     if (!link.receiving) {
@@ -28,8 +26,7 @@ result<std::optional<store_message>> receive_until(store_link& link, deadline un
         if (until.expired()) return std::optional<store_message>();
         continue;
       }
-      const auto end = std::max(until.when(), deadline::after(time_for_rest).when());
-      link.receiving.emplace(link.stream.receive_in_steps(deadline::at(end)));
+      link.receiving.emplace(link.stream.receive_in_steps(deadline::never()));
     }
     if (auto received = link.receiving->progress()) {
       link.receiving.reset();
@@ -39,9 +36,8 @@ result<std::optional<store_message>> receive_until(store_link& link, deadline un
       return std::optional(*std::move(message));
     }
     if (until.expired()) return std::optional<store_message>();
-    const auto wait = std::min(until.when(), link.receiving->next_deadline().when());
     pollfd event{.fd = link.receiving->fd(), .events = link.receiving->events(), .revents = 0};
-    ::poll(&event, 1, deadline::at(wait).poll_timeout_ms());
+    ::poll(&event, 1, until.poll_timeout_ms());
   }
 }
 
@@ -143,8 +139,12 @@ void store_link::add(std::uint32_t each, std::vector<std::uint32_t>& to) const {
     to.push_back(each);
 }
 
+bool store_link::has_store_ended(const error& why) const noexcept {
+  return why.code() == ECONNRESET;
+}
+
 error store_link::lose(error why) {
-  if (who.host == store_host::rank_0) add(0, departed);
+  if (who.host == store_host::rank_0 && has_store_ended(why)) add(0, departed);
   failure = why;
   return why;
 }
@@ -154,6 +154,12 @@ error explain_failure(std::string_view call, const store_link& link) {
   if (why.kind() == error_kind::protocol) return why;
   const std::string& at = link.stream.peer();
   const auto text = [&] {
+    if (!link.has_store_ended(why))
+      return fmt::format(
+          "the connection to the store at {} has failed, but the process of the store{} has "
+          "probably not ended; check the network between the hosts, and the load of the host of "
+          "the store",
+          at, link.who.host == store_host::rank_0 ? ", rank 0," : "");
     if (link.who.host != store_host::rank_0)
       return fmt::format(
           "the connection to the store at {} has ended; check that the process of the store, for "
@@ -176,7 +182,7 @@ void receive_news(store_link& link) {
     if (!link.receiving) {
       pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
       if (::poll(&event, 1, 0) <= 0) break;
-      link.receiving.emplace(link.stream.receive_in_steps(deadline::after(time_for_rest)));
+      link.receiving.emplace(link.stream.receive_in_steps(deadline::never()));
     }
     auto received = link.receiving->progress();
     if (!received) break;
@@ -191,7 +197,6 @@ void receive_news(store_link& link) {
     if (*is_news) continue;
     // No call waits for an answer, so the message is the last one of the store.
     link.keep_last(news->what);
-    if (link.who.host == store_host::rank_0) link.add(0, link.departed);
   }
 }
 

@@ -69,7 +69,11 @@ struct store_link {
   /// Records an answer after which the store closes the connection.
   void keep_last(const store_answer& answer);
   void add(std::uint32_t each, std::vector<std::uint32_t>& to) const;
-  /// Records that the connection has failed, and returns the error.
+  /// Returns true if the process of the store has closed the connection without a reason. It does
+  /// so only at its end. Other errors are those of the network, of time limits and of the protocol.
+  [[nodiscard]] bool has_store_ended(const error& why) const noexcept;
+  /// Records that the connection has failed, and returns the error. If rank 0 has the store and the
+  /// store has ended, records that rank 0 has left.
   [[nodiscard]] error lose(error why);
 
   /// Applies the limit of the store to messages in both directions.

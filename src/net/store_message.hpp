@@ -179,7 +179,9 @@ enum class store_failure : std::uint8_t {
   interrupted = 11,   ///< the ranks began an agreement during the exchange
   expelled = 12,      ///< the other ranks have agreed to continue without the receiver
   outdated = 13,      ///< a renewal has failed, or the ranks have begun another one
-  forming = 14        ///< the sender rejoins a group that has not formed; the ranks have not joined
+  /// The sender rejoins a group that has not formed, and the ranks have not joined; or a group
+  /// without connected members, and there are no ranks.
+  forming = 14
 };
 
 struct store_failed {

@@ -10,13 +10,13 @@
 
 #include "src/base/quiet_thread.hpp"
 #include "verbena/base/log.hpp"
-#include "verbena/base/random.hpp"
-#include "verbena/net/membership.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
-constexpr std::chrono::seconds time_to_send{2};  // for each MiB of a message
+// The time limit for each MiB of a message to a client that is not admitted, and for the messages
+// in progress when the store ends.
+constexpr std::chrono::seconds time_to_send{2};
 // The time limit for the rest of a message that an expelled rank is sending.
 constexpr std::chrono::seconds time_to_finish{5};
 // The pause after an accept failure, for example if no descriptor is free.
@@ -27,8 +27,11 @@ bool has_news(const store_session& of) {
   return of.group != nullptr && of.informed != of.group->changes && !of.sending && !of.receiving;
 }
 
-void note(const bringup::stream& client, std::string_view why) {
+// Logs why a client is closed, and sends it the reason. A client takes a closed connection without
+// a reason for the end of the store.
+void note(bringup::stream& client, std::string_view why) {
   log(log_level::info, "store: closed " + client.peer() + ": " + std::string(why));
+  client.refuse(why);
 }
 
 }  // namespace
@@ -139,7 +142,7 @@ deadline store_server::next_deadline() const noexcept {
 bool store_server::advance(store_session& of) {
   if (of.sending) {
     auto sent = of.sending->progress();
-    if (!sent) return true;
+    if (!sent) return of.group != nullptr || !of.until.expired();
     of.sending.reset();
     if (!*sent) return false;
     if (!of.next_answer && of.group == nullptr && !of.unproved) return false;  // it was rejected
@@ -207,71 +210,6 @@ bool store_server::take(store_session& from, const blob& message) {
     return false;
   }
   return true;
-}
-
-void store_server::refuse(store_session& from, const store_failed& why) {
-  count([](auto& of) { ++of.refused; });
-  answer(from, encode(why));
-}
-
-void store_server::greet(store_session& from, store_hello hello) {
-  if (hello.version != store_version) return refuse(from, {.why = store_failure::other_version});
-  if (options_.secret.empty()) return admit(from, hello);
-  challenge(from, std::move(hello));
-}
-
-void store_server::challenge(store_session& from, store_hello hello) {
-  nonce random{};
-  fill_random(random);
-  const digest proof = prove(options_.secret, "store", hello, random);
-  from.unproved.emplace(std::move(hello), random);
-  answer(from, encode(store_challenge{.random = random, .proof = proof}));
-}
-
-void store_server::check_proof(store_session& from, const store_proof& proof) {
-  const auto [hello, random] = *std::exchange(from.unproved, std::nullopt);
-  if (!are_equal(proof.proof, prove(options_.secret, "rank", hello, random)))
-    return refuse(from, {.why = store_failure::other_secret});
-  admit(from, hello);
-}
-
-void store_server::admit(store_session& from, const store_hello& hello) {
-  if (admitted_ >= options_.max_clients) return refuse(from, {.why = store_failure::full});
-  auto found = groups_.find(hello.name);
-  const bool rejoins = hello.entry == store_entry::rejoins;
-  if (found == groups_.end()) {
-    if (rejoins) return refuse(from, {.why = store_failure::forming});
-    if (groups_.size() >= options_.max_groups || hello.rank >= hello.size || hello.size > max_ranks)
-      return refuse(from, {.why = store_failure::full});
-    found =
-        groups_.try_emplace(hello.name, hello.name, hello.size, options_, bytes_of_values_).first;
-  }
-  store_group& group = found->second;
-  if (group.size() != hello.size || hello.rank >= group.size())
-    return refuse(from, {.why = store_failure::other_size, .rank = group.size()});
-  auto& place = group.ranks[hello.rank];
-  if (place.session != nullptr)
-    return refuse(from, {.why = store_failure::duplicate, .ranks = {hello.rank}});
-  if (rejoins && !group.has_formed)
-    return refuse(from,
-                  {.why = store_failure::forming, .ranks = group.ranks_that([](const auto& each) {
-                     return each.session == nullptr;
-                   })});
-  place.waits = rejoins;
-  if (place.gone && !place.waits)
-    return refuse(from, {.why = store_failure::gone, .ranks = {hello.rank}});
-  if (place.waits) {
-    place.gone = true;
-    group.note_change(hello.rank);
-  }
-  place.session = &from;
-  from.until = deadline::never();
-  from.stream.set_max_blob_bytes(options_.max_message_bytes);
-  ++group.connected;
-  ++admitted_;
-  from.group = &group;
-  from.rank = hello.rank;
-  answer(from, encode_admission(options_.max_message_bytes));
 }
 
 bool store_server::use_values(store_session& from, store_request& request) {
@@ -434,9 +372,12 @@ void store_server::answer_request(store_session& to, std::span<const std::byte> 
 }
 
 void store_server::send(store_session& to, const blob& message) {
-  // The steps copy the bytes. A client that does not read within the time limit is disconnected.
+  // A rank reads only in its calls. After an abandoned request, it may compute for any time before
+  // it reads the answer. Other clients that do not read within the time limit are disconnected.
   const auto mebibytes = static_cast<std::int64_t>(message.size() >> 20U) + 1;
-  to.sending.emplace(to.stream.send_in_steps(message, deadline::after(time_to_send * mebibytes)));
+  const auto until =
+      to.group != nullptr ? deadline::never() : deadline::after(time_to_send * mebibytes);
+  to.sending.emplace(to.stream.send_in_steps(message, until));  // the steps copy the bytes
 }
 
 void store_server::close(session_iterator client) {
@@ -460,7 +401,19 @@ void store_server::leave(store_session& client) {
     fail(group,
          {.why = store_failure::gone, .ranks = group.departed_members(), .name = group.exchange});
   try_conclude(group);
+  if (was_present && !group.has_present_member()) refuse_waiting(group);
   if (--group.connected == 0) groups_.erase(std::string(group.name));
+}
+
+// No member is left that could readmit the ranks in rejoin().
+void store_server::refuse_waiting(store_group& of) {
+  for (const std::uint32_t each : of.ranks_that(
+           [](const auto& place) { return place.waits && place.agreement.has_value(); })) {
+    const store_failed why{
+        .why = store_failure::forming, .rank = each, .name = of.ranks[each].agreement->name};
+    of.end_agreement(each);
+    answer_request(*of.ranks[each].session, encode(why));
+  }
 }
 
 void store_server::agree(store_session& from, store_agreement wanted) {
@@ -478,6 +431,10 @@ void store_server::agree(store_session& from, store_agreement wanted) {
   // A late step of a renewal that has failed or was superseded.
   if (wanted.renewal != 0 && wanted.renewal != group.renewal)
     return refuse_because(store_failure::outdated);
+  if (place.waits && !group.has_present_member())
+    return answer_request(
+        from, encode(store_failed{
+                  .why = store_failure::forming, .rank = from.rank, .name = wanted.name}));
   if (!place.waits) {
     if (group.is_exchanging())
       fail(group, {.why = store_failure::interrupted,

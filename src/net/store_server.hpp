@@ -88,6 +88,8 @@ class store_server {
   /// Completes the agreement of the members if it waits for no rank.
   void try_conclude(store_group& of);
   void conclude(store_group& of);
+  /// Fails the agreements of the ranks in rejoin().
+  void refuse_waiting(store_group& of);
   void fail_agreement(store_group& of, const store_failed& why);
   /// Handles the deadlines of agreements that have passed.
   void expire_agreements(store_group& of);

@@ -141,8 +141,8 @@ class group {
   ///
   /// Errors: those of store_client::connect(); `not_supported` if the store ended with the old
   /// process, or with store_host::pmix; `invalid_argument` if the old process is still connected
-  /// when `until` passes; `timed_out` if the members do not call readmit() within about half of the
-  /// time; those of shrink().
+  /// when `until` passes, or if no member is connected to the store; `timed_out` if the members do
+  /// not call readmit() within about half of the time; those of shrink().
   [[nodiscard]] static result<group> rejoin(const protection_domain& domain, const membership& who,
                                             deadline until, const group_options& options = {});
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
-// group::rejoin() into groups that have not formed. renewal_test.cpp tests groups that have.
+// group::rejoin() into groups that have not formed or have no members. renewal_test.cpp tests other
+// groups.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <optional>
 #include <thread>
 
+#include "src/net/store_message.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/base/bytes.hpp"
+#include "verbena/bringup/stream.hpp"
 
 namespace verbena::test {
 namespace {
@@ -51,9 +55,67 @@ TEST_F(rejoin_early, after_a_rank_ended_while_the_group_formed_is_refused) {
 }
 
 TEST_F(rejoin_early, without_a_process_of_the_group_is_refused) {
-  expect_error(rejoin(1), "no process of the group is connected to the store");
+  expect_error(rejoin(1), "no member of the group is connected to the store");
   // The refused call has left no group with other limits.
   EXPECT_TRUE(net::store_client::connect(store.member(0, 2), test_deadline()));
+}
+
+/// A group that has formed, of which the members have left.
+class rejoin_late : public rejoin_early {
+ protected:
+  rejoin_late() {
+    for (const std::uint32_t rank : {0U, 1U, 2U})
+      ranks[rank] = connect_client(store.member(rank, 3));
+    for_each_rank(3, [&](std::uint32_t rank) {
+      EXPECT_TRUE(ranks.at(rank)->exchange("x", bytes_of("x"), test_deadline()));
+    });
+  }
+  void wait_for_departed(std::uint32_t rank) {
+    while (ranks[0]->departed().empty() || ranks[0]->departed().back() != rank)
+      std::this_thread::yield();
+  }
+
+  std::array<std::optional<net::store_client>, 3> ranks;
+};
+
+TEST_F(rejoin_late, ends_when_the_last_member_leaves) {
+  ranks[2].reset();
+  wait_for_departed(2);
+  std::thread waits([&] {
+    const auto began = deadline::clock::now();
+    const auto failed = rejoin(2);
+    expect_error(failed, "no member of the group is connected to the store");
+    expect_error(failed, "join a new group by group::join()");
+    EXPECT_EQ(failed.error().kind(), error_kind::invalid_argument);
+    // The store would wait 30 s for readmit().
+    EXPECT_LT(deadline::clock::now() - began, 20s);
+  });
+  while (ranks[0]->returning().empty()) std::this_thread::yield();
+  ranks[1].reset();
+  wait_for_departed(1);
+  ranks[0].reset();
+  waits.join();
+  // The group has ended, so its ranks can join a new one.
+  const auto until = test_deadline();
+  while (!net::store_client::connect(store.member(0, 1), until)) ASSERT_FALSE(until.expired());
+}
+
+TEST_F(rejoin_late, with_only_waiting_ranks_is_refused) {
+  ranks[2].reset();
+  wait_for_departed(2);
+  auto waits = bringup::stream::connect(store.address(), test_deadline()).value();
+  waits
+      .send(encode(net::detail::store_hello{
+                .entry = net::detail::store_entry::rejoins, .rank = 2, .size = 3, .name = "test"}),
+            test_deadline())
+      .value();
+  waits.receive(test_deadline()).value();
+  ranks[1].reset();
+  wait_for_departed(1);
+  ranks[0].reset();
+  const auto began = deadline::clock::now();
+  expect_error(rejoin(1), "no member of the group is connected to the store");
+  EXPECT_LT(deadline::clock::now() - began, 20s);
 }
 
 }  // namespace

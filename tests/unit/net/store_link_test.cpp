@@ -274,6 +274,43 @@ TEST(end_of_rank_0, before_a_connection_is_named) {
   expect_error(failed, "rank 0 opens the store at this address in group::join()");
 }
 
+/// Calls exchange() on rank 1, whose store is in rank 0, while `serve` acts as the store. Returns
+/// the error. The end of rank 0 must not be reported.
+error failure_of_exchange(const std::function<void(bringup::stream&)>& serve) {
+  auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
+  std::optional<error> why;
+  std::atomic<bool> has_failed = false;
+  std::thread serves([&] {
+    auto with = listener.accept(test_deadline()).value();
+    with.receive(test_deadline()).value();
+    with.send(net::detail::encode_admission(net::store_client::max_message_bytes), test_deadline())
+        .value();
+    serve(with);
+    while (!has_failed) std::this_thread::yield();
+  });
+  auto here = connect_client({.rank = 1, .size = 2, .store = listener.local_address()});
+  auto failed = here.exchange("x", bytes_of("x"), test_deadline());
+  EXPECT_FALSE(failed);
+  EXPECT_TRUE(here.departed().empty());
+  has_failed = true;
+  serves.join();
+  return std::move(failed).error();
+}
+
+TEST(failed_connection_to_rank_0, by_a_malformed_message_is_not_its_end) {
+  const auto why = failure_of_exchange(
+      [](bringup::stream& with) { with.send(bytes_of("\x63"), test_deadline()).value(); });
+  EXPECT_EQ(why.kind(), error_kind::protocol);
+}
+
+TEST(failed_connection_to_rank_0, by_a_refusal_is_not_its_end) {
+  const auto why =
+      failure_of_exchange([](bringup::stream& with) { with.refuse("it sent data twice"); });
+  EXPECT_NE(why.message().find("it sent data twice"), std::string::npos) << why.message();
+  EXPECT_NE(why.message().find("rank 0, has probably not ended"), std::string::npos)
+      << why.message();
+}
+
 TEST(end_of_separate_store, is_named) {
   std::optional<test_store> store(std::in_place);
   const auto at = store->address();

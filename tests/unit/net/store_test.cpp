@@ -2,6 +2,7 @@
 #include "verbena/net/store.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -614,6 +615,30 @@ TEST(store_trust, message_during_an_exchange_ends_the_connection) {
   ASSERT_TRUE(bad.send(message, test_deadline()));
   ASSERT_TRUE(bad.send(message, test_deadline()));
   expect_error(good.exchange("x", bytes_of("x"), test_deadline()), "rank 1 left the group");
+  expect_error(bad.receive(test_deadline()), "it disconnected or sent data during an exchange");
+}
+
+// The rank computes for longer than the time in which the store disconnects other clients that do
+// not read: 2 s for each MiB. The sockets cannot hold the answer.
+TEST(store_trust, rank_that_reads_a_long_answer_late_remains_connected) {
+  const test_store store({.max_message_bytes = std::size_t{4} << 20U});
+  auto rank = bringup::stream::connect(store.address(), test_deadline(),
+                                       {.stream = {.max_blob_bytes = std::size_t{4} << 20U}})
+                  .value();
+  rank.send(encode(net::detail::store_hello{.rank = 0, .size = 1, .name = "test"}), test_deadline())
+      .value();
+  rank.receive(test_deadline()).value();
+  const net::exchanged_bytes bytes((std::size_t{4} << 20U) - 1024);
+  const std::span<const std::byte> part = bytes;
+  rank.send(net::detail::encode_exchange({.number = 1, .timeout_ms = 1000, .name = "x"},
+                                         std::span(&part, 1)),
+            test_deadline())
+      .value();
+  const auto late = deadline::after(9s);
+  while (!late.expired()) ::poll(nullptr, 0, late.poll_timeout_ms());
+  const auto answer = rank.receive(test_deadline());
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_GT(answer->size(), bytes.size());
 }
 
 TEST(store_open, port_in_use_is_an_error) {

@@ -42,7 +42,7 @@ class remote_path {
   /// locks are held. Throws std::bad_alloc; then nothing has changed.
   virtual void prepare(queue_pair& /*which*/, const queue_pair_attributes& /*next*/) {}
 
-  /// Called before the queue pair is reset. Sends responses that are due, if there is room. Both
+  /// Called before the queue pair is reset. Sends the ACK that is due, if there is room. Both
   /// locks are held. Does not block or allocate.
   virtual void before_reset(queue_pair& /*which*/) noexcept {}
 

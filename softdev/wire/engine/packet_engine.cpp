@@ -91,10 +91,10 @@ void packet_engine::prepare(queue_pair& which, const queue_pair_attributes& next
   ++connections_;
 }
 
-/// Sends the ACK of a message that the program can have received. It is lost if there is no room.
+/// Sends the ACK of a message that the program can have received, if there is room.
 void packet_engine::before_reset(queue_pair& which) noexcept {
   if (packet_connection* const by = connection_of(which))
-    static_cast<void>(by->answers.put_answers(out_));
+    static_cast<void>(by->answers.put_last_answer(out_));
 }
 
 void packet_engine::changed(queue_pair& which, bool gone) noexcept {

@@ -340,7 +340,11 @@ void packet_requester::receive_nak(const packet& what) noexcept {
   }
   if (!not_ready) offer_selective_repeat(what.psn);
   acknowledge_before(what.psn);
-  if (!not_ready) return repair();
+  if (!not_ready) {
+    // rxe sends such a NAK for the packets after the one for which it was not ready.
+    if (rnr_.exists && rnr_.psn == what.psn) return;
+    return repair();
+  }
   // `receive` applies it
   rnr_ = {static_cast<std::uint8_t>(syndrome & syndrome_value_mask), what.psn, true};
 }
@@ -352,9 +356,10 @@ void packet_requester::apply_rnr_nak() noexcept {
   const std::int32_t unanswered = psn_distance(requests_.oldest_psn(), rnr_.psn);
   if (unanswered > 0) return;
   rnr_.exists = false;
-  if (unanswered != 0 || !requests_.has_outstanding()) return;
+  if (unanswered != 0) return;
+  select_all();  // also of requests that wait to be submitted again
+  if (!requests_.has_outstanding()) return;
   recovery_.since_progress.retries = 0;
-  select_all();
   end_oldest(rnr_.result(self_.attributes().destination_qpn));
 }
 

@@ -413,20 +413,25 @@ bool packet_responder::can_postpone() const noexcept {
          self_.state() == queue_pair_state::rts && self_.attributes().timeout >= least_timeout;
 }
 
-/// If the program has moved the queue pair to ERR, sends nothing except the ACK of a message whose
-/// completion the program can have. If a refused request has moved it to ERR, sends the responses
-/// to earlier requests, then the NAK.
+/// If a refused request has moved the queue pair to ERR, sends the responses to earlier requests,
+/// then the NAK. If the program has, only put_last_answer() applies.
 bool packet_responder::put_answers(packet_output& out) noexcept {
-  if (!receives(self_.state())) {
-    gap_.kept.clear();  // other connections need the buffer
-    if (!is_final(refusal_.syndrome)) {
-      if (!ack_.owed || some_due_) return true;
-      if (!out.has_room()) return false;
-      put_acknowledgement(out);
-      return true;
-    }
+  if (!receives(self_.state()) && !is_final(refusal_.syndrome)) return put_last_answer(out);
+  if (!receives(self_.state())) gap_.kept.clear();  // other connections need the buffer
+  return put_kept(out) && put_status(out);
+}
+
+bool packet_responder::put_last_answer(packet_output& out) noexcept {
+  if (!receives(self_.state()) && !is_final(refusal_.syndrome)) {
+    gap_.kept.clear();
+    refusal_ = {};
+    if (!ack_.owed) return true;
   }
-  if (!put_kept(out)) return false;
+  return some_due_ || put_status(out);
+}
+
+/// Sends the ACK, NAK or selective acknowledgement that is due. Returns false if there is no room.
+bool packet_responder::put_status(packet_output& out) noexcept {
   const bool refused = refusal_.syndrome != 0;
   const bool reports =
       gap_.expected == awaited::missing && !gap_.kept.empty() && (gap_.report_due || ack_.due);

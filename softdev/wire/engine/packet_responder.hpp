@@ -53,6 +53,11 @@ class packet_responder {
   /// Sends the responses that are due, in the order of their requests. Returns false if the output
   /// does not have room for all of them. In ERR, also drops the kept packets.
   [[nodiscard]] bool put_answers(packet_output& out) noexcept;
+  /// Sends the ACK or NAK that is due, without access to memory of the program. Sends nothing if a
+  /// response to a READ or atomic operation is due, or, after the program has moved the queue pair
+  /// to ERR, if it is not the ACK of a message whose completion the program can have. Returns false
+  /// if there is no room.
+  [[nodiscard]] bool put_last_answer(packet_output& out) noexcept;
 
  private:
   /// An executed READ or atomic operation. The peer can request its response again.
@@ -104,6 +109,7 @@ class packet_responder {
   void receive_after_gap(const packet& what) noexcept;
   void execute_kept(std::uint32_t executed, packet_output& out) noexcept;
   void end_gap() noexcept;
+  [[nodiscard]] bool put_status(packet_output& out) noexcept;
   void put_acknowledgement(packet_output& out) noexcept;
   void put_data_before(const packet& what, packet_output& out) noexcept;
   void put_report(packet_output& out) noexcept;

@@ -242,6 +242,31 @@ TEST_F(RequestStream, rnr_nak_after_a_lost_response_waits_for_the_response) {
   EXPECT_EQ(simulation::now - before, rnr_time(timer));
 }
 
+// rxe sends a NAK for a later packet, too.
+TEST_F(RequestStream, sequence_nak_after_a_kept_rnr_nak_has_no_effect) {
+  post(opcode::rdma_read, 8);                         // 0
+  for (int i = 0; i < 2; ++i) post(opcode::send, 8);  // 1, 2
+  constexpr std::uint8_t timer = 10;
+  expect_packets(exchange({nak(1, syndrome_rnr_nak | timer)}), own_psn, {operation::read_request});
+  EXPECT_TRUE(exchange({nak(1, syndrome_sequence_error)}).empty());
+  EXPECT_TRUE(exchange({reply(operation::read_response_only, 0, syndrome_ack, 8)}).empty());
+  const time_ns before = simulation::now;
+  expect_packets(wait(), sent_psn(1), {operation::send_only, operation::send_only});
+  EXPECT_EQ(simulation::now - before, rnr_time(timer));
+}
+
+TEST_F(RequestStream, packet_of_a_kept_rnr_nak_is_sent_after_a_wait_for_room) {
+  post(opcode::rdma_read, 8);  // 0
+  post(opcode::send, 8);       // 1
+  out.room = 0;
+  EXPECT_TRUE(exchange({nak(1, syndrome_rnr_nak | 10U)}).empty());
+  EXPECT_TRUE(exchange({reply(operation::read_response_only, 0, syndrome_ack, 8)}).empty());
+  out.room = kept_output::plenty;
+  expect_packets(transmit(), sent_psn(1), {operation::send_only});
+  exchange({ack(1)});
+  expect_completions({completion_status::success, completion_status::success});
+}
+
 TEST_F(RequestStream, rnr_nak_before_a_timeout_has_no_effect_after_it) {
   post(opcode::rdma_read, 8);  // 0
   post(opcode::send, 8);       // 1

@@ -147,15 +147,26 @@ TEST_F(PostponedAck, is_sent_after_the_program_has_moved_the_queue_pair_to_err) 
   EXPECT_TRUE(put_postponed().empty());
 }
 
+/// The peer has posted a READ, of which 64 packets were sent, and a message.
+class DueRead : public PostponedAck {
+ protected:
+  DueRead() {
+    post_receives(1);
+    EXPECT_TRUE(engine_of_packets.receive(remote(operation::read_request, 0, 100 * mtu)));
+    EXPECT_TRUE(engine_of_packets.receive(request(operation::send_only, 100, 8)));
+    EXPECT_EQ(out.take().size(), 64U);
+  }
+};
+
 // The program can use the memory again.
-TEST_F(PostponedAck, read_that_is_due_in_err_is_not_answered) {
-  post_receives(1);
-  constexpr std::uint32_t long_read = 100 * mtu;
-  ASSERT_TRUE(engine_of_packets.receive(remote(operation::read_request, 0, long_read)));
-  ASSERT_TRUE(engine_of_packets.receive(request(operation::send_only, 100, 8)));
+TEST_F(DueRead, is_not_answered_in_err) {
   move_to(queue_pair_state::error);
-  EXPECT_FALSE(out.take().empty()) << "packets of the READ";
   EXPECT_TRUE(transmit().empty());
+}
+
+TEST_F(DueRead, is_not_answered_when_the_queue_pair_is_destroyed) {
+  mine.destroy();
+  EXPECT_TRUE(out.take().empty());
 }
 
 TEST_F(PostponedAck, is_sent_when_the_program_resets_the_queue_pair) {

@@ -140,17 +140,6 @@ result<own_store> find_store(membership& place, deadline until, store_options wi
 
 }  // namespace
 
-namespace {
-
-// Returns the host of the store as the other ranks know it. With store_host::service, `found` is an
-// address on rank 0.
-const std::string& host_of_store(const membership& who, const membership& found) {
-  const bool is_given = who.host != store_host::pmix && !who.store.host.empty();
-  return is_given ? who.store.host : found.store.host;
-}
-
-}  // namespace
-
 /// The parts of a group that depend on connect_mode::on_first_use.
 struct first_use_group {
   multi_channel channels;
@@ -158,26 +147,21 @@ struct first_use_group {
 
   [[nodiscard]] static result<first_use_group> create(const protection_domain& domain,
                                                       const store_client& client,
-                                                      const std::string& host_of_store,
                                                       const group_options& options) {
     const auto with = with_boards(options.channels);
     VERBENA_TRY(auto channels, create_unconnected(domain, client.size(), with, options.hub));
     auto host = options.first_use.host;
-    std::string name;
     if (host.empty()) {
       VERBENA_TRY(host, client.local_host());
-      // The process is on the host of the store. Other hosts resolve the name to another address.
-      if (is_name_of_this_host(host_of_store, host)) name = host_of_store;
     }
-    VERBENA_TRY(auto connector, peer_connector::start({.rank = client.rank(),
-                                                       .size = client.size(),
-                                                       .host = std::move(host),
-                                                       .name = std::move(name)},
-                                                      {.domain = domain,
-                                                       .cq = channels.hub().cq(),
-                                                       .options = with,
-                                                       .budget = options.first_use.budget},
-                                                      options.first_use));
+    VERBENA_TRY(auto connector,
+                peer_connector::start(
+                    {.rank = client.rank(), .size = client.size(), .host = std::move(host)},
+                    {.domain = domain,
+                     .cq = channels.hub().cq(),
+                     .options = with,
+                     .budget = options.first_use.budget},
+                    options.first_use));
     return first_use_group{.channels = std::move(channels), .connector = std::move(connector)};
   }
   /// Exchanges the contacts of all ranks.
@@ -216,8 +200,7 @@ result<group> group::join(const protection_domain& domain, const membership& who
   VERBENA_TRY(auto client, store_client::connect(place, until));
   if (options.connect == connect_mode::on_first_use) {
     VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
-    VERBENA_TRY(auto parts, detail::first_use_group::create(
-                                domain, client, detail::host_of_store(who, place), options));
+    VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, options));
     auto members = detail::all_ranks(who.size);
     VERBENA_TRY_VOID(parts.meet(client, board, members, until));
     return group(new detail::group_state{.own_store = std::move(own.opened),
@@ -271,8 +254,7 @@ result<group> group::rejoin(const protection_domain& domain, const membership& w
   std::shared_ptr<detail::peer_connector> connector;
   std::optional<multi_channel> channels;
   if (options.connect == connect_mode::on_first_use) {
-    VERBENA_TRY(auto parts, detail::first_use_group::create(
-                                domain, client, detail::host_of_store(who, place), options));
+    VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, options));
     connector = std::move(parts.connector);
     board.set_first_use_timeout(connector->timeout());
     channels.emplace(std::move(parts.channels));

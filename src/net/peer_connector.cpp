@@ -56,9 +56,8 @@ result<std::shared_ptr<peer_connector>> peer_connector::start(const place& at, p
   if (options.timeout <= std::chrono::nanoseconds(0))
     return refuse("first_use_options::timeout is not positive: no operation could connect");
   VERBENA_TRY(auto listener,
-              bringup::listener::open({.host = at.name.empty() ? at.host : std::string()},
-                                      {.streams = small_messages}));
-  if (at.name.empty() && is_wildcard(listener.local_address().host))
+              bringup::listener::open({.host = at.host}, {.streams = small_messages}));
+  if (is_wildcard(listener.local_address().host))
     return error::invalid_argument(
         "join", fmt::format("rank {}", at.rank),
         fmt::format("first_use_options::host is {}, which peers cannot connect to; set an address "
@@ -74,7 +73,6 @@ result<std::shared_ptr<peer_connector>> peer_connector::start(const place& at, p
                                                      .token = made->token_,
                                                      .max_accepting = options.max_accepting});
   made->local_ = made->acceptor_->local_address();
-  if (!at.name.empty()) made->local_.host = at.name;
   VERBENA_TRY_VOID(made->acceptor_->start());
   return made;
 }

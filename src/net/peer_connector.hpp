@@ -30,8 +30,6 @@ class peer_connector final : public verbena::detail::first_use {
     std::uint32_t rank;
     std::uint32_t size;
     std::string host;  ///< the address at which peers reach this host
-    /// If not empty, peers reach this host by this name, and the acceptor listens at all addresses.
-    std::string name = {};
   };
   /// Starts the acceptor, which rejects requests until open(). Errors: `invalid_argument` if an
   /// option is out of range or the host is a wildcard address; those of bringup::listener::open(),

@@ -59,11 +59,6 @@ result<bringup::address> address_to_listen(const bringup::address& at, deadline 
   return bringup::address{.host = {}, .port = at.port};
 }
 
-bool is_name_of_this_host(const std::string& host, const std::string& local) {
-  return bringup::detail::is_loopback(local) && !host.empty() && !is_ip_address(host) &&
-         !is_name_of_loopback(host);
-}
-
 result<void> meet_at_rank_0(membership& place, std::optional<store>& own, deadline until,
                             const store_options& options) {
   VERBENA_TRY(const auto at, address_to_listen(place.store, until));

@@ -39,10 +39,6 @@ using host_lookup =
 [[nodiscard]] result<bringup::address> address_to_listen(const bringup::address& at, deadline until,
                                                          const host_lookup& look_up = look_up_host);
 
-/// Returns true if peers on other hosts may reach the host of this process by `host`, although its
-/// address here is `local`: a loopback address, to which this host resolves its own name.
-[[nodiscard]] bool is_name_of_this_host(const std::string& host, const std::string& local);
-
 /// Opens the store on rank 0, at `place.store`. Sets the port of `place`. Errors: those of
 /// address_to_listen() and store::open().
 [[nodiscard]] result<void> meet_at_rank_0(membership& place, std::optional<store>& own,

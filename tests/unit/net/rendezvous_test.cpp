@@ -4,13 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "src/net/connection_message.hpp"
 #include "tests/unit/net/ranks.hpp"
 
 namespace verbena::test {
@@ -62,54 +59,6 @@ TEST(address_to_listen, failure_of_the_lookup_is_returned) {
     return error::unavailable(EHOSTUNREACH, "getaddrinfo", of.host, "no such name");
   };
   expect_error(address_to_listen({.host = "node-a"}, test_deadline(), fails), "no such name");
-}
-
-// The system resolves 0x7f.1 to 127.0.0.1, as many hosts resolve their own name.
-TEST(name_of_this_host, is_a_name_with_a_loopback_address) {
-  using net::detail::is_name_of_this_host;
-  EXPECT_TRUE(is_name_of_this_host("node-a", "127.0.1.1"));
-  EXPECT_TRUE(is_name_of_this_host("0x7f.1", "127.0.0.1"));
-  EXPECT_FALSE(is_name_of_this_host("node-a", "192.0.2.1"));
-  for (const char* const host : {"", "127.0.1.1", "::1", "localhost", "localhost4."})
-    EXPECT_FALSE(is_name_of_this_host(host, "127.0.0.1")) << host;
-}
-
-TEST(name_of_this_host, is_the_contact_of_ranks_that_connect_on_first_use) {
-  const test_store store;
-  for_each_rank(2, [&](std::uint32_t rank) {
-    auto who = store.member(rank, 2);
-    if (rank == 0) {
-      who.store.host = "0x7f.1";
-      const joined_rank here(who, {.connect = net::connect_mode::on_first_use});
-      EXPECT_EQ(here.group.size(), 2U);
-      return;
-    }
-    // A rank on another host.
-    auto client = connect_client(who);
-    const context device = testing_support::open_soft();
-    const protection_domain pd = device.allocate_pd().value();
-    const auto board =
-        pd.allocate(1U << 20U, access::local_write | access::remote_read | access::remote_write)
-            .value();
-    const auto mine = net::detail::encode(net::detail::rank_contact{
-        .board = board.remote(), .token = {}, .acceptor = {.host = "192.0.2.1", .port = 1}});
-    const auto all =
-        client.exchange("verbena: contacts", std::span<const std::byte>(mine), test_deadline());
-    ASSERT_TRUE(all) << all.error().message();
-    const auto acceptor = net::detail::decode_contact(all->front()).value().acceptor;
-    EXPECT_EQ(acceptor.host, "0x7f.1");
-  });
-}
-
-TEST(name_of_this_host, connects_ranks_on_first_use) {
-  const test_store store;
-  for_each_rank(2, [&](std::uint32_t rank) {
-    auto who = store.member(rank, 2);
-    who.store.host = "0x7f.1";
-    joined_rank here(who, {.connect = net::connect_mode::on_first_use});
-    expect_works(here);
-    EXPECT_TRUE(here.group.exchange("end", std::span<const std::byte>(), test_deadline()));
-  });
 }
 
 TEST(look_up_host, returns_addresses_as_text) {

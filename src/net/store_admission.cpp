@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The entry of a client into its group: hello, proof of the secret, admission.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -11,7 +12,10 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 
 void store_server::refuse(store_session& from, const store_failed& why) {
   count([](auto& of) { ++of.refused; });
-  answer(from, encode(why));
+  auto message = encode(why);
+  // A list of ranks can be longer than a greeting.
+  from.stream.set_max_blob_bytes(std::max(max_greeting_bytes, message.size()));
+  answer(from, std::move(message));
 }
 
 void store_server::greet(store_session& from, store_hello hello) {

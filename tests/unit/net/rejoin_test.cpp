@@ -45,6 +45,15 @@ TEST_F(rejoin_early, while_the_group_forms_is_refused_and_does_not_disturb_it) {
   });
 }
 
+// The list of missing ranks is longer than a greeting.
+TEST_F(rejoin_early, while_a_large_group_forms_is_refused) {
+  constexpr std::uint32_t size = 600;
+  const auto first = connect_client(store.member(0, size));
+  for (const std::uint32_t rank : {1U, size - 1})
+    expect_error(net::group::rejoin(pd, store.member(rank, size), test_deadline()),
+                 "the group has not formed yet");
+}
+
 TEST_F(rejoin_early, after_a_rank_ended_while_the_group_formed_is_refused) {
   auto first = connect_client(store.member(0, 3));
   std::optional<net::store_client> ends = connect_client(store.member(1, 3));

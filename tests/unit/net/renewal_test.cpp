@@ -190,6 +190,27 @@ TEST(shrink, rank_that_does_not_call_it_is_expelled) {
   });
 }
 
+TEST(shrink, expelled_rank_that_waits_for_a_message_fails_at_once) {
+  const test_store store;
+  std::atomic<std::uint32_t> done = 0;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 3));
+    if (rank != 1) {
+      here.group.shrink(deadline::after(3s)).value();
+      ++done;
+      while (done != 3) std::this_thread::yield();
+      return;
+    }
+    while (done != 2) std::this_thread::yield();
+    auto data = here.pd.allocate(8, access::local_write).value();
+    const auto began = deadline::clock::now();
+    const auto failed = here.group.broadcast(sink(data, 0, 8), 0, test_deadline());
+    expect_error(failed, "rank 0 called shrink() before the end of a broadcast");
+    EXPECT_LT(deadline::clock::now() - began, 20s);
+    ++done;
+  });
+}
+
 TEST(shrink, of_a_minority_fails_and_names_the_missing_ranks) {
   const test_store store;
   std::atomic<bool> is_done = false;

@@ -85,14 +85,16 @@ void host::run() {
   packets_.expire(now);
   while (device_.progress()) {
   }
-  // Like a program that polls, postpones the ACKs of this call, unless there are older ones.
-  const bool postpones = ack_delay_ != 0 && !packets_.has_postponed();
+  // Like a program that polls, postpones ACKs to the next call.
+  const bool postpones = ack_delay_ != 0 && !has_postponed_;
   packets_.transmit(postpones ? ack_time::later : ack_time::at_once);
+  has_postponed_ = packets_.has_postponed();
+  if (has_postponed_) ++postponed_;
 }
 
 time_ns host::next_deadline() noexcept {
   const time_ns own = std::min(device_.next_deadline(), packets_.next_deadline());
-  const time_ns acks_at = packets_.has_postponed() ? now + ack_delay_ : never;
+  const time_ns acks_at = has_postponed_ ? now + ack_delay_ : never;
   const time_ns next = std::min(own, acks_at);
   return packets_.wants_to_transmit() ? std::min(next, std::max(now, room_at())) : next;
 }

@@ -48,6 +48,8 @@ class host final : private packet_output {
   void observe(std::function<void(const packet&)> observer) { observer_ = std::move(observer); }
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   [[nodiscard]] std::uint64_t damaged() const noexcept { return damaged_; }
+  /// Returns how often ACKs were postponed.
+  [[nodiscard]] std::uint64_t postponed() const noexcept { return postponed_; }
 
  private:
   bool has_room() noexcept override;
@@ -63,6 +65,8 @@ class host final : private packet_output {
   time_ns link_free_at_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t damaged_ = 0;
+  std::uint64_t postponed_ = 0;
+  bool has_postponed_ = false;  ///< since the last call of `run`
   std::function<void(const packet&)> observer_;
   engine device_;
   packet_engine packets_;

@@ -148,6 +148,7 @@ class world {
     }
     if (made.violation.empty()) made.violation = first_violation();
     made.packets = hosts_[0]->sent() + hosts_[1]->sent();
+    made.postponed = hosts_[0]->postponed() + hosts_[1]->postponed();
     made.faults = network_.faults();
     return made;
   }

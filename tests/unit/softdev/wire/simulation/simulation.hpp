@@ -20,6 +20,7 @@ struct outcome {
   std::uint64_t requests = 0;
   std::uint64_t refused = 0;
   std::uint64_t packets = 0;
+  std::uint64_t postponed = 0;  ///< how often a host postponed ACKs
   std::uint64_t faults = 0;
 };
 

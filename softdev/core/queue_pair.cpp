@@ -82,12 +82,10 @@ result<void> queue_pair::modify(const queue_pair_attributes& wanted, attribute_m
     VERBENA_TRY_VOID(check_modification(state(), wanted, mask, transport()));
     queue_pair_attributes next = attributes_;
     apply(next, wanted, mask);
-    if (remote != nullptr && mask.contains(attribute::state) &&
-        wanted.state == queue_pair_state::rtr)
-      remote->prepare(*this, next);
-    if (remote != nullptr && mask.contains(attribute::state) &&
-        wanted.state == queue_pair_state::reset)
-      remote->before_reset(*this);
+    if (remote != nullptr && mask.contains(attribute::state)) {
+      if (wanted.state == queue_pair_state::rtr) remote->prepare(*this, next);
+      if (wanted.state == queue_pair_state::reset) remote->before_reset(*this);
+    }
     attributes_ = next;
     if (mask.contains(attribute::state)) {
       answers = wanted.state == queue_pair_state::rtr;

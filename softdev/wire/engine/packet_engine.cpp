@@ -263,29 +263,23 @@ void packet_engine::transmit(ack_time acks) noexcept {
   if (acks == ack_time::at_once && has_postponed()) put_postponed();
   if (!wants_to_transmit()) return;
   const access_epoch::guard inside(home_.epoch());
-  if (!answering_.empty()) {
-    answering_.drain([this](std::uint32_t index) {
-      if (!put_answers(index)) answering_.insert(index);
-    });
-  }
+  if (!answering_.empty()) answering_.drain([this](std::uint32_t index) { put_answers(index); });
   if (!waiting_.empty() && out_.has_room())
     waiting_.drain([this](std::uint32_t index) { run_waiting(index); });
 }
 
 void packet_engine::put_postponed() noexcept {
   const access_epoch::guard inside(home_.epoch());
-  postponed_.drain([this](std::uint32_t index) {
-    if (!put_answers(index)) answering_.insert(index);
-  });
+  postponed_.drain([this](std::uint32_t index) { put_answers(index); });
 }
 
-/// Returns false if responses are still due: the lock or room was not available.
-bool packet_engine::put_answers(std::uint32_t index) noexcept {
+void packet_engine::put_answers(std::uint32_t index) noexcept {
   queue_pair* const which = own(index);
-  if (which == nullptr) return true;
+  if (which == nullptr) return;
   const auto lock = try_for_a_while(which->receive_lock());
   packet_connection* const by = lock ? connection_of(*which) : nullptr;
-  return lock && (by == nullptr || by->answers.put_answers(out_));
+  const bool all = lock && (by == nullptr || by->answers.put_answers(out_));
+  if (!all) answering_.insert(index);
 }
 
 void packet_engine::run_waiting(std::uint32_t index) noexcept {

@@ -103,7 +103,7 @@ class packet_engine final : public remote_path {
   void send_cnp(const queue_pair& which, packet_connection& by) noexcept;
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
   void answer(const queue_pair& which, packet_connection& by) noexcept;
-  [[nodiscard]] bool put_answers(std::uint32_t index) noexcept;
+  void put_answers(std::uint32_t index) noexcept;
   void run_waiting(std::uint32_t index) noexcept;
   void expire(std::uint32_t index) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept;

@@ -413,16 +413,21 @@ bool packet_responder::can_postpone() const noexcept {
          self_.state() == queue_pair_state::rts && self_.attributes().timeout >= least_timeout;
 }
 
+/// Returns true if the program has moved the queue pair to ERR or destroys it there.
+bool packet_responder::is_stopped() const noexcept {
+  return !receives(self_.state()) && !is_final(refusal_.syndrome);
+}
+
 /// If a refused request has moved the queue pair to ERR, sends the responses to earlier requests,
 /// then the NAK. If the program has, only put_last_answer() applies.
 bool packet_responder::put_answers(packet_output& out) noexcept {
-  if (!receives(self_.state()) && !is_final(refusal_.syndrome)) return put_last_answer(out);
+  if (is_stopped()) return put_last_answer(out);
   if (!receives(self_.state())) gap_.kept.clear();  // other connections need the buffer
   return put_kept(out) && put_status(out);
 }
 
 bool packet_responder::put_last_answer(packet_output& out) noexcept {
-  if (!receives(self_.state()) && !is_final(refusal_.syndrome)) {
+  if (is_stopped()) {
     gap_.kept.clear();
     refusal_ = {};
     if (!ack_.owed) return true;
@@ -443,17 +448,12 @@ bool packet_responder::put_status(packet_output& out) noexcept {
   else if (reports)
     put_report(out);
   else
-    put_acknowledgement(out);
+    put({.psn = psn_plus(expected_psn_, psn_mask), .answer = {syndrome_ack, messages_}},
+        operation::acknowledge, out);
   refusal_ = {};
   ack_ = {.last_msn = messages_};
   gap_.report_due = false;
   return true;
-}
-
-void packet_responder::put_acknowledgement(packet_output& out) noexcept {
-  put({.psn = psn_plus(expected_psn_, psn_mask), .answer = {syndrome_ack, messages_}},
-      operation::acknowledge, out);
-  ack_ = {.last_msn = messages_};
 }
 
 /// Sends a selective acknowledgement.

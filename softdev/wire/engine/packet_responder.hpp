@@ -110,7 +110,7 @@ class packet_responder {
   void execute_kept(std::uint32_t executed, packet_output& out) noexcept;
   void end_gap() noexcept;
   [[nodiscard]] bool put_status(packet_output& out) noexcept;
-  void put_acknowledgement(packet_output& out) noexcept;
+  [[nodiscard]] bool is_stopped() const noexcept;
   void put_data_before(const packet& what, packet_output& out) noexcept;
   void put_report(packet_output& out) noexcept;
   void repeat(const packet& what, const packet_role& role) noexcept;

@@ -80,7 +80,7 @@ class renewal {
   /// Agrees on a step after the first. Ranks that do not take part are no longer members.
   [[nodiscard]] result<store_agreed> take_step(std::string_view name,
                                                std::span<const part_view> parts);
-  /// Returns the members that have not left and whose channels have not failed, in ascending order.
+  /// Returns the remaining members whose channels have not failed, in ascending order.
   [[nodiscard]] std::vector<std::uint32_t> intact_members();
   /// Returns those of the ranks whose channels are connected.
   [[nodiscard]] std::vector<std::uint32_t> connected_ones(std::vector<std::uint32_t> ranks);

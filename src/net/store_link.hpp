@@ -59,8 +59,7 @@ struct store_link {
 
   /// Handles a message of the store. Returns true for news about ranks, and for answers that no
   /// call waits for. Returns false if the message is an answer that this rank waits for, or the
-  /// last message of the store. Errors: `protocol` for an answer to a request that this rank has
-  /// not sent.
+  /// last message of the store. Errors: `protocol` for an unexpected answer.
   [[nodiscard]] result<bool> take_news(const store_message& from);
   /// Returns true if an answer or the rest of a message has not arrived yet.
   [[nodiscard]] bool is_expecting() const noexcept {
@@ -110,10 +109,10 @@ void receive_news(store_link& link);
 /// an abandoned answer. If the deadline passes during this wait, sends nothing. The deadline is
 /// exceeded by up to 2 s while the store does not read the request.
 ///
-/// Errors: those of bringup::stream, which end the connection; `protocol` for a malformed message,
-/// and for an answer to a request that this rank has not sent; `invalid_argument` if the message
-/// exceeds the limit of the store; `timed_out` for an exchange after an exchange or agreement that
-/// succeeded only on the other ranks.
+/// Errors: those of bringup::stream, which end the connection; `protocol` for a malformed message
+/// or an unexpected answer; `invalid_argument` if the message exceeds the limit of the store;
+/// `timed_out` for an exchange after an exchange or agreement that succeeded only on the other
+/// ranks.
 [[nodiscard]] result<std::optional<store_answer>> ask_store(store_link& link, const asked& what,
                                                             encode_request encode, deadline until);
 

@@ -179,8 +179,8 @@ enum class store_failure : std::uint8_t {
   interrupted = 11,   ///< the ranks began an agreement during the exchange
   expelled = 12,      ///< the other ranks have agreed to continue without the receiver
   outdated = 13,      ///< a renewal has failed, or the ranks have begun another one
-  /// The sender rejoins a group that has not formed, and the ranks have not joined; or a group
-  /// without connected members, and there are no ranks.
+  /// The sender rejoins a group that is still forming: `ranks` have not joined. Or no member of the
+  /// group is connected: `ranks` is empty.
   forming = 14
 };
 

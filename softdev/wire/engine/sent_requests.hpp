@@ -92,8 +92,8 @@ class sent_requests {
     }
     return false;
   }
-  /// Returns the PSN after the last response to a READ or atomic operation before `end`. Returns
-  /// oldest_psn() if there is none.
+  /// Returns the PSN after the last response to a READ or atomic operation before `end`, or
+  /// oldest_psn() if no READ or atomic operation precedes `end`.
   [[nodiscard]] std::uint32_t responses_end_before(std::uint32_t end) noexcept {
     for (std::uint32_t i = count_; i > 0; --i) {
       const sent_request& each = (*this)[i - 1];

@@ -126,7 +126,7 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] bool needs_progress() const noexcept {
     return due_.needs_progress.load(std::memory_order_relaxed);
   }
-  /// True if there are ACKs that the last call of `progress` has not sent (ack_time::later).
+  /// True if ACKs are postponed (ack_time::later): `progress` must be called again.
   [[nodiscard]] bool has_postponed_acks() const noexcept { return packets_.has_postponed(); }
   /// Returns when `progress` is due if no packet arrives.
   [[nodiscard]] time_ns next_deadline() const noexcept;
@@ -140,8 +140,8 @@ class wire_path final : public remote_path, private packet_output {
   }
   void disarm() noexcept { set_armed(false); }
 
-  /// Sends and forwards the packets that are due before the process exits: another thread may have
-  /// received a message whose ACK it has not sent yet. Waits at most one second for that thread.
+  /// Sends and forwards all packets that are due, before the process exits. They include the ACK of
+  /// a message that another thread is processing. Waits at most one second for that thread.
   void flush_before_exit() noexcept;
 
   [[nodiscard]] wire_counters counters() noexcept;

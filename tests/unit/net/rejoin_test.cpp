@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// group::rejoin() into groups that have not formed or have no members. renewal_test.cpp tests other
-// groups.
+// group::rejoin() before the group has formed, and after its last member has left. All other cases
+// are in renewal_test.cpp.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -189,7 +189,11 @@ void receive_news(store_link& link) {
     link.receiving.reset();
     auto news = *received ? decode_message(**received)
                           : result<store_message>(std::move(*received).error());
-    auto is_news = news ? link.take_news(*news) : result<bool>(std::move(news).error());
+    if (!news) {
+      static_cast<void>(link.lose(std::move(news).error()));
+      break;
+    }
+    auto is_news = link.take_news(*news);
     if (!is_news) {
       static_cast<void>(link.lose(std::move(is_news).error()));
       break;

@@ -202,7 +202,7 @@ TEST(stray_answer, is_an_error_of_the_request_in_progress) {
   const std::vector<std::function<net::detail::blob(std::uint32_t)>> cases{
       [&](std::uint32_t number) { return net::detail::encode_numbered(number + 1, done); },
       [&](std::uint32_t number) { return net::detail::encode_numbered(number - 1, done); },
-      [&](std::uint32_t) { return done; },
+      [&](std::uint32_t) { return net::detail::blob(done); },
       [&](std::uint32_t) { return encode(store_failed{.why = store_failure::missing}); }};
   for (const auto& stray : cases) {
     const scripted_store store([&](bringup::stream& with) {

@@ -17,14 +17,14 @@ using net::detail::address_to_listen;
 using testing_support::expect_error;
 
 /// Returns a lookup with a fixed result.
-net::detail::host_lookup found(std::vector<std::string> addresses) {
+net::detail::host_lookup found(const std::vector<std::string>& addresses) {
   return [addresses](const bringup::address&, deadline) -> result<std::vector<std::string>> {
     return addresses;
   };
 }
 
 /// Returns the host at which rank 0 listens if `host` has these addresses.
-std::string listens_at(const std::string& host, std::vector<std::string> addresses) {
+std::string listens_at(const std::string& host, const std::vector<std::string>& addresses) {
   const auto at = address_to_listen({.host = host, .port = 7}, test_deadline(), found(addresses));
   EXPECT_EQ(at.value().port, 7);
   return at.value().host;

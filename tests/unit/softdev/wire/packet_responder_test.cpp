@@ -324,6 +324,7 @@ TEST_F(RequestReceiver, repeated_parts_of_a_read_are_sent_without_packets_betwee
   };
   const auto answers = exchange({part(1, 3), part(5, 6), part(8, 9), part(11, 12)});
   std::vector<std::uint32_t> indexes;
+  indexes.reserve(answers.size());
   for (const sent_packet& each : answers) indexes.push_back((each.what.psn - peer_psn) & psn_mask);
   EXPECT_EQ(indexes, (std::vector<std::uint32_t>{1, 2, 5, 8, 11}));
   EXPECT_EQ(answers[0].name(), operation::read_response_first);

@@ -12,21 +12,23 @@ import time
 from build_step import ROOT, run_step
 
 BUILD = ROOT / "build" / "release"
-PROGRAM = BUILD / "tests" / "unit" / "softdev" / "wire" / "simulation" / "wire_fabric"
+TESTS = BUILD / "tests" / "unit" / "softdev"
+PACKETS = TESTS / "wire" / "simulation" / "wire_fabric"
+CONNECTIONS = TESTS / "cm" / "simulation" / "cm_fabric"
 JOBS = os.cpu_count() or 2
 SEEDS_AT_A_TIME = 500
 SUM = re.compile(r"^\d+ of \d+ seeds, (\d+) failed; (\d+) requests, (\d+) packets, (\d+) faults$", re.MULTILINE)
 
 
-def build():
+def build(program):
     options = [] if (BUILD / "CMakeCache.txt").exists() else ["-DVERBENA_UNITY=ON"]
     run_step("fabric", "configuring", "cmake", "--preset", "release", *options)
-    run_step("fabric", "building", "cmake", "--build", BUILD, "--target", "wire_fabric")
+    run_step("fabric", "building", "cmake", "--build", BUILD, "--target", program.name)
 
 
-def run_part(first, count):
+def run_part(program, first, count):
     """Runs consecutive seeds. Returns what the program printed about failures, and the sums."""
-    done = subprocess.run([PROGRAM, "seeds", str(count), str(first)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    done = subprocess.run([program, "seeds", str(count), str(first)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
     found = SUM.findall(done.stdout)
     if not found:  # the program ended before its last line
@@ -34,13 +36,13 @@ def run_part(first, count):
     return SUM.sub("", done.stdout).strip(), tuple(map(int, found[-1]))
 
 
-def run_seeds(first, count, jobs):
+def run_seeds(program, first, count, jobs):
     started = shown = time.monotonic()
     sums = [0, 0, 0, 0]
     ended = 0
     parts = [(at, min(SEEDS_AT_A_TIME, first + count - at)) for at in range(first, first + count, SEEDS_AT_A_TIME)]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        running = {pool.submit(run_part, *part): part for part in parts}
+        running = {pool.submit(run_part, program, *part): part for part in parts}
         for done in concurrent.futures.as_completed(running):
             text, numbers = done.result()
             ended += running[done][1]
@@ -60,6 +62,7 @@ def parse(arguments):
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int)
     which.add_argument("--seeds", type=int)
+    parser.add_argument("--connections", dest="program", action="store_const", const=CONNECTIONS, default=PACKETS)
     parser.add_argument("--trace", action="store_true")
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=JOBS)
@@ -73,10 +76,10 @@ def parse(arguments):
 
 def main(arguments):
     chosen = parse(arguments)
-    build()
+    build(chosen.program)
     if chosen.seed is not None:
-        return subprocess.run([PROGRAM, "trace" if chosen.trace else "seed", str(chosen.seed)], check=False).returncode
-    return run_seeds(chosen.first, chosen.seeds, chosen.jobs)
+        return subprocess.run([chosen.program, "trace" if chosen.trace else "seed", str(chosen.seed)], check=False).returncode
+    return run_seeds(chosen.program, chosen.first, chosen.seeds, chosen.jobs)
 
 
 if __name__ == "__main__":

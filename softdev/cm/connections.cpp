@@ -111,7 +111,7 @@ void connections::send_final_message(const endpoint& ep) {
 
 void connections::flush(const endpoint& ep) {
   if (ep.route_.communication_id != 0)
-    other_hosts_.flush(ep.route_.communication_id, std::chrono::steady_clock::now());
+    other_hosts_.flush(ep.route_.communication_id, options_.clock());
 }
 
 // Ends the connection or request of an endpoint.
@@ -131,7 +131,7 @@ int connections::connect(const endpoint_ptr& ep, const proposal& what) {
   set_local(*ep, what.local);
   ep->request_.data = what.data;
   ep->active_ = true;
-  const time_point now = std::chrono::steady_clock::now();
+  const time_point now = options_.clock();
   ep->request_.give_up_at = now + options_.answer_timeout;
   ep->request_.retry_until = now + options_.listener_timeout;
   const int failed = send_request(ep, now);
@@ -208,7 +208,7 @@ int connections::accept(const endpoint_ptr& ep, const proposal& what) {
     return sent ? 0 : EINVAL;
   }
   ep->phase_ = phase::replied;
-  set_deadline(*ep, std::chrono::steady_clock::now() + options_.ready_timeout);
+  set_deadline(*ep, options_.clock() + options_.ready_timeout);
   return 0;
 }
 
@@ -233,7 +233,7 @@ int connections::reject(const endpoint_ptr& ep, std::uint32_t reason, const priv
 }
 
 int connections::disconnect(const endpoint_ptr& ep) {
-  const time_point now = std::chrono::steady_clock::now();
+  const time_point now = options_.clock();
   switch (ep->phase_) {
     case phase::connected:
     case phase::replied:

@@ -5,7 +5,16 @@
 
 #include <utility>
 
+#include "softdev/ipc/eventfd.hpp"
+#include "verbena/base/error.hpp"
+
 namespace verbena::softdev::cm {
+
+result<channel_ptr> create_channel() {
+  auto fd = create_eventfd(when_empty::wait);
+  if (!fd) return error::from_errno(fd.error().code(), "rdma_create_event_channel", "soft0");
+  return std::make_shared<channel>(*std::move(fd));
+}
 
 void channel::push(event what) {
   events_.push_back(std::move(what));

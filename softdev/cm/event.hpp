@@ -13,6 +13,7 @@
 
 #include "softdev/cm/frame.hpp"
 #include "verbena/base/fd.hpp"
+#include "verbena/base/result.hpp"
 
 namespace verbena::softdev::cm {
 
@@ -97,5 +98,8 @@ class channel {
   bool raised_ = false;
 };
 using channel_ptr = std::shared_ptr<channel>;
+
+/// Creates a channel. Errors: the errno of eventfd(2).
+[[nodiscard]] result<channel_ptr> create_channel();
 
 }  // namespace verbena::softdev::cm

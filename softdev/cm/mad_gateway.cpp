@@ -19,7 +19,8 @@ using std::chrono::milliseconds;
 
 constexpr unsigned low_bits = 8;              // low bits of a communication ID, below a QP number
 constexpr std::uint8_t service_timeout = 20;  // 4.3 s
-constexpr milliseconds remembered{10'000};    // longer than peers wait before they repeat a message
+// Peers repeat a message after at most 9 s, and two of their repetitions may be lost.
+constexpr milliseconds remembered{20'000};
 
 milliseconds duration_of(std::uint8_t time) noexcept {
   constexpr unsigned longest = 24;  // 69 s
@@ -184,7 +185,7 @@ void mad_gateway::expire(time_point now) {
         continue;
       }
       // The peer no longer repeats its request.
-      forward(exchange, frame_kind::rejection, reject_reason::timeout);
+      if (!exchange.is_sidr) forward(exchange, frame_kind::rejection, reject_reason::timeout);
       finish(exchange, now);
       continue;
     }
@@ -228,6 +229,10 @@ void mad_gateway::finish(mad_exchange& exchange, time_point now) {
   close_socket(exchange);
   enter(exchange, exchange_state::ended);
   exchange.interval = {};
+  remember(exchange, now);
+}
+
+void mad_gateway::remember(mad_exchange& exchange, time_point now) {
   exchange.expires_at = now + remembered;
   set_deadline(exchange, time_point::max());
 }
@@ -398,10 +403,11 @@ void mad_gateway::endpoint_closed(mad_exchange& exchange, time_point now) {
 // Messages of the peer.
 
 void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& request) {
-  const time_point now = std::chrono::steady_clock::now();
+  const time_point now = options_.clock();
   const address peer = with_port(request.source, 0);
   if (const auto known = by_peer_.find({peer, request.communication_id}); known != by_peer_.end()) {
     mad_exchange& exchange = exchanges_.at(known->second);
+    if (exchange.state == exchange_state::ended) remember(exchange, now);
     if (exchange.state != exchange_state::requested) return repeat(exchange);
     exchange.expires_at = now + options_.answer_timeout;
     if (exchange.is_sidr) return set_deadline(exchange, time_point::max());
@@ -453,8 +459,10 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
     case mad_kind::sidr_reply:
       return sidr_reply_arrived(exchange, message, now);
     case mad_kind::ready:
-      if (exchange.state != exchange_state::replied || message.sender_id != exchange.remote_id)
-        return;
+      if (message.sender_id != exchange.remote_id) return;
+      // The rejection that ended the exchange was lost.
+      if (exchange.state == exchange_state::ended) return repeat(exchange);
+      if (exchange.state != exchange_state::replied) return;
       enter(exchange, exchange_state::connected);
       exchange.has_last_message = false;
       set_deadline(exchange, time_point::max());

@@ -128,6 +128,7 @@ class mad_gateway final : public remote_request_observer {
   void send_disconnect(mad_exchange& exchange, time_point now);
   [[nodiscard]] bool end_stale_connection(const address& peer, std::uint32_t qpn, time_point now);
   void finish(mad_exchange& exchange, time_point now);
+  void remember(mad_exchange& exchange, time_point now);
   void forward(mad_exchange& exchange, const frame& what);
   void forward(mad_exchange& exchange, frame_kind kind, std::uint32_t reason = 0);
 

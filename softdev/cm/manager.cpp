@@ -29,6 +29,7 @@ int manager::start() {
   if (!made) return made.error().code();
   wake_ = std::move(made).value();
   if (const int failed = watch_.watch(wake_.get(), {source_kind::wake, 0})) return failed;
+  if (!options_.has_thread) return 0;
   if (const int failed =
           verbena::detail::start_quiet_thread(thread_, &manager::enter, this, "verbena-cm"))
     return failed;
@@ -70,24 +71,41 @@ void manager::loop() {
     const auto ready = watch_.wait(wait_milliseconds());
     const lock guard(mutex_);
     if (stop_) return;
-    const time_point now = std::chrono::steady_clock::now();
-    for (const reactor::source each : ready) dispatch(each, now);
-    // After the eventfd was reset: a message that is added now sets it again.
-    handle_received(now);
-    connections_.expire(now);
-    incoming_.expire(now);
-    other_hosts_.expire(now);
-    early_.expire(now);
+    handle(ready);
   }
+}
+
+time_point manager::turn() {
+  for (bool is_first = true;; is_first = false) {
+    const auto ready = watch_.wait(0);
+    const lock guard(mutex_);
+    if (ready.empty() && !is_first) return next_deadline();
+    handle(ready);
+  }
+}
+
+void manager::handle(std::span<const reactor::source> ready) {
+  const time_point now = options_.clock();
+  for (const reactor::source each : ready) dispatch(each, now);
+  // After the eventfd was reset: a message that is added now sets it again.
+  handle_received(now);
+  connections_.expire(now);
+  incoming_.expire(now);
+  other_hosts_.expire(now);
+  early_.expire(now);
+}
+
+time_point manager::next_deadline() const noexcept {
+  return std::min({connections_.next_deadline(), incoming_.next_deadline(),
+                   other_hosts_.next_deadline(), early_.next_deadline()});
 }
 
 int manager::wait_milliseconds() {
   const lock guard(mutex_);
-  const time_point now = std::chrono::steady_clock::now();
+  const time_point now = options_.clock();
   // While endpoints exist, the sleep is limited, so that few new deadlines have to wake the thread.
   const time_point at_latest = connections_.empty() ? time_point::max() : now + longest_wait;
-  sleeps_until_ = std::min({at_latest, connections_.next_deadline(), incoming_.next_deadline(),
-                            other_hosts_.next_deadline(), early_.next_deadline()});
+  sleeps_until_ = std::min(at_latest, next_deadline());
   if (sleeps_until_ == time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(sleeps_until_ - now);
   return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
@@ -147,13 +165,7 @@ int manager::find_source(const address& destination, address& source) {
   return carrier_->find_source(destination, source);
 }
 
-// Channels and events.
-
-result<channel_ptr> manager::create_channel() {
-  auto fd = create_eventfd(when_empty::wait);
-  if (!fd) return error::from_errno(fd.error().code(), "rdma_create_event_channel", "soft0");
-  return std::make_shared<channel>(*std::move(fd));
-}
+// Events.
 
 std::optional<event> manager::take(channel& from, function_ref<bool()> prepare) {
   const lock guard(mutex_);

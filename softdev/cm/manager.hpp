@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "softdev/cm/connections.hpp"
@@ -34,8 +35,9 @@ namespace verbena::softdev::cm {
 /// where stated.
 class manager {
  public:
-  /// Creates a manager and starts its thread. `carrier` outlives the manager; nullptr: there are no
-  /// other hosts. Errors: the errno of a descriptor or thread that could not be created.
+  /// Creates a manager, and starts its thread unless the options say otherwise. `carrier` outlives
+  /// the manager; nullptr: there are no other hosts. Errors: the errno of a descriptor or thread
+  /// that could not be created.
   [[nodiscard]] static result<std::unique_ptr<manager>> open(const manager_options& options = {},
                                                              mad_carrier* carrier = nullptr);
   /// Ends all connections, like the exit of the process.
@@ -43,7 +45,6 @@ class manager {
   manager(const manager&) = delete;
   manager& operator=(const manager&) = delete;
 
-  [[nodiscard]] result<channel_ptr> create_channel();
   [[nodiscard]] endpoint_ptr create(const channel_ptr& events, port_space space);
   /// Destroys an endpoint: informs the peer, drops its pending events, and rejects the requests
   /// among them. Returns the number of its events that were taken.
@@ -82,6 +83,10 @@ class manager {
   /// arrived.
   [[nodiscard]] int note_established(const endpoint_ptr& ep);
 
+  /// Does the work that is due, without waiting. Returns when further work is due, unless a message
+  /// or a call is earlier; time_point::max() if no work will be due. Only for a manager without a
+  /// thread.
+  [[nodiscard]] time_point turn();
   /// Delivers a message of another host's connection manager. Never blocks. Drops the message if
   /// too many messages are waiting.
   void deliver(const address& own, const address& peer, mad_view message) noexcept;
@@ -115,6 +120,8 @@ class manager {
   [[nodiscard]] int start();
   static void* enter(void* self) noexcept;
   void loop();
+  void handle(std::span<const reactor::source> ready);
+  [[nodiscard]] time_point next_deadline() const noexcept;
   void wake() const noexcept;
   [[nodiscard]] int wait_milliseconds();
   void dispatch(reactor::source from, time_point now);

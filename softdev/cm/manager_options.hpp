@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The timeouts and limits of a connection manager, which tests change.
+// The clock, timeouts and limits of a connection manager, which tests change.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,8 @@ using time_point = std::chrono::steady_clock::time_point;
 
 /// Timeouts and limits. Threads: value.
 struct manager_options {
+  time_point (*clock)() noexcept = std::chrono::steady_clock::now;
+  bool has_thread = true;                            ///< false: the caller calls manager::turn()
   std::chrono::milliseconds answer_timeout{60'000};  ///< for a reply to a request
   std::chrono::milliseconds listener_timeout{
       100};  ///< for a process that listens; then a rejection

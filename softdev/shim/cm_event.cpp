@@ -211,7 +211,7 @@ int take(cm_channel_object& channel, cm::event& out, std::unique_ptr<cm_event_ob
 }  // namespace
 
 cm_channel_object* cm_create_channel(cm_process& home) {
-  auto events = home.manager->create_channel();
+  auto events = cm::create_channel();
   if (!events) return fail(events.error().code());
   auto* const made = new (std::nothrow) cm_channel_object{};
   if (made == nullptr) return fail(ENOMEM);

@@ -61,7 +61,7 @@ class two_hosts : public ::testing::Test {
         : line(own, slot, std::move(network)),
           owned(*manager::open(options, &line)),
           all(*owned),
-          events(*all.create_channel()) {}
+          events(*create_channel()) {}
     event expect(event_kind kind, int status = 0) {
       return testing::expect(all, events, kind, status);
     }
@@ -539,6 +539,21 @@ TEST_F(cm_other_hosts, each_lost_message_is_sent_again) {
   EXPECT_GE(count_of(mad_kind::ready), 2U);
   EXPECT_GE(count_of(mad_kind::disconnect), 2U);
   EXPECT_GE(count_of(mad_kind::disconnected), 2U);
+}
+
+// The passive side ends after its reply, and the rejection is lost.
+TEST_F(cm_other_hosts, lost_rejection_is_sent_again_after_a_confirmation) {
+  copies = [first = true](const mad& message) mutable {
+    return message.kind == mad_kind::rejection && std::exchange(first, false) ? 0 : 1;
+  };
+  start({.first_repeat = std::chrono::minutes(1)});
+  const endpoint_ptr active = connect();
+  const endpoint_ptr passive = b->expect(event_kind::connect_request).about;
+  ASSERT_EQ(b->all.accept(passive, {.local = {.queue_pair = passive_qpn}, .data = {}}), 0);
+  a->expect(event_kind::connect_response);
+  b->all.destroy(passive);
+  ASSERT_EQ(a->all.establish(active), 0);
+  a->expect(event_kind::disconnected);
 }
 
 // parity: rocev2-94

@@ -307,7 +307,7 @@ TEST(cm_manager, destroying_connecting_endpoints_is_safe) {
     clients.emplace_back([&, seed] {
       std::mt19937 random(test::campaign_seed(seed + 2));
       for (int round = 0; round < 100; ++round) {
-        const channel_ptr events = *active.all.create_channel();
+        const channel_ptr events = *create_channel();
         const endpoint_ptr ep = active.all.create(events, port_space::tcp);
         EXPECT_EQ(active.all.resolve_address(ep, std::nullopt, passive.where), 0);
         EXPECT_EQ(active.all.resolve_route(ep), 0);

@@ -33,7 +33,7 @@ inline event expect(manager& of, const channel_ptr& from, event_kind kind, int s
 /// A manager with a channel.
 struct process {
   explicit process(const manager_options& options = {})
-      : owned(*manager::open(options)), all(*owned), events(*all.create_channel()) {}
+      : owned(*manager::open(options)), all(*owned), events(*create_channel()) {}
   endpoint_ptr make(port_space space = port_space::tcp) { return all.create(events, space); }
   event expect(event_kind kind, int status = 0) {
     return testing::expect(all, events, kind, status);

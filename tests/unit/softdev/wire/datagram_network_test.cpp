@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "softdev/core/datagram.hpp"
+#include "tests/unit/softdev/random_source.hpp"
 #include "tests/unit/softdev/wire/simulation/end.hpp"
 #include "tests/unit/softdev/wire/simulation/host.hpp"
 #include "tests/unit/softdev/wire/simulation/network.hpp"
-#include "tests/unit/softdev/wire/simulation/random_source.hpp"
 
 namespace verbena::softdev::wire::simulation {
 namespace {

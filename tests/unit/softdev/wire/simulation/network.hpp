@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "softdev/core/types.hpp"
-#include "tests/unit/softdev/wire/simulation/random_source.hpp"
+#include "tests/unit/softdev/random_source.hpp"
 
 namespace verbena::softdev::wire::simulation {
 

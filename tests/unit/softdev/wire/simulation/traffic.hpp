@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "softdev/wire/packet.hpp"
+#include "tests/unit/softdev/random_source.hpp"
 #include "tests/unit/softdev/wire/simulation/end.hpp"
-#include "tests/unit/softdev/wire/simulation/random_source.hpp"
 
 namespace verbena::softdev::wire::simulation {
 

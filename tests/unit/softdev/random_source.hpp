@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace verbena::softdev::wire::simulation {
+namespace verbena::softdev {
 
 /// SplitMix64. Threads: one thread at a time.
 class random_source {
@@ -28,4 +28,4 @@ class random_source {
   std::uint64_t state_;
 };
 
-}  // namespace verbena::softdev::wire::simulation
+}  // namespace verbena::softdev

@@ -31,11 +31,13 @@ template <operation_kind Kind, class Piece>
                                                          const remote_region& remote,
                                                          abort_at limit,
                                                          std::source_location posted) {
-  if (limit.has_passed()) [[unlikely]]
-    return operation_result::refuse(refusal::limit_passed, ETIMEDOUT, posted);
   const detail::operation_slot& slot = core.table().next_free();
+  // The only returned object, so that the compiler constructs it in the memory of the caller.
   operation_result outcome = detail::channel_core::hope(posted);
-  if (const post_status status = core.submit_usual<Kind>(piece, remote); !status) [[unlikely]] {
+  if (limit.has_passed()) [[unlikely]] {
+    outcome = operation_result::refuse(refusal::limit_passed, ETIMEDOUT, posted);
+  } else if (const post_status status = core.submit_usual<Kind>(piece, remote); !status)
+      [[unlikely]] {
     outcome = operation_result::refuse_post(Kind, status.code(), posted);
   } else if (const auto what = core.poll_for(core.table(), slot, outcome);
              what != detail::found::it) [[unlikely]] {

@@ -197,7 +197,11 @@ void detail::ended_in(operation_scope& scope, operation_waiter* handle) noexcept
 }
 
 operation_scope::operation_scope(detail::channel_core& core, abort_at limit, policy what) noexcept
-    : memory_user(&user_of), core_(core), limit_(limit), policy_(what) {
+    : memory_user(&user_of),
+      core_(core),
+      limit_(limit),
+      policy_(what),
+      has_limit_(!limit.when().is_never()) {
   core_.hold();
 }
 

@@ -204,6 +204,10 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
   [[nodiscard]] bool is_of_write() const noexcept {
     return done_.opcode() == completion_opcode::receive_write_with_immediate;
   }
+  // Creates the result of a success, except done_.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): a poll sets done_
+  explicit operation_result(std::source_location posted) noexcept
+      : posted_(posted), end_(operation_end::success), completed_(true) {}
   // Makes a pending result that of a successful completion.
   void succeed(const verbena::completion& done) noexcept {
     done_ = done;

@@ -189,8 +189,7 @@ class [[nodiscard(
                    std::source_location posted);
   scoped_operation(operation_scope& scope, detail::operation_description what,
                    std::vector<sink>&& into, std::source_location posted);
-  [[gnu::always_inline]] inline void begin(detail::operation_kind kind,
-                                           place_of_post posted) noexcept;
+  [[gnu::always_inline]] inline void begin() noexcept;
   [[nodiscard]] bool uses(const detail::registered_range& memory) noexcept;
   void post(const detail::operation_description& what, std::source_location posted);
   void take_over(scoped_operation& other) noexcept;
@@ -318,6 +317,7 @@ class operation_scope : private detail::memory_user {
   // without memory, only counts it.
   void ended_unseen(const operation_result& how) noexcept;
   void not_inspected(std::source_location posted) noexcept;
+  [[nodiscard]] bool is_late() const noexcept { return has_limit_ && limit_.when().expired(); }
 
   detail::channel_core& core_;  // held
   abort_at limit_;
@@ -326,6 +326,7 @@ class operation_scope : private detail::memory_user {
   scoped_operation* first_ = nullptr;  // completed operations that were not inspected
   std::uint32_t in_flight_ = 0;
   policy policy_;
+  bool has_limit_;  // shorter to test than limit_
   bool over_ = false;
   bool has_unseen_ = false;
 };
@@ -333,8 +334,10 @@ class operation_scope : private detail::memory_user {
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): before_ and behind_ are link()'s
 scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kind kind,
                                    const source& from, place_of_post posted) noexcept
-    : operation_waiter{.result = detail::channel_core::hope(posted.at())}, scope_(&scope) {
-  begin(kind, posted);
+    : operation_waiter{.result = detail::channel_core::hope(posted.at())},
+      scope_(&scope),
+      slot_(&scope.core_.begin(kind, posted.at())) {
+  begin();
   slot_->use(from.slice());
 }
 
@@ -342,13 +345,13 @@ scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kin
                                    place_of_post posted) noexcept
     : operation_waiter{.result = detail::channel_core::hope(posted.at())},
       scope_(&scope),
+      slot_(&scope.core_.begin(kind, posted.at())),
       sinks_(std::move(into)) {
-  begin(kind, posted);
+  begin();
 }
 // NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
-void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) noexcept {
-  slot_ = &scope_->core_.begin(kind, posted.at());
+void scoped_operation::begin() noexcept {
   slot_->waiter = this;
   slot_->scope = scope_;
   ++scope_->in_flight_;
@@ -357,7 +360,7 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
 [[gnu::always_inline]] inline scoped_operation operation_scope::send(const source& data,
                                                                      place_of_post posted) {
   constexpr auto kind = detail::operation_kind::send;
-  if (!core_.is_usual<kind>(data, {}) || limit_.has_passed()) [[unlikely]]
+  if (!core_.is_usual<kind>(data, {}) || is_late()) [[unlikely]]
     return send(data, {}, posted.at());
   const auto status = core_.submit_usual<kind>(data, {});
   if (!status) [[unlikely]]
@@ -368,7 +371,7 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
 [[gnu::always_inline]] inline scoped_operation operation_scope::receive(
     sink&& into, std::source_location posted) {
   constexpr auto kind = detail::operation_kind::receive;
-  if (!core_.is_usual<kind>(into, {}) || limit_.has_passed()) [[unlikely]]
+  if (!core_.is_usual<kind>(into, {}) || is_late()) [[unlikely]]
     return fill(kind, std::move(into), {}, posted);
   const auto status = core_.submit_usual<kind>(into, {});
   if (!status) [[unlikely]]
@@ -380,7 +383,7 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
                                                                       const remote_region& to,
                                                                       place_of_post posted) {
   constexpr auto kind = detail::operation_kind::write;
-  if (!core_.is_usual<kind>(data, to) || limit_.has_passed()) [[unlikely]]
+  if (!core_.is_usual<kind>(data, to) || is_late()) [[unlikely]]
     return write(data, to, {}, posted.at());
   const auto status = core_.submit_usual<kind>(data, to);
   if (!status) [[unlikely]]
@@ -392,7 +395,7 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
                                                                      const remote_region& from,
                                                                      std::source_location posted) {
   constexpr auto kind = detail::operation_kind::read;
-  if (!core_.is_usual<kind>(into, from) || limit_.has_passed()) [[unlikely]]
+  if (!core_.is_usual<kind>(into, from) || is_late()) [[unlikely]]
     return fill(kind, std::move(into), from, posted);
   const auto status = core_.submit_usual<kind>(into, from);
   if (!status) [[unlikely]]
@@ -404,13 +407,14 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
   if (slot_ == nullptr) [[unlikely]]
     return look();
   detail::operation_slot& slot = *slot_;
-  const detail::found what = detail::channel_core::poll_for(scope_->core_.table(), slot, result);
+  operation_scope& scope = *scope_;
+  const detail::found what = detail::channel_core::poll_for(scope.core_.table(), slot, result);
   if (what != detail::found::it) [[unlikely]]
     return wait_longer(what);
   detail::channel_core::end_here(slot);
   ended = true;
   slot_ = nullptr;
-  --scope_->in_flight_;
+  --scope.in_flight_;
   scope_ = nullptr;
   return result;
 }

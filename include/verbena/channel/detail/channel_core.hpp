@@ -318,9 +318,7 @@ queued_waiter* operation_table::end_queued(const completion& done) noexcept {
 }
 
 operation_result channel_core::hope(std::source_location posted) noexcept {
-  operation_result made;
-  made.succeeded(posted);
-  return made;
+  return operation_result(posted);
 }
 
 found channel_core::poll_for(const operation_table& table, const operation_slot& slot,

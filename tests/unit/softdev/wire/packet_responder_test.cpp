@@ -316,6 +316,19 @@ TEST_F(RequestReceiver, repeated_end_of_a_read_replaces_the_rest_of_the_response
                   operation::read_response_last});
 }
 
+TEST_F(RequestReceiver, repeated_end_of_a_read_does_not_replace_a_repeated_part) {
+  out.room = 2;
+  exchange({remote(operation::read_request, 0, 12 * mtu)});
+  out.room = kept_output::plenty;
+  const auto answers =
+      exchange({remote(operation::read_request, 4, mtu, 0, 4 * std::uint64_t{mtu}),
+                remote(operation::read_request, 10, 2 * mtu, 0, 10 * std::uint64_t{mtu})});
+  ASSERT_EQ(answers.size(), 3U);
+  expect_packets({answers[0]}, psn(4), {operation::read_response_only});
+  expect_packets({answers[1], answers[2]}, psn(10),
+                 {operation::read_response_first, operation::read_response_last});
+}
+
 TEST_F(RequestReceiver, repeated_parts_of_a_read_are_sent_without_packets_between_them) {
   exchange({remote(operation::read_request, 0, 12 * mtu)});
   const auto part = [this](std::uint32_t begin, std::uint32_t end) {

@@ -31,11 +31,9 @@ class due_ranges {
   [[nodiscard]] const response_range& current() const noexcept { return ranges_[0]; }
   /// Returns the next packet of the current range.
   [[nodiscard]] std::uint32_t next() const noexcept { return next_; }
-  /// Records that the next packet was sent. Returns true if it was the last one of its range.
-  bool step() noexcept {
-    if (++next_ != ranges_[0].end) return false;
-    remove(0);
-    return true;
+  /// Records that the next packet was sent.
+  void step() noexcept {
+    if (++next_ == ranges_[0].end) remove(0);
   }
   void clear() noexcept { count_ = 0; }
 

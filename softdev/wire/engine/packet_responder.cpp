@@ -319,11 +319,13 @@ bool packet_responder::put(packet made, operation kind, packet_output& out) noex
 
 bool packet_responder::put_read(responder_resource& which, packet_output& out,
                                 std::uint32_t& budget) noexcept {
+  const std::uint32_t packets = packets_of(which.what, mtu_);
   while (!which.ranges.empty()) {
     if (budget == 0 || !out.has_room()) return false;
     --budget;
     if (!put_read_packet(which, out)) return true;
-    if (which.ranges.step()) which.sent = true;
+    which.sent |= which.ranges.next() + 1 == packets;
+    which.ranges.step();
   }
   which.due = false;
   return true;
@@ -352,7 +354,7 @@ bool packet_responder::put_read_packet(responder_resource& which, packet_output&
   return false;
 }
 
-/// Handles a READ whose memory is not accessible. If the whole response was sent before, the
+/// Handles a READ whose memory is not accessible. If the end of the response was sent before, the
 /// request can be a late duplicate: the peer has the data, and the program may have deregistered
 /// the memory. In this case, the queue pair remains usable. The peer ignores the NAK unless it lost
 /// the response.

@@ -67,7 +67,7 @@ class packet_responder {
     std::uint32_t msn = 0;
     std::uint64_t original = 0;
     bool due = false;
-    bool sent = false;  ///< the whole response was sent at least once
+    bool sent = false;  ///< the end of the response was sent at least once
     due_ranges ranges;  ///< of a READ that is due
   };
   struct acknowledgement {

@@ -17,7 +17,7 @@ std::vector<std::uint32_t> drain(due_ranges& some) {
   std::vector<std::uint32_t> packets;
   while (!some.empty()) {
     packets.push_back(some.next());
-    static_cast<void>(some.step());
+    some.step();
   }
   return packets;
 }
@@ -27,12 +27,10 @@ using list = std::vector<std::uint32_t>;
 TEST(due_ranges, parts_follow_the_response_in_the_order_of_their_requests) {
   due_ranges some;
   some.add(part(0, 4), 4);
-  EXPECT_FALSE(some.step());
-  EXPECT_FALSE(some.step());
-  EXPECT_FALSE(some.step());
+  for (int i = 0; i < 3; ++i) some.step();
   some.add(part(2, 3), 4);
   some.add(part(0, 1), 4);
-  EXPECT_TRUE(some.step());
+  some.step();
   EXPECT_EQ(some.current(), part(2, 3));
   EXPECT_EQ(drain(some), (list{2, 0}));
 }
@@ -40,7 +38,7 @@ TEST(due_ranges, parts_follow_the_response_in_the_order_of_their_requests) {
 TEST(due_ranges, part_that_will_be_sent_anyway_is_not_added) {
   due_ranges some;
   some.add(part(10, 20), total);
-  for (int i = 0; i < 5; ++i) static_cast<void>(some.step());
+  for (int i = 0; i < 5; ++i) some.step();
   some.add(part(15, 18), total);
   some.add(part(30, 32), total);
   some.add(part(30, 32), total);
@@ -51,7 +49,7 @@ TEST(due_ranges, part_that_will_be_sent_anyway_is_not_added) {
 TEST(due_ranges, end_of_the_response_replaces_its_rest_and_no_other_part) {
   due_ranges some;
   some.add(part(0, total), total);
-  for (int i = 0; i < 5; ++i) static_cast<void>(some.step());
+  for (int i = 0; i < 5; ++i) some.step();
   some.add(part(98, total), total);
   EXPECT_EQ(drain(some), (list{98, 99})) << "the peer has not requested the other packets";
   some.add(part(90, 92), total);
@@ -64,7 +62,7 @@ TEST(due_ranges, end_of_the_response_replaces_its_rest_and_no_other_part) {
 TEST(due_ranges, end_of_the_response_keeps_the_requested_parts_of_its_rest) {
   due_ranges some;
   some.add(part(0, total), total);
-  for (int i = 0; i < 42; ++i) static_cast<void>(some.step());
+  for (int i = 0; i < 42; ++i) some.step();
   some.add(part(90, 92), total);
   some.add(part(94, 95), total);
   some.add(part(98, total), total);
@@ -78,15 +76,15 @@ TEST(due_ranges, end_of_the_response_keeps_the_requested_parts_of_its_rest) {
 TEST(due_ranges, end_of_the_response_keeps_the_unsent_packets_of_a_requested_part) {
   due_ranges some;
   some.add(part(0, total), total);
-  for (int i = 0; i < 42; ++i) static_cast<void>(some.step());
+  for (int i = 0; i < 42; ++i) some.step();
   some.add(part(43, 47), total);
-  for (int i = 0; i < 2; ++i) static_cast<void>(some.step());
+  for (int i = 0; i < 2; ++i) some.step();
   some.add(part(98, total), total);
   EXPECT_EQ(drain(some), (list{44, 45, 46, 98, 99}));
   some.add(part(0, total), total);
-  for (int i = 0; i < 42; ++i) static_cast<void>(some.step());
+  for (int i = 0; i < 42; ++i) some.step();
   some.add(part(43, 44), total);
-  for (int i = 0; i < 2; ++i) static_cast<void>(some.step());
+  for (int i = 0; i < 2; ++i) some.step();
   some.add(part(98, total), total);
   EXPECT_EQ(drain(some), (list{98, 99})) << "the part was sent";
 }
@@ -127,7 +125,7 @@ TEST(due_ranges, part_that_is_merged_with_the_end_of_the_response_is_kept) {
   due_ranges some;
   for (std::uint32_t i = 0; i <= last; i += 4) some.add(part(i, i + 1), total);
   some.add(part(90, total), total);
-  EXPECT_TRUE(some.step());
+  some.step();
   some.add(part(98, total), total);
   EXPECT_EQ(drain(some), (list{4, 8, 12, 16, 20, 24, last, 98, 99}));
 }

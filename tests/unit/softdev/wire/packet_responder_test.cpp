@@ -365,6 +365,19 @@ TEST_F(RequestReceiver, read_of_memory_that_is_deregistered_meanwhile_is_refused
   expect_error_state();
 }
 
+TEST_F(RequestReceiver, read_is_refused_if_only_a_repeated_part_was_sent_before_deregistration) {
+  out.room = 3;
+  exchange({remote(operation::read_request, 0, 6 * mtu)});
+  out.room = 1;
+  expect_packets(exchange({remote(operation::read_request, 1, mtu, 0, mtu),
+                           remote(operation::read_request, 2, 4 * mtu, 0, 2 * std::uint64_t{mtu})}),
+                 psn(1), {operation::read_response_only});
+  EXPECT_TRUE(home.deregister_region(target.key()));
+  out.room = kept_output::plenty;
+  expect_answer(transmit(), 2, syndrome_access_error, 1);
+  expect_error_state();
+}
+
 // parity: rocev2-51
 TEST_F(RequestReceiver, repeated_read_of_memory_that_is_deregistered_since_fails_only_at_the_peer) {
   post_receives(1);

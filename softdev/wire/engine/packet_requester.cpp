@@ -19,16 +19,16 @@ namespace {
 
 /// Within a message, one packet in this number requests an acknowledgement.
 constexpr std::uint32_t acknowledgement_interval = 16;
-/// The number of offers of selective repeat. Some are lost; most peers do not support it.
-constexpr std::uint8_t max_offers = 8;
 
 }  // namespace
 
 packet_requester::packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out,
                                    bool selective) noexcept
-    : self_(self), out_(out), mtu_(mtu), acknowledged_(rules_of(self.transport()).acknowledged) {
-  recovery_.offers_left = selective ? max_offers : 0;
-}
+    : self_(self),
+      out_(out),
+      mtu_(mtu),
+      acknowledged_(rules_of(self.transport()).acknowledged),
+      recovery_{.offers = selective_offers(selective)} {}
 
 /// Returns how many packets, beginning with `psn`, the congestion window permits.
 std::uint32_t packet_requester::room_from(std::uint32_t psn) noexcept {
@@ -240,7 +240,7 @@ bool packet_requester::put_read(const sent_request& which, const message& what) 
   // rxe drops a repeated READ of bytes before those of an earlier repetition. A responder that has
   // not received the READ would execute the part as another READ.
   const bool is_executed = psn_distance(which.first_psn, recovery_.executed_end) > 0;
-  if (!recovery_.peer_is_selective || !is_executed) {
+  if (!recovery_.offers.accepted() || !is_executed) {
     if (is_missing(first)) put_part(first, which.packets);
     return true;
   }
@@ -338,7 +338,7 @@ void packet_requester::receive_nak(const packet& what) noexcept {
     refused_ = {syndrome, what.psn};  // `receive` applies it
     return;
   }
-  if (!not_ready) offer_selective_repeat(what.psn);
+  if (!not_ready) recovery_.offers.put(self_, what.psn, out_);
   acknowledge_before(what.psn);
   if (!not_ready) {
     // rxe sends such a NAK for the packets after the one for which it was not ready.
@@ -366,8 +366,7 @@ void packet_requester::apply_rnr_nak() noexcept {
 /// Processes a selective acknowledgement. It acknowledges the packets before its PSN.
 void packet_requester::receive_selective(const packet& what) noexcept {
   out_.count(packet_event::selective_ack_received);
-  recovery_.offers_left = 0;
-  recovery_.peer_is_selective = true;
+  recovery_.offers.note_accepted();
   acknowledge_before(what.psn);
   if (!requests_.has_outstanding()) return;
   const psn_set received = received_packets(what);
@@ -382,17 +381,6 @@ void packet_requester::receive_selective(const packet& what) noexcept {
 bool packet_requester::has_missing() noexcept {
   return requests_.any_in_flight(
       [this](std::uint32_t psn) { return was_sent(psn) && recovery_.resends.sends(psn); });
-}
-
-/// Offers selective repeat to the peer. A peer that does not support it ignores the packet.
-/// `expected`: the PSN that the peer expects.
-void packet_requester::offer_selective_repeat(std::uint32_t expected) noexcept {
-  if (recovery_.offers_left == 0 || !out_.has_room()) return;
-  --recovery_.offers_left;
-  selective_payload payload;
-  packet made = make_selective_offer(expected, payload);
-  address_to_peer(self_, made);
-  static_cast<void>(out_.put(self_, made));
 }
 
 /// Fails the request that the responder refused with a fatal NAK, after all earlier requests are
@@ -536,8 +524,8 @@ void packet_requester::repair() noexcept {
 void packet_requester::expire() noexcept {
   if (!timer_.runs() || self_.home().now() < timer_.deadline()) return;
   timer_.stop();
-  if (!requests_.has_outstanding()) return;
-  offer_selective_repeat(requests_.oldest_psn());
+  if (!requests_.has_outstanding() || self_.state() == queue_pair_state::error) return;
+  recovery_.offers.put(self_, requests_.oldest_psn(), out_);
   if (timer_.is_early()) {
     ++recovery_.since_progress.early;
     timer_.back_off();
@@ -558,7 +546,7 @@ void packet_requester::retransmit_early() noexcept {
   recovery_.responses.restart(sent_end_);
   if (is_first && !was_dropped && resends.is_selective()) {
     resends.restart();
-  } else if (is_first && !was_dropped && recovery_.peer_is_selective) {
+  } else if (is_first && !was_dropped && recovery_.offers.accepted()) {
     resends.limit_to(requests_.last_psn());
   } else {
     select_all();

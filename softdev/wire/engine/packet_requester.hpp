@@ -15,6 +15,7 @@
 #include "softdev/wire/engine/response_window.hpp"
 #include "softdev/wire/engine/retransmission.hpp"
 #include "softdev/wire/engine/retransmission_timer.hpp"
+#include "softdev/wire/engine/selective_offers.hpp"
 #include "softdev/wire/engine/sent_requests.hpp"
 #include "softdev/wire/packet.hpp"
 
@@ -58,12 +59,11 @@ class packet_requester {
   };
   /// The state of loss recovery.
   struct recovery {
-    attempts since_progress;
-    retransmission resends;
-    response_window responses;
+    attempts since_progress{};
+    retransmission resends{};
+    response_window responses{};
     std::uint32_t executed_end = 0;  ///< the responder has executed all requests before this PSN
-    std::uint8_t offers_left = 0;    ///< of selective repeat
-    bool peer_is_selective = false;  ///< the peer has sent a selective acknowledgement
+    selective_offers offers;
   };
   /// The limits of sending.
   struct flow {
@@ -87,7 +87,6 @@ class packet_requester {
 
   void receive_nak(const packet& what) noexcept;
   void receive_selective(const packet& what) noexcept;
-  void offer_selective_repeat(std::uint32_t expected) noexcept;
   [[nodiscard]] bool has_missing() noexcept;
   void retransmit_early() noexcept;
   [[nodiscard]] bool was_sent(std::uint32_t psn) const noexcept {

@@ -169,6 +169,14 @@ TEST_F(SelectiveRepeat, requester_offers_it_a_limited_number_of_times) {
   EXPECT_EQ(offers, 8U);
 }
 
+TEST_F(SelectiveRepeat, queue_pair_in_err_does_not_offer_it) {
+  post(opcode::rdma_write, 4 * mtu);
+  mine.pair().modify({.state = queue_pair_state::error}, attribute::state).value();
+  EXPECT_TRUE(wait().empty());
+  EXPECT_EQ(out.counts[packet_event::timed_out], 0);
+  EXPECT_TRUE(exchange({reply(operation::acknowledge, 2, syndrome_sequence_error)}).empty());
+}
+
 TEST_F(SelectiveRepeat, only_missing_packets_are_sent_again) {
   post(opcode::rdma_write, 12 * mtu);
   const auto packets = exchange({report(2, {3, 5, 6})});

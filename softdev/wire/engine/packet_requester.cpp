@@ -525,7 +525,7 @@ void packet_requester::expire() noexcept {
   if (!timer_.runs() || self_.home().now() < timer_.deadline()) return;
   timer_.stop();
   if (!requests_.has_outstanding() || self_.state() == queue_pair_state::error) return;
-  recovery_.offers.put(self_, requests_.oldest_psn(), out_);
+  offer_selective_repeat();
   if (timer_.is_early()) {
     ++recovery_.since_progress.early;
     timer_.back_off();
@@ -533,6 +533,17 @@ void packet_requester::expire() noexcept {
   }
   out_.count(packet_event::timed_out);
   go_back();
+}
+
+/// Offers selective repeat after a timeout. Not while it is unknown whether the responder expects a
+/// long READ or the PSN after its response: an offer is accepted only if its PSN is close to the
+/// expected one. Precondition: has_outstanding().
+void packet_requester::offer_selective_repeat() noexcept {
+  const sent_request& oldest = requests_[0];
+  const std::uint32_t expected = requests_.least_expected_psn(recovery_.executed_end);
+  const bool is_unknown = oldest.opcode == opcode::rdma_read && expected == oldest.first_psn &&
+                          oldest.packets >= psn_set::capacity;
+  if (!is_unknown) recovery_.offers.put(self_, expected, out_);
 }
 
 /// Retransmits before the ACK timeout. With selective repeat, the first time sends only packets

@@ -87,6 +87,7 @@ class packet_requester {
 
   void receive_nak(const packet& what) noexcept;
   void receive_selective(const packet& what) noexcept;
+  void offer_selective_repeat() noexcept;
   [[nodiscard]] bool has_missing() noexcept;
   void retransmit_early() noexcept;
   [[nodiscard]] bool was_sent(std::uint32_t psn) const noexcept {

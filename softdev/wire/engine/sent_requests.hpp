@@ -103,6 +103,18 @@ class sent_requests {
     }
     return oldest_psn();
   }
+  /// Returns the first PSN that the responder can expect, if it has executed all requests before
+  /// `executed_end`. After a READ, it expects the PSN after the response.
+  [[nodiscard]] std::uint32_t least_expected_psn(std::uint32_t executed_end) noexcept {
+    std::uint32_t expected = later_psn(oldest_psn(), executed_end);
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      const sent_request& each = (*this)[i];
+      if (psn_distance(each.first_psn, executed_end) <= 0) break;
+      if (each.opcode == opcode::rdma_read)
+        expected = later_psn(expected, psn_plus(each.first_psn, each.packets));
+    }
+    return expected;
+  }
   /// True if an unacknowledged request is in flight. An acknowledged request is in flight only
   /// while its retransmitted packets wait for room; then it is the only request in flight.
   [[nodiscard]] bool has_outstanding() noexcept { return live_ > 0 && !(*this)[0].complete(); }

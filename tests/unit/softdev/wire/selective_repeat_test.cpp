@@ -169,6 +169,36 @@ TEST_F(SelectiveRepeat, requester_offers_it_a_limited_number_of_times) {
   EXPECT_EQ(offers, 8U);
 }
 
+TEST_F(SelectiveRepeat, offer_after_a_timeout_has_the_psn_after_a_read_that_the_peer_has) {
+  constexpr std::uint32_t count = psn_set::capacity + 50;
+  post(opcode::rdma_read, count * mtu);
+  exchange({reply(operation::read_response_first, 0, syndrome_ack, mtu)});
+  const auto packets = wait();
+  ASSERT_EQ(packets.size(), 2U);
+  EXPECT_EQ(packets[0].what.opcode, packet_opcode::selective_offer);
+  EXPECT_EQ(packets[0].what.psn, sent_psn(count));
+  expect_packets({packets[1]}, sent_psn(1), {operation::read_request});
+}
+
+TEST_F(SelectiveRepeat, requester_keeps_its_offers_while_a_long_read_has_no_response) {
+  attributes.retry_count = 7;
+  mine.pair().modify({.state = queue_pair_state::reset}, attribute::state).value();
+  connect();
+  constexpr std::uint32_t count = psn_set::capacity;
+  post(opcode::rdma_read, count * mtu);
+  const auto offers = [this] {
+    std::size_t found = 0;
+    for (const sent_packet& each : wait())
+      found += each.what.opcode == packet_opcode::selective_offer ? 1 : 0;
+    return found;
+  };
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(offers(), 0U);
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    exchange({reply(operation::read_response_middle, i, syndrome_ack, mtu)});
+    EXPECT_EQ(offers(), 1U) << i;
+  }
+}
+
 TEST_F(SelectiveRepeat, queue_pair_in_err_does_not_offer_it) {
   post(opcode::rdma_write, 4 * mtu);
   mine.pair().modify({.state = queue_pair_state::error}, attribute::state).value();

@@ -368,11 +368,11 @@ void packet_requester::receive_selective(const packet& what) noexcept {
   out_.count(packet_event::selective_ack_received);
   recovery_.offers.note_accepted();
   acknowledge_before(what.psn);
-  if (!requests_.has_outstanding()) return;
+  if (requests_.live() == 0) return;
   const psn_set received = received_packets(what);
   if (received.empty()) return repair();
   recovery_.resends.limit_to_missing(received, sent_end_);
-  if (!has_missing()) return;
+  if (!requests_.has_outstanding() || !has_missing()) return;
   recovery_.responses.begin_requests();
   end_oldest({.outcome = verdict::unread});
 }

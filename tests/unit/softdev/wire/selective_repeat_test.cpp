@@ -513,6 +513,18 @@ TEST_F(SelectiveRepeat, response_that_arrives_while_the_read_waits_for_room_comp
   EXPECT_EQ(out.counts[packet_event::timed_out], 0);
 }
 
+TEST_F(SelectiveRepeat, report_counts_while_a_complete_request_waits_for_room) {
+  for (int i = 0; i < 6; ++i) post(opcode::send, 8);
+  out.room = 0;
+  EXPECT_TRUE(exchange({report(0, {1})}).empty());
+  EXPECT_TRUE(exchange({report(1, {3, 5})}).empty()) << "request 0 waits to be submitted again";
+  out.room = kept_output::plenty;
+  EXPECT_EQ(indexes(transmit()), (list{1, 2, 4}));
+  EXPECT_EQ(drain(mine.sent()).size(), 1U);
+  exchange({ack(5)});
+  EXPECT_EQ(drain(mine.sent()).size(), 5U);
+}
+
 TEST_F(SelectiveRepeat, probe_passes_a_window_that_has_shrunk) {
   measure_round_trip();
   post(opcode::rdma_write, 20 * mtu);  // 1 to 20

@@ -6,6 +6,7 @@
 
 #include "softdev/core/message.hpp"
 #include "softdev/core/types.hpp"
+#include "softdev/wire/engine/sequence.hpp"
 #include "softdev/wire/packet.hpp"
 
 namespace verbena::softdev::wire {
@@ -32,6 +33,11 @@ struct fatal_nak {
   /// Returns whether the refused packet is one of `packets` from `first_psn` on.
   [[nodiscard]] bool is_within(std::uint32_t first_psn, std::uint32_t packets) const noexcept {
     return exists() && ((psn - first_psn) & psn_mask) < packets;
+  }
+  /// All requests before `oldest_psn` are complete. Forgets the NAK of one of them: half of all
+  /// PSNs later, the refused packet would seem to be ahead again.
+  void forget_before(std::uint32_t oldest_psn) noexcept {
+    if (psn_distance(oldest_psn, psn) < 0) *this = {};
   }
   /// Returns the result of the request with the refused packet.
   [[nodiscard]] response result(std::uint32_t peer_qpn) const noexcept {

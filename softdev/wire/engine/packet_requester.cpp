@@ -278,7 +278,7 @@ void packet_requester::receive(const packet& what) noexcept {
       break;
   }
   if (recovery_.responses.is_ahead()) complete_following();
-  if (refused_.exists() && requests_.count() > 0) apply_fatal_nak();
+  if (refused_.exists()) apply_fatal_nak();
   if (rnr_.exists) apply_rnr_nak();
   request_missing();
 }
@@ -384,8 +384,11 @@ bool packet_requester::has_missing() noexcept {
 }
 
 /// Fails the request that the responder refused with a fatal NAK, after all earlier requests are
-/// done. If the requester does not have the request in flight, `submit` fails it.
+/// done. If the requester does not have the request in flight, `submit` fails it. A refused READ
+/// can be complete: the responder also refuses a late duplicate.
 void packet_requester::apply_fatal_nak() noexcept {
+  refused_.forget_before(requests_.first_psn());
+  if (!refused_.exists()) return;
   acknowledge_before(refused_.psn);
   if (requests_.live() > 0 && refused_.is_within(requests_[0].first_psn, requests_[0].packets))
     end_oldest(refused_.result(self_.attributes().destination_qpn));

@@ -68,6 +68,10 @@ class sent_requests {
     return index < live_ && (*this)[index].sent == (*this)[index].packets;
   }
 
+  /// Returns the first PSN of the oldest request, or of the next new one.
+  [[nodiscard]] std::uint32_t first_psn() noexcept {
+    return count_ > 0 ? (*this)[0].first_psn : next_psn_;
+  }
   /// Returns the first unacknowledged PSN.
   [[nodiscard]] std::uint32_t oldest_psn() noexcept {
     for (std::uint32_t i = 0; i < count_; ++i)

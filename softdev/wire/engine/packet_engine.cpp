@@ -124,7 +124,7 @@ response packet_engine::submit(queue_pair& sender, const message& what,
   if (by == nullptr)
     return rules_of(what.transport).routed ? submit_datagram(sender, what, local)
                                            : without_answer(reason::peer_unreachable, what);
-  if (by->pace.awaits_request()) by->pace.note_request(home_.now());
+  if (by->pace.is_awaited(what.psn)) by->pace.note_request(home_.now());
   const response taken = by->requests.submit(what, local);
   after_requests(sender, *by);
   return taken;

@@ -96,6 +96,17 @@ TEST_F(PostponedAck, program_that_answers_slowly_is_not_waited_for) {
   EXPECT_TRUE(poll({request(operation::send_only, 2, 8)}).empty());
 }
 
+TEST_F(PostponedAck, retransmitted_request_is_not_an_answer) {
+  receive_message();
+  expect_ack(transmit(), 0);
+  const auto again = exchange({reply(operation::acknowledge, 0, syndrome_sequence_error)});
+  expect_packets(again, own_psn, {operation::send_only});
+  post_receives(2);
+  expect_ack(poll({request(operation::send_only, 1, 8)}), 1);
+  answer();
+  EXPECT_TRUE(poll({request(operation::send_only, 2, 8)}).empty()) << "it answered again";
+}
+
 TEST_F(PostponedAck, several_messages_are_acknowledged_at_once) {
   post_receives(2);
   expect_ack(poll({request(operation::send_only, 0, 8), request(operation::send_only, 1, 8)}), 1);

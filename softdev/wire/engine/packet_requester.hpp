@@ -26,6 +26,7 @@ class packet_requester {
  public:
   /// The maximum number of packets in flight. The kernel's rxe has the same limit.
   static constexpr std::uint32_t window = sent_requests::capacity;
+  static_assert(window <= response_window::capacity, "see response_window::dropped_");
 
   /// `selective`: offers selective repeat to the peer after a loss.
   packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out,

@@ -75,11 +75,12 @@ class response_window {
     recorded_.reset(psn % capacity);
     return true;
   }
-  /// True if a response or an acknowledgement has arrived before an earlier response.
+  /// True if responses are expected, or if an acknowledgement waits for earlier responses.
   [[nodiscard]] bool is_ahead() const noexcept {
     return end_ != oldest_ || acknowledged_ != oldest_;
   }
-  /// Records that all responses before `end` were sent.
+  /// From now on, all responses before `end` are expected: they were sent, or a timeout has passed.
+  /// Those that are missing form a gap, if they were not expected before.
   void expect_before(std::uint32_t end) noexcept {
     const std::uint32_t last = psn_plus(oldest_, capacity);
     if (psn_distance(last, end) > 0) {
@@ -119,7 +120,7 @@ class response_window {
     rest_.end = end;
     rest_.awaited = true;
   }
-  /// After a timeout: all missing responses before `end` are requested again.
+  /// After a timeout: all missing responses before `end` are expected and requested again.
   void restart(std::uint32_t end) noexcept {
     from_ = oldest_;
     expect_before(end);
@@ -136,11 +137,13 @@ class response_window {
 
   std::bitset<capacity> recorded_;  // by the lowest bits of the PSN
   std::uint32_t oldest_ = 0;
-  std::uint32_t from_ = 0;     ///< the missing responses before it have been requested again
-  std::uint32_t asked_ = 0;    ///< parts before it were requested again at any time
-  std::uint32_t end_ = 0;      ///< all responses before it were sent
-  std::uint32_t beyond_ = 0;   ///< the same, without the limit of the window
-  std::uint32_t dropped_ = 0;  ///< all dropped responses are before it
+  std::uint32_t from_ = 0;    ///< the missing responses before it have been requested again
+  std::uint32_t asked_ = 0;   ///< parts before it were requested again at any time
+  std::uint32_t end_ = 0;     ///< all responses before it are expected
+  std::uint32_t beyond_ = 0;  ///< the same, without the limit of the window
+  /// All dropped responses are before it: those beyond the window, or those to later READs. Not
+  /// both at the same time: a later READ is sent when few responses to the earlier one are missing.
+  std::uint32_t dropped_ = 0;
   std::uint32_t acknowledged_ = 0;
   rest rest_;
   bool gap_ = false;

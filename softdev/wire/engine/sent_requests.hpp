@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The requests of a packet_requester that have PSNs and are not complete.
+// The requests of a packet_requester that have PSNs. A request is removed when it ends: if it is
+// acknowledged while it waits to be submitted again, when it is submitted.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace verbena::softdev::wire {
 
-/// A request with packets that were sent.
+/// A request with PSNs.
 struct sent_request {
   std::uint32_t number = 0;  ///< the sequence number in the core, which numbers requests
   std::uint32_t first_psn = 0;

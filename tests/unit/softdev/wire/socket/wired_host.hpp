@@ -55,7 +55,8 @@ class one_address final : public own_addresses {
 /// Threads: one thread at a time.
 class wired_host {
  public:
-  static constexpr std::uint32_t path_mtu = 3;  ///< 1024 bytes
+  static constexpr std::uint32_t path_mtu = 3;  ///< the code of `mtu`
+  static constexpr std::uint32_t mtu = 1024;
 
   /// `number` is the process slot and the last byte of the address.
   wired_host(std::uint8_t number, std::uint16_t port, wire_path_options options = {},

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -41,6 +42,53 @@ struct registration {
   std::uint32_t slot = 0;
   std::uint64_t key = 0;
 };
+
+/// The control data of an answer: one descriptor.
+union answer_control {
+  std::array<char, CMSG_SPACE(sizeof(int))> bytes;
+  cmsghdr alignment;
+};
+
+/// Sends an answer with a descriptor. Returns false if it was not sent.
+bool send_answer(int client, registration said, int socket) noexcept {
+  iovec data{&said, sizeof said};
+  answer_control control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = control.bytes.size();
+  cmsghdr* const part = CMSG_FIRSTHDR(&message);
+  part->cmsg_level = SOL_SOCKET;
+  part->cmsg_type = SCM_RIGHTS;
+  part->cmsg_len = CMSG_LEN(sizeof socket);
+  std::memcpy(CMSG_DATA(part), &socket, sizeof socket);
+  constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+  if (::sendmsg(client, &message, flags) == sizeof said) return true;
+  // ETOOMANYREFS: too many descriptors of this user are in flight. The client does without it.
+  return errno == ETOOMANYREFS && ::send(client, &said, sizeof said, flags) == sizeof said;
+}
+
+/// Receives an answer, and its descriptor if it has one. Returns the result of recvmsg(2).
+ssize_t receive_answer(int owner, registration& said, unique_fd& socket) noexcept {
+  iovec data{&said, sizeof said};
+  answer_control control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = control.bytes.size();
+  const ssize_t bytes = ::recvmsg(owner, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (bytes < 0) return bytes;
+  const cmsghdr* const part = CMSG_FIRSTHDR(&message);
+  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS ||
+      part->cmsg_len != CMSG_LEN(sizeof(int)))
+    return bytes;
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+  socket.reset(fd);
+  return bytes;
+}
 
 /// The name of the owner's listener. Any user can bind it, but any user can also bind the port, so
 /// a protected name would not increase security.
@@ -139,15 +187,26 @@ result<port_share::role> port_share::join() {
   }
 }
 
-result<port_share::role> port_share::become_owner(unique_fd listener) {
-  auto socket = udp_socket::open(port_, udp_socket::use::receiving);
-  if (!socket && socket.error().code() == EADDRINUSE) return in_use("bind", port_);
-  if (!socket) return std::move(socket).error();
-  if (::listen(listener.get(), backlog) != 0) return failure(errno, "listen", port_);
-  if (!watch(events_.get(), listener.get(), listener_number, EPOLLIN))
-    return failure(errno, "epoll_ctl", port_);
-  socket_ = *std::move(socket);
+/// Opens the UDP socket, unless an earlier owner has given its socket to this process: that socket
+/// may contain datagrams.
+result<void> port_share::open_socket() {
+  if (socket_.fd() >= 0) return {};
+  auto made = udp_socket::open(port_, udp_socket::use::receiving);
+  if (!made && made.error().code() == EADDRINUSE) return in_use("bind", port_);
+  if (!made) return std::move(made).error();
+  socket_ = *std::move(made);
   socket_.enable_gro();
+  return {};
+}
+
+result<port_share::role> port_share::become_owner(unique_fd listener) {
+  VERBENA_TRY_VOID(open_socket());
+  const bool listens = ::listen(listener.get(), backlog) == 0;
+  if (!listens || !watch(events_.get(), listener.get(), listener_number, EPOLLIN)) {
+    const int code = errno;
+    socket_.close();  // another process can become the owner
+    return failure(code, listens ? "epoll_ctl" : "listen", port_);
+  }
   listener_ = std::move(listener);
   role_ = role::owner;
   watch_source();
@@ -165,15 +224,21 @@ result<port_share::role> port_share::register_at(unique_fd owner) {
 
 result<port_share::role> port_share::read_answer() {
   registration said;
-  const ssize_t bytes = ::recv(asked_.get(), &said, sizeof said, MSG_DONTWAIT);
+  unique_fd socket;
+  const ssize_t bytes = receive_answer(asked_.get(), said, socket);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return role::none;
   unique_fd owner = std::exchange(asked_, {});
   if (bytes != sizeof said || said.magic != registration::expected) return role::none;
   if (said.key != key_) return other_key(identify_peer(owner.get()).pid, port_, said.key, key_);
+  socket_ = udp_socket::adopt(std::move(socket), port_).value_or(udp_socket());
   owner_ = std::move(owner);
   role_ = role::client;
   watch_source();
   return role_;
+}
+
+bool port_share::is_bound_elsewhere(const error& why) noexcept {
+  return why.code() == EADDRINUSE && why.call() == "bind";
 }
 
 pid_t port_share::asked_process() const noexcept {
@@ -196,7 +261,6 @@ void port_share::leave() noexcept {
   listener_.reset();
   owner_.reset();
   asked_.reset();
-  socket_.close();
   role_ = role::none;
   pause_until(never);
 }
@@ -278,8 +342,7 @@ void port_share::read_registration(std::uint64_t which) noexcept {
   from.slot = said.slot;
   from.registered = true;
   // This is the first message on the connection, so its buffer has room.
-  if (::send(from.socket.get(), &said, sizeof said, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof said)
-    forget(which);
+  if (!send_answer(from.socket.get(), said, socket_.fd())) forget(which);
 }
 
 void port_share::forget(std::uint64_t which) noexcept {

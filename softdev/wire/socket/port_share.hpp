@@ -2,7 +2,8 @@
 // The UDP port of RoCE v2 in a network namespace, which the processes of a user share. All senders
 // use the same destination port, and only one socket receives from it: the socket of the owner. The
 // owner forwards datagrams by the process slot in their queue pair number. When the owner ends,
-// another process becomes the owner.
+// another process becomes the owner. Each client has a descriptor of this socket, so that datagrams
+// that arrive in the meantime are not lost.
 #pragma once
 
 #include <sys/types.h>
@@ -54,6 +55,9 @@ class port_share {
   /// EADDRINUSE if another program, another user or a process with another key uses the port; the
   /// errno of another call. Allocates.
   [[nodiscard]] result<role> join();
+  /// Returns whether join() failed because another socket is bound to the port. After the end of an
+  /// owner, it can be the socket of its clients, until one of them is the new owner.
+  [[nodiscard]] static bool is_bound_elsewhere(const error& why) noexcept;
   /// Returns the process that was asked for a registration and has not answered, for example
   /// because it is stopped. Returns 0 if there is none, or if it is outside the PID namespace of
   /// this process.
@@ -107,6 +111,7 @@ class port_share {
   port_share(unique_fd gate, unique_fd events, std::uint16_t port, std::uint32_t process_slot,
              std::uint64_t key) noexcept;
   [[nodiscard]] result<role> become_owner(unique_fd listener);
+  [[nodiscard]] result<void> open_socket();
   [[nodiscard]] result<role> register_at(unique_fd owner);
   [[nodiscard]] result<role> read_answer();
   void watch_source() noexcept;
@@ -128,7 +133,8 @@ class port_share {
   std::uint32_t slot_;
   std::uint64_t key_;  ///< the fingerprint of the key; 0: no key
   role role_ = role::none;
-  udp_socket socket_;  ///< of the owner: the UDP socket
+  /// The UDP socket. A client has it too, but does not receive from it before it becomes the owner.
+  udp_socket socket_;
   unique_fd listener_;
   time_ns serve_at_ = never;
   bool accept_failed_ = false;  ///< connections could not be accepted

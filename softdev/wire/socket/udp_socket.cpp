@@ -114,6 +114,13 @@ error failure(const char* call, std::uint16_t port) {
   return error::from_errno(code, call, "UDP port " + std::to_string(port) + " of soft0");
 }
 
+/// Returns the port of a name with any of both address families: it has the same offset.
+std::uint16_t port_of(const sockaddr_storage& name) noexcept {
+  sockaddr_in head;
+  std::memcpy(&head, &name, sizeof head);
+  return ntohs(head.sin_port);
+}
+
 int open_socket(int& family) noexcept {
   for (const int each : {AF_INET6, AF_INET}) {
     family = each;
@@ -168,10 +175,21 @@ result<udp_socket> udp_socket::open(std::uint16_t port, use what) {
   if (::bind(fd, generic(name), length) != 0) return failure("bind", port);
   if (::getsockname(fd, static_cast<sockaddr*>(static_cast<void*>(&name)), &length) != 0)
     return failure("getsockname", port);
-  // The port has the same offset in both address families.
-  sockaddr_in head;
-  std::memcpy(&head, &name, sizeof head);
-  return udp_socket(std::move(socket), family, ntohs(head.sin_port));
+  return udp_socket(std::move(socket), family, port_of(name));
+}
+
+std::optional<udp_socket> udp_socket::adopt(unique_fd opened, std::uint16_t port) noexcept {
+  int type = 0;
+  socklen_t bytes = sizeof type;
+  if (::getsockopt(opened.get(), SOL_SOCKET, SO_TYPE, &type, &bytes) != 0 || type != SOCK_DGRAM)
+    return std::nullopt;
+  sockaddr_storage name{};
+  socklen_t length = sizeof name;
+  if (::getsockname(opened.get(), static_cast<sockaddr*>(static_cast<void*>(&name)), &length) != 0)
+    return std::nullopt;
+  const bool is_ip = name.ss_family == AF_INET || name.ss_family == AF_INET6;
+  if (!is_ip || port_of(name) != port) return std::nullopt;
+  return udp_socket(std::move(opened), name.ss_family, port);
 }
 
 std::uint8_t sent_traffic_class(const datagram_addresses& ends) noexcept {

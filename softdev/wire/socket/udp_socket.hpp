@@ -70,6 +70,10 @@ class udp_socket {
   /// Binds `port` on all addresses of the host; 0: any free port. Errors: the errno of socket(2),
   /// setsockopt(2), bind(2) or getsockname(2).
   [[nodiscard]] static result<udp_socket> open(std::uint16_t port, use what);
+  /// Takes a receiving socket that another process has opened. Returns nullopt if the descriptor is
+  /// not a UDP socket with this port.
+  [[nodiscard]] static std::optional<udp_socket> adopt(unique_fd opened,
+                                                       std::uint16_t port) noexcept;
   udp_socket() noexcept = default;
 
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }

@@ -73,14 +73,18 @@ result<void> wire_path::open() {
   return {};
 }
 
-/// Opens the sockets. Waits for the answer of the owner of the port.
+/// Opens the sockets. Waits for the answer of the owner of the port. After the end of an owner, its
+/// clients have the socket until one of them is the new owner, so it also waits for the port.
 result<void> wire_path::join() {
   using std::chrono::steady_clock;
   const auto end = steady_clock::now() + options_.patience;
   while (true) {
-    VERBENA_TRY(const port_share::role role, open_sockets());
-    if (role != port_share::role::none) return {};
-    if (steady_clock::now() > end) {
+    auto role = open_sockets();
+    if (role && *role != port_share::role::none) return {};
+    const bool is_late = steady_clock::now() > end;
+    if (!role && (is_late || !port_share::is_bound_elsewhere(role.error())))
+      return std::move(role).error();
+    if (is_late) {
       const std::lock_guard lock(right_);
       return silence();
     }

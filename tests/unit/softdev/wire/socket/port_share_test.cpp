@@ -2,8 +2,10 @@
 #include "softdev/wire/socket/port_share.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +66,64 @@ TEST_F(port_share_owner, process_takes_the_port_of_an_owner_that_ended_without_a
   owner.reset();
   EXPECT_EQ(client.join().value(), role::none);
   EXPECT_EQ(client.join().value(), role::owner);
+}
+
+/// Sends a datagram to the port.
+void send_datagram(std::uint16_t port, char payload) {
+  const unique_fd sender(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::sendto(sender.get(), &payload, 1, 0,
+                     static_cast<const sockaddr*>(static_cast<const void*>(&to)), sizeof to),
+            1);
+}
+
+TEST_F(port_share_owner, datagrams_that_arrive_between_two_owners_are_not_lost) {
+  port_share client = process(2);
+  EXPECT_EQ(client.join().value(), role::none);
+  serve();
+  ASSERT_EQ(client.join().value(), role::client);
+  send_datagram(port, 'a');
+  owner.reset();
+  send_datagram(port, 'b');
+  client.leave();
+  ASSERT_EQ(client.join().value(), role::owner);
+  for (const char expected : {'a', 'b'}) {
+    char payload = 0;
+    EXPECT_EQ(::recv(client.source(), &payload, 1, MSG_DONTWAIT), 1);
+    EXPECT_EQ(payload, expected);
+  }
+}
+
+TEST_F(port_share_owner, process_does_not_get_the_port_before_the_clients_of_the_former_owner) {
+  port_share client = process(2);
+  EXPECT_EQ(client.join().value(), role::none);
+  serve();
+  ASSERT_EQ(client.join().value(), role::client);
+  owner.reset();
+  port_share newcomer = process(3);
+  const auto refused = newcomer.join();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_TRUE(port_share::is_bound_elsewhere(refused.error())) << refused.error().message();
+  client.leave();
+  ASSERT_EQ(client.join().value(), role::owner);
+  EXPECT_EQ(newcomer.join().value(), role::none);
+  client.serve(now);
+  EXPECT_EQ(newcomer.join().value(), role::client);
+}
+
+TEST_F(port_share_owner, port_is_free_when_all_processes_have_ended) {
+  {
+    port_share client = process(2);
+    EXPECT_EQ(client.join().value(), role::none);
+    serve();
+    ASSERT_EQ(client.join().value(), role::client);
+    owner.reset();
+  }
+  port_share next = process(3);
+  EXPECT_EQ(next.join().value(), role::owner);
 }
 
 TEST_F(port_share_owner, owner_sleeps_after_it_served) {

@@ -251,6 +251,27 @@ TEST_F(wire_path_pair, client_becomes_owner_when_the_owner_ends) {
   }));
 }
 
+TEST(wire_path_handover, new_process_waits_until_a_client_of_the_former_owner_has_the_port) {
+  const std::uint16_t port = free_port();
+  auto owner = std::make_unique<port_share>(port_share::open(port, 1).value());
+  ASSERT_EQ(owner->join().value(), port_share::role::owner);
+  auto client = port_share::open(port, 2).value();
+  ASSERT_EQ(client.join().value(), port_share::role::none);
+  owner->serve(1);
+  ASSERT_EQ(client.join().value(), port_share::role::client);
+  owner.reset();
+
+  wired_host newcomer(3, port, {.patience = std::chrono::minutes(1)});
+  auto opened = std::async(std::launch::async, [&] { return newcomer.path.open().has_value(); });
+  EXPECT_EQ(opened.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  client.leave();
+  ASSERT_EQ(client.join().value(), port_share::role::owner);
+  for (time_ns now = 1; opened.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready;)
+    client.serve(now += 1'000'000'000);
+  EXPECT_TRUE(opened.get());
+  EXPECT_EQ(newcomer.path.role(), port_share::role::client);
+}
+
 // parity: rocev2-60
 TEST_F(wire_path_pair, request_to_a_process_that_ended_exceeds_its_retries) {
   auto peer = std::make_unique<wired_host>(std::uint8_t{3}, port);
@@ -514,7 +535,10 @@ TEST(wire_path, client_warns_of_a_new_owner_that_does_not_answer) {
   owner->prepare(owner->pair(), owner->route_to(client));
   client.prepare(client.pair(), client.route_to(*owner));
   port_share stopped = port_share::open(port, 5).value();
+  ASSERT_TRUE(
+      run_until({owner.get()}, [&] { return stopped.join().value() == port_share::role::client; }));
   owner.reset();
+  stopped.leave();
   ASSERT_EQ(stopped.join().value(), port_share::role::owner);
   set_log_hook(&remember);
   EXPECT_TRUE(run_until({&client}, [] { return !logged.empty(); }));

@@ -3,13 +3,16 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 #include "verbena/base/error.hpp"
 
@@ -44,6 +47,19 @@ result<std::set<std::string>> own_names() {
   ::freeifaddrs(first);
   names.erase("");
   return names;
+}
+
+result<std::vector<std::string>> interface_addresses() {
+  constexpr unsigned wanted = IFF_UP | IFF_RUNNING;
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return error::from_errno(errno, "getifaddrs");
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, &::freeifaddrs);
+  std::vector<std::string> addresses;
+  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || (each->ifa_flags & wanted) != wanted) continue;
+    if (auto text = text_of(*each->ifa_addr); !text.empty()) addresses.push_back(std::move(text));
+  }
+  return addresses;
 }
 
 bool is_loopback(std::string_view address) {

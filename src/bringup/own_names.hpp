@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "verbena/base/result.hpp"
 
@@ -13,6 +14,10 @@ namespace verbena::inline VERBENA_ABI::bringup::detail {
 /// Returns the name of this host, also without its domain, and the addresses of its network
 /// interfaces. Does not resolve names. Errors: those of getifaddrs(3).
 [[nodiscard]] result<std::set<std::string>> own_names();
+
+/// Returns the addresses of the network interfaces that are up, in the order of the interfaces.
+/// Errors: those of getifaddrs(3).
+[[nodiscard]] result<std::vector<std::string>> interface_addresses();
 
 /// Returns whether a numeric address is one of this host only. Does not recognize names.
 [[nodiscard]] bool is_loopback(std::string_view address);

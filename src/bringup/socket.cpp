@@ -222,6 +222,15 @@ result<address> local_address_of(int socket) {
   return address_of(name);
 }
 
+result<address> peer_address_of(int socket) {
+  socket_address name;
+  name.length = sizeof name.storage;
+  void* storage = &name.storage;
+  if (::getpeername(socket, static_cast<sockaddr*>(storage), &name.length) != 0)
+    return error::from_errno(errno, "getpeername");
+  return address_of(name);
+}
+
 void set_no_delay(int socket) noexcept {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on,

@@ -46,6 +46,7 @@ enum class resolve_for { connecting, listening };
 /// Returns the numeric host and the port.
 [[nodiscard]] address address_of(const socket_address& name);
 [[nodiscard]] result<address> local_address_of(int socket);
+[[nodiscard]] result<address> peer_address_of(int socket);
 
 /// Sends small messages without delay (TCP_NODELAY).
 void set_no_delay(int socket) noexcept;

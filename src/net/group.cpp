@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "src/bringup/own_names.hpp"
 #include "src/net/channel_access.hpp"
 #include "src/net/collectives.hpp"
 #include "src/net/etcd.hpp"
@@ -19,6 +20,7 @@
 #include "src/net/rank_list.hpp"
 #include "src/net/rendezvous.hpp"
 #include "src/net/renewal.hpp"
+#include "src/net/store_addresses.hpp"
 #include "src/net/unconnected_channels.hpp"
 #include "verbena/base/assert.hpp"
 
@@ -92,35 +94,49 @@ result<peer_addresses> exchange_addresses(store_client& with,
   return out;
 }
 
-// Opens the store on rank 0 and distributes its address to all ranks through PMIx.
-result<void> meet_by_pmix(membership& place, std::optional<store>& own, deadline until,
-                          const store_options& options) {
-  VERBENA_TRY(const auto job, ask_pmix());
-  std::string text;  // address, a space, and the secret unless the program has set one
-  if (place.rank == 0) {
-    auto with = options;
-    const bool has_secret = !with.secret.empty();
-    if (!has_secret) with.secret = random_secret();
-    // Processes on other hosts need the name of this host.
-    VERBENA_TRY(own, store::open({.host = job.is_local ? "127.0.0.1" : ""}, with));
-    text = to_string(bringup::address{.host = job.is_local ? "127.0.0.1" : job.host,
-                                      .port = own->local_address().port}) +
-           " " + (has_secret ? "" : with.secret);
-  }
-  VERBENA_TRY(const auto known, share_by_pmix("verbena.store." + place.name, text, until));
-  const auto end = std::min(known.find(' '), known.size());
-  VERBENA_TRY(place.store, bringup::parse_address(known.substr(0, end)));
-  // A secret of the program takes precedence; it also authenticates the store.
-  if (place.secret.empty() && end + 1 < known.size()) place.secret = known.substr(end + 1);
-  place.host = store_host::rank_0;
-  return {};
-}
-
 /// The store of a group, if this process has it, and its announcement in etcd.
 struct own_store {
   std::optional<store> opened;
   verbena::detail::sole_owner<announcement> announced;
+  // The ranks are on several hosts and have found the store by PMIx.
+  bool is_found_by_several_hosts = false;
 };
+
+// Returns the hosts of the addresses of a store on this host. Only their users know which of them
+// they reach. The name of the host is the last one: it is possibly not resolved, or only here.
+result<std::vector<std::string>> hosts_of_store(const pmix_job& job) {
+  if (job.is_local) return std::vector<std::string>{"127.0.0.1"};
+  VERBENA_TRY(auto hosts, addresses_for_hosts());
+  hosts.push_back(job.host);
+  return hosts;
+}
+
+// Opens the store on rank 0 and distributes its addresses to all ranks through PMIx.
+result<void> meet_by_pmix(membership& place, own_store& own, deadline until, store_options with) {
+  VERBENA_TRY(const auto job, ask_pmix());
+  published_store made;
+  if (place.rank == 0) {
+    if (with.secret.empty()) with.secret = made.secret = random_secret();
+    VERBENA_TRY(own.opened, store::open({.host = job.is_local ? "127.0.0.1" : ""}, with));
+    VERBENA_TRY(const auto hosts, hosts_of_store(job));
+    for (const auto& each : hosts)
+      made.at.push_back({.host = each, .port = own.opened->local_address().port});
+  }
+  VERBENA_TRY(const auto text, share_by_pmix("verbena.store." + place.name, to_text(made), until));
+  VERBENA_TRY(auto known, parse_published(text));
+  if (job.is_local) {
+    place.store = known.at.front();
+  } else {
+    VERBENA_TRY(const auto names, bringup::detail::own_names());
+    put_own_last(known.at, names);
+    VERBENA_TRY(place.store, find_reachable(known.at, until));
+  }
+  // A secret of the program takes precedence; it also authenticates the store.
+  if (place.secret.empty()) place.secret = known.secret;
+  place.host = store_host::rank_0;
+  own.is_found_by_several_hosts = !job.is_local;
+  return {};
+}
 
 // Opens the store if this rank has to. Otherwise finds it. Afterwards, `place` has its address.
 result<own_store> find_store(membership& place, deadline until, store_options with) {
@@ -129,7 +145,7 @@ result<own_store> find_store(membership& place, deadline until, store_options wi
   if (place.host == store_host::rank_0 && place.rank == 0) {
     VERBENA_TRY_VOID(meet_at_rank_0(place, own.opened, until, with));
   } else if (place.host == store_host::pmix) {
-    VERBENA_TRY_VOID(meet_by_pmix(place, own.opened, until, with));
+    VERBENA_TRY_VOID(meet_by_pmix(place, own, until, with));
   } else if (place.host == store_host::etcd) {
     VERBENA_TRY(own.announced, meet_by_etcd(place, own.opened, until, with));
   } else if (place.host == store_host::service) {
@@ -163,6 +179,27 @@ struct first_use_group {
                      .budget = options.first_use.budget},
                     options.first_use));
     return first_use_group{.channels = std::move(channels), .connector = std::move(connector)};
+  }
+  /// Returns the address at which ranks on other hosts reach this process, if they have found the
+  /// store by PMIx: the local address of the connection to the store. On the host of the store, it
+  /// can be any address of the host, so it is the first one at which another host has found the
+  /// store. Blocks; all ranks must call it.
+  [[nodiscard]] static result<std::string> find_host(store_client& client, const membership& place,
+                                                     deadline until) {
+    VERBENA_TRY(auto local, client.local_host());
+    const bool has_store = local == place.store.host;
+    const auto reached =
+        has_store ? std::span<const char>() : std::span<const char>(place.store.host);
+    VERBENA_TRY(const auto all,
+                client.exchange("verbena: hosts of the store", std::as_bytes(reached), until));
+    VERBENA_TRY(const auto names, bringup::detail::own_names());
+    if (has_store)
+      for (const auto& each : all) {
+        const auto* const text = static_cast<const char*>(static_cast<const void*>(each.data()));
+        std::string host(text, each.size());
+        if (names.contains(host)) return host;
+      }
+    return local;
   }
   /// Exchanges the contacts of all ranks.
   [[nodiscard]] result<void> meet(store_client& client, rank_board& board,
@@ -200,7 +237,12 @@ result<group> group::join(const protection_domain& domain, const membership& who
   VERBENA_TRY(auto client, store_client::connect(place, until));
   if (options.connect == connect_mode::on_first_use) {
     VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
-    VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, options));
+    auto with = options;
+    if (own.is_found_by_several_hosts) {
+      VERBENA_TRY(auto host, detail::first_use_group::find_host(client, place, until));
+      if (with.first_use.host.empty()) with.first_use.host = std::move(host);
+    }
+    VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, with));
     auto members = detail::all_ranks(who.size);
     VERBENA_TRY_VOID(parts.meet(client, board, members, until));
     return group(new detail::group_state{.own_store = std::move(own.opened),

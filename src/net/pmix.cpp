@@ -6,6 +6,7 @@
 #ifdef VERBENA_WITH_PMIX
 #include <dlfcn.h>
 #include <pmix.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -78,11 +79,8 @@ class pmix_session {
   [[nodiscard]] result<pmix_job> job() {
     VERBENA_TRY(const auto size, number(PMIX_JOB_SIZE));
     VERBENA_TRY(const auto local, number(PMIX_LOCAL_SIZE));
-    const char* const host = std::getenv("PMIX_HOSTNAME");
-    return pmix_job{.rank = self_.rank,
-                    .size = size,
-                    .is_local = local == size,
-                    .host = host != nullptr ? host : "localhost"};
+    return pmix_job{
+        .rank = self_.rank, .size = size, .is_local = local == size, .host = name_of_host()};
   }
   [[nodiscard]] result<std::string> share(const std::string& key, std::string of_rank_0,
                                           deadline until) {
@@ -136,6 +134,12 @@ class pmix_session {
     std::free(value);
     if (!is_number) return pmix_failed("PMIx_Get", std::string(key) + " is not a 32-bit number");
     return found;
+  }
+  // Returns the name that the launcher uses. Older versions of PMIx do not set it.
+  static std::string name_of_host() {
+    if (const char* const host = std::getenv("PMIX_HOSTNAME"); host != nullptr) return host;
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
   }
   static void set_key(pmix_info_t& of, const char* key) {
     std::memcpy(of.key, key, std::min<std::size_t>(std::strlen(key), PMIX_MAX_KEYLEN));

@@ -126,9 +126,9 @@ class group {
   /// first_use_options that are out of range, and `protocol` if only some ranks have a loopback
   /// address. With store_host::pmix and store_host::etcd: `not_supported` if this library was built
   /// without PMIx or libcurl; `unavailable` if libpmix.so.2 or libcurl.so.4 is not installed;
-  /// `timed_out` if the store is not found. If a rank does not join before `until`, or ends while
-  /// others join, the error names the rank. If the ranks pass different deadlines, the earliest one
-  /// applies.
+  /// `timed_out` if the store is not found, or an errno if it cannot be reached. If a rank does not
+  /// join before `until`, or ends while others join, the error names the rank. If the ranks pass
+  /// different deadlines, the earliest one applies.
   [[nodiscard]] static result<group> join(const protection_domain& domain, const membership& who,
                                           deadline until, const group_options& options = {});
 

@@ -20,8 +20,10 @@ enum class store_host : std::uint8_t {
   /// a loopback address on rank 0, rank 0 listens at all addresses of its host.
   rank_0,
   separate,  ///< another process opens the store
-  /// Rank 0 opens the store at a free port when it joins, and publishes its address through PMIx,
-  /// the interface of mpirun and prte. membership::store is not used.
+  /// Rank 0 opens the store at a free port when it joins, and publishes its addresses through PMIx,
+  /// the interface of mpirun and prte. If all ranks are on one host, the store listens at the
+  /// loopback address. Otherwise each rank uses the first address at which the store answers.
+  /// membership::store is not used.
   pmix,
   /// Rank 0 opens the store when it joins, and publishes its address on the etcd server
   /// membership::etcd. The host of the store is that of membership::store; if it is empty, the

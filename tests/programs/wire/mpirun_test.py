@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""mpirun starts ranks on two hosts, which are namespaces of the network, the host name and the mounts with a veth pair between them.
+Arguments: root|other, the software device, and programs. mpirun starts its daemon by a script that enters the other
+host, instead of by ssh. The hosts do not resolve each other's names, and their own name is a loopback address, as in Debian. The first
+interface of both has the same address, as bridges of containers often have. The ranks of the first host reach the store at this address."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import hosts_test as hosts  # from the folder of this file
+
+BOUND = 120  # seconds; only a program that hangs takes longer
+FIRST, SECOND = hosts.SERVER, hosts.CLIENT
+SAME_ADDRESS = "172.17.0.1"
+NAMESPACES = ("--net", "--uts", "--mount")
+HOSTS_FILE = "127.0.0.1 localhost\n127.0.1.1 {own}\n"
+
+
+class Host(hosts.Host):
+    """Namespaces of a host with its own name."""
+
+    def inside(self, *words):
+        return ("nsenter", f"--target={self.pid()}", "--user", *NAMESPACES, "--preserve-credentials", *words)
+
+    def within_user_namespace(self):
+        """Returns the start of a command line for a process that is in the user namespace already."""
+        return f"nsenter --target={self.pid()} {' '.join(NAMESPACES)}"
+
+
+class Job:
+    """The two hosts, and a folder with the programs, which the user of the test can read."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.hosts = [Host("unshare", "--user", "--map-root-user", *NAMESPACES)]
+        self.hosts.append(Host(*self.hosts[0].inside("unshare", *NAMESPACES)))
+        first, second = self.hosts
+        for host, name in ((first, "node-a"), (second, "node-b")):
+            table = folder / name
+            table.write_text(HOSTS_FILE.format(own=name))
+            self.on(host, "hostname", name)
+            self.on(host, "mount", "--bind", table, "/etc/hosts")
+            for command in ("link set lo up", f"address add {SAME_ADDRESS}/32 dev lo"):
+                self.on(host, "ip", *command.split())
+        self.on(first, "ip", *f"link add v0 type veth peer name v1 netns {second.pid()}".split())
+        for host, device, address, ipv6 in ((first, "v0", FIRST, hosts.SERVER_IPV6), (second, "v1", SECOND, hosts.CLIENT_IPV6)):
+            for command in (f"address add {address}/24 dev {device}", f"address add {ipv6}/64 dev {device} nodad",
+                            f"link set {device} up"):
+                self.on(host, "ip", *command.split())
+        self.agent = folder / "agent"
+        # Arguments of ssh: options, the host, and words of a command line.
+        self.agent.write_text("#!/bin/sh\nwhile true; do case $1 in -*) shift ;; *) break ;; esac; done\nhost=$1\nshift\n"
+                              f"case $host in\n{FIRST}) enter='{first.within_user_namespace()}' ;;\n"
+                              f"{SECOND}) enter='{second.within_user_namespace()}' ;;\n*) exit 1 ;;\nesac\n"
+                              "exec $enter -- sh -c \"$*\"\n")
+        self.agent.chmod(0o755)
+        self.scratch = folder / "scratch"
+        self.scratch.mkdir()
+        self.scratch.chmod(0o777)
+
+    @staticmethod
+    def on(host, *words):
+        done = hosts.foreign.run(*host.inside(*words))
+        assert done.status == 0, done
+
+    def run(self, program, *options, **variables):
+        """Runs ranks 0 and 1 on the first host, 2 and 3 on the second one."""
+        passed = {"VERBENA_SOFTDEV": "only", "VERBENA_SOFTDEV_WIRE": "10.9.0.0/24",
+                  "VERBENA_SOFTDEV_LIBRARY": self.folder / "libverbena-soft.so.0", **variables}
+        words = ["env", "-u", "LD_LIBRARY_PATH", f"TMPDIR={self.scratch}", f"HOME={self.scratch}", *(f"{name}={value}" for name, value in passed.items()),
+                 "mpirun.openmpi", "--allow-run-as-root", "--tag-output", "--bind-to", "none",
+                 "--mca", "plm_rsh_agent", self.agent, "--mca", "oob_tcp_if_include", "10.9.0.0/24",
+                 *(word for name in passed for word in ("-x", name)),
+                 "--host", f"{FIRST}:2,{SECOND}:2", "-n", 4, *options, self.folder / program]
+        command = hosts.foreign.command(*self.hosts[0].inside(*words))
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.folder,
+                              timeout=BOUND, check=False)
+        return hosts.foreign.Finished(list(map(str, command)), done.returncode, done.stdout.decode(errors="replace"))
+
+    def end(self):
+        for host in reversed(self.hosts):
+            host.end()
+
+
+class Mpirun(hosts.foreign.Case):
+    job = None
+
+    def test_packets_between_the_hosts_cross_the_network(self):
+        between, within = hosts.Tap(self.job.hosts[0], "v0"), hosts.Tap(self.job.hosts[0], "lo")
+        done = self.job.run("group")
+        flows, local = between.flows(), within.flows()
+        self.assert_succeeded(done)
+        self.assertRegex(done.output, "barrier of 4 ranks, dissemination")
+        ends = {(flow[0][-1], flow[1][-1]) for flow in flows}
+        self.assertEqual(ends, {(1, 2), (2, 1)}, "both hosts send packets to each other")
+        senders = {flow[0][-1]: set() for flow in flows}
+        for source, _, port in flows:
+            senders[source[-1]].add(port)
+        self.assertEqual({host: len(ports) for host, ports in senders.items()}, {1: 2, 2: 2}, "each rank sends packets")
+        self.assertEqual(local, {}, "ranks on one host use shared memory")
+
+    def test_other_programs_succeed(self):
+        for program, expected in (("sort", "numbers on 4 ranks in"), ("training", "60 steps on 4 ranks"),
+                                  ("batches", "4 ranks, .*equal in both runs")):
+            with self.subTest(program=program):
+                done = self.job.run(program)
+                self.assert_succeeded(done)
+                self.assertRegex(done.output, expected)
+
+    def test_ranks_connect_on_first_use(self):
+        done = self.job.run("mpirun_rank")
+        self.assert_succeeded(done)
+        self.assertEqual(sorted(re.findall(r"rank (\d): sum 10\b", done.output)), ["0", "1", "2", "3"], done)
+
+    def test_hosts_without_the_setting_are_named(self):
+        done = self.job.run("group", VERBENA_SOFTDEV_WIRE="off")
+        self.assertNotEqual(done.status, 0, done)
+        self.assertIn("set VERBENA_SOFTDEV_WIRE=on on both hosts", done.output, done)
+
+
+def main():
+    if shutil.which("mpirun.openmpi") is None or not hosts.places.own_hosts():
+        print("NOT RUN: this place has no mpirun, or gives no user namespace with network namespaces")
+        sys.exit(hosts.foreign.NOT_RUN)
+    _, user, device, *programs = sys.argv
+    if user == "root" and os.geteuid() != 0:
+        print("NOT RUN: these tests need root")
+        sys.exit(hosts.foreign.NOT_RUN)
+    hosts.foreign.Setting.user = user
+    with tempfile.TemporaryDirectory(prefix="verbena-mpirun-") as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        # Copies, because the other user may lack access to the build folder.
+        for each in (device, *programs):
+            shutil.copy(each, folder / (pathlib.Path(each).name if each != device else "libverbena-soft.so.0"))
+        Mpirun.job = Job(folder)
+        try:
+            unittest.main(argv=sys.argv[:1], verbosity=2)
+        finally:
+            Mpirun.job.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -283,7 +283,7 @@ STAGES = [
           labelled("compile_fail", "dev", "asan", needs_build=False)),
     Stage("package", 80, "consumer projects, link tests", labelled("package", "dev")),
     Stage("example", 23, "the examples that the documents quote", labelled("example", "dev")),
-    Stage("programs", 130, "third-party programs with preload and drop-in, as root and as an unprivileged user",
+    Stage("programs", 145, "third-party programs with preload and drop-in, as root and as an unprivileged user",
           labelled("programs", "dev")),
     Stage("vm", 185, "rxe and siw of kernels 6.1 and 6.12 in a virtual machine", labelled("^vm$", "dev")),
     Stage("asan", 300, "clang 19: all suites under ASan and UBSan",

@@ -18,7 +18,8 @@ BOUND = 120  # seconds; only a program that hangs takes longer
 FIRST, SECOND = hosts.SERVER, hosts.CLIENT
 SAME_ADDRESS = "172.17.0.1"
 NAMESPACES = ("--net", "--uts", "--mount")
-HOSTS_FILE = "127.0.0.1 localhost\n127.0.1.1 {own}\n"
+HOSTS_FILE = f"127.0.0.1 localhost\n127.0.1.1 {{own}}\n{hosts.SERVER_IPV6} first\n{hosts.CLIENT_IPV6} second\n"
+IPV6_ONLY = ("--mca", "oob_tcp_disable_ipv4_family", 1, "--mca", "oob_tcp_disable_ipv6_family", 0)
 
 
 class Host(hosts.Host):
@@ -55,8 +56,8 @@ class Job:
         self.agent = folder / "agent"
         # Arguments of ssh: options, the host, and words of a command line.
         self.agent.write_text("#!/bin/sh\nwhile true; do case $1 in -*) shift ;; *) break ;; esac; done\nhost=$1\nshift\n"
-                              f"case $host in\n{FIRST}) enter='{first.within_user_namespace()}' ;;\n"
-                              f"{SECOND}) enter='{second.within_user_namespace()}' ;;\n*) exit 1 ;;\nesac\n"
+                              f"case $host in\n{FIRST} | first) enter='{first.within_user_namespace()}' ;;\n"
+                              f"{SECOND} | second) enter='{second.within_user_namespace()}' ;;\n*) exit 1 ;;\nesac\n"
                               "exec $enter -- sh -c \"$*\"\n")
         self.agent.chmod(0o755)
         self.scratch = folder / "scratch"
@@ -68,15 +69,16 @@ class Job:
         done = hosts.foreign.run(*host.inside(*words))
         assert done.status == 0, done
 
-    def run(self, program, *options, **variables):
+    def run(self, program, *options, names=(FIRST, SECOND), **variables):
         """Runs ranks 0 and 1 on the first host, 2 and 3 on the second one."""
-        passed = {"VERBENA_SOFTDEV": "only", "VERBENA_SOFTDEV_WIRE": "10.9.0.0/24",
+        passed = {"VERBENA_SOFTDEV": "only", "VERBENA_SOFTDEV_WIRE": "on",
                   "VERBENA_SOFTDEV_LIBRARY": self.folder / "libverbena-soft.so.0", **variables}
-        words = ["env", "-u", "LD_LIBRARY_PATH", f"TMPDIR={self.scratch}", f"HOME={self.scratch}", *(f"{name}={value}" for name, value in passed.items()),
+        words = ["env", "-u", "LD_LIBRARY_PATH", f"TMPDIR={self.scratch}", f"HOME={self.scratch}",
+                 *(f"{name}={value}" for name, value in passed.items()),
                  "mpirun.openmpi", "--allow-run-as-root", "--tag-output", "--bind-to", "none",
-                 "--mca", "plm_rsh_agent", self.agent, "--mca", "oob_tcp_if_include", "10.9.0.0/24",
+                 "--mca", "plm_rsh_agent", self.agent, "--mca", "oob_tcp_if_include", "v0,v1",
                  *(word for name in passed for word in ("-x", name)),
-                 "--host", f"{FIRST}:2,{SECOND}:2", "-n", 4, *options, self.folder / program]
+                 "--host", ",".join(f"{name}:2" for name in names), "-n", 4, *options, self.folder / program]
         command = hosts.foreign.command(*self.hosts[0].inside(*words))
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.folder,
                               timeout=BOUND, check=False)
@@ -117,10 +119,18 @@ class Mpirun(hosts.foreign.Case):
         self.assert_succeeded(done)
         self.assertEqual(sorted(re.findall(r"rank (\d): sum 10\b", done.output)), ["0", "1", "2", "3"], done)
 
-    def test_hosts_without_the_setting_are_named(self):
-        done = self.job.run("group", VERBENA_SOFTDEV_WIRE="off")
-        self.assertNotEqual(done.status, 0, done)
-        self.assertIn("set VERBENA_SOFTDEV_WIRE=on on both hosts", done.output, done)
+    def test_hosts_have_only_ipv6(self):
+        addresses = [*zip(self.job.hosts, (f"{FIRST}/24 dev v0", f"{SECOND}/24 dev v1")),
+                     *((host, f"{SAME_ADDRESS}/32 dev lo") for host in self.job.hosts)]
+        for host, address in addresses:
+            self.job.on(host, "ip", "address", "delete", *address.split())
+        try:
+            done = self.job.run("training", *IPV6_ONLY, names=("first", "second"))
+        finally:
+            for host, address in addresses:
+                self.job.on(host, "ip", "address", "add", *address.split())
+        self.assert_succeeded(done)
+        self.assertIn("60 steps on 4 ranks", done.output)
 
 
 def main():

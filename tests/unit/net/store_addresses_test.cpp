@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <set>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ TEST(addresses_for_hosts, are_those_that_other_hosts_can_use_with_ipv4_first) {
                                  "192.0.2.1", "198.51.100.1"}),
             (std::vector<std::string>{"192.0.2.1", "198.51.100.1", "2001:db8::1"}));
   std::vector<std::string> many;
+  many.reserve(100);
   for (int i = 0; i < 100; ++i) many.push_back("192.0.2." + std::to_string(i));
   EXPECT_EQ(addresses_for_hosts(many).size(), net::detail::max_published_addresses);
 }
@@ -72,7 +74,7 @@ struct silent_listener {
 
 TEST(find_reachable, returns_the_first_address_with_a_store) {
   const auto store = net::store::open({.host = "127.0.0.1"}).value();
-  const auto at = store.local_address();
+  const auto& at = store.local_address();
   EXPECT_EQ(find_reachable({at}, test_deadline()).value(), at);
   EXPECT_EQ(find_reachable({closed_address(), at}, test_deadline(), 1h).value(), at);
   EXPECT_EQ(find_reachable({{"localhost", at.port}}, test_deadline()).value(), at);

@@ -17,7 +17,9 @@ PACKETS = TESTS / "wire" / "simulation" / "wire_fabric"
 CONNECTIONS = TESTS / "cm" / "simulation" / "cm_fabric"
 JOBS = os.cpu_count() or 2
 SEEDS_AT_A_TIME = 500
-SUM = re.compile(r"^\d+ of \d+ seeds, (\d+) failed; (\d+) requests, (\d+) packets, (\d+) faults$", re.MULTILINE)
+NAMES = {PACKETS: ("requests", "packets"), CONNECTIONS: ("attempts", "messages")}
+SUM = re.compile(r"^\d+ of \d+ seeds, (\d+) failed; (\d+) (?:requests|attempts), (\d+) (?:packets|messages), (\d+) faults$",
+                 re.MULTILINE)
 
 
 def build(program):
@@ -40,6 +42,7 @@ def run_seeds(program, first, count, jobs):
     started = shown = time.monotonic()
     sums = [0, 0, 0, 0]
     ended = 0
+    names = NAMES[program]
     parts = [(at, min(SEEDS_AT_A_TIME, first + count - at)) for at in range(first, first + count, SEEDS_AT_A_TIME)]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         running = {pool.submit(run_part, program, *part): part for part in parts}
@@ -52,7 +55,7 @@ def run_seeds(program, first, count, jobs):
             now = time.monotonic()
             if now - shown >= 5 or ended == count:
                 shown = now
-                print(f"{ended} of {count} seeds, {sums[0]} failed; {sums[1]} requests, {sums[2]} packets, {sums[3]} faults; "
+                print(f"{ended} of {count} seeds, {sums[0]} failed; {sums[1]} {names[0]}, {sums[2]} {names[1]}, {sums[3]} faults; "
                       f"{now - started:.0f} s", flush=True)
     return 1 if sums[0] else 0
 

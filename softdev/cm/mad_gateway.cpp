@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr unsigned low_bits = 8;              // low bits of a communication ID, below a QP number
 constexpr std::uint8_t service_timeout = 20;  // 4.3 s
-// Peers repeat a message after at most 9 s, and two of their repetitions may be lost.
+// Peers repeat a message after at most 9 s and then after 4 s, and two repetitions may be lost.
 constexpr milliseconds remembered{20'000};
 
 milliseconds duration_of(std::uint8_t time) noexcept {
@@ -460,7 +460,7 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
       return sidr_reply_arrived(exchange, message, now);
     case mad_kind::ready:
       if (message.sender_id != exchange.remote_id) return;
-      // The rejection that ended the exchange was lost.
+      // The peer may lack the message that ended the exchange.
       if (exchange.state == exchange_state::ended) return repeat(exchange);
       if (exchange.state != exchange_state::replied) return;
       enter(exchange, exchange_state::connected);

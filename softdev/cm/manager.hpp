@@ -35,7 +35,7 @@ namespace verbena::softdev::cm {
 /// where stated.
 class manager {
  public:
-  /// Creates a manager, and starts its thread unless the options say otherwise. `carrier` outlives
+  /// Creates a manager, and starts its thread if `has_thread` is set. `carrier` outlives
   /// the manager; nullptr: there are no other hosts. Errors: the errno of a descriptor or thread
   /// that could not be created.
   [[nodiscard]] static result<std::unique_ptr<manager>> open(const manager_options& options = {},
@@ -83,8 +83,8 @@ class manager {
   /// arrived.
   [[nodiscard]] int note_established(const endpoint_ptr& ep);
 
-  /// Does the work that is due, without waiting. Returns when further work is due, unless a message
-  /// or a call is earlier; time_point::max() if no work will be due. Only for a manager without a
+  /// Does the work that is due, without blocking. Returns the time of the next deadline; messages
+  /// and calls can add work earlier. time_point::max(): no deadline. Only for a manager without a
   /// thread.
   [[nodiscard]] time_point turn();
   /// Delivers a message of another host's connection manager. Never blocks. Drops the message if

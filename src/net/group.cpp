@@ -102,8 +102,8 @@ struct own_store {
   bool is_found_by_several_hosts = false;
 };
 
-// Returns the hosts of the addresses of a store on this host. Only their users know which of them
-// they reach. The name of the host is the last one: it is possibly not resolved, or only here.
+// Returns the addresses at which ranks may reach the store on this host. The host name is the
+// last: other hosts may be unable to resolve it.
 result<std::vector<std::string>> hosts_of_store(const pmix_job& job) {
   if (job.is_local) return std::vector<std::string>{"127.0.0.1"};
   VERBENA_TRY(auto hosts, addresses_for_hosts());

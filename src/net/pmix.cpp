@@ -135,7 +135,7 @@ class pmix_session {
     if (!is_number) return pmix_failed("PMIx_Get", std::string(key) + " is not a 32-bit number");
     return found;
   }
-  // Returns the name that the launcher uses. Older versions of PMIx do not set it.
+  // Returns PMIX_HOSTNAME. Older versions of PMIx do not set it: then gethostname().
   static std::string name_of_host() {
     if (const char* const host = std::getenv("PMIX_HOSTNAME"); host != nullptr) return host;
     std::array<char, 256> name{};

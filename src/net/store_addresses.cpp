@@ -64,7 +64,8 @@ class reaching {
   }
   [[nodiscard]] error failure() const {
     const std::string text = fmt::format(
-        "rank 0 has opened the store, but this host reaches it at none of its addresses: {}; check "
+        "rank 0 has opened the store, but this host cannot reach it at any of its addresses: {}; "
+        "check "
         "that the hosts have a common network and that a firewall permits TCP connections to all "
         "ports of the host of rank 0, or set MASTER_ADDR and MASTER_PORT on all ranks (mpirun -x) "
         "to an address and a port of the host of rank 0",

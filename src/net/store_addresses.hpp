@@ -50,8 +50,8 @@ void put_own_last(std::vector<bringup::address>& of, const std::set<std::string>
 /// Tries the addresses in their order. If an address does not answer within `patience`, tries the
 /// next one at the same time. Blocks.
 ///
-/// Errors, with all addresses and the reason of each: `timed_out` if an attempt has not ended at
-/// `until`; otherwise the errno of the first attempt.
+/// Errors, with each address and why it failed: `timed_out` if an attempt has not ended at
+/// `until`; otherwise the errno of the first failure.
 [[nodiscard]] result<bringup::address> find_reachable(
     const std::vector<bringup::address>& at, deadline until,
     std::chrono::nanoseconds patience = std::chrono::milliseconds(250));

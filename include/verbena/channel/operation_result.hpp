@@ -204,7 +204,7 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
   [[nodiscard]] bool is_of_write() const noexcept {
     return done_.opcode() == completion_opcode::receive_write_with_immediate;
   }
-  // Creates the result of a success, except done_.
+  // Creates a successful result; leaves done_ unset.
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): a poll sets done_
   explicit operation_result(std::source_location posted) noexcept
       : posted_(posted), end_(operation_end::success), completed_(true) {}

@@ -326,7 +326,7 @@ class operation_scope : private detail::memory_user {
   scoped_operation* first_ = nullptr;  // completed operations that were not inspected
   std::uint32_t in_flight_ = 0;
   policy policy_;
-  bool has_limit_;  // shorter to test than limit_
+  bool has_limit_;  // cheaper to test than limit_
   bool over_ = false;
   bool has_unseen_ = false;
 };

@@ -29,8 +29,8 @@ struct first_use_options {
   /// Limits the number of queue pairs of all groups that share the budget. Unset: no limit.
   std::optional<queue_pair_budget> budget = {};
   /// The numeric address or the name at which peers reach this host; not a wildcard address such as
-  /// `0.0.0.0`. If empty, the local address of the connection to the store; on the host of a store
-  /// that was found by PMIx, the address at which a rank of another host has found it.
+  /// `0.0.0.0`. If empty, the local address of the connection to the store; if PMIx is used, a
+  /// process on the host of the store uses the address at which another host reached the store.
   std::string host = {};
   /// Seed of the pauses between connection attempts. Unset: a random seed.
   std::optional<std::uint64_t> seed = {};

@@ -38,9 +38,9 @@ class due_ranges {
   void clear() noexcept { count_ = 0; }
 
   /// Adds the response, or a part of it that the peer requests. `total`: the packets of the whole
-  /// response. A part that will be sent anyway is not added. A part that reaches the end of the
-  /// response replaces the rest of the response that is due, except the parts of this rest that the
-  /// peer has also requested: the peer has the other packets, or requests them separately.
+  /// response. A part that will be sent anyway is not added. A part that reaches the end replaces
+  /// the due rest of the response. Parts of that rest that the peer has requested remain due; the
+  /// peer has the other packets or requests them separately.
   void add(const response_range& asked, std::uint32_t total) noexcept {
     const bool reaches_end = asked.end == total;
     for (std::size_t i = 0; i < count_ && !reaches_end; ++i) {

@@ -34,8 +34,8 @@ struct fatal_nak {
   [[nodiscard]] bool is_within(std::uint32_t first_psn, std::uint32_t packets) const noexcept {
     return exists() && ((psn - first_psn) & psn_mask) < packets;
   }
-  /// All requests before `oldest_psn` are complete. Forgets the NAK of one of them: half of all
-  /// PSNs later, the refused packet would seem to be ahead again.
+  /// Forgets the NAK if its PSN is before `oldest_psn`, so that its request is complete: after 2^23
+  /// PSNs, an old NAK would appear to be new.
   void forget_before(std::uint32_t oldest_psn) noexcept {
     if (psn_distance(oldest_psn, psn) < 0) *this = {};
   }

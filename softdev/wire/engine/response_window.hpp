@@ -141,8 +141,8 @@ class response_window {
   std::uint32_t asked_ = 0;   ///< parts before it were requested again at any time
   std::uint32_t end_ = 0;     ///< all responses before it are expected
   std::uint32_t beyond_ = 0;  ///< the same, without the limit of the window
-  /// All dropped responses are before it: those beyond the window, or those to later READs. Not
-  /// both at the same time: a later READ is sent when few responses to the earlier one are missing.
+  /// The PSN after the last dropped response: beyond the window, or to a later READ. Never both: a
+  // later READ is sent only if at most `packet_requester::window` PSNs are outstanding.
   std::uint32_t dropped_ = 0;
   std::uint32_t acknowledged_ = 0;
   rest rest_;

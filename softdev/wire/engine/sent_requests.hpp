@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The requests of a packet_requester that have PSNs. A request is removed when it ends: if it is
-// acknowledged while it waits to be submitted again, when it is submitted.
+// The requests of a packet_requester that have PSNs. A request is removed when it ends; if it
+// is acknowledged while it waits to be submitted again, when it is submitted.
 #pragma once
 
 #include <algorithm>

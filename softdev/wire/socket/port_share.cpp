@@ -65,7 +65,8 @@ bool send_answer(int client, registration said, int socket) noexcept {
   std::memcpy(CMSG_DATA(part), &socket, sizeof socket);
   constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
   if (::sendmsg(client, &message, flags) == sizeof said) return true;
-  // ETOOMANYREFS: too many descriptors of this user are in flight. The client does without it.
+  // ETOOMANYREFS: too many descriptors of this user are in flight. The answer then has no
+  // descriptor.
   return errno == ETOOMANYREFS && ::send(client, &said, sizeof said, flags) == sizeof said;
 }
 

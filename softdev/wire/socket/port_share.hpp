@@ -2,7 +2,7 @@
 // The UDP port of RoCE v2 in a network namespace, which the processes of a user share. All senders
 // use the same destination port, and only one socket receives from it: the socket of the owner. The
 // owner forwards datagrams by the process slot in their queue pair number. When the owner ends,
-// another process becomes the owner. Each client has a descriptor of this socket, so that datagrams
+// another process becomes the owner. Clients get a descriptor of this socket, so that datagrams
 // that arrive in the meantime are not lost.
 #pragma once
 

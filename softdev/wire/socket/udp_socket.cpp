@@ -114,7 +114,7 @@ error failure(const char* call, std::uint16_t port) {
   return error::from_errno(code, call, "UDP port " + std::to_string(port) + " of soft0");
 }
 
-/// Returns the port of a name with any of both address families: it has the same offset.
+/// Returns the port of a socket address of either family: the port has the same offset.
 std::uint16_t port_of(const sockaddr_storage& name) noexcept {
   sockaddr_in head;
   std::memcpy(&head, &name, sizeof head);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A rank of mpirun_test.py that connects its channels on first use: to all ranks, in a sum.
+// A rank of mpirun_test.py that connects its channels on first use: by an all_reduce of all ranks.
 #include <verbena/net.hpp>
 #include <verbena/verbena.hpp>
 

@@ -306,7 +306,7 @@ void attempt::judge_end() {
     require(!each.disconnected || each.left_timewait || each.destroyed, "timewait has no end");
   }
   require(one.responded || one.ended, "a request without a result");
-  // If the passive side ends before the confirmation, its only message may be lost.
+  // If the passive side ends before the RTU, its rejection is sent once and can be lost.
   const bool left_early = other.responded && !other.established && !other.disconnected &&
                           other.ended && plan_.to_request == reaction::accept && !plan_.is_sidr;
   if (is_reliable_ && !left_early && !is_stale) {

@@ -52,7 +52,7 @@ int run_many(std::uint64_t count, std::uint64_t first) {
     }
     const std::uint64_t done = i + 1;
     if (done % 1000 == 0 || done == count) {
-      std::printf("%llu of %llu seeds, %llu failed; %llu requests, %llu packets, %llu faults\n",
+      std::printf("%llu of %llu seeds, %llu failed; %llu attempts, %llu messages, %llu faults\n",
                   static_cast<unsigned long long>(done), static_cast<unsigned long long>(count),
                   static_cast<unsigned long long>(failures),
                   static_cast<unsigned long long>(sum.attempts),

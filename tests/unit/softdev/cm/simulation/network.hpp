@@ -27,7 +27,7 @@ struct network_faults {
   std::uint32_t duplication = 0;
   std::uint32_t reordering = 0;
   microseconds delay{50};
-  microseconds longest_detour{0};  ///< the maximum extra delay of a reordered or repeated message
+  microseconds longest_detour{0};  ///< the maximum extra delay of a reordered or duplicated message
   // Messages sent from the begin on and before the end are lost.
   time_point partition_begin = time_point::max();
   time_point partition_end = time_point::max();
@@ -44,8 +44,8 @@ class network {
  public:
   network(const network_faults& faults, random_source& random) : faults_(faults), random_(random) {}
 
-  /// Sends a message to `host`. Outside of a partition, the network loses a message and its
-  /// repetitions at most twice, so that the attempts of a host are not exhausted.
+  /// Sends a message to `host`. Outside of a partition, the network loses at most two copies of a
+  /// message, so that a host does not exhaust its retries.
   void send(std::size_t host, const mad& what, mad_view bytes);
   /// Returns the time of the next arrival; time_point::max() if no message is in flight.
   [[nodiscard]] time_point next_arrival() const noexcept {

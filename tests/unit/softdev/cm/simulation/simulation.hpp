@@ -26,7 +26,7 @@ struct outcome {
 /// Called with the virtual time for each message that a host sends.
 using message_observer = std::function<void(time_point, std::size_t host, const mad&)>;
 
-/// Runs a seed in virtual time. Two runs of a seed are identical.
+/// Runs a seed in virtual time. Two runs of a seed differ only in communication IDs and ports.
 [[nodiscard]] outcome run_seed(std::uint64_t seed, const message_observer& observer = {});
 
 }  // namespace verbena::softdev::cm::simulation

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""mpirun starts ranks on two hosts, which are namespaces of the network, the host name and the mounts with a veth pair between them.
-Arguments: root|other, the software device, and programs. mpirun starts its daemon by a script that enters the other
-host, instead of by ssh. The hosts do not resolve each other's names, and their own name is a loopback address, as in Debian. The first
-interface of both has the same address, as bridges of containers often have. The ranks of the first host reach the store at this address."""
+"""mpirun, and `verbena launch --hosts`, start ranks on two hosts, which are namespaces of the network, the host name and the mounts
+with a veth pair between them. Arguments: root|other, the software device, and programs. The launchers start their daemon by a script
+that enters the other host, instead of by ssh. The hosts do not resolve each other's IPv4 addresses by name, and their own name is a
+loopback address, as in Debian. The first interface of both has the same address, as bridges of containers often have. The ranks of the
+first host reach the store at this address."""
 import os
 import pathlib
 import re
@@ -60,6 +61,11 @@ class Job:
                               f"{SECOND} | second) enter='{second.within_user_namespace()}' ;;\n*) exit 1 ;;\nesac\n"
                               "exec $enter -- sh -c \"$*\"\n")
         self.agent.chmod(0o755)
+        self.ssh = folder / "ssh"
+        # The agent passes the command of `verbena launch` on. SSH_CONNECTION has the address of the launcher.
+        self.ssh.write_text("#!/bin/sh\nwhile [ $# -gt 2 ]; do shift; done\n"
+                            f"export SSH_CONNECTION=\"{FIRST} 1 $1 22\"\nexec {self.agent} \"$@\"\n")
+        self.ssh.chmod(0o755)
         self.scratch = folder / "scratch"
         self.scratch.mkdir()
         self.scratch.chmod(0o777)
@@ -69,17 +75,29 @@ class Job:
         done = hosts.foreign.run(*host.inside(*words))
         assert done.status == 0, done
 
-    def run(self, program, *options, names=(FIRST, SECOND), **variables):
+    def run(self, program, *options, names=(FIRST, SECOND)):
         """Runs ranks 0 and 1 on the first host, 2 and 3 on the second one."""
-        passed = {"VERBENA_SOFTDEV": "only", "VERBENA_SOFTDEV_WIRE": "on",
-                  "VERBENA_SOFTDEV_LIBRARY": self.folder / "libverbena-soft.so.0", **variables}
-        words = ["env", "-u", "LD_LIBRARY_PATH", f"TMPDIR={self.scratch}", f"HOME={self.scratch}",
-                 *(f"{name}={value}" for name, value in passed.items()),
-                 "mpirun.openmpi", "--allow-run-as-root", "--tag-output", "--bind-to", "none",
-                 "--mca", "plm_rsh_agent", self.agent, "--mca", "oob_tcp_if_include", "v0,v1",
-                 *(word for name in passed for word in ("-x", name)),
-                 "--host", ",".join(f"{name}:2" for name in names), "-n", 4, *options, self.folder / program]
-        command = hosts.foreign.command(*self.hosts[0].inside(*words))
+        return self.start("mpirun.openmpi", "--allow-run-as-root", "--tag-output", "--bind-to", "none",
+                          "--mca", "plm_rsh_agent", self.agent, "--mca", "oob_tcp_if_include", "v0,v1",
+                          *(word for name in self.variables() for word in ("-x", name)),
+                          "--host", ",".join(f"{name}:2" for name in names), "-n", 4, *options, self.folder / program)
+
+    def launch(self, program):
+        """Runs the same ranks by `verbena launch`."""
+        hosts_file = self.folder / "hosts"
+        hosts_file.write_text(f"{FIRST} slots=2\n{SECOND} slots=2\n")
+        return self.start(self.folder / "verbena", "launch", "--hosts", hosts_file, "--ssh", self.ssh, "-x", "VERBENA_SOFTDEV",
+                          "--", self.folder / program)
+
+    def variables(self):
+        return {"VERBENA_SOFTDEV": "only", "VERBENA_SOFTDEV_WIRE": "on",
+                "VERBENA_SOFTDEV_LIBRARY": self.folder / "libverbena-soft.so.0"}
+
+    def start(self, *words):
+        """Runs a launcher on the first host."""
+        variables = (f"{name}={value}" for name, value in self.variables().items())
+        command = hosts.foreign.command(*self.hosts[0].inside("env", "-u", "LD_LIBRARY_PATH", f"TMPDIR={self.scratch}",
+                                                              f"HOME={self.scratch}", *variables, *words))
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.folder,
                               timeout=BOUND, check=False)
         return hosts.foreign.Finished(list(map(str, command)), done.returncode, done.stdout.decode(errors="replace"))
@@ -118,6 +136,11 @@ class Mpirun(hosts.foreign.Case):
         done = self.job.run("mpirun_rank")
         self.assert_succeeded(done)
         self.assertEqual(sorted(re.findall(r"rank (\d): sum 10\b", done.output)), ["0", "1", "2", "3"], done)
+
+    def test_verbena_launch_starts_ranks_on_both_hosts(self):
+        done = self.job.launch("training")
+        self.assert_succeeded(done)
+        self.assertIn("60 steps on 4 ranks", done.output)
 
     def test_hosts_have_only_ipv6(self):
         addresses = [*zip(self.job.hosts, (f"{FIRST}/24 dev v0", f"{SECOND}/24 dev v1")),

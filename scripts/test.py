@@ -276,7 +276,7 @@ class Stage:
 
 STAGES = [
     Stage("setup", 55, "install missing packages", setup),
-    Stage("lint", 70, "./dev lint, and tests of the lints", lint_bites),
+    Stage("lint", 65, "./dev lint, and tests of the lints", lint_bites),
     Stage("gcc", 290, "g++ 12: all suites on soft0, with the checks of the data path", suites("dev")),
     Stage("release", 360, "g++ 12: the suites and examples as users build them, optimized and without checks", release),
     Stage("compile-fail", 27, "code that must not compile, g++ 12 and clang 19",
@@ -289,7 +289,7 @@ STAGES = [
     Stage("asan", 300, "clang 19: all suites under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
     Stage("tsan", 115, "clang 19: the suites with the label tsan under TSan", tsan_subset),
-    Stage("fuzz", 160, "10 s of each fuzz target: ./dev fuzz", fuzz),
+    Stage("fuzz", 150, "10 s of each fuzz target: ./dev fuzz", fuzz),
     Stage("parity", 5, "./dev parity: the tests that docs/parity names have passed", parity),
     Stage("clang", 600, "clang 19: all suites without sanitizers",
           suites("dev-clang", "-LE", "lint|campaign|program|vm"), long=True),

@@ -17,7 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr unsigned low_bits = 8;              // low bits of a communication ID, below a QP number
 constexpr std::uint8_t service_timeout = 20;  // 4.3 s
 // Peers repeat a message after at most 9 s and then after 4 s, and two repetitions may be lost.
 constexpr milliseconds remembered{20'000};
@@ -34,69 +33,6 @@ bool is_queue_pair_of_program(std::uint32_t qpn) noexcept { return qpn > 1; }
 
 }  // namespace
 
-std::uint32_t slot_of_communication_id(std::uint32_t id) noexcept {
-  return slot_of_number(id >> low_bits);
-}
-
-int pass_to_listener(const address& own, const address& peer, const mad& request) noexcept {
-  frame what = request.content;
-  const bool is_sidr = what.kind == frame_kind::sidr_request;
-  what.kind = is_sidr ? frame_kind::remote_sidr_request : frame_kind::remote_request;
-  what.communication_id = request.sender_id;
-  what.transaction = request.transaction;
-  if (what.destination.family == address_family::none) return ECONNREFUSED;
-  // Messages contain no scopes.
-  what.source.scope = peer.scope;
-  what.destination.scope = own.scope;
-  try {
-    const socket_or_error to = connect_to_port(what.space, what.destination);
-    if (to.error == EACCES) return ECONNREFUSED;
-    if (to.error != 0) return to.error;
-    return send_frame(to.socket.get(), what) == send_outcome::sent ? 0 : EAGAIN;
-  } catch (const std::bad_alloc&) {
-    return ENOMEM;
-  }
-}
-
-void reject_request(mad_carrier& by, const address& own, const address& peer, const mad& request,
-                    std::uint32_t reason) noexcept {
-  mad out{.transaction = request.transaction,
-          .receiver_id = request.sender_id,
-          .subject = mad_subject::request};
-  out.content.space = request.content.space;
-  out.content.destination = request.content.destination;
-  if (request.kind == mad_kind::sidr_request) {
-    out.kind = mad_kind::sidr_reply;
-    out.sender_id = request.sender_id;
-    out.content.reason =
-        reason == reject_reason::no_listener ? sidr_status::no_listener : sidr_status::rejected;
-  } else {
-    out.kind = mad_kind::rejection;
-    out.content.reason = reason;
-  }
-  std::array<std::byte, mad_bytes> bytes{};
-  write_mad(out, bytes);
-  by.send(own, peer, bytes);
-}
-
-std::optional<mad> answer_to_unknown(const mad& message) noexcept {
-  mad out{.transaction = message.transaction,
-          .sender_id = message.receiver_id,
-          .receiver_id = message.sender_id};
-  switch (message.kind) {
-    case mad_kind::disconnect:
-      out.kind = mad_kind::disconnected;
-      return out;
-    case mad_kind::reply:
-      out.kind = mad_kind::rejection;
-      out.subject = mad_subject::reply;
-      out.content.reason = reject_reason::invalid_communication_id;
-      return out;
-    default:
-      return std::nullopt;
-  }
-}
-
 // The table of exchanges.
 
 void mad_gateway::close_all() noexcept {
@@ -107,7 +43,8 @@ std::uint32_t mad_gateway::unused_id() const {
   const std::uint32_t slot = carrier_->identity().process_slot;
   while (true) {
     const std::uint32_t qpn = first_number_of(slot) + random_u32() % count_of_numbers(slot);
-    const std::uint32_t id = qpn << low_bits | (random_u32() & ((1U << low_bits) - 1));
+    const std::uint32_t id = qpn << low_bits_of_communication_id |
+                             (random_u32() & ((1U << low_bits_of_communication_id) - 1));
     if (id != 0 && !by_own_id_.contains(id)) return id;
   }
 }
@@ -146,6 +83,8 @@ void mad_gateway::enter(mad_exchange& exchange, exchange_state next) {
   };
   if (is_half_open(exchange.state)) --half_open_;
   if (is_half_open(next)) ++half_open_;
+  if (!exchange.active && exchange.state == exchange_state::ended) --ended_passive_;
+  if (!exchange.active && next == exchange_state::ended) ++ended_passive_;
   if (exchange.state == exchange_state::requested) exchange.expires_at = time_point::max();
   const peer_id remote{exchange.peer, exchange.remote_qpn};
   if (exchange.state == exchange_state::connected) {
@@ -161,6 +100,7 @@ void mad_gateway::enter(mad_exchange& exchange, exchange_state next) {
 void mad_gateway::forget(mad_exchange& exchange) {
   close_socket(exchange);
   enter(exchange, exchange_state::ended);
+  if (!exchange.active) --ended_passive_;
   exchange.expires_at = time_point::max();
   set_deadline(exchange, time_point::max());
   if (!exchange.active) by_peer_.erase({exchange.peer, exchange.remote_id});
@@ -230,6 +170,14 @@ void mad_gateway::finish(mad_exchange& exchange, time_point now) {
   enter(exchange, exchange_state::ended);
   exchange.interval = {};
   remember(exchange, now);
+  if (ended_passive_ > options_.max_ended) forget_oldest_ended();
+}
+
+void mad_gateway::forget_oldest_ended() {
+  for (const auto& [when, number] : deadlines_) {
+    mad_exchange& each = exchanges_.at(number);
+    if (!each.active && each.state == exchange_state::ended) return forget(each);
+  }
 }
 
 void mad_gateway::remember(mad_exchange& exchange, time_point now) {
@@ -341,6 +289,7 @@ void mad_gateway::reject(mad_exchange& exchange, const frame& received, time_poi
   what.content.reason = received.reason;
   what.content.data = received.data;
   send_message(exchange, what, {}, now);
+  exchange.rejected = true;
   finish(exchange, now);
 }
 
@@ -407,7 +356,14 @@ void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& re
   const address peer = with_port(request.source, 0);
   if (const auto known = by_peer_.find({peer, request.communication_id}); known != by_peer_.end()) {
     mad_exchange& exchange = exchanges_.at(known->second);
-    if (exchange.state == exchange_state::ended) remember(exchange, now);
+    if (exchange.state == exchange_state::ended) {
+      // Another request with the same ID.
+      if (request.transaction != exchange.request.transaction) {
+        forget(exchange);
+        return remote_request_arrived(port_key, request);
+      }
+      remember(exchange, now);
+    }
     if (exchange.state != exchange_state::requested) return repeat(exchange);
     exchange.expires_at = now + options_.answer_timeout;
     if (exchange.is_sidr) return set_deadline(exchange, time_point::max());
@@ -460,8 +416,9 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
       return sidr_reply_arrived(exchange, message, now);
     case mad_kind::ready:
       if (message.sender_id != exchange.remote_id) return;
-      // The peer may lack the message that ended the exchange.
-      if (exchange.state == exchange_state::ended) return repeat(exchange);
+      // The peer may lack the rejection.
+      if (exchange.state == exchange_state::ended && !exchange.active && exchange.rejected)
+        return repeat(exchange);
       if (exchange.state != exchange_state::replied) return;
       enter(exchange, exchange_state::connected);
       exchange.has_last_message = false;

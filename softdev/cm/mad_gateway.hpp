@@ -17,26 +17,12 @@
 #include "softdev/cm/incoming_connections.hpp"
 #include "softdev/cm/mad.hpp"
 #include "softdev/cm/mad_carrier.hpp"
+#include "softdev/cm/mad_routing.hpp"
 #include "softdev/cm/manager_options.hpp"
 #include "softdev/ipc/local_socket.hpp"
 #include "softdev/ipc/reactor.hpp"
 
 namespace verbena::softdev::cm {
-
-/// Returns the slot of the process that has chosen this communication ID.
-[[nodiscard]] std::uint32_t slot_of_communication_id(std::uint32_t id) noexcept;
-
-/// Passes the request of another host to the process of this user that listens, in one frame. Does
-/// not wait for that process. Returns 0; ECONNREFUSED if no process listens; EAGAIN if that process
-/// has too many pending requests; the errno of another failure.
-[[nodiscard]] int pass_to_listener(const address& own, const address& peer,
-                                   const mad& request) noexcept;
-/// Rejects the request of another host; `reason` is a reject_reason.
-void reject_request(mad_carrier& by, const address& own, const address& peer, const mad& request,
-                    std::uint32_t reason) noexcept;
-/// Returns the answer to a message with an unknown communication ID; `nullopt` if the message needs
-/// no answer.
-[[nodiscard]] std::optional<mad> answer_to_unknown(const mad& message) noexcept;
 
 /// Threads: one thread at a time: the manager holds its lock during each call.
 class mad_gateway final : public remote_request_observer {
@@ -96,7 +82,8 @@ class mad_gateway final : public remote_request_observer {
     exchange_state state = exchange_state::begun;
     bool active = false;
     bool is_sidr = false;
-    unique_fd socket;  ///< to the endpoint; empty after the endpoint has closed its socket
+    bool rejected = false;  ///< ended by a rejection of this side
+    unique_fd socket;       ///< to the endpoint; empty after the endpoint has closed its socket
     address own;
     address peer;
     frame request;  ///< port space and addresses of the exchange
@@ -129,6 +116,7 @@ class mad_gateway final : public remote_request_observer {
   [[nodiscard]] bool end_stale_connection(const address& peer, std::uint32_t qpn, time_point now);
   void finish(mad_exchange& exchange, time_point now);
   void remember(mad_exchange& exchange, time_point now);
+  void forget_oldest_ended();
   void forward(mad_exchange& exchange, const frame& what);
   void forward(mad_exchange& exchange, frame_kind kind, std::uint32_t reason = 0);
 
@@ -148,7 +136,8 @@ class mad_gateway final : public remote_request_observer {
   mad_carrier* const carrier_;
   request_observer& observer_;
   std::uint64_t next_number_ = 1;
-  std::size_t half_open_ = 0;  ///< passive sides in `requested` or `replied`
+  std::size_t half_open_ = 0;      ///< passive sides in `requested` or `replied`
+  std::size_t ended_passive_ = 0;  ///< passive sides in `ended`
   std::unordered_map<std::uint64_t, mad_exchange> exchanges_;
   std::unordered_map<std::uint32_t, std::uint64_t> by_own_id_;
   std::map<peer_id, std::uint64_t> by_peer_;        ///< of passive sides

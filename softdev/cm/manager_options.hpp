@@ -28,6 +28,7 @@ struct manager_options {
   std::size_t max_early = 64;         ///< requests of other hosts for which no process listens yet
   std::size_t max_early_of_host = 8;  ///< of these, requests of one host
   std::size_t max_half_open = 256;    ///< connections begun by other hosts, not yet established
+  std::size_t max_ended = 4096;       ///< of other hosts: ended ones whose answers are kept
 };
 
 /// The number of frames that are read from one endpoint before those of other endpoints.

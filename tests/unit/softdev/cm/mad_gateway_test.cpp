@@ -541,6 +541,69 @@ TEST_F(cm_other_hosts, each_lost_message_is_sent_again) {
   EXPECT_GE(count_of(mad_kind::disconnected), 2U);
 }
 
+/// The answers to ended requests of other hosts. Keeps the requests.
+class cm_ended_requests : public two_hosts {
+ protected:
+  void SetUp() override {
+    copies = [this](const mad& message) {
+      if (message.kind == mad_kind::request) requests.push_back(message);
+      return 1;
+    };
+  }
+  void reject_request() {
+    const endpoint_ptr active = connect();
+    const endpoint_ptr passive = b->expect(event_kind::connect_request).about;
+    ASSERT_EQ(b->all.reject(passive, reject_reason::consumer, {}), 0);
+    a->expect(event_kind::rejected, reject_reason::consumer);
+  }
+  void deliver_to_b(const mad& message) {
+    std::array<std::byte, mad_bytes> bytes{};
+    write_mad(message, bytes);
+    arrive(host_a, host_b, bytes);
+  }
+
+  std::vector<mad> requests;
+};
+
+TEST_F(cm_ended_requests, repeated_request_gets_the_same_answer) {
+  start();
+  reject_request();
+  deliver_to_b(requests.at(0));
+  while (count_of(mad_kind::rejection) < 2) std::this_thread::yield();
+  reject_request();  // its event is the next one
+}
+
+TEST_F(cm_ended_requests, another_request_with_the_same_id_is_a_new_one) {
+  start();
+  reject_request();
+  mad next = requests.at(0);
+  ++next.transaction;
+  deliver_to_b(next);
+  b->expect(event_kind::connect_request);
+}
+
+// parity: rocev2-99
+TEST_F(cm_ended_requests, beyond_the_limit_are_forgotten) {
+  start({.max_ended = 2});
+  for (int i = 0; i < 3; ++i) reject_request();
+  deliver_to_b(requests.at(1));
+  while (count_of(mad_kind::rejection) < 4) std::this_thread::yield();
+  deliver_to_b(requests.at(0));
+  EXPECT_EQ(b->expect(event_kind::connect_request).remote.queue_pair, 17U);
+}
+
+// A peer sends a confirmation for a request that it has rejected.
+TEST_F(cm_ended_requests, confirmation_does_not_repeat_the_request_of_this_side) {
+  start();
+  reject_request();
+  const mad confirmation{.kind = mad_kind::ready, .receiver_id = requests.at(0).sender_id};
+  std::array<std::byte, mad_bytes> bytes{};
+  write_mad(confirmation, bytes);
+  arrive(host_b, host_a, bytes);
+  established();  // after it
+  EXPECT_EQ(count_of(mad_kind::request), 2U);
+}
+
 // The passive side ends after its reply, and the rejection is lost.
 TEST_F(cm_other_hosts, lost_rejection_is_sent_again_after_a_confirmation) {
   copies = [first = true](const mad& message) mutable {

@@ -39,25 +39,38 @@ void store_server::check_proof(store_session& from, const store_proof& proof) {
   admit(from, hello);
 }
 
+store_group* store_server::find_group(const store_hello& of) {
+  const auto found = std::ranges::find_if(
+      groups_, [&](const auto& each) { return each.name == of.name && !each.has_ended; });
+  if (found == groups_.end()) return nullptr;
+  if (found->has_formed || found->can_form() || of.entry == store_entry::rejoins ||
+      of.rank >= of.size)
+    return &*found;
+  const auto& ranks = found->ranks;
+  const bool has_place =
+      ranks.size() == of.size && ranks[of.rank].session == nullptr && !ranks[of.rank].gone;
+  if (has_place) return &*found;
+  // A process of the failed group may be stopped and stay connected.
+  found->has_ended = true;
+  return nullptr;
+}
+
 void store_server::admit(store_session& from, const store_hello& hello) {
   if (admitted_ >= options_.max_clients) return refuse(from, {.why = store_failure::full});
-  auto found = groups_.find(hello.name);
+  auto* found = find_group(hello);
   const bool rejoins = hello.entry == store_entry::rejoins;
-  if (found == groups_.end()) {
-    if (rejoins) return refuse(from, {.why = store_failure::forming});
+  if (found == nullptr) {
+    if (rejoins) return refuse(from, without_members());
     if (groups_.size() >= options_.max_groups || hello.rank >= hello.size || hello.size > max_ranks)
       return refuse(from, {.why = store_failure::full});
-    found =
-        groups_.try_emplace(hello.name, hello.name, hello.size, options_, bytes_of_values_).first;
+    found = &groups_.emplace_back(hello.name, hello.size, options_, bytes_of_values_);
   }
-  store_group& group = found->second;
+  store_group& group = *found;
   if (group.size() != hello.size || hello.rank >= group.size())
     return refuse(from, {.why = store_failure::other_size, .rank = group.size()});
   auto& place = group.ranks[hello.rank];
   if (place.session != nullptr)
     return refuse(from, {.why = store_failure::duplicate, .ranks = {hello.rank}});
-  if (rejoins && group.has_formed && !group.has_present_member())
-    return refuse(from, {.why = store_failure::forming});
   if (rejoins && !group.has_formed)
     return refuse(from,
                   {.why = store_failure::forming, .ranks = group.ranks_that([](const auto& each) {

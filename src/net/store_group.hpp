@@ -85,6 +85,11 @@ struct store_group {
   [[nodiscard]] bool has_present_member() const {
     return std::ranges::any_of(ranks, [](const auto& each) { return each.is_present(); });
   }
+  /// Returns false if an exchange of all ranks cannot succeed any more: the group has failed while
+  /// it formed.
+  [[nodiscard]] bool can_form() const {
+    return !failure && std::ranges::none_of(ranks, [](const auto& each) { return each.gone; });
+  }
   /// Returns the members that are connected and have called an agreement.
   [[nodiscard]] std::vector<std::uint32_t> agreeing_members() const {
     return ranks_that([](const auto& each) { return each.is_counted; });
@@ -128,6 +133,7 @@ struct store_group {
   std::uint32_t renewal = 0;               // number of the last renewal that has begun
   deadline first_end = deadline::never();  // lower bound of the deadlines of agreements
   bool has_formed = false;                 // an exchange of all ranks has succeeded
+  bool has_ended = false;                  // its name is free for another group
   std::string exchange;
   std::uint32_t arrived = 0;
   deadline until = deadline::never();  // earliest deadline of the exchange in progress

@@ -52,6 +52,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -190,6 +191,11 @@ struct store_failed {
   std::vector<std::uint32_t> ranks;
   std::string name;  ///< name of the exchange or step
 };
+
+/// Returns the failure of a rejoin into a group of which no member is connected.
+[[nodiscard]] inline store_failed without_members(std::string name = {}) {
+  return {.why = store_failure::forming, .ranks = {}, .name = std::move(name)};
+}
 
 /// The proof that the store has the secret, and the nonce for the proof of the rank.
 struct store_challenge {

@@ -133,7 +133,7 @@ deadline store_server::next_deadline() const noexcept {
     if (each.sending) until = earliest(until, each.sending->next_deadline());
     if (has_news(each)) until = deadline::after(std::chrono::nanoseconds(0));
   }
-  for (const auto& [name, group] : groups_)
+  for (const auto& group : groups_)
     until =
         earliest(earliest(until, group.values.first_end()), earliest(group.until, group.first_end));
   return until;
@@ -331,7 +331,7 @@ void store_server::fail(store_group& of, store_failed why) {
 }
 
 void store_server::expire() {
-  for (auto& [name, group] : groups_) {
+  for (auto& group : groups_) {
     if (!group.until.expired()) continue;
     fail(group,
          {.why = store_failure::missing,
@@ -339,7 +339,7 @@ void store_server::expire() {
           .ranks = group.ranks_that([](const auto& each) { return each.is_member && !each.parts; }),
           .name = group.exchange});
   }
-  for (auto& [name, group] : groups_) {
+  for (auto& group : groups_) {
     if (group.first_end.expired()) expire_agreements(group);
     deliver(group, group.values.expire());
   }
@@ -401,16 +401,15 @@ void store_server::leave(store_session& client) {
     fail(group,
          {.why = store_failure::gone, .ranks = group.departed_members(), .name = group.exchange});
   try_conclude(group);
-  if (was_present && !group.has_present_member()) refuse_waiting(group);
-  if (--group.connected == 0) groups_.erase(std::string(group.name));
+  if (group.has_formed && !group.has_present_member()) end_group(group);
+  if (--group.connected == 0) groups_.remove_if([&](const auto& each) { return &each == &group; });
 }
 
-// No member is left that could readmit the ranks in rejoin().
-void store_server::refuse_waiting(store_group& of) {
+void store_server::end_group(store_group& of) {
+  of.has_ended = true;
   for (const std::uint32_t each : of.ranks_that(
            [](const auto& place) { return place.waits && place.agreement.has_value(); })) {
-    const store_failed why{
-        .why = store_failure::forming, .rank = each, .name = of.ranks[each].agreement->name};
+    const auto why = without_members(of.ranks[each].agreement->name);
     of.end_agreement(each);
     answer_request(*of.ranks[each].session, encode(why));
   }
@@ -431,10 +430,8 @@ void store_server::agree(store_session& from, store_agreement wanted) {
   // A late step of a renewal that has failed or was superseded.
   if (wanted.renewal != 0 && wanted.renewal != group.renewal)
     return refuse_because(store_failure::outdated);
-  if (place.waits && !group.has_present_member())
-    return answer_request(
-        from, encode(store_failed{
-                  .why = store_failure::forming, .rank = from.rank, .name = wanted.name}));
+  if (place.waits && group.has_ended)
+    return answer_request(from, encode(without_members(std::move(wanted.name))));
   if (!place.waits) {
     if (group.is_exchanging())
       fail(group, {.why = store_failure::interrupted,

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -78,6 +77,9 @@ class store_server {
   void check_proof(store_session& from, const store_proof& proof);
   void admit(store_session& from, const store_hello& hello);
   void refuse(store_session& from, const store_failed& why);
+  /// Returns the group that a client can enter, or nullptr. Ends a group that has failed while it
+  /// formed, if the rank of the client has left it or is still connected, or if the sizes differ.
+  [[nodiscard]] store_group* find_group(const store_hello& of);
   /// Handles a request about values. Returns false for other requests, and for requests that are
   /// not permitted.
   [[nodiscard]] bool use_values(store_session& from, store_request& request);
@@ -88,8 +90,9 @@ class store_server {
   /// Completes the agreement of the members if it waits for no rank.
   void try_conclude(store_group& of);
   void conclude(store_group& of);
-  /// Fails the agreements of the ranks in rejoin().
-  void refuse_waiting(store_group& of);
+  /// Frees the name of a group whose last member has left, and fails the agreements of the ranks in
+  /// rejoin(). Their processes may be stopped and stay connected.
+  void end_group(store_group& of);
   void fail_agreement(store_group& of, const store_failed& why);
   /// Handles the deadlines of agreements that have passed.
   void expire_agreements(store_group& of);
@@ -128,7 +131,7 @@ class store_server {
   std::optional<steps<bringup::stream>> accepting_;
   std::list<store_session> sessions_;
   std::size_t bytes_of_values_ = 0;  // bytes of the values of all groups
-  std::map<std::string, store_group> groups_;
+  std::list<store_group> groups_;
   std::uint32_t admitted_ = 0;    // number of clients that have a group
   bool has_new_session_ = false;  // since the last wait()
   std::atomic<bool> stopping_ = false;

@@ -84,8 +84,57 @@ class rejoin_late : public rejoin_early {
       std::this_thread::yield();
   }
 
+  /// Ends rank 2 and connects its new process, which then does nothing.
+  [[nodiscard]] bringup::stream rejoin_and_stop() {
+    ranks[2].reset();
+    wait_for_departed(2);
+    auto stopped = bringup::stream::connect(store.address(), test_deadline()).value();
+    stopped
+        .send(
+            encode(net::detail::store_hello{
+                .entry = net::detail::store_entry::rejoins, .rank = 2, .size = 3, .name = "test"}),
+            test_deadline())
+        .value();
+    stopped.receive(test_deadline()).value();
+    return stopped;
+  }
+  /// Ends ranks 1 and 0.
+  void end_members() {
+    ranks[1].reset();
+    wait_for_departed(1);
+    ranks[0].reset();
+  }
+  /// Joins a new group of one rank, which has the name of the group of the members.
+  void expect_name_is_free() const {
+    const auto until = test_deadline();  // the store detects the end of rank 0 with a delay
+    auto joined = net::store_client::connect(store.member(0, 1), until);
+    while (!joined && !until.expired())
+      joined = net::store_client::connect(store.member(0, 1), until);
+    EXPECT_TRUE(joined.value().exchange("x", bytes_of("x"), test_deadline()));
+  }
+
   std::array<std::optional<net::store_client>, 3> ranks;
 };
+
+TEST_F(rejoin_late, stopped_process_does_not_keep_the_name_of_the_group) {
+  const auto stopped = rejoin_and_stop();
+  end_members();
+  expect_name_is_free();
+}
+
+TEST_F(rejoin_late, process_that_stops_while_it_waits_does_not_keep_the_name_of_the_group) {
+  auto stopped = rejoin_and_stop();
+  stopped
+      .send(net::detail::encode_agreement({.number = 1,
+                                           .timeout_ms = 60'000,
+                                           .kind = net::detail::agreement_kind::waits,
+                                           .name = "readmit"},
+                                          std::array{std::span<const std::byte>()}),
+            test_deadline())
+      .value();
+  end_members();
+  expect_name_is_free();
+}
 
 TEST_F(rejoin_late, ends_when_the_last_member_leaves) {
   ranks[2].reset();
@@ -110,18 +159,8 @@ TEST_F(rejoin_late, ends_when_the_last_member_leaves) {
 }
 
 TEST_F(rejoin_late, with_only_waiting_ranks_is_refused) {
-  ranks[2].reset();
-  wait_for_departed(2);
-  auto waits = bringup::stream::connect(store.address(), test_deadline()).value();
-  waits
-      .send(encode(net::detail::store_hello{
-                .entry = net::detail::store_entry::rejoins, .rank = 2, .size = 3, .name = "test"}),
-            test_deadline())
-      .value();
-  waits.receive(test_deadline()).value();
-  ranks[1].reset();
-  wait_for_departed(1);
-  ranks[0].reset();
+  const auto waits = rejoin_and_stop();
+  end_members();
   const auto began = deadline::clock::now();
   expect_error(rejoin(1), "no member of the group is connected to the store");
   EXPECT_LT(deadline::clock::now() - began, 20s);

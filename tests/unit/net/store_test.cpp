@@ -383,6 +383,46 @@ TEST(store_connect, other_size_is_refused) {
                "this process states a group of 3 ranks, and others one of 2");
 }
 
+/// Two ranks whose group has failed before it formed. Rank 1 stays connected and does nothing, like
+/// a process that has stopped.
+class failed_group : public ::testing::Test {
+ protected:
+  /// Forms a group of `size` ranks with the name of the failed one.
+  void expect_forms(std::uint32_t size) const {
+    for_each_rank(size, [&](std::uint32_t rank) {
+      const auto until = test_deadline();  // the store detects the end of a client with a delay
+      auto joined = net::store_client::connect(store.member(rank, size), until);
+      while (!joined && !until.expired())
+        joined = net::store_client::connect(store.member(rank, size), until);
+      EXPECT_TRUE(joined.value().exchange("x", bytes_of("x"), test_deadline()));
+    });
+  }
+
+  test_store store;
+  std::optional<net::store_client> first = connect_client(store.member(0, 2));
+  net::store_client stopped = connect_client(store.member(1, 2));
+};
+
+TEST_F(failed_group, does_not_keep_its_name_after_a_rank_has_left) {
+  first.reset();
+  while (stopped.departed().empty()) std::this_thread::yield();
+  expect_forms(2);
+}
+
+TEST_F(failed_group, does_not_keep_its_name_from_a_group_of_another_size) {
+  first.reset();
+  while (stopped.departed().empty()) std::this_thread::yield();
+  expect_forms(3);
+}
+
+TEST_F(failed_group, does_not_keep_its_name_after_a_failed_exchange) {
+  expect_error(first->exchange("x", bytes_of("x"), deadline::after(20ms)), "deadline");
+  // Another call waits for the answer of the store.
+  first->publish("value", bytes_of("x"), test_deadline()).value();
+  expect_forms(2);
+  EXPECT_TRUE(stopped.find(0, "value", test_deadline()));
+}
+
 TEST(store_connect, group_beyond_the_limit_is_refused) {
   const test_store store({.max_groups = 1});
   const auto first = connect_client(store.member(0, 1, "a"));

@@ -48,7 +48,7 @@ class carrier {
 
   steps<void> run() {
     VERBENA_CO_TRY_VOID(peer_.check_usable("connect_queue_pair", 0));
-    stream::in_use used(peer_);
+    stream::in_use used(peer_, true);
     while (true) {
       const bool was_probing = core_.is_probing();
       core_.advance(deadline::clock::now());

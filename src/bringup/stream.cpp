@@ -82,6 +82,7 @@ result<bool> stream::write_some(std::span<const std::byte>& left) {
     const auto count = ::send(fd(), left.data(), left.size(), MSG_NOSIGNAL);
     if (count >= 0) {
       left = left.subspan(static_cast<std::size_t>(count));
+      can_refuse_ = left.empty();
     } else if (errno == EPIPE || errno == ECONNRESET) {
       return broken(detail::closed_by(peer_));
     } else if (!would_block(errno)) {
@@ -132,10 +133,13 @@ result<std::vector<std::byte>> stream::expect(const char* call, frame_type type,
   return broken(detail::unexpected_frame(call, peer_, got.type, type));
 }
 
+error stream::ended(const char* call) const {
+  return error::from_errno(ENOTCONN, call, peer_,
+                           "an earlier call failed or ended this stream; connect again");
+}
+
 result<void> stream::check_usable(const char* call, std::size_t bytes) const {
-  if (!usable_)
-    return error::from_errno(ENOTCONN, call, peer_,
-                             "an earlier call failed or ended this stream; connect again");
+  if (!usable_) return ended(call);
   if (bytes > options_.max_blob_bytes)
     return error::invalid_argument(call, peer_,
                                    "a blob of " + std::to_string(bytes) +
@@ -166,15 +170,15 @@ result<std::vector<std::byte>> stream::exchange(frame_type type, std::span<const
 steps<void> stream::send_in_steps(std::span<const std::byte> blob, deadline until) {
   VERBENA_CO_TRY_VOID(check_usable("send", blob.size()));
   const auto out = encode_frame(frame_type::blob, blob);
-  in_use used(*this);
+  in_use used(*this, false);
   auto sent = co_await write_all(out, until);
   if (sent) used.end();
   co_return sent;
 }
 
 steps<std::vector<std::byte>> stream::receive_in_steps(deadline until) {
-  VERBENA_CO_TRY_VOID(check_usable("receive", 0));
-  in_use used(*this);
+  if (!can_receive_) co_return ended("receive");
+  in_use used(*this, true);
   VERBENA_CO_TRY(auto got, co_await run("receive", {}, until));
   auto blob = expect("receive", frame_type::blob, std::move(got));
   if (blob) used.end();
@@ -191,7 +195,7 @@ steps<std::vector<std::byte>> stream::exchange_in_steps(frame_type type,
                                                         deadline until) {
   VERBENA_CO_TRY_VOID(check_usable("exchange", type == frame_type::blob ? payload.size() : 0));
   const auto out = encode_frame(type, payload);
-  in_use used(*this);
+  in_use used(*this, true);
   VERBENA_CO_TRY(auto got, co_await run("exchange", out, until));
   auto answer = expect("exchange", type, std::move(got));
   if (answer) used.end();
@@ -199,13 +203,14 @@ steps<std::vector<std::byte>> stream::exchange_in_steps(frame_type type,
 }
 
 void stream::refuse(std::string_view reason) noexcept {
-  if (!usable_) return;
+  if (!can_refuse_) return;
   end_with(encode_frame(frame_type::refusal, bytes_of(reason.substr(0, max_refusal_bytes))));
 }
 
 void stream::end_with(std::span<const std::byte> bytes) noexcept {
-  if (usable_) static_cast<void>(write_some(bytes));  // on failure, the peer sees a closed stream
-  usable_ = false;
+  // On failure, the peer sees a closed stream.
+  if (usable_ || can_refuse_) static_cast<void>(write_some(bytes));
+  usable_ = can_receive_ = can_refuse_ = false;
   ::shutdown(fd(), SHUT_WR);
   // If bytes are unread at close(2), the kernel sends a reset, which can overtake the reason. The
   // limit, which exceeds the default of tcp_rmem, ends the loop if the peer sends without a pause.
@@ -219,7 +224,7 @@ void stream::end_with(std::span<const std::byte> bytes) noexcept {
 }
 
 void stream::shut_down() noexcept {
-  usable_ = false;
+  usable_ = can_receive_ = can_refuse_ = false;
   ::shutdown(fd(), SHUT_RDWR);
 }
 

@@ -42,10 +42,13 @@ struct connect_options {
 /// A connection with a peer that has sent its greeting. Transfers blobs of limited size in both
 /// directions; each call has a deadline. Threads: one thread at a time.
 ///
-/// After an error, all later calls return ENOTCONN. Errors of all calls: `timed_out`; `protocol` if
-/// the peer violates the format or the order of calls; ECONNRESET if the peer closed the
-/// connection; ECONNABORTED with the peer's reason if the peer gave up; otherwise the errno of the
-/// system call. All errors name the peer.
+/// After an error, all later calls return ENOTCONN, with two exceptions. After a failed send(),
+/// receive() returns what the peer had sent, for example its reason to close the connection. After
+/// a failed receive(), refuse() sends the reason of this side.
+///
+/// Errors of all calls: `timed_out`; `protocol` if the peer violates the format or the order of
+/// calls; ECONNRESET if the peer closed the connection; ECONNABORTED with the peer's reason if the
+/// peer gave up; otherwise the errno of the system call. All errors name the peer.
 class stream {
  public:
   /// Resolves `to`, connects to one of its addresses and exchanges greetings. Blocks. A host name
@@ -83,8 +86,9 @@ class stream {
                                                         deadline until);
 
   /// Performs send(), receive() or exchange() in steps that do not block. The bytes are copied.
-  /// Until the steps have ended, the stream must not be moved or used in any other way. If the
-  /// steps are destroyed before the end, all later calls return ENOTCONN.
+  /// Until the steps have ended, the stream must not be moved or used in any other way, except that
+  /// a send can be performed during a receive. If the steps are destroyed before the end, all later
+  /// calls return ENOTCONN.
   /// @{
   [[nodiscard]] steps<void> send_in_steps(std::span<const std::byte> blob, deadline until);
   [[nodiscard]] steps<std::vector<std::byte>> receive_in_steps(deadline until);
@@ -96,8 +100,8 @@ class stream {
   /// @}
 
   /// Sends the reason of the failure to the peer, and ends the stream. The peer's pending or next
-  /// call returns `reason`. Does not block: if the socket buffer is full, the peer sees a closed
-  /// connection.
+  /// call returns `reason`. Does not block: if the socket buffer is full or ends with a part of a
+  /// frame, the peer sees a closed connection.
   void refuse(std::string_view reason) noexcept;
   /// Ends the stream in both directions; the descriptor stays open until destruction.
   void shut_down() noexcept;
@@ -122,22 +126,26 @@ class stream {
   stream(unique_fd socket, std::string peer, stream_options options) noexcept
       : socket_(std::move(socket)), peer_(std::move(peer)), options_(options) {}
 
-  // Ends the stream if steps are destroyed before their end, because a frame may be incomplete.
+  // Ends the stream if steps fail or are destroyed, because a frame may be incomplete.
   class in_use {
    public:
-    explicit in_use(stream& of) noexcept : of_(&of) {}
+    in_use(stream& of, bool receives) noexcept : of_(&of), receives_(receives) {}
     in_use(const in_use&) = delete;
     in_use& operator=(const in_use&) = delete;
     ~in_use() {
-      if (of_ != nullptr) of_->usable_ = false;
+      if (of_ == nullptr) return;
+      of_->usable_ = false;
+      if (receives_) of_->can_receive_ = false;
     }
     void end() noexcept { of_ = nullptr; }
 
    private:
     stream* of_;
+    bool receives_;
   };
   steps<void> greet(deadline until);
   result<void> check_usable(const char* call, std::size_t bytes) const;
+  [[nodiscard]] error ended(const char* call) const;
   steps<void> write_all(std::span<const std::byte> bytes, deadline until);
   result<bool> write_some(std::span<const std::byte>& left);
   result<void> read_some(std::span<std::byte> room, std::size_t& count);
@@ -150,7 +158,9 @@ class stream {
   std::string peer_;
   stream_options options_;
   std::uint16_t version_ = 0;
-  bool usable_ = true;
+  bool usable_ = true;       // no call has failed
+  bool can_receive_ = true;  // no frame was received in part
+  bool can_refuse_ = true;   // no frame was sent in part
 };
 
 }  // namespace verbena::inline VERBENA_ABI::bringup

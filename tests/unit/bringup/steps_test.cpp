@@ -123,6 +123,18 @@ TEST(stream_steps, destroyed_operation_ends_the_stream) {
   EXPECT_EQ(server.receive(peers::soon()).error().code(), ENOTCONN);
 }
 
+TEST(stream_steps, blob_is_sent_during_a_receive) {
+  auto [server, client] = peers::connected();
+  auto receiving = server.receive_in_steps(peers::soon());
+  EXPECT_FALSE(receiving.progress());
+  server.send(peers::bytes_from("first"), peers::soon()).value();
+  EXPECT_EQ(client.receive(peers::soon()).value(), peers::bytes_from("first"));
+  client.send(peers::bytes_from("second"), peers::soon()).value();
+  driven rest(std::move(receiving));
+  drive(rest);
+  EXPECT_EQ(rest.outcome().value(), peers::bytes_from("second"));
+}
+
 TEST(stream_steps, moved_operation_continues) {
   auto [server, client] = peers::connected();
   auto one = server.receive_in_steps(peers::soon());

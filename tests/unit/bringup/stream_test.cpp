@@ -186,6 +186,39 @@ TEST(stream, refusal_is_returned_to_the_peer) {
   EXPECT_EQ(server.receive(soon()).error().code(), ENOTCONN);
 }
 
+TEST(stream, refusal_after_a_failed_receive_is_returned_to_the_peer) {
+  auto [server, client] = connected({.max_blob_bytes = 10});
+  client.set_max_blob_bytes(100);
+  client.send(bytes(11), soon()).value();
+  EXPECT_FALSE(server.receive(soon()));
+  EXPECT_EQ(server.send({}, soon()).error().code(), ENOTCONN);
+  server.refuse("it sent 11 bytes");
+  const auto got = client.receive(soon());
+  EXPECT_EQ(got.error().code(), ECONNABORTED);
+  EXPECT_THAT(got.error().diagnosis(), HasSubstr("it sent 11 bytes"));
+}
+
+TEST(stream, frames_of_the_peer_are_received_after_a_failed_send) {
+  constexpr std::size_t size = 64 << 20;
+  auto [server, client] = connected({.max_blob_bytes = size});
+  server.send(bytes_from("before"), soon()).value();
+  EXPECT_FALSE(client.send(pattern(size, 0), deadline::after(50ms)));
+  server.refuse("too long");
+  EXPECT_EQ(client.send({}, soon()).error().code(), ENOTCONN);
+  EXPECT_EQ(client.receive(soon()).value(), bytes_from("before"));
+  EXPECT_THAT(client.receive(soon()).error().diagnosis(), HasSubstr("too long"));
+  EXPECT_EQ(client.receive(soon()).error().code(), ENOTCONN);
+}
+
+TEST(stream, refusal_does_not_follow_a_part_of_a_frame) {
+  constexpr std::size_t size = 64 << 20;
+  auto [server, client] = connected({.max_blob_bytes = size});
+  EXPECT_FALSE(client.send(pattern(size, 0), deadline::after(50ms)));
+  client.refuse("no");
+  client.shut_down();
+  EXPECT_EQ(server.receive(soon()).error().code(), ECONNRESET);
+}
+
 TEST(stream, refusal_is_returned_to_a_sending_peer) {
   constexpr std::size_t size = 16 << 20;
   auto [server, client] = connected({.max_blob_bytes = size});

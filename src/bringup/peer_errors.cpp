@@ -29,7 +29,7 @@ error unexpected_frame(std::string_view call, const std::string& peer, frame_typ
 error refused_by(std::string_view call, const std::string& peer,
                  std::span<const std::byte> reason) {
   return error::from_errno(ECONNABORTED, call, peer,
-                           "the peer rejected the connection: " + printable_refusal(reason));
+                           std::string(refusal_prefix) + printable_refusal(reason));
 }
 
 error about(const error& what, const std::string& peer) {

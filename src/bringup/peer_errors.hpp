@@ -17,6 +17,8 @@ namespace verbena::inline VERBENA_ABI::bringup::detail {
 /// Returns the error for a frame of type `got` when the protocol requires type `due`.
 [[nodiscard]] error unexpected_frame(std::string_view call, const std::string& peer, frame_type got,
                                      frame_type due);
+/// The diagnosis of refused_by() is this text and the reason of the peer.
+inline constexpr std::string_view refusal_prefix = "the peer rejected the connection: ";
 /// Returns the error after the peer sent a refusal.
 [[nodiscard]] error refused_by(std::string_view call, const std::string& peer,
                                std::span<const std::byte> reason);

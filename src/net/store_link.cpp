@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,11 +11,15 @@
 #include <utility>
 #include <variant>
 
+#include "src/bringup/peer_errors.hpp"
+
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
 // The minimum time for the store to read a request.
 constexpr std::chrono::seconds time_for_request{2};
+// The time limit for the last messages of the store after a failed send. They have usually arrived.
+constexpr std::chrono::milliseconds time_for_last{100};
 
 // Receives the next message. If the deadline passes, returns nullopt. The rest of the message is
 // received by later calls, at any time, so the connection remains usable.
@@ -26,11 +31,12 @@ result<std::optional<store_message>> receive_until(store_link& link, deadline un
         if (until.expired()) return std::optional<store_message>();
         continue;
       }
-      link.receiving.emplace(link.stream.receive_in_steps(deadline::never()));
+      link.begin_receive();
     }
     if (auto received = link.receiving->progress()) {
       link.receiving.reset();
       if (!*received) return link.lose(std::move(*received).error());
+      link.is_in_message = false;
       auto message = decode_message(**received);
       if (!message) return link.lose(std::move(message).error());
       return std::optional(*std::move(message));
@@ -55,6 +61,18 @@ result<std::optional<store_answer>> receive_reply(store_link& link, deadline unt
   return std::optional<store_answer>();
 }
 
+// After a failed send, receives the messages that have arrived, until the last one.
+void receive_last(store_link& link) {
+  const auto until = deadline::after(time_for_last);
+  while (!link.failure && !link.last_answer) {
+    const auto next = receive_until(link, until);
+    if (!next || !*next) return;
+    auto is_news = link.take_news(**next);
+    if (!is_news) static_cast<void>(link.lose(std::move(is_news).error()));
+    if (is_news && !*is_news) link.keep_last((*next)->what);
+  }
+}
+
 // Returns true if the store closes the connection after the message.
 bool is_last(const store_answer& message) {
   const auto* const failed = std::get_if<store_failed>(&message);
@@ -77,6 +95,23 @@ error fail_missed(const store_link& link) {
                 name, name);
   return error::timed_out("exchange", to_text(link.who),
                           text + "; call group::shrink() on all ranks");
+}
+
+// Returns the error of a call after the store has closed the connection with a reason.
+error explain_refusal(std::string_view call, const store_link& link) {
+  std::string_view reason = link.failure->diagnosis();
+  if (reason.starts_with(bringup::detail::refusal_prefix))
+    reason.remove_prefix(bringup::detail::refusal_prefix.size());
+  const std::string& at = link.stream.peer();
+  if (!link.is_admitted)
+    return error::from_errno(
+        ECONNREFUSED, std::string(call), to_text(link.who),
+        fmt::format("the store at {} has closed the connection of this process, which had not "
+                    "joined its group yet: {}",
+                    at, reason));
+  return error::protocol(
+      std::string(call), to_text(link.who),
+      fmt::format("the store at {} has closed the connection of this rank: {}", at, reason));
 }
 
 // Returns true for the answers to a hello and to a proof.
@@ -139,8 +174,14 @@ void store_link::add(std::uint32_t each, std::vector<std::uint32_t>& to) const {
     to.push_back(each);
 }
 
+void store_link::begin_receive() {
+  std::byte first{};
+  is_in_message = ::recv(stream.fd(), &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  receiving.emplace(stream.receive_in_steps(deadline::never()));
+}
+
 bool store_link::has_store_ended(const error& why) const noexcept {
-  return why.code() == ECONNRESET;
+  return why.code() == ECONNRESET && !is_in_message;
 }
 
 error store_link::lose(error why) {
@@ -153,7 +194,14 @@ error explain_failure(std::string_view call, const store_link& link) {
   const error& why = *link.failure;
   if (why.kind() == error_kind::protocol) return why;
   const std::string& at = link.stream.peer();
+  if (why.code() == ECONNABORTED) return explain_refusal(call, link);
   const auto text = [&] {
+    if (why.code() == ECONNRESET && link.is_in_message)
+      return fmt::format(
+          "the connection to the store at {} has ended in the middle of a message: the process of "
+          "the store{} has ended, or the store has disconnected this rank, which did not read the "
+          "message for a long time",
+          at, link.who.host == store_host::rank_0 ? ", rank 0," : "");
     if (!link.has_store_ended(why))
       return fmt::format(
           "the connection to the store at {} has failed, but the process of the store{} has "
@@ -182,11 +230,12 @@ void receive_news(store_link& link) {
     if (!link.receiving) {
       pollfd event{.fd = link.stream.fd(), .events = POLLIN, .revents = 0};
       if (::poll(&event, 1, 0) <= 0) break;
-      link.receiving.emplace(link.stream.receive_in_steps(deadline::never()));
+      link.begin_receive();
     }
     auto received = link.receiving->progress();
     if (!received) break;
     link.receiving.reset();
+    if (*received) link.is_in_message = false;
     auto news = *received ? decode_message(**received)
                           : result<store_message>(std::move(*received).error());
     if (!news) {
@@ -228,8 +277,14 @@ result<std::optional<store_answer>> ask_store(store_link& link, const asked& wha
   const bool is_agreement = what.what == asked::kind::agreement;
   if (is_agreement) link.is_agreement_open = true;
   const auto end_of_send = std::max(until.when(), deadline::after(time_for_request).when());
-  if (auto sent = link.stream.send(request, deadline::at(end_of_send)); !sent)
+  if (auto sent = link.stream.send(request, deadline::at(end_of_send)); !sent) {
+    // The store may have sent its reason to close the connection.
+    receive_last(link);
+    if (link.last_answer) return std::optional(store_answer(*link.last_answer));
+    if (link.failure) return *link.failure;
+    link.is_in_message = false;
     return link.lose(std::move(sent).error());
+  }
   link.awaits_entry = what.what == asked::kind::entry;
   if (!link.awaits_entry) link.awaited = link.last_number;
   auto reply = receive_reply(link, until);

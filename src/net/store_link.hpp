@@ -68,8 +68,11 @@ struct store_link {
   /// Records an answer after which the store closes the connection.
   void keep_last(const store_answer& answer);
   void add(std::uint32_t each, std::vector<std::uint32_t>& to) const;
-  /// Returns true if the process of the store has closed the connection without a reason. It does
-  /// so only at its end. Other errors are those of the network, of time limits and of the protocol.
+  /// Begins to receive a message. Precondition: the socket is readable.
+  void begin_receive();
+  /// Returns true if the process of the store has closed the connection between two messages and
+  /// without a reason. It does so only at its end. Other errors are those of the network, of time
+  /// limits and of the protocol.
   [[nodiscard]] bool has_store_ended(const error& why) const noexcept;
   /// Records that the connection has failed, and returns the error. If rank 0 has the store and the
   /// store has ended, records that rank 0 has left.
@@ -77,6 +80,7 @@ struct store_link {
 
   /// Applies the limit of the store to messages in both directions.
   void set_limit(std::size_t bytes) noexcept {
+    is_admitted = true;
     max_message_bytes = bytes;
     stream.set_max_blob_bytes(bytes);
   }
@@ -85,6 +89,8 @@ struct store_link {
   membership who;
   std::size_t max_message_bytes = store_client::max_message_bytes;
   std::optional<steps<blob>> receiving;  // a message that is not complete yet
+  bool is_in_message = false;            // a part of that message has arrived
+  bool is_admitted = false;
   std::vector<std::uint32_t> departed;   // in the order of departure
   std::vector<std::uint32_t> returning;  // subset of departed
   std::uint32_t last_number = 0;         // number of the last request

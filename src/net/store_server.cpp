@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "src/net/store_server.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -27,11 +28,15 @@ bool has_news(const store_session& of) {
   return of.group != nullptr && of.informed != of.group->changes && !of.sending && !of.receiving;
 }
 
-// Logs why a client is closed, and sends it the reason. A client takes a closed connection without
-// a reason for the end of the store.
+// Logs why a client is closed, and sends it the reason with the remedy. A client takes a closed
+// connection without a reason for the end of the store.
 void note(bringup::stream& client, std::string_view why) {
   log(log_level::info, "store: closed " + client.peer() + ": " + std::string(why));
   client.refuse(why);
+}
+
+void note_violation(bringup::stream& client, std::string_view why) {
+  note(client, fmt::format("{}; use one version of the library in all processes", why));
 }
 
 }  // namespace
@@ -142,31 +147,63 @@ deadline store_server::next_deadline() const noexcept {
 bool store_server::advance(store_session& of) {
   if (of.sending) {
     auto sent = of.sending->progress();
-    if (!sent) return of.group != nullptr || !of.until.expired();
+    if (!sent) {
+      const bool is_late = of.group == nullptr && of.until.expired();
+      if (is_late) note(of.stream, "it did not read a message in time");
+      return !is_late;
+    }
     of.sending.reset();
-    if (!*sent) return false;
+    if (!*sent) {
+      note(of.stream, sent->error().diagnosis());
+      return false;
+    }
     if (!of.next_answer && of.group == nullptr && !of.unproved) return false;  // it was rejected
   }
   if (!of.receiving) {
     if (send_next(of)) return true;
     const bool is_readable = (std::exchange(of.ready, short{0}) & ~POLLOUT) != 0;
-    if (!is_readable) return of.group != nullptr || !of.until.expired();
+    if (!is_readable) {
+      const bool is_late = of.group == nullptr && of.until.expired();
+      if (is_late) drop_late(of);
+      return !is_late;
+    }
     if (const auto* const place = of.group != nullptr ? &of.group->ranks[of.rank] : nullptr;
         place != nullptr && (place->parts || place->agreement)) {
       // The client waits for an answer. Input is a disconnect or a protocol violation.
-      note(of.stream, "it disconnected or sent data during an exchange");
+      note_violation(of.stream, "it disconnected or sent data during an exchange");
       return false;
     }
     of.receiving.emplace(of.stream.receive_in_steps(of.until));
   }
   const bool is_expelled = of.group == nullptr && of.next_answer;
   auto received = of.receiving->progress();
-  if (!received) return !is_expelled || !of.until.expired();
+  if (!received) {
+    // The rest of the message does not arrive, so the reason is sent before it.
+    if (is_expelled && of.until.expired()) {
+      of.until = deadline::after(time_to_send);
+      return send_next(of);
+    }
+    return true;
+  }
   of.receiving.reset();
-  if (is_expelled) return *received && send_next(of);
+  if (is_expelled && *received) return send_next(of);
   if (*received) return take(of, **received);
-  note(of.stream, received->error().diagnosis());
+  if (of.group == nullptr && received->error().kind() == error_kind::timed_out) {
+    drop_late(of);
+  } else {
+    note_violation(of.stream, received->error().diagnosis());
+  }
   return false;
+}
+
+void store_server::drop_late(store_session& client) {
+  count([](auto& of) { ++of.refused; });
+  const std::chrono::duration<double> limit = options_.listener.greeting_timeout;
+  note(client.stream,
+       fmt::format("it did not send its membership within {} s, and the proof if the store has a "
+                   "secret; check the load of its host, or raise "
+                   "store_options::listener.greeting_timeout of the store",
+                   limit.count()));
 }
 
 bool store_server::send_next(store_session& to) {
@@ -183,7 +220,7 @@ bool store_server::take(store_session& from, const blob& message) {
   auto request = decode_request(message);
   if (!request) {
     count([](auto& of) { ++of.refused; });
-    note(from.stream, request.error().diagnosis());
+    note_violation(from.stream, request.error().diagnosis());
     return false;
   }
   // A new request ends a pending find request of the rank.
@@ -206,7 +243,7 @@ bool store_server::take(store_session& from, const blob& message) {
     answer(from, encode(store_reply{.number = check->number, .value = {}}));
   } else if (!use_values(from, *request)) {
     count([](auto& of) { ++of.refused; });
-    note(from.stream, "it sent an unexpected message");
+    note_violation(from.stream, "it sent an unexpected message");
     return false;
   }
   return true;
@@ -354,7 +391,11 @@ void store_server::drop_silent() {
     if (!is_silent(*client)) continue;
     --count_of_silent;
     count([](auto& of) { ++of.refused; });
-    note(client->stream, "it sent no request, and newer connections need its place");
+    note(client->stream,
+         fmt::format("it has not sent its membership, and newer connections need its place; call "
+                     "the function again, or raise store_options::listener.max_greeting of the "
+                     "store, {}",
+                     options_.listener.max_greeting));
     close(client);
   }
 }

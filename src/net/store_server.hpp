@@ -69,6 +69,8 @@ class store_server {
   [[nodiscard]] deadline next_deadline() const noexcept;
   void accept();
   void drop_silent();
+  /// Sends the reason to a client that has not sent its membership in time.
+  void drop_late(store_session& client);
   /// Continues the operation of a client. Returns false if the client must be closed.
   [[nodiscard]] bool advance(store_session& of);
   [[nodiscard]] bool take(store_session& from, const blob& message);

@@ -51,7 +51,8 @@ class store_client {
   ///
   /// Errors: `invalid_argument` of membership::check(), if another process has the rank, or if
   /// other ranks have another size; `unavailable` if the store is full; ECONNABORTED if the rank
-  /// has left the group; EACCES if the secrets differ, or if only one side has a secret; those of
+  /// has left the group; EACCES if the secrets differ, or if only one side has a secret;
+  /// ECONNREFUSED with the reason if the store has closed the connection; those of
   /// bringup::stream::connect().
   [[nodiscard]] static result<store_client> connect(const membership& who, deadline until);
 
@@ -73,7 +74,8 @@ class store_client {
   /// ranks that have left, or that have called group::shrink() or group::readmit();
   /// `invalid_argument` if the names differ, if the number of parts is wrong, or if a name, the
   /// parts of this rank or the parts of all ranks exceed their limit; `protocol` if a message of
-  /// the store is malformed; those of bringup::stream.
+  /// the store is malformed, or with the reason of the store if it has closed the connection
+  /// because of a message of this rank; those of bringup::stream.
   /// @{
   [[nodiscard]] result<std::vector<exchanged_bytes>> exchange(
       std::string_view name, std::span<const std::span<const std::byte>> parts, deadline until);

@@ -3,6 +3,8 @@
 #include "src/net/store_link.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <cerrno>
@@ -18,6 +20,7 @@
 #include "tests/unit/net/ranks.hpp"
 #include "tests/unit/net/scripted_store.hpp"
 #include "verbena/base/bytes.hpp"
+#include "verbena/bringup/frame.hpp"
 #include "verbena/bringup/listener.hpp"
 #include "verbena/bringup/stream.hpp"
 
@@ -274,22 +277,30 @@ TEST(end_of_rank_0, before_a_connection_is_named) {
   expect_error(failed, "rank 0 opens the store at this address in group::join()");
 }
 
-/// Calls exchange() on rank 1, whose store is in rank 0, while `serve` acts as the store. Returns
-/// the error. The end of rank 0 must not be reported.
-error failure_of_exchange(const std::function<void(bringup::stream&)>& serve) {
+/// Calls exchange() with `bytes` on rank 1, whose store is in rank 0, while `serve` acts as the
+/// store. Returns the error. The end of rank 0 must not be reported.
+/// If `bytes` exceeds the room of the sockets, `serve` begins during the request.
+error failure_of_exchange(const std::function<void(bringup::stream&)>& serve,
+                          std::size_t bytes = 1) {
+  const bool ends = bytes != 1;
   auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
   std::optional<error> why;
   std::atomic<bool> has_failed = false;
   std::thread serves([&] {
     auto with = listener.accept(test_deadline()).value();
     with.receive(test_deadline()).value();
-    with.send(net::detail::encode_admission(net::store_client::max_message_bytes), test_deadline())
+    with.send(net::detail::encode_admission(net::store_options::most_message_bytes),
+              test_deadline())
         .value();
     serve(with);
+    if (ends) {
+      const auto closed = std::move(with);
+    }
     while (!has_failed) std::this_thread::yield();
   });
   auto here = connect_client({.rank = 1, .size = 2, .store = listener.local_address()});
-  auto failed = here.exchange("x", bytes_of("x"), test_deadline());
+  const net::exchanged_bytes part(bytes);
+  auto failed = here.exchange("x", std::span<const std::byte>(part), test_deadline());
   EXPECT_FALSE(failed);
   EXPECT_TRUE(here.departed().empty());
   has_failed = true;
@@ -306,9 +317,60 @@ TEST(failed_connection_to_rank_0, by_a_malformed_message_is_not_its_end) {
 TEST(failed_connection_to_rank_0, by_a_refusal_is_not_its_end) {
   const auto why =
       failure_of_exchange([](bringup::stream& with) { with.refuse("it sent data twice"); });
-  EXPECT_NE(why.message().find("it sent data twice"), std::string::npos) << why.message();
-  EXPECT_NE(why.message().find("rank 0, has probably not ended"), std::string::npos)
+  EXPECT_NE(why.message().find("has closed the connection of this rank: it sent data twice"),
+            std::string::npos)
       << why.message();
+  EXPECT_EQ(why.message().find("network"), std::string::npos) << why.message();
+  EXPECT_EQ(why.kind(), error_kind::protocol);
+}
+
+TEST(failed_connection_to_rank_0, in_the_middle_of_a_message_is_not_its_end) {
+  const auto why = failure_of_exchange([](bringup::stream& with) {
+    const auto frame = bringup::encode_frame(bringup::frame_type::blob, bytes_of("message"));
+    EXPECT_EQ(::send(with.fd(), frame.data(), 3, MSG_NOSIGNAL), 3);
+    with.shut_down();
+  });
+  EXPECT_NE(why.message().find("has ended in the middle of a message"), std::string::npos)
+      << why.message();
+  EXPECT_EQ(why.code(), ECONNRESET);
+}
+
+// The sockets cannot hold the request, and the store does not read it.
+TEST(failed_connection_to_rank_0, during_a_request_has_the_reason_of_the_store) {
+  const auto why_of = [](const std::function<void(bringup::stream&)>& end) {
+    return failure_of_exchange(
+        [&](bringup::stream& with) {
+          pollfd request{.fd = with.fd(), .events = POLLIN, .revents = 0};
+          EXPECT_EQ(::poll(&request, 1, test_deadline().poll_timeout_ms()), 1);
+          end(with);
+        },
+        std::size_t{64} << 20U);
+  };
+  const auto expelled = why_of([](bringup::stream& with) {
+    with.send(encode(store_failed{.why = store_failure::expelled, .ranks = {1}}), test_deadline())
+        .value();
+  });
+  EXPECT_EQ(expelled.code(), ECONNABORTED);
+  EXPECT_NE(expelled.message().find("the other ranks continue without this one"), std::string::npos)
+      << expelled.message();
+  const auto refused = why_of([](bringup::stream& with) { with.refuse("it sent data twice"); });
+  EXPECT_EQ(refused.kind(), error_kind::protocol);
+  EXPECT_NE(refused.message().find("it sent data twice"), std::string::npos) << refused.message();
+}
+
+TEST(refusal_of_the_store, before_the_admission_is_a_refused_connection) {
+  auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
+  std::thread serves([&] {
+    auto with = listener.accept(test_deadline()).value();
+    with.receive(test_deadline()).value();
+    with.refuse("it sent no membership");
+  });
+  const auto failed = net::store_client::connect(
+      {.rank = 1, .size = 2, .store = listener.local_address()}, test_deadline());
+  expect_error(failed, "connect on rank 1");
+  expect_error(failed, "which had not joined its group yet: it sent no membership");
+  EXPECT_EQ(failed.error().code(), ECONNREFUSED);
+  serves.join();
 }
 
 TEST(end_of_separate_store, is_named) {

@@ -222,8 +222,8 @@ void expect_refuses_frame(bringup::stream& to, std::size_t bytes) {
   ASSERT_EQ(::send(to.fd(), start.data(), start.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(start.size()));
   const auto closed = to.receive(test_deadline());
-  ASSERT_FALSE(closed);
-  EXPECT_NE(closed.error().kind(), error_kind::timed_out);
+  expect_error(closed, "use one version of the library");
+  EXPECT_EQ(closed.error().code(), ECONNABORTED);
 }
 
 // The store would allocate the length of the frame, up to store_options::max_message_bytes.
@@ -589,6 +589,36 @@ TEST(store_agreement, rank_that_is_expelled_while_it_sends_receives_the_reason) 
   EXPECT_EQ(send_part(whole.subspan(3)), static_cast<ssize_t>(whole.size() - 3));
   EXPECT_EQ(ranks[1]->failed().why, net::detail::store_failure::expelled);
   EXPECT_FALSE(sender.receive(test_deadline()));  // closed
+}
+
+TEST(store_agreement, rank_that_is_expelled_and_never_ends_its_message_receives_the_reason) {
+  const test_store store;
+  const auto ranks = connect_all(store, 3);
+  auto& sender = ranks[1]->stream();
+  const auto frame = bringup::encode_frame(bringup::frame_type::blob, bytes_of("a message"));
+  EXPECT_EQ(::send(sender.fd(), frame.data(), 3, MSG_NOSIGNAL), 3);
+  for (const std::uint32_t each : {0U, 2U})
+    ranks[each]->send(
+        net::detail::encode_agreement({.number = 1, .timeout_ms = 300, .name = "shrink"},
+                                      std::array{std::span<const std::byte>()}));
+  EXPECT_EQ(ranks[1]->failed().why, net::detail::store_failure::expelled);
+  EXPECT_FALSE(sender.receive(test_deadline()));  // closed
+}
+
+TEST(store_trust, client_without_a_membership_receives_the_reason_of_its_end) {
+  const test_store store({.listener = {.greeting_timeout = 200ms}, .secret = "a secret"});
+  const auto expect_late = [](bringup::stream& client) {
+    const auto closed = client.receive(test_deadline());
+    expect_error(closed, "it did not send its membership within 0.2 s");
+    EXPECT_EQ(closed.error().code(), ECONNABORTED);
+  };
+  auto silent = bringup::stream::connect(store.address(), test_deadline()).value();
+  expect_late(silent);
+  auto half = bringup::stream::connect(store.address(), test_deadline()).value();
+  const auto frame = bringup::encode_frame(bringup::frame_type::blob, bytes_of("a message"));
+  EXPECT_EQ(::send(half.fd(), frame.data(), 3, MSG_NOSIGNAL), 3);
+  expect_late(half);
+  EXPECT_EQ((*store).statistics().refused, 2U);
 }
 
 // parity: ibverbs-rs-71

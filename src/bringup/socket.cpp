@@ -231,6 +231,11 @@ result<address> peer_address_of(int socket) {
   return address_of(name);
 }
 
+bool has_bytes(int socket) noexcept {
+  std::byte first{};
+  return ::recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 void set_no_delay(int socket) noexcept {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on,

@@ -48,6 +48,8 @@ enum class resolve_for { connecting, listening };
 [[nodiscard]] result<address> local_address_of(int socket);
 [[nodiscard]] result<address> peer_address_of(int socket);
 
+/// Returns true if a byte can be received without blocking.
+[[nodiscard]] bool has_bytes(int socket) noexcept;
 /// Sends small messages without delay (TCP_NODELAY).
 void set_no_delay(int socket) noexcept;
 /// Ends a TCP connection 25 s after the host of the peer failed, also if this side sends nothing

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <variant>
 
 #include "src/bringup/peer_errors.hpp"
+#include "src/bringup/socket.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
@@ -175,8 +175,7 @@ void store_link::add(std::uint32_t each, std::vector<std::uint32_t>& to) const {
 }
 
 void store_link::begin_receive() {
-  std::byte first{};
-  is_in_message = ::recv(stream.fd(), &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  is_in_message = bringup::detail::has_bytes(stream.fd());
   receiving.emplace(stream.receive_in_steps(deadline::never()));
 }
 
@@ -200,7 +199,7 @@ error explain_failure(std::string_view call, const store_link& link) {
       return fmt::format(
           "the connection to the store at {} has ended in the middle of a message: the process of "
           "the store{} has ended, or the store has disconnected this rank, which did not read the "
-          "message for a long time",
+          "message for a long time (store_options::unread_timeout of the store)",
           at, link.who.host == store_host::rank_0 ? ", rank 0," : "");
     if (!link.has_store_ended(why))
       return fmt::format(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "src/net/store_server.hpp"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -26,17 +25,6 @@ constexpr std::chrono::milliseconds time_to_retry{100};
 // Returns true if the client can be informed now about ranks that have left or returned.
 bool has_news(const store_session& of) {
   return of.group != nullptr && of.informed != of.group->changes && !of.sending && !of.receiving;
-}
-
-// Logs why a client is closed, and sends it the reason with the remedy. A client takes a closed
-// connection without a reason for the end of the store.
-void note(bringup::stream& client, std::string_view why) {
-  log(log_level::info, "store: closed " + client.peer() + ": " + std::string(why));
-  client.refuse(why);
-}
-
-void note_violation(bringup::stream& client, std::string_view why) {
-  note(client, fmt::format("{}; use one version of the library in all processes", why));
 }
 
 }  // namespace
@@ -93,6 +81,7 @@ void store_server::run() {
       if (!advance(*client)) close(client);
     }
     drop_silent();
+    drop_unread();
     expire();
   }
 }
@@ -136,6 +125,7 @@ deadline store_server::next_deadline() const noexcept {
   for (const auto& each : sessions_) {
     until = earliest(until, each.until);
     if (each.sending) until = earliest(until, each.sending->next_deadline());
+    if (each.sending && !each.read_by.expired()) until = earliest(until, each.read_by);
     if (has_news(each)) until = deadline::after(std::chrono::nanoseconds(0));
   }
   for (const auto& group : groups_)
@@ -146,15 +136,16 @@ deadline store_server::next_deadline() const noexcept {
 
 bool store_server::advance(store_session& of) {
   if (of.sending) {
+    if ((of.ready & POLLOUT) != 0) of.read_by = deadline::after(options_.unread_timeout);
     auto sent = of.sending->progress();
     if (!sent) {
       const bool is_late = of.group == nullptr && of.until.expired();
-      if (is_late) note(of.stream, "it did not read a message in time");
+      if (is_late) note_end(of.stream, "it did not read a message in time");
       return !is_late;
     }
     of.sending.reset();
     if (!*sent) {
-      note(of.stream, sent->error().diagnosis());
+      note_end(of.stream, sent->error().diagnosis());
       return false;
     }
     if (!of.next_answer && of.group == nullptr && !of.unproved) return false;  // it was rejected
@@ -194,16 +185,6 @@ bool store_server::advance(store_session& of) {
     note_violation(of.stream, received->error().diagnosis());
   }
   return false;
-}
-
-void store_server::drop_late(store_session& client) {
-  count([](auto& of) { ++of.refused; });
-  const std::chrono::duration<double> limit = options_.listener.greeting_timeout;
-  note(client.stream,
-       fmt::format("it did not send its membership within {} s, and the proof if the store has a "
-                   "secret; check the load of its host, or raise "
-                   "store_options::listener.greeting_timeout of the store",
-                   limit.count()));
 }
 
 bool store_server::send_next(store_session& to) {
@@ -382,24 +363,6 @@ void store_server::expire() {
   }
 }
 
-void store_server::drop_silent() {
-  const auto is_silent = [](const auto& each) { return each.group == nullptr && !each.sending; };
-  auto count_of_silent = static_cast<std::size_t>(std::ranges::count_if(sessions_, is_silent));
-  for (auto next = sessions_.begin(); next != sessions_.end();) {
-    const auto client = next++;
-    if (count_of_silent <= options_.listener.max_greeting) return;
-    if (!is_silent(*client)) continue;
-    --count_of_silent;
-    count([](auto& of) { ++of.refused; });
-    note(client->stream,
-         fmt::format("it has not sent its membership, and newer connections need its place; call "
-                     "the function again, or raise store_options::listener.max_greeting of the "
-                     "store, {}",
-                     options_.listener.max_greeting));
-    close(client);
-  }
-}
-
 void store_server::answer(store_session& to, blob message) {
   // Destroying steps in progress would close the stream, so the answer is sent afterwards.
   if (to.sending || to.receiving)
@@ -418,6 +381,8 @@ void store_server::send(store_session& to, const blob& message) {
   const auto mebibytes = static_cast<std::int64_t>(message.size() >> 20U) + 1;
   const auto until =
       to.group != nullptr ? deadline::never() : deadline::after(time_to_send * mebibytes);
+  to.bytes_in_sending = message.size();
+  to.read_by = deadline::after(options_.unread_timeout);
   to.sending.emplace(to.stream.send_in_steps(message, until));  // the steps copy the bytes
 }
 

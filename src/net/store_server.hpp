@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,11 +34,17 @@ struct store_session {
 
   /// Returns the events of poll(2) that the store waits for.
   [[nodiscard]] short events() const noexcept;
+  /// Returns the number of bytes of messages that the client has not read.
+  [[nodiscard]] std::size_t unread_bytes() const noexcept {
+    return (sending ? bytes_in_sending : 0) + (next_answer ? next_answer->size() : 0);
+  }
 
   bringup::stream stream;
   deadline until;                        // deadline of the hello; then never
   std::optional<steps<blob>> receiving;  // a message is being received
   std::optional<steps<void>> sending;    // not at the same time
+  std::size_t bytes_in_sending = 0;
+  deadline read_by = deadline::never();  // of `sending`: the client counts as slow afterwards
   std::optional<blob> next_answer;       // sent after the current send or receive
   short ready = 0;                       // events of the last poll(2)
   /// The hello that waits for a proof, and the nonce of the store.
@@ -47,6 +54,12 @@ struct store_session {
   std::uint32_t rank = 0;
   std::uint32_t number = 0;  // number of the last exchange or agreement
 };
+
+/// Logs why a client is closed, and sends it the reason with the remedy. A client takes a
+/// connection that was closed without a reason for the end of the store.
+void note_end(bringup::stream& client, std::string_view why);
+/// Does the same for a message that the protocol does not permit.
+void note_violation(bringup::stream& client, std::string_view why);
 
 /// Threads: one thread at a time; run() executes on its own thread.
 class store_server {
@@ -71,6 +84,8 @@ class store_server {
   void drop_silent();
   /// Sends the reason to a client that has not sent its membership in time.
   void drop_late(store_session& client);
+  /// Closes clients that do not read while the unread messages exceed their limit.
+  void drop_unread();
   /// Continues the operation of a client. Returns false if the client must be closed.
   [[nodiscard]] bool advance(store_session& of);
   [[nodiscard]] bool take(store_session& from, const blob& message);

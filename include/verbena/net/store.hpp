@@ -2,6 +2,7 @@
 // The store of a group: a TCP server through which ranks meet and exchange bytes.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -33,6 +34,11 @@ struct store_options {
   std::size_t max_value_bytes_per_rank = std::size_t{1} << 20U;
   /// Maximum number of bytes of the names and values of all ranks of all groups.
   std::size_t max_value_bytes = std::size_t{64} << 20U;
+  /// Maximum number of bytes of answers that the ranks of all groups have not read. Beyond it, the
+  /// store disconnects ranks that have read nothing for `unread_timeout`, the longest first, until
+  /// the rest does not exceed the limit. Ranks that read are never disconnected.
+  std::size_t max_unread_bytes = std::size_t{256} << 20U;
+  std::chrono::nanoseconds unread_timeout = std::chrono::seconds(10);  ///< see max_unread_bytes
   /// Limits and timeout for connections that have not sent a greeting.
   bringup::listener_options listener = {};
   /// If not empty, each client must prove that its membership::secret is the same secret.

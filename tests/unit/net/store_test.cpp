@@ -711,6 +711,45 @@ TEST(store_trust, rank_that_reads_a_long_answer_late_remains_connected) {
   EXPECT_GT(answer->size(), bytes.size());
 }
 
+/// A group of one rank that has caused an answer of 4 MiB. The sockets cannot hold the answer.
+bringup::stream rank_with_long_answer(const test_store& store, const std::string& name) {
+  constexpr std::size_t bytes = std::size_t{4} << 20U;
+  auto rank = bringup::stream::connect(store.address(), test_deadline(),
+                                       {.stream = {.max_blob_bytes = bytes}})
+                  .value();
+  rank.send(encode(net::detail::store_hello{.rank = 0, .size = 1, .name = name}), test_deadline())
+      .value();
+  rank.receive(test_deadline()).value();
+  const net::exchanged_bytes part(bytes - 1024);
+  const std::span<const std::byte> view = part;
+  rank.send(net::detail::encode_exchange({.number = 1, .timeout_ms = 1000, .name = "x"},
+                                         std::span(&view, 1)),
+            test_deadline())
+      .value();
+  // The store sends the answer.
+  pollfd answer{.fd = rank.fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&answer, 1, test_deadline().poll_timeout_ms()), 1);
+  return rank;
+}
+
+TEST(store_trust, ranks_that_do_not_read_are_disconnected_beyond_the_limit_of_unread_bytes) {
+  const test_store store({.max_message_bytes = std::size_t{4} << 20U,
+                          .max_unread_bytes = std::size_t{10} << 20U,
+                          .unread_timeout = 50ms});
+  auto first = rank_with_long_answer(store, "first");
+  auto second = rank_with_long_answer(store, "second");
+  const auto slow = deadline::after(500ms);
+  while (!slow.expired()) ::poll(nullptr, 0, slow.poll_timeout_ms());
+  EXPECT_EQ((*store).statistics().refused, 0U);
+  auto third = rank_with_long_answer(store, "third");
+  const auto until = test_deadline();
+  while ((*store).statistics().refused == 0) ASSERT_FALSE(until.expired());
+  EXPECT_EQ(first.receive(test_deadline()).error().code(), ECONNRESET);
+  EXPECT_TRUE(second.receive(test_deadline()));
+  EXPECT_TRUE(third.receive(test_deadline()));
+  EXPECT_EQ((*store).statistics().refused, 1U);
+}
+
 TEST(store_open, port_in_use_is_an_error) {
   const test_store store;
   const auto second = net::store::open(store.address());

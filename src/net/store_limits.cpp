@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// The clients that a store closes because of its limits, and the reasons that it sends to them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "src/net/store_server.hpp"
+#include "verbena/base/log.hpp"
+
+namespace verbena::inline VERBENA_ABI::net::detail {
+
+void note_end(bringup::stream& client, std::string_view why) {
+  log(log_level::info, "store: closed " + client.peer() + ": " + std::string(why));
+  client.refuse(why);
+}
+
+void note_violation(bringup::stream& client, std::string_view why) {
+  note_end(client, fmt::format("{}; use one version of the library in all processes", why));
+}
+
+void store_server::drop_late(store_session& client) {
+  count([](auto& of) { ++of.refused; });
+  const std::chrono::duration<double> limit = options_.listener.greeting_timeout;
+  note_end(client.stream,
+           fmt::format("it did not send its membership within {} s, and the proof if the store has "
+                       "a secret; check the load of its host, or raise "
+                       "store_options::listener.greeting_timeout of the store",
+                       limit.count()));
+}
+
+void store_server::drop_silent() {
+  const auto is_silent = [](const auto& each) { return each.group == nullptr && !each.sending; };
+  auto count_of_silent = static_cast<std::size_t>(std::ranges::count_if(sessions_, is_silent));
+  for (auto next = sessions_.begin(); next != sessions_.end();) {
+    const auto client = next++;
+    if (count_of_silent <= options_.listener.max_greeting) return;
+    if (!is_silent(*client)) continue;
+    --count_of_silent;
+    count([](auto& of) { ++of.refused; });
+    note_end(client->stream,
+             fmt::format("it has not sent its membership, and newer connections need its place; "
+                         "call the function again, or raise store_options::listener.max_greeting "
+                         "of the store, {}",
+                         options_.listener.max_greeting));
+    close(client);
+  }
+}
+
+void store_server::drop_unread() {
+  std::size_t bytes = 0;
+  for (const auto& each : sessions_) bytes += each.unread_bytes();
+  if (bytes <= options_.max_unread_bytes) return;
+  std::vector<session_iterator> slow;
+  for (auto each = sessions_.begin(); each != sessions_.end(); ++each)
+    if (each->sending && each->read_by.expired()) slow.push_back(each);
+  std::ranges::sort(slow, {}, [](const auto& each) { return each->read_by.when(); });
+  for (const auto& each : slow) {
+    if (bytes <= options_.max_unread_bytes) return;
+    count([](auto& of) { ++of.refused; });
+    note_end(each->stream,
+             fmt::format("it did not read an answer of {} bytes, and all clients have not read {} "
+                         "bytes; raise store_options::max_unread_bytes of the store, {}, or "
+                         "unread_timeout",
+                         each->unread_bytes(), bytes, options_.max_unread_bytes));
+    bytes -= each->unread_bytes();
+    close(each);
+  }
+}
+
+}  // namespace verbena::inline VERBENA_ABI::net::detail

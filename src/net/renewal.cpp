@@ -165,7 +165,8 @@ error renewal::with_causes(error why) const {
 
 result<void> renewal::shrink() {
   // Otherwise, the operations of other members would fail although this call cannot succeed.
-  VERBENA_TRY_VOID(group_.client.check_store(call_, part_of(until_, 2)));
+  // A fifth: with time_of_probe(), less than the half for which the other ranks wait for this rank.
+  VERBENA_TRY_VOID(group_.client.check_store(call_, part_of(until_, 5)));
   const auto connected = connected_ones(intact_members());
   group_.board.announce_shrink(group_.channels, connected);
   auto broken = find_broken();

@@ -168,7 +168,7 @@ class group {
   /// names this rank, and its receiver must call shrink(). A program that caches data of other
   /// ranks, such as remote regions, must exchange the data again.
   ///
-  /// If the store does not answer within half of the time, shrink() fails and interrupts no
+  /// If the store does not answer within a fifth of the time, shrink() fails and interrupts no
   /// operation. If shrink() fails later and the members are unchanged, later operations of this
   /// rank are unaffected, except with members whose operations it has interrupted. If the answer of
   /// the store to the agreement of the members does not arrive, this rank may be in an earlier

@@ -217,7 +217,7 @@ TEST(shrink, of_a_minority_fails_and_names_the_missing_ranks) {
   for_each_rank(3, [&](std::uint32_t rank) {
     joined_rank here(store.member(rank, 3));
     if (rank == 0) {
-      expect_error(here.group.shrink(deadline::after(500ms)),
+      expect_error(here.group.shrink(deadline::after(3s)),
                    "ranks 1 and 2 had not called shrink() when the deadline of rank 0 passed");
       is_done = true;
     }
@@ -485,7 +485,7 @@ class late_store {
 TEST(shrink, late_agreement_ends_operations_of_the_rank_until_it_calls_shrink_again) {
   late_store store;
   joined_rank here(store.member());
-  const auto late = here.group.shrink(deadline::after(500ms));
+  const auto late = here.group.shrink(deadline::after(3s));
   expect_error(late, "did not answer before the deadline");
   for (int times = 0; times < 2; ++times) {
     const auto failed = here.group.barrier(test_deadline());

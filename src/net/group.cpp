@@ -51,6 +51,7 @@ result<void> run(rank_board& on, result<collective> begun) {
 }
 
 participants these_or_all(group_state& in, std::span<const std::uint32_t> ranks, deadline until) {
+  renewal::take_late_answer(in);
   return {in.board, in.channels, in.client, ranks.empty() ? in.members : ranks, until};
 }
 

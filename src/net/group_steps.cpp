@@ -8,6 +8,7 @@
 
 #include "src/net/collectives.hpp"
 #include "src/net/group_state.hpp"
+#include "src/net/renewal.hpp"
 #include "src/net/step_pauses.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
@@ -114,6 +115,7 @@ steps<void> run_in_steps(group_state& in, collective_call of) {
     if (of.until.expired()) co_return queued.fail_late();
     VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(pauses.next(of.until)));
   }
+  renewal::take_late_answer(in);
   result<collective> begun = of.begin(who);
   queued.leave();
   if (!begun) co_return std::move(begun).error();

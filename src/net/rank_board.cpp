@@ -190,6 +190,8 @@ void rank_board::clear(std::uint32_t epoch, std::span<const std::uint32_t> membe
 void rank_board::start(std::span<const std::uint32_t> members) {
   set_members(members);
   failure_.reset();
+  awaits_agreement_ = false;
+  earlier_failure_.reset();
   is_reporting_ = false;
 }
 

@@ -235,7 +235,22 @@ class rank_board {
   /// failed. Waits at most 1 s until the writes have completed.
   void withdraw_shrink(multi_channel& channels, std::span<const std::uint32_t> ranks);
   /// Makes all operations fail with `why` until the next epoch.
-  void stop(error why) { failure_ = std::move(why); }
+  void stop(error why) {
+    failure_ = std::move(why);
+    awaits_agreement_ = false;
+  }
+  /// Makes all operations fail with `why` until resume() or the next epoch.
+  void stop_for_agreement(error why) {
+    if (!awaits_agreement_) earlier_failure_ = failure_;
+    failure_ = std::move(why);
+    awaits_agreement_ = true;
+  }
+  [[nodiscard]] bool awaits_agreement() const noexcept { return awaits_agreement_; }
+  /// Ends the effect of stop_for_agreement().
+  void resume() {
+    awaits_agreement_ = false;
+    failure_ = std::exchange(earlier_failure_, std::nullopt);
+  }
   /// Clears the board for a new epoch. Precondition: no rank writes to the board.
   void clear(std::uint32_t epoch, std::span<const std::uint32_t> members);
   /// Permits operations again. From now on, other ranks may write to the board.
@@ -396,7 +411,9 @@ class rank_board {
   std::vector<std::uint32_t> sent_to_;        // in this barrier
   std::vector<std::uint32_t> received_from_;  // in this barrier
   std::optional<error> failure_;
-  bool is_reporting_ = false;  // fail() is in progress
+  bool awaits_agreement_ = false;         // failure_ is that of stop_for_agreement()
+  std::optional<error> earlier_failure_;  // the failure before stop_for_agreement()
+  bool is_reporting_ = false;             // fail() is in progress
   std::chrono::nanoseconds first_use_timeout_ = std::chrono::nanoseconds::max();
   board_turn* first_turn_ = nullptr;  // queue of the operations in steps
   collective* running_ = nullptr;     // the operation in progress

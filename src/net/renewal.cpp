@@ -180,6 +180,15 @@ result<void> renewal::shrink() {
   return shrunk;
 }
 
+void renewal::take_late_answer(group_state& of) {
+  if (!of.board.awaits_agreement()) return;
+  static_cast<void>(of.client.departed());  // receives the answer if it has arrived
+  if (of.client.is_agreement_open()) return;
+  of.board.resume();
+  renewal by(of, shrink_name, deadline::never());
+  of.board.withdraw_shrink(of.channels, by.connected_ones(by.intact_members()));
+}
+
 result<void> renewal::readmit(std::span<const std::uint32_t> awaited) {
   auto broken = find_broken();
   const auto reported = of_members(broken);
@@ -249,7 +258,7 @@ result<void> renewal::run(const store_agreement& first, std::span<const std::uin
   if (!agreed) {
     // The other members may continue with this rank in the next epoch.
     if (group_.client.is_agreement_open())
-      group_.board.stop(fail(
+      group_.board.stop_for_agreement(fail(
           ECONNABORTED, fmt::format("the answer of the store to {}() did not arrive, so the "
                                     "other members may have changed the group; call {}() again",
                                     call_, call_)));

@@ -59,6 +59,9 @@ class renewal {
   [[nodiscard]] static result<store_client> connect_again(const membership& who, deadline until) {
     return store_client::connect_again(who, until);
   }
+  /// Permits operations again if the late answer to an agreement has arrived and the members are
+  /// unchanged. Does not wait for the answer. Waits at most 1 s for writes to the other ranks.
+  static void take_late_answer(group_state& of);
   /// Agrees on the members that are alive; see group::shrink().
   [[nodiscard]] result<void> shrink();
   /// Agrees on the members, the waiting ranks and all of `awaited`; see group::readmit().

@@ -149,7 +149,9 @@ result<bool> store_link::take_news(const store_message& from) {
   if (from.number != 0 && from.number == awaited) return false;
   if (from.number != 0 && abandoned && from.number == abandoned->number) {
     const bool has_failed = std::holds_alternative<store_failed>(from.what);
-    if (has_failed && abandoned->what == asked::kind::agreement) is_agreement_open = false;
+    // If the agreement is outdated, the other ranks have begun another one.
+    if (has_failed && abandoned->what == asked::kind::agreement)
+      is_agreement_open = std::get<store_failed>(from.what).why == store_failure::outdated;
     if (!has_failed) missed = std::move(abandoned);
     abandoned.reset();
     return true;

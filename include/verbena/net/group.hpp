@@ -173,7 +173,7 @@ class group {
   /// rank are unaffected, except with members whose operations it has interrupted. If the answer of
   /// the store to the agreement of the members does not arrive, this rank may be in an earlier
   /// state than the others: its barriers, collective operations and exchanges fail until shrink()
-  /// succeeds.
+  /// succeeds, or until a late answer arrives that states that the members are unchanged.
   ///
   /// Errors: `timed_out` with the members that have not called shrink(), if too few have;
   /// ECONNABORTED if the other members continue without this rank, or have restarted shrink() after

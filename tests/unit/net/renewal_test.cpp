@@ -444,6 +444,9 @@ TEST(shrink, answers_of_a_false_store_are_errors) {
 /// A store of one rank that answers the first agreement only after the test has called answer().
 class late_store {
  public:
+  /// `failure` is the answer to agreements; nullopt: they succeed.
+  explicit late_store(std::optional<net::detail::store_failure> failure = std::nullopt)
+      : failure_(failure) {}
   [[nodiscard]] net::membership member() const {
     return {.size = 1, .store = listener_.local_address(), .host = net::store_host::separate};
   }
@@ -468,18 +471,43 @@ class late_store {
         while (!may_answer_) std::this_thread::yield();
         const std::span<const std::byte> part = agreement->parts.front();
         send_numbered(client, agreement->number,
-                      encode_agreed(1, std::array{0U}, std::span(&part, 1)));
+                      failure_ ? encode(store_failed{.why = *failure_, .name = "shrink"})
+                               : encode_agreed(1, std::array{0U}, std::span(&part, 1)));
       } else {
-        const auto number = std::get<store_check>(request).number;
+        const auto* const value = std::get_if<store_publish>(&request);
+        const auto number =
+            value != nullptr ? value->number : std::get<store_check>(request).number;
         client.send(encode(store_reply{.number = number, .value = {}}), test_deadline()).value();
       }
     }
   }
 
+  std::optional<net::detail::store_failure> failure_;
   std::atomic<bool> may_answer_ = false;
   bringup::listener listener_ = bringup::listener::open({.host = "127.0.0.1"}).value();
   std::thread thread_{[this] { serve(); }};
 };
+
+// The members are unchanged.
+TEST(shrink, late_failure_of_an_agreement_permits_operations_again) {
+  late_store store(net::detail::store_failure::missing);
+  joined_rank here(store.member());
+  expect_error(here.group.shrink(deadline::after(3s)), "did not answer before the deadline");
+  expect_error(here.group.barrier(test_deadline()), "did not arrive");
+  expect_error(here.group.shrink(deadline::after(100ms)), "did not answer before the deadline");
+  store.answer();
+  EXPECT_TRUE(here.group.exchange("x", bytes_of("x"), test_deadline()));
+  expect_works(here);
+}
+
+TEST(shrink, late_outdated_agreement_permits_no_operations) {
+  late_store store(net::detail::store_failure::outdated);
+  joined_rank here(store.member());
+  expect_error(here.group.shrink(deadline::after(3s)), "did not answer before the deadline");
+  store.answer();
+  EXPECT_TRUE(here.group.publish("x", bytes_of("x"), test_deadline()));
+  expect_error(here.group.barrier(test_deadline()), "did not arrive");
+}
 
 // The other members have the answer and continue in the next epoch.
 TEST(shrink, late_agreement_ends_operations_of_the_rank_until_it_calls_shrink_again) {

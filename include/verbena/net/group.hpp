@@ -185,9 +185,10 @@ class group {
   /// `ranks` has called rejoin(). All members that are alive must call readmit() with the same
   /// ranks. Blocks and allocates.
   ///
-  /// Errors: those of shrink(), but connected members that do not call readmit() are not removed:
-  /// the call fails with `timed_out`. `timed_out` if one of `ranks` does not call rejoin(); the
-  /// members are then unchanged. `invalid_argument` if one of `ranks` is not less than size().
+  /// Errors: those of shrink(), with one difference: connected members that do not call readmit()
+  /// are not removed. If one of them, or one of `ranks`, does not call in time, the error is
+  /// `timed_out`, and the members are unchanged. `invalid_argument` if one of `ranks` is not less
+  /// than size().
   /// ECONNABORTED if one of `ranks` has left again; the group continues without that rank.
   [[nodiscard]] result<void> readmit(std::span<const std::uint32_t> ranks, deadline until);
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "tests/unit/bringup/peers.hpp"
+#include "tests/unit/loopback_listener.hpp"
 #include "verbena/base/sanitizers.hpp"
 
 // The sanitizers replace pthread_create() as well.
@@ -273,25 +274,13 @@ TEST(stream, connect_to_port_0_is_rejected) {
 
 /// A listening socket of another protocol, which sends `answer`.
 struct other_service {
-  verbena::unique_fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  bringup::address where{.host = "127.0.0.1"};
+  verbena::test::loopback_listener listener;
+  bringup::address where{.host = "127.0.0.1", .port = listener.port};
 
-  other_service() {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = verbena::network_order(std::uint32_t{INADDR_LOOPBACK});
-    socklen_t length = sizeof at;
-    void* name = &at;
-    if (::bind(socket.get(), static_cast<sockaddr*>(name), length) != 0 ||
-        ::listen(socket.get(), 4) != 0 ||
-        ::getsockname(socket.get(), static_cast<sockaddr*>(name), &length) != 0)
-      std::abort();
-    where.port = verbena::network_order(at.sin_port);
-  }
   [[nodiscard]] verbena::error error_of_client(std::span<const std::byte> answer) const {
     verbena::unique_fd accepted;
     std::thread answering([&] {
-      accepted.reset(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      accepted.reset(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
       send_bytes(accepted, answer);
       ::shutdown(accepted.get(), SHUT_WR);
     });

@@ -4,7 +4,6 @@
 #include "src/net/etcd.hpp"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/loopback_listener.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/base/fd.hpp"
 
@@ -93,7 +93,7 @@ class false_etcd {
   false_etcd(const false_etcd&) = delete;
   false_etcd& operator=(const false_etcd&) = delete;
   ~false_etcd() {
-    ::shutdown(listener_.get(), SHUT_RDWR);
+    ::shutdown(listener_.socket.get(), SHUT_RDWR);
     thread_.join();
   }
 
@@ -116,7 +116,7 @@ class false_etcd {
     net::membership place;
     place.store.host = "127.0.0.1";
     place.host = net::store_host::etcd;
-    place.etcd = "http://127.0.0.1:" + std::to_string(port_);
+    place.etcd = "http://127.0.0.1:" + std::to_string(listener_.port);
     return place;
   }
 
@@ -125,7 +125,7 @@ class false_etcd {
 
   void serve() {
     while (true) {
-      const unique_fd client(::accept(listener_.get(), nullptr, nullptr));
+      const unique_fd client(::accept(listener_.socket.get(), nullptr, nullptr));
       if (!client) return;
       std::string got;
       std::array<char, 4096> part{};
@@ -175,22 +175,8 @@ class false_etcd {
     ++revision_;
     return {{"succeeded", true}};
   }
-  static unique_fd listen(std::uint16_t& port) {
-    unique_fd made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t bytes = sizeof at;
-    auto* const generic = reinterpret_cast<sockaddr*>(&at);
-    EXPECT_EQ(::bind(made.get(), generic, bytes), 0);
-    EXPECT_EQ(::listen(made.get(), 16), 0);
-    EXPECT_EQ(::getsockname(made.get(), generic, &bytes), 0);
-    port = ntohs(at.sin_port);
-    return made;
-  }
 
-  std::uint16_t port_ = 0;
-  unique_fd listener_ = listen(port_);
+  loopback_listener listener_;
   std::mutex mutex_;
   std::vector<std::string> lost_;
   std::uint64_t next_lease_ = 1;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/unit/bringup/peers.hpp"
+#include "tests/unit/loopback_listener.hpp"
 #include "tests/unit/verbs/misconfigurations/produce.hpp"
 #include "verbena/verbs/endpoint.hpp"
 
@@ -46,19 +47,10 @@ error address_of_another_host() {
 }
 error address_without_port() { return connecting({.host = "127.0.0.1", .port = 0}); }
 error peer_with_another_protocol() {
-  const unique_fd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in here{};
-  here.sin_family = AF_INET;
-  here.sin_addr.s_addr = network_order(std::uint32_t{INADDR_LOOPBACK});
-  socklen_t size = sizeof here;
-  void* const address = &here;
-  EXPECT_EQ(::bind(server.get(), static_cast<const sockaddr*>(address), size), 0);
-  EXPECT_EQ(::listen(server.get(), 1), 0);
-  EXPECT_EQ(::getsockname(server.get(), static_cast<sockaddr*>(address), &size), 0);
+  const test::loopback_listener server;
   std::optional<error> failed;
-  std::thread client(
-      [&] { failed = connecting({.host = "127.0.0.1", .port = network_order(here.sin_port)}); });
-  const unique_fd accepted(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  std::thread client([&] { failed = connecting({.host = "127.0.0.1", .port = server.port}); });
+  const unique_fd accepted(::accept4(server.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
   peers::send_bytes(accepted, std::as_bytes(std::span("220 ftp.example.org ready\r\n")));
   client.join();
   return *std::move(failed);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <utility>
 
 #include "src/net/board_layout.hpp"
 #include "src/net/message_word.hpp"
@@ -185,6 +186,22 @@ void rank_board::clear(std::uint32_t epoch, std::span<const std::uint32_t> membe
   entered_.clear();
   subsets_ = 0;
   set_members(members);
+}
+
+void rank_board::stop(error why) {
+  failure_ = std::move(why);
+  awaits_agreement_ = false;
+}
+
+void rank_board::stop_for_agreement(error why) {
+  if (!awaits_agreement_) earlier_failure_ = failure_;
+  failure_ = std::move(why);
+  awaits_agreement_ = true;
+}
+
+void rank_board::resume() {
+  awaits_agreement_ = false;
+  failure_ = std::exchange(earlier_failure_, std::nullopt);
 }
 
 void rank_board::start(std::span<const std::uint32_t> members) {

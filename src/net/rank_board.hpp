@@ -235,22 +235,11 @@ class rank_board {
   /// failed. Waits at most 1 s until the writes have completed.
   void withdraw_shrink(multi_channel& channels, std::span<const std::uint32_t> ranks);
   /// Makes all operations fail with `why` until the next epoch.
-  void stop(error why) {
-    failure_ = std::move(why);
-    awaits_agreement_ = false;
-  }
+  void stop(error why);
   /// Makes all operations fail with `why` until resume() or the next epoch.
-  void stop_for_agreement(error why) {
-    if (!awaits_agreement_) earlier_failure_ = failure_;
-    failure_ = std::move(why);
-    awaits_agreement_ = true;
-  }
+  void stop_for_agreement(error why);
   [[nodiscard]] bool awaits_agreement() const noexcept { return awaits_agreement_; }
-  /// Ends the effect of stop_for_agreement().
-  void resume() {
-    awaits_agreement_ = false;
-    failure_ = std::exchange(earlier_failure_, std::nullopt);
-  }
+  void resume();
   /// Clears the board for a new epoch. Precondition: no rank writes to the board.
   void clear(std::uint32_t epoch, std::span<const std::uint32_t> members);
   /// Permits operations again. From now on, other ranks may write to the board.
@@ -437,8 +426,7 @@ class board_turn {
 
 /// Marks an operation as in progress. The destructor cancels the operation unless end() was called:
 /// the steps were destroyed, or an exception was thrown. Also used for blocking operations, which
-/// have no turn.
-/// Threads: one thread at a time, with the board.
+/// have no turn. Threads: one thread at a time, with the board.
 class running_operation {
  public:
   running_operation(rank_board& on, collective& what) noexcept : board_(on), what_(what) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -143,7 +144,14 @@ result<std::vector<std::string>> addresses_for_hosts() {
 }
 
 void put_own_last(std::vector<bringup::address>& of, const std::set<std::string>& own) {
-  std::ranges::stable_partition(of, [&](const auto& each) { return !own.contains(each.host); });
+  // Two copies: std::stable_partition of libstdc++ 12 uses a function that clang reports.
+  std::vector<bringup::address> last;
+  std::erase_if(of, [&](const auto& each) {
+    if (!own.contains(each.host)) return false;
+    last.push_back(each);
+    return true;
+  });
+  std::ranges::move(last, std::back_inserter(of));
 }
 
 result<bringup::address> find_reachable(const std::vector<bringup::address>& at, deadline until,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Received packets that injected faults delay.
+// Received packets that are processed later: injected faults delay them, or a new owner of the port
+// keeps them for a process that has not registered.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "softdev/core/types.hpp"
 #include "softdev/wire/socket/datagram_batch.hpp"
@@ -52,6 +54,18 @@ class late_packets {
     std::rotate(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(due),
                 order_.begin() + static_cast<std::ptrdiff_t>(count_));
     count_ -= due;
+  }
+  /// Passes all packets to `take(const received_datagram&)`, in their order. Removes those for
+  /// which it returns true.
+  template <class Take>
+  void retry(Take take) noexcept {
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
+      const slot& each = slots_[order_[i]];
+      if (!take(received_datagram{each.ends, std::span(each.bytes).first(each.length)}))
+        std::swap(order_[left++], order_[i]);  // free entries follow the entries in use
+    }
+    count_ = left;
   }
 
  private:

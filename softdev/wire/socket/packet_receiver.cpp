@@ -31,11 +31,16 @@ packet_receiver::outcome packet_receiver::receive(time_ns now) noexcept {
   now_ = now;
   take_waiting();
   take_late(now);
+  if (kept_.for_clients != nullptr) {
+    share_.serve(now);
+    forward_kept();
+    if (now >= kept_.for_clients->end) end_wait_for_clients();
+  }
   const outcome result =
       watcher_ == nullptr
           ? receive_batches([this, now](const received_train& from) { sort(from, now); })
           : receive_watched(now);
-  const bool settled = waiting_.empty() && !some_are_late();
+  const bool settled = kept_.locked.empty() && !some_are_late() && !keeps_packets();
   return result == outcome::ended || settled ? result : outcome::go_on;
 }
 
@@ -292,9 +297,9 @@ void packet_receiver::take(const received_datagram& from, const packet& what) no
 void packet_receiver::deliver_or_queue(const packet& what, const wire_route& route,
                                        bool marked) noexcept {
   const bool waits =
-      what.opcode != packet_opcode::congestion_notification && waiting_.must_wait(what);
+      what.opcode != packet_opcode::congestion_notification && kept_.locked.must_wait(what);
   const bool taken = !waits && give(what, route, marked);
-  if (!taken && !waiting_.keep(what, route)) {
+  if (!taken && !kept_.locked.keep(what, route)) {
     ++counters_.busy;
     return;
   }
@@ -330,8 +335,8 @@ void packet_receiver::take_for_group(const received_datagram& from, const packet
 
 /// Retries the packets that wait for a lock. Drops those whose connection has ended.
 void packet_receiver::take_waiting() noexcept {
-  if (waiting_.empty()) return;
-  waiting_.retry([this](const packet& what, const wire_route& route) {
+  if (kept_.locked.empty()) return;
+  kept_.locked.retry([this](const packet& what, const wire_route& route) {
     const auto current = routes_.find(what.destination_qpn);
     return !current || current->connection != route.connection || give(what, route);
   });
@@ -344,12 +349,53 @@ void packet_receiver::forward(std::uint32_t slot, const received_train& from,
   port_share::forwarded what = share_.forward(slot, head, from.bytes);
   if (what == unknown) {
     share_.serve(now);  // the process may just have registered
+    forward_kept();
     what = share_.forward(slot, head, from.bytes);
   }
+  if (what == unknown && keep_for_client(from)) return;
   const std::size_t count = (from.bytes.size() + from.size - 1) / from.size;
   (what == given  ? counters_.forwarded
    : what == full ? counters_.forward_full
                   : counters_.unknown_qp) += count;
+}
+
+void packet_receiver::await_clients(time_ns end) {
+  if (kept_.for_clients == nullptr) kept_.for_clients = std::make_unique<unclaimed>();
+  kept_.for_clients->end = end;
+}
+
+/// Returns false if these packets are not kept. If there is no room for some of them, counts those.
+bool packet_receiver::keep_for_client(received_train from) noexcept {
+  if (kept_.for_clients == nullptr) return false;
+  while (!from.bytes.empty()) {
+    const received_train next = from.take(1);
+    if (kept_.for_clients->packets.keep({next.ends, next.bytes}, now_).empty())
+      ++counters_.unknown_qp;
+  }
+  return true;
+}
+
+/// Forwards the kept packets of processes that have registered.
+void packet_receiver::forward_kept() noexcept {
+  using enum port_share::forwarded;
+  if (kept_.for_clients == nullptr) return;
+  kept_.for_clients->packets.retry([this](const received_datagram& from) {
+    packet what;
+    if (parse(packet_of(from.bytes), largest_mtu, what) != packet_fault::none) return true;
+    const port_share::forwarded result = share_.forward(
+        slot_of_number(what.destination_qpn), header_of(from.ends, from.bytes.size()), from.bytes);
+    if (result == given) ++counters_.forwarded;
+    if (result == full) ++counters_.forward_full;
+    return result != unknown;
+  });
+}
+
+void packet_receiver::end_wait_for_clients() noexcept {
+  kept_.for_clients->packets.retry([this](const received_datagram& /*from*/) {
+    ++counters_.unknown_qp;
+    return true;
+  });
+  kept_.for_clients.reset();
 }
 
 bool packet_receiver::give(const packet& what, const wire_route& route, bool marked) noexcept {

@@ -113,6 +113,14 @@ class packet_receiver {
   /// Has management datagrams received even if there are no connections.
   void listen() noexcept { listens_ = true; }
   [[nodiscard]] bool listens() const noexcept { return listens_; }
+  /// Until `end`, keeps packets of processes that have not registered, as far as there is room. For
+  /// a new owner that receives from the socket of the previous one: the other clients of that owner
+  /// cannot register before this process listens. Allocates.
+  void await_clients(time_ns end);
+  /// Returns whether packets are kept for processes that have not registered.
+  [[nodiscard]] bool keeps_packets() const noexcept {
+    return kept_.for_clients != nullptr && !kept_.for_clients->packets.empty();
+  }
   [[nodiscard]] const intake_counters& counters() const noexcept { return counters_; }
 
  private:
@@ -155,6 +163,9 @@ class packet_receiver {
       const received_datagram& from) const noexcept;
   [[nodiscard]] bool is_undamaged(const received_datagram& from) noexcept;
   void forward(std::uint32_t slot, const received_train& from, time_ns now) noexcept;
+  [[nodiscard]] bool keep_for_client(received_train from) noexcept;
+  void forward_kept() noexcept;
+  void end_wait_for_clients() noexcept;
   [[nodiscard]] std::span<const std::byte> packet_of(
       std::span<const std::byte> datagram) const noexcept {
     return verifier_ == nullptr ? datagram : without_trailer(datagram);
@@ -166,6 +177,17 @@ class packet_receiver {
   void drop_malformed(const received_datagram& from) noexcept;
   void sort_for_group(const received_datagram& from, const packet& what, time_ns now) noexcept;
 
+  /// Packets of processes that have not registered.
+  struct unclaimed {
+    late_packets packets;
+    time_ns end;
+  };
+  /// Packets that are kept for another reason than an injected delay.
+  struct kept_packets {
+    waiting_packets locked;
+    std::unique_ptr<unclaimed> for_clients;  ///< nullptr: such packets are dropped
+  };
+
   const intake_options options_;
   port_share& share_;
   route_table& routes_;
@@ -175,7 +197,7 @@ class packet_receiver {
   bool listens_ = false;
   std::uint16_t identification_ = 0;  ///< expected in the current packet, from its position
   datagram_batch batch_;
-  waiting_packets waiting_;
+  kept_packets kept_;
   std::optional<injection> injected_;
   std::unique_ptr<packet_verifier> verifier_;  ///< nullptr: packets are not authenticated
   key_mismatches mismatches_;

@@ -24,6 +24,9 @@ constexpr time_ns serve_interval = 1'000'000;
 constexpr time_ns restless_ns = 50'000;
 constexpr time_ns first_rejoin = 1'000'000;
 constexpr time_ns later_rejoin = 100'000'000;
+/// How long a new owner of the port keeps packets of processes that have not registered. The
+/// clients of the previous owner usually register within a few milliseconds.
+constexpr time_ns wait_for_clients = 100'000'000;
 constexpr time_ns longest_exit_wait = 1'000'000'000;
 constexpr time_ns exit_pause = 100'000;
 
@@ -114,7 +117,7 @@ result<port_share::role> wire_path::open_sockets() {
     intake_.verify(std::move(verifier));
   }
   // Done before the sender is opened, because the sender binds any free port.
-  VERBENA_TRY(const port_share::role role, share_.join());
+  VERBENA_TRY(const port_share::role role, share_port());
   if (role == port_share::role::none) return role;
   if (sender_ == nullptr) {
     VERBENA_TRY(sender_, packet_sender::open(share_.port(), key));
@@ -124,6 +127,16 @@ result<port_share::role> wire_path::open_sockets() {
   due_.rejoin_at.store(never);
   lost_port_ = {};
   begun_.store(true, std::memory_order_release);
+  return role;
+}
+
+/// Precondition: the caller holds the receive right.
+result<port_share::role> wire_path::share_port() {
+  const bool had_role = share_.now() != port_share::role::none;
+  VERBENA_TRY(const port_share::role role, share_.join());
+  const bool had_owner = begun_.load(std::memory_order_relaxed) && !had_role;
+  if (had_owner && role == port_share::role::owner)
+    intake_.await_clients(home_.now() + wait_for_clients);
   return role;
 }
 
@@ -218,16 +231,20 @@ void wire_path::flush_before_exit() noexcept {
 
 /// Sends the packets that are due, and forwards those that are for other processes of the host: if
 /// this process owns the port, they pass through its socket. Gives up after some attempts, because
-/// another thread can hold the lock of a queue pair.
+/// another thread can hold the lock of a queue pair, and a process for which packets are kept can
+/// have ended.
 void wire_path::send_last() noexcept {
   constexpr int most_attempts = 20;
   for (int i = 0; i < most_attempts; ++i) {
     packets_.transmit();
     const bool sent = sender_->flush() && !packets_.wants_to_transmit();
-    const bool forwards = share_.clients() != 0 && receive(home_.now(), true);
-    if (sent && !forwards) return;
+    const bool forwards =
+        (share_.clients() != 0 || intake_.keeps_packets()) && receive(home_.now(), true);
+    const bool keeps = intake_.keeps_packets();
+    if (sent && !forwards && !keeps) return;
+    const time_ns pause = keeps ? serve_interval : exit_pause;
     // lint: allow(sleep): there is no event at the end of such a lock.
-    if (!sent) std::this_thread::sleep_for(std::chrono::nanoseconds(exit_pause));
+    if (!sent || keeps) std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
   }
 }
 
@@ -250,7 +267,7 @@ void wire_path::rejoin(time_ns now) noexcept {
   time_ns again = later_rejoin;
   lost_port_.since = std::min(lost_port_.since, now);
   try {
-    const auto joined = share_.join();
+    const auto joined = share_port();
     if (!joined) {
       if (!std::exchange(lost_port_.warned, true)) warn(joined.error().message());
     } else if (*joined != port_share::role::none) {

@@ -200,6 +200,7 @@ class wire_path final : public remote_path, private packet_output {
   }
   [[nodiscard]] error silence() const;
   [[nodiscard]] result<void> join();
+  [[nodiscard]] result<port_share::role> share_port();
   void send_last() noexcept;
   [[nodiscard]] bool serve(time_ns now) noexcept;
   void rejoin(time_ns now) noexcept;

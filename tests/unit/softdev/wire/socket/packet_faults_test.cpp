@@ -100,6 +100,24 @@ TEST(packet_faults, loss_does_not_change_the_other_faults) {
     EXPECT_TRUE(with[i].lost || with[i] == without[i]) << i;
 }
 
+TEST(late_packets, packets_that_are_not_taken_remain_in_their_order) {
+  late_packets late;
+  for (int i = 0; i < 4; ++i) {
+    const std::array<std::byte, 1> bytes = {static_cast<std::byte>(i)};
+    EXPECT_EQ(late.keep({.ends = {}, .bytes = bytes}, 5).size(), 1U);
+  }
+  std::vector<int> seen;
+  const auto take_even = [&](const received_datagram& from) {
+    seen.push_back(std::to_integer<int>(from.bytes[0]));
+    return seen.back() % 2 == 0;
+  };
+  late.retry(take_even);
+  late.retry(take_even);
+  EXPECT_EQ(seen, (std::vector<int>{0, 1, 2, 3, 1, 3}));
+  late.retry([](const received_datagram&) { return true; });
+  EXPECT_TRUE(late.empty());
+}
+
 TEST(late_packets, packets_come_in_the_order_of_their_times) {
   late_packets late;
   std::vector<std::byte> bytes(20);

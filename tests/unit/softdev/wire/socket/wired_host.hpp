@@ -127,8 +127,9 @@ class wired_host {
   one_address own_;
 
  public:
-  std::uint8_t timeout = 8;  ///< of connections: 1 ms
-  engine home{{.process_slot = number_, .clock = &monotonic_now}};
+  std::uint8_t timeout = 8;                           ///< of connections: 1 ms
+  inline static time_ns (*clock)() = &monotonic_now;  ///< of the hosts that are created next
+  engine home{{.process_slot = number_, .clock = clock}};
   wire_path path;
   simulation::end mine;
   simulation::memory memory{home, 256 * 1024};

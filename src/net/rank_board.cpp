@@ -20,8 +20,6 @@ using board_layout::board_bytes;
 using board_layout::entered_at;
 using board_layout::entered_words;
 using board_layout::failure_at;
-using board_layout::line;
-using board_layout::outgoing_failure_at;
 using board_layout::seen_at;
 using board_layout::slots;
 using board_layout::state_at;

@@ -68,8 +68,11 @@ void receive_last(store_link& link) {
     const auto next = receive_until(link, until);
     if (!next || !*next) return;
     auto is_news = link.take_news(**next);
-    if (!is_news) static_cast<void>(link.lose(std::move(is_news).error()));
-    if (is_news && !*is_news) link.keep_last((*next)->what);
+    if (!is_news) {
+      static_cast<void>(link.lose(std::move(is_news).error()));
+    } else if (!*is_news) {
+      link.keep_last((*next)->what);
+    }
   }
 }
 

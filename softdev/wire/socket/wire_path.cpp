@@ -27,6 +27,8 @@ constexpr time_ns later_rejoin = 100'000'000;
 /// How long a new owner of the port keeps packets of processes that have not registered. The
 /// clients of the previous owner usually register within a few milliseconds.
 constexpr time_ns wait_for_clients = 100'000'000;
+/// How long calls do not wait for the port, after one has waited in vain for another program.
+constexpr time_ns without_wait = 10'000'000'000;
 constexpr time_ns longest_exit_wait = 1'000'000'000;
 constexpr time_ns exit_pause = 100'000;
 
@@ -77,7 +79,8 @@ result<void> wire_path::open() {
 }
 
 /// Opens the sockets. Waits for the answer of the owner of the port. After the end of an owner, its
-/// clients have the socket until one of them is the new owner, so it also waits for the port.
+/// clients have the socket until one of them is the new owner, so it also waits for the port. If
+/// another program has the port, only one call waits, and the calls after it do not.
 result<void> wire_path::join() {
   using std::chrono::steady_clock;
   const auto end = steady_clock::now() + options_.patience;
@@ -85,15 +88,24 @@ result<void> wire_path::join() {
     auto role = open_sockets();
     if (role && *role != port_share::role::none) return {};
     const bool is_late = steady_clock::now() > end;
-    if (!role && (is_late || !port_share::is_bound_elsewhere(role.error())))
+    if (!role && (!port_share::is_bound_elsewhere(role.error()) || !may_wait(is_late)))
       return std::move(role).error();
     if (is_late) {
       const std::lock_guard lock(right_);
-      return silence();
+      error why = silence();
+      share_.leave();  // the answer of the process would contain its socket, and keep the port
+      return why;
     }
     // lint: allow(sleep): there is not always an event: the owner can be between two system calls.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+/// Returns whether a call may wait for a port that another program has.
+bool wire_path::may_wait(bool is_late) {
+  const std::lock_guard lock(right_);
+  if (is_late) lost_port_.no_wait_until = home_.now() + without_wait;
+  return home_.now() >= lost_port_.no_wait_until;
 }
 
 /// Precondition: the caller holds the receive right.

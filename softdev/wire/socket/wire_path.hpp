@@ -175,6 +175,8 @@ class wire_path final : public remote_path, private packet_output {
     time_ns since = never;
     /// The time until the next attempt.
     time_ns pause = 0;
+    /// Until then, calls do not wait for a port that another program has.
+    time_ns no_wait_until = 0;
   };
 
   /// State that one call of `progress` leaves for a later one.
@@ -198,6 +200,7 @@ class wire_path final : public remote_path, private packet_output {
   void wake() noexcept {
     if (options_.observer != nullptr) options_.observer->wake();
   }
+  [[nodiscard]] bool may_wait(bool is_late);
   [[nodiscard]] error silence() const;
   [[nodiscard]] result<void> join();
   [[nodiscard]] result<port_share::role> share_port();

@@ -472,6 +472,19 @@ TEST(wire_path, owner_that_does_not_answer_is_named) {
       << refused.error().message();
 }
 
+// The answer of the owner, which arrives later, contains its socket.
+TEST(wire_path, process_that_gave_up_does_not_keep_the_port) {
+  const std::uint16_t port = free_port();
+  auto stopped = std::make_unique<port_share>(port_share::open(port, 5).value());
+  ASSERT_EQ(stopped->join().value(), port_share::role::owner);
+  wired_host mine(1, port, {.patience = std::chrono::milliseconds(20)});
+  ASSERT_FALSE(mine.path.connect(mine.pair(), mine.route_to(mine)));
+  stopped->serve(monotonic_now());
+  stopped.reset();
+  port_share next = port_share::open(port, 6).value();
+  EXPECT_EQ(next.join().value(), port_share::role::owner);
+}
+
 /// An observer that can block threads in `wake`.
 class gate final : public engine_observer {
  public:
@@ -590,6 +603,20 @@ TEST(wire_path, port_of_another_program_is_refused_with_the_setting) {
   EXPECT_EQ(refused.error().code(), EADDRINUSE);
   EXPECT_NE(refused.error().message().find("VERBENA_SOFTDEV_WIRE_PORT"), std::string::npos)
       << refused.error().message();
+}
+
+TEST(wire_path, only_the_first_call_waits_for_a_port_of_another_program) {
+  using std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds patience{500};
+  const udp_socket other = udp_socket::open(0, udp_socket::use::receiving).value();
+  wired_host mine(1, other.port(), {.patience = patience});
+  const auto begin = steady_clock::now();
+  ASSERT_FALSE(mine.path.connect(mine.pair(), mine.route_to(mine)));
+  EXPECT_GE(steady_clock::now() - begin, patience);
+  int attempts = 0;
+  for (const auto start = steady_clock::now(); steady_clock::now() - start < patience; ++attempts)
+    ASSERT_FALSE(mine.path.connect(mine.pair(), mine.route_to(mine)));
+  EXPECT_GT(attempts, 1);
 }
 
 /// A foreign host sends a WRITE with the addresses of the peer of `second`, with at most one flaw.

@@ -314,6 +314,8 @@ bool message_core::stop_waiting(message_event what, queued_waiter& who) noexcept
 void message_core::wake_all() noexcept {
   for (const auto what : {message_event::arrival, message_event::room, message_event::delivery})
     while (has_waiting(what)) wake_first(what);
+  // They do not settle their turns: the channel has ended, or leaves the engine.
+  for (waiting_line& each : waiting_) each.has_turn = false;
 }
 
 void message_core::wake_first(message_event what) noexcept {

@@ -293,6 +293,30 @@ TEST_F(async_messages, channel_can_be_taken_back) {
   }(*this));
 }
 
+TEST_F(async_messages, channel_taken_back_from_a_waiting_operation_can_be_used_again) {
+  engine.run([](async_messages& of) -> task<void> {
+    const auto refused = [](async::message_channel& from) -> task<void> {
+      const auto received = co_await from.receive();
+      EXPECT_FALSE(received);
+      EXPECT_EQ(received.error().code(), ENOTCONN);
+    };
+    const auto received = [](async::message_channel& from) -> task<void> {
+      EXPECT_EQ(number_in((co_await from.receive(deadline::after(20s))).value()), 3U);
+    };
+    async::scope before;
+    before.spawn(refused(*of.b));
+    auto plain = std::move(*of.b).release();
+    co_await before.join();
+    of.b.emplace(of.engine, std::move(plain));
+    async::scope after;
+    after.spawn(received(*of.b));
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_TRUE(co_await of.a->send(bytes_of(3)));
+    co_await after.join();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s) << "not woken by the message";
+  }(*this));
+}
+
 /// A coroutine that can be destroyed while it waits.
 struct abandoned {
   struct promise_type {

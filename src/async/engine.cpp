@@ -205,8 +205,11 @@ bool engine_state::arm() {
   const std::uint32_t before = signals_.fetch_or(sleeping, std::memory_order_seq_cst);
   if (before == woken) woken_before_arming_ = true;
   if ((before & woken) != 0 || table_.has_completed() || next_deadline().expired()) return false;
-  if (failure_) [[unlikely]]
-    return true;  // only timers, descriptors and other threads can resume a coroutine
+  if (failure_) [[unlikely]] {
+    table_.lose_all(failure_->code());  // posted since the last poll
+    // Otherwise only timers, descriptors and other threads can resume a coroutine.
+    return !table_.has_completed();
+  }
   // The engine looks for completions of the past at the recipients that complete_all() calls.
   static_cast<void>(table_.take_delivered());
   auto armed = hub_.arm();

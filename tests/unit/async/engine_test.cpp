@@ -473,7 +473,9 @@ TEST_F(sleeping_engine, failed_engine_ends_its_operations_and_sleeps) {
   // The failure is permanent, and operations of channels that are connected later are lost.
   auto [late, peer] = connect();
   async::channel after(engine, std::move(late));
-  engine.run(receive(after));
+  running.spawn(receive(after));
+  EXPECT_FALSE(engine.arm()) << "an operation was posted since the last poll";
+  engine.poll();
   EXPECT_EQ(lost, 2);
   // Timers and other threads still work, without polling in vain.
   const auto wait = [](async::engine& on) -> task<void> {

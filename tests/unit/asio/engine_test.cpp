@@ -165,6 +165,29 @@ TEST_F(asio_engine, handlers_begin_operations_until_all_messages_are_sent) {
   EXPECT_EQ(received, count);
 }
 
+// The first message is there when its operation begins, so the operation ends at once.
+TEST_F(asio_engine, handlers_of_messages_are_called_in_the_order_of_their_operations) {
+  std::vector<std::uint64_t> order;
+  const auto note = [&](std::error_code code, const receive_result& message) {
+    EXPECT_FALSE(code) << code.message();
+    order.push_back(number_in(message));
+  };
+  const auto until = deadline::after(20s);
+  const auto send = [&](const std::uint64_t& number) {
+    while (!client->get().try_send(bytes_of(number))) ASSERT_FALSE(until.expired());
+  };
+  send(1);
+  while (!server->get().has_message()) {
+    static_cast<void>(engine.hub().progress());
+    ASSERT_FALSE(until.expired());
+  }
+  server->async_receive(note);
+  server->async_receive(note);
+  send(2);
+  run();
+  EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 2}));
+}
+
 TEST_F(asio_engine, all_operations_of_a_channel_transfer_data) {
   const auto words = memory.bytes().data();
   std::memset(words, 3, 64);

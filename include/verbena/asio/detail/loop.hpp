@@ -121,10 +121,10 @@ class loop : public std::enable_shared_from_this<loop> {
     ended_.append(which);
   }
   /// Finishes an operation that has ended during engine::poll(). If a handler has thrown in this
-  /// poll, the next step finishes the operation.
+  /// poll, or if operations have ended before, the operation is finished after them.
   template <class Operation>
   void finish(Operation& which) noexcept {
-    if (thrown_) [[unlikely]]
+    if (thrown_ || !ended_.empty()) [[unlikely]]
       return end(which);
     operation_list::remove(which);
     try {

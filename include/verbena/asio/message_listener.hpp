@@ -98,6 +98,18 @@ class [[nodiscard]] message_listener {
                    const async::listen_options& options = {})
       : message_listener(detail::loop_of(on), pd, std::move(from), options) {}
 
+  /// Takes the listener of another object, which must not be used afterwards.
+  message_listener(message_listener&&) noexcept = default;
+  /// Closes the current listener and takes the listener of another object.
+  message_listener& operator=(message_listener&& other) noexcept {
+    of_ = std::move(other.of_);  // before the engine of the current listener
+    on_ = std::move(other.on_);
+    return *this;
+  }
+  message_listener(const message_listener&) = delete;
+  message_listener& operator=(const message_listener&) = delete;
+  ~message_listener() = default;
+
   /// Waits for the next connected client. Handler:
   /// `void(std::error_code, result<asio::message_channel>)`.
   ///

@@ -137,6 +137,16 @@ TEST_F(asio_connections, callback_is_called_with_a_connected_channel) {
   EXPECT_EQ(served->get_executor(), engine.get_executor());
 }
 
+TEST_F(asio_connections, listener_is_replaced_by_one_of_another_engine) {
+  auto listener = [&] {
+    auto first = asio::engine::create(context, *io).value();
+    return asio::message_listener(first, pd, peers::listen(), {.channels = tiny(4)});
+  }();
+  listener = open();
+  auto [served, asked] = connect_both(listener);
+  EXPECT_TRUE(served && asked);
+}
+
 TEST_F(asio_connections, use_awaitable_returns_a_connected_channel) {
   auto listener = open();
   net::co_spawn(

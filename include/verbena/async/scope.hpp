@@ -27,6 +27,7 @@ inline constexpr bool is_task<task<T>> = true;
 /// A function object that returns a task for these arguments, which are moved from.
 template <class Start, class... Arguments>
 concept starts_task = requires(Start& start, Arguments&... arguments) {
+  // NOLINTNEXTLINE(performance-move-const-arg): an argument may be trivially copyable
   requires is_task<decltype(start(std::move(arguments)...))>;
 };
 

@@ -213,22 +213,26 @@ address address_of(const socket_address& name) {
   return made;
 }
 
-result<address> local_address_of(int socket) {
+namespace {
+
+/// `get`: getsockname(2) or getpeername(2).
+result<address> ask_address(int socket, int (*get)(int, sockaddr*, socklen_t*), const char* call) {
   socket_address name;
   name.length = sizeof name.storage;
   void* storage = &name.storage;
-  if (::getsockname(socket, static_cast<sockaddr*>(storage), &name.length) != 0)
-    return error::from_errno(errno, "getsockname");
+  if (get(socket, static_cast<sockaddr*>(storage), &name.length) != 0)
+    return error::from_errno(errno, call);
   return address_of(name);
 }
 
+}  // namespace
+
+result<address> local_address_of(int socket) {
+  return ask_address(socket, ::getsockname, "getsockname");
+}
+
 result<address> peer_address_of(int socket) {
-  socket_address name;
-  name.length = sizeof name.storage;
-  void* storage = &name.storage;
-  if (::getpeername(socket, static_cast<sockaddr*>(storage), &name.length) != 0)
-    return error::from_errno(errno, "getpeername");
-  return address_of(name);
+  return ask_address(socket, ::getpeername, "getpeername");
 }
 
 bool has_bytes(int socket) noexcept {

@@ -539,8 +539,8 @@ void packet_requester::expire() noexcept {
 }
 
 /// Offers selective repeat after a timeout. Sends none if the responder may or may not have
-/// executed a long READ: an offer is accepted
-// only if its PSN is close to the expected one. Precondition: has_outstanding().
+/// executed a long READ: an offer is accepted only if its PSN is close to the expected one.
+/// Precondition: has_outstanding().
 void packet_requester::offer_selective_repeat() noexcept {
   const sent_request& oldest = requests_[0];
   const std::uint32_t expected = requests_.least_expected_psn(recovery_.executed_end);

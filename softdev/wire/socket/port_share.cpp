@@ -43,28 +43,35 @@ struct registration {
   std::uint64_t key = 0;
 };
 
-/// The control data of an answer: one descriptor.
-union answer_control {
-  std::array<char, CMSG_SPACE(sizeof(int))> bytes;
-  cmsghdr alignment;
+/// An answer as a message with room for one descriptor. Refers to `said`.
+class answer_message {
+ public:
+  explicit answer_message(registration& said) noexcept : data_{&said, sizeof said} {
+    header.msg_iov = &data_;
+    header.msg_iovlen = 1;
+    header.msg_control = control_.data();
+    header.msg_controllen = control_.size();
+  }
+  answer_message(const answer_message&) = delete;
+  answer_message& operator=(const answer_message&) = delete;
+
+  msghdr header{};
+
+ private:
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control_{};
+  iovec data_;
 };
 
 /// Sends an answer with a descriptor. Returns false if it was not sent.
 bool send_answer(int client, registration said, int socket) noexcept {
-  iovec data{&said, sizeof said};
-  answer_control control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = control.bytes.size();
-  cmsghdr* const part = CMSG_FIRSTHDR(&message);
+  answer_message message(said);
+  cmsghdr* const part = CMSG_FIRSTHDR(&message.header);
   part->cmsg_level = SOL_SOCKET;
   part->cmsg_type = SCM_RIGHTS;
   part->cmsg_len = CMSG_LEN(sizeof socket);
   std::memcpy(CMSG_DATA(part), &socket, sizeof socket);
   constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
-  if (::sendmsg(client, &message, flags) == sizeof said) return true;
+  if (::sendmsg(client, &message.header, flags) == sizeof said) return true;
   // ETOOMANYREFS: too many descriptors of this user are in flight. The answer then has no
   // descriptor.
   return errno == ETOOMANYREFS && ::send(client, &said, sizeof said, flags) == sizeof said;
@@ -72,16 +79,10 @@ bool send_answer(int client, registration said, int socket) noexcept {
 
 /// Receives an answer, and its descriptor if it has one. Returns the result of recvmsg(2).
 ssize_t receive_answer(int owner, registration& said, unique_fd& socket) noexcept {
-  iovec data{&said, sizeof said};
-  answer_control control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = control.bytes.size();
-  const ssize_t bytes = ::recvmsg(owner, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  answer_message message(said);
+  const ssize_t bytes = ::recvmsg(owner, &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (bytes < 0) return bytes;
-  const cmsghdr* const part = CMSG_FIRSTHDR(&message);
+  const cmsghdr* const part = CMSG_FIRSTHDR(&message.header);
   if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS ||
       part->cmsg_len != CMSG_LEN(sizeof(int)))
     return bytes;

@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "softdev/core/process_barrier.hpp"
 #include "softdev/host/memory_faults.hpp"
 #include "softdev/host/settings.hpp"
 #include "softdev/host/warn_once.hpp"
@@ -107,6 +108,9 @@ result<host*> host::instance() {
 }
 
 result<host*> host::make() {
+  // Registers the process for membarrier(2). The kernel does this at once while there is one
+  // thread; once there are several, it takes 10 ms or more.
+  run_process_barrier();
   parts made;
   VERBENA_TRY(const link_options options, link_options::from_environment());
   VERBENA_TRY(made.peer_link, link::open(options));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Attributes of the device and its table of functions.
 #include <dlfcn.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -404,6 +407,19 @@ TEST(soft_device, closing_a_context_moves_its_queue_pairs_to_the_error_state) {
   request.send_flags = IBV_SEND_SIGNALED;
   ASSERT_EQ(peer.send(request), 0);
   EXPECT_EQ(kept.wait().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+// A registration takes 10 ms or more after the process has started threads.
+TEST(soft_device, opening_registers_the_process_for_membarrier) {
+  const auto call = [](int command) { return ::syscall(SYS_membarrier, command, 0, 0); };
+  const auto supported = call(MEMBARRIER_CMD_QUERY);
+  if (supported < 0 || (supported & MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0)
+    GTEST_SKIP() << "the kernel does not have this command of membarrier(2)";
+  const int status = in_child([&] {
+    const opened_device device;
+    return call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0 ? 0 : 1;
+  });
+  EXPECT_EQ(status, 0);
 }
 
 TEST(soft_device, contexts_can_be_opened_many_times) {

@@ -5,6 +5,11 @@
 //                                           measures the same with MPI
 //   memory RANKS                            prints the resident memory of rank 0 that join() and a
 //                                           first barrier need, in bytes
+//   connect RANKS                           all ranks connect to all others on first use, together;
+//                                           prints the time until the slowest has finished, divided
+//                                           by the number of connections, in nanoseconds
+//   connect_alone RANKS                     rank 0 connects to the others, one after another;
+//                                           prints the median time of a connection
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,12 +61,82 @@ double resident_bytes() {
   return static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
+using clock = std::chrono::steady_clock;
+
+double nanoseconds_since(clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(clock::now() - start).count();
+}
+
+/// The connections of the ranks of a group, made by their first operations.
+class first_uses {
+ public:
+  first_uses(net::group& of, const verbena::protection_domain& pd)
+      : group_(of),
+        memory_(pd.allocate(4096, verbena::access::local_write | verbena::access::remote_write)
+                    .value()),
+        regions_(of.exchange("memory", memory_.remote(), time_limit()).value()) {}
+
+  /// Returns the time of one connection if all ranks connect at the same time.
+  double of_all() {
+    meet("start");
+    const auto start = clock::now();
+    // The smaller rank of a pair may be the one that connects, or the larger one.
+    for (std::uint32_t i = 1; i < group_.size(); ++i) use((group_.rank() + i) % group_.size());
+    double mine = nanoseconds_since(start);
+    double slowest = 0;
+    const auto all = group_.exchange("time", std::as_bytes(std::span(&mine, 1)), time_limit());
+    for (const net::exchanged_bytes& each : all.value()) {
+      double one = 0;
+      std::memcpy(&one, each.data(), sizeof one);
+      slowest = std::max(slowest, one);
+    }
+    const double ranks = group_.size();
+    return slowest / (ranks * (ranks - 1) / 2);
+  }
+  /// Returns the median time of a connection of rank 0 while the other ranks sleep.
+  double of_one() {
+    std::vector<double> times{0};
+    if (group_.rank() == 0) {
+      times.clear();
+      for (std::uint32_t peer = 1; peer < group_.size(); ++peer) {
+        const auto start = clock::now();
+        use(peer);
+        times.push_back(nanoseconds_since(start));
+      }
+    }
+    meet("end");
+    std::ranges::sort(times);
+    return times[times.size() / 2];
+  }
+
+ private:
+  void use(std::uint32_t peer) {
+    group_[peer].write(verbena::source(memory_, 0, 8), regions_[peer].region).value();
+  }
+  void meet(std::string_view name) {
+    static_cast<void>(group_.exchange(name, std::span<const std::byte>(), time_limit()).value());
+  }
+
+  net::group& group_;
+  verbena::memory_region memory_;
+  std::vector<net::peer_region> regions_;
+};
+
 void run_rank(const net::membership& who, std::string_view operation, std::size_t bytes) {
   const auto device = verbena::open_device("soft0").value();
   const auto pd = device.allocate_pd().value();
   const double before = resident_bytes();
-  auto group = net::group::join(pd, who, time_limit()).value();
+  const bool connects = operation.starts_with("connect");
+  const net::group_options options{.connect = connects ? net::connect_mode::on_first_use
+                                                       : net::connect_mode::at_join};
+  auto group = net::group::join(pd, who, time_limit(), options).value();
   double median = 0;
+  if (connects) {
+    first_uses connections(group, pd);
+    median = operation == "connect" ? connections.of_all() : connections.of_one();
+    if (who.rank == 0) std::printf("%.0f\n", median);
+    return;
+  }
   if (operation == "memory") {
     group.barrier(time_limit()).value();
     median = resident_bytes() - before;

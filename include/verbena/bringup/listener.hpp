@@ -30,8 +30,10 @@ struct listener_options {
   /// `min_greeting_time`, and then replaces it.
   std::size_t max_greeting = 64;
   std::chrono::nanoseconds min_greeting_time = std::chrono::seconds(1);  ///< see max_greeting
-  /// The backlog of the kernel, see listen(2).
-  int backlog = 128;
+  /// The number of connections that the kernel keeps until accept() takes them; at most
+  /// `net.core.somaxconn`. The kernel drops the packets of further connections; they try again
+  /// after 1 s, 3 s, 7 s and so on. See listen(2).
+  int backlog = 4096;
   stream_options streams;  ///< limits of the accepted streams
 };
 

@@ -8,8 +8,10 @@
 #include <poll.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -207,6 +209,21 @@ TEST(listener, burst_of_connections_that_greet_later_is_accepted) {
   for (const auto& each : clients) send_bytes(each, bringup::encode_greeting({}));
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(listening.accept(soon())) << i;
   EXPECT_EQ(listening.statistics().slow, 0U);
+}
+
+// Connections beyond the backlog are never established here, because none is accepted.
+TEST(listener, many_connections_are_established_before_they_are_accepted) {
+  std::ifstream setting("/proc/sys/net/core/somaxconn");
+  std::size_t limit = 0;
+  ASSERT_TRUE(setting >> limit);
+  const std::size_t count = std::min<std::size_t>(limit, 400);
+  auto listening = listen({});
+  std::vector<verbena::unique_fd> clients;
+  clients.reserve(count);
+  while (clients.size() < count) clients.push_back(raw_connection(listening.port()));
+  send_bytes(clients.back(), bringup::encode_greeting({}));
+  clients.erase(clients.begin(), clients.end() - 1);
+  EXPECT_TRUE(listening.accept(soon()));
 }
 
 TEST(listener, slow_peer_is_replaced_after_its_time) {

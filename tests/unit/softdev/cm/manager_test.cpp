@@ -163,6 +163,33 @@ TEST(cm_manager, ipv6_wildcard_listens_on_both_families_unless_ipv6_only) {
   }
 }
 
+TEST(cm_manager, connection_uses_the_source_address_that_the_program_names) {
+  service passive;
+  process active;
+  address source = loopback_of(address_family::ipv4);
+  source.bytes[3] = 7;  // 127.0.0.7, which the kernel would not choose
+  const endpoint_ptr ep = active.make();
+  EXPECT_EQ(active.all.resolve_address(ep, loopback_of(address_family::ipv6), passive.where),
+            EINVAL);
+  EXPECT_EQ(active.all.resolve_address(ep, source, passive.where), 0);
+  active.expect(event_kind::address_resolved);
+  EXPECT_TRUE(same_host(active.all.look(ep).source, source));
+  EXPECT_EQ(active.all.resolve_route(ep), 0);
+  active.expect(event_kind::route_resolved);
+  EXPECT_EQ(active.all.connect(ep, {.local = {.queue_pair = 5}, .data = {}}), 0);
+  EXPECT_TRUE(same_host(passive.all.look(passive.request()).destination, source));
+}
+
+TEST(cm_manager, request_waits_for_a_listener_that_opens_later) {
+  process passive;
+  const endpoint_ptr listener = passive.make();
+  EXPECT_EQ(passive.all.bind(listener, loopback_of(address_family::ipv4)), 0);
+  process active({.listener_timeout = std::chrono::seconds(20)});
+  connect_to(active, passive.all.look(listener).source);
+  EXPECT_EQ(passive.all.listen(listener, 0), 0);
+  passive.expect(event_kind::connect_request);
+}
+
 TEST(cm_manager, services_are_resolved_to_ports) {
   service passive({}, port_space::udp);
   process active;

@@ -49,6 +49,19 @@ TEST(deadline_queue, an_index_has_its_earliest_time_only) {
   EXPECT_TRUE(queue.schedule(5, 400)) << "it can be scheduled again";
 }
 
+// Each earlier time leaves an outdated entry, until the heap is full of them.
+TEST(deadline_queue, an_index_that_gets_many_earlier_times_is_due_once) {
+  deadline_queue queue(100);
+  queue.reserve(2);
+  queue.schedule(6, 1500);
+  for (time_ns when = 2000; when > 1000; --when) queue.schedule(5, when);
+  EXPECT_EQ(queue.earliest(), 1001U);
+  EXPECT_EQ(due_at(queue, 1001), indices{5});
+  EXPECT_EQ(queue.earliest(), 1500U);
+  EXPECT_EQ(due_at(queue, 3000), indices{6});
+  EXPECT_EQ(due_at(queue, 3000), indices{});
+}
+
 TEST(deadline_queue, budget_leaves_the_rest_due) {
   deadline_queue queue(100);
   queue.reserve(10);

@@ -105,5 +105,18 @@ TEST(route_table, each_connection_has_another_number) {
   EXPECT_NE(routes.find(7), first);
 }
 
+TEST(route_table, erased_route_is_not_found) {
+  route_table routes;
+  EXPECT_TRUE(routes.empty());
+  routes.set(7, {});
+  routes.set(8, {});
+  routes.erase(7);
+  EXPECT_FALSE(routes.find(7));
+  EXPECT_TRUE(routes.find(8));
+  EXPECT_FALSE(routes.empty());
+  routes.erase(8);
+  EXPECT_TRUE(routes.empty());
+}
+
 }  // namespace
 }  // namespace verbena::softdev::wire

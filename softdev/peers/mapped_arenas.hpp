@@ -12,7 +12,7 @@
 #include "softdev/peers/pair_memory.hpp"
 #include "softdev/peers/peer_messages.hpp"
 #include "softdev/peers/slot_set.hpp"
-#include "softdev/shm/arena_cache.hpp"
+#include "softdev/shm/mapping_table.hpp"
 #include "softdev/shm/sealed_memory.hpp"
 
 namespace verbena::softdev {
@@ -39,8 +39,8 @@ class mapped_arenas {
   [[nodiscard]] mapped map(std::uint64_t arena, std::uint64_t offset, std::uint64_t bytes,
                            map_access access) noexcept;
 
-  /// Handle the peer's answers (see arena_cache::insert and refuse), and its message that it freed
-  /// an arena.
+  /// Handle the peer's answers (see mapping_table::insert and refuse), and its message that it
+  /// freed an arena.
   [[nodiscard]] bool insert(std::uint64_t arena, unique_fd fd, std::uint64_t bytes) {
     return arenas_.insert(arena, std::move(fd), bytes);
   }
@@ -52,13 +52,13 @@ class mapped_arenas {
  private:
   /// Mappings that were retired together, and the sections that were active at that time.
   struct retired_mappings {
-    std::vector<std::unique_ptr<arena_cache::node>> nodes;
+    std::vector<std::unique_ptr<mapping_table::node>> nodes;
     std::uint64_t used = 0;           ///< own lanes that had been entered
     std::uint64_t lanes[lane_count];  ///< their words when the nodes were retired
   };
 
   const options how_;
-  arena_cache arenas_;
+  mapping_table arenas_;
   std::vector<retired_mappings> retired_;
 };
 

@@ -24,7 +24,7 @@ enum class map_status : std::uint8_t {
 /// Finds the mappings of arenas. Lookups are lock-free and do not allocate. Callers find and use an
 /// address inside one active section of the peer, so that mappings can be destroyed safely.
 /// Thread-safe.
-class arena_cache {
+class mapping_table {
  public:
   static constexpr std::size_t capacity = 1024;
 
@@ -39,10 +39,10 @@ class arena_cache {
     mapping map;  ///< written before `at` becomes ready
   };
 
-  arena_cache();
-  ~arena_cache();
-  arena_cache(const arena_cache&) = delete;
-  arena_cache& operator=(const arena_cache&) = delete;
+  mapping_table();
+  ~mapping_table();
+  mapping_table(const mapping_table&) = delete;
+  mapping_table& operator=(const mapping_table&) = delete;
 
   struct found {
     map_status status = map_status::unavailable;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/shm/arena_cache.hpp"
+#include "softdev/shm/mapping_table.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,20 +15,20 @@ constexpr std::size_t window = 16;
 std::size_t place_of(std::uint64_t arena) noexcept {
   return static_cast<std::size_t>((arena * 0x9e37'79b9'7f4a'7c15U) >> 54);
 }
-static_assert(arena_cache::capacity == std::size_t{1} << (64 - 54));
+static_assert(mapping_table::capacity == std::size_t{1} << (64 - 54));
 
-using stage = arena_cache::node::stage;
+using stage = mapping_table::node::stage;
 }  // namespace
 
-arena_cache::arena_cache() : table_(new std::atomic<node*>[capacity]()) {}
+mapping_table::mapping_table() : table_(new std::atomic<node*>[capacity]()) {}
 
-arena_cache::~arena_cache() {
+mapping_table::~mapping_table() {
   for (std::size_t index = 0; index < capacity; ++index) {
     delete table_[index].load(std::memory_order_relaxed);
   }
 }
 
-arena_cache::node* arena_cache::look(std::uint64_t arena) const noexcept {
+mapping_table::node* mapping_table::look(std::uint64_t arena) const noexcept {
   const std::size_t first = place_of(arena);
   for (std::size_t step = 0; step < window; ++step) {
     node* at = table_[(first + step) % capacity].load(std::memory_order_seq_cst);
@@ -37,8 +37,8 @@ arena_cache::node* arena_cache::look(std::uint64_t arena) const noexcept {
   return nullptr;
 }
 
-arena_cache::found arena_cache::find(std::uint64_t arena, std::uint64_t offset, std::uint64_t bytes,
-                                     map_access access) noexcept {
+mapping_table::found mapping_table::find(std::uint64_t arena, std::uint64_t offset,
+                                         std::uint64_t bytes, map_access access) noexcept {
   if (arena == 0) return {};
   node* at = look(arena);
   if (at == nullptr) return {map_status::ask};
@@ -60,7 +60,7 @@ arena_cache::found arena_cache::find(std::uint64_t arena, std::uint64_t offset, 
   return {map_status::ready, at->map.data() + offset};
 }
 
-bool arena_cache::mark_asked(std::uint64_t arena) {
+bool mapping_table::mark_asked(std::uint64_t arena) {
   if (arena == 0) return false;
   const std::lock_guard lock(mutex_);
   if (look(arena) != nullptr) return false;
@@ -75,9 +75,9 @@ bool arena_cache::mark_asked(std::uint64_t arena) {
   return false;
 }
 
-void arena_cache::forget(std::uint64_t arena) { retire(arena); }
+void mapping_table::forget(std::uint64_t arena) { retire(arena); }
 
-bool arena_cache::insert(std::uint64_t arena, unique_fd fd, std::uint64_t bytes) {
+bool mapping_table::insert(std::uint64_t arena, unique_fd fd, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   node* at = look(arena);
   if (at == nullptr || at->at.load(std::memory_order_relaxed) != stage::asked) return false;
@@ -99,7 +99,7 @@ bool arena_cache::insert(std::uint64_t arena, unique_fd fd, std::uint64_t bytes)
   return true;
 }
 
-void arena_cache::refuse(std::uint64_t arena) {
+void mapping_table::refuse(std::uint64_t arena) {
   const std::lock_guard lock(mutex_);
   node* at = look(arena);
   if (at != nullptr && at->at.load(std::memory_order_relaxed) == stage::asked) {
@@ -107,7 +107,7 @@ void arena_cache::refuse(std::uint64_t arena) {
   }
 }
 
-void arena_cache::retire(std::uint64_t arena) {
+void mapping_table::retire(std::uint64_t arena) {
   const std::lock_guard lock(mutex_);
   const std::size_t first = place_of(arena);
   for (std::size_t step = 0; step < window; ++step) {
@@ -121,11 +121,11 @@ void arena_cache::retire(std::uint64_t arena) {
   }
 }
 
-bool arena_cache::has_retired() const noexcept {
+bool mapping_table::has_retired() const noexcept {
   return has_retired_.load(std::memory_order_acquire);
 }
 
-std::vector<std::unique_ptr<arena_cache::node>> arena_cache::take_retired() {
+std::vector<std::unique_ptr<mapping_table::node>> mapping_table::take_retired() {
   const std::lock_guard lock(mutex_);
   has_retired_.store(false, std::memory_order_relaxed);
   return std::exchange(retired_, {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/shm/arena_cache.hpp"
+#include "softdev/shm/mapping_table.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ struct cached {
   arena_registry arenas;
   void* memory = arenas.allocate(1'000'000, pages::normal).value();
   arena_location place = arenas.acquire(memory, 1).value();
-  arena_cache cache;
+  mapping_table cache;
 
   bool give() {
     auto share = arenas.share_arena(place.arena).value();
@@ -24,7 +24,7 @@ struct cached {
   }
 };
 
-TEST(arena_cache, arena_is_requested_once_and_then_ready) {
+TEST(mapping_table, arena_is_requested_once_and_then_ready) {
   cached c;
   const auto look = [&](std::uint64_t offset, std::uint64_t bytes) {
     return c.cache.find(c.place.arena, offset, bytes, map_access::read_write);
@@ -41,7 +41,7 @@ TEST(arena_cache, arena_is_requested_once_and_then_ready) {
   EXPECT_FALSE(c.give()) << "the arena was not requested again";
 }
 
-TEST(arena_cache, ranges_outside_the_arena_are_unavailable) {
+TEST(mapping_table, ranges_outside_the_arena_are_unavailable) {
   cached c;
   ASSERT_TRUE(c.cache.mark_asked(c.place.arena));
   ASSERT_TRUE(c.give());
@@ -57,10 +57,10 @@ TEST(arena_cache, ranges_outside_the_arena_are_unavailable) {
   EXPECT_EQ(c.cache.find(0, 0, 0, map_access::read_only).status, map_status::unavailable);
 }
 
-TEST(arena_cache, descriptor_other_than_sealed_memory_of_that_size_is_refused) {
+TEST(mapping_table, descriptor_other_than_sealed_memory_of_that_size_is_refused) {
   cached c;
   const auto refused = [&](unique_fd fd, std::uint64_t bytes) {
-    arena_cache cache;
+    mapping_table cache;
     EXPECT_TRUE(cache.mark_asked(8));
     EXPECT_FALSE(cache.insert(8, std::move(fd), bytes));
     return cache.find(8, 0, 1, map_access::read_only).status == map_status::unavailable;
@@ -72,8 +72,8 @@ TEST(arena_cache, descriptor_other_than_sealed_memory_of_that_size_is_refused) {
   EXPECT_FALSE(c.cache.insert(55, create_eventfd().value(), 4096)) << "the arena was not requested";
 }
 
-TEST(arena_cache, refused_arena_stays_unavailable_and_evicted_one_is_requested_again) {
-  arena_cache cache;
+TEST(mapping_table, refused_arena_stays_unavailable_and_evicted_one_is_requested_again) {
+  mapping_table cache;
   ASSERT_TRUE(cache.mark_asked(1));
   cache.refuse(1);
   EXPECT_EQ(cache.find(1, 0, 1, map_access::read_only).status, map_status::unavailable);
@@ -82,7 +82,7 @@ TEST(arena_cache, refused_arena_stays_unavailable_and_evicted_one_is_requested_a
   EXPECT_EQ(cache.find(2, 0, 1, map_access::read_only).status, map_status::ask);
 }
 
-TEST(arena_cache, retired_mapping_exists_until_it_is_collected) {
+TEST(mapping_table, retired_mapping_exists_until_it_is_collected) {
   cached c;
   ASSERT_TRUE(c.cache.mark_asked(c.place.arena));
   ASSERT_TRUE(c.give());
@@ -97,14 +97,14 @@ TEST(arena_cache, retired_mapping_exists_until_it_is_collected) {
   EXPECT_NE(::mincore(address, 4096, &resident), 0) << "the mapping must not exist";
 }
 
-TEST(arena_cache, full_cache_refuses_another_arena) {
-  arena_cache cache;
+TEST(mapping_table, full_cache_refuses_another_arena) {
+  mapping_table cache;
   std::size_t held = 0;
-  for (std::uint64_t id = 1; id <= 4 * arena_cache::capacity; ++id) {
+  for (std::uint64_t id = 1; id <= 4 * mapping_table::capacity; ++id) {
     if (cache.mark_asked(id)) ++held;
   }
-  EXPECT_GE(held, arena_cache::capacity / 2);
-  EXPECT_LE(held, arena_cache::capacity);
+  EXPECT_GE(held, mapping_table::capacity / 2);
+  EXPECT_LE(held, mapping_table::capacity);
 }
 
 }  // namespace

@@ -215,8 +215,15 @@ result<void> advertisement_table::note_arrival(advertised_buffer what) {
       }));
   if (twice) return broken("advertises a number or a name that is in use");
   const auto number = what.number;
-  known().arrived.push_back(number);
-  known().peers.emplace(number, detail::known_buffers::peer_buffer{.what = std::move(what)});
+  auto& peers = known().peers;
+  const auto added =
+      peers.emplace(number, detail::known_buffers::peer_buffer{.what = std::move(what)}).first;
+  try {
+    known().arrived.push_back(number);
+  } catch (...) {
+    peers.erase(added);
+    throw;
+  }
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -35,7 +36,11 @@ bool has_ended(const stream& peer) noexcept {
 }  // namespace
 
 error give_up(error why, stream& peer) noexcept {
-  peer.refuse(why.message());
+  try {
+    peer.refuse(why.message());
+  } catch (const std::bad_alloc&) {
+    peer.refuse("no memory for the reason");
+  }
   return why;
 }
 

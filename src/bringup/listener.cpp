@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <list>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,7 +30,11 @@ namespace {
 constexpr auto exhausted_pause = std::chrono::milliseconds(100);
 
 void note_closed(const std::string& peer, std::string_view why) noexcept {
-  log(log_level::info, "bring-up: closed " + peer + ": " + std::string(why));
+  try {
+    log(log_level::info, "bring-up: closed " + peer + ": " + std::string(why));
+  } catch (const std::bad_alloc&) {
+    // Only the message is lost.
+  }
 }
 
 }  // namespace
@@ -71,6 +76,7 @@ class greeter {
   void resume() noexcept;
   void add(unique_fd socket, std::string peer);
   void close_slow();
+  void close(std::list<greeting>::iterator connection) noexcept;
   /// Reads the bytes that have arrived; removes the connection if it failed.
   void advance(std::list<greeting>::iterator connection);
   /// Answers a complete greeting; returns false if the connection must be removed.
@@ -146,6 +152,13 @@ error greeter::timed_out() const {
   return error::timed_out("accept", name_,
                           "no peer connected and sent a greeting in time; check that the peer "
                           "connects to this address and port");
+}
+
+/// If a child of fork has a copy of the socket, closing it does not remove it from the epoll
+/// instance.
+void greeter::close(std::list<greeting>::iterator connection) noexcept {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->socket.get(), nullptr);
+  greeting_.erase(connection);
 }
 
 stream greeter::hand_out(std::list<greeting>::iterator connection) {
@@ -229,7 +242,7 @@ void greeter::add(unique_fd socket, std::string peer) {
     const auto oldest = oldest_ungreeted();
     ++statistics_.slow;
     note_closed(oldest->peer, "it sent no greeting, and newer connections need its place");
-    greeting_.erase(oldest);
+    close(oldest);
   }
   epoll_event event{};
   event.events = EPOLLIN;
@@ -247,12 +260,13 @@ void greeter::add(unique_fd socket, std::string peer) {
 }
 
 void greeter::close_slow() {
-  std::erase_if(greeting_, [this](const greeting& entry) {
-    if (entry.greeted || !entry.until.expired()) return false;
+  for (auto each = greeting_.begin(); each != greeting_.end();) {
+    const auto entry = each++;
+    if (entry->greeted || !entry->until.expired()) continue;
     ++statistics_.slow;
-    note_closed(entry.peer, "it sent no greeting in time");
-    return true;
-  });
+    note_closed(entry->peer, "it sent no greeting in time");
+    close(entry);
+  }
 }
 
 void greeter::advance(std::list<greeting>::iterator connection) {
@@ -263,12 +277,11 @@ void greeter::advance(std::list<greeting>::iterator connection) {
   if (got <= 0) {
     ++statistics_.closed;
     note_closed(connection->peer, "the peer closed it before its greeting");
-    greeting_.erase(connection);
+    close(connection);
     return;
   }
   connection->count += static_cast<std::size_t>(got);
-  if (connection->count == connection->bytes.size() && !answer(*connection))
-    greeting_.erase(connection);
+  if (connection->count == connection->bytes.size() && !answer(*connection)) close(connection);
 }
 
 bool greeter::answer(greeting& connection) {

@@ -380,6 +380,10 @@ void negotiation_core::peer_closed() {
 }
 
 void negotiation_core::time_out() {
+  // abandon() would send an error behind the bytes that the peer does not read.
+  if (phase_ == phase::finished && !outgoing().empty())
+    return fail(error::timed_out(call_name, peer_.name,
+                                 "the peer did not read the last bytes of this side in time"));
   switch (phase_) {
     case phase::round:
     case phase::port: {

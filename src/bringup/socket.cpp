@@ -94,6 +94,14 @@ int listen_one(int socket, const socket_address& at, int backlog, const char*& c
 
 namespace {
 
+/// Returns true if TCP has connected a socket to itself. This happens without a listener if the
+/// kernel chooses the port of the peer, on this host, as the local port.
+bool is_own_peer(int socket) {
+  const auto local = local_address_of(socket);
+  const auto peer = peer_address_of(socket);
+  return local && peer && *local == *peer;
+}
+
 /// Tries each address once. Returns the connected socket, with 0 in `code`. If all attempts fail,
 /// `code` is ECONNREFUSED if one of them was refused, since that address may accept later;
 /// otherwise it is the errno of the last attempt.
@@ -108,6 +116,7 @@ steps<unique_fd> connect_once(std::span<const socket_address> addresses, deadlin
     }
     VERBENA_CO_TRY(code, co_await connect_one(socket.get(), addresses[i],
                                               share_of(until, addresses.size() - i)));
+    if (code == 0 && is_own_peer(socket.get())) code = ECONNREFUSED;
     is_refused = is_refused || code == ECONNREFUSED;
     if (code != 0) continue;
     set_no_delay(socket.get());

@@ -6,8 +6,10 @@
 
 #include <array>
 #include <cerrno>
+#include <new>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "src/bringup/peer_errors.hpp"
 #include "src/bringup/socket.hpp"
@@ -204,7 +206,13 @@ steps<std::vector<std::byte>> stream::exchange_in_steps(frame_type type,
 
 void stream::refuse(std::string_view reason) noexcept {
   if (!can_refuse_) return;
-  end_with(encode_frame(frame_type::refusal, bytes_of(reason.substr(0, max_refusal_bytes))));
+  std::vector<std::byte> bytes;
+  try {
+    bytes = encode_frame(frame_type::refusal, bytes_of(reason.substr(0, max_refusal_bytes)));
+  } catch (const std::bad_alloc&) {
+    // The peer sees a closed stream, without a reason.
+  }
+  end_with(bytes);
 }
 
 void stream::end_with(std::span<const std::byte> bytes) noexcept {

@@ -129,7 +129,9 @@ buffer buffer::whole(memory_region&& region, memory_owner owner, std::span<std::
                  "access::zero_based");
   VERBENA_ASSERT(region.length() <= local_slice::max_length,
                  "a buffer exceeds 4 GiB - 1 bytes: use several regions");
-  auto home = std::make_unique<detail::pool_home>(std::move(region), std::move(owner));
+  // If the allocation fails, the region is destroyed before `owner`, the memory.
+  memory_region held = std::move(region);
+  auto home = std::make_unique<detail::pool_home>(std::move(held), std::move(owner));
   const memory_region& kept = *home->region;
   home->is_of_program = static_cast<bool>(home->owner);
   home->of_program = memory;

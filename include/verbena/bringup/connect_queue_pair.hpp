@@ -22,6 +22,21 @@ namespace verbena::inline VERBENA_ABI::bringup {
 namespace detail {
 /// Sends the reason for the failure to the peer, and returns the reason.
 [[nodiscard]] error give_up(error why, stream& peer) noexcept;
+
+/// Refuses the connection if a function of the program throws. Threads: one thread at a time.
+class refusal_on_exception {
+ public:
+  explicit refusal_on_exception(stream& peer) noexcept : peer_(&peer) {}
+  refusal_on_exception(const refusal_on_exception&) = delete;
+  refusal_on_exception& operator=(const refusal_on_exception&) = delete;
+  ~refusal_on_exception() {
+    if (peer_ != nullptr) peer_->refuse("a function of the peer's program threw an exception");
+  }
+  void dismiss() noexcept { peer_ = nullptr; }
+
+ private:
+  stream* peer_;
+};
 }  // namespace detail
 
 /// Performs negotiate_queue_pair() in steps that do not wait for the peer. On RoCE the transition
@@ -37,10 +52,14 @@ template <connected_transport Transport>
   negotiation<Transport> core(std::move(prepared), options,
                               {.name = peer.peer(), .version = peer.version()});
   VERBENA_CO_TRY_VOID(co_await detail::run(core, peer, until));
-  if (auto posted = post_receives ? post_receives(core.qp()) : result<void>(); posted)
-    core.set_ready();
-  else
-    core.abandon(std::move(posted).error());
+  {
+    detail::refusal_on_exception refusing(peer);
+    if (auto posted = post_receives ? post_receives(core.qp()) : result<void>(); posted)
+      core.set_ready();
+    else
+      core.abandon(std::move(posted).error());
+    refusing.dismiss();
+  }
   VERBENA_CO_TRY_VOID(co_await detail::run(core, peer, until));
   co_return std::move(core).finish();
 }

@@ -7,10 +7,13 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <mutex>
 #include <string>
@@ -224,6 +227,26 @@ TEST(listener, many_connections_are_established_before_they_are_accepted) {
   send_bytes(clients.back(), bringup::encode_greeting({}));
   clients.erase(clients.begin(), clients.end() - 1);
   EXPECT_TRUE(listening.accept(soon()));
+}
+
+// A child of fork has copies of the sockets, so closing them here does not close the connections.
+TEST(listener, closed_connection_that_a_child_process_holds_does_not_wake_the_listener) {
+  auto listening = listen({.greeting_timeout = 1ms});
+  const auto slow = raw_connection(listening.port());
+  EXPECT_FALSE(listening.accept(deadline::after(no_wait)));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  poll_until(listening, [&] { return listening.statistics().slow == 1; });
+  send_bytes(slow, bytes_from("x"));
+  poll_until(listening, [&] {
+    return !verbena::wait_for_fd(listening.fd(), POLLIN, deadline::after(no_wait)).value();
+  });
+  EXPECT_FALSE(verbena::wait_for_fd(listening.fd(), POLLIN, deadline::after(20ms)).value());
+  EXPECT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST(listener, slow_peer_is_replaced_after_its_time) {

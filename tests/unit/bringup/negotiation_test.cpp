@@ -306,6 +306,25 @@ TEST(negotiation_without_io, port_that_becomes_active_connects) {
   EXPECT_TRUE(std::move(other).finish());
 }
 
+// The peer sends everything, but reads nothing.
+TEST(negotiation_without_io, peer_that_does_not_read_ends_at_the_deadline) {
+  const auto input = bytes_of_peer();
+  local_side here;
+  auto one = here.negotiate();
+  std::span<const std::byte> left(input);
+  for (int calls = 0; calls < 1000 && one.status() != negotiation_status::finished; ++calls) {
+    one.advance(deadline::clock::now());
+    if (one.status() == negotiation_status::waiting_for_receives) one.set_ready();
+    left = left.subspan(one.received(left.first(std::min(one.bytes_wanted(), left.size()))));
+  }
+  EXPECT_EQ(one.status(), negotiation_status::finished);
+  EXPECT_FALSE(one.is_done());
+  one.time_out();
+  EXPECT_TRUE(one.is_done());
+  EXPECT_EQ(one.failure().kind(), error_kind::timed_out);
+  EXPECT_THAT(one.failure().message(), HasSubstr("did not read"));
+}
+
 TEST(negotiation_without_io, second_failure_keeps_the_first_error) {
   local_side here;
   auto one = here.negotiate();

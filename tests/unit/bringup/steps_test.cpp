@@ -216,6 +216,10 @@ TEST_F(negotiation_steps, exception_of_the_program_is_thrown_by_progress) {
     while (!steps.progress()) other.progress();
   };
   EXPECT_THROW(run(), int);
+  EXPECT_EQ(server.receive(peers::soon()).error().code(), ENOTCONN);
+  drive(other);
+  ASSERT_FALSE(other.outcome());
+  EXPECT_EQ(other.outcome().error().code(), ECONNABORTED) << other.outcome().error().message();
 }
 
 // One side is destroyed after any number of steps. The other side ends, and its error is that of a

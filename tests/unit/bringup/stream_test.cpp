@@ -5,10 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <fstream>
 
 #include "tests/unit/bringup/peers.hpp"
 #include "tests/unit/loopback_listener.hpp"
@@ -313,6 +320,33 @@ TEST(stream, silent_server_times_out) {
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().kind(), error_kind::timed_out);
   EXPECT_THAT(made.error().message(), HasSubstr("sent no greeting in time"));
+}
+
+// The kernel uses the port of the peer as the local port: it chooses from two ports only. Returns
+// 77 if a network namespace cannot be created, and 0 if each attempt was refused.
+int connect_without_listener() {
+  if (::unshare(CLONE_NEWNET) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+  const verbena::unique_fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq loopback{};
+  std::strncpy(loopback.ifr_name, "lo", IFNAMSIZ - 1);
+  loopback.ifr_flags = IFF_UP;
+  if (::ioctl(any.get(), SIOCSIFFLAGS, &loopback) != 0) return 1;
+  std::ofstream("/proc/sys/net/ipv4/ip_local_port_range") << "40000 40001";
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const auto made = bringup::stream::connect({.host = "127.0.0.1", .port = 40'000}, soon());
+    if (made || made.error().code() != ECONNREFUSED) return 2;
+  }
+  return 0;
+}
+
+TEST(stream, connection_to_itself_is_refused) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(connect_without_listener());
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this process cannot create a network namespace";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

@@ -138,7 +138,10 @@ result<capture_file> capture_file::connect(const std::string& path) {
   if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
     return failed(path, "connect");
   const file_header header;
-  if (::send(made.get(), &header, sizeof header, MSG_NOSIGNAL) != ssize_t{sizeof header})
+  // If the queue of the reader is full, the stream already has the header of another process.
+  if (::send(made.get(), &header, sizeof header, MSG_NOSIGNAL | MSG_DONTWAIT) !=
+          ssize_t{sizeof header} &&
+      errno != EAGAIN)
     return failed(path, "send");
   return capture_file(std::move(made), medium::socket);
 }

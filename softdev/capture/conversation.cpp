@@ -110,7 +110,7 @@ void conversation::sending(const message& what, std::span<const segment> local,
                            packet_output& out) {
   const transport_rules& rules = rules_of(what.transport);
   if (!rules.acknowledged) {
-    if (std::exchange(datagram_put_, true)) return;
+    if (std::exchange(put_psn_, what.psn) == what.psn) return;
     if (rules.routed) read_route(what, local, route_);
     request made{.what = what, .first_psn = next_psn_};
     if (!rules.routed) made.packets = wire::packets_of(what.length, mtu_);
@@ -135,7 +135,7 @@ void conversation::sent(const message& what, std::span<const segment> local, con
                         packet_output& out) {
   const bool goes_on = answer.outcome == verdict::blocked || answer.outcome == verdict::partial;
   if (!rules_of(what.transport).acknowledged) {
-    datagram_put_ = goes_on;
+    if (!goes_on) put_psn_.reset();
     return;
   }
   const auto known = find(what.psn);

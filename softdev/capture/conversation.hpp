@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 
 #include "softdev/core/message.hpp"
@@ -75,8 +76,10 @@ class conversation {
   std::uint32_t mtu_;
   std::uint32_t next_psn_;
   std::uint32_t messages_ = 0;
-  requests unanswered_;        ///< with consecutive numbers
-  bool datagram_put_ = false;  ///< of UC and UD: the packets of the next request were put
+  requests unanswered_;  ///< with consecutive numbers
+  /// Of UC and UD: the PSN of a request in progress whose packets were put. The PSN stays when the
+  /// request goes on, and changes if the request is given up.
+  std::optional<std::uint32_t> put_psn_;
 };
 
 }  // namespace verbena::softdev::capture

@@ -17,6 +17,8 @@ class awaited_signals {
   awaited_signals(std::initializer_list<int> which) {
     ::sigemptyset(&awaited_);
     for (const int each : which) ::sigaddset(&awaited_, each);
+    // If this program was started with SIGCHLD ignored, no such signal would arrive.
+    if (::sigismember(&awaited_, SIGCHLD) == 1) ::signal(SIGCHLD, SIG_DFL);
     ::sigprocmask(SIG_BLOCK, &awaited_, &before_);
   }
   awaited_signals(const awaited_signals&) = delete;

@@ -383,6 +383,12 @@ class Program(Capture):
             self.assert_ended(harness.verbena("capture", "-w", self.file, "--", "sh", "-c", f"exit {status}"), status)
         self.assert_ended(harness.verbena("capture", "-w", self.file, "--", "sh", "-c", "kill -KILL $$"), 137)
 
+    def test_status_is_returned_with_ignored_signals_of_children(self):
+        done = subprocess.run([harness.VERBENA, "capture", "-w", str(self.file), "--", "sh", "-c", "exit 3"], check=False,
+                              capture_output=True, timeout=harness.BOUND,
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assert_ended(done, 3)
+
     def test_gets_signals(self):
         with subprocess.Popen([harness.VERBENA, "capture", "-w", str(self.file), "--", "sh", "-c", "echo; exec sleep 60"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as capturing:

@@ -35,6 +35,9 @@ class Explain(harness.Case):
         done = harness.verbena("explain", "0x999")
         self.assertEqual(done.returncode, 1)
         self.assertIn("soft0 has no vendor error code 0x999", harness.text(done.stderr))
+        done = harness.verbena("explain", "0xffffffff")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("soft0 has no vendor error code 0xffffffff", harness.text(done.stderr))
         self.assertEqual(harness.verbena("explain", "range").returncode, 2)
         self.assertEqual(harness.verbena("explain", "0").returncode, 2)
 

@@ -70,6 +70,11 @@ class Launch(harness.Case):
             started.send_signal(number)
             self.assertEqual(started.wait(harness.BOUND), number, started.stderr.read())
 
+    def test_ends_if_it_was_started_with_ignored_signals_of_children(self):
+        done = subprocess.run([harness.VERBENA, "launch", "-n", "2", "--", "sh", "-c", "exit 3"], check=False, capture_output=True,
+                              timeout=harness.BOUND, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(done.returncode, 3, done.stderr)
+
     def test_ranks_end_with_the_launcher(self):
         started = self.start(2, "sh", "-c", "echo ready; exec sleep 300")
         for _ in range(2):

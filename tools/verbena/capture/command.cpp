@@ -134,6 +134,8 @@ int execute(const capture_options& options) {
   if (options.packet_bytes)
     set("VERBENA_SOFTDEV_CAPTURE_SNAPLEN", std::to_string(*options.packet_bytes));
   std::cerr.flush();
+  // If this program was started with SIGCHLD ignored, the status of the child would be lost.
+  ::signal(SIGCHLD, SIG_DFL);
   const pid_t child = start([&]() -> int {
     // Standard output is for packets only.
     if (streamed && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return run_status::failed;

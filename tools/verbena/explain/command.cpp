@@ -72,9 +72,12 @@ int execute(const explain_options& options) {
     return 1;
   }
   std::vector<explanation> found;
-  for (std::uint32_t code = options.code.value_or(1); code <= options.code.value_or(last_code);
-       ++code)
-    if (auto one = find(**soft, code)) found.push_back(std::move(*one));
+  if (options.code) {
+    if (auto one = find(**soft, *options.code)) found.push_back(std::move(*one));
+  } else {
+    for (std::uint32_t code = 1; code <= last_code; ++code)
+      if (auto one = find(**soft, code)) found.push_back(std::move(*one));
+  }
   if (found.empty()) {
     std::cerr << fmt::format(
         "verbena explain: soft0 has no vendor error code 0x{:x}. `verbena explain` lists its\n"

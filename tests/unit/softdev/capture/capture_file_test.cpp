@@ -172,6 +172,8 @@ TEST_F(softdev_capture_file, socket_gets_the_header_and_whole_blocks) {
     file.add(3, large, large.size());
     file.flush();
   }
+  // Another process that opens soft0 does not wait for the reader either.
+  EXPECT_TRUE(capture_file::open(path()));
   while (::recv(reader, message.data(), message.size(), MSG_DONTWAIT) > 0) continue;
   file.add(4, frame_, 5);
   file.flush();

@@ -259,6 +259,14 @@ TEST_F(softdev_capture_conversation, messages_over_uc_are_divided_and_not_answer
   EXPECT_FALSE(out_.packets[2].what.ack_requested);
 }
 
+TEST_F(softdev_capture_conversation, message_over_uc_after_one_that_was_given_up_is_put) {
+  send(request(opcode::send, 1, transport::uc), {.outcome = verdict::blocked});
+  send(request(opcode::send, 1, transport::uc), done);
+  send(request(opcode::send, 1, transport::uc), done);
+  EXPECT_EQ(out_.names(), std::vector(3, operation::send_only));
+  EXPECT_EQ(out_.numbers(), (std::vector<std::uint32_t>{0xff'fffe, 0xff'ffff, 0}));
+}
+
 TEST_F(softdev_capture_conversation, datagram_goes_between_the_addresses_of_its_route_header) {
   gid_bytes source{0xfe, 0x80};
   source[15] = 1;

@@ -167,6 +167,8 @@ result<void> renewal::shrink() {
   // Otherwise, the operations of other members would fail although this call cannot succeed.
   // A fifth: with time_of_probe(), less than the half for which the other ranks wait for this rank.
   VERBENA_TRY_VOID(group_.client.check_store(call_, part_of(until_, 5)));
+  // Otherwise, withdraw_shrink() would report the failure of an earlier call as a failed operation.
+  static_cast<void>(resume_after_late_answer(group_));
   const auto connected = connected_ones(intact_members());
   group_.board.announce_shrink(group_.channels, connected);
   auto broken = find_broken();
@@ -180,11 +182,16 @@ result<void> renewal::shrink() {
   return shrunk;
 }
 
+bool renewal::resume_after_late_answer(group_state& of) {
+  if (!of.board.awaits_agreement() || of.client.is_agreement_open()) return false;
+  of.board.resume();
+  return true;
+}
+
 void renewal::take_late_answer(group_state& of) {
   if (!of.board.awaits_agreement()) return;
   static_cast<void>(of.client.departed());  // receives the answer if it has arrived
-  if (of.client.is_agreement_open()) return;
-  of.board.resume();
+  if (!resume_after_late_answer(of)) return;
   renewal by(of, shrink_name, deadline::never());
   of.board.withdraw_shrink(of.channels, by.connected_ones(by.intact_members()));
 }

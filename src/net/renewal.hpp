@@ -105,6 +105,9 @@ class renewal {
   void note_cause(std::uint32_t rank, error why);
   /// Adds the recorded causes to an error.
   [[nodiscard]] error with_causes(error why) const;
+  /// Permits operations again if the late answer to an agreement has been received and the members
+  /// are unchanged. Returns true if it does.
+  static bool resume_after_late_answer(group_state& of);
   /// Encodes ranks for a part of this rank.
   [[nodiscard]] blob encode_ranks_of_group(std::span<const std::uint32_t> ranks) const;
   [[nodiscard]] error about(std::uint32_t rank, error why) const;

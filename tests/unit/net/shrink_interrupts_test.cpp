@@ -10,14 +10,18 @@
 #include <cerrno>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
+#include <variant>
 
 #include "src/bringup/socket.hpp"
+#include "src/net/store_message.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/async/engine.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/base/fd.hpp"
+#include "verbena/bringup/frame.hpp"
 
 namespace verbena::test {
 namespace {
@@ -209,6 +213,8 @@ class relay {
   }
   /// Forwards no bytes until resume().
   void stop() { is_stopped_ = true; }
+  /// Calls stop() after the next agreement that the client sends.
+  void stop_after_agreement() { stops_after_agreement_ = true; }
   void resume() { is_stopped_ = false; }
 
  private:
@@ -232,11 +238,22 @@ class relay {
         EXPECT_EQ(::send(ends.at(1 - from).fd, bytes.data(), static_cast<std::size_t>(count),
                          MSG_NOSIGNAL),
                   count);
+        if (from == 0 && is_agreement(std::span(bytes).first(static_cast<std::size_t>(count))) &&
+            stops_after_agreement_.exchange(false))
+          is_stopped_ = true;
       }
     }
   }
+  /// Returns true if the frame is an agreement. Requests of a rank are short, so they arrive in one
+  /// part.
+  static bool is_agreement(std::span<const std::byte> frame) {
+    if (frame.size() <= bringup::frame_header_bytes) return false;
+    const auto request = net::detail::decode_request(frame.subspan(bringup::frame_header_bytes));
+    return request && std::holds_alternative<net::detail::store_agreement>(*request);
+  }
 
   std::atomic<bool> is_stopped_ = false;
+  std::atomic<bool> stops_after_agreement_ = false;
   std::atomic<bool> has_ended_ = false;
   unique_fd listener_ = bringup::detail::listen_at({.host = "127.0.0.1"}, 1).value();
   unique_fd server_;
@@ -268,6 +285,36 @@ TEST(shrink, without_an_answer_of_the_store_interrupts_no_operation) {
     expect_works(here);
   });
   EXPECT_TRUE(has_failed);
+}
+
+// After the first call of rank 0, the answer of the store is late; the second call fails without
+// this. Rank 0 has failed in no operation, so rank 1 only waits for it.
+TEST(shrink, that_fails_after_a_late_answer_reports_no_failed_operation) {
+  const test_store store;
+  relay to_store(store.address());
+  std::atomic<bool> has_failed = false;
+  std::atomic<bool> has_waited = false;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    auto who = store.member(rank, 3);
+    if (rank == 0) who.store = to_store.address();
+    joined_rank here(who);
+    if (rank == 0) {
+      to_store.stop_after_agreement();
+      expect_error(here.group.shrink(deadline::after(5s)), "did not answer before the deadline");
+      to_store.resume();
+      expect_error(here.group.shrink(deadline::after(5s)), "had not called shrink()");
+      has_failed = true;
+    }
+    if (rank == 1) {
+      while (!has_failed) std::this_thread::yield();
+      const auto late = here.group.barrier(rank_list{0, 1}, deadline::after(500ms));
+      expect_error(late, "rank 0 had not called barrier() when the deadline passed");
+      has_waited = true;
+    }
+    while (!has_waited) std::this_thread::yield();
+    here.group.shrink(test_deadline()).value();
+    expect_works(here);
+  });
 }
 
 }  // namespace

@@ -189,8 +189,11 @@ bool renewal::resume_after_late_answer(group_state& of) {
 }
 
 void renewal::take_late_answer(group_state& of) {
-  if (!of.board.awaits_agreement()) return;
-  static_cast<void>(of.client.departed());  // receives the answer if it has arrived
+  const bool awaits = of.board.awaits_agreement();
+  if (awaits) static_cast<void>(of.client.departed());  // receives the answer if it has arrived
+  // The other members have destroyed their channels to this rank.
+  if (of.client.is_expelled() && (awaits || !of.board.failure()))
+    return of.board.stop(of.client.expulsion(shrink_name));
   if (!resume_after_late_answer(of)) return;
   renewal by(of, shrink_name, deadline::never());
   of.board.withdraw_shrink(of.channels, by.connected_ones(by.intact_members()));

@@ -60,7 +60,8 @@ class renewal {
     return store_client::connect_again(who, until);
   }
   /// Permits operations again if the late answer to an agreement has arrived and the members are
-  /// unchanged. Does not wait for the answer. Waits at most 1 s for writes to the other ranks.
+  /// unchanged. Makes the operations of a rank fail that was expelled. Does not wait for the
+  /// answer. Waits at most 1 s for writes to the other ranks.
   static void take_late_answer(group_state& of);
   /// Agrees on the members that are alive; see group::shrink().
   [[nodiscard]] result<void> shrink();

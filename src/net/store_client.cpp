@@ -466,6 +466,12 @@ result<void> store_client::check_store(std::string_view call, deadline until) {
 
 bool store_client::is_agreement_open() const noexcept { return link_->is_agreement_open; }
 
+bool store_client::is_expelled() const noexcept { return link_->last_answer.has_value(); }
+
+error store_client::expulsion(std::string_view call) const {
+  return explain(call, who_, *link_->last_answer);
+}
+
 std::size_t store_client::message_limit() const noexcept { return link_->max_message_bytes; }
 
 void store_client::set_members(std::span<const std::uint32_t> ranks) {

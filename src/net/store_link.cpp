@@ -152,9 +152,12 @@ result<bool> store_link::take_news(const store_message& from) {
   if (from.number != 0 && from.number == awaited) return false;
   if (from.number != 0 && abandoned && from.number == abandoned->number) {
     const bool has_failed = std::holds_alternative<store_failed>(from.what);
-    // If the agreement is outdated, the other ranks have begun another one.
-    if (has_failed && abandoned->what == asked::kind::agreement)
-      is_agreement_open = std::get<store_failed>(from.what).why == store_failure::outdated;
+    if (abandoned->what == asked::kind::agreement) {
+      // If the agreement is outdated, the other ranks have begun another one.
+      if (!has_failed || std::get<store_failed>(from.what).why == store_failure::outdated)
+        is_behind = true;
+      is_agreement_open = is_behind;
+    }
     if (!has_failed) missed = std::move(abandoned);
     abandoned.reset();
     return true;
@@ -301,9 +304,10 @@ result<std::optional<store_answer>> ask_store(store_link& link, const asked& wha
         .what = what.what,
         .name = std::string(what.what == asked::kind::exchange ? what.name : what.call)};
   if (!reply || !*reply) return reply;
-  if (is_agreement) link.is_agreement_open = false;
+  const bool has_agreed = std::holds_alternative<store_agreed>(**reply);
+  if (is_agreement) link.is_agreement_open = link.is_behind = link.is_behind && !has_agreed;
   link.keep_last(**reply);
-  if (std::holds_alternative<store_agreed>(**reply)) link.missed.reset();
+  if (has_agreed) link.missed.reset();
   return reply;
 }
 

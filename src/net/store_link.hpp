@@ -98,7 +98,9 @@ struct store_link {
   bool awaits_entry = false;             // an answer to a hello or proof
   std::optional<abandoned_request> abandoned;
   std::optional<abandoned_request> missed;  // succeeded after its deadline here
-  bool is_agreement_open = false;  // an agreement was sent, and its result is not known or outdated
+  bool is_behind = false;  // a late agreement succeeded on the other ranks or is outdated
+  // An agreement was sent and its result is not known; or is_behind.
+  bool is_agreement_open = false;
   std::optional<store_failed> last_answer;  // the reason why the store closes the connection
   std::optional<error> failure;             // of the connection
   bool has_rank_0 = true;                   // rank 0 is a member

@@ -152,6 +152,11 @@ class store_client {
   // Returns true if the result of the last agreement is not known: the answer of the store did not
   // arrive before the deadline, or the connection has ended.
   [[nodiscard]] bool is_agreement_open() const noexcept;
+  // Returns true if the store has sent that the other ranks continue without this one, or after
+  // leave(). Does not receive.
+  [[nodiscard]] bool is_expelled() const noexcept;
+  // Returns the error of calls of an expelled rank. Precondition: is_expelled().
+  [[nodiscard]] error expulsion(std::string_view call) const;
   // Returns the limit of the store for a message, in bytes.
   [[nodiscard]] std::size_t message_limit() const noexcept;
   // Marks all ranks except `ranks` as departed. Precondition: `ranks` are in ascending order.

@@ -4,9 +4,12 @@
 #include "src/net/renewal.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstddef>
 #include <functional>
 #include <latch>
 #include <optional>
@@ -19,6 +22,7 @@
 #include "tests/unit/net/ranks.hpp"
 #include "tests/unit/net/scripted_store.hpp"
 #include "verbena/base/bytes.hpp"
+#include "verbena/bringup/frame.hpp"
 #include "verbena/bringup/listener.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/memory/buffer_pool.hpp"
@@ -444,13 +448,18 @@ TEST(shrink, answers_of_a_false_store_are_errors) {
 /// A store of one rank that answers the first agreement only after the test has called answer().
 class late_store {
  public:
-  /// `failure` is the answer to agreements; nullopt: they succeed.
-  explicit late_store(std::optional<net::detail::store_failure> failure = std::nullopt)
-      : failure_(failure) {}
+  using failures = std::vector<std::optional<net::detail::store_failure>>;
+  /// `answers` are the answers to agreements, the last of them to all later ones; nullopt: the
+  /// agreement succeeds. `reason` is the last message, which follows the first answer at once.
+  explicit late_store(failures answers = {std::nullopt},
+                      std::optional<net::detail::store_failure> reason = std::nullopt)
+      : answers_(std::move(answers)), reason_(reason) {}
   [[nodiscard]] net::membership member() const {
     return {.size = 1, .store = listener_.local_address(), .host = net::store_host::separate};
   }
   void answer() { may_answer_ = true; }
+  /// Closes the connection after the first answer.
+  void end() { ends_ = true; }
   ~late_store() { thread_.join(); }
 
  private:
@@ -470,9 +479,19 @@ class late_store {
       } else if (const auto* const agreement = std::get_if<store_agreement>(&request)) {
         while (!may_answer_) std::this_thread::yield();
         const std::span<const std::byte> part = agreement->parts.front();
-        send_numbered(client, agreement->number,
-                      failure_ ? encode(store_failed{.why = *failure_, .name = "shrink"})
-                               : encode_agreed(1, std::array{0U}, std::span(&part, 1)));
+        const auto failure = answers_.size() > answered_ ? answers_[answered_++] : answers_.back();
+        const auto answer = encode_numbered(
+            agreement->number, failure ? encode(store_failed{.why = *failure, .name = "shrink"})
+                                       : encode_agreed(1, std::array{0U}, std::span(&part, 1)));
+        auto frames = bringup::encode_frame(bringup::frame_type::blob, answer);
+        if (reason_) {
+          const auto last = bringup::encode_frame(
+              bringup::frame_type::blob, encode(store_failed{.why = *reason_, .ranks = {0}}));
+          frames.insert(frames.end(), last.begin(), last.end());
+        }
+        EXPECT_EQ(::send(client.fd(), frames.data(), frames.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(frames.size()));
+        if (ends_) return;
       } else {
         const auto* const value = std::get_if<store_publish>(&request);
         const auto number =
@@ -482,15 +501,18 @@ class late_store {
     }
   }
 
-  std::optional<net::detail::store_failure> failure_;
+  failures answers_;
+  std::size_t answered_ = 0;
+  std::optional<net::detail::store_failure> reason_;
   std::atomic<bool> may_answer_ = false;
+  std::atomic<bool> ends_ = false;
   bringup::listener listener_ = bringup::listener::open({.host = "127.0.0.1"}).value();
   std::thread thread_{[this] { serve(); }};
 };
 
 // The members are unchanged.
 TEST(shrink, late_failure_of_an_agreement_permits_operations_again) {
-  late_store store(net::detail::store_failure::missing);
+  late_store store({net::detail::store_failure::missing});
   joined_rank here(store.member());
   expect_error(here.group.shrink(deadline::after(3s)), "did not answer before the deadline");
   expect_error(here.group.barrier(test_deadline()), "did not arrive");
@@ -501,7 +523,7 @@ TEST(shrink, late_failure_of_an_agreement_permits_operations_again) {
 }
 
 TEST(shrink, late_outdated_agreement_permits_no_operations) {
-  late_store store(net::detail::store_failure::outdated);
+  late_store store({net::detail::store_failure::outdated});
   joined_rank here(store.member());
   expect_error(here.group.shrink(deadline::after(3s)), "did not answer before the deadline");
   store.answer();
@@ -528,6 +550,44 @@ TEST(shrink, late_agreement_ends_operations_of_the_rank_until_it_calls_shrink_ag
   here.group.shrink(test_deadline()).value();
   expect_works(here);
   EXPECT_TRUE(here.group.exchange("x", bytes_of("x"), test_deadline()));
+}
+
+// The other members continue, and this rank does not know their state.
+TEST(shrink, that_fails_after_a_late_agreement_permits_no_operations) {
+  late_store store({std::nullopt, net::detail::store_failure::missing, std::nullopt});
+  joined_rank here(store.member());
+  expect_error(here.group.shrink(deadline::after(3s)), "did not answer before the deadline");
+  store.answer();
+  expect_error(here.group.shrink(test_deadline()), "had not called shrink()");
+  expect_error(here.group.barrier(test_deadline()), "call shrink() again");
+  here.group.shrink(test_deadline()).value();
+  expect_works(here);
+}
+
+TEST(shrink, expelled_rank_with_a_late_answer_performs_no_operations) {
+  late_store store({net::detail::store_failure::missing}, net::detail::store_failure::expelled);
+  joined_rank here(store.member());
+  expect_error(here.group.shrink(deadline::after(3s)), "did not answer before the deadline");
+  store.answer();
+  expect_error(here.group.publish("x", bytes_of("x"), test_deadline()), "continue without this");
+  for (int times = 0; times < 2; ++times) {
+    const auto failed = here.group.barrier(test_deadline());
+    expect_error(failed, "the other ranks continue without this one");
+    EXPECT_EQ(failed.error().code(), ECONNABORTED);
+  }
+}
+
+// As without shrink(): barriers and collective operations do not need the store.
+TEST(shrink, late_failure_before_the_end_of_the_store_permits_operations_again) {
+  std::optional<late_store> store(std::in_place,
+                                  late_store::failures{net::detail::store_failure::missing});
+  joined_rank here(store->member());
+  expect_error(here.group.shrink(deadline::after(3s)), "did not answer before the deadline");
+  store->end();
+  store->answer();
+  store.reset();
+  EXPECT_FALSE(here.group.publish("x", bytes_of("x"), test_deadline()));
+  expect_works(here);
 }
 
 TEST(shrink, hostile_agreement_of_a_rank_expels_nobody) {

@@ -31,13 +31,24 @@ void store_server::drop_late(store_session& client) {
                        limit.count()));
 }
 
+deadline store_server::next_place() const noexcept {
+  std::size_t places = options_.listener.max_greeting;
+  deadline first = deadline::never();
+  for (const auto& each : sessions_) {
+    if (!each.is_silent() || each.replaceable_from.expired()) continue;
+    first = earliest(first, each.replaceable_from);
+    if (--places == 0) return first;
+  }
+  return deadline::at({});
+}
+
 void store_server::drop_silent() {
-  const auto is_silent = [](const auto& each) { return each.group == nullptr && !each.sending; };
-  auto count_of_silent = static_cast<std::size_t>(std::ranges::count_if(sessions_, is_silent));
+  auto count_of_silent =
+      static_cast<std::size_t>(std::ranges::count_if(sessions_, &store_session::is_silent));
   for (auto next = sessions_.begin(); next != sessions_.end();) {
     const auto client = next++;
     if (count_of_silent <= options_.listener.max_greeting) return;
-    if (!is_silent(*client)) continue;
+    if (!client->is_silent() || !client->replaceable_from.expired()) continue;
     --count_of_silent;
     count([](auto& of) { ++of.refused; });
     note_end(client->stream,

@@ -87,7 +87,7 @@ void store_server::run() {
 }
 
 void store_server::accept() {
-  while (true) {
+  while (accepts_from_ = next_place(), accepts_from_.expired()) {
     if (!accepting_) accepting_.emplace(listener_.accept_in_steps(deadline::never()));
     auto accepted = accepting_->progress();
     if (!accepted) return;
@@ -98,8 +98,7 @@ void store_server::accept() {
     }
     count([](auto& of) { ++of.accepted; });
     has_new_session_ = true;
-    sessions_.emplace_back(**std::move(accepted),
-                           deadline::after(options_.listener.greeting_timeout));
+    sessions_.emplace_back(**std::move(accepted), options_.listener);
   }
 }
 
@@ -107,13 +106,15 @@ void store_server::wait() {
   std::vector<pollfd> events;
   events.reserve(sessions_.size() + 2);
   events.push_back({.fd = stopping_.load() ? -1 : stop_.get(), .events = POLLIN, .revents = 0});
-  events.push_back({.fd = accepting_ ? accepting_->fd() : -1, .events = POLLIN, .revents = 0});
+  const bool can_accept = accepting_ && accepts_from_.expired();
+  events.push_back({.fd = can_accept ? accepting_->fd() : -1, .events = POLLIN, .revents = 0});
   for (const auto& each : sessions_)
     events.push_back({.fd = each.stream.fd(), .events = each.events(), .revents = 0});
   // After a new connection, returns immediately, so that drop_silent() can close silent ones.
   auto until = std::exchange(has_new_session_, false) ? deadline::after(std::chrono::seconds(0))
                                                       : next_deadline();
-  if (accepting_) until = earliest(until, accepting_->next_deadline());
+  if (can_accept) until = earliest(until, accepting_->next_deadline());
+  if (!accepts_from_.expired()) until = earliest(until, accepts_from_);
   if (!accepting_ || stopping_.load()) until = earliest(until, deadline::after(time_to_retry));
   const int found = ::poll(events.data(), events.size(), until.poll_timeout_ms());
   auto next = events.begin() + 2;

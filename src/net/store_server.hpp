@@ -27,8 +27,10 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 
 /// A connected client. Must not be moved while an operation of its stream is in progress.
 struct store_session {
-  explicit store_session(bringup::stream with, deadline hello) noexcept
-      : stream(std::move(with)), until(hello) {}
+  store_session(bringup::stream with, const bringup::listener_options& limits) noexcept
+      : stream(std::move(with)),
+        until(deadline::after(limits.greeting_timeout)),
+        replaceable_from(deadline::after(limits.min_greeting_time)) {}
   store_session(const store_session&) = delete;
   store_session& operator=(const store_session&) = delete;
 
@@ -39,8 +41,13 @@ struct store_session {
     return (sending ? bytes_in_sending : 0) + (next_answer ? next_answer->size() : 0);
   }
 
+  /// Returns true if the client has not sent its membership, and the proof if the store has a
+  /// secret.
+  [[nodiscard]] bool is_silent() const noexcept { return group == nullptr && !sending; }
+
   bringup::stream stream;
   deadline until;                        // deadline of the hello; then never
+  deadline replaceable_from;             // afterwards, a silent client may be replaced
   std::optional<steps<blob>> receiving;  // a message is being received
   std::optional<steps<void>> sending;    // not at the same time
   std::size_t bytes_in_sending = 0;
@@ -81,6 +88,10 @@ class store_server {
   void wait();
   [[nodiscard]] deadline next_deadline() const noexcept;
   void accept();
+  /// Returns a deadline that has passed if a new connection can be accepted. Otherwise, returns the
+  /// time when a silent client may be replaced. New connections wait in the backlog until then.
+  [[nodiscard]] deadline next_place() const noexcept;
+  /// Closes the oldest silent clients beyond listener_options::max_greeting.
   void drop_silent();
   /// Sends the reason to a client that has not sent its membership in time.
   void drop_late(store_session& client);
@@ -149,8 +160,9 @@ class store_server {
   std::list<store_session> sessions_;
   std::size_t bytes_of_values_ = 0;  // bytes of the values of all groups
   std::list<store_group> groups_;
-  std::uint32_t admitted_ = 0;    // number of clients that have a group
-  bool has_new_session_ = false;  // since the last wait()
+  std::uint32_t admitted_ = 0;                // number of clients that have a group
+  bool has_new_session_ = false;              // since the last wait()
+  deadline accepts_from_ = deadline::at({});  // next_place() of the last accept()
   std::atomic<bool> stopping_ = false;
   pthread_t thread_{};
   bool is_started_ = false;

@@ -39,7 +39,9 @@ struct store_options {
   /// the rest does not exceed the limit. Ranks that read are never disconnected.
   std::size_t max_unread_bytes = std::size_t{256} << 20U;
   std::chrono::nanoseconds unread_timeout = std::chrono::seconds(10);  ///< see max_unread_bytes
-  /// Limits and timeout for connections that have not sent a greeting.
+  /// Limits and timeout for connections that have not sent a greeting or their membership. At
+  /// max_greeting, a new connection waits until a rank has sent its membership, or until the oldest
+  /// of the others has been open for min_greeting_time and is closed.
   bringup::listener_options listener = {};
   /// If not empty, each client must prove that its membership::secret is the same secret.
   std::string secret = {};

@@ -649,17 +649,6 @@ TEST(store_trust, garbage_and_silence_do_not_disturb_other_clients) {
   EXPECT_EQ((*store).statistics().refused, 5U);
 }
 
-TEST(store_trust, silent_connections_beyond_the_limit_replace_older_ones) {
-  const test_store store({.listener = {.max_greeting = 2}});
-  std::vector<bringup::stream> silent;
-  silent.reserve(4);
-  for (int i = 0; i < 4; ++i)
-    silent.push_back(bringup::stream::connect(store.address(), test_deadline()).value());
-  EXPECT_FALSE(silent.front().receive(test_deadline()));
-  auto client = connect_client(store.member(0, 1));
-  EXPECT_TRUE(client.exchange("x", bytes_of("x"), test_deadline()));
-}
-
 TEST(store_trust, hello_of_another_version_is_refused) {
   const test_store store;
   auto peer = bringup::stream::connect(store.address(), test_deadline()).value();
@@ -686,68 +675,6 @@ TEST(store_trust, message_during_an_exchange_ends_the_connection) {
   ASSERT_TRUE(bad.send(message, test_deadline()));
   expect_error(good.exchange("x", bytes_of("x"), test_deadline()), "rank 1 left the group");
   expect_error(bad.receive(test_deadline()), "it disconnected or sent data during an exchange");
-}
-
-// The rank computes for longer than the time in which the store disconnects other clients that do
-// not read: 2 s for each MiB. The sockets cannot hold the answer.
-TEST(store_trust, rank_that_reads_a_long_answer_late_remains_connected) {
-  const test_store store({.max_message_bytes = std::size_t{4} << 20U});
-  auto rank = bringup::stream::connect(store.address(), test_deadline(),
-                                       {.stream = {.max_blob_bytes = std::size_t{4} << 20U}})
-                  .value();
-  rank.send(encode(net::detail::store_hello{.rank = 0, .size = 1, .name = "test"}), test_deadline())
-      .value();
-  rank.receive(test_deadline()).value();
-  const net::exchanged_bytes bytes((std::size_t{4} << 20U) - 1024);
-  const std::span<const std::byte> part = bytes;
-  rank.send(net::detail::encode_exchange({.number = 1, .timeout_ms = 1000, .name = "x"},
-                                         std::span(&part, 1)),
-            test_deadline())
-      .value();
-  const auto late = deadline::after(9s);
-  while (!late.expired()) ::poll(nullptr, 0, late.poll_timeout_ms());
-  const auto answer = rank.receive(test_deadline());
-  ASSERT_TRUE(answer) << answer.error().message();
-  EXPECT_GT(answer->size(), bytes.size());
-}
-
-/// A group of one rank that has caused an answer of 4 MiB. The sockets cannot hold the answer.
-bringup::stream rank_with_long_answer(const test_store& store, const std::string& name) {
-  constexpr std::size_t bytes = std::size_t{4} << 20U;
-  auto rank = bringup::stream::connect(store.address(), test_deadline(),
-                                       {.stream = {.max_blob_bytes = bytes}})
-                  .value();
-  rank.send(encode(net::detail::store_hello{.rank = 0, .size = 1, .name = name}), test_deadline())
-      .value();
-  rank.receive(test_deadline()).value();
-  const net::exchanged_bytes part(bytes - 1024);
-  const std::span<const std::byte> view = part;
-  rank.send(net::detail::encode_exchange({.number = 1, .timeout_ms = 1000, .name = "x"},
-                                         std::span(&view, 1)),
-            test_deadline())
-      .value();
-  // The store sends the answer.
-  pollfd answer{.fd = rank.fd(), .events = POLLIN, .revents = 0};
-  EXPECT_EQ(::poll(&answer, 1, test_deadline().poll_timeout_ms()), 1);
-  return rank;
-}
-
-TEST(store_trust, ranks_that_do_not_read_are_disconnected_beyond_the_limit_of_unread_bytes) {
-  const test_store store({.max_message_bytes = std::size_t{4} << 20U,
-                          .max_unread_bytes = std::size_t{10} << 20U,
-                          .unread_timeout = 50ms});
-  auto first = rank_with_long_answer(store, "first");
-  auto second = rank_with_long_answer(store, "second");
-  const auto slow = deadline::after(500ms);
-  while (!slow.expired()) ::poll(nullptr, 0, slow.poll_timeout_ms());
-  EXPECT_EQ((*store).statistics().refused, 0U);
-  auto third = rank_with_long_answer(store, "third");
-  const auto until = test_deadline();
-  while ((*store).statistics().refused == 0) ASSERT_FALSE(until.expired());
-  EXPECT_EQ(first.receive(test_deadline()).error().code(), ECONNRESET);
-  EXPECT_TRUE(second.receive(test_deadline()));
-  EXPECT_TRUE(third.receive(test_deadline()));
-  EXPECT_EQ((*store).statistics().refused, 1U);
 }
 
 TEST(store_open, port_in_use_is_an_error) {

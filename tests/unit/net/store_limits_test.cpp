@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// Limits of a store for clients that do not send, or do not read.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/net/store_message.hpp"
+#include "tests/unit/net/ranks.hpp"
+#include "verbena/base/log.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/net/store.hpp"
+#include "verbena/net/store_client.hpp"
+
+namespace verbena::test {
+namespace {
+
+using testing_support::expect_error;
+
+TEST(store_trust, silent_connections_beyond_the_limit_replace_older_ones) {
+  const test_store store({.listener = {.max_greeting = 2}});
+  std::vector<bringup::stream> silent;
+  silent.reserve(4);
+  for (int i = 0; i < 4; ++i)
+    silent.push_back(bringup::stream::connect(store.address(), test_deadline()).value());
+  EXPECT_FALSE(silent.front().receive(test_deadline()));
+  auto client = connect_client(store.member(0, 1));
+  EXPECT_TRUE(client.exchange("x", bytes_of("x"), test_deadline()));
+}
+
+TEST(store_trust, slow_client_is_not_replaced_before_the_minimum_time) {
+  const test_store store(
+      {.listener = {.greeting_timeout = 60s, .max_greeting = 2, .min_greeting_time = 60s}});
+  const auto connect = [&](deadline until) {
+    return bringup::stream::connect(store.address(), until);
+  };
+  std::vector<bringup::stream> slow;
+  for (int i = 0; i < 2; ++i) slow.push_back(connect(test_deadline()).value());
+  expect_error(connect(deadline::after(200ms)), "sent no greeting in time");
+  EXPECT_EQ((*store).statistics().refused, 0U);
+  // A rank that joins has no longer one of the places.
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    slow[rank]
+        .send(encode(net::detail::store_hello{.rank = rank, .size = 3, .name = "test"}),
+              test_deadline())
+        .value();
+    EXPECT_TRUE(slow[rank].receive(test_deadline()));
+  }
+  EXPECT_TRUE(net::store_client::connect(store.member(2, 3), test_deadline()));
+}
+
+// The rank computes for longer than the time in which the store disconnects other clients that do
+// not read: 2 s for each MiB. The sockets cannot hold the answer.
+TEST(store_trust, rank_that_reads_a_long_answer_late_remains_connected) {
+  const test_store store({.max_message_bytes = std::size_t{4} << 20U});
+  auto rank = bringup::stream::connect(store.address(), test_deadline(),
+                                       {.stream = {.max_blob_bytes = std::size_t{4} << 20U}})
+                  .value();
+  rank.send(encode(net::detail::store_hello{.rank = 0, .size = 1, .name = "test"}), test_deadline())
+      .value();
+  rank.receive(test_deadline()).value();
+  const net::exchanged_bytes bytes((std::size_t{4} << 20U) - 1024);
+  const std::span<const std::byte> part = bytes;
+  rank.send(net::detail::encode_exchange({.number = 1, .timeout_ms = 1000, .name = "x"},
+                                         std::span(&part, 1)),
+            test_deadline())
+      .value();
+  const auto late = deadline::after(9s);
+  while (!late.expired()) ::poll(nullptr, 0, late.poll_timeout_ms());
+  const auto answer = rank.receive(test_deadline());
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_GT(answer->size(), bytes.size());
+}
+
+constexpr std::size_t mebibyte = std::size_t{1} << 20U;
+
+/// A group of one rank that has caused an answer of `bytes`, at least 4 MiB. The sockets cannot
+/// hold the answer.
+bringup::stream rank_with_long_answer(const test_store& store, const std::string& name,
+                                      std::size_t bytes = 4 * mebibyte) {
+  auto rank = bringup::stream::connect(store.address(), test_deadline(),
+                                       {.stream = {.max_blob_bytes = bytes}})
+                  .value();
+  rank.send(encode(net::detail::store_hello{.rank = 0, .size = 1, .name = name}), test_deadline())
+      .value();
+  rank.receive(test_deadline()).value();
+  const net::exchanged_bytes part(bytes - 1024);
+  const std::span<const std::byte> view = part;
+  rank.send(net::detail::encode_exchange({.number = 1, .timeout_ms = 1000, .name = "x"},
+                                         std::span(&view, 1)),
+            test_deadline())
+      .value();
+  // The store sends the answer.
+  pollfd answer{.fd = rank.fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&answer, 1, test_deadline().poll_timeout_ms()), 1);
+  return rank;
+}
+
+TEST(store_trust, ranks_that_do_not_read_are_disconnected_beyond_the_limit_of_unread_bytes) {
+  const test_store store({.max_message_bytes = std::size_t{4} << 20U,
+                          .max_unread_bytes = std::size_t{10} << 20U,
+                          .unread_timeout = 50ms});
+  auto first = rank_with_long_answer(store, "first");
+  auto second = rank_with_long_answer(store, "second");
+  const auto slow = deadline::after(500ms);
+  while (!slow.expired()) ::poll(nullptr, 0, slow.poll_timeout_ms());
+  EXPECT_EQ((*store).statistics().refused, 0U);
+  auto third = rank_with_long_answer(store, "third");
+  const auto until = test_deadline();
+  while ((*store).statistics().refused == 0) ASSERT_FALSE(until.expired());
+  EXPECT_EQ(first.receive(test_deadline()).error().code(), ECONNRESET);
+  EXPECT_TRUE(second.receive(test_deadline()));
+  EXPECT_TRUE(third.receive(test_deadline()));
+  EXPECT_EQ((*store).statistics().refused, 1U);
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -35,7 +35,7 @@ struct store_options {
   /// Maximum number of bytes of the names and values of all ranks of all groups.
   std::size_t max_value_bytes = std::size_t{64} << 20U;
   /// Maximum number of bytes of answers that the ranks of all groups have not read. Beyond it, the
-  /// store disconnects ranks that have read nothing for `unread_timeout`, the longest first, until
+  /// store disconnects ranks that have read nothing for `unread_timeout`, most bytes first, until
   /// the rest does not exceed the limit. Ranks that read are never disconnected.
   std::size_t max_unread_bytes = std::size_t{256} << 20U;
   std::chrono::nanoseconds unread_timeout = std::chrono::seconds(10);  ///< see max_unread_bytes

@@ -124,5 +124,22 @@ TEST(store_trust, ranks_that_do_not_read_are_disconnected_beyond_the_limit_of_un
   EXPECT_EQ((*store).statistics().refused, 1U);
 }
 
+TEST(store_trust, ranks_with_the_most_unread_bytes_are_disconnected_first) {
+  const test_store store({.max_message_bytes = 12 * mebibyte,
+                          .max_unread_bytes = 18 * mebibyte,
+                          .unread_timeout = 50ms});
+  auto first = rank_with_long_answer(store, "first");
+  auto second = rank_with_long_answer(store, "second", 12 * mebibyte);
+  const auto slow = deadline::after(500ms);
+  while (!slow.expired()) ::poll(nullptr, 0, slow.poll_timeout_ms());
+  auto third = rank_with_long_answer(store, "third");
+  const auto until = test_deadline();
+  while ((*store).statistics().refused == 0) ASSERT_FALSE(until.expired());
+  EXPECT_TRUE(first.receive(test_deadline()));
+  EXPECT_EQ(second.receive(test_deadline()).error().code(), ECONNRESET);
+  EXPECT_TRUE(third.receive(test_deadline()));
+  EXPECT_EQ((*store).statistics().refused, 1U);
+}
+
 }  // namespace
 }  // namespace verbena::test

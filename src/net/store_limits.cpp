@@ -18,6 +18,15 @@ void note_end(bringup::stream& client, std::string_view why) {
   client.refuse(why);
 }
 
+void note_departure(store_session& client) {
+  if (client.group == nullptr)
+    return note_end(client.stream, "its process closed the connection before it had joined");
+  note_end(client.stream,
+           fmt::format("its process, rank {} of group \"{}\", closed the connection: it has ended, "
+                       "or has destroyed its group",
+                       client.rank, client.group->name));
+}
+
 void note_violation(bringup::stream& client, std::string_view why) {
   note_end(client, fmt::format("{}; use one version of the library in all processes", why));
 }

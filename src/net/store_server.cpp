@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
 #include "src/base/quiet_thread.hpp"
+#include "src/bringup/socket.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -162,7 +164,10 @@ bool store_server::advance(store_session& of) {
     if (const auto* const place = of.group != nullptr ? &of.group->ranks[of.rank] : nullptr;
         place != nullptr && (place->parts || place->agreement)) {
       // The client waits for an answer. Input is a disconnect or a protocol violation.
-      note_violation(of.stream, "it disconnected or sent data during an exchange");
+      if (bringup::detail::has_bytes(of.stream.fd()))
+        note_violation(of.stream, "it sent data during an exchange");
+      else
+        note_departure(of);
       return false;
     }
     of.receiving.emplace(of.stream.receive_in_steps(of.until));
@@ -180,11 +185,15 @@ bool store_server::advance(store_session& of) {
   of.receiving.reset();
   if (is_expelled && *received) return send_next(of);
   if (*received) return take(of, **received);
-  if (of.group == nullptr && received->error().kind() == error_kind::timed_out) {
+  const error& why = received->error();
+  if (of.group == nullptr && why.kind() == error_kind::timed_out)
     drop_late(of);
-  } else {
-    note_violation(of.stream, received->error().diagnosis());
-  }
+  else if (why.code() == ECONNRESET)
+    note_departure(of);
+  else if (why.kind() == error_kind::protocol)
+    note_violation(of.stream, why.diagnosis());
+  else
+    note_end(of.stream, why.message());
   return false;
 }
 

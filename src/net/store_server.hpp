@@ -65,7 +65,9 @@ struct store_session {
 /// Logs why a client is closed, and sends it the reason with the remedy. A client takes a
 /// connection that was closed without a reason for the end of the store.
 void note_end(bringup::stream& client, std::string_view why);
-/// Does the same for a message that the protocol does not permit.
+/// Logs that a client has closed its connection.
+void note_departure(store_session& client);
+/// Does the same as note_end() for a message that the protocol does not permit.
 void note_violation(bringup::stream& client, std::string_view why);
 
 /// Threads: one thread at a time; run() executes on its own thread.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Limits of a store for clients that do not send, or do not read.
+// Limits of a store for clients that do not send, or do not read, and its log about closed
+// connections.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -139,6 +140,71 @@ TEST(store_trust, ranks_with_the_most_unread_bytes_are_disconnected_first) {
   EXPECT_EQ(second.receive(test_deadline()).error().code(), ECONNRESET);
   EXPECT_TRUE(third.receive(test_deadline()));
   EXPECT_EQ((*store).statistics().refused, 1U);
+}
+
+/// The lines of the log while it exists.
+class log_lines {
+ public:
+  log_lines() {
+    set_log_hook(
+        [](log_level /*level*/, std::string_view line, void* user) {
+          auto& self = *static_cast<log_lines*>(user);
+          const std::lock_guard lock(self.mutex_);
+          self.text_ += std::string(line) + "\n";
+        },
+        this, log_level::info);
+  }
+  log_lines(const log_lines&) = delete;
+  log_lines& operator=(const log_lines&) = delete;
+  ~log_lines() { set_log_hook(nullptr); }
+  /// Waits for a line with this text, and returns all lines.
+  [[nodiscard]] std::string await(std::string_view words) const {
+    const auto until = test_deadline();
+    while (true) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (text_.find(words) != std::string::npos || until.expired()) return text_;
+      }
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
+TEST(store_log, of_closed_connections_names_the_rank_and_no_other_version) {
+  const log_lines log;
+  const test_store store;
+  {
+    const auto stranger = bringup::stream::connect(store.address(), test_deadline()).value();
+  }
+  {
+    const auto idle = connect_client(store.member(0, 3));
+  }
+  {
+    auto waits = bringup::stream::connect(store.address(), test_deadline()).value();
+    waits
+        .send(encode(net::detail::store_hello{.rank = 1, .size = 3, .name = "test"}),
+              test_deadline())
+        .value();
+    waits.receive(test_deadline()).value();
+    const std::span<const std::byte> part;
+    waits
+        .send(net::detail::encode_agreement(
+                  {.number = 1, .timeout_ms = 60'000, .awaited = {2}, .name = "shrink"},
+                  std::span(&part, 1)),
+              test_deadline())
+        .value();
+  }
+  EXPECT_NE(log.await("before it had joined").find("before it had joined"), std::string::npos);
+  EXPECT_NE(log.await("rank 0 of").find("rank 0 of group \"test\", closed the connection"),
+            std::string::npos);
+  const auto text = log.await("rank 1 of");
+  EXPECT_NE(text.find("rank 1 of group \"test\", closed the connection"), std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("one version of the library"), std::string::npos) << text;
 }
 
 }  // namespace

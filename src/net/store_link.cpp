@@ -20,6 +20,8 @@ namespace {
 constexpr std::chrono::seconds time_for_request{2};
 // The time limit for the last messages of the store after a failed send. They have usually arrived.
 constexpr std::chrono::milliseconds time_for_last{100};
+// The time limit for the greeting of a store after the end of a connection.
+constexpr std::chrono::seconds time_to_greet{2};
 
 // Receives the next message. If the deadline passes, returns nullopt. The rest of the message is
 // received by later calls, at any time, so the connection remains usable.
@@ -74,6 +76,14 @@ void receive_last(store_link& link) {
       link.keep_last((*next)->what);
     }
   }
+}
+
+// Returns true if a store greets another connection. If its process has ended, the host usually
+// refuses the connection at once.
+bool greets_again(const store_link& link) {
+  const auto at = bringup::detail::peer_address_of(link.stream.fd());
+  return bringup::stream::connect(at ? *at : link.who.store, deadline::after(time_to_greet))
+      .has_value();
 }
 
 // Returns true if the store closes the connection after the message.
@@ -188,10 +198,12 @@ void store_link::begin_receive() {
 }
 
 bool store_link::has_store_ended(const error& why) const noexcept {
-  return why.code() == ECONNRESET && !is_in_message;
+  return why.code() == ECONNRESET && !is_in_message && !is_store_running;
 }
 
 error store_link::lose(error why) {
+  // A reason of the store does not reach a rank that has not read earlier messages.
+  is_store_running = is_admitted && has_store_ended(why) && greets_again(*this);
   if (who.host == store_host::rank_0 && has_store_ended(why)) add(0, departed);
   failure = why;
   return why;
@@ -209,6 +221,13 @@ error explain_failure(std::string_view call, const store_link& link) {
           "the store{} has ended, or the store has disconnected this rank, which did not read the "
           "message for a long time (store_options::unread_timeout of the store)",
           at, link.who.host == store_host::rank_0 ? ", rank 0," : "");
+    if (link.is_store_running)
+      return fmt::format(
+          "the store at {} has closed the connection of this rank, but still runs: this rank has "
+          "probably not read an answer for a long time; see the log of the store, call functions "
+          "of the group more often, or raise store_options::max_unread_bytes or unread_timeout of "
+          "the store; a new process of this rank can call group::rejoin()",
+          at);
     if (!link.has_store_ended(why))
       return fmt::format(
           "the connection to the store at {} has failed, but the process of the store{} has "

@@ -71,11 +71,12 @@ struct store_link {
   /// Begins to receive a message. Precondition: the socket is readable.
   void begin_receive();
   /// Returns true if the process of the store has closed the connection between two messages and
-  /// without a reason. It does so only at its end. Other errors are those of the network, of time
-  /// limits and of the protocol.
+  /// without a reason, and does not greet another connection. It does so only at its end. Other
+  /// errors are those of the network, of time limits and of the protocol.
   [[nodiscard]] bool has_store_ended(const error& why) const noexcept;
-  /// Records that the connection has failed, and returns the error. If rank 0 has the store and the
-  /// store has ended, records that rank 0 has left.
+  /// Records that the connection has failed, and returns the error. If the store seems to have
+  /// ended, connects to it again, once and for at most 2 s, to check whether it still runs. If rank
+  /// 0 has the store and the store has ended, records that rank 0 has left.
   [[nodiscard]] error lose(error why);
 
   /// Applies the limit of the store to messages in both directions.
@@ -103,6 +104,7 @@ struct store_link {
   bool is_agreement_open = false;
   std::optional<store_failed> last_answer;  // the reason why the store closes the connection
   std::optional<error> failure;             // of the connection
+  bool is_store_running = false;            // although it has closed the connection
   bool has_rank_0 = true;                   // rank 0 is a member
 };
 

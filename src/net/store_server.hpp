@@ -62,8 +62,8 @@ struct store_session {
   std::uint32_t number = 0;  // number of the last exchange or agreement
 };
 
-/// Logs why a client is closed, and sends it the reason with the remedy. A client takes a
-/// connection that was closed without a reason for the end of the store.
+/// Logs why a client is closed, and sends it the reason with the remedy. If a client has not read
+/// earlier messages, the reason does not arrive.
 void note_end(bringup::stream& client, std::string_view why);
 /// Logs that a client has closed its connection.
 void note_departure(store_session& client);

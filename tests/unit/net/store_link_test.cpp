@@ -335,6 +335,31 @@ TEST(failed_connection_to_rank_0, in_the_middle_of_a_message_is_not_its_end) {
   EXPECT_EQ(why.code(), ECONNRESET);
 }
 
+// For example, because the rank has not read for a long time. The reason has not reached the rank.
+TEST(failed_connection_to_rank_0, between_two_messages_is_not_the_end_of_a_store_that_runs) {
+  auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
+  std::atomic<bool> has_failed = false;
+  std::thread serves([&] {
+    {
+      auto with = listener.accept(test_deadline()).value();
+      with.receive(test_deadline()).value();
+      with.send(net::detail::encode_admission(net::store_client::max_message_bytes),
+                test_deadline())
+          .value();
+      number_of_request(with);
+    }
+    EXPECT_TRUE(listener.accept(test_deadline()));
+    while (!has_failed) std::this_thread::yield();
+  });
+  auto here = connect_client({.rank = 1, .size = 2, .store = listener.local_address()});
+  const auto failed = here.exchange("x", bytes_of("x"), test_deadline());
+  expect_error(failed, "has closed the connection of this rank, but still runs");
+  expect_error(failed, "store_options::max_unread_bytes or unread_timeout");
+  EXPECT_TRUE(here.departed().empty());
+  has_failed = true;
+  serves.join();
+}
+
 // The sockets cannot hold the request, and the store does not read it.
 TEST(failed_connection_to_rank_0, during_a_request_has_the_reason_of_the_store) {
   const auto why_of = [](const std::function<void(bringup::stream&)>& end) {

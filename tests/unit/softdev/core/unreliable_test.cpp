@@ -36,6 +36,18 @@ class unreliable : public fabric {
   buffer target{*home, 8192, everything, 2};
 };
 
+// Byte 20 of the header is also the first one of an IPv4 header.
+TEST(datagram_header, ipv6_address_that_resembles_an_ipv4_header_is_read) {
+  std::array<std::byte, grh_bytes> header{};
+  header[0] = std::byte{0x60};
+  header[20] = std::byte{0x45};
+  header[39] = std::byte{9};
+  const datagram_route route = route_of(header);
+  EXPECT_EQ(route.source[12], 0x45);
+  EXPECT_EQ(route.source[10], 0);
+  EXPECT_EQ(route.destination[15], 9);
+}
+
 TEST_F(unreliable, connected_messages_and_writes_arrive) {
   ASSERT_EQ(post_receive(*b.qp, 7, {target.slice(0, 100), target.slice(200, 5000)}), 0);
   const send_request send{

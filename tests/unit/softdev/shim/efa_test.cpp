@@ -97,6 +97,8 @@ TEST(efa, efa_persona_offers_only_ud_and_srd_queue_pairs) {
         ASSERT_EQ(SOFT(ibv_query_device)(device.context, &attributes), 0);
         EXPECT_TRUE(attributes.vendor_id == 0x1d0f && attributes.vendor_part_id == 0xefa1);
         EXPECT_TRUE(attributes.max_srq == 0 && attributes.atomic_cap == IBV_ATOMIC_NONE);
+        EXPECT_TRUE(attributes.max_qp_rd_atom == 0 && attributes.max_qp_init_rd_atom == 0 &&
+                    attributes.max_res_rd_atom == 0);
         EXPECT_EQ(device.context->device->node_type, IBV_NODE_UNSPECIFIED);
         EXPECT_EQ(device.context->device->transport_type, IBV_TRANSPORT_UNSPECIFIED);
         ibv_port_attr port{};

@@ -86,6 +86,14 @@ std::size_t operation_table::complete_unusual(const completion& done) noexcept {
   return 1;
 }
 
+// Delivers completions without calling recipients, because older ones have not been called yet.
+void operation_table::deliver_later(std::span<const completion> found) noexcept {
+  for (const completion& done : found) {
+    if (!is_of_line(done.id())) ++delivered_;
+    deliver(done);
+  }
+}
+
 bool operation_table::deliver_for_ready() {
   const bool polled = poll_batches([this](std::span<const completion> found) {
     for (const completion& done : found) {

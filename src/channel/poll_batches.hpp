@@ -48,9 +48,12 @@ template <class Handle>
   return called;
 }
 
-// A recipient may call a function that polls, which first delivers the rest of `found`.
+// A recipient may call a function that polls, which first delivers the rest of `found` to the list
+// of completed operations. While recipients are in that list, newer ones are appended to it.
 [[gnu::always_inline]] inline void operation_table::complete(std::span<const completion> found,
                                                              std::size_t& called) noexcept {
+  if (has_completed()) [[unlikely]]
+    return deliver_later(found);
   if (found.size() == 1) return complete_one(found.front(), called);  // leaves none undelivered
   undelivered_ = found.data();
   undelivered_end_ = undelivered_ + found.size();

@@ -275,6 +275,59 @@ TEST_F(async_channel, blocking_call_in_a_coroutine_loses_no_completion) {
   }
 }
 
+/// Writes `number` to its place, and appends it to `ended` afterwards.
+async::detail::started_coroutine write_number(async_channel& of, int number,
+                                              std::vector<int>& ended) {
+  const auto at = static_cast<std::size_t>(number) * 8;
+  of.fill(at, 8, number);
+  EXPECT_TRUE(
+      co_await of.a->write(source(of.memory, at, 8), of.memory.remote().slice(8192 + at, 8)));
+  ended.push_back(number);
+}
+
+void wait_for_number(const async_channel& of, int number) {
+  const auto until = deadline::after(20s);
+  while (!of.holds(8192 + static_cast<std::size_t>(number) * 8, 8, number) && !until.expired())
+    std::this_thread::yield();
+}
+
+// The completion of the second write is first found by the poll that resumes both coroutines.
+TEST_F(async_channel, completion_that_arm_finds_is_delivered_before_newer_ones) {
+  for (int round = 0; round < 20; ++round) {
+    std::vector<int> ended;
+    write_number(*this, 1, ended);
+    const auto until = deadline::after(20s);
+    while (engine.arm() && !until.expired()) std::this_thread::yield();
+    write_number(*this, 2, ended);
+    wait_for_number(*this, 2);
+    while (ended.size() < 2 && !until.expired()) engine.poll();
+    EXPECT_EQ(ended, (std::vector{1, 2}));
+    fill(8192, 64, 0);
+  }
+}
+
+// The call delivers the completion of the second write, and a later poll finds that of the third.
+TEST_F(async_channel, completion_that_a_nested_call_finds_is_delivered_before_newer_ones) {
+  for (int round = 0; round < 20; ++round) {
+    std::vector<int> ended;
+    const auto first = [](async_channel& of,
+                          std::vector<int>& order) -> async::detail::started_coroutine {
+      EXPECT_TRUE(co_await of.a->write(source(of.memory, 0, 8), of.memory.remote().slice(64, 8)));
+      order.push_back(1);
+      EXPECT_TRUE(of.engine.hub().progress());
+      write_number(of, 3, order);
+      wait_for_number(of, 3);
+    };
+    first(*this, ended);
+    write_number(*this, 2, ended);
+    wait_for_number(*this, 2);
+    const auto until = deadline::after(20s);
+    while (ended.size() < 3 && !until.expired()) engine.poll();
+    EXPECT_EQ(ended, (std::vector{1, 2, 3}));
+    fill(8192, 64, 0);
+  }
+}
+
 TEST_F(async_channel, destroyed_channel_ends_its_operations_once) {
   int lost = 0;
   int refused = 0;

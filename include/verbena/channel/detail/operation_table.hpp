@@ -206,11 +206,12 @@ class operation_table {
   /// that need it. Returns the number of completions and events of members, or -1 if a poll failed
   /// with errno last_failure().
   [[nodiscard]] std::ptrdiff_t deliver_all();
-  /// Like deliver_all(), and calls `complete` of each queued recipient: at once, or from the list
-  /// of completed operations. A recipient may block, and destroy channels. Polls again after
-  /// recipients were called, because the operations that they posted may have completed: until
-  /// `batch` completions are delivered. Returns the number of recipients called, or nullopt if a
-  /// poll failed. take_delivered() returns the other completions and the events.
+  /// Like deliver_all(), and calls `complete` of each queued recipient. If the list of completed
+  /// operations is empty, it is called at once, otherwise from the list, after older ones. A
+  /// recipient may block, and destroy channels. Polls again after recipients were called at once,
+  /// because the operations that they posted may have completed: until `batch` completions are
+  /// delivered. Returns the number of recipients called, or nullopt if a poll failed.
+  /// take_delivered() returns the other completions and the events.
   [[nodiscard]] inline std::optional<std::size_t> complete_all();
   /// Calls `complete` of the recipients in the list of completed operations, but not of those that
   /// are appended meanwhile. Returns their number.
@@ -302,6 +303,7 @@ class operation_table {
   inline void complete(std::span<const completion> found, std::size_t& called) noexcept;
   inline void complete_one(const completion& done, std::size_t& called) noexcept;
   [[gnu::noinline]] std::size_t complete_unusual(const completion& done) noexcept;
+  [[gnu::noinline]] void deliver_later(std::span<const completion> found) noexcept;
   /// Returns true if upkeep() or complete_completed() may have work.
   [[nodiscard]] bool has_more_to_do() const noexcept {
     return (std::bit_cast<std::uintptr_t>(attended_) | std::bit_cast<std::uintptr_t>(timed_) |

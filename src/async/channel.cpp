@@ -70,9 +70,10 @@ void channel_state::post_waiting() noexcept {
 }
 
 void channel_state::abort() noexcept {
-  if (!of_ || core_->is_aborting()) return;
+  if (!of_) return;
   core_->begin_abort();
-  on_.timers().reset(flush_);
+  // A later call for operations that were posted after the limit of an earlier one sets it again.
+  if (flush_.is_set || !core_->qp()) return;
   on_.timers().set(flush_, std::chrono::steady_clock::now() + longest_flush);
 }
 

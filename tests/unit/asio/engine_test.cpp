@@ -250,6 +250,27 @@ TEST_F(asio_engine, deadline_of_an_operation_ends_it_while_the_context_sleeps) {
   EXPECT_EQ(code, net::error::operation_aborted);
 }
 
+class asio_sleeping_engine : public asio_pair {
+ public:
+  asio_sleeping_engine() : asio_pair({.spin = {}}) {}
+};
+
+// The handler of the first deadline is already due when the loop begins to wait for the second one.
+TEST_F(asio_sleeping_engine, deadline_that_is_replaced_late_does_not_delay_the_end_of_run) {
+  net::cancellation_signal signal;
+  const deadline first = deadline::after(200ms);
+  server->async_receive(first, net::bind_cancellation_slot(signal.slot(), [](const auto&...) {}));
+  b->async_receive(into(), abort_after(1h), net::detached);
+  io->restart();
+  io->poll();
+  signal.emit(net::cancellation_type::terminal);
+  io->poll_one();  // calls the handler of the message channel
+  while (!first.expired()) std::this_thread::yield();
+  io->poll_one();  // waits for the second deadline
+  b.reset();
+  run();
+}
+
 TEST_F(asio_engine, exception_of_a_handler_leaves_run_and_other_handlers_are_called_later) {
   int called = 0;
   for (int i = 0; i < 4; ++i)

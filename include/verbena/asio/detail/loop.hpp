@@ -180,9 +180,11 @@ class loop : public std::enable_shared_from_this<loop> {
     }
   };
   struct time_handler : own_handler {
+    deadline at;
     void operator()(const ::asio::error_code& failed) const {
       if (failed) return;  // the timer was set again
-      this->of->timer_at_ = deadline::never();
+      // If the timer was set again when this handler was due already, it still runs.
+      if (this->of->timer_at_.when() == at.when()) this->of->timer_at_ = deadline::never();
       this->of->step_if_none_is_posted();
     }
   };
@@ -258,7 +260,7 @@ class loop : public std::enable_shared_from_this<loop> {
     if (next.when() == timer_at_.when()) return;
     timer_at_ = next;
     timer_->expires_at(next.when());
-    if (!next.is_never()) timer_->async_wait(time_handler{{this->shared_from_this()}});
+    if (!next.is_never()) timer_->async_wait(time_handler{{this->shared_from_this()}, next});
   }
   /// Stops waiting, so that io_context::run() returns if there are no operations.
   void rest() {

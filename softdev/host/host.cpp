@@ -130,7 +130,8 @@ result<host*> host::make() {
     warn_once("soft0: VERBENA_SOFTDEV_PORTS needs VERBENA_SOFTDEV_PERSONA=roce; it is ignored");
   else
     made.ports = wanted.ports;
-  return new host(std::move(made), describe_host(wanted.persona));
+  auto presented = describe_host(wanted.persona, made.wire.only);
+  return new host(std::move(made), std::move(presented));
 }
 
 /// Leaves the wire off, with a warning, if the key of the setting cannot be read.

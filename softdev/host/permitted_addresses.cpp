@@ -34,6 +34,28 @@ bool address_prefix::contains(const wire::network_address& which) const noexcept
   return ((which[whole] ^ address[whole]) >> (8 - bits % 8)) == 0;
 }
 
+void order_by_list(std::span<gid_entry> addresses, const std::vector<std::string>& list) {
+  struct listed_part {
+    std::optional<address_prefix> prefix;
+    std::uint32_t interface;  ///< without a prefix; 0: no interface has the name
+  };
+  std::vector<listed_part> parts;
+  parts.reserve(list.size());
+  for (const std::string& each : list) {
+    const auto prefix = address_prefix::from_text(each);
+    parts.push_back({prefix, prefix ? 0 : ::if_nametoindex(each.c_str())});
+  }
+  const auto place_of = [&parts](const gid_entry& which) {
+    const bool is_loopback = wire::is_ipv4(which.gid) && which.gid[12] == 127;
+    const auto found = std::ranges::find_if(parts, [&](const listed_part& each) {
+      if (each.prefix) return each.prefix->contains(which.gid);
+      return each.interface != 0 && each.interface == which.interface_index;
+    });
+    return is_loopback ? parts.size() : static_cast<std::size_t>(found - parts.begin());
+  };
+  std::ranges::stable_sort(addresses, {}, place_of);
+}
+
 permitted_addresses::permitted_addresses(const std::vector<std::string>& only,
                                          const gid_table& gids)
     : gids_(gids), all_(only.empty()) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,11 @@ struct address_prefix {
   [[nodiscard]] bool contains(const wire::network_address& which) const noexcept;
   bool operator==(const address_prefix&) const = default;
 };
+
+/// Moves the addresses that a list contains before the others, in the order of the list. Addresses
+/// of one part of the list keep their order. 127.0.0.0/8 reaches no other host, and is not moved to
+/// the front. `list`: addresses, prefixes and names of interfaces. Asks the kernel. Allocates.
+void order_by_list(std::span<gid_entry> addresses, const std::vector<std::string>& list);
 
 /// Threads: one thread at a time calls receives() and receives_groups_at(); the other functions are
 /// thread-safe.

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
+#include "softdev/host/permitted_addresses.hpp"
 #include "verbena/base/fd.hpp"
 
 namespace verbena::softdev {
@@ -120,9 +122,10 @@ std::array<std::uint8_t, 6> hardware_address(std::span<const char> seed) noexcep
   return address;
 }
 
-persona describe_host(persona_kind kind) {
+persona describe_host(persona_kind kind, std::vector<std::string> preferred) {
   persona result;
   result.kind = kind;
+  result.preferred = std::move(preferred);
   const std::string seed = host_seed();
   const auto mac = hardware_address(seed);
   result.node_guid = {mac[0], mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
@@ -140,6 +143,8 @@ persona describe_host(persona_kind kind) {
   const gid_entry local{mapped({htonl(INADDR_LOOPBACK)}), if_nametoindex("lo")};
   const auto is_local = [&](const gid_entry& known) { return known.gid == local.gid; };
   if (std::none_of(addresses.begin(), addresses.end(), is_local)) addresses.push_back(local);
+  for (auto* const each : {&addresses, &ipv6, &link_local_ipv6})
+    order_by_list(*each, result.preferred);
 
   gid_entry link_local;
   link_local.gid = {0xfe, 0x80};

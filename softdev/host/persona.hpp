@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "softdev/core/port_state.hpp"
@@ -73,13 +74,17 @@ struct persona {
   std::vector<std::uint16_t> pkeys{default_partition};
   std::array<std::uint8_t, 8> node_guid{};  ///< network order, never zero, the same after a reboot
   std::vector<gid_entry> gids;              ///< at most gid_table_length; index 0 is link-local
+  std::vector<std::string> preferred;       ///< the list that has ordered `gids`
 };
 
 /// Returns a MAC address that depends only on `seed` (the text of /etc/machine-id, or a host name),
 /// with the locally administered bit.
 [[nodiscard]] std::array<std::uint8_t, 6> hardware_address(std::span<const char> seed) noexcept;
 
-/// Describes this host: identifier, interfaces, addresses. Reads files, asks the kernel, allocates.
-[[nodiscard]] persona describe_host(persona_kind kind = persona_kind::roce);
+/// Describes this host: identifier, interfaces, addresses. `preferred`: the list in
+/// VERBENA_SOFTDEV_WIRE, which orders the addresses of each kind (order_by_list). Reads files, asks
+/// the kernel, allocates.
+[[nodiscard]] persona describe_host(persona_kind kind = persona_kind::roce,
+                                    std::vector<std::string> preferred = {});
 
 }  // namespace verbena::softdev

@@ -17,7 +17,7 @@ void soft_adapter::addresses_changed() {
 }
 
 bool soft_adapter::refresh_gids() {
-  if (!gids_.set(describe_host(persona_.kind).gids)) return false;
+  if (!gids_.set(describe_host(persona_.kind, persona_.preferred).gids)) return false;
   listeners_.raise(device_event::gid_change);
   return true;
 }

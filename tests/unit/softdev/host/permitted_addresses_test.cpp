@@ -29,6 +29,18 @@ gid_entry link_local(std::uint8_t last, std::uint32_t interface) {
   return made;
 }
 
+TEST(permitted_addresses, list_orders_the_addresses) {
+  const std::uint32_t loopback = if_nametoindex("lo");
+  const gid_entry local{.gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1},
+                        .interface_index = loopback};
+  const std::vector known{ipv4(1), ipv4(9), ipv4(2), ipv4(3, loopback), ipv4(8), local};
+  auto sorted = known;
+  order_by_list(sorted, {});
+  EXPECT_EQ(sorted, known);
+  order_by_list(sorted, {"no-such-interface", "10.9.0.2", "lo", "10.9.0.8/31"});
+  EXPECT_EQ(sorted, (std::vector{ipv4(2), ipv4(3, loopback), ipv4(9), ipv4(8), ipv4(1), local}));
+}
+
 TEST(permitted_addresses, without_a_list_all_addresses_of_the_table_receive) {
   gid_table table(std::vector{link_local(1, 7), ipv4(1), ipv6(1)});
   permitted_addresses all({}, table);

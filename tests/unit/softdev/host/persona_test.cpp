@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "softdev/host/settings.hpp"
+#include "softdev/wire/socket/udp_socket.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
@@ -53,6 +56,25 @@ TEST(persona, addresses_of_ipv4_precede_those_of_ipv6_and_link_local_ones_are_la
     EXPECT_FALSE(each.gid ==
                  (std::array<std::uint8_t, 16>{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}))
         << "::1 is no address of a host";
+}
+
+TEST(persona, list_of_the_wire_orders_the_addresses_of_each_kind) {
+  const persona usual = describe_host();
+  std::vector<std::string> reversed;
+  for (const gid_entry& each : usual.gids)
+    reversed.insert(reversed.begin(), wire::to_text(each.gid));
+  const persona ordered = describe_host(persona_kind::roce, reversed);
+  const auto ipv4_of = [](const persona& from) {
+    std::vector<std::string> found;
+    for (const gid_entry& each : from.gids)
+      if (wire::is_ipv4(each.gid) && each.gid[12] != 127) found.push_back(wire::to_text(each.gid));
+    return found;
+  };
+  auto expected = ipv4_of(usual);
+  std::ranges::reverse(expected);
+  EXPECT_EQ(ipv4_of(ordered), expected);
+  EXPECT_EQ(ordered.gids.size(), usual.gids.size());
+  EXPECT_EQ(ordered.gids[1].gid[12] == 127, expected.empty()) << "127.0.0.1 is last";
 }
 
 TEST(persona, infiniband_port_has_a_lid_and_a_gid_from_its_guid) {

@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "softdev/core/process_slot.hpp"
@@ -92,11 +94,10 @@ ssize_t receive_answer(int owner, registration& said, unique_fd& socket) noexcep
   return bytes;
 }
 
-/// The name of the owner's listener. Any user can bind it, but any user can also bind the port, so
-/// a protected name would not increase security.
-local_name name_of_owner(std::uint16_t port) noexcept {
-  return local_name("verbena-wire.%u.%u", static_cast<unsigned>(::geteuid()),
-                    static_cast<unsigned>(port));
+/// Returns a number that identifies the network namespace of this thread; 0 if it is unknown.
+std::uint64_t find_network_namespace() noexcept {
+  struct stat found{};
+  return ::stat("/proc/thread-self/ns/net", &found) == 0 ? found.st_ino : 0;
 }
 
 epoll_event event_of(std::uint64_t number, std::uint32_t events) noexcept {
@@ -139,6 +140,13 @@ error other_key(pid_t owner, std::uint16_t port, std::uint64_t its, std::uint64_
   return failure(EADDRINUSE, "connect", port, text.c_str());
 }
 
+error moved_away(std::uint16_t port) {
+  return failure(ENETUNREACH, "bind", port,
+                 "this thread has changed its network namespace (setns, unshare) since the process "
+                 "first used the port, which belongs to the former namespace; use soft0 from a "
+                 "thread in that namespace, or start another process in the new one");
+}
+
 error in_use(const char* call, std::uint16_t port) {
   return failure(EADDRINUSE, call, port,
                  "another program or another user has the port on which soft0 receives packets of "
@@ -148,13 +156,17 @@ error in_use(const char* call, std::uint16_t port) {
 
 }  // namespace
 
+// Any user can bind the name, but any user can also bind the port, so a protected name would not
+// increase security.
+port_share::meeting_place::meeting_place(std::uint16_t port) noexcept
+    : name("verbena-wire.%u.%u", static_cast<unsigned>(::geteuid()), static_cast<unsigned>(port)),
+      network(find_network_namespace()) {}
+
 port_share::port_share(unique_fd gate, unique_fd events, std::uint16_t port,
                        std::uint32_t process_slot, std::uint64_t key) noexcept
     : gate_(std::move(gate)),
       events_(std::move(events)),
-      port_(port),
-      slot_(process_slot),
-      key_(key) {}
+      own_{.port = port, .slot = process_slot, .key = key, .place = std::nullopt} {}
 
 result<port_share> port_share::open(std::uint16_t port, std::uint32_t process_slot,
                                     std::uint64_t key) {
@@ -169,12 +181,17 @@ result<port_share> port_share::open(std::uint16_t port, std::uint32_t process_sl
 result<port_share::role> port_share::join() {
   if (role_ != role::none) return role_;
   if (asked_) return read_answer();
+  const meeting_place here(own_.port);
+  const bool has_moved = own_.place && own_.place->network != here.network;
+  if (has_moved) return moved_away(own_.port);
+  const local_name name = own_.place.value_or(here).name;
   socket_or_error made = new_local_socket();
-  if (made.error != 0) return failure(made.error, "socket", port_);
-  const local_name name = name_of_owner(port_);
-  if (::bind(made.socket.get(), name.get(), name.length()) == 0)
-    return become_owner(std::move(made.socket));
-  if (errno != EADDRINUSE) return failure(errno, "bind", port_);
+  if (made.error != 0) return failure(made.error, "socket", own_.port);
+  if (::bind(made.socket.get(), name.get(), name.length()) == 0) {
+    VERBENA_TRY_VOID(become_owner(std::move(made.socket)));
+    return begin(role::owner);
+  }
+  if (errno != EADDRINUSE) return failure(errno, "bind", own_.port);
   made = connect_to_name(name);
   switch (made.error) {
     case 0:
@@ -183,9 +200,9 @@ result<port_share::role> port_share::join() {
     case EAGAIN:        // many processes are registering
       return role::none;
     case EACCES:
-      return in_use("connect", port_);
+      return in_use("connect", own_.port);
     default:
-      return failure(made.error, "connect", port_);
+      return failure(made.error, "connect", own_.port);
   }
 }
 
@@ -193,24 +210,31 @@ result<port_share::role> port_share::join() {
 /// may contain datagrams.
 result<void> port_share::open_socket() {
   if (socket_.fd() >= 0) return {};
-  auto made = udp_socket::open(port_, udp_socket::use::receiving);
-  if (!made && made.error().code() == EADDRINUSE) return in_use("bind", port_);
+  auto made = udp_socket::open(own_.port, udp_socket::use::receiving);
+  if (!made && made.error().code() == EADDRINUSE) return in_use("bind", own_.port);
   if (!made) return std::move(made).error();
   socket_ = *std::move(made);
   socket_.enable_gro();
   return {};
 }
 
-result<port_share::role> port_share::become_owner(unique_fd listener) {
+result<void> port_share::become_owner(unique_fd listener) {
   VERBENA_TRY_VOID(open_socket());
   const bool listens = ::listen(listener.get(), backlog) == 0;
   if (!listens || !watch(events_.get(), listener.get(), listener_number, EPOLLIN)) {
     const int code = errno;
     socket_.close();  // another process can become the owner
-    return failure(code, listens ? "epoll_ctl" : "listen", port_);
+    return failure(code, listens ? "epoll_ctl" : "listen", own_.port);
   }
   listener_ = std::move(listener);
-  role_ = role::owner;
+  return {};
+}
+
+/// Begins a role. The process keeps the meeting place of its first role: if it met the others
+/// elsewhere after a change of its user, two processes could become owners of one socket.
+port_share::role port_share::begin(role next) noexcept {
+  if (!own_.place) own_.place.emplace(own_.port);
+  role_ = next;
   watch_source();
   return role_;
 }
@@ -218,7 +242,7 @@ result<port_share::role> port_share::become_owner(unique_fd listener) {
 /// The listener of a stopped or ending process still accepts connections. Only an answer shows that
 /// the process forwards datagrams.
 result<port_share::role> port_share::register_at(unique_fd owner) {
-  const registration mine{.slot = slot_, .key = key_};
+  const registration mine{.slot = own_.slot, .key = own_.key};
   if (::send(owner.get(), &mine, sizeof mine, MSG_NOSIGNAL) != sizeof mine) return role::none;
   asked_ = std::move(owner);
   return read_answer();
@@ -231,12 +255,12 @@ result<port_share::role> port_share::read_answer() {
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return role::none;
   unique_fd owner = std::exchange(asked_, {});
   if (bytes != sizeof said || said.magic != registration::expected) return role::none;
-  if (said.key != key_) return other_key(identify_peer(owner.get()).pid, port_, said.key, key_);
-  socket_ = udp_socket::adopt(std::move(socket), port_).value_or(udp_socket());
+  if (said.key != own_.key)
+    return other_key(identify_peer(owner.get()).pid, own_.port, said.key, own_.key);
+  // The answer may lack the descriptor. A socket of an earlier owner is the same one.
+  if (auto adopted = udp_socket::adopt(std::move(socket), own_.port)) socket_ = *std::move(adopted);
   owner_ = std::move(owner);
-  role_ = role::client;
-  watch_source();
-  return role_;
+  return begin(role::client);
 }
 
 bool port_share::is_bound_elsewhere(const error& why) noexcept {
@@ -331,8 +355,8 @@ void port_share::read_registration(std::uint64_t which) noexcept {
   const bool valid = bytes == sizeof said && said.magic == registration::expected &&
                      said.slot < slot_count && !from.registered;
   if (!valid) return forget(which);
-  if (said.key != key_) {
-    said.key = key_;
+  if (said.key != own_.key) {
+    said.key = own_.key;
     static_cast<void>(::send(from.socket.get(), &said, sizeof said, MSG_DONTWAIT | MSG_NOSIGNAL));
     return forget(which);
   }

@@ -10,11 +10,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 
 #include "softdev/core/types.hpp"
+#include "softdev/ipc/local_socket.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/base/result.hpp"
@@ -52,8 +54,9 @@ class port_share {
 
   /// Binds the port, or registers with its owner. Does not block. Returns `none` if the owner has
   /// not answered, or if a process is just becoming the owner or ending: call again soon. Errors:
-  /// EADDRINUSE if another program, another user or a process with another key uses the port; the
-  /// errno of another call. Allocates.
+  /// EADDRINUSE if another program, another user or a process with another key uses the port;
+  /// ENETUNREACH if the network namespace is not that of the first role; the errno of another call.
+  /// Allocates.
   [[nodiscard]] result<role> join();
   /// Returns whether join() failed because another socket is bound to the port. After the end of an
   /// owner, it can be the socket of its clients, until one of them is the new owner.
@@ -63,7 +66,7 @@ class port_share {
   /// this process.
   [[nodiscard]] pid_t asked_process() const noexcept;
   [[nodiscard]] role now() const noexcept { return role_; }
-  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  [[nodiscard]] std::uint16_t port() const noexcept { return own_.port; }
 
   /// Returns the descriptor from which datagrams are received; -1 without a role.
   [[nodiscard]] int source() const noexcept {
@@ -110,7 +113,8 @@ class port_share {
  private:
   port_share(unique_fd gate, unique_fd events, std::uint16_t port, std::uint32_t process_slot,
              std::uint64_t key) noexcept;
-  [[nodiscard]] result<role> become_owner(unique_fd listener);
+  [[nodiscard]] result<void> become_owner(unique_fd listener);
+  role begin(role next) noexcept;
   [[nodiscard]] result<void> open_socket();
   [[nodiscard]] result<role> register_at(unique_fd owner);
   [[nodiscard]] result<role> read_answer();
@@ -121,6 +125,20 @@ class port_share {
   void read_registration(std::uint64_t which) noexcept;
   void forget(std::uint64_t which) noexcept;
 
+  /// Where the processes that share the port find their owner.
+  struct meeting_place {
+    /// The place of the current user, in the network namespace of this thread.
+    explicit meeting_place(std::uint16_t port) noexcept;
+
+    local_name name;        ///< of the owner's listener
+    std::uint64_t network;  ///< identifies the network namespace; 0: unknown
+  };
+  struct own_values {
+    std::uint16_t port;
+    std::uint32_t slot;
+    std::uint64_t key;                   ///< the fingerprint of the key; 0: no key
+    std::optional<meeting_place> place;  ///< since the first role
+  };
   struct client {
     unique_fd socket;
     std::uint32_t slot = 0;
@@ -129,9 +147,7 @@ class port_share {
 
   unique_fd gate_;
   unique_fd events_;  ///< epoll of the listener and the clients
-  std::uint16_t port_;
-  std::uint32_t slot_;
-  std::uint64_t key_;  ///< the fingerprint of the key; 0: no key
+  own_values own_;
   role role_ = role::none;
   /// The UDP socket. A client has it too, but does not receive from it before it becomes the owner.
   udp_socket socket_;

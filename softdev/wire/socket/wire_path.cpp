@@ -272,7 +272,8 @@ bool wire_path::serve(time_ns now) noexcept {
 }
 
 /// Shares the port again after its owner has ended: this process or another one becomes the owner.
-/// A new owner can be stopped and not answer for a long time.
+/// A new owner can be stopped and not answer for a long time. An error can end soon, too: without
+/// the socket, this process cannot bind the port before a process that has the socket is the owner.
 void wire_path::rejoin(time_ns now) noexcept {
   const auto patience = static_cast<time_ns>(std::chrono::nanoseconds(options_.patience).count());
   time_ns& pause = lost_port_.pause;
@@ -280,18 +281,16 @@ void wire_path::rejoin(time_ns now) noexcept {
   lost_port_.since = std::min(lost_port_.since, now);
   try {
     const auto joined = share_port();
-    if (!joined) {
-      if (!std::exchange(lost_port_.warned, true)) warn(joined.error().message());
-    } else if (*joined != port_share::role::none) {
+    if (joined && *joined != port_share::role::none) {
       due_.rejoin_at.store(never, std::memory_order_relaxed);
       lost_port_ = {};
       wake();  // a sleeping thread must wait for the new source
       return;
-    } else {
-      again = pause = std::clamp(2 * pause, first_rejoin, later_rejoin);
-      if (now - lost_port_.since > patience && !std::exchange(lost_port_.warned, true))
-        warn("soft0 receives no packets of other hosts: " + silence().message());
     }
+    again = pause = std::clamp(2 * pause, first_rejoin, later_rejoin);
+    if (now - lost_port_.since > patience && !std::exchange(lost_port_.warned, true))
+      warn("soft0 receives no packets of other hosts: " +
+           (joined ? silence() : joined.error()).message());
   } catch (const std::bad_alloc&) {
   }
   due_.rejoin_at.store(now + again, std::memory_order_relaxed);

@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "tests/unit/softdev/wire/socket/wired_host.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::softdev::wire {
 namespace {
@@ -88,6 +91,58 @@ TEST_F(port_handover, new_owner_forwards_kept_packets_before_it_exits) {
   second->run();  // sends its registration
   first->path.flush_before_exit();
   EXPECT_EQ(first->path.counters().intake.forwarded, 1U);
+}
+
+/// A client without a descriptor of the socket, whose owner has ended. Another client has the
+/// socket.
+class port_rejoin : public ::testing::Test {
+ protected:
+  port_rejoin() {
+    wired_host::clock = [] { return now; };
+    host.emplace(std::uint8_t{1}, port);
+    owner_without_descriptor owner(port);
+    EXPECT_EQ(host->path.open_sockets().value(), role::none);
+    owner.answer();
+    EXPECT_TRUE(host->path.connect(host->pair(), {.own = host->address(), .peer = loopback(2)}));
+    EXPECT_EQ(host->path.role(), role::client);
+    warnings.clear();
+    set_log_hook([](log_level, std::string_view line, void*) { warnings += line; });
+  }
+  ~port_rejoin() override {
+    set_log_hook(nullptr);
+    wired_host::clock = &monotonic_now;
+  }
+  void run(int milliseconds) {
+    for (int i = 0; i < milliseconds; ++i) {
+      now += millisecond;
+      host->run();
+    }
+  }
+
+  inline static time_ns now = 1'000 * millisecond;
+  inline static std::string warnings;
+  const std::uint16_t port = free_port();
+  udp_socket other = udp_socket::open(port, udp_socket::use::receiving).value();
+  std::optional<wired_host> host;
+};
+
+TEST_F(port_rejoin, port_that_is_free_a_moment_later_causes_no_warning) {
+  run(50);
+  EXPECT_EQ(host->path.role(), role::none);
+  other.close();
+  run(100);
+  EXPECT_EQ(host->path.role(), role::owner);
+  EXPECT_EQ(warnings, "");
+}
+
+TEST_F(port_rejoin, port_that_another_program_keeps_causes_one_warning) {
+  run(2'000);
+  EXPECT_EQ(warnings, "");
+  run(2'000);
+  EXPECT_NE(warnings.find("receives no packets of other hosts"), std::string::npos) << warnings;
+  const auto reason = warnings.find("another program or another user has the port");
+  EXPECT_NE(reason, std::string::npos) << warnings;
+  EXPECT_EQ(warnings.find("another program", reason + 1), std::string::npos) << warnings;
 }
 
 }  // namespace

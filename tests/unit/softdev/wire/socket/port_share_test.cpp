@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -11,8 +12,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "softdev/ipc/local_socket.hpp"
@@ -112,6 +117,75 @@ TEST_F(port_share_owner, process_does_not_get_the_port_before_the_clients_of_the
   EXPECT_EQ(newcomer.join().value(), role::none);
   client.serve(now);
   EXPECT_EQ(newcomer.join().value(), role::client);
+}
+
+/// Two clients of the owner, which has ended.
+class port_share_clients : public port_share_owner {
+ protected:
+  port_share_clients() {
+    for (port_share* const each : {&first, &second}) {
+      EXPECT_EQ(each->join().value(), role::none);
+      owner->serve(now);
+      now += longest_rest;
+      EXPECT_EQ(each->join().value(), role::client);
+    }
+    owner.reset();
+    first.leave();
+    second.leave();
+  }
+  /// `second` becomes a client of `first`, so there are no two owners of one socket.
+  void expect_one_owner() {
+    ASSERT_EQ(first.now(), role::owner);
+    EXPECT_EQ(second.join().value(), role::none);
+    first.serve(now);
+    EXPECT_EQ(second.join().value(), role::client);
+  }
+
+  port_share first = process(2);
+  port_share second = process(3);
+};
+
+TEST_F(port_share_clients, change_of_the_user_does_not_make_two_owners) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  constexpr uid_t other_user = 54'323;
+  ASSERT_EQ(::seteuid(other_user), 0);
+  const auto joined = first.join();
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(joined.value(), role::owner);
+  const auto refused = second.join();
+  ASSERT_FALSE(refused.has_value()) << "its owner is another user";
+  EXPECT_EQ(refused.error().code(), EADDRINUSE);
+}
+
+TEST_F(port_share_clients, thread_in_another_network_namespace_does_not_become_an_owner) {
+  bool has_moved = false;
+  std::optional<result<role>> joined;
+  std::thread([&] {
+    has_moved = ::unshare(CLONE_NEWNET) == 0;
+    if (has_moved) joined = second.join();
+  }).join();
+  if (!has_moved) GTEST_SKIP() << "this process cannot create a network namespace";
+  ASSERT_FALSE(joined->has_value());
+  EXPECT_EQ(joined->error().code(), ENETUNREACH);
+  EXPECT_NE(joined->error().message().find("setns"), std::string::npos);
+  ASSERT_EQ(first.join().value(), role::owner);
+  expect_one_owner();
+}
+
+TEST_F(port_share_clients, answer_without_a_descriptor_does_not_close_the_socket) {
+  {
+    owner_without_descriptor next(port);
+    EXPECT_EQ(first.join().value(), role::none);
+    next.answer();
+    ASSERT_EQ(first.join().value(), role::client);
+    second.close_own();  // `first` alone has the socket
+    send_datagram(port, 'a');
+  }
+  first.leave();
+  ASSERT_EQ(first.join().value(), role::owner);
+  char payload = 0;
+  EXPECT_EQ(::recv(first.source(), &payload, 1, MSG_DONTWAIT), 1);
+  EXPECT_EQ(payload, 'a');
 }
 
 TEST_F(port_share_owner, port_is_free_when_all_processes_have_ended) {

@@ -4,14 +4,18 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "softdev/ipc/clock.hpp"
+#include "softdev/ipc/local_socket.hpp"
 #include "softdev/wire/socket/wire_path.hpp"
 #include "tests/unit/softdev/wire/simulation/end.hpp"
 
@@ -35,6 +39,29 @@ inline constexpr std::uint8_t long_timeout = 17;
 inline std::uint16_t free_port() {
   return udp_socket::open(0, udp_socket::use::receiving).value().port();
 }
+
+/// An owner of the port without a UDP socket. Its answers have no descriptor, as if too many of
+/// them were in flight (ETOOMANYREFS). Threads: one thread at a time.
+class owner_without_descriptor {
+ public:
+  explicit owner_without_descriptor(std::uint16_t port) {
+    const local_name name("verbena-wire.%u.%u", static_cast<unsigned>(::geteuid()),
+                          static_cast<unsigned>(port));
+    EXPECT_EQ(::bind(listener_.get(), name.get(), name.length()), 0);
+    EXPECT_EQ(::listen(listener_.get(), 1), 0);
+  }
+  void answer() {
+    client_ = accept_own_user(listener_.get(), 1).socket;
+    std::array<std::byte, 64> said{};
+    const ssize_t bytes = ::recv(client_.get(), said.data(), said.size(), 0);
+    ASSERT_GT(bytes, 0);
+    EXPECT_EQ(::send(client_.get(), said.data(), static_cast<std::size_t>(bytes), 0), bytes);
+  }
+
+ private:
+  unique_fd listener_ = new_local_socket().socket;
+  unique_fd client_;
+};
 
 /// Receives datagrams at one address. Threads: one thread at a time.
 class one_address final : public own_addresses {

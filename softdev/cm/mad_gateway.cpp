@@ -99,8 +99,7 @@ void mad_gateway::enter(mad_exchange& exchange, exchange_state next) {
 
 void mad_gateway::forget(mad_exchange& exchange) {
   close_socket(exchange);
-  enter(exchange, exchange_state::ended);
-  if (!exchange.active) --ended_passive_;
+  enter(exchange, exchange_state::gone);
   exchange.expires_at = time_point::max();
   set_deadline(exchange, time_point::max());
   if (!exchange.active) by_peer_.erase({exchange.peer, exchange.remote_id});
@@ -345,6 +344,7 @@ void mad_gateway::endpoint_closed(mad_exchange& exchange, time_point now) {
       return send_disconnect(exchange, now);
     case exchange_state::disconnecting:
     case exchange_state::ended:
+    case exchange_state::gone:
       return;
   }
 }

@@ -64,6 +64,7 @@ class mad_gateway final : public remote_request_observer {
     connected,      ///< both sides
     disconnecting,  ///< the peer has not confirmed the end
     ended,          ///< kept to answer repeated messages
+    gone,           ///< about to be destroyed: not counted
   };
   /// Identifies an exchange by the peer's address and its communication ID or queue pair number.
   struct peer_id {

@@ -316,6 +316,7 @@ CONDITIONS = {
     "no-mounts": lambda: places.own_mounts() is None,
     "no-users": lambda: os.geteuid() == 0 and not places.own_users(),
     "no-network": lambda: not places.own_network(),
+    "no-root-network": lambda: os.geteuid() == 0 and not places.own_network(),
     "no-hosts": lambda: not places.own_hosts(),
     "no-huge-pages": lambda: not places.has_huge_pages(),
     "no-placing": lambda: not places.may_place(),

@@ -164,6 +164,7 @@ void channel_core::connect_again(queue_pair<rc> queue) {
                  "connect_again() of a channel that has a queue pair: call disconnect() first");
   queue_.emplace(std::move(queue));
   aborting_ = false;
+  is_queue_kept_ = false;
   free_ = {options_.queues.max_send_wr, options_.queues.max_recv_wr};
   posted_ = {};
   record_->failure.reset();

@@ -21,7 +21,32 @@ void channel_core::connect_on_first_use(std::shared_ptr<first_use> by,
 
 bool channel_core::awaits_first_use() const noexcept { return record_->connector != nullptr; }
 
+bool channel_core::is_connected() const {
+  return queue_ || (awaits_first_use() && record_->connector->has_queue_pair(record_->peer));
+}
+
+bool channel_core::is_idle() const noexcept {
+  return queue_ && in_flight() == 0 && !aborting_ && !is_queue_kept_ && failure() == nullptr &&
+         connection() == nullptr && !record_->released.is_released();
+}
+
+queue_pair<rc> channel_core::release_idle(std::shared_ptr<first_use> by,
+                                          std::uint32_t peer) noexcept {
+  record_->connector = std::move(by);
+  record_->peer = peer;
+  free_ = {};
+  return *std::exchange(queue_, std::nullopt);
+}
+
+void channel_core::connect_same(queue_pair<rc> queue) noexcept {
+  queue_.emplace(std::move(queue));
+  free_ = {options_.queues.max_send_wr, options_.queues.max_recv_wr};
+  record_->connector.reset();
+}
+
 void channel_core::connect_first(queue_pair<rc> queue) {
+  // The earlier connection was closed after release_idle().
+  record_->book.finish(posted_);
   record_->book.begin(record_->book.next().self.connection);
   record_->book.meet(std::nullopt);
   connect_again(std::move(queue));

@@ -149,7 +149,7 @@ void rank_board::report_to_others(collective& in) {
   store(outgoing_state_at(size_), word_of(epoch_, static_cast<std::uint32_t>(rank_state::failed)));
   for (std::uint32_t each = 0; each < size_; ++each)
     if (is_member_[each] && !std::ranges::binary_search(in.ranks, each) &&
-        !channel_access::core_of(in.channels[each]).awaits_first_use())
+        channel_access::core_of(in.channels[each]).is_connected())
       static_cast<void>(post_state(in.channels, each));
 }
 

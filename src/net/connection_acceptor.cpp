@@ -179,11 +179,17 @@ steps<void> connection_acceptor::serve(bringup::stream peer, session& as) {
   const auto until = deadline::after(time_for_request_);
   VERBENA_CO_TRY(const auto request, co_await peer.receive_in_steps(until));
   as.is_silent = false;
-  auto taken = take(request);
-  if (!taken) {
+  const auto malformed = [&](error why) {
     pairs_.count_malformed();
-    co_return std::move(taken).error().with_diagnosis("sent by " + peer.peer());
+    return std::move(why).with_diagnosis("sent by " + peer.peer());
+  };
+  if (is_close_request(request)) {
+    auto closed = close(request);
+    if (!closed) co_return malformed(std::move(closed).error());
+    co_return co_await peer.send_in_steps(*closed, until);
   }
+  auto taken = take(request);
+  if (!taken) co_return malformed(std::move(taken).error());
   const auto answer = encode(taken->answer);
   VERBENA_CO_TRY_VOID(co_await peer.send_in_steps(answer, until));
   if (!taken->claim) co_return {};
@@ -196,13 +202,24 @@ steps<void> connection_acceptor::serve(bringup::stream peer, session& as) {
   co_return sent;
 }
 
+result<void> connection_acceptor::check_sender(const connection_token& token,
+                                               std::uint32_t rank) const {
+  if (are_equal(token, token_) && rank < pairs_.size()) return {};
+  return error::protocol("connect", {},
+                         "the token or the rank of the request is wrong: the sender is not a "
+                         "rank of this group; check that no other program uses this port");
+}
+
+result<std::vector<std::byte>> connection_acceptor::close(std::span<const std::byte> request) {
+  VERBENA_TRY(const auto wanted, decode_close_request(request));
+  VERBENA_TRY_VOID(check_sender(wanted.token, wanted.rank));
+  return encode(pairs_.answer_close(wanted));
+}
+
 result<connection_acceptor::accepted_request> connection_acceptor::take(
     std::span<const std::byte> request) {
   VERBENA_TRY(const auto wanted, decode_connect_request(request));
-  if (!are_equal(wanted.token, token_) || wanted.rank >= pairs_.size())
-    return error::protocol("connect", {},
-                           "the token or the rank of the request is wrong: the sender is not a "
-                           "rank of this group; check that no other program uses this port");
+  VERBENA_TRY_VOID(check_sender(wanted.token, wanted.rank));
   accepted_request out;
   auto claimed = pairs_.claim(wanted.rank, wanted.epoch);
   out.answer.what = claimed.why_not;

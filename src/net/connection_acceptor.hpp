@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The thread of a rank that connects queue pairs at the request of peers. The thread does not use
-// channels, and sleeps in poll(2).
+// The thread of a rank that connects and closes queue pairs at the request of peers. The thread
+// does not use channels, and sleeps in poll(2).
 #pragma once
 
 #include <pthread.h>
@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "src/net/accept_pauses.hpp"
 #include "src/net/pair_maker.hpp"
@@ -72,6 +73,9 @@ class connection_acceptor {
     std::optional<made_pair> made = {};
   };
   [[nodiscard]] result<accepted_request> take(std::span<const std::byte> request);
+  /// Closes a connection at the request of the peer, and returns the answer.
+  [[nodiscard]] result<std::vector<std::byte>> close(std::span<const std::byte> request);
+  [[nodiscard]] result<void> check_sender(const connection_token& token, std::uint32_t rank) const;
 
   bringup::listener listener_;
   unique_fd stop_;

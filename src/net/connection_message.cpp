@@ -17,7 +17,9 @@ using bytes_out = std::vector<std::byte>;
 constexpr std::uint8_t request_type = 1;
 constexpr std::uint8_t answer_type = 2;
 constexpr std::uint8_t confirmation_type = 3;
-constexpr std::uint8_t version = 1;
+constexpr std::uint8_t close_type = 4;
+constexpr std::uint8_t closed_type = 5;
+constexpr std::uint8_t version = 2;
 
 template <std::unsigned_integral T>
 void put(bytes_out& to, T value) {
@@ -33,6 +35,13 @@ void put_bytes(bytes_out& to, std::span<const std::byte> bytes) {
 error broken(const char* what, std::span<const std::byte> bytes) {
   return error::protocol("connect", {},
                          fmt::format("{} bytes do not encode a valid {}", bytes.size(), what));
+}
+
+error other_version(std::uint8_t theirs) {
+  return error::protocol("connect", {},
+                         fmt::format("a connection request has version {}, not {}; use one "
+                                     "version of the library in all processes",
+                                     theirs, version));
 }
 
 std::optional<connection_token> take_token(byte_reader& from) {
@@ -86,11 +95,7 @@ result<connect_request> decode_connect_request(std::span<const std::byte> bytes)
   const auto rank = from.take<std::uint32_t>();
   const auto epoch = from.take<std::uint32_t>();
   if (type != request_type || !epoch) return broken("connection request", bytes);
-  if (spoken != version)
-    return error::protocol("connect", {},
-                           fmt::format("a connection request has version {}, not {}; use one "
-                                       "version of the library in all processes",
-                                       *spoken, version));
+  if (spoken != version) return other_version(*spoken);
   VERBENA_TRY(const auto local, verbena::endpoint::decode(from.rest()));
   return connect_request{.token = *token, .rank = *rank, .epoch = *epoch, .local = local};
 }
@@ -126,6 +131,57 @@ bytes_out encode_confirmation() { return {std::byte{confirmation_type}}; }
 result<void> check_confirmation(std::span<const std::byte> bytes) {
   if (bytes.size() == 1 && bytes.front() == std::byte{confirmation_type}) return {};
   return broken("confirmation of a connection", bytes);
+}
+
+bytes_out encode(const close_request& of) {
+  bytes_out out;
+  put(out, close_type);
+  put(out, version);
+  put_bytes(out, of.token);
+  put(out, of.rank);
+  put(out, of.epoch);
+  put_bytes(out, of.local.encode());
+  put(out, of.number);
+  return out;
+}
+
+bool is_close_request(std::span<const std::byte> bytes) noexcept {
+  return !bytes.empty() && bytes.front() == std::byte{close_type};
+}
+
+result<close_request> decode_close_request(std::span<const std::byte> bytes) {
+  byte_reader from(bytes);
+  const auto type = from.take<std::uint8_t>();
+  const auto spoken = from.take<std::uint8_t>();
+  const auto token = take_token(from);
+  const auto rank = from.take<std::uint32_t>();
+  const auto epoch = from.take<std::uint32_t>();
+  const auto local = from.take_bytes(verbena::endpoint::encoded_size);
+  const auto number = from.take<std::uint32_t>();
+  if (type != close_type || !number || !from.rest().empty())
+    return broken("request to close a connection", bytes);
+  if (spoken != version) return other_version(*spoken);
+  VERBENA_TRY(const auto end, verbena::endpoint::decode(*local));
+  return close_request{
+      .token = *token, .rank = *rank, .epoch = *epoch, .local = end, .number = *number};
+}
+
+bytes_out encode(close_answer of) {
+  bytes_out out;
+  put(out, closed_type);
+  put(out, static_cast<std::uint8_t>(of));
+  return out;
+}
+
+result<close_answer> decode_close_answer(std::span<const std::byte> bytes) {
+  byte_reader from(bytes);
+  const auto type = from.take<std::uint8_t>();
+  const auto what = from.take<std::uint8_t>();
+  constexpr auto first = static_cast<std::uint8_t>(close_answer::closed);
+  constexpr auto last = static_cast<std::uint8_t>(close_answer::unknown);
+  if (type != closed_type || !what || *what < first || *what > last || !from.rest().empty())
+    return broken("answer to a request to close a connection", bytes);
+  return static_cast<close_answer>(*what);
 }
 
 std::string rejection_text(const connect_answer& of) {

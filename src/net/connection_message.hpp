@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT
-// The messages that connect two ranks on first use. They are the blobs of a bringup::stream from
-// the active side to the acceptor of the passive side. All numbers are big-endian.
+// The messages that connect two ranks on first use, and close idle connections. They are the blobs
+// of a bringup::stream from the active side to the acceptor of the passive side. All numbers are
+// big-endian.
 //
 //   request       1 u8   version u8   token (16 bytes)   rank u32   epoch u32   endpoint (30 bytes)
 //   answer        2 u8   connection_answer u8   limit u32   endpoint (30 bytes) if accepted
 //   confirmation  3 u8
+//   close         4 u8   version u8   token (16 bytes)   rank u32   epoch u32   endpoint (30 bytes)
+//                 number u32
+//   closed        5 u8   close_answer u8
 //
 // The active side sends a request. If the answer is accepted, it connects its queue pair and sends
-// a confirmation, which the acceptor sends back. The contact of a rank, in the exchange of a group:
+// a confirmation, which the acceptor sends back. A request to close a connection names it by the
+// endpoint of the active side. Its number is greater than that of earlier requests for this
+// connection, so that a late request is recognized. The contact of a rank, in the exchange of a
+// group:
 //
 //   contact       board (21 bytes)   token (16 bytes)   host:port
 #pragma once
@@ -64,6 +71,22 @@ struct connect_answer {
   std::optional<verbena::endpoint> local = {};
 };
 
+/// A request to close a connection. Threads: immutable value.
+struct close_request {
+  connection_token token;
+  std::uint32_t rank;
+  std::uint32_t epoch;
+  verbena::endpoint local;  ///< the endpoint of the sender
+  std::uint32_t number;     ///< greater than in earlier requests for this connection
+};
+
+enum class close_answer : std::uint8_t {
+  closed = 1,   ///< the queue pair of the peer is destroyed, or will be
+  in_use,       ///< the program of the peer uses the connection
+  other_epoch,  ///< the epochs differ, or the sender is not a member
+  unknown,      ///< the peer does not have this connection
+};
+
 /// The maximum size of a request, an answer or a confirmation.
 inline constexpr std::size_t max_connection_message_bytes = 64;
 
@@ -71,12 +94,18 @@ inline constexpr std::size_t max_connection_message_bytes = 64;
 [[nodiscard]] std::vector<std::byte> encode(const connect_request& of);
 [[nodiscard]] std::vector<std::byte> encode(const connect_answer& of);
 [[nodiscard]] std::vector<std::byte> encode_confirmation();
+[[nodiscard]] std::vector<std::byte> encode(const close_request& of);
+[[nodiscard]] std::vector<std::byte> encode(close_answer of);
+/// Returns true if a message has the type of a close_request.
+[[nodiscard]] bool is_close_request(std::span<const std::byte> bytes) noexcept;
 
 /// Errors: `protocol` for bytes that the functions above do not return.
 [[nodiscard]] result<rank_contact> decode_contact(std::span<const std::byte> bytes);
 [[nodiscard]] result<connect_request> decode_connect_request(std::span<const std::byte> bytes);
 [[nodiscard]] result<connect_answer> decode_connect_answer(std::span<const std::byte> bytes);
 [[nodiscard]] result<void> check_confirmation(std::span<const std::byte> bytes);
+[[nodiscard]] result<close_request> decode_close_request(std::span<const std::byte> bytes);
+[[nodiscard]] result<close_answer> decode_close_answer(std::span<const std::byte> bytes);
 
 /// Returns the reason for the rejection of a request, and the remedy. The caller puts "rank N" in
 /// front of the text.

@@ -246,13 +246,15 @@ result<group> group::join(const protection_domain& domain, const membership& who
     VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, with));
     auto members = detail::all_ranks(who.size);
     VERBENA_TRY_VOID(parts.meet(client, board, members, until));
-    return group(new detail::group_state{.own_store = std::move(own.opened),
-                                         .announced = std::move(own.announced),
-                                         .board = std::move(board),
-                                         .connector = std::move(parts.connector),
-                                         .channels = std::move(parts.channels),
-                                         .members = std::move(members),
-                                         .client = std::move(client)});
+    group made(new detail::group_state{.own_store = std::move(own.opened),
+                                       .announced = std::move(own.announced),
+                                       .board = std::move(board),
+                                       .connector = std::move(parts.connector),
+                                       .channels = std::move(parts.channels),
+                                       .members = std::move(members),
+                                       .client = std::move(client)});
+    made.state().connector->set_channels(made.state().channels);
+    return made;
   }
   VERBENA_TRY(auto prepared,
               prepared_multi_channel::create(domain, who.size,
@@ -314,6 +316,7 @@ result<group> group::rejoin(const protection_domain& domain, const membership& w
                                      .channels = *std::move(channels),
                                      .members = {who.rank},
                                      .client = std::move(client)});
+  if (made.state().connector) made.state().connector->set_channels(made.state().channels);
   VERBENA_TRY_VOID(detail::renewal(made.state(), "rejoin", until).rejoin());
   return made;
 }
@@ -361,6 +364,10 @@ multi_channel& group::channels() noexcept { return state().channels; }
 
 first_use_statistics group::connections() const {
   return state().connector ? state().connector->statistics() : first_use_statistics();
+}
+
+std::uint32_t group::close_idle(deadline until) {
+  return state().connector ? state().connector->close_idle(until) : 0;
 }
 
 result<std::vector<exchanged_bytes>> group::exchange(std::string_view name,

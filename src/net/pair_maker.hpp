@@ -19,8 +19,9 @@ struct unmade_pair {
   prepared_queue_pair<rc> queue;
 
   [[nodiscard]] static result<made_pair> connect(unmade_pair self, const endpoint& to) {
+    const pair_endpoints ends{.local = self.queue.endpoint(), .remote = to};
     VERBENA_TRY(auto connected, std::move(self.queue).handshake(to));
-    return made_pair{.share = std::move(self.share), .queue = std::move(connected)};
+    return made_pair{.share = std::move(self.share), .queue = std::move(connected), .ends = ends};
   }
 };
 

@@ -88,6 +88,7 @@ void peer_connector::open(std::uint32_t epoch, std::span<const std::uint32_t> me
 
 void peer_connector::end() {
   acceptor_.reset();
+  channels_ = nullptr;
   for (std::uint32_t each = 0; each < shares_.size(); ++each) pairs_.remove(each);
 }
 
@@ -109,7 +110,8 @@ error peer_connector::fail(std::uint32_t peer, int code, const std::string& why)
 error peer_connector::no_room_here(std::uint32_t peer) const {
   return fail(peer, ENOBUFS,
               fmt::format("cannot be connected: the budget of this process, {} queue pairs, is in "
-                          "use; raise the limit of the queue_pair_budget",
+                          "use, and no connection is idle on both sides; raise the limit of the "
+                          "queue_pair_budget",
                           maker_.budget->limit()));
 }
 
@@ -123,19 +125,26 @@ result<void> peer_connector::connect(verbena::detail::channel_core& which, std::
     auto turn = pairs_.wait_for_turn(peer, limit);
     if (!turn.is_member) return fail(peer, ENOTCONN, "is not a member of the group");
     if (turn.made) {
-      install(which, peer, *std::move(turn.made));
+      take(which, peer, std::move(turn));
       return {};
+    }
+    if (turn.is_doubtful && !limit.expired()) {
+      const auto closed = close(peer, earliest(limit, time_of_attempt));
+      if (closed && *closed != close_answer::other_epoch) continue;
+      last = closed ? fail(peer, EAGAIN, rejection_text({.what = connection_answer::other_epoch}))
+                    : closed.error();
     }
     if (turn.request && !limit.expired()) {
       auto asked = ask(peer, *turn.request, earliest(limit, time_of_attempt));
       auto* const made = std::get_if<made_pair>(&asked);
-      if (made != nullptr) turn.request->succeed();
+      if (made != nullptr) turn.request->succeed(made->ends);
       turn.request.reset();
       if (made != nullptr) {
         install(which, peer, std::move(*made));
         return {};
       }
       auto& failed = std::get<failed_attempt>(asked);
+      if (failed.has_no_room && make_room(limit)) continue;
       if (failed.is_final) return std::move(failed.why);
       last = std::move(failed.why);
     }
@@ -151,8 +160,18 @@ result<void> peer_connector::connect(verbena::detail::channel_core& which, std::
 
 result<void> peer_connector::connect_to_self(verbena::detail::channel_core& which, deadline until) {
   if (!acceptor_) return fail(rank_, ENOTCONN, "has left its group");
+  if (pairs_.has_made(rank_)) {  // given back
+    auto turn = pairs_.wait_for_turn(rank_, until);
+    if (!turn.made) return fail(rank_, ENOTCONN, "is not a member of the group");
+    take(which, rank_, std::move(turn));
+    return {};
+  }
   VERBENA_TRY(auto mine, maker_.make());
   for (retry_pauses pauses(pauses_to_connect, seed_ + rank_); !mine;) {
+    if (make_room(until)) {
+      VERBENA_TRY(mine, maker_.make());
+      if (mine) break;
+    }
     if (!pairs_.has_other_requests(rank_) || until.expired()) return no_room_here(rank_);
     // A request in progress may fail and return its share of the budget.
     pairs_.pause(rank_, earliest(until, pauses.next()));
@@ -160,7 +179,7 @@ result<void> peer_connector::connect_to_self(verbena::detail::channel_core& whic
   }
   const auto self = mine->queue.endpoint();
   VERBENA_TRY(auto made, unmade_pair::connect(*std::move(mine), self));
-  pairs_.end_asking(rank_, true);
+  pairs_.end_asking(rank_, made.ends);
   install(which, rank_, std::move(made));
   return {};
 }
@@ -171,12 +190,21 @@ void peer_connector::install(verbena::detail::channel_core& which, std::uint32_t
   shares_[peer] = std::move(made.share);
 }
 
+void peer_connector::take(verbena::detail::channel_core& which, std::uint32_t peer,
+                          pair_table::turn turn) {
+  if (!turn.was_used) return install(which, peer, *std::move(turn.made));
+  which.connect_same(std::move(turn.made->queue));
+  shares_[peer] = std::move(turn.made->share);
+}
+
 peer_connector::attempt peer_connector::ask(std::uint32_t peer, const pair_request& as,
                                             deadline until) {
   auto mine = maker_.make();
   if (!mine) return failed_attempt{.why = std::move(mine).error(), .is_final = true};
   if (!*mine)
-    return failed_attempt{.why = no_room_here(peer), .is_final = !pairs_.has_other_requests(peer)};
+    return failed_attempt{.why = no_room_here(peer),
+                          .is_final = !pairs_.has_other_requests(peer),
+                          .has_no_room = true};
   return ask(peer, as, **std::move(mine), until);
 }
 

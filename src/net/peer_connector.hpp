@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Connects the channels of a group at their first operations. The active side sends a request to
 // the acceptor of the peer. Queue pairs that were connected at the request of peers are taken from
-// the pair_table of the own acceptor.
+// the pair_table of the own acceptor. Idle connections are closed in idle_pairs.cpp.
 #pragma once
 
 #include <chrono>
@@ -19,11 +19,13 @@
 #include "src/net/pair_table.hpp"
 #include "src/net/retry_pauses.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
+#include "verbena/net/multi_channel.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 
 /// Threads: one thread at a time, with the channels.
-class peer_connector final : public verbena::detail::first_use {
+class peer_connector final : public verbena::detail::first_use,
+                             public std::enable_shared_from_this<peer_connector> {
  public:
   /// The rank, the group size and the host of a connector.
   struct place {
@@ -45,6 +47,12 @@ class peer_connector final : public verbena::detail::first_use {
   [[nodiscard]] rank_contact contact(const remote_region& board) const;
   /// Sets the contacts of all ranks.
   void set_contacts(std::vector<rank_contact> contacts) { contacts_ = std::move(contacts); }
+  /// Sets the channels of the group, which remain at their address until end(). Their idle
+  /// connections can be closed from now on.
+  void set_channels(multi_channel& channels) noexcept { channels_ = &channels; }
+  /// Closes the connections that have not been used since the last call, as far as the peers agree.
+  /// Returns their number. Blocks until `until`.
+  std::uint32_t close_idle(deadline until);
   /// Accepts requests of the members in epoch `epoch` from now on.
   void open(std::uint32_t epoch, std::span<const std::uint32_t> members);
   /// Rejects requests until the next open(), while the members change.
@@ -62,11 +70,15 @@ class peer_connector final : public verbena::detail::first_use {
 
   [[nodiscard]] result<void> connect(verbena::detail::channel_core& which, std::uint32_t peer,
                                      deadline until) override;
+  [[nodiscard]] bool has_queue_pair(std::uint32_t peer) const override {
+    return pairs_.has_made(peer);
+  }
 
  private:
   struct failed_attempt {
     error why;
     bool is_final;
+    bool has_no_room = false;  ///< the budget of this process is in use
   };
   using attempt = std::variant<made_pair, failed_attempt>;
 
@@ -76,6 +88,18 @@ class peer_connector final : public verbena::detail::first_use {
   [[nodiscard]] failed_attempt explain(std::uint32_t peer, const connect_answer& why) const;
   [[nodiscard]] result<void> connect_to_self(verbena::detail::channel_core& which, deadline until);
   void install(verbena::detail::channel_core& which, std::uint32_t peer, made_pair made);
+  /// Installs the queue pair that the table had. Precondition: there is one.
+  void take(verbena::detail::channel_core& which, std::uint32_t peer, pair_table::turn turn);
+  /// Returns the queue pair of an idle channel to the table. Returns false if it is not idle.
+  bool give_back(const connected_pair& which);
+  /// Asks the peer to close a pair that the table has. Errors: those of the connection to the
+  /// acceptor; EAGAIN if the peer is connecting the pair.
+  [[nodiscard]] result<close_answer> close(std::uint32_t peer, deadline until);
+  [[nodiscard]] result<close_answer> ask_to_close(std::uint32_t peer, pair_closing& as,
+                                                  deadline until) const;
+  /// Closes the least recently used idle connections, so that others can be made. Returns false if
+  /// none could be closed.
+  [[nodiscard]] bool make_room(deadline until);
   [[nodiscard]] error fail(std::uint32_t peer, int code, const std::string& why) const;
   [[nodiscard]] error no_room_here(std::uint32_t peer) const;
 
@@ -87,6 +111,8 @@ class peer_connector final : public verbena::detail::first_use {
   std::uint64_t seed_;
   std::vector<rank_contact> contacts_;
   std::vector<queue_pair_share> shares_;  // of the channels
+  multi_channel* channels_ = nullptr;
+  std::uint32_t first_to_close_ = 0;  // by the next close_idle()
   pair_table pairs_;
   std::optional<connection_acceptor> acceptor_;
   bringup::address local_;

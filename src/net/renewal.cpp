@@ -169,7 +169,7 @@ result<void> renewal::shrink() {
   VERBENA_TRY_VOID(group_.client.check_store(call_, part_of(until_, 5)));
   // Otherwise, withdraw_shrink() would report the failure of an earlier call as a failed operation.
   static_cast<void>(resume_after_late_answer(group_));
-  const auto connected = connected_ones(intact_members());
+  const auto connected = connected_pairs(intact_members());
   group_.board.announce_shrink(group_.channels, connected);
   auto broken = find_broken();
   const auto reported = of_members(broken);
@@ -196,7 +196,7 @@ void renewal::take_late_answer(group_state& of) {
     return of.board.stop(of.client.expulsion(shrink_name));
   if (!resume_after_late_answer(of)) return;
   renewal by(of, shrink_name, deadline::never());
-  of.board.withdraw_shrink(of.channels, by.connected_ones(by.intact_members()));
+  of.board.withdraw_shrink(of.channels, by.connected_pairs(by.intact_members()));
 }
 
 result<void> renewal::readmit(std::span<const std::uint32_t> awaited) {
@@ -238,7 +238,17 @@ std::vector<std::uint32_t> renewal::intact_members() {
 }
 
 std::vector<std::uint32_t> renewal::connected_ones(std::vector<std::uint32_t> ranks) {
-  std::erase_if(ranks, [&](std::uint32_t each) { return group_.channels[each].qp() == nullptr; });
+  std::erase_if(ranks, [&](std::uint32_t each) {
+    return !channel_access::core_of(group_.channels[each]).qp();
+  });
+  return ranks;
+}
+
+// Includes the pairs whose queue pairs no channel has yet, or has any longer.
+std::vector<std::uint32_t> renewal::connected_pairs(std::vector<std::uint32_t> ranks) {
+  std::erase_if(ranks, [&](std::uint32_t each) {
+    return !channel_access::core_of(group_.channels[each]).is_connected();
+  });
   return ranks;
 }
 
@@ -248,8 +258,8 @@ std::vector<std::uint32_t> renewal::find_broken() {
   const auto intact = intact_members();
   std::vector<std::uint32_t> broken;
   for (std::uint32_t each = 0; each < group_.client.size(); ++each) {
-    const bool works = group_.channels[each].qp() != nullptr ||
-                       channel_access::core_of(group_.channels[each]).awaits_first_use();
+    auto& core = channel_access::core_of(group_.channels[each]);
+    const bool works = core.qp() || core.awaits_first_use();
     if (!works || !std::ranges::binary_search(intact, each)) broken.push_back(each);
   }
   const auto silent =

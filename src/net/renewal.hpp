@@ -88,6 +88,7 @@ class renewal {
   [[nodiscard]] std::vector<std::uint32_t> intact_members();
   /// Returns those of the ranks whose channels are connected.
   [[nodiscard]] std::vector<std::uint32_t> connected_ones(std::vector<std::uint32_t> ranks);
+  [[nodiscard]] std::vector<std::uint32_t> connected_pairs(std::vector<std::uint32_t> ranks);
   [[nodiscard]] std::vector<std::uint32_t> find_broken();
   /// Returns the ranks of `broken` that are members and have not left. Their processes may not have
   /// detected that the channel is broken.

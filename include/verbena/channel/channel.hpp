@@ -413,12 +413,16 @@ class [[nodiscard]] channel {
   /// Requests that are posted to it must not be signaled, since the channel polls the completions.
   /// Unsignaled requests complete if they fail. Therefore their `id` must be less than 2^30, such
   /// as the default 0: the channel uses no such id, and ignores the completion. The queue must have
-  /// room for them, since free_sends() and free_receives() do not count them.
+  /// room for them, since free_sends() and free_receives() do not count them. A group does not
+  /// close the idle connection of this queue pair.
   [[nodiscard]] queue_pair<rc>* qp() {
     auto& queue = core().qp();
-    return queue ? &*queue : nullptr;
+    if (!queue) return nullptr;
+    core().keep_queue();
+    return &*queue;
   }
-  /// Returns the queue pair for queries; nullptr if it was destroyed.
+  /// Returns the queue pair for queries; nullptr if it was destroyed. Valid until the next call of
+  /// a function of the channel, its hub or its group.
   [[nodiscard]] const queue_pair<rc>* qp() const {
     const auto& queue = core().qp();
     return queue ? &*queue : nullptr;

@@ -40,11 +40,14 @@ struct first_use_options {
 struct first_use_statistics {
   /// Channels with a queue pair, regardless of the side that requested the connection.
   std::uint32_t connected = 0;
-  std::uint32_t unused = 0;             ///< connected by a peer, not yet used by this process
+  /// Connected by a peer and not yet used by this process, or not used since group::close_idle() or
+  /// since the budget was in use.
+  std::uint32_t unused = 0;
   std::uint64_t requests_sent = 0;      ///< connection requests sent, including retries
   std::uint64_t requests_accepted = 0;  ///< requests of peers that were accepted and confirmed
   /// Connection requests of peers that were rejected; the peers retry.
   std::uint64_t requests_rejected = 0;
+  std::uint64_t closed = 0;     ///< idle connections that this process or a peer has closed
   std::uint64_t malformed = 0;  ///< connections that sent a malformed message or a wrong token
 };
 

@@ -211,6 +211,17 @@ class group {
   [[nodiscard]] multi_channel& channels() noexcept;
   /// Returns the counters of connections on first use; all are 0 with connect_mode::at_join. Locks.
   [[nodiscard]] first_use_statistics connections() const;
+  /// Closes connections that no operation of this process has used since the last call. Returns the
+  /// number of connections that it has closed; 0 with connect_mode::at_join.
+  ///
+  /// The next operation connects the channel again. A connection stays if the channel has
+  /// operations in flight, such as posted receives, if it has failed, if the program has called the
+  /// non-const channel::qp(), or if the peer uses the connection or has operations in flight. If
+  /// both sides have used it, both must call close_idle(): each call first gives an unused
+  /// connection back to the group, and the second call asks the peer to close it. Asks each peer by
+  /// TCP, for at most 2 s; a peer that does not answer keeps its connection. Blocks until `until`.
+  /// Allocates.
+  std::uint32_t close_idle(deadline until);
 
   /// Contributes bytes and returns the bytes of all ranks, in rank order; see
   /// store_client::exchange().

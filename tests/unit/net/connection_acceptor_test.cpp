@@ -281,7 +281,7 @@ TEST_F(connection_acceptor, connections_that_the_peer_gave_up_are_not_counted) {
     EXPECT_EQ(pairs.statistics().unused, 1U);
   }
   // This rank connects the pair instead.
-  pairs.end_asking(1, true);
+  pairs.end_asking(1, net::detail::pair_endpoints());
   EXPECT_EQ(pairs.statistics().requests_accepted, 0U);
   EXPECT_EQ(pairs.statistics().unused, 0U);
 }

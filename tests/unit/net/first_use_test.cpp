@@ -21,43 +21,14 @@
 #include "src/net/retry_pauses.hpp"
 #include "src/net/unconnected_channels.hpp"
 #include "tests/unit/net/ranks.hpp"
+#include "tests/unit/net/shared_word.hpp"
 
 namespace verbena::test {
 namespace {
 
-using net::connect_mode;
 using testing_support::expect_error;
 
 constexpr std::uint32_t many = 8;
-
-net::group_options on_first_use(const net::first_use_options& with = {}) {
-  return {.connect = connect_mode::on_first_use, .first_use = with};
-}
-
-/// A word of each rank, which the other ranks read and write.
-struct shared_word {
-  explicit shared_word(joined_rank& here)
-      : memory(
-            here.pd.allocate(64, access::local_write | access::remote_read | access::remote_write)
-                .value()) {
-    value() = 1000 + here.group.rank();
-    peers = here.group.exchange("words", memory.remote(), test_deadline()).value();
-  }
-  [[nodiscard]] std::uint64_t& value() const {
-    return *reinterpret_cast<std::uint64_t*>(memory.bytes().data());
-  }
-  /// Reads the word of a rank into the second word.
-  [[nodiscard]] operation_result read(joined_rank& here, std::uint32_t rank,
-                                      abort_at limit = {}) const {
-    return here.group[rank].read(sink(memory, 8, 8), peers[rank].region.slice(0, 8), limit);
-  }
-  [[nodiscard]] std::uint64_t result() const {
-    return *reinterpret_cast<std::uint64_t*>(memory.bytes().data() + 8);
-  }
-
-  memory_region memory;
-  std::vector<net::peer_region> peers;
-};
 
 TEST(first_use, join_connects_nothing_and_the_peer_needs_no_call) {
   std::latch read_by_0(1);
@@ -194,6 +165,14 @@ TEST(first_use, budget_refuses_and_names_its_side) {
       EXPECT_TRUE(word.read(here, 1));
       EXPECT_TRUE(word.read(here, 2));
       EXPECT_EQ(budget.in_use(), 2U);
+    }
+    together.arrive_and_wait();
+    // Otherwise, rank 0 could close the connections that only this rank has used.
+    if (rank == 1 || rank == 2) {
+      EXPECT_TRUE(word.read(here, 0));
+    }
+    together.arrive_and_wait();
+    if (rank == 0) {
       const auto refused = word.read(here, 3);
       EXPECT_EQ(refused.refusal(), refusal::connect_failed);
       EXPECT_EQ(refused.code(), ENOBUFS);

@@ -169,6 +169,19 @@ class channel_core {
   void connect_first(queue_pair<rc> queue);
   /// Returns whether the next operation connects the channel.
   [[nodiscard]] bool awaits_first_use() const noexcept;
+  /// Returns true if the channel has a queue pair, or the object that connects it has one for it.
+  [[nodiscard]] bool is_connected() const;
+  /// Returns true if release_idle() is permitted: the channel has a queue pair, nothing is in
+  /// flight, the connection has not failed, and the program has not obtained the queue pair.
+  [[nodiscard]] bool is_idle() const noexcept;
+  /// Returns the connected queue pair, which `by` returns by connect_same() at the next operation.
+  /// Precondition: is_idle().
+  [[nodiscard]] queue_pair<rc> release_idle(std::shared_ptr<first_use> by,
+                                            std::uint32_t peer) noexcept;
+  /// Installs the queue pair of release_idle() again.
+  void connect_same(queue_pair<rc> queue) noexcept;
+  /// Records that the program has the address of the queue pair.
+  void keep_queue() noexcept { is_queue_kept_ = true; }
   /// Installs a new queue pair. Precondition: disconnect() was called.
   void connect_again(queue_pair<rc> queue);
   /// Marks the queue pair, which other code will connect. From now on until take_back(), lose()
@@ -275,6 +288,7 @@ class channel_core {
   std::array<queued_line, 2> lines_;   // sends and receives with queued recipients
   std::uint32_t holders_ = 1;
   bool aborting_ = false;
+  bool is_queue_kept_ = false;  // by keep_queue()
   std::uint64_t unseen_failures_ = 0;
   operation_result first_unseen_failure_;  // valid if there are any
   kind_counts posted_{};                   // over this connection, if they are counted

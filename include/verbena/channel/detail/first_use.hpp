@@ -17,6 +17,8 @@ class first_use {
   /// Blocks until `until`. If `until` is deadline::never(), the object sets the limit.
   [[nodiscard]] virtual result<void> connect(channel_core& which, std::uint32_t peer,
                                              deadline until) = 0;
+  /// Returns true if the object has a connected queue pair, which the next operation uses.
+  [[nodiscard]] virtual bool has_queue_pair(std::uint32_t /*peer*/) const { return false; }
 
  protected:
   first_use() = default;

@@ -26,7 +26,9 @@ struct first_use_options {
   /// The maximum number of connection requests that this process serves concurrently; at least 1.
   /// Requests beyond the maximum are rejected, and their peers retry.
   std::uint32_t max_accepting = 32;
-  /// Limits the number of queue pairs of all groups that share the budget. Unset: no limit.
+  /// Limits the number of queue pairs of all groups that share the budget. If it is in use, an
+  /// operation that connects a channel closes idle connections; see group::close_idle(). Unset: no
+  /// limit.
   std::optional<queue_pair_budget> budget = {};
   /// The numeric address or the name at which peers reach this host; not a wildcard address such as
   /// `0.0.0.0`. If empty, the local address of the connection to the store; if PMIx is used, a

@@ -103,9 +103,11 @@ struct group_options {
 /// nothing: a thread of the peer's group connects its side. If the channel cannot be connected, the
 /// operation is refused as refusal::connect_failed, and channel::describe() returns the cause:
 /// ECONNREFUSED if the process of the peer has ended, ENOBUFS if the queue_pair_budget of one side
-/// is in use, otherwise `timed_out`. The next operation tries to connect again. The peer must be
-/// able to connect to this process by TCP, at first_use_options::host or, if that is empty, at the
-/// local address of the connection to the store.
+/// is in use, otherwise `timed_out`. If the budget of this process is in use, the operation first
+/// closes the least recently used connections that are idle on both sides, as close_idle() does.
+/// The next operation tries to connect again. The peer must be able to connect to this process by
+/// TCP, at first_use_options::host or, if that is empty, at the local address of the connection to
+/// the store.
 ///
 /// The destructor closes the connection to the store, then the channels. With
 /// connect_mode::on_first_use, it first waits for the thread that accepts connections. If this
@@ -211,16 +213,19 @@ class group {
   [[nodiscard]] multi_channel& channels() noexcept;
   /// Returns the counters of connections on first use; all are 0 with connect_mode::at_join. Locks.
   [[nodiscard]] first_use_statistics connections() const;
-  /// Closes connections that no operation of this process has used since the last call. Returns the
-  /// number of connections that it has closed; 0 with connect_mode::at_join.
+  /// Closes connections that neither side uses. Returns the number of connections that this call
+  /// has closed; 0 with connect_mode::at_join. Blocks until `until` and allocates.
   ///
-  /// The next operation connects the channel again. A connection stays if the channel has
-  /// operations in flight, such as posted receives, if it has failed, if the program has called the
-  /// non-const channel::qp(), or if the peer uses the connection or has operations in flight. If
-  /// both sides have used it, both must call close_idle(): each call first gives an unused
-  /// connection back to the group, and the second call asks the peer to close it. Asks each peer by
-  /// TCP, for at most 2 s; a peer that does not answer keeps its connection. Blocks until `until`.
-  /// Allocates.
+  /// A connection is closed if no operation of this process has used it since the last call, and if
+  /// the peer agrees. The next operation connects the channel again. A connection stays if the
+  /// channel has failed or has operations in flight, such as posted receives, if the program has
+  /// called the non-const channel::qp(), or if the peer uses the connection. If both sides have
+  /// used the connection, both must call close_idle(), twice. The first call only detaches the
+  /// queue pair from the channel; until its next operation, free_sends() and free_receives() return
+  /// 0.
+  ///
+  /// Asks one peer after the other by TCP, at most 2 s each. If a peer does not answer, the
+  /// connection stays, and the next operation on the channel asks again.
   std::uint32_t close_idle(deadline until);
 
   /// Contributes bytes and returns the bytes of all ranks, in rank order; see

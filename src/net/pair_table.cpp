@@ -20,6 +20,7 @@ bool pair_claim::publish(made_pair made) {
     return false;
   }
   published_ = made.ends.local;
+  with.is_published = true;
   // The peer has closed, or never confirmed, the connection that is replaced.
   of_->counts_.closed += with.made && with.now.is_doubtful ? 1U : 0U;
   of_->counts_.requests_accepted += with.made && with.now.is_new ? 0U : 1U;
@@ -190,7 +191,9 @@ void pair_table::mark(std::uint32_t peer) {
 std::optional<pair_closing> pair_table::begin_closing(std::uint32_t peer) {
   const std::lock_guard lock(mutex_);
   pair& with = pairs_[peer];
-  if (!is_open_ || !with.is_member || !with.made || with.is_accepting) return std::nullopt;
+  // A claim that has published nothing yet may replace the queue pair.
+  const bool is_replaced = with.is_accepting && !with.is_published;
+  if (!is_open_ || !with.is_member || !with.made || is_replaced) return std::nullopt;
   with.is_closing = true;
   return pair_closing(*this, peer, *std::exchange(with.made, std::nullopt), ++with.now.closes_sent);
 }
@@ -237,6 +240,7 @@ claim_or_answer pair_table::claim(std::uint32_t peer, std::uint32_t epoch) {
   if (with.is_accepting || with.is_closing || accepting_ >= max_accepting_)
     return reject(connection_answer::busy);
   with.is_accepting = true;
+  with.is_published = false;
   ++accepting_;
   return {.claim = pair_claim(*this, peer, epoch)};
 }

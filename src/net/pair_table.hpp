@@ -213,6 +213,7 @@ class pair_table {
     bool is_member = false;
     bool asks = false;                   // a pair_request exists
     bool is_accepting = false;           // a pair_claim exists
+    bool is_published = false;           // by that claim, which still confirms the connection
     bool is_used = false;                // the channel has its queue pair
     bool is_closing = false;             // a pair_closing exists, which has its queue pair
     std::optional<made_pair> made = {};  // no channel has it

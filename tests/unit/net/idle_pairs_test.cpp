@@ -12,10 +12,13 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/net/channel_access.hpp"
 #include "src/net/connection_message.hpp"
+#include "src/net/pair_maker.hpp"
+#include "src/net/pair_table.hpp"
 #include "src/net/peer_connector.hpp"
 #include "src/net/queue_pair_share.hpp"
 #include "src/net/unconnected_channels.hpp"
@@ -548,6 +551,24 @@ TEST_F(close_requests, of_a_peer_whose_connection_is_not_confirmed_are_refused) 
   const auto turn = pairs.wait_for_turn(1, test_deadline());
   ASSERT_TRUE(turn.request);
   EXPECT_EQ(pairs.answer_close(request(queue.endpoint(), 1)), answer::in_use);
+}
+
+// The thread of the acceptor may release its claim long after the peer has the confirmation.
+TEST_F(close_requests, are_sent_although_a_claim_that_has_published_exists) {
+  net::detail::pair_table pairs(0, 2, 1);
+  pairs.open(4, rank_list{0, 1});
+  auto queue = make_queue();
+  const auto self = queue.endpoint();
+  auto made = net::detail::unmade_pair::connect({.share = {}, .queue = std::move(queue)}, self);
+  auto claim = *std::move(pairs.claim(1, 4).claim);
+  ASSERT_TRUE(claim.publish(*std::move(made)));
+  {
+    auto closing = pairs.begin_closing(1);
+    ASSERT_TRUE(closing);
+    claim.withdraw();
+    closing->end(answer::unknown);
+  }
+  EXPECT_EQ(pairs.statistics().connected, 0U);
 }
 
 TEST_F(close_requests, are_sent_if_the_budget_is_in_use) {

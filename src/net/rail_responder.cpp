@@ -105,9 +105,10 @@ void responder_thread::run() {
         "an exception, for example of an allocation, ended a connection over rails");
   }
 #endif
-  is_connected_.store(false);
   for (served_rail& each : rails_) each.queue.reset();
   control_.end();
+  // Afterwards, because the program may release the memory when is_connected() returns false.
+  is_connected_.store(false);
 }
 
 void responder_thread::serve_until_the_end() {

@@ -170,8 +170,7 @@ result<void> rail_set::check(const char* call, const rail_transfer::parts& what)
 rail_result rail_set::conclude(const char* call, const rail_transfer& what) {
   if (what.is_complete()) return {};
   const bool has_effect = what.done_bytes() != 0 || what.has_repeated() ||
-                          is_any(&active_rail::has_lost_pieces) ||
-                          (what.refused() && what.refused()->delivery() != delivery::not_done);
+                          is_any(&active_rail::has_lost_pieces) || what.may_have_effect();
   const auto how = what.direction() == rail_direction::write && has_effect ? delivery::unknown
                                                                            : delivery::not_done;
   for (active_rail& each : rails_) each.forget_lost();

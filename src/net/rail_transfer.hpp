@@ -75,6 +75,7 @@ class rail_transfer {
   void succeed(const rail_piece& piece) noexcept { done_ += piece.bytes; }
   /// Ends the operation with the failure of a piece that no other rail can execute.
   void refuse(const operation_result& why) {
+    may_have_effect_ = may_have_effect_ || why.delivery() != delivery::not_done;
     if (!refused_) refused_ = why;
   }
 
@@ -82,6 +83,8 @@ class rail_transfer {
   /// Returns whether a piece was taken back.
   [[nodiscard]] bool has_repeated() const noexcept { return has_repeated_; }
   [[nodiscard]] std::uint64_t done_bytes() const noexcept { return done_; }
+  /// Returns whether one of the pieces that refused the operation may have been executed.
+  [[nodiscard]] bool may_have_effect() const noexcept { return may_have_effect_; }
   [[nodiscard]] const std::optional<operation_result>& refused() const noexcept { return refused_; }
 
  private:
@@ -91,7 +94,8 @@ class rail_transfer {
   std::uint64_t next_ = 0;  // the offset of the first byte that was not posted yet
   std::uint64_t done_ = 0;
   bool has_repeated_ = false;
-  std::optional<operation_result> refused_;
+  bool may_have_effect_ = false;
+  std::optional<operation_result> refused_;  // of the first one
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -3,17 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <latch>
 #include <thread>
 
 #include "tests/unit/net/rails.hpp"
 #include "tests/unit/net/ranks.hpp"
+#include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/net/multi_rail_channel.hpp"
+#include "verbena/net/rail_memory.hpp"
 #include "verbena/net/rail_responder.hpp"
 #include "verbena/sys/provider.hpp"
+#include "verbena/verbs/context.hpp"
 
 namespace verbena::test {
 namespace {
+
+using testing_support::expect_error;
 
 /// A provider whose ibv_destroy_qp() waits. At most one exists at a time.
 class delayed_destruction {
@@ -50,6 +56,34 @@ TEST(rail_failures, responder_is_connected_until_its_queue_pairs_are_destroyed) 
   const auto until = test_deadline();
   while (both.peer->is_connected() && !until.expired()) std::this_thread::yield();
   EXPECT_FALSE(both.peer->is_connected());
+}
+
+/// Posts of requests to the queue pairs of a context fail with EIO.
+class refused_posts {
+ public:
+  explicit refused_posts(const context& of) : native_(of.native()), post_(native_->ops.post_send) {
+    native_->ops.post_send = [](ibv_qp*, ibv_send_wr* list, ibv_send_wr** failed) {
+      *failed = list;
+      return EIO;
+    };
+  }
+  refused_posts(const refused_posts&) = delete;
+  refused_posts& operator=(const refused_posts&) = delete;
+  ~refused_posts() { native_->ops.post_send = post_; }
+
+ private:
+  ibv_context* native_;
+  decltype(ibv_context_ops::post_send) post_;
+};
+
+TEST(rail_failures, write_is_unknown_if_a_piece_failed_after_a_refused_post) {
+  connected_rails both;
+  both.faults.inject("fail rem_op_err delivered opcode=rdma_write at=1");
+  const refused_posts refused(both.here.ports[1].domain.context());
+  const auto failed = both.channel->write(net::rail_source(both.local, 0, rail_block / 2),
+                                          both.remote.remote(), test_deadline());
+  expect_error(failed, "the device refused the request");
+  EXPECT_EQ(failed.delivery(), delivery::unknown);
 }
 
 }  // namespace

@@ -126,6 +126,9 @@ std::optional<rail_cause> active_rail::poll(rail_transfer* of) {
       if (const auto why = settle(each, of)) failed = why;
     if (*count < ended.size()) break;
   }
+  // The completions before the failure of the queue were successes. The failure destroyed the queue
+  // pair.
+  if (channel_ && channel_->qp() == nullptr) return rail_cause::device;
   return failed;
 }
 

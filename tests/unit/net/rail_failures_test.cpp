@@ -11,6 +11,7 @@
 #include "tests/unit/net/ranks.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/net/multi_rail_channel.hpp"
+#include "verbena/net/rail.hpp"
 #include "verbena/net/rail_memory.hpp"
 #include "verbena/net/rail_responder.hpp"
 #include "verbena/sys/provider.hpp"
@@ -84,6 +85,42 @@ TEST(rail_failures, write_is_unknown_if_a_piece_failed_after_a_refused_post) {
                                           both.remote.remote(), test_deadline());
   expect_error(failed, "the device refused the request");
   EXPECT_EQ(failed.delivery(), delivery::unknown);
+}
+
+/// Polls of the first completion queue that delivers completions fail from then on.
+class breaking_queue {
+ public:
+  explicit breaking_queue(const context& of) : native_(of.native()) {
+    poll_ = native_->ops.poll_cq;
+    broken_ = nullptr;
+    native_->ops.poll_cq = [](ibv_cq* queue, int count, ibv_wc* out) {
+      if (queue == broken_) return -EIO;
+      const int polled = poll_(queue, count, out);
+      if (polled > 0 && broken_ == nullptr) broken_ = queue;
+      return polled;
+    };
+  }
+  breaking_queue(const breaking_queue&) = delete;
+  breaking_queue& operator=(const breaking_queue&) = delete;
+  ~breaking_queue() { native_->ops.poll_cq = poll_; }
+
+ private:
+  static inline ibv_cq* broken_ = nullptr;
+  static inline decltype(ibv_context_ops::poll_cq) poll_ = nullptr;
+  ibv_context* native_;
+};
+
+TEST(rail_failures, rail_fails_if_its_queue_fails_after_successful_completions) {
+  connected_rails both;
+  const breaking_queue breaking(both.here.ports[0].domain.context());
+  for (int each = 0; each < 10; ++each) {
+    const auto written = both.channel->write(net::rail_source(both.local, 0, 4096),
+                                             both.remote.remote(), test_deadline());
+    ASSERT_TRUE(written.has_value()) << each << ": " << written.error().message();
+  }
+  EXPECT_EQ(both.counters(0).failures, 1U);
+  EXPECT_EQ(both.channel->status(0).cause, net::rail_cause::device);
+  EXPECT_TRUE(both.becomes(0, net::rail_state::active));
 }
 
 }  // namespace

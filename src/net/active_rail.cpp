@@ -101,6 +101,7 @@ std::optional<rail_cause> active_rail::settle(const completed_operation& ended, 
     return std::nullopt;
   }
   if (is_of_operation(ended.result)) {
+    has_refused_ = true;
     of->refuse(ended.result);
     return rail_cause::operation;
   }
@@ -148,7 +149,6 @@ void active_rail::fail(rail_cause why, rail_transfer* of, rail_control& peer) {
   const bool was_active = is_active();
   status_.cause = health_.own_port || why == rail_cause::device ? why : rail_cause::port_error;
   prepared_.reset();
-  const bool is_refused = of != nullptr && of->refused();
   if (channel_) {
     // Afterwards all pieces have results. Those of flushed pieces are not the cause.
     const auto cause = last_error_;
@@ -159,7 +159,7 @@ void active_rail::fail(rail_cause why, rail_transfer* of, rail_control& peer) {
   }
   // A failure of the operation says nothing about the rail, nor does a deadline if the rail works.
   const bool is_healthy = (why == rail_cause::deadline && health_.has_carried) ||
-                          (is_refused && why == rail_cause::operation);
+                          (has_refused_ && why == rail_cause::operation);
   rest(is_healthy ? std::chrono::nanoseconds(0) : pause());
   if (!was_active) return;
   ++status_.counters.failures;
@@ -265,6 +265,7 @@ void active_rail::finish_to_connect(const rail_message& answer) {
   channel_.emplace(*std::move(connected));
   status_.state = rail_state::active;
   health_.has_carried = false;
+  has_refused_ = false;
   ++status_.counters.connections;
 }
 

@@ -97,6 +97,7 @@ class active_rail {
   rail_options options_;
   completion_hub hub_;
   bool has_failed_queue_ = false;  // IBV_EVENT_CQ_ERR
+  bool has_refused_ = false;  // a piece, since the rail became active: not a failure of the rail
   std::optional<prepared_channel> prepared_;
   std::optional<channel> channel_;
   std::vector<rail_piece> slots_;  // by tag

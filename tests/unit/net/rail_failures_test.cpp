@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <latch>
 #include <thread>
 
 #include "tests/unit/net/rails.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/base/deadline.hpp"
 #include "verbena/net/multi_rail_channel.hpp"
 #include "verbena/net/rail.hpp"
 #include "verbena/net/rail_memory.hpp"
@@ -121,6 +123,21 @@ TEST(rail_failures, rail_fails_if_its_queue_fails_after_successful_completions) 
   EXPECT_EQ(both.counters(0).failures, 1U);
   EXPECT_EQ(both.channel->status(0).cause, net::rail_cause::device);
   EXPECT_TRUE(both.becomes(0, net::rail_state::active));
+}
+
+TEST(rail_failures, failed_rail_is_held_down_if_another_rail_refused_the_operation) {
+  auto options = quick();
+  options.hold_down = 10min;
+  connected_rails both(options);
+  both.faults.inject("fail retry_exc_err opcode=rdma_write at=1");
+  const refused_posts refused(both.here.ports[1].domain.context());
+  expect_error(both.channel->write(net::rail_source(both.local, 0, rail_block / 2),
+                                   both.remote.remote(), test_deadline()),
+               "the device refused the request");
+  const auto until = deadline::after(500ms);
+  while (!until.expired()) both.channel->progress();
+  EXPECT_EQ(both.channel->status(0).state, net::rail_state::held_down);
+  EXPECT_EQ(both.counters(0).connections, 1U);
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ std::optional<rail_cause> active_rail::settle(const completed_operation& ended, 
   }
   if (is_of_operation(ended.result)) {
     has_refused_ = true;
+    last_error_ = ended.result.error();
     of->refuse(ended.result);
     return rail_cause::operation;
   }
@@ -266,6 +267,7 @@ void active_rail::finish_to_connect(const rail_message& answer) {
   status_.state = rail_state::active;
   health_.has_carried = false;
   has_refused_ = false;
+  last_error_.reset();
   ++status_.counters.connections;
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <latch>
+#include <string>
 #include <thread>
 
 #include "tests/unit/net/rails.hpp"
@@ -138,6 +139,26 @@ TEST(rail_failures, failed_rail_is_held_down_if_another_rail_refused_the_operati
   while (!until.expired()) both.channel->progress();
   EXPECT_EQ(both.channel->status(0).state, net::rail_state::held_down);
   EXPECT_EQ(both.counters(0).connections, 1U);
+}
+
+TEST(rail_failures, error_has_the_cause_of_the_last_failure_of_a_rail) {
+  connected_rails both;
+  both.faults.down(2);
+  ASSERT_TRUE(both.becomes(1, net::rail_state::down));
+  both.faults.inject("fail retry_exc_err opcode=rdma_write at=1");
+  constexpr const char* first_cause = "RETRY_EXC_ERR";
+  expect_error(both.channel->write(net::rail_source(both.local, 0, 64), both.remote.remote(),
+                                   deadline::after(200ms)),
+               first_cause);
+  both.faults.inject("clear-faults");
+  ASSERT_TRUE(both.becomes(0, net::rail_state::active));
+  const auto constant =
+      net::rail_memory::allocate(both.there.ports, 64, access::remote_read).value();
+  const auto refused =
+      both.channel->write(net::rail_source(both.local, 0, 64), constant.remote(), test_deadline());
+  expect_error(refused, "rail 0 (port 1 of soft0): held down, an operation failed (");
+  EXPECT_EQ(refused.error().message().find(first_cause), std::string::npos)
+      << refused.error().message();
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <iterator>
 
 #include "src/bringup/socket.hpp"
@@ -19,7 +18,6 @@ constexpr std::uint8_t rail_hello = 1;
 constexpr std::uint8_t rail_protocol = 1;
 constexpr std::size_t rail_header_bytes = 6;
 constexpr std::size_t most_reason_bytes = 512;
-constexpr std::chrono::seconds time_for_rail_message{5};
 
 error no_rail_message(std::span<const std::byte> bytes) {
   return error::protocol("rail_control::poll", {},
@@ -105,15 +103,15 @@ rail_control::rail_control(bringup::stream with, std::uint32_t rails) noexcept
 
 void rail_control::send(const rail_message& what) {
   if (failure_) return;
-  if (auto sent = stream_.send(encode(what), deadline::after(time_for_rail_message)); !sent)
+  if (auto sent = stream_.send(encode(what), deadline::after(time_for_rail_messages)); !sent)
     failure_ = std::move(sent).error();
 }
 
-std::optional<rail_message> rail_control::poll() {
+std::optional<rail_message> rail_control::poll(deadline until) {
   if (failure_) return std::nullopt;
   pollfd readable{.fd = fd(), .events = POLLIN, .revents = 0};
   if (::poll(&readable, 1, 0) <= 0) return std::nullopt;
-  auto received = stream_.receive(deadline::after(time_for_rail_message));
+  auto received = stream_.receive(until);
   if (!received) {
     failure_ = std::move(received).error();
     return std::nullopt;

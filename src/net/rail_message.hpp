@@ -14,6 +14,7 @@
 // this generation and of earlier ones executes no more requests.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,6 +31,8 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 
 /// The number of messages after which a side does other work: a peer can send without a pause.
 inline constexpr int most_messages_in_turn = 16;
+/// The time for the messages of one such turn: a peer can send them slowly.
+inline constexpr std::chrono::seconds time_for_rail_messages{5};
 
 enum class rail_message_kind : std::uint8_t {
   connect = 2,
@@ -71,9 +74,9 @@ class rail_control {
 
   /// Sends a message. Blocks only if the peer does not read. After an error, failure() has it.
   void send(const rail_message& what);
-  /// Returns the next message if one has arrived. A peer that sends a part of a message can block
-  /// it for 5 s. After an error, failure() has it.
-  [[nodiscard]] std::optional<rail_message> poll();
+  /// Returns the next message if one has arrived. If the peer has sent a part of a message, waits
+  /// for the rest until `until`. After an error, failure() has it.
+  [[nodiscard]] std::optional<rail_message> poll(deadline until);
   /// Ends the stream, which the peer sees.
   void end() noexcept { stream_.shut_down(); }
   /// Returns why the stream has ended; nullptr while it works.

@@ -114,9 +114,10 @@ void responder_thread::run() {
 void responder_thread::serve_until_the_end() {
   while (control_.failure() == nullptr && wait()) {
     report_ports();
-    // A peer that sends without a pause must not delay the destructor.
+    // A peer that sends without a pause, or slowly, must not delay the destructor.
+    const auto until = deadline::after(time_for_rail_messages);
     for (int count = 0; count < most_messages_in_turn; ++count) {
-      const auto message = control_.poll();
+      const auto message = control_.poll(until);
       if (!message) break;
       serve(*message);
     }

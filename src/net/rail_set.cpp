@@ -71,9 +71,10 @@ void rail_set::read_events(rail_transfer* of) {
 void rail_set::tend(clock::time_point now, rail_transfer* of) {
   next_tend_ = now + rail_tend_interval;
   if (options_.reads_async_events) read_events(of);
-  // A peer that sends without a pause must not keep this thread.
+  // A peer that sends without a pause, or slowly, must not keep this thread.
+  const auto until = deadline::after(time_for_rail_messages);
   for (int count = 0; count < most_messages_in_turn; ++count) {
-    const auto message = control_.poll();
+    const auto message = control_.poll(until);
     if (!message) break;
     active_rail& which = rails_[message->rail];
     if (const auto why = which.take(*message)) which.fail(*why, of, control_);
@@ -214,8 +215,11 @@ rail_result rail_set::run(const char* call, const rail_transfer::parts& what, de
     const bool is_over = transfer.is_complete() || transfer.refused();
     if (is_over && !is_any(&active_rail::has_pieces_in_flight)) break;
     if (is_working || ++idle % rail_polls_per_clock_read == 0) {
-      const auto now = clock::now();
-      if (now >= next_tend_) tend(now, &transfer);
+      auto now = clock::now();
+      if (now >= next_tend_) {
+        tend(now, &transfer);
+        now = clock::now();
+      }
       if (failure() != nullptr || now >= until.when()) {
         abandon(transfer);
         break;

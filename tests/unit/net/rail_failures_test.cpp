@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: MIT
 // Failures of devices and of the peer during operations over rails.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <latch>
+#include <optional>
+#include <semaphore>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "src/net/rail_message.hpp"
+#include "tests/unit/bringup/peers.hpp"
 #include "tests/unit/net/rails.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/base/deadline.hpp"
+#include "verbena/base/fd.hpp"
+#include "verbena/bringup/frame.hpp"
+#include "verbena/bringup/stream.hpp"
 #include "verbena/net/multi_rail_channel.hpp"
 #include "verbena/net/rail.hpp"
 #include "verbena/net/rail_memory.hpp"
@@ -159,6 +172,75 @@ TEST(rail_failures, error_has_the_cause_of_the_last_failure_of_a_rail) {
   expect_error(refused, "rail 0 (port 1 of soft0): held down, an operation failed (");
   EXPECT_EQ(refused.error().message().find(first_cause), std::string::npos)
       << refused.error().message();
+}
+
+/// A peer that completes one message per second, and begins the next one at once.
+class slow_sender {
+ public:
+  static constexpr int messages = net::detail::most_messages_in_turn;
+
+  slow_sender(net::detail::rail_role role, net::detail::rail_message_kind kind) {
+    auto [accepted, raw] = peers::accepted_raw();
+    stream.emplace(std::move(accepted));
+    socket_ = std::move(raw);
+    // The version of the messages, and 2 rails.
+    const std::array hello{std::byte{1}, std::byte{1}, std::byte{2}, static_cast<std::byte>(role)};
+    peers::send_bytes(socket_, bringup::encode_frame(bringup::frame_type::blob, hello));
+    thread_ = std::thread([this, kind] { run(kind); });
+  }
+  slow_sender(const slow_sender&) = delete;
+  slow_sender& operator=(const slow_sender&) = delete;
+  ~slow_sender() {
+    stop_.release();
+    thread_.join();
+  }
+  [[nodiscard]] int completed() const { return completed_; }
+
+  std::optional<bringup::stream> stream;
+
+ private:
+  void run(net::detail::rail_message_kind kind) {
+    const auto frame =
+        bringup::encode_frame(bringup::frame_type::blob,
+                              encode(net::detail::rail_message{.kind = kind, .generation = 1}));
+    const auto first_bytes = std::span(frame).first(4);
+    send(first_bytes);
+    while (completed_ < messages && !stop_.try_acquire_for(1s)) {
+      std::vector<std::byte> bytes(frame.begin() + 4, frame.end());
+      bytes.insert(bytes.end(), first_bytes.begin(), first_bytes.end());
+      send(bytes);
+      ++completed_;
+    }
+  }
+  void send(std::span<const std::byte> bytes) {
+    static_cast<void>(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
+  }
+
+  unique_fd socket_;
+  std::atomic<int> completed_{0};
+  std::binary_semaphore stop_{0};
+  std::thread thread_;
+};
+
+TEST(rail_failures, slow_messages_do_not_block_the_active_side) {
+  const two_rails here;
+  slow_sender peer(net::detail::rail_role::passive, net::detail::rail_message_kind::port);
+  expect_error(net::multi_rail_channel::connect(*std::move(peer.stream), here.ports,
+                                                deadline::after(500ms), quick()),
+               "receive");
+  EXPECT_LT(peer.completed(), slow_sender::messages - 1);
+}
+
+TEST(rail_failures, slow_messages_do_not_block_the_destructor_of_the_responder) {
+  const two_rails here;
+  slow_sender peer(net::detail::rail_role::active, net::detail::rail_message_kind::fence);
+  {
+    const auto responder =
+        net::rail_responder::accept(*std::move(peer.stream), here.ports, test_deadline()).value();
+    const auto until = test_deadline();
+    while (peer.completed() == 0 && !until.expired()) std::this_thread::yield();
+  }
+  EXPECT_LT(peer.completed(), slow_sender::messages - 1);
 }
 
 }  // namespace

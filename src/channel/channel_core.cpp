@@ -224,6 +224,7 @@ void channel_core::lose(int code) noexcept {
     auto closed = std::move(*queue_).close();
     queue_.reset();
     if (!closed) {
+      record_->has_undestroyed_queue = true;
       log(log_level::error,
           "the queue pair of a channel cannot be destroyed; its buffers are "
           "leaked: " +

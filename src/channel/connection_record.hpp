@@ -24,6 +24,7 @@ struct connection_record {
   /// The entry of the GID table, if the options selected it by index.
   std::optional<gid_entry> chosen_gid = {};
   std::optional<channel_failure> failure = {};  ///< the reason why the connection ended
+  bool has_undestroyed_queue = false;  ///< the device refused to destroy a queue pair that failed
   std::shared_ptr<first_use> connector = {};    ///< connects at the first operation, or nullptr
   std::uint32_t peer = 0;                       ///< number of the peer for `connector`
   std::optional<error> first_use_failure = {};  ///< error of the last attempt of `connector`

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "src/channel/connection_record.hpp"
 #include "src/channel/unconnected_channel.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/completion_hub.hpp"
@@ -11,6 +12,10 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 /// channels that are connected by their first operations.
 struct channel_access {
   [[nodiscard]] static verbena::detail::channel_core& core_of(channel& of) { return of.core(); }
+  /// Returns whether the device refused to destroy the queue pair, which may execute requests.
+  [[nodiscard]] static bool has_undestroyed_queue(channel& of) {
+    return of.core().record().has_undestroyed_queue;
+  }
   /// Creates a channel without a queue pair; see create_unconnected_core().
   [[nodiscard]] static result<channel> create_unconnected(const protection_domain& domain,
                                                           const completion_hub& hub,

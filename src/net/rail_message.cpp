@@ -118,9 +118,13 @@ std::optional<rail_message> rail_control::poll(deadline until) {
   }
   auto decoded = decode_rail_message(*received, rails_);
   if (decoded) return *std::move(decoded);
-  failure_ = std::move(decoded).error().with_diagnosis("sent by " + peer());
-  stream_.refuse(failure_->message());
+  refuse(std::move(decoded).error().with_diagnosis("sent by " + peer()));
   return std::nullopt;
+}
+
+void rail_control::refuse(error why) {
+  stream_.refuse(why.message());
+  failure_ = std::move(why);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -77,6 +77,8 @@ class rail_control {
   /// Returns the next message if one has arrived. If the peer has sent a part of a message, waits
   /// for the rest until `until`. After an error, failure() has it.
   [[nodiscard]] std::optional<rail_message> poll(deadline until);
+  /// Ends the stream because of a failure of this side, whose text the peer receives.
+  void refuse(error why);
   /// Ends the stream, which the peer sees.
   void end() noexcept { stream_.shut_down(); }
   /// Returns why the stream has ended; nullptr while it works.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/net/rail_responder.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "src/base/quiet_thread.hpp"
+#include "src/net/channel_access.hpp"
 #include "src/net/rail_checks.hpp"
 #include "src/net/rail_message.hpp"
 #include "verbena/base/fd.hpp"
@@ -87,6 +89,7 @@ class responder_thread {
   std::vector<served_rail> rails_;
   pthread_t thread_ = {};
   bool is_started_ = false;
+  bool is_accessible_ = false;  // a queue pair could not be ended
   std::atomic<bool> is_connected_{true};
 };
 
@@ -108,7 +111,7 @@ void responder_thread::run() {
   for (served_rail& each : rails_) each.queue.reset();
   control_.end();
   // Afterwards, because the program may release the memory when is_connected() returns false.
-  is_connected_.store(false);
+  is_connected_.store(is_accessible_);
 }
 
 void responder_thread::serve_until_the_end() {
@@ -164,6 +167,14 @@ void responder_thread::serve(const rail_message& message) {
   if (message.kind != rail_message_kind::fence) return;  // those of the responder
   // In the error state, and after its end, a queue pair executes no requests.
   if (which.queue && which.generation <= message.generation) which.queue->flush();
+  if (which.queue && channel_access::has_undestroyed_queue(*which.queue)) {
+    is_accessible_ = true;
+    return control_.refuse(error::from_errno(
+        which.queue->failure()->code, "rail_responder", which.port.domain.context().name(),
+        fmt::format("the queue pair of rail {} can be neither moved to the error state nor "
+                    "destroyed, so that failed requests cannot be repeated; reset the device",
+                    message.rail)));
+  }
   control_.send(
       {.kind = rail_message_kind::fenced, .rail = message.rail, .generation = message.generation});
 }

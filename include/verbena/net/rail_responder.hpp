@@ -49,7 +49,8 @@ class [[nodiscard]] rail_responder {
                                                      const rail_responder_options& options = {});
 
   /// Returns false if the stream has ended and the queue pairs are destroyed: the peer no longer
-  /// accesses memory.
+  /// accesses memory. If the device refuses to end a queue pair, the stream ends, and the function
+  /// still returns true.
   [[nodiscard]] bool is_connected() const noexcept;
 
  private:

@@ -9,8 +9,10 @@
 #include <chrono>
 #include <cstddef>
 #include <latch>
+#include <mutex>
 #include <optional>
 #include <semaphore>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -241,6 +243,60 @@ TEST(rail_failures, slow_messages_do_not_block_the_destructor_of_the_responder) 
     while (peer.completed() == 0 && !until.expired()) std::this_thread::yield();
   }
   EXPECT_LT(peer.completed(), slow_sender::messages - 1);
+}
+
+/// A provider that can refuse to move queue pairs to the error state, and to destroy them. At most
+/// one exists at a time.
+class persistent_queue_pairs {
+ public:
+  persistent_queue_pairs() {
+    modify_ = soft.verbs.modify_qp;
+    destroy_ = soft.verbs.destroy_qp;
+    refuses_ = false;
+    soft.verbs.modify_qp.set([](ibv_qp* queue, ibv_qp_attr* to, int mask) {
+      const bool is_error = (mask & IBV_QP_STATE) != 0 && to->qp_state == IBV_QPS_ERR;
+      return is_error && refuses_ ? EIO : modify_(queue, to, mask);
+    });
+    soft.verbs.destroy_qp.set([](ibv_qp* queue) {
+      if (!refuses_) return destroy_(queue);
+      const std::lock_guard lock(mutex_);
+      kept_.insert(queue);
+      return EIO;
+    });
+  }
+  persistent_queue_pairs(const persistent_queue_pairs&) = delete;
+  persistent_queue_pairs& operator=(const persistent_queue_pairs&) = delete;
+
+  void refuse() { refuses_ = true; }
+  /// Destroys the queue pairs that could not be destroyed.
+  void destroy_all() {
+    refuses_ = false;
+    for (ibv_qp* const each : std::exchange(kept_, {})) EXPECT_EQ(destroy_(each), 0);
+  }
+
+  provider soft = *soft_provider().value();
+
+ private:
+  static inline std::atomic<bool> refuses_ = false;
+  static inline std::mutex mutex_;
+  static inline std::set<ibv_qp*> kept_;
+  static inline decltype(sys::verbs_table::modify_qp) modify_;
+  static inline decltype(sys::verbs_table::destroy_qp) destroy_;
+};
+
+TEST(rail_failures, responder_that_cannot_end_a_queue_pair_ends_the_connection) {
+  persistent_queue_pairs persistent;
+  connected_rails both(quick(), two_rails(),
+                       two_rails(contexts::one_for_each_port, persistent.soft));
+  persistent.refuse();
+  both.faults.inject("fail retry_exc_err opcode=rdma_write at=1");
+  const auto failed = both.channel->write(net::rail_source(both.local, 0, 64), both.remote.remote(),
+                                          test_deadline());
+  EXPECT_EQ(failed.delivery(), delivery::unknown);
+  expect_error(failed, "the queue pair of rail 0 can be neither moved to the error state nor");
+  EXPECT_TRUE(both.peer->is_connected());  // the peer can still access memory
+  both.peer.reset();
+  persistent.destroy_all();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "src/net/channel_access.hpp"
 #include "src/net/rail_checks.hpp"
 #include "verbena/verbs/context.hpp"
 
@@ -146,14 +147,18 @@ void active_rail::rest(std::chrono::nanoseconds hold_down) noexcept {
   health_.hold_down = hold_down;
 }
 
-void active_rail::fail(rail_cause why, rail_transfer* of, rail_control& peer) {
+void active_rail::begin_to_flush() noexcept {
+  if (channel_) channel_access::core_of(*channel_).begin_abort();
+}
+
+void active_rail::fail(rail_cause why, rail_transfer* of, rail_control& peer, deadline flushed) {
   const bool was_active = is_active();
   status_.cause = health_.own_port || why == rail_cause::device ? why : rail_cause::port_error;
   prepared_.reset();
   if (channel_) {
     // Afterwards all pieces have results. Those of flushed pieces are not the cause.
     const auto cause = last_error_;
-    channel_->flush();
+    channel_access::core_of(*channel_).flush(flushed);
     static_cast<void>(poll(of));
     if (why != rail_cause::device) last_error_ = cause;
     channel_.reset();

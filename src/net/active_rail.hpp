@@ -5,6 +5,7 @@
 //   down --both ports active--> held_down --hold-down has passed, fenced--> connecting
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 class active_rail {
  public:
   using clock = deadline::clock;
+  static constexpr std::chrono::seconds time_for_flush{5};
 
   /// Creates a rail that is to be connected at once. Errors: those of completion_hub::create().
   [[nodiscard]] static result<active_rail> create(std::uint32_t index, const rail_port& port,
@@ -51,8 +53,12 @@ class active_rail {
   /// Delivers completions. Returns whether the rail must fail because of them. Precondition: pieces
   /// in flight belong to `of`, which is nullptr if no operation is in progress.
   [[nodiscard]] std::optional<rail_cause> poll(rail_transfer* of);
-  /// Ends the connection, and asks the peer for the fence. Pieces in flight are lost.
-  void fail(rail_cause why, rail_transfer* of, rail_control& peer);
+  /// Moves the queue pair to the error state, without waiting for the flush. fail() follows.
+  void begin_to_flush() noexcept;
+  /// Ends the connection, and asks the peer for the fence. Pieces in flight are lost. Waits until
+  /// `flushed` for the flush.
+  void fail(rail_cause why, rail_transfer* of, rail_control& peer,
+            deadline flushed = deadline::after(time_for_flush));
   /// Moves the lost pieces to the operation, which repeats them. Precondition: is_fenced().
   void repeat_lost(rail_transfer& of);
   void forget_lost() noexcept { lost_.clear(); }

@@ -142,8 +142,12 @@ bool rail_set::poll(rail_transfer& of) {
 
 void rail_set::abandon(rail_transfer& what) {
   const auto why = failure() == nullptr ? rail_cause::deadline : rail_cause::stream;
+  // All rails flush at the same time: the time for a device that does not flush passes once.
   for (active_rail& each : rails_)
-    if (each.has_pieces_in_flight()) each.fail(why, &what, control_);
+    if (each.has_pieces_in_flight()) each.begin_to_flush();
+  const auto flushed = deadline::after(active_rail::time_for_flush);
+  for (active_rail& each : rails_)
+    if (each.has_pieces_in_flight()) each.fail(why, &what, control_, flushed);
 }
 
 result<void> rail_set::check(const char* call, const rail_transfer::parts& what) const {

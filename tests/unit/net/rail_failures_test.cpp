@@ -299,5 +299,57 @@ TEST(rail_failures, responder_that_cannot_end_a_queue_pair_ends_the_connection) 
   persistent.destroy_all();
 }
 
+/// Completion queues of all contexts of this provider are empty after silence(). Records which
+/// queue pairs are moved to the error state before the first one is destroyed. At most one exists
+/// at a time.
+class silent_queues {
+ public:
+  using clock = deadline::clock;
+
+  silent_queues() {
+    modify_ = soft.verbs.modify_qp;
+    destroy_ = soft.verbs.destroy_qp;
+    instance_ = this;
+    soft.verbs.modify_qp.set([](ibv_qp* queue, ibv_qp_attr* to, int mask) {
+      const bool is_error = (mask & IBV_QP_STATE) != 0 && to->qp_state == IBV_QPS_ERR;
+      if (is_error && instance_->destroyed.empty()) instance_->in_error.insert(queue);
+      return modify_(queue, to, mask);
+    });
+    soft.verbs.destroy_qp.set([](ibv_qp* queue) {
+      instance_->destroyed.push_back(clock::now());
+      return destroy_(queue);
+    });
+  }
+  silent_queues(const silent_queues&) = delete;
+  silent_queues& operator=(const silent_queues&) = delete;
+
+  static void silence(const two_rails& of) {
+    for (const auto& each : of.ports)
+      each.domain.context().native()->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+  }
+
+  provider soft = *soft_provider().value();
+  std::set<ibv_qp*> in_error;
+  std::vector<clock::time_point> destroyed;
+
+ private:
+  static inline silent_queues* instance_ = nullptr;
+  static inline decltype(sys::verbs_table::modify_qp) modify_;
+  static inline decltype(sys::verbs_table::destroy_qp) destroy_;
+};
+
+TEST(rail_failures, queue_pairs_that_do_not_flush_are_destroyed_after_one_common_time) {
+  silent_queues silent;
+  connected_rails both(quick(), two_rails(contexts::one_for_each_port, silent.soft), two_rails());
+  silent_queues::silence(both.here);
+  const auto late = both.channel->write(net::rail_source(both.local), both.remote.remote(),
+                                        deadline::after(50ms));
+  expect_error(late, "0 of 1048576 bytes are confirmed");
+  EXPECT_EQ(late.delivery(), delivery::unknown);
+  EXPECT_EQ(silent.in_error.size(), 2U);
+  ASSERT_EQ(silent.destroyed.size(), 2U);
+  EXPECT_LT(silent.destroyed[1] - silent.destroyed[0], 4s);  // a flush takes 5 s
+}
+
 }  // namespace
 }  // namespace verbena::test

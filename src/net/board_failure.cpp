@@ -120,7 +120,7 @@ error rank_board::fail(collective& in, std::uint32_t culprit, error why, rank_st
 bool rank_board::report_to(collective& in, std::uint32_t rank, std::uint32_t culprit,
                            deadline time_to_connect) {
   auto& to = channel_access::core_of(in.channels[rank]);
-  if (to.awaits_first_use() && (rank == culprit || time_to_connect.expired())) return true;
+  if (!to.is_connected() && (rank == culprit || time_to_connect.expired())) return true;
   const auto report = own(outgoing_failure_at(size_), board_layout::word);
   if (post(in.channels, {operation_kind::write, rank, report, failure_at},
            earliest(time_to_connect, time_to_report / 4)))
@@ -238,7 +238,7 @@ void rank_board::fail_without_memory(collective* in) noexcept {
   abandon();
   store(outgoing_failure_at(size_), failure_word(rank_));
   for (const std::uint32_t each : in->ranks)
-    if (each != rank_ && !channel_access::core_of(in->channels[each]).awaits_first_use())
+    if (each != rank_ && channel_access::core_of(in->channels[each]).is_connected())
       static_cast<void>(report_to(*in, each, rank_, in->until));
   report_to_others(*in);
   abandon();

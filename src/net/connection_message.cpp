@@ -158,7 +158,8 @@ result<close_request> decode_close_request(std::span<const std::byte> bytes) {
   const auto epoch = from.take<std::uint32_t>();
   const auto local = from.take_bytes(verbena::endpoint::encoded_size);
   const auto number = from.take<std::uint32_t>();
-  if (type != close_type || !number || !from.rest().empty())
+  // A field that is missing does not make the shorter ones behind it fail.
+  if (type != close_type || !token || !rank || !epoch || !local || !number || !from.rest().empty())
     return broken("request to close a connection", bytes);
   if (spoken != version) return other_version(*spoken);
   VERBENA_TRY(const auto end, verbena::endpoint::decode(*local));

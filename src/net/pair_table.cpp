@@ -35,6 +35,7 @@ void pair_claim::withdraw() {
   std::optional<made_pair> withdrawn;
   const std::lock_guard lock(of_->mutex_);
   pair_table::pair& with = of_->pairs_[peer_];
+  if (with.is_closing && with.now.ends.local == published_) with.now.is_closed_by_peer = true;
   if (!with.made || with.made->ends.local != published_) return;
   withdrawn = std::exchange(with.made, std::nullopt);
   of_->counts_.requests_accepted -= 1;
@@ -203,8 +204,9 @@ close_answer pair_table::answer_close(const close_request& wanted) {
   const std::lock_guard lock(mutex_);
   pair& with = pairs_[wanted.rank];
   if (!is_open_ || epoch_ != wanted.epoch || !with.is_member) return close_answer::other_epoch;
-  // The peer may have connected its side, while the confirmation has not arrived on this side.
-  if (with.asks) return close_answer::in_use;
+  // The peer may have connected its side, while the confirmation has not arrived on this side. Or
+  // this side closed the connection, and the peer did not get that answer: `in_use` would be wrong.
+  if (with.asks) return close_answer::other_epoch;
   connection& now = with.now;
   const bool is_connected = with.is_used || with.made || with.is_closing;
   // A request that arrives after a later one, or after the pair was connected again, is late: the

@@ -222,7 +222,8 @@ class group {
   /// called the non-const channel::qp(), or if the peer uses the connection. If both sides have
   /// used the connection, both must call close_idle(), twice. The first call only detaches the
   /// queue pair from the channel; until its next operation, free_sends() and free_receives() return
-  /// 0.
+  /// 0, and flush() has no effect. An operation that needs room in a queue_pair_budget does the
+  /// same with other channels of the group.
   ///
   /// Asks one peer after the other by TCP, at most 2 s each. If a peer does not answer, the
   /// connection stays, and the next operation on the channel asks again.

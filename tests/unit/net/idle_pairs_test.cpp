@@ -550,7 +550,25 @@ TEST_F(close_requests, of_a_peer_whose_connection_is_not_confirmed_are_refused) 
   const auto queue = make_queue();
   const auto turn = pairs.wait_for_turn(1, test_deadline());
   ASSERT_TRUE(turn.request);
-  EXPECT_EQ(pairs.answer_close(request(queue.endpoint(), 1)), answer::in_use);
+  EXPECT_EQ(pairs.answer_close(request(queue.endpoint(), 1)), answer::other_epoch);
+}
+
+// The confirmation could not be sent, so the peer has no connection.
+TEST_F(close_requests, do_not_restore_a_connection_that_is_withdrawn) {
+  net::detail::pair_table pairs(0, 2, 1);
+  pairs.open(4, rank_list{0, 1});
+  auto queue = make_queue();
+  const auto self = queue.endpoint();
+  auto made = net::detail::unmade_pair::connect({.share = {}, .queue = std::move(queue)}, self);
+  auto claim = *std::move(pairs.claim(1, 4).claim);
+  ASSERT_TRUE(claim.publish(*std::move(made)));
+  {
+    auto closing = pairs.begin_closing(1);
+    ASSERT_TRUE(closing);
+    claim.withdraw();
+    closing->end(answer::in_use);
+  }
+  EXPECT_EQ(pairs.statistics().connected, 0U);
 }
 
 // The thread of the acceptor may release its claim long after the peer has the confirmation.

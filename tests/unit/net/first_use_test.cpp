@@ -120,6 +120,7 @@ TEST(first_use, operations_of_several_ranks_connect) {
       [&](joined_rank& here) {
         const shared_word word(here);
         std::vector<net::peer_read> parts;
+        parts.reserve(4);
         for (std::uint32_t each = 0; each < 4; ++each)
           parts.push_back({.from = {.rank = each, .region = word.peers[each].region.slice(0, 8)},
                            .into = sink(word.memory, 8 + 8 * each, 8)});
@@ -265,6 +266,7 @@ TEST(first_use, survivors_shrink_and_connect_a_rank_that_rejoins) {
 
 TEST(first_use, budget_that_was_moved_from_remains) {
   net::queue_pair_budget first(3);
+  // NOLINTNEXTLINE(performance-move-const-arg): a move copies
   const net::queue_pair_budget second = std::move(first);
   EXPECT_EQ(first.limit(), 3U);  // NOLINT(bugprone-use-after-move): a move copies
   EXPECT_EQ(second.in_use(), 0U);

@@ -27,8 +27,6 @@
 namespace verbena::test {
 namespace {
 
-using testing_support::expect_error;
-
 TEST(store_trust, silent_connections_beyond_the_limit_replace_older_ones) {
   const test_store store({.listener = {.max_greeting = 2}});
   std::vector<bringup::stream> silent;
@@ -47,6 +45,7 @@ TEST(store_trust, slow_client_is_not_replaced_before_the_minimum_time) {
     return bringup::stream::connect(store.address(), until);
   };
   std::vector<bringup::stream> slow;
+  slow.reserve(2);
   for (int i = 0; i < 2; ++i) slow.push_back(connect(test_deadline()).value());
   const auto third =
       net::store_client::connect(store.member(0, 1, "third"), deadline::after(200ms));

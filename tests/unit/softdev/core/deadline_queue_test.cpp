@@ -106,6 +106,7 @@ TEST(deadline_queue, several_threads_schedule_and_take) {
   std::array<std::atomic<int>, 4 * per_thread> seen{};
   std::atomic<std::uint32_t> total = 0;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (std::uint32_t thread = 0; thread < 4; ++thread)
     threads.emplace_back([&, thread] {
       for (std::uint32_t i = 0; i < per_thread; ++i)

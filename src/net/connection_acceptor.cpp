@@ -179,17 +179,13 @@ steps<void> connection_acceptor::serve(bringup::stream peer, session& as) {
   const auto until = deadline::after(time_for_request_);
   VERBENA_CO_TRY(const auto request, co_await peer.receive_in_steps(until));
   as.is_silent = false;
-  const auto malformed = [&](error why) {
-    pairs_.count_malformed();
-    return std::move(why).with_diagnosis("sent by " + peer.peer());
-  };
   if (is_close_request(request)) {
     auto closed = close(request);
-    if (!closed) co_return malformed(std::move(closed).error());
+    if (!closed) co_return malformed(std::move(closed).error(), peer);
     co_return co_await peer.send_in_steps(*closed, until);
   }
   auto taken = take(request);
-  if (!taken) co_return malformed(std::move(taken).error());
+  if (!taken) co_return malformed(std::move(taken).error(), peer);
   const auto answer = encode(taken->answer);
   VERBENA_CO_TRY_VOID(co_await peer.send_in_steps(answer, until));
   if (!taken->claim) co_return {};
@@ -200,6 +196,11 @@ steps<void> connection_acceptor::serve(bringup::stream peer, session& as) {
   auto sent = co_await peer.send_in_steps(confirmation, until);
   if (!sent) taken->claim->withdraw();
   co_return sent;
+}
+
+error connection_acceptor::malformed(error why, const bringup::stream& peer) {
+  pairs_.count_malformed();
+  return std::move(why).with_diagnosis("sent by " + peer.peer());
 }
 
 result<void> connection_acceptor::check_sender(const connection_token& token,

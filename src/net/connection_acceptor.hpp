@@ -74,6 +74,8 @@ class connection_acceptor {
   };
   [[nodiscard]] result<accepted_request> take(std::span<const std::byte> request);
   /// Closes a connection at the request of the peer, and returns the answer.
+  /// Counts a malformed request, and returns the error with the name of its sender.
+  [[nodiscard]] error malformed(error why, const bringup::stream& peer);
   [[nodiscard]] result<std::vector<std::byte>> close(std::span<const std::byte> request);
   [[nodiscard]] result<void> check_sender(const connection_token& token, std::uint32_t rank) const;
 

@@ -215,15 +215,11 @@ result<void> advertisement_table::note_arrival(advertised_buffer what) {
       }));
   if (twice) return broken("advertises a number or a name that is in use");
   const auto number = what.number;
-  auto& peers = known().peers;
-  const auto added =
-      peers.emplace(number, detail::known_buffers::peer_buffer{.what = std::move(what)}).first;
-  try {
-    known().arrived.push_back(number);
-  } catch (...) {
-    peers.erase(added);
-    throw;
-  }
+  // Both or neither, even if an allocation fails.
+  std::map<std::uint32_t, detail::known_buffers::peer_buffer> added;
+  added.emplace(number, detail::known_buffers::peer_buffer{.what = std::move(what)});
+  known().arrived.push_back(number);
+  known().peers.merge(added);
   return {};
 }
 

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <new>
 #include <optional>
 #include <utility>
 
+#include "src/base/call_or_else.hpp"
 #include "src/base/earliest.hpp"
 #include "src/bringup/peer_errors.hpp"
 #include "src/bringup/run_negotiation.hpp"
@@ -36,11 +36,8 @@ bool has_ended(const stream& peer) noexcept {
 }  // namespace
 
 error give_up(error why, stream& peer) noexcept {
-  try {
-    peer.refuse(why.message());
-  } catch (const std::bad_alloc&) {
-    peer.refuse("no memory for the reason");
-  }
+  verbena::detail::call_or_else([&] { peer.refuse(why.message()); },
+                                [&] { peer.refuse("no memory for the reason"); });
   return why;
 }
 

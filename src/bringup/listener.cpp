@@ -12,12 +12,12 @@
 #include <cerrno>
 #include <chrono>
 #include <list>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "src/base/call_or_else.hpp"
 #include "src/bringup/socket.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/fd.hpp"
@@ -30,11 +30,9 @@ namespace {
 constexpr auto exhausted_pause = std::chrono::milliseconds(100);
 
 void note_closed(const std::string& peer, std::string_view why) noexcept {
-  try {
-    log(log_level::info, "bring-up: closed " + peer + ": " + std::string(why));
-  } catch (const std::bad_alloc&) {
-    // Only the message is lost.
-  }
+  // Without memory, only the message is lost.
+  verbena::detail::call_or_else(
+      [&] { log(log_level::info, "bring-up: closed " + peer + ": " + std::string(why)); }, [] {});
 }
 
 }  // namespace

@@ -6,11 +6,11 @@
 
 #include <array>
 #include <cerrno>
-#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "src/base/call_or_else.hpp"
 #include "src/bringup/peer_errors.hpp"
 #include "src/bringup/socket.hpp"
 #include "verbena/base/bytes.hpp"
@@ -207,11 +207,12 @@ steps<std::vector<std::byte>> stream::exchange_in_steps(frame_type type,
 void stream::refuse(std::string_view reason) noexcept {
   if (!can_refuse_) return;
   std::vector<std::byte> bytes;
-  try {
-    bytes = encode_frame(frame_type::refusal, bytes_of(reason.substr(0, max_refusal_bytes)));
-  } catch (const std::bad_alloc&) {
-    // The peer sees a closed stream, without a reason.
-  }
+  // Without memory, the peer sees a closed stream, without a reason.
+  verbena::detail::call_or_else(
+      [&] {
+        bytes = encode_frame(frame_type::refusal, bytes_of(reason.substr(0, max_refusal_bytes)));
+      },
+      [] {});
   end_with(bytes);
 }
 

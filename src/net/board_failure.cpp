@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <exception>
 #include <functional>
 #include <iterator>
 #include <utility>
 
+#include "src/base/call_or_else.hpp"
 #include "src/base/earliest.hpp"
 #include "src/net/board_layout.hpp"
 #include "src/net/channel_access.hpp"
@@ -39,20 +39,6 @@ constexpr std::chrono::milliseconds time_for_answers{2};
 
 // The time limit for connecting channels to report a failure.
 constexpr std::chrono::milliseconds time_to_report{1000};
-
-// Calls `first`, and `second` if an allocation in `first` fails.
-template <class First, class Second>
-void call_or_else(First&& first, [[maybe_unused]] Second&& second) noexcept {
-#ifdef VERBENA_NO_EXCEPTIONS
-  first();
-#else
-  try {
-    first();
-  } catch (const std::exception&) {
-    second();
-  }
-#endif
-}
 
 }  // namespace
 
@@ -200,8 +186,8 @@ error rank_board::destroyed(operation_name name) const {
 void rank_board::cancel(collective& in) noexcept {
   if (is_reporting_) return fail_without_memory(&in);  // an allocation in fail() has failed
   if (failure_) return;
-  call_or_else([&] { static_cast<void>(fail(in, rank_, destroyed(in.name))); },
-               [&] { fail_without_memory(&in); });
+  verbena::detail::call_or_else([&] { static_cast<void>(fail(in, rank_, destroyed(in.name))); },
+                                [&] { fail_without_memory(&in); });
 }
 
 error rank_board::give_up(const participants& of, operation_name name, error why) {
@@ -226,8 +212,8 @@ error rank_board::give_up(const participants& of, operation_name name, error why
 
 void rank_board::give_up(const participants& of, operation_name name) noexcept {
   if (is_reporting_) return fail_without_memory(running_);
-  call_or_else([&] { static_cast<void>(give_up(of, name, destroyed(name))); },
-               [&] { fail_without_memory(running_); });
+  verbena::detail::call_or_else([&] { static_cast<void>(give_up(of, name, destroyed(name))); },
+                                [&] { fail_without_memory(running_); });
 }
 
 void rank_board::fail_without_memory(collective* in) noexcept {

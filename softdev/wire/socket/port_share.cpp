@@ -182,7 +182,9 @@ result<port_share::role> port_share::join() {
   if (role_ != role::none) return role_;
   if (asked_) return read_answer();
   const meeting_place here(own_.port);
-  const bool has_moved = own_.place && own_.place->network != here.network;
+  // 0: /proc is not mounted here.
+  const bool has_moved = own_.place && own_.place->network != here.network &&
+                         own_.place->network != 0 && here.network != 0;
   if (has_moved) return moved_away(own_.port);
   const local_name name = own_.place.value_or(here).name;
   socket_or_error made = new_local_socket();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Clients in four processes connect message channels to one server process at the same time, on
 // soft0. Argument: the number of connections. Each client exchanges one message. Prints the 99th
-// percentile of the time from the common start until the client is connected, in nanoseconds.
+// percentile of the time from the start of an attempt until it is connected, in nanoseconds.
 // Ends with status 1 unless all clients are connected.
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -82,8 +82,8 @@ struct close_request {
 
 enum class close_answer : std::uint8_t {
   closed = 1,   ///< the queue pair of the peer is destroyed, or will be
-  in_use,       ///< the program of the peer uses the connection
-  other_epoch,  ///< the epochs differ, or the sender is not a member
+  in_use,       ///< the channel of the peer has the queue pair
+  other_epoch,  ///< the epochs differ, the sender is not a member, or the peer is connecting
   unknown,      ///< the peer does not have this connection
 };
 

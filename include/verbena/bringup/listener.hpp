@@ -30,9 +30,9 @@ struct listener_options {
   /// `min_greeting_time`, and then replaces it.
   std::size_t max_greeting = 64;
   std::chrono::nanoseconds min_greeting_time = std::chrono::seconds(1);  ///< see max_greeting
-  /// The number of connections that the kernel keeps until accept() takes them; at most
-  /// `net.core.somaxconn`. The kernel drops the packets of further connections; they try again
-  /// after 1 s, 3 s, 7 s and so on. See listen(2).
+  /// The maximum number of connections that the kernel queues until the listener takes them by
+  /// accept4(2); the kernel reduces it to `net.core.somaxconn`. If the queue is full, the kernel
+  /// drops the SYN, which the kernel of the peer retransmits, first after 1 s. See listen(2).
   int backlog = 4096;
   stream_options streams;  ///< limits of the accepted streams
 };

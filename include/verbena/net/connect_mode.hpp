@@ -26,9 +26,9 @@ struct first_use_options {
   /// The maximum number of connection requests that this process serves concurrently; at least 1.
   /// Requests beyond the maximum are rejected, and their peers retry.
   std::uint32_t max_accepting = 32;
-  /// Limits the number of queue pairs of all groups that share the budget. If it is in use, an
-  /// operation that connects a channel closes idle connections; see group::close_idle(). Unset: no
-  /// limit.
+  /// Limits the number of queue pairs of all groups that share the budget. If all of them exist, an
+  /// operation that connects a channel first closes idle connections of its group; see
+  /// group::close_idle(). Unset: no limit.
   std::optional<queue_pair_budget> budget = {};
   /// The numeric address or the name at which peers reach this host; not a wildcard address such as
   /// `0.0.0.0`. If empty, the local address of the connection to the store; if PMIx is used, a
@@ -42,8 +42,9 @@ struct first_use_options {
 struct first_use_statistics {
   /// Channels with a queue pair, regardless of the side that requested the connection.
   std::uint32_t connected = 0;
-  /// Connected by a peer and not yet used by this process, or not used since group::close_idle() or
-  /// since the budget was in use.
+  /// Connected channels that do not have their queue pair: this process has posted no operation
+  /// yet, or the queue pair was detached by group::close_idle() or because the budget was
+  /// exhausted.
   std::uint32_t unused = 0;
   std::uint64_t requests_sent = 0;      ///< connection requests sent, including retries
   std::uint64_t requests_accepted = 0;  ///< requests of peers that were accepted and confirmed

@@ -102,9 +102,12 @@ struct group_options {
 /// first_use_options::timeout. It allocates and makes system calls. The program of the peer calls
 /// nothing: a thread of the peer's group connects its side. If the channel cannot be connected, the
 /// operation is refused as refusal::connect_failed, and channel::describe() returns the cause:
-/// ECONNREFUSED if the process of the peer has ended, ENOBUFS if the queue_pair_budget of one side
-/// is in use, otherwise `timed_out`. If the budget of this process is in use, the operation first
-/// closes the least recently used connections that are idle on both sides, as close_idle() does.
+/// ECONNREFUSED if the process of the peer has ended or left the group, ENOBUFS if the
+/// queue_pair_budget of one side is exhausted, `timed_out` if the peer does not accept in time,
+/// otherwise that of the local queue pair. May exceed the deadline by 2 s while it waits for the
+/// confirmation of the peer. If the budget of this process is exhausted, the operation first closes
+/// up to two connections of this group that have nothing in flight on either side, in the order in
+/// which they were last connected or attached; see close_idle().
 /// The next operation tries to connect again. The peer must be able to connect to this process by
 /// TCP, at first_use_options::host or, if that is empty, at the local address of the connection to
 /// the store.
@@ -213,17 +216,19 @@ class group {
   [[nodiscard]] multi_channel& channels() noexcept;
   /// Returns the counters of connections on first use; all are 0 with connect_mode::at_join. Locks.
   [[nodiscard]] first_use_statistics connections() const;
-  /// Closes connections that neither side uses. Returns the number of connections that this call
-  /// has closed; 0 with connect_mode::at_join. Blocks until `until` and allocates.
+  /// Closes idle connections. Returns the number of connections that this call has closed; 0 with
+  /// connect_mode::at_join. Blocks at most until `until` and allocates.
   ///
-  /// A connection is closed if no operation of this process has used it since the last call, and if
-  /// the peer agrees. The next operation connects the channel again. A connection stays if the
-  /// channel has failed or has operations in flight, such as posted receives, if the program has
-  /// called the non-const channel::qp(), or if the peer uses the connection. If both sides have
-  /// used the connection, both must call close_idle(), twice. The first call only detaches the
-  /// queue pair from the channel; until its next operation, free_sends() and free_receives() return
-  /// 0, and flush() has no effect. An operation that needs room in a queue_pair_budget does the
-  /// same with other channels of the group.
+  /// Detaches the queue pair from each channel that has nothing in flight; the next operation
+  /// attaches it again. If a queue pair is still detached at the next call, that call asks the peer
+  /// to close the connection. The peer refuses while its own channel has the queue pair: if both
+  /// sides have used a connection, both must call close_idle(), twice. The next operation connects
+  /// the channel again. Skips a channel that has failed, that has operations or receives in flight,
+  /// or on which the program has called the non-const channel::qp().
+  ///
+  /// While a queue pair is detached, free_sends() and free_receives() return 0, and flush() has no
+  /// effect. An operation for which the queue_pair_budget is exhausted also detaches queue pairs of
+  /// other channels of the group.
   ///
   /// Asks one peer after the other by TCP, at most 2 s each. If a peer does not answer, the
   /// connection stays, and the next operation on the channel asks again.

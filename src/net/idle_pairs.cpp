@@ -108,8 +108,8 @@ bool peer_connector::make_room(deadline until) {
       ++given_back;
     }
     std::erase_if(pairs, &connected_pair::is_used);
-    std::ranges::stable_sort(pairs, {}, [](const connected_pair& each) {
-      return std::tuple(each.is_doubtful, each.peer_uses);
+    std::ranges::sort(pairs, {}, [](const connected_pair& each) {
+      return std::tuple(each.is_doubtful, each.peer_uses, each.last_use);
     });
     for (const auto& each : pairs) {
       if (is_asked[each.peer]) continue;

@@ -53,7 +53,10 @@ void order_by_list(std::span<gid_entry> addresses, const std::vector<std::string
     });
     return is_loopback ? parts.size() : static_cast<std::size_t>(found - parts.begin());
   };
-  std::ranges::stable_sort(addresses, {}, place_of);
+  // Sorts by insertion: std::stable_sort of libstdc++ 12 uses a function that clang reports.
+  for (auto next = addresses.begin(); next != addresses.end(); ++next)
+    std::rotate(std::ranges::upper_bound(addresses.begin(), next, place_of(*next), {}, place_of),
+                next, next + 1);
 }
 
 permitted_addresses::permitted_addresses(const std::vector<std::string>& only,

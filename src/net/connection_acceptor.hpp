@@ -73,9 +73,9 @@ class connection_acceptor {
     std::optional<made_pair> made = {};
   };
   [[nodiscard]] result<accepted_request> take(std::span<const std::byte> request);
-  /// Closes a connection at the request of the peer, and returns the answer.
   /// Counts a malformed request, and returns the error with the name of its sender.
   [[nodiscard]] error malformed(error why, const bringup::stream& peer);
+  /// Closes a connection at the request of the peer, and returns the answer.
   [[nodiscard]] result<std::vector<std::byte>> close(std::span<const std::byte> request);
   [[nodiscard]] result<void> check_sender(const connection_token& token, std::uint32_t rank) const;
 

@@ -52,6 +52,38 @@ std::optional<connection_token> take_token(byte_reader& from) {
   return token;
 }
 
+/// Returns the fields that both kinds of requests begin with.
+template <class Request>
+bytes_out encode_head(std::uint8_t type, const Request& of) {
+  bytes_out out;
+  put(out, type);
+  put(out, version);
+  put_bytes(out, of.token);
+  put(out, of.rank);
+  put(out, of.epoch);
+  put_bytes(out, of.local.encode());
+  return out;
+}
+
+/// The fields in front of the endpoint.
+struct request_head {
+  std::uint8_t version;
+  connection_token token;
+  std::uint32_t rank;
+  std::uint32_t epoch;
+};
+
+std::optional<request_head> take_head(byte_reader& from, std::uint8_t type) {
+  const auto found = from.take<std::uint8_t>();
+  const auto spoken = from.take<std::uint8_t>();
+  const auto token = take_token(from);
+  const auto rank = from.take<std::uint32_t>();
+  const auto epoch = from.take<std::uint32_t>();
+  // A field that is missing does not make the shorter ones behind it fail.
+  if (found != type || !token || !rank || !epoch) return std::nullopt;
+  return request_head{.version = *spoken, .token = *token, .rank = *rank, .epoch = *epoch};
+}
+
 }  // namespace
 
 bytes_out encode(const rank_contact& of) {
@@ -76,28 +108,16 @@ result<rank_contact> decode_contact(std::span<const std::byte> bytes) {
   return rank_contact{.board = region, .token = *token, .acceptor = std::move(where)};
 }
 
-bytes_out encode(const connect_request& of) {
-  bytes_out out;
-  put(out, request_type);
-  put(out, version);
-  put_bytes(out, of.token);
-  put(out, of.rank);
-  put(out, of.epoch);
-  put_bytes(out, of.local.encode());
-  return out;
-}
+bytes_out encode(const connect_request& of) { return encode_head(request_type, of); }
 
 result<connect_request> decode_connect_request(std::span<const std::byte> bytes) {
   byte_reader from(bytes);
-  const auto type = from.take<std::uint8_t>();
-  const auto spoken = from.take<std::uint8_t>();
-  const auto token = take_token(from);
-  const auto rank = from.take<std::uint32_t>();
-  const auto epoch = from.take<std::uint32_t>();
-  if (type != request_type || !epoch) return broken("connection request", bytes);
-  if (spoken != version) return other_version(*spoken);
+  const auto head = take_head(from, request_type);
+  if (!head) return broken("connection request", bytes);
+  if (head->version != version) return other_version(head->version);
   VERBENA_TRY(const auto local, verbena::endpoint::decode(from.rest()));
-  return connect_request{.token = *token, .rank = *rank, .epoch = *epoch, .local = local};
+  return connect_request{
+      .token = head->token, .rank = head->rank, .epoch = head->epoch, .local = local};
 }
 
 bytes_out encode(const connect_answer& of) {
@@ -134,13 +154,7 @@ result<void> check_confirmation(std::span<const std::byte> bytes) {
 }
 
 bytes_out encode(const close_request& of) {
-  bytes_out out;
-  put(out, close_type);
-  put(out, version);
-  put_bytes(out, of.token);
-  put(out, of.rank);
-  put(out, of.epoch);
-  put_bytes(out, of.local.encode());
+  auto out = encode_head(close_type, of);
   put(out, of.number);
   return out;
 }
@@ -151,20 +165,18 @@ bool is_close_request(std::span<const std::byte> bytes) noexcept {
 
 result<close_request> decode_close_request(std::span<const std::byte> bytes) {
   byte_reader from(bytes);
-  const auto type = from.take<std::uint8_t>();
-  const auto spoken = from.take<std::uint8_t>();
-  const auto token = take_token(from);
-  const auto rank = from.take<std::uint32_t>();
-  const auto epoch = from.take<std::uint32_t>();
+  const auto head = take_head(from, close_type);
   const auto local = from.take_bytes(verbena::endpoint::encoded_size);
   const auto number = from.take<std::uint32_t>();
-  // A field that is missing does not make the shorter ones behind it fail.
-  if (type != close_type || !token || !rank || !epoch || !local || !number || !from.rest().empty())
+  if (!head || !local || !number || !from.rest().empty())
     return broken("request to close a connection", bytes);
-  if (spoken != version) return other_version(*spoken);
+  if (head->version != version) return other_version(head->version);
   VERBENA_TRY(const auto end, verbena::endpoint::decode(*local));
-  return close_request{
-      .token = *token, .rank = *rank, .epoch = *epoch, .local = end, .number = *number};
+  return close_request{.token = head->token,
+                       .rank = head->rank,
+                       .epoch = head->epoch,
+                       .local = end,
+                       .number = *number};
 }
 
 bytes_out encode(close_answer of) {

@@ -20,8 +20,6 @@ namespace {
 // The time limit of one request to close a connection.
 constexpr std::chrono::seconds time_to_close{2};
 
-constexpr bringup::stream_options close_messages{.max_blob_bytes = max_connection_message_bytes};
-
 constexpr bool is_end(close_answer of) {
   return of == close_answer::closed || of == close_answer::unknown;
 }
@@ -50,7 +48,7 @@ result<close_answer> peer_connector::close(std::uint32_t peer, deadline until) {
 result<close_answer> peer_connector::ask_to_close(std::uint32_t peer, pair_closing& as,
                                                   deadline until) const {
   const rank_contact& to = contacts_[peer];
-  auto with = bringup::stream::connect(to.acceptor, until, {.stream = close_messages});
+  auto with = bringup::stream::connect(to.acceptor, until, {.stream = small_messages});
   // The process of the peer has ended.
   if (!with && with.error().is(std::errc::connection_refused)) return close_answer::unknown;
   if (!with) return std::move(with).error();

@@ -27,8 +27,6 @@ constexpr retry_pauses::range pauses_to_connect{.first = std::chrono::millisecon
 // operation is earlier. A new attempt detects that the process of the peer has ended.
 constexpr std::chrono::seconds time_of_attempt{2};
 
-constexpr bringup::stream_options small_messages{.max_blob_bytes = max_connection_message_bytes};
-
 // A peer that connects to such an address reaches its own host.
 bool is_wildcard(std::string_view host) {
   return host == "0.0.0.0" || host == "::" || host == "::ffff:0.0.0.0";

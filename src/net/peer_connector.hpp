@@ -18,10 +18,15 @@
 #include "src/net/pair_maker.hpp"
 #include "src/net/pair_table.hpp"
 #include "src/net/retry_pauses.hpp"
+#include "verbena/bringup/stream.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/net/multi_channel.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
+
+/// The options of the streams between a connector and an acceptor.
+inline constexpr bringup::stream_options small_messages{.max_blob_bytes =
+                                                            max_connection_message_bytes};
 
 /// Threads: one thread at a time, with the channels.
 class peer_connector final : public verbena::detail::first_use,

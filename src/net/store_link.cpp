@@ -202,7 +202,7 @@ bool store_link::has_store_ended(const error& why) const noexcept {
 }
 
 error store_link::lose(error why) {
-  // A reason of the store does not reach a rank that has not read earlier messages.
+  // If this rank has not read earlier messages, the store closes the connection without a reason.
   is_store_running = is_admitted && has_store_ended(why) && greets_again(*this);
   if (who.host == store_host::rank_0 && has_store_ended(why)) add(0, departed);
   failure = why;

@@ -41,8 +41,8 @@ struct store_session {
     return (sending ? bytes_in_sending : 0) + (next_answer ? next_answer->size() : 0);
   }
 
-  /// Returns true if the client has not sent its membership, and the proof if the store has a
-  /// secret.
+  /// Returns true until the store has received the membership of the client and, if the store has a
+  /// secret, its proof.
   [[nodiscard]] bool is_silent() const noexcept { return group == nullptr && !sending; }
 
   bringup::stream stream;

@@ -431,6 +431,23 @@ class close_requests : public ::testing::Test {
   net::queue_pair_budget budget_{2};
   std::shared_ptr<net::detail::peer_connector> connector_;
   std::optional<bringup::listener> peer_;
+  /// Withdraws a published connection while a request to close it is in progress.
+  void expect_no_connection_after_withdrawal(answer of_peer) {
+    net::detail::pair_table pairs(0, 2, 1);
+    pairs.open(4, rank_list{0, 1});
+    auto queue = make_queue();
+    const auto self = queue.endpoint();
+    auto made = net::detail::unmade_pair::connect({.share = {}, .queue = std::move(queue)}, self);
+    auto claim = *std::move(pairs.claim(1, 4).claim);
+    ASSERT_TRUE(claim.publish(*std::move(made)));
+    {
+      auto closing = pairs.begin_closing(1);
+      ASSERT_TRUE(closing);
+      claim.withdraw();
+      closing->end(of_peer);
+    }
+    EXPECT_EQ(pairs.statistics().connected, 0U);
+  }
 };
 
 TEST_F(close_requests, that_are_malformed_or_of_other_groups_close_nothing) {
@@ -555,38 +572,12 @@ TEST_F(close_requests, of_a_peer_whose_connection_is_not_confirmed_are_refused) 
 
 // The confirmation could not be sent, so the peer has no connection.
 TEST_F(close_requests, do_not_restore_a_connection_that_is_withdrawn) {
-  net::detail::pair_table pairs(0, 2, 1);
-  pairs.open(4, rank_list{0, 1});
-  auto queue = make_queue();
-  const auto self = queue.endpoint();
-  auto made = net::detail::unmade_pair::connect({.share = {}, .queue = std::move(queue)}, self);
-  auto claim = *std::move(pairs.claim(1, 4).claim);
-  ASSERT_TRUE(claim.publish(*std::move(made)));
-  {
-    auto closing = pairs.begin_closing(1);
-    ASSERT_TRUE(closing);
-    claim.withdraw();
-    closing->end(answer::in_use);
-  }
-  EXPECT_EQ(pairs.statistics().connected, 0U);
+  expect_no_connection_after_withdrawal(answer::in_use);
 }
 
 // The thread of the acceptor may release its claim long after the peer has the confirmation.
 TEST_F(close_requests, are_sent_although_a_claim_that_has_published_exists) {
-  net::detail::pair_table pairs(0, 2, 1);
-  pairs.open(4, rank_list{0, 1});
-  auto queue = make_queue();
-  const auto self = queue.endpoint();
-  auto made = net::detail::unmade_pair::connect({.share = {}, .queue = std::move(queue)}, self);
-  auto claim = *std::move(pairs.claim(1, 4).claim);
-  ASSERT_TRUE(claim.publish(*std::move(made)));
-  {
-    auto closing = pairs.begin_closing(1);
-    ASSERT_TRUE(closing);
-    claim.withdraw();
-    closing->end(answer::unknown);
-  }
-  EXPECT_EQ(pairs.statistics().connected, 0U);
+  expect_no_connection_after_withdrawal(answer::unknown);
 }
 
 TEST_F(close_requests, are_sent_if_the_budget_is_in_use) {

@@ -335,7 +335,7 @@ TEST(failed_connection_to_rank_0, in_the_middle_of_a_message_is_not_its_end) {
   EXPECT_EQ(why.code(), ECONNRESET);
 }
 
-// For example, because the rank has not read for a long time. The reason has not reached the rank.
+// As if the rank had not read for a long time: the store then closes without a reason.
 TEST(failed_connection_to_rank_0, between_two_messages_is_not_the_end_of_a_store_that_runs) {
   auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
   std::atomic<bool> has_failed = false;

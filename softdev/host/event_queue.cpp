@@ -153,7 +153,8 @@ int wait_readable(int fd) noexcept {
 
 int wait_readable(wake_receiver& receiver, bool& signaled) noexcept {
   return wait_like_read(receiver.fd(), [&](bool may_block) {
-    const auto found = receiver.wait(may_block ? wake_receiver::forever : wake_receiver::no_time);
+    if (!may_block) return EAGAIN;
+    const auto found = receiver.wait(wake_receiver::forever);
     signaled = found.signaled;
     if (found.failed != 0) return found.failed;
     return found.signaled || found.watched != 0 ? 0 : EAGAIN;

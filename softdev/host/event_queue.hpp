@@ -86,7 +86,8 @@ class event_queue {
 /// cancellation point.
 [[nodiscard]] int wait_readable(int fd) noexcept;
 /// Waits likewise for the descriptor of a receiver of wake-ups, and takes its signals. Sets
-/// `signaled` to whether there were any.
+/// `signaled` to whether there were any. If the descriptor has O_NONBLOCK, returns EAGAIN without a
+/// look at the signals: the caller took them before it looked for events.
 [[nodiscard]] int wait_readable(wake_receiver& receiver, bool& signaled) noexcept;
 
 }  // namespace verbena::softdev

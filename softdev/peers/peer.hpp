@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "softdev/core/biased_lock.hpp"
+#include "softdev/ipc/reactor.hpp"
 #include "softdev/peers/active_section.hpp"
 #include "softdev/peers/channel_signals.hpp"
 #include "softdev/peers/incoming_ring.hpp"
@@ -31,6 +33,7 @@ struct service_notes {
   bool hello_waits = false;                          ///< our hello must still be sent
   bool closing = false;  ///< it exited; its last records are being received
   bool given_arenas = false;
+  std::optional<reactor::wanted> watched;  ///< what the service waits for on the socket
 };
 
 /// The parts of a peer, for the classes of the link. Threads: as each part states.

@@ -144,6 +144,8 @@ void peer_service::read_messages(const std::shared_ptr<peer>& from, time_point n
                                                                 : handle(*from, got));
     if (!sound) return how_.requests.end_for_message(*from);
     if (from->state() != peer_state::paired) return;
+    // A wake-up is seldom followed by another message. If one follows, the socket stays readable.
+    if (got.message.kind == message_kind::wake) break;
   }
   watch_socket_of(*from);
 }
@@ -153,15 +155,14 @@ void peer_service::watch_socket_of(peer& which) {
   const peer_messages& messages = which.parts().messages;
   const std::size_t unsent = messages.queued();
   const bool reads = unsent < most_unsent_answers;
+  wanted what = unsent == 0 ? wanted::readable : reads ? wanted::either : wanted::writable;
   if (messages.delayed()) {
     delayed_.insert(which.slot());
     any_delayed_ = true;
-    watch_.watch_socket(which, reads ? wanted::readable : wanted::neither);
-    return;
+    what = reads ? wanted::readable : wanted::neither;
   }
-  watch_.watch_socket(which, unsent == 0 ? wanted::readable
-                             : reads     ? wanted::either
-                                         : wanted::writable);
+  // Without the comparison, each wake-up would cost one more system call.
+  if (which.parts().service.watched != what) watch_.watch_socket(which, what);
 }
 
 /// Tries again to send messages for which the kernel lacked a resource.

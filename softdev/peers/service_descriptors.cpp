@@ -4,8 +4,9 @@
 namespace verbena::softdev {
 
 void service_descriptors::watch_socket(peer& of, reactor::wanted what) const noexcept {
-  static_cast<void>(
-      reactor_.rewatch(of.parts().messages.fd(), {source::peer_socket, of.slot()}, what));
+  const int failed =
+      reactor_.rewatch(of.parts().messages.fd(), {source::peer_socket, of.slot()}, what);
+  of.parts().service.watched = failed == 0 ? std::optional(what) : std::nullopt;
 }
 
 void service_descriptors::watch_process(peer& of) const noexcept {
@@ -15,6 +16,7 @@ void service_descriptors::watch_process(peer& of) const noexcept {
 
 void service_descriptors::stop(peer& which) const noexcept {
   reactor_.unwatch(which.parts().messages.fd());
+  which.parts().service.watched.reset();
   reactor_.unwatch(which.parts().process.watch().fd());
 }
 

@@ -126,7 +126,8 @@ struct source {
   void (*taken)(void* owner, std::uint32_t kind);
 };
 
-// Takes the oldest event, and waits for one if necessary. Returns 0 or an errno.
+// Takes the oldest event, and waits for one if necessary. Returns 0 or an errno. A call that finds
+// nothing costs two system calls if the descriptor has O_NONBLOCK.
 int take_event(host& home, const source& from, event_queue::event& out) {
   // Takes the signals of peers before it looks for the messages that they announce.
   bool signaled = from.wake != nullptr && from.wake->take();

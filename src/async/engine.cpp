@@ -140,6 +140,10 @@ std::size_t engine_state::take_signals() noexcept {
     if (unread_wakes_ != 0 && ::read(wakes_.get(), &count, sizeof count) == sizeof count)
       unread_wakes_ -= std::min(count, unread_wakes_);
     if (!descriptors_.empty()) poll_descriptors();
+    // Before the poll: soft0 then needs no write and read of the descriptor for the event of a
+    // completion that this thread receives. arm() reports an error.
+    if (std::exchange(may_have_slept_, false) && (before & woken) == 0 && !failure_)
+      static_cast<void>(hub_.read_event());
   }
   return resume_entered();
 }
@@ -219,7 +223,8 @@ bool engine_state::arm() {
     fail(std::move(why));
     return false;
   }
-  return *armed && !table_.has_completed();
+  may_have_slept_ = *armed && !table_.has_completed();
+  return may_have_slept_;
 }
 
 deadline engine_state::next_deadline() const noexcept {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/channel/completion_hub.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 
 #include "src/base/earliest.hpp"
 #include "src/channel/poll_batches.hpp"
 #include "verbena/base/assert.hpp"
+#include "verbena/base/fd.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/verbs/completion_channel.hpp"
 
@@ -75,24 +78,22 @@ bool completion_hub::has_something_to_return() const noexcept {
 
 int completion_hub::fd() const { return events_of(*table_).fd(); }
 
-// Reads due events first, because an earlier event would end the next wait immediately. Polls after
-// the request, because completions that arrived before the request may not generate an event. A
-// request generates at most one event, so only the due events are read. Another read would cost a
-// system call per sleep, or three on soft0.
+result<void> completion_hub::read_event() const {
+  if (!table_->armed()) return {};
+  VERBENA_TRY(const auto event, events_of(*table_).poll_event());
+  if (event) table_->armed() = false;
+  return {};
+}
+
+// Reads the event of the last request first, because it would end the next wait immediately. A
+// request generates one event. If there is none yet, the queue is still armed. Polls after the
+// request, because completions that arrived before it may generate no event.
 result<std::size_t> completion_hub::arm_and_progress() const {
-  const completion_channel& events = events_of(*table_);
-  std::uint32_t& due = table_->due_events();
-  while (due > 0) {
-    VERBENA_TRY(const auto event, events.poll_event());
-    if (event) {
-      --due;
-      continue;
-    }
-    due = 1;  // of the last request; earlier requests generated no event
-    break;
+  VERBENA_TRY_VOID(read_event());
+  if (!table_->armed()) {
+    VERBENA_TRY_VOID(cq().request_notification(notify::any_completion));
+    table_->armed() = true;
   }
-  VERBENA_TRY_VOID(cq().request_notification(notify::any_completion));
-  ++due;
   return progress();
 }
 
@@ -104,15 +105,16 @@ result<bool> completion_hub::arm() const {
 }
 
 result<std::size_t> completion_hub::wait(deadline until) const {
-  const completion_channel& events = events_of(*table_);
+  const int events = fd();
   while (true) {
     VERBENA_TRY(std::size_t delivered, progress());
     if (has_something_to_return()) return std::max<std::size_t>(delivered, 1);
     if (delivered != 0 || until.expired()) return delivered;
     VERBENA_TRY(delivered, arm_and_progress());
     if (delivered != 0) return delivered;
-    VERBENA_TRY(const auto event, events.wait(detail::earliest(next_deadline(), until)));
-    if (event) --table_->due_events();
+    VERBENA_TRY(const bool readable,
+                wait_for_fd(events, POLLIN, detail::earliest(next_deadline(), until)));
+    if (readable) VERBENA_TRY_VOID(read_event());
   }
 }
 

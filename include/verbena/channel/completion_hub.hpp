@@ -128,6 +128,8 @@ class completion_hub {
   friend struct net::detail::channel_access;
   explicit completion_hub(std::shared_ptr<detail::operation_table> table) noexcept
       : table_(std::move(table)) {}
+  // Reads the requested event if it is there. Otherwise the queue stays armed.
+  [[nodiscard]] result<void> read_event() const;
   [[nodiscard]] result<std::size_t> arm_and_progress() const;
   [[nodiscard]] bool has_something_to_return() const noexcept;
   // Ends the operations of all channels after a failed poll, and describes the failure.

@@ -72,6 +72,30 @@ TEST_F(sleeping_hub, descriptor_is_readable_after_the_next_completion) {
   EXPECT_FALSE(is_readable(hub_.fd())) << "arming takes the events of earlier completions";
 }
 
+// Each request costs a system call or a doorbell.
+TEST_F(sleeping_hub, arms_again_only_after_the_event_was_read) {
+  static int requests;
+  requests = 0;
+  ibv_context* const native = context_.native();
+  const ibv_context_ops before = native->ops;
+  static decltype(before.req_notify_cq) request;
+  request = before.req_notify_cq;
+  native->ops.req_notify_cq = [](ibv_cq* queue, int solicited) {
+    ++requests;
+    return request(queue, solicited);
+  };
+  auto arrived = receive();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(hub_.arm().value());
+  EXPECT_EQ(hub_.wait(deadline::after(1ms)).value(), 0U);
+  EXPECT_EQ(requests, 1);
+  send_from_peer();
+  EXPECT_EQ(hub_.wait(long_deadline()).value(), 1U);
+  EXPECT_NE(arrived.poll(), nullptr);
+  EXPECT_TRUE(hub_.arm().value());
+  EXPECT_LE(requests, 2) << "the event may follow its completion";
+  native->ops = before;
+}
+
 TEST_F(sleeping_hub, arming_reports_completions_that_precede_it) {
   auto arrived = receive();
   send_from_peer();

@@ -100,6 +100,7 @@ class engine_state {
   std::atomic<entry*> entered_{nullptr};   // newest first
   entry* taken_ = nullptr;                 // taken from entered_, oldest first
   std::atomic<std::uint32_t> signals_{0};  // `sleeping` and `woken`, since the last poll
+  bool may_have_slept_ = false;            // arm() returned true after the last poll
   bool woken_before_arming_ = false;       // signaled before arm(): nothing was written to wakes_
   std::uint64_t unread_wakes_ = 0;  // writes to wakes_, some of which may still be in progress
   // The number of calls of enter(), wake() and end_run() in progress. During such a call, the

@@ -116,8 +116,8 @@ class operation_table {
   [[nodiscard]] const completion_queue& cq() const noexcept { return cq_; }
   /// Returns the completion channel of the queue; nullopt if it has none.
   [[nodiscard]] const std::optional<completion_channel>& events() const noexcept { return events_; }
-  /// Returns the number of events that may be in the completion channel, or arrive unrequested.
-  [[nodiscard]] std::uint32_t& due_events() noexcept { return due_events_; }
+  /// Whether an event of the queue was requested and not yet read.
+  [[nodiscard]] bool& armed() noexcept { return armed_; }
   /// Reserves `count` slots for a channel; returns false if fewer are left.
   [[nodiscard]] bool reserve(std::uint32_t count) noexcept;
   /// Releases `count` reserved slots.
@@ -315,7 +315,7 @@ class operation_table {
 
   completion_queue cq_;
   std::optional<completion_channel> events_;
-  std::uint32_t due_events_ = 0;
+  bool armed_ = false;
   // Both have capacity for all slots, and grow when a slot is first used: memory of idle channels
   // is not touched.
   std::vector<operation_slot> slots_;

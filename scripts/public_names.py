@@ -65,7 +65,8 @@ def declarations(text):
             if re.search(r"\b(?:requires|=)$", head) or re.search(r"\brequires [^;]*$", head) and "concept" in head:
                 position = end  # a braced expression, after which the declaration continues
                 continue
-            if "=" in head and not re.search(r"\boperator\b", head) and not rest:
+            declared = split_template(head)[1]  # without default template arguments
+            if "=" in declared and not re.search(r"\boperator\b", declared) and not rest:
                 position = end
                 continue
             found.append(("::".join(spaces), head))

@@ -5,7 +5,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-deadline deadline::after(std::chrono::nanoseconds duration) noexcept {
+deadline deadline::from_now(std::chrono::nanoseconds duration) noexcept {
   const auto now = clock::now();
   if (duration <= std::chrono::nanoseconds::zero()) return at(now);
   if (duration > clock::time_point::max() - now) return never();

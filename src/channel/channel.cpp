@@ -52,6 +52,9 @@ result<bool> channel::arm() { return completion_hub(core().shared_table()).arm()
 result<std::size_t> channel::wait(deadline until) {
   return completion_hub(core().shared_table()).wait(until);
 }
+result<std::size_t> channel::next_completed(std::span<completed_operation> out) {
+  return completion_hub(core().shared_table()).next_completed(out);
+}
 
 std::string to_string(const channel& of) {
   std::string text = "channel";

@@ -4,8 +4,11 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "src/base/earliest.hpp"
+#include "src/channel/connection_options.hpp"
 #include "src/channel/poll_batches.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/fd.hpp"
@@ -23,6 +26,15 @@ const completion_channel& events_of(const detail::operation_table& table) {
   return *events;
 }
 
+// Returns the number of entries for `operations`. On iWARP, each channel posts first_requests()
+// more operations while it connects; it has at least two of the program.
+std::uint32_t entries_for(const context& of, std::uint32_t operations) {
+  const std::uint64_t own = std::uint64_t{operations} / 2 * detail::first_requests(of);
+  constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max();
+  return static_cast<std::uint32_t>(
+      std::max<std::uint64_t>(std::min(operations + own, most), operations));
+}
+
 }  // namespace
 
 result<completion_hub> completion_hub::create(const context& of, std::uint32_t operations,
@@ -35,7 +47,7 @@ result<completion_hub> completion_hub::create(const context& of, std::uint32_t o
   if (options.events) {
     VERBENA_TRY(queue.channel, of.create_completion_channel());
   }
-  VERBENA_TRY(auto cq, of.create_cq(operations, queue));
+  VERBENA_TRY(auto cq, of.create_cq(entries_for(of, operations), queue));
   return completion_hub(std::make_shared<detail::operation_table>(std::move(cq), operations));
 }
 

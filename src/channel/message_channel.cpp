@@ -117,7 +117,8 @@ void message_channel::progress() { core().progress(); }
 bool message_channel::try_drain() { return core().try_drain(); }
 
 void message_channel::set_tag(std::optional<std::uint64_t> tag) {
-  core().table().set_tag(core(), tag);
+  // Only next_ready() of a hub returns the tag, and the channel's own queue has no hub.
+  if (core().table().belongs_to_hub()) core().table().set_tag(core(), tag);
 }
 
 completion_hub message_channel::hub() const { return completion_hub(core().shared_table()); }

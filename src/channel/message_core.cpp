@@ -200,6 +200,8 @@ bool message_core::close() noexcept {
 
 void message_core::flush() {
   if (!queue_ || is_stuck_) return;
+  // Before the error state, so that messages that were delivered count as delivered.
+  if (!has_ended()) signal_last();
   fail({.part = failed_part::flush});
   if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
       !moved) {
@@ -209,8 +211,10 @@ void message_core::flush() {
   wake_next();
   const auto is_quiet = [this] { return sends_.count() == 0 && receives_.posted() == 0; };
   const auto until = deadline::after(flush_timeout);
-  while (!is_quiet() && queue_ && !is_stuck_ && !until.expired())
+  while (!is_quiet() && queue_ && !is_stuck_ && !until.expired()) {
+    signal_last();
     if (progress() == 0) relax();
+  }
   if (is_quiet()) return;
   log(log_level::warning,
       "a queue pair in the error state did not flush within 5 s; it is destroyed");

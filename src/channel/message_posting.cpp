@@ -168,6 +168,11 @@ void message_core::end_silence() {
   post_notice(notice::tail);
 }
 
+// In the error state, the notice is flushed, which retires the requests before it.
+void message_core::signal_last() {
+  if (sends_.ends_silent() && sends_.has_place(line_kind::notice)) post_notice(notice::tail);
+}
+
 bool message_core::try_drain() {
   if (delivered_ == sent_) return true;
   progress();

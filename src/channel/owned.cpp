@@ -82,12 +82,12 @@ const operation_result* pending_operation::outcome() noexcept {
   return &result;
 }
 
-const operation_result* pending_operation::poll() {
+const operation_result* pending_operation::poll() & {
   if (!ended) core().progress();
   return outcome();
 }
 
-const operation_result* pending_operation::wait(deadline until) {
+const operation_result* pending_operation::wait(deadline until) & {
   if (ended) return outcome();
   detail::channel_core& core = this->core();
   detail::operation_slot& slot = *slot_;

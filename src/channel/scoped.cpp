@@ -163,7 +163,7 @@ const operation_result& scoped_operation::look() noexcept {
   return result;
 }
 
-const operation_result* scoped_operation::poll() {
+const operation_result* scoped_operation::poll() & {
   if (slot_ != nullptr) scope_->core_.progress();
   return slot_ == nullptr ? &look() : nullptr;
 }
@@ -175,7 +175,7 @@ const operation_result& scoped_operation::wait_longer(detail::found what) {
   return look();
 }
 
-const operation_result* scoped_operation::wait(deadline until) {
+const operation_result* scoped_operation::wait(deadline until) & {
   if (slot_ != nullptr && !scope_->core_.wait(*this, until)) return nullptr;
   return &look();
 }

@@ -39,6 +39,9 @@ class send_line {
   [[nodiscard]] std::uint64_t next_id() const noexcept { return next_id_; }
   /// Returns true if messages are in flight after the last signaled request.
   [[nodiscard]] bool has_silent_tail() const noexcept { return silent_messages_ != 0; }
+  /// Returns true if requests are in flight after the last signaled request. If they succeed, no
+  /// completion reports it.
+  [[nodiscard]] bool ends_silent() const noexcept { return silent_ != 0; }
   /// Returns the number of requests in flight.
   [[nodiscard]] std::uint64_t count() const noexcept { return next_id_ - first_id_; }
   /// Returns the number of the request in flight whose low bits are `low`.

@@ -105,6 +105,8 @@ result<event_channel> open_channel(const verbena::provider* from) {
 
 std::chrono::milliseconds time_left(deadline until) noexcept {
   if (until.is_never()) return std::chrono::milliseconds(std::numeric_limits<int>::max());
+  // The difference to a distant past would overflow.
+  if (until.expired()) return std::chrono::milliseconds(1);
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(until.when() - deadline::clock::now());
   return std::max(left, std::chrono::milliseconds(1));

@@ -12,7 +12,7 @@ namespace {
 
 // Returns the deadline of the first of `count` attempts, which share the remaining time equally.
 deadline share_of(deadline until, std::size_t count) noexcept {
-  if (until.is_never() || count <= 1) return until;
+  if (until.is_never() || until.expired() || count <= 1) return until;
   return deadline::after((until.when() - deadline::clock::now()) /
                          static_cast<deadline::clock::rep>(count));
 }

@@ -108,6 +108,20 @@ completion_queue completion_queue::adopt(ibv_cq* native, const context& of, owne
       detail::make_completion_queue_state(native, of, owner, std::nullopt));
 }
 
+namespace {
+
+// Returns whether the queue is the only one of its completion channel. Queues that were created or
+// adopted here hold `use`, as the channel does. libibverbs counts those of other code.
+bool is_only_user(ibv_cq* queue, const std::shared_ptr<const detail::channel_user>& use) {
+  if (use == nullptr || use.use_count() != 2 || queue->channel == nullptr) return false;
+  pthread_mutex_lock(&queue->context->mutex);
+  const int users = queue->channel->refcnt;
+  pthread_mutex_unlock(&queue->context->mutex);
+  return users == 1;
+}
+
+}  // namespace
+
 result<void> completion_queue::request_notification(notify which) const {
   const int solicited_only = which == notify::solicited_only ? 1 : 0;
   if (const auto status = detail::call(state().verbs().req_notify_cq, native(), solicited_only);
@@ -120,9 +134,7 @@ result<std::span<completion>> completion_queue::wait(std::span<completion> out, 
                                                      call_site where) const {
   VERBENA_ASSERT(!out.empty(), "wait() with room for 0 completions: pass room for at least one");
   constexpr unsigned pauses_per_yield = 64;
-  // A use count of 2 (the channel and this queue) means that no other queue uses the channel.
-  const auto& use = state().parents().use;
-  const bool can_sleep = use != nullptr && use.use_count() == 2;
+  const bool can_sleep = is_only_user(native(), state().parents().use);
   bool is_armed = false;
   for (unsigned round = 1;; ++round) {
     const poll_result polled = poll(out, where);

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <ratio>
 
 #include "verbena/base/config.hpp"
+#include "verbena/base/detail/saturating_cast.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -20,7 +23,10 @@ class deadline {
   [[nodiscard]] static deadline at(clock::time_point when) noexcept { return deadline(when); }
   /// Returns the deadline `duration` from now. A negative duration means now, and a duration beyond
   /// the range of the clock means never.
-  [[nodiscard]] static deadline after(std::chrono::nanoseconds duration) noexcept;
+  template <class Rep = std::int64_t, class Period = std::nano>
+  [[nodiscard]] static deadline after(std::chrono::duration<Rep, Period> duration) noexcept {
+    return from_now(detail::saturating_cast<std::chrono::nanoseconds>(duration));
+  }
 
   /// Returns whether the deadline never passes.
   [[nodiscard]] bool is_never() const noexcept { return when_ == clock::time_point::max(); }
@@ -37,6 +43,8 @@ class deadline {
 
  private:
   explicit deadline(clock::time_point when) noexcept : when_(when) {}
+  [[nodiscard]] static deadline from_now(std::chrono::nanoseconds duration) noexcept;
+
   clock::time_point when_;
 };
 

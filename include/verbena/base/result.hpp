@@ -34,11 +34,15 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
   using error_type = verbena::error;
 
   /// Makes a success with a value constructed from `value`.
+  ///
+  /// Implicit if `value` converts to T implicitly, so `result<bool>` takes no other result: that
+  /// would replace an error by the value false.
   template <class U = T>
     requires(std::constructible_from<T, U> && !std::same_as<std::remove_cvref_t<U>, result> &&
-             !std::same_as<std::remove_cvref_t<U>, verbena::error>)
-  // NOLINTNEXTLINE(google-explicit-constructor): a returned value becomes a result
-  result(U&& value) : state_(std::in_place, std::forward<U>(value)) {}
+             !std::same_as<std::remove_cvref_t<U>, verbena::error> &&
+             !(std::same_as<T, bool> && detail::is_result<std::remove_cvref_t<U>>))
+  explicit(!std::convertible_to<U, T>) result(U&& value)
+      : state_(std::in_place, std::forward<U>(value)) {}
   /// Makes a failure.
   // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
   result(verbena::error what) noexcept : state_(std::move(what)) {}

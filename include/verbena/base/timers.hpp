@@ -7,9 +7,11 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <ratio>
 #include <string>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/detail/saturating_cast.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -31,9 +33,12 @@ class ack_timeout {
     return ack_timeout(exponent, {});
   }
   /// Returns the shortest timeout of at least `wait`; at most 2.44 hours, never infinite.
-  [[nodiscard]] static constexpr ack_timeout at_least(std::chrono::nanoseconds wait) noexcept {
+  template <class Rep = std::int64_t, class Period = std::nano>
+  [[nodiscard]] static constexpr ack_timeout at_least(
+      std::chrono::duration<Rep, Period> wait) noexcept {
+    const auto least = detail::saturating_cast<std::chrono::nanoseconds>(wait);
     std::uint8_t exponent = 1;
-    while (exponent < max_exponent && duration_of(exponent) < wait) ++exponent;
+    while (exponent < max_exponent && duration_of(exponent) < least) ++exponent;
     return ack_timeout(exponent, {});
   }
 
@@ -74,9 +79,12 @@ class rnr_timer {
     return rnr_timer(encoding, {});
   }
   /// Returns the shortest delay of at least `wait`; at most 655.36 ms.
-  [[nodiscard]] static constexpr rnr_timer at_least(std::chrono::nanoseconds wait) noexcept {
+  template <class Rep = std::int64_t, class Period = std::nano>
+  [[nodiscard]] static constexpr rnr_timer at_least(
+      std::chrono::duration<Rep, Period> wait) noexcept {
+    const auto least = detail::saturating_cast<std::chrono::nanoseconds>(wait);
     std::uint8_t encoding = 1;
-    while (encoding <= max_encoding && rnr_timer(encoding, {}).duration() < wait) ++encoding;
+    while (encoding <= max_encoding && rnr_timer(encoding, {}).duration() < least) ++encoding;
     return rnr_timer(encoding <= max_encoding ? encoding : std::uint8_t{0}, {});
   }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <ratio>
 
 #include "verbena/base/deadline.hpp"
 
@@ -33,7 +35,8 @@ class abort_at {
 };
 
 /// Ends the connection if the operation has not completed after `duration`.
-[[nodiscard]] inline abort_at abort_after(std::chrono::nanoseconds duration) noexcept {
+template <class Rep = std::int64_t, class Period = std::nano>
+[[nodiscard]] abort_at abort_after(std::chrono::duration<Rep, Period> duration) noexcept {
   return abort_at(deadline::after(duration));
 }
 

@@ -267,11 +267,11 @@ class [[nodiscard]] channel {
       buffer&& before, const remote_region& target, std::uint64_t addend,
       std::source_location posted = std::source_location::current());
 
-  /// Starts a send. completion_hub::next_completed() returns its result with `tag`, so an event
-  /// loop needs no object per operation. Returns nullopt, or the refusal; next_completed() does not
-  /// return refused operations. An operation that ended occupies its place in the hub until
-  /// next_completed() returns it; without a place the refusal is refusal::not_collected. The first
-  /// operation of a channel and of a hub allocates.
+  /// Starts a send. next_completed(), or completion_hub::next_completed(), returns its result with
+  /// `tag`, so an event loop needs no object per operation. Returns nullopt, or the refusal;
+  /// next_completed() does not return refused operations. An operation that ended occupies its
+  /// place until next_completed() returns it; without a place the refusal is
+  /// refusal::not_collected. The first operation of a channel and of a hub allocates.
   ///
   /// *Contract.* Until next_completed() has returned the operation, the memory of sources is not
   /// written, and that of sinks is neither read nor written; both stay registered. Inline data is
@@ -405,6 +405,10 @@ class [[nodiscard]] channel {
   /// Sleeps until operations have completed, or until `until`. Returns the number of completions;
   /// see completion_hub::wait().
   [[nodiscard]] result<std::size_t> wait(deadline until);
+  /// Polls, and moves operations that were started with a tag and have ended to the front of `out`.
+  /// Returns their number. On a completion_hub, these are the operations of all its channels; see
+  /// completion_hub::next_completed(). Never blocks or allocates.
+  [[nodiscard]] result<std::size_t> next_completed(std::span<completed_operation> out);
 
   /// Returns the protection domain that memory of operations must belong to.
   [[nodiscard]] const protection_domain& domain() const { return core().domain(); }

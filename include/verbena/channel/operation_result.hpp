@@ -235,4 +235,11 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
   int number_ = 0;
 };
 
+namespace detail {
+/// Returns a copy of `*result`, or nullopt for nullptr.
+[[nodiscard]] inline std::optional<operation_result> copy_of(const operation_result* result) {
+  return result == nullptr ? std::nullopt : std::optional<operation_result>(*result);
+}
+}  // namespace detail
+
 }  // namespace verbena::inline VERBENA_ABI

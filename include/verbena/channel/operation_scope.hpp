@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/channel/abort_at.hpp"
@@ -156,15 +158,24 @@ class [[nodiscard(
   }
 
   /// Polls once; returns the result, or nullptr if the operation is in flight. Never blocks.
-  [[nodiscard]] const operation_result* poll();
+  [[nodiscard]] const operation_result* poll() & VERBENA_LIFETIMEBOUND;
+  /// Polls once; returns a copy of the result, or nullopt. For a temporary operation.
+  [[nodiscard]] std::optional<operation_result> poll() && { return detail::copy_of(poll()); }
   /// Waits until the operation has completed. If the abort_at of the scope passes, ends the
   /// connection.
-  [[nodiscard]] const operation_result& wait();
+  [[nodiscard]] const operation_result& wait() & VERBENA_LIFETIMEBOUND;
+  /// Waits likewise; returns a copy of the result.
+  [[nodiscard]] operation_result wait() && { return wait(); }
   /// Waits until the operation has completed; returns nullptr if `until` passes first.
   ///
   /// The operation then stays in flight, the connection is unaffected, and wait() can be called
   /// again.
-  [[nodiscard]] const operation_result* wait(deadline until);
+  [[nodiscard]] const operation_result* wait(deadline until) & VERBENA_LIFETIMEBOUND;
+  /// Polls until the operation has completed; returns a copy of the result, or nullopt if `until`
+  /// passes first. For a temporary operation.
+  [[nodiscard]] std::optional<operation_result> wait(deadline until) && {
+    return detail::copy_of(wait(until));
+  }
   /// Returns the sink, to be posted again; an empty one if there is none or it was taken.
   /// Precondition: poll() or wait() returned a result.
   [[nodiscard]] sink take_sink();
@@ -403,7 +414,7 @@ void scoped_operation::begin() noexcept {
   return {*this, kind, std::move(into), posted};
 }
 
-[[gnu::always_inline]] inline const operation_result& scoped_operation::wait() {
+[[gnu::always_inline]] inline const operation_result& scoped_operation::wait() & {
   if (slot_ == nullptr) [[unlikely]]
     return look();
   detail::operation_slot& slot = *slot_;

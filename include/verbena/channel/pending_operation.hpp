@@ -2,10 +2,12 @@
 // The owned level of a channel: an operation takes a buffer and returns it with the result.
 #pragma once
 
+#include <optional>
 #include <source_location>
 #include <utility>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/channel/buffer_slice.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
@@ -35,16 +37,27 @@ class [[nodiscard("destroying the operation gives up buffer and result")]] pendi
 
   /// Polls once; returns the result, or nullptr if the operation is in flight. Never blocks. Can be
   /// called again after it has returned the result.
-  [[nodiscard]] const operation_result* poll();
+  [[nodiscard]] const operation_result* poll() & VERBENA_LIFETIMEBOUND;
+  /// Polls once; returns a copy of the result, or nullopt. For a temporary operation.
+  [[nodiscard]] std::optional<operation_result> poll() && { return detail::copy_of(poll()); }
   /// Polls until the operation has completed; returns the result.
   ///
   /// A receive completes when a message arrives or the connection fails.
-  [[nodiscard]] const operation_result& wait() { return *wait(deadline::never()); }
+  [[nodiscard]] const operation_result& wait() & VERBENA_LIFETIMEBOUND {
+    return *wait(deadline::never());
+  }
+  /// Polls until the operation has completed; returns the result. The buffer returns to its pool.
+  [[nodiscard]] operation_result wait() && { return wait(); }
   /// Polls until the operation has completed; returns nullptr if `until` passes first.
   ///
   /// The operation then stays in flight, the connection is unaffected, and wait() can be called
   /// again.
-  [[nodiscard]] const operation_result* wait(deadline until);
+  [[nodiscard]] const operation_result* wait(deadline until) & VERBENA_LIFETIMEBOUND;
+  /// Polls until the operation has completed; returns a copy of the result, or nullopt if `until`
+  /// passes first. For a temporary operation.
+  [[nodiscard]] std::optional<operation_result> wait(deadline until) && {
+    return detail::copy_of(wait(until));
+  }
   /// Returns the buffer; an empty one if it was taken already.
   /// Precondition: poll() or wait() returned a result.
   [[nodiscard]] buffer take_buffer() {

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/attributes.hpp"
 #include "verbena/memory/buffer.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -42,16 +44,23 @@ class [[nodiscard]] received_message {
   received_message& operator=(const received_message&) = delete;
   ~received_message() = default;
 
-  /// Returns the bytes of the message, which may be empty and may be changed.
-  [[nodiscard]] std::span<std::byte> bytes() noexcept { return memory_.bytes().first(length_); }
-  /// Returns the bytes of the message, which may be empty.
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+  /// Returns the bytes of the message, which may be empty and may be changed. They are valid until
+  /// the message is destroyed; its buffer may then receive another message.
+  [[nodiscard]] std::span<std::byte> bytes() & noexcept VERBENA_LIFETIMEBOUND {
+    return memory_.bytes().first(length_);
+  }
+  /// Returns the bytes of the message, which may be empty. They are valid until the message is
+  /// destroyed.
+  [[nodiscard]] std::span<const std::byte> bytes() const& noexcept VERBENA_LIFETIMEBOUND {
     return std::span<const std::byte>(memory_.bytes()).first(length_);
   }
-  /// Returns the bytes of the message as characters.
-  [[nodiscard]] std::string_view text() const noexcept {
+  std::span<std::byte> bytes() && = delete;  // the buffer of a temporary is soon reused
+  /// Returns the bytes of the message as characters. They are valid until the message is destroyed.
+  [[nodiscard]] std::string_view text() const& noexcept VERBENA_LIFETIMEBOUND {
     return {reinterpret_cast<const char*>(memory_.bytes().data()), length_};
   }
+  /// Returns a copy of the bytes of the message as characters. Allocates.
+  [[nodiscard]] std::string text() && { return std::string(std::as_const(*this).text()); }
   /// Returns the number of bytes.
   [[nodiscard]] std::uint32_t length() const noexcept { return length_; }
   /// Returns the number of the message, which equals send_result::number() at the sender.

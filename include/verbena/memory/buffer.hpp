@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/memory/memory_owner.hpp"
@@ -109,7 +110,7 @@ class [[nodiscard]] buffer {
   ///
   /// A pool does not clear its buffers. Reading the memory while the device or a peer writes it, or
   /// writing it while they read it, is a data race.
-  [[nodiscard]] std::span<std::byte> bytes() const noexcept {
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept VERBENA_LIFETIMEBOUND {
     if (home_ != nullptr && home_->is_of_program) [[unlikely]]
       return home_->of_program;
     return {memory_, capacity_};
@@ -118,13 +119,14 @@ class [[nodiscard]] buffer {
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 
   /// Returns the whole buffer, for work requests. Precondition: not empty().
-  [[nodiscard]] local_slice slice() const {
+  [[nodiscard]] local_slice slice() const& {
     VERBENA_CHECK(home_ != nullptr, detail::empty_buffer);
     return {address(), capacity_, local_key()};
   }
+  local_slice slice() && = delete;  // a temporary returns its memory to the pool
   /// Returns the slice [offset, offset + length). Precondition: the slice is inside the buffer and
   /// not empty.
-  [[nodiscard]] local_slice slice(std::size_t offset, std::size_t length) const {
+  [[nodiscard]] local_slice slice(std::size_t offset, std::size_t length) const& {
     VERBENA_CHECK(home_ != nullptr, detail::empty_buffer);
     VERBENA_ASSERT(offset <= capacity_ && length <= capacity_ - offset,
                    "a slice exceeds its buffer");

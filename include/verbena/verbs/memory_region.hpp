@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/call_site.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
@@ -90,10 +91,11 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   ///
   /// The program must not read bytes that the device or a peer writes at the same time, and must
   /// not write bytes that they access.
-  [[nodiscard]] std::span<std::byte> bytes() const {
+  [[nodiscard]] std::span<std::byte> bytes() const& VERBENA_LIFETIMEBOUND {
     VERBENA_ASSERT(owns_memory(), "bytes() of a memory region that the library did not allocate");
     return {view_.memory, view_.length};
   }
+  std::span<std::byte> bytes() && = delete;  // a temporary frees its memory
   /// Returns whether the library allocated the memory.
   [[nodiscard]] bool owns_memory() const noexcept { return view_.owned; }
   /// Returns the number of bytes.
@@ -107,23 +109,25 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   [[nodiscard]] access_flags access() const noexcept { return view_.access; }
 
   /// Returns a slice of the whole region. Precondition: length() <= local_slice::max_length.
-  [[nodiscard]] local_slice slice() const {
+  [[nodiscard]] local_slice slice() const& {
     VERBENA_CHECK(view_.length != 0, detail::memory_region_state::traits::moved_from);
     return {view_.base, view_.length, view_.lkey};
   }
+  local_slice slice() && = delete;  // a temporary deregisters its memory
   /// Returns the part of `part_length` bytes at `offset`.
   /// Precondition: the part is inside the region and not empty; try_slice() checks it.
-  [[nodiscard]] local_slice slice(std::size_t offset, std::size_t part_length) const {
+  [[nodiscard]] local_slice slice(std::size_t offset, std::size_t part_length) const& {
     return checked({offset, part_length});
   }
+  local_slice slice(std::size_t offset, std::size_t part_length) && = delete;
   /// Returns the slice of `part`. Precondition: `part` is inside the registered memory and not
   /// empty; the memory is not a dma-buf.
-  [[nodiscard]] local_slice slice(std::span<const std::byte> part) const {
+  [[nodiscard]] local_slice slice(std::span<const std::byte> part) const& {
     return checked(range_of(part.data(), part.data() + part.size()));
   }
   /// Returns the slice of the memory [first, last). Precondition: that of slice(part).
   template <class T>
-  [[nodiscard]] local_slice slice(const T* first, const T* last) const {
+  [[nodiscard]] local_slice slice(const T* first, const T* last) const& {
     return checked(range_of(first, last));
   }
   /// Returns `count` elements of type T from element `index`, counted from the first byte.

@@ -33,6 +33,26 @@ TEST(deadline, deadline_in_the_future_is_not_expired) {
 // parity: ibverbs-89
 TEST(deadline, duration_beyond_the_range_of_the_clock_means_never) {
   EXPECT_TRUE(deadline::after(std::chrono::nanoseconds::max()).is_never());
+  EXPECT_TRUE(deadline::after(std::chrono::milliseconds::max()).is_never());
+  EXPECT_TRUE(deadline::after(std::chrono::seconds::max()).is_never());
+  EXPECT_TRUE(deadline::after(std::chrono::hours::max()).is_never());
+  EXPECT_TRUE(deadline::after(std::chrono::duration<double>(1e300)).is_never());
+  EXPECT_TRUE(deadline::after(std::chrono::duration<unsigned long>(~0UL)).is_never());
+  EXPECT_TRUE(deadline::after(std::chrono::milliseconds::min()).expired());
+  EXPECT_TRUE(deadline::after(std::chrono::hours::min()).expired());
+  EXPECT_TRUE(deadline::after(std::chrono::duration<double>(-1e300)).expired());
+}
+
+TEST(deadline, duration_of_any_type_is_exact) {
+  using detail::saturating_cast;
+  using std::chrono::nanoseconds;
+  static_assert(saturating_cast<nanoseconds>(1500us) == 1'500'000ns);
+  static_assert(saturating_cast<nanoseconds>(std::chrono::duration<double>(0.5)) == 500'000'000ns);
+  static_assert(saturating_cast<nanoseconds>(std::chrono::duration<int>(2)) == 2s);
+  static_assert(saturating_cast<nanoseconds>(std::chrono::duration<int, std::pico>(-3999)) == -3ns);
+  static_assert(saturating_cast<nanoseconds>(9'223'372'036s) == 9'223'372'036s);
+  static_assert(saturating_cast<nanoseconds>(9'223'372'037s) == nanoseconds::max());
+  static_assert(saturating_cast<nanoseconds>(-9'223'372'037s) == nanoseconds::min());
 }
 
 // parity: ibverbs-85

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <concepts>
 #include <memory>
 #include <string>
 
@@ -27,6 +28,29 @@ TEST(result, success_returns_its_value) {
   EXPECT_EQ(text.value(), "hi");
   text.value() += "!";
   EXPECT_EQ(std::move(text).value(), "hi!");
+}
+
+class explicit_number {
+ public:
+  explicit explicit_number(int value) : value_(value) {}
+  [[nodiscard]] int value() const { return value_; }
+
+ private:
+  int value_;
+};
+struct truth {
+  explicit operator bool() const { return true; }
+};
+static_assert(std::convertible_to<bool, result<bool>>);
+static_assert(!std::constructible_from<result<bool>, result<void>>);  // it would drop an error
+static_assert(!std::constructible_from<result<bool>, result<int>>);
+static_assert(!std::convertible_to<truth, result<bool>>);
+static_assert(!std::convertible_to<int, result<explicit_number>>);
+static_assert(std::constructible_from<result<explicit_number>, int>);
+static_assert(std::convertible_to<const char*, result<std::string>>);
+
+TEST(result, explicit_conversion_needs_an_explicit_result) {
+  EXPECT_EQ(result<explicit_number>(7).value().value(), 7);
 }
 
 TEST(result, failure_returns_its_error) {

@@ -94,6 +94,8 @@ TEST(rnr_timer, at_least_returns_the_shortest_sufficient_delay) {
 
 // parity: ibverbs-tests-33, ibverbs-185
 TEST(rnr_timer, at_least_clamps_at_both_ends) {
+  EXPECT_EQ(rnr_timer::at_least(std::chrono::hours::max()).encoding(), 0);
+  EXPECT_EQ(ack_timeout::at_least(std::chrono::seconds::max()).exponent(), 31);
   EXPECT_EQ(rnr_timer::at_least(-1s).encoding(), 1);
   EXPECT_EQ(rnr_timer::at_least(1h).encoding(), 0);
 }

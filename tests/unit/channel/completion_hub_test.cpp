@@ -72,6 +72,18 @@ TEST_F(sleeping_hub, descriptor_is_readable_after_the_next_completion) {
   EXPECT_FALSE(is_readable(hub_.fd())) << "arming takes the events of earlier completions";
 }
 
+// On iWARP, the connection of each channel begins with three operations of the library.
+TEST(completion_hub_of_iwarp, has_entries_for_ready_indications) {
+  const auto context = open_device("soft0").value();
+  ibv_device& device = *context.native()->device;
+  const auto before = device.transport_type;
+  device.transport_type = IBV_TRANSPORT_IWARP;
+  const auto hub = completion_hub::create(context, 64).value();
+  device.transport_type = before;
+  EXPECT_EQ(hub.unreserved(), 64U);
+  EXPECT_GE(hub.cq().capacity(), 64U + 32U * 3U);
+}
+
 // Each request costs a system call or a doorbell.
 TEST_F(sleeping_hub, arms_again_only_after_the_event_was_read) {
   static int requests;
@@ -165,6 +177,27 @@ class tagged_operations : public ::testing::Test {
   std::optional<channel> a_;
   std::optional<channel> b_;
 };
+
+TEST_F(tagged_operations, channel_without_hub_returns_its_own) {
+  auto prepared = pd_.create_channel({.queues = {.max_send_wr = 4, .max_recv_wr = 4},
+                                      .events = true,
+                                      .access = access::remote_write})
+                      .value();
+  const auto end = prepared.endpoint();
+  auto alone = std::move(prepared).handshake(end).value();  // to itself
+  std::array<completed_operation, 4> ended;
+  for (std::uint64_t tag = 0; tag < 20; ++tag) {
+    ASSERT_EQ(alone.start_write(tag, from(0), memory_.remote().slice(128, 64)), std::nullopt);
+    std::size_t count = 0;
+    for (const auto until = long_deadline(); count == 0 && !until.expired();)
+      count = alone.next_completed(ended).value();
+    ASSERT_EQ(count, 1U);
+    EXPECT_EQ(ended[0].tag, tag);
+    EXPECT_TRUE(ended[0].result);
+  }
+  EXPECT_TRUE(alone.arm().value());
+  EXPECT_EQ(alone.wait(deadline::after(1ms)).value(), 0U);
+}
 
 TEST_F(tagged_operations, end_with_their_tags_and_results) {
   std::array<sink, 2> sinks{into(1024), into(1088)};

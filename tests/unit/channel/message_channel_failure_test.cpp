@@ -224,6 +224,23 @@ TEST(message_channel_failure, message_is_refused_if_the_poll_for_its_buffer_find
   ASSERT_NE(pair.a().failure(), nullptr);
 }
 
+// A request that succeeded without a signal has no completion that the flush could wait for.
+TEST(message_channel_failure, flush_after_unsignaled_requests_keeps_the_queue_pair) {
+  message_pair pair;
+  ASSERT_TRUE(pair.a().send(message_bytes));
+  {
+    const auto received = pair.b().receive(deadline::after(20s));
+    ASSERT_TRUE(received);
+  }
+  pair.b().progress();  // may grant a credit
+  for (message_channel* each : {&pair.a(), &pair.b()}) {
+    each->flush();
+    EXPECT_NE(each->qp(), nullptr) << "destroyed because completions were missing";
+    EXPECT_EQ(each->receive_pool().taken(), 0U);
+    EXPECT_EQ(each->failure()->part, failed_part::flush);
+  }
+}
+
 // A message channel whose peer is a channel that keeps no rules.
 class lawless_peer {
  public:

@@ -466,6 +466,16 @@ TEST_F(message_hub, names_channels_for_which_something_has_changed) {
   EXPECT_FALSE(until.expired());
 }
 
+// Only a hub returns tags.
+TEST(message_channel_without_hub, sleeps_although_it_has_a_tag) {
+  message_pair pair(message_channel_options{.events = true}, message_channel_options{});
+  pair.a().set_tag(7);
+  EXPECT_TRUE(pair.a().arm().value());
+  EXPECT_EQ(pair.a().wait(deadline::after(1ms)).value(), 0U);
+  ASSERT_TRUE(pair.b().send(std::as_bytes(std::span("hello", 5))));
+  EXPECT_TRUE(pair.a().receive(limit_of_hub()));
+}
+
 // Late completions of a lost operation, and of a line that had the index before.
 TEST_F(message_hub, late_completions_do_not_end_a_later_operation_of_a_line) {
   using verbena::detail::queued_line;

@@ -273,6 +273,24 @@ TEST_F(channels, arming_a_queue_without_a_channel_has_no_effect) {
   EXPECT_FALSE(channel.poll_event().value().has_value());
 }
 
+// wait() of one queue must not take the events of a queue that other code created.
+TEST_F(channels, wait_polls_if_other_code_uses_the_channel) {
+  ibv_cq* const other =
+      device.provider().verbs.create_cq(device.native(), 16, nullptr, channel.native(), 0);
+  ASSERT_NE(other, nullptr);
+  const auto theirs = completion_queue::adopt(other, device, ownership::take);
+  const auto mine = device.create_cq(16, {.channel = channel}).value();
+  auto queue = connected(theirs, theirs);
+  theirs.request_notification(notify::any_completion).value();
+  send(queue, {.id = 2, .signaled = true});
+  std::array<completion, 4> room;
+  EXPECT_EQ(mine.wait(room, deadline::after(20ms)).error().kind(), error_kind::timed_out);
+  const auto event = channel.wait(deadline::after(20s)).value();
+  ASSERT_TRUE(event);
+  EXPECT_TRUE(event->is_from(theirs));
+  test::take(theirs, 2);
+}
+
 // parity: ibverbs-77, ibverbs-308
 TEST_F(channels, native_channel_can_be_adopted) {
   ibv_comp_channel* const native = device.provider().verbs.create_comp_channel(device.native());

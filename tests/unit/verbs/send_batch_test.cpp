@@ -331,6 +331,9 @@ TEST(send_batch, excess_counts_every_request_that_did_not_fit) {
   fake_queue queue;
   EXPECT_EQ(post_guarded<7>(queue, 100).excess(), 93U);
   EXPECT_EQ(post_guarded<8>(queue, 100000).excess(), 65535U);
+  // The 16-bit count of requests is 0 again.
+  EXPECT_EQ(post_guarded<8>(queue, 65536).code(), ENOBUFS);
+  EXPECT_EQ(post_guarded<8>(queue, 131072).code(), ENOBUFS);
 }
 
 TEST(send_batch, list_of_inline_data_that_does_not_fit_makes_submit_post_nothing) {

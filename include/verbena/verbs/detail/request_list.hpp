@@ -174,9 +174,9 @@ class request_list {
     VERBENA_CHECK(at_.queue != nullptr, "submit() of a batch that was submitted before");
     const request_count count = at_.count;
     Queue* const queue = at_.queue;
-    if (count == 0) return {};
     if (at_.excess != 0) [[unlikely]]
-      return refused_batch();
+      return refused_batch();  // first: after 65,536 requests, the count is 0 again
+    if (count == 0) return {};
     storage_.requests[count - 1].next = nullptr;
     end_bookkeeping();
     const int code = call_recorded(queue, &storage_.requests[0], &storage_.refused, where);

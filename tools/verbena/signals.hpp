@@ -10,6 +10,19 @@
 
 namespace verbena::tool {
 
+/// A signal that has arrived. Threads: immutable value.
+struct arrived_signal {
+  int number = 0;
+  /// Whether the kernel sent it, as it does for the keys of a terminal, to all processes of the
+  /// foreground group. kill(2) of another process is not the kernel.
+  bool is_of_kernel = false;
+};
+
+/// Returns whether the kernel sent a signal; see arrived_signal.
+[[nodiscard]] inline bool is_of_kernel(const siginfo_t& signal) noexcept {
+  return signal.si_code == SI_KERNEL;
+}
+
 /// Blocks signals for the process; they are delivered by wait(). Create it before other threads.
 /// Threads: one thread at a time.
 class awaited_signals {
@@ -31,12 +44,12 @@ class awaited_signals {
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
 
-  /// Waits for one of the signals, and returns its number.
-  [[nodiscard]] int wait() const {
-    int got = 0;
-    while (::sigwait(&awaited_, &got) != 0) {
+  /// Waits for one of the signals.
+  [[nodiscard]] arrived_signal wait() const {
+    siginfo_t got{};
+    while (::sigwaitinfo(&awaited_, &got) < 0) {
     }
-    return got;
+    return {.number = got.si_signo, .is_of_kernel = is_of_kernel(got)};
   }
   /// Returns a new signalfd(2) for the signals, which does not block; -1 and errno if it fails.
   [[nodiscard]] int open_descriptor() const noexcept {

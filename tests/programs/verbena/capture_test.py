@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 import unittest
 
@@ -395,6 +396,20 @@ class Program(Capture):
             capturing.stdout.readline()
             capturing.send_signal(signal.SIGTERM)
             self.assertEqual(capturing.wait(harness.BOUND), 128 + signal.SIGTERM)
+
+    def test_gets_each_interrupt_once(self):
+        for by in ("the terminal", "kill"):
+            with self.subTest(by):
+                started, keyboard = self.start_on_terminal("capture", "-w", self.file, "--", sys.executable, "-c",
+                                                           harness.COUNT_INTERRUPTS)
+                self.assert_ready(started)
+                if by == "kill":
+                    started.send_signal(signal.SIGINT)
+                    self.assert_interrupted(started)
+                else:
+                    self.interrupt(started, keyboard)
+                started.send_signal(signal.SIGTERM)
+                self.assertEqual(started.wait(harness.BOUND), 0, started.stderr.read())
 
     def test_that_does_not_open_soft0_is_reported(self):
         done = harness.verbena("capture", "-w", self.file, "--", "true")

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Shared code of the tests of the program `verbena`."""
+import fcntl
 import os
 import pathlib
+import pty
 import shutil
 import signal
 import subprocess
 import tempfile
+import termios
 import unittest
 
 VERBENA = os.environ["VERBENA"]
@@ -28,12 +31,52 @@ def verbena(*words, env=None, tool=VERBENA, **options):
         "check": False, "env": environment(**(env or {})), **options})
 
 
+# Ends with status 0 if SIGINT arrived once before SIGTERM. Writes its process id when it is ready, and a line after SIGINT.
+COUNT_INTERRUPTS = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
+os.write(1, b'%d\\n' % os.getpid())
+signal.sigwait([signal.SIGINT])
+os.write(1, b'interrupted\\n')
+signal.sigwait([signal.SIGTERM])
+sys.exit(2 if signal.SIGINT in signal.sigpending() else 0)
+"""
+
+
 def text(stream):
     return stream.decode(errors="replace")
 
 
 class Case(unittest.TestCase):
     """A test with a temporary folder."""
+
+    def start_on_terminal(self, *words):
+        """Starts the tool in the foreground of a new terminal. Returns its process and the other side of the terminal."""
+        keyboard, terminal = map(lambda fd: os.fdopen(fd, "r+b", buffering=0), pty.openpty())
+        self.addCleanup(keyboard.close)
+        with terminal:
+            started = subprocess.Popen([VERBENA, *map(str, words)], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        for each in (started.stdout.close, started.stderr.close, started.wait, started.kill):
+            self.addCleanup(each)
+        return started, keyboard
+
+    def interrupt(self, started, keyboard, ranks=1):
+        """Types Ctrl-C. The tool sees the signal after the programs, so that signals of both cannot be merged."""
+        os.kill(started.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, started.pid, os.WSTOPPED)
+        keyboard.write(b"\x03")
+        self.assert_interrupted(started, ranks)
+        os.kill(started.pid, signal.SIGCONT)
+
+    def assert_ready(self, started, ranks=1):
+        """Waits until the programs, which are COUNT_INTERRUPTS, are ready."""
+        for _ in range(ranks):
+            self.assertRegex(started.stdout.readline(), rb"^\d+\n$")
+
+    def assert_interrupted(self, started, ranks=1):
+        for _ in range(ranks):
+            self.assertEqual(started.stdout.readline(), b"interrupted\n")
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="verbena-test-")

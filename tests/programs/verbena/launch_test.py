@@ -70,6 +70,19 @@ class Launch(harness.Case):
             started.send_signal(number)
             self.assertEqual(started.wait(harness.BOUND), number, started.stderr.read())
 
+    def test_interrupts_reach_each_process_once(self):
+        for by in ("the terminal", "kill"):
+            with self.subTest(by):
+                started, keyboard = self.start_on_terminal("launch", "-n", 2, "--", sys.executable, "-c", harness.COUNT_INTERRUPTS)
+                self.assert_ready(started, 2)
+                if by == "kill":
+                    started.send_signal(signal.SIGINT)
+                    self.assert_interrupted(started, 2)
+                else:
+                    self.interrupt(started, keyboard, 2)
+                started.send_signal(signal.SIGTERM)
+                self.assertEqual(started.wait(harness.BOUND), 0, started.stderr.read())
+
     def test_ends_if_it_was_started_with_ignored_signals_of_children(self):
         done = subprocess.run([harness.VERBENA, "launch", "-n", "2", "--", "sh", "-c", "exit 3"], check=False, capture_output=True,
                               timeout=harness.BOUND, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))

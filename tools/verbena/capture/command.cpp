@@ -21,6 +21,7 @@
 #include "tools/verbena/capture/receiver.hpp"
 #include "tools/verbena/ended_process.hpp"
 #include "tools/verbena/run/command.hpp"
+#include "tools/verbena/signals.hpp"
 #include "verbena/base/fd.hpp"
 
 namespace verbena::tool {
@@ -56,19 +57,22 @@ void set(const char* name, const std::string& value) {
     throw std::system_error(errno, std::generic_category(), name);
 }
 
-void forward_to_child(int signal) {
-  if (child_to_end > 0) ::kill(child_to_end, signal);
+constexpr std::array forwarded_signals{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+
+/// The program is in the group of this process: the terminal sends its signals to both.
+void forward_to_child(int signal, siginfo_t* info, void* /*context*/) {
+  if (child_to_end > 0 && !is_of_kernel(*info)) ::kill(child_to_end, signal);
 }
 
-/// Ignores the signals of the terminal, which the program receives as well, and forwards SIGTERM
-/// and SIGHUP to the program. The capture ends after the program.
+/// Forwards signals to the program. The capture ends after the program.
 void let_program_decide() {
   struct sigaction ignored{};
   ignored.sa_handler = SIG_IGN;
-  for (const int signal : {SIGINT, SIGQUIT, SIGPIPE}) ::sigaction(signal, &ignored, nullptr);
+  ::sigaction(SIGPIPE, &ignored, nullptr);
   struct sigaction forwarded{};
-  forwarded.sa_handler = &forward_to_child;
-  for (const int signal : {SIGTERM, SIGHUP}) ::sigaction(signal, &forwarded, nullptr);
+  forwarded.sa_sigaction = &forward_to_child;
+  forwarded.sa_flags = SA_SIGINFO;
+  for (const int signal : forwarded_signals) ::sigaction(signal, &forwarded, nullptr);
 }
 
 /// Starts `run` in a child. From its beginning, signals to this process are forwarded to the child.
@@ -78,7 +82,7 @@ pid_t start(Run run) {
   sigset_t forwarded;
   sigset_t before;
   ::sigemptyset(&forwarded);
-  for (const int signal : {SIGTERM, SIGHUP}) ::sigaddset(&forwarded, signal);
+  for (const int signal : forwarded_signals) ::sigaddset(&forwarded, signal);
   ::sigprocmask(SIG_BLOCK, &forwarded, &before);
   const pid_t child = ::fork();
   if (child > 0) {

@@ -45,10 +45,11 @@ int wait_for_all(std::vector<rank_process>& ranks, const awaited_signals& signal
   int outcome = 0;
   const auto is_running = [](const rank_process& each) { return each.pid != 0; };
   while (std::ranges::any_of(ranks, is_running)) {
-    const int got = signals.wait();
-    if (got != SIGCHLD) {
+    const auto got = signals.wait();
+    if (got.number != SIGCHLD) {
+      // The ranks are in the group of this process: the terminal sends its signals to them too.
       for (const auto& each : ranks)
-        if (is_running(each)) ::kill(each.pid, got);
+        if (is_running(each) && !got.is_of_kernel) ::kill(each.pid, got.number);
       continue;
     }
     for (auto& each : ranks) {

@@ -124,6 +124,16 @@ class Hosts(Launches):
         self.assertEqual(len(lines), 903)
         self.assertEqual(harness.text(done.stderr).splitlines().count("[1] error"), 300)
 
+    def test_output_and_errors_of_ranks_in_one_pipe_are_in_whole_lines(self):
+        writer = ("import os\n"
+                  "for i in range(1000):\n"
+                  "    os.write(1, b'o' * 300 + b'\\n'); os.write(2, b'e' * 300 + b'\\n')")
+        done = self.launch("node-a slots=3\n", sys.executable, "-c", writer, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0)
+        lines = harness.text(done.stdout).splitlines()
+        self.assertEqual({line: lines.count(line) for line in lines},
+                         {f"[{rank}] " + letter * 300: 1000 for rank in range(3) for letter in "oe"})
+
     def test_names_the_ranks_that_failed_and_returns_the_first_status(self):
         done = self.launch("node-a\nnode-b slots=2\n", "sh", "-c", "[ $RANK != 1 ] || exit 7")
         self.assert_failed(done, 7)

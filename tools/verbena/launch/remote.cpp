@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,11 +144,23 @@ std::string remedy(std::string_view said, const launch_host& host) {
   return "see the message of ssh above";
 }
 
+bool are_one_file(int one, int other) {
+  struct stat first{};
+  struct stat second{};
+  return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 // Starts and watches the agents. Threads: one thread at a time.
 class remote_launch {
  public:
   remote_launch(const launch_options& options, const awaited_signals& signals, unique_fd arrived)
-      : options_(&options), signals_(&signals), arrived_(std::move(arrived)) {}
+      : options_(&options),
+        signals_(&signals),
+        arrived_(std::move(arrived)),
+        errors_(are_one_file(STDOUT_FILENO, STDERR_FILENO)
+                    ? output_
+                    : separate_errors_.emplace(STDERR_FILENO)) {}
 
   int run(const std::vector<launch_host>& hosts, agent_job job) {
     for (const auto& host : hosts) {
@@ -443,7 +456,8 @@ class remote_launch {
   const awaited_signals* signals_;
   unique_fd arrived_;  // a signalfd
   output_thread output_{STDOUT_FILENO};
-  output_thread errors_{STDERR_FILENO};
+  std::optional<output_thread> separate_errors_;
+  output_thread& errors_;  // `output_` if both are one file: one thread keeps lines whole
   std::vector<connection> all_;
   int outcome_ = 0;
   bool is_ending_ = false;      // this launcher ends the connections

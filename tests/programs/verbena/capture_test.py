@@ -371,11 +371,15 @@ class Stream(Capture):
         stored = list(packets.frames(self.file))
         self.assertLess(len(stored), 400 * 64)
 
-    def test_ends_when_its_reader_ends(self):
-        with subprocess.Popen([harness.VERBENA, "capture", "-w", "-", "--", harness.VERBENA, "doctor"],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as capturing:
-            capturing.stdout.close()
-            self.assertEqual(capturing.wait(harness.BOUND), 0)
+    def test_whose_reader_ends_counts_written_packets_only(self):
+        for status in (0, 3):
+            with subprocess.Popen([harness.VERBENA, "capture", "-w", "-", "--", "sh", "-c", f"{harness.VERBENA} doctor; exit {status}"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as capturing:
+                capturing.stdout.close()
+                said = harness.text(capturing.stderr.read())
+                self.assertEqual(capturing.wait(harness.BOUND), status or 125, said)
+            self.assertRegex(said, r"verbena capture: 0 packets in the stream, [1-9]\d* packets are missing\n"
+                             r"verbena capture: the packets could not be written to standard output: Broken pipe; its reader ended ")
 
 
 class Program(Capture):

@@ -149,7 +149,12 @@ int execute(const capture_options& options) {
   const int status = wait_for(child, packets.get());
   report(streamed ? std::optional(packets->count()) : count_packets_of(target),
          streamed ? "the stream" : options.file);
-  return status;
+  if (!streamed || packets->failure() == 0) return status;
+  const int failed =
+      refuse("the packets could not be written to standard output: " +
+             std::generic_category().message(packets->failure()) +
+             (packets->failure() == EPIPE ? "; its reader ended before the program" : ""));
+  return status != 0 ? status : failed;
 }
 
 }  // namespace verbena::tool

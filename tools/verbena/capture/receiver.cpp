@@ -32,14 +32,20 @@ std::string folder_for_sockets() {
   return "/tmp";
 }
 
-bool write_all(int to, std::span<const std::byte> bytes) {
+/// Writes all bytes. Returns 0 or an errno.
+int write_all(int to, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const auto count = ::write(to, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    if (count >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {
+      pollfd event{.fd = to, .events = POLLOUT, .revents = 0};
+      ::poll(&event, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
   }
-  return true;
+  return 0;
 }
 
 }  // namespace
@@ -78,8 +84,10 @@ bool receiver::receive_one(int flags) {
     if (begun_) return true;
     begun_ = true;
   }
-  count_ += count_packets(bytes);
-  if (!broken_) broken_ = !write_all(output_, bytes);
+  auto found = count_packets(bytes);
+  if (failure_ == 0) failure_ = write_all(output_, bytes);
+  if (failure_ != 0) found = {.stored = 0, .lost = found.lost + found.stored};
+  count_ += found;
   return true;
 }
 

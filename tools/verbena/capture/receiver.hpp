@@ -25,7 +25,10 @@ class receiver {
   void receive();
   /// Writes the packets that have arrived. Does not wait.
   void drain();
+  /// Returns the numbers of written packets, and of packets that could not be written.
   [[nodiscard]] const packet_count& count() const noexcept { return count_; }
+  /// Returns the errno of writing to the stream; 0 if all packets were written.
+  [[nodiscard]] int failure() const noexcept { return failure_; }
 
  private:
   [[nodiscard]] bool receive_one(int flags);
@@ -34,8 +37,8 @@ class receiver {
   std::string folder_;
   std::string path_;
   unique_fd socket_;
-  bool begun_ = false;   ///< the header was written
-  bool broken_ = false;  ///< writing failed: the stream has no reader
+  bool begun_ = false;  ///< the header was written
+  int failure_ = 0;     ///< errno of a failed write, after which packets are discarded
   packet_count count_;
 };
 

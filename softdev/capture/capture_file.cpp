@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/file.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -105,25 +105,106 @@ error failed(const std::string& path, const char* call) {
                            "VERBENA_SOFTDEV_CAPTURE names the file of a capture");
 }
 
-/// Writes the header to an empty file, or checks the header of an existing capture.
-result<void> begin_file(int fd, const std::string& path) {
+/// Excludes other processes from the file. A lock of fcntl(2) ends with its process, also if a
+/// child has the descriptor. Threads: one thread at a time.
+class append_lock {
+ public:
+  /// Waits at most `longest_ms`. A holder needs microseconds, unless a debugger has stopped it.
+  append_lock(int fd, int longest_ms) noexcept : fd_(fd) {
+    using std::chrono::steady_clock;
+    constexpr int tries_before_sleep = 100;
+    const auto end = steady_clock::now() + std::chrono::milliseconds(longest_ms);
+    for (int tries = 0; !set(F_WRLCK); ++tries) {
+      if ((errno != EAGAIN && errno != EACCES && errno != EINTR) || steady_clock::now() >= end)
+        return;
+      if (tries < tries_before_sleep)
+        ::sched_yield();
+      else
+        ::poll(nullptr, 0, 1);
+    }
+    is_held_ = true;
+  }
+  append_lock(const append_lock&) = delete;
+  append_lock& operator=(const append_lock&) = delete;
+  ~append_lock() {
+    const int kept = errno;
+    if (is_held_) static_cast<void>(set(F_UNLCK));
+    errno = kept;
+  }
+  /// If false, errno is that of fcntl(2).
+  [[nodiscard]] bool is_held() const noexcept { return is_held_; }
+
+ private:
+  [[nodiscard]] bool set(short kind) const noexcept {
+    struct flock whole{};
+    whole.l_type = kind;
+    whole.l_whence = SEEK_SET;
+    return ::fcntl(fd_, F_SETLK, &whole) == 0;
+  }
+
+  const int fd_;
+  bool is_held_ = false;
+};
+
+/// Returns the end of the last whole block. `from` is the end of a block, and `size` that of the
+/// file. Does not reject blocks that soft0 did not write.
+off_t end_of_blocks(int fd, off_t from, off_t size) noexcept {
+  constexpr off_t head = 8;
+  constexpr std::uint32_t smallest_block = 12;
+  std::array<std::byte, 4096> part;
+  while (from < size) {
+    const ssize_t count = ::pread(fd, part.data(), part.size(), from);
+    if (count < 0) return size;
+    if (count < head) break;
+    off_t at = 0;
+    while (at + head <= count) {
+      std::uint32_t bytes = 0;
+      std::memcpy(&bytes, part.data() + at + 4, sizeof bytes);
+      if (bytes < smallest_block) return size;
+      if (from + at + off_t{bytes} > size) return from + at;
+      at += off_t{bytes};
+    }
+    from += at;
+  }
+  return from;
+}
+
+/// Removes a part of a block at the end of the file: a process ended while it wrote the block.
+/// Precondition: the lock is held. Returns the new size, or -1 and errno.
+off_t remove_part_of_block(int fd, off_t from) noexcept {
   struct stat status{};
-  if (::flock(fd, LOCK_EX) != 0) return failed(path, "flock");
+  if (::fstat(fd, &status) != 0) return -1;
+  if (status.st_size <= from) return status.st_size;
+  const off_t end = end_of_blocks(fd, from, status.st_size);
+  return end == status.st_size || ::ftruncate(fd, end) == 0 ? end : -1;
+}
+
+/// Writes the header to an empty file, or checks the header of an existing capture. Returns the
+/// size of the file, which ends with a whole block.
+result<off_t> begin_file(int fd, const std::string& path) {
+  const append_lock lock(fd, capture_file::longest_wait_for_file_ms);
+  if (!lock.is_held()) return failed(path, "fcntl");
+  struct stat status{};
   if (::fstat(fd, &status) != 0) return failed(path, "fstat");
   if (!S_ISREG(status.st_mode)) return refused(path, "it is neither a regular file nor a socket");
   if (status.st_uid != ::geteuid()) return refused(path, "the file belongs to another user");
   const file_header expected;
-  if (status.st_size == 0) {
-    if (::write(fd, &expected, sizeof expected) != ssize_t{sizeof expected})
-      return failed(path, "write");
-    return {};
-  }
   std::array<std::byte, sizeof expected> found{};
   const ssize_t count = ::pread(fd, found.data(), found.size(), 0);
-  if (count != ssize_t{sizeof expected} ||
-      std::memcmp(found.data(), &expected, sizeof expected) != 0)
+  if (count < 0) return failed(path, "read");
+  constexpr ssize_t fewest = 12;  // fewer bytes may begin another file, such as a newline
+  if (std::memcmp(found.data(), &expected, static_cast<std::size_t>(count)) != 0 ||
+      (count > 0 && count < fewest))
     return refused(path, "the file exists and is not a capture of soft0; remove it");
-  return {};
+  constexpr off_t size = sizeof expected;
+  if (count < size) {  // the file is new, or the process that created it was killed
+    if (::ftruncate(fd, 0) != 0) return failed(path, "ftruncate");
+    if (::write(fd, &expected, sizeof expected) != size) return failed(path, "write");
+    return size;
+  }
+  const off_t end = remove_part_of_block(fd, size);
+  if (end < 0) return failed(path, "ftruncate");
+  return end;
 }
 
 }  // namespace
@@ -153,10 +234,10 @@ result<capture_file> capture_file::open(const std::string& path) {
   constexpr int flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   unique_fd made(::open(path.c_str(), flags, S_IRUSR | S_IWUSR));
   if (!made) return failed(path, "open");
-  const auto begun = begin_file(made.get(), path);
-  static_cast<void>(::flock(made.get(), LOCK_UN));
-  if (!begun) return begun.error();
-  return capture_file(std::move(made), medium::file);
+  VERBENA_TRY(const off_t end, begin_file(made.get(), path));
+  capture_file opened(std::move(made), medium::file);
+  opened.end_ = end;
+  return opened;
 }
 
 void capture_file::add(std::uint64_t time_ns, std::span<const std::byte> captured,
@@ -209,19 +290,30 @@ ssize_t capture_file::send_all() noexcept {
   }
 }
 
-bool capture_file::write_all() noexcept {
-  if (stopped_) return false;
-  ssize_t written = -1;
-  if (medium_ == medium::socket) {
-    written = send_all();
-  } else {
-    do {
-      written = ::write(fd_.get(), buffer_.data(), filled_);
-    } while (written < 0 && errno == EINTR);
+/// Appends the buffer to the file, whole or not at all.
+ssize_t capture_file::append_all() noexcept {
+  const append_lock lock(fd_.get(), sends_without_wait_ > 0 ? 0 : longest_wait_for_file_ms);
+  if (!lock.is_held()) {
+    sends_without_wait_ = after_slow_reader;
+    return -1;
   }
-  if (written == static_cast<ssize_t>(filled_)) return true;
-  if (written > 0) stopped_ = true;
-  return false;
+  const off_t end = remove_part_of_block(fd_.get(), end_);
+  if (end < 0) return -1;
+  end_ = end;
+  ssize_t written = -1;
+  do {
+    written = ::write(fd_.get(), buffer_.data(), filled_);
+  } while (written < 0 && errno == EINTR);
+  if (written == static_cast<ssize_t>(filled_))
+    end_ += written;
+  else if (written > 0)
+    static_cast<void>(::ftruncate(fd_.get(), end_));  // otherwise the next writer removes the part
+  return written;
+}
+
+bool capture_file::write_all() noexcept {
+  const ssize_t written = medium_ == medium::socket ? send_all() : append_all();
+  return written == static_cast<ssize_t>(filled_);
 }
 
 void capture_file::flush() noexcept {
@@ -235,6 +327,9 @@ void capture_file::flush() noexcept {
       verbena::log(log_level::warning,
                    medium_ == medium::socket
                        ? "soft0: the capture is incomplete: its reader is too slow"
+                   : sends_without_wait_ > 0
+                       ? "soft0: the capture is incomplete: another process holds the lock of its "
+                         "file for too long; it may be stopped, for example by a debugger"
                        : "soft0: the capture is incomplete: its file cannot be written");
     lost_ += packets_;
   }

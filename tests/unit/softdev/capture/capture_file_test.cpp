@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/capture/capture_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -94,11 +96,13 @@ TEST_F(softdev_capture_file, more_packets_than_fit_the_buffer_are_written_in_ord
 }
 
 TEST_F(softdev_capture_file, file_that_is_no_capture_is_refused_and_kept) {
-  std::ofstream(path()) << std::string(200, 'x');
-  const auto refused = capture_file::open(path());
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code(), EINVAL);
-  EXPECT_EQ(content(), std::string(200, 'x'));
+  for (const auto& other : {std::string(200, 'x'), std::string("\n")}) {
+    std::ofstream(path()) << other;
+    const auto refused = capture_file::open(path());
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), EINVAL);
+    EXPECT_EQ(content(), other);
+  }
 }
 
 TEST_F(softdev_capture_file, special_files_and_links_are_refused) {
@@ -136,7 +140,8 @@ TEST_F(softdev_capture_file, packets_that_cannot_be_written_are_counted_in_the_n
   EXPECT_EQ(word(all, header_bytes + 40), 3U);
 }
 
-TEST_F(softdev_capture_file, part_of_a_block_is_followed_by_nothing) {
+TEST_F(softdev_capture_file,
+       packet_that_is_written_in_part_is_removed_and_counted_in_the_next_one) {
   auto file = capture_file::open(path()).value();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -147,10 +152,80 @@ TEST_F(softdev_capture_file, part_of_a_block_is_followed_by_nothing) {
   file.add(1, frame_, 5);
   file.flush();
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(content().size(), header_bytes);
   file.add(2, frame_, 5);
   file.flush();
   std::signal(SIGXFSZ, old);
-  EXPECT_EQ(content().size(), header_bytes + 10);
+  const std::string all = content();
+  ASSERT_EQ(all.size(), header_bytes + 56);
+  EXPECT_EQ(word(all, header_bytes + 40), 1U);
+}
+
+TEST_F(softdev_capture_file, part_of_a_block_of_a_killed_process_is_removed) {
+  auto first = capture_file::open(path()).value();
+  auto second = capture_file::open(path()).value();
+  first.add(1, frame_, 5);
+  first.flush();
+  const std::string block = content().substr(header_bytes);
+  for (const std::size_t part : {std::size_t{1}, std::size_t{8}, block.size() - 1}) {
+    const std::string whole = content();
+    // A second whole block, because a process writes several blocks with one call.
+    std::ofstream(path(), std::ios::binary | std::ios::app) << block << block.substr(0, part);
+    second.add(2, frame_, 5);
+    second.flush();
+    ASSERT_EQ(content().size(), whole.size() + 2 * block.size()) << part;
+    EXPECT_EQ(content().substr(0, whole.size() + block.size()), whole + block);
+    EXPECT_EQ(word(content(), whole.size() + block.size() + 16), 2U);
+  }
+}
+
+TEST_F(softdev_capture_file, part_of_a_block_is_removed_when_a_capture_is_continued) {
+  for (const std::size_t part : {std::size_t{4}, std::size_t{30}, header_bytes - 1}) {
+    std::filesystem::remove(path());
+    auto file = capture_file::open(path()).value();
+    file.add(1, frame_, 5);
+    file.flush();
+    const std::string all = content();
+    const bool is_header = part == header_bytes - 1;
+    std::filesystem::resize_file(path(), is_header ? part : header_bytes + part);
+    EXPECT_TRUE(capture_file::open(path()));
+    EXPECT_EQ(content(), all.substr(0, header_bytes)) << part;
+  }
+}
+
+TEST_F(softdev_capture_file, stopped_writer_costs_others_packets_after_a_bounded_wait) {
+  auto file = capture_file::open(path()).value();
+  std::array<int, 2> held{};
+  std::array<int, 2> release{};
+  ASSERT_EQ(::pipe(held.data()), 0);
+  ASSERT_EQ(::pipe(release.data()), 0);
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    char byte = 0;
+    struct flock whole{};
+    whole.l_type = F_WRLCK;
+    const int fd = ::open(path().c_str(), O_RDWR | O_CLOEXEC);
+    const bool is_held = ::fcntl(fd, F_SETLK, &whole) == 0;
+    ::close(release[1]);
+    const bool was_released = ::write(held[1], &byte, 1) == 1 && ::read(release[0], &byte, 1) == 0;
+    ::_exit(is_held && was_released ? 0 : 1);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(held[0], &byte, 1), 1);
+  // The second call does not wait.
+  for (int i = 0; i < 2; ++i) {
+    file.add(1, frame_, 5);
+    file.flush();
+  }
+  EXPECT_EQ(content().size(), header_bytes);
+  for (const int each : {held[0], held[1], release[0], release[1]}) ::close(each);
+  int status = -1;
+  ASSERT_EQ(::waitpid(holder, &status, 0), holder);
+  EXPECT_EQ(status, 0);
+  file.add(2, frame_, 5);
+  file.flush();
+  ASSERT_EQ(content().size(), header_bytes + 56);
+  EXPECT_EQ(word(content(), header_bytes + 40), 2U);
 }
 
 TEST_F(softdev_capture_file, socket_gets_the_header_and_whole_blocks) {

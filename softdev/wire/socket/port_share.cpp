@@ -186,18 +186,18 @@ result<port_share::role> port_share::join() {
   const bool has_moved = own_.place && own_.place->network != here.network &&
                          own_.place->network != 0 && here.network != 0;
   if (has_moved) return moved_away(own_.port);
-  const local_name name = own_.place.value_or(here).name;
+  const meeting_place place = own_.place.value_or(here);
   socket_or_error made = new_local_socket();
   if (made.error != 0) return failure(made.error, "socket", own_.port);
-  if (::bind(made.socket.get(), name.get(), name.length()) == 0) {
+  if (::bind(made.socket.get(), place.name.get(), place.name.length()) == 0) {
     VERBENA_TRY_VOID(become_owner(std::move(made.socket)));
-    return begin(role::owner);
+    return begin(role::owner, place);
   }
   if (errno != EADDRINUSE) return failure(errno, "bind", own_.port);
-  made = connect_to_name(name);
+  made = connect_to_name(place.name);
   switch (made.error) {
     case 0:
-      return register_at(std::move(made.socket));
+      return register_at(std::move(made.socket), place);
     case ECONNREFUSED:  // it is not listening yet, or has ended
     case EAGAIN:        // many processes are registering
       return role::none;
@@ -234,8 +234,8 @@ result<void> port_share::become_owner(unique_fd listener) {
 
 /// Begins a role. The process keeps the meeting place of its first role: if it met the others
 /// elsewhere after a change of its user, two processes could become owners of one socket.
-port_share::role port_share::begin(role next) noexcept {
-  if (!own_.place) own_.place.emplace(own_.port);
+port_share::role port_share::begin(role next, const meeting_place& at) noexcept {
+  if (!own_.place) own_.place = at;
   role_ = next;
   watch_source();
   return role_;
@@ -243,10 +243,11 @@ port_share::role port_share::begin(role next) noexcept {
 
 /// The listener of a stopped or ending process still accepts connections. Only an answer shows that
 /// the process forwards datagrams.
-result<port_share::role> port_share::register_at(unique_fd owner) {
+result<port_share::role> port_share::register_at(unique_fd owner, const meeting_place& at) {
   const registration mine{.slot = own_.slot, .key = own_.key};
   if (::send(owner.get(), &mine, sizeof mine, MSG_NOSIGNAL) != sizeof mine) return role::none;
   asked_ = std::move(owner);
+  asked_at_ = at;
   return read_answer();
 }
 
@@ -262,7 +263,7 @@ result<port_share::role> port_share::read_answer() {
   // The answer may lack the descriptor. A socket of an earlier owner is the same one.
   if (auto adopted = udp_socket::adopt(std::move(socket), own_.port)) socket_ = *std::move(adopted);
   owner_ = std::move(owner);
-  return begin(role::client);
+  return begin(role::client, *asked_at_);
 }
 
 bool port_share::is_bound_elsewhere(const error& why) noexcept {

@@ -111,20 +111,6 @@ class port_share {
   void close_clients() noexcept;
 
  private:
-  port_share(unique_fd gate, unique_fd events, std::uint16_t port, std::uint32_t process_slot,
-             std::uint64_t key) noexcept;
-  [[nodiscard]] result<void> become_owner(unique_fd listener);
-  role begin(role next) noexcept;
-  [[nodiscard]] result<void> open_socket();
-  [[nodiscard]] result<role> register_at(unique_fd owner);
-  [[nodiscard]] result<role> read_answer();
-  void watch_source() noexcept;
-  void pause_until(time_ns when) noexcept;
-  [[nodiscard]] bool admit() noexcept;
-  [[nodiscard]] bool admit_one(unique_fd socket) noexcept;
-  void read_registration(std::uint64_t which) noexcept;
-  void forget(std::uint64_t which) noexcept;
-
   /// Where the processes that share the port find their owner.
   struct meeting_place {
     /// The place of the current user, in the network namespace of this thread.
@@ -133,6 +119,20 @@ class port_share {
     local_name name;        ///< of the owner's listener
     std::uint64_t network;  ///< identifies the network namespace; 0: unknown
   };
+  port_share(unique_fd gate, unique_fd events, std::uint16_t port, std::uint32_t process_slot,
+             std::uint64_t key) noexcept;
+  [[nodiscard]] result<void> become_owner(unique_fd listener);
+  role begin(role next, const meeting_place& at) noexcept;
+  [[nodiscard]] result<void> open_socket();
+  [[nodiscard]] result<role> register_at(unique_fd owner, const meeting_place& at);
+  [[nodiscard]] result<role> read_answer();
+  void watch_source() noexcept;
+  void pause_until(time_ns when) noexcept;
+  [[nodiscard]] bool admit() noexcept;
+  [[nodiscard]] bool admit_one(unique_fd socket) noexcept;
+  void read_registration(std::uint64_t which) noexcept;
+  void forget(std::uint64_t which) noexcept;
+
   struct own_values {
     std::uint16_t port;
     std::uint32_t slot;
@@ -155,7 +155,9 @@ class port_share {
   time_ns serve_at_ = never;
   bool accept_failed_ = false;  ///< connections could not be accepted
   unique_fd asked_;             ///< the connection to an owner that has not answered
-  unique_fd owner_;             ///< of a client: the connection to the owner
+  /// The place of the last request to an owner. The user may change before the answer.
+  std::optional<meeting_place> asked_at_;
+  unique_fd owner_;  ///< of a client: the connection to the owner
   std::uint64_t admitted_ = 0;
   std::unordered_map<std::uint64_t, client> clients_;  ///< by the number of the connection
   std::unordered_map<std::uint32_t, std::uint64_t> by_slot_;

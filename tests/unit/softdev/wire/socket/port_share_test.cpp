@@ -73,6 +73,26 @@ TEST_F(port_share_owner, process_takes_the_port_of_an_owner_that_ended_without_a
   EXPECT_EQ(client.join().value(), role::owner);
 }
 
+TEST_F(port_share_owner, change_of_the_user_before_the_answer_does_not_change_the_meeting_place) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  constexpr uid_t other_user = 54'323;
+  port_share client = process(2);
+  ASSERT_EQ(client.join().value(), role::none);
+  serve();
+  ASSERT_EQ(::seteuid(other_user), 0);
+  const auto joined = client.join();
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(joined.value(), role::client);
+  owner.reset();
+  client.leave();
+  EXPECT_EQ(client.join().value(), role::owner);
+  port_share newcomer = process(3);
+  const auto asked = newcomer.join();
+  ASSERT_TRUE(asked) << asked.error().message();
+  EXPECT_EQ(*asked, role::none);
+  EXPECT_EQ(newcomer.asked_process(), ::getpid());
+}
+
 /// Sends a datagram to the port.
 void send_datagram(std::uint16_t port, char payload) {
   const unique_fd sender(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

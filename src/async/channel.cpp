@@ -47,7 +47,7 @@ void channel_state::wait_for_room(channel_operation& which) noexcept {
 void channel_state::stop_waiting(channel_operation& which) noexcept {
   waiting_[which.receives_].remove(which);
   if (!has_waiting(which.receives_)) ready_[which.receives_] = core_;
-  is_unusual_ = core_ == nullptr || has_waiting();
+  update_unusual();
 }
 
 void channel_state::post_waiting() noexcept {
@@ -71,10 +71,23 @@ void channel_state::post_waiting() noexcept {
 
 void channel_state::abort() noexcept {
   if (!of_) return;
+  // The limit of an earlier call remains while operations of that call are in flight.
+  const bool has_limit = core_->is_aborting() && flush_.is_set;
   core_->begin_abort();
-  // A later call for operations that were posted after the limit of an earlier one sets it again.
-  if (flush_.is_set || !core_->qp()) return;
+  if (has_limit || !core_->qp() || core_->in_flight() == 0) return;
+  on_.timers().reset(flush_);
   on_.timers().set(flush_, std::chrono::steady_clock::now() + longest_flush);
+  update_unusual();
+}
+
+void channel_state::end_flush() noexcept {
+  if (!flush_.is_set || (core_ != nullptr && core_->in_flight() != 0)) return;
+  on_.timers().reset(flush_);
+  update_unusual();
+}
+
+void channel_state::update_unusual() noexcept {
+  is_unusual_ = core_ == nullptr || has_waiting() || flush_.is_set;
 }
 
 void channel_state::flush() noexcept {
@@ -109,6 +122,7 @@ void channel_operation::settle_unusual() noexcept {
   if (stage_ == stage::idle) return;
   if (stage_ == stage::posted_with_limit) state_->on().timers().reset(timer_);
   if (state_->has_waiting()) state_->post_waiting();
+  state_->end_flush();
   channel_state::release(state_);
 }
 

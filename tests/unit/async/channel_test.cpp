@@ -303,6 +303,29 @@ TEST_F(async_channel, abort_after_the_limit_of_an_earlier_one_ends_later_operati
   EXPECT_EQ(second->end(), operation_end::lost);
 }
 
+TEST_F(async_channel, abort_after_the_end_of_an_earlier_one_has_its_own_limit) {
+  std::optional<operation_result> first;
+  std::optional<operation_result> second;
+  const auto receive = [](async_channel& of, std::optional<operation_result>& ended)
+      -> async::detail::started_coroutine { ended = co_await of.b->receive(of.next_sink()); };
+  receive(*this, first);
+  b->abort();
+  const auto earlier = std::chrono::steady_clock::now();
+  const auto until = deadline::after(20s);
+  while (!first && !until.expired()) engine.poll();
+  ASSERT_TRUE(first);
+  ibv_context* const native = context.native();
+  const ibv_context_ops before = native->ops;
+  native->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+  receive(*this, second);
+  b->abort();
+  async::detail::state_of(engine).timers().expire(earlier + 5s);
+  native->ops = before;
+  engine.poll();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->end(), operation_end::aborted);
+}
+
 /// Writes `number` to its place, and appends it to `ended` afterwards.
 async::detail::started_coroutine write_number(async_channel& of, int number,
                                               std::vector<int>& ended) {

@@ -4,11 +4,14 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -19,15 +22,25 @@
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 namespace {
 
+// Returns the text of an address with its scope ("fe80::1%eth0"); empty for other families.
 std::string text_of(const sockaddr& of) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const void* const any = &of;
-  if (of.sa_family == AF_INET)
-    ::inet_ntop(AF_INET, &static_cast<const sockaddr_in*>(any)->sin_addr, text.data(), text.size());
-  else if (of.sa_family == AF_INET6)
-    ::inet_ntop(AF_INET6, &static_cast<const sockaddr_in6*>(any)->sin6_addr, text.data(),
-                text.size());
+  if (of.sa_family != AF_INET && of.sa_family != AF_INET6) return {};
+  std::array<char, INET6_ADDRSTRLEN + IF_NAMESIZE + 1> text{};
+  const socklen_t bytes = of.sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  if (::getnameinfo(&of, bytes, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0)
+    return {};
   return text.data();
+}
+
+// Returns "%eth0" for the scopes "%eth0" and "%2", if 2 is the index of eth0.
+std::string usual_scope(std::string_view scope) {
+  unsigned index = 0;
+  std::array<char, IF_NAMESIZE> name{};
+  const char* const end = scope.data() + scope.size();
+  if (scope.size() > 1 && std::from_chars(scope.data() + 1, end, index).ptr == end &&
+      ::if_indextoname(index, name.data()) != nullptr)
+    return std::string("%") + name.data();
+  return std::string(scope);
 }
 
 }  // namespace
@@ -43,7 +56,11 @@ result<std::set<std::string>> own_names() {
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return error::from_errno(errno, "getifaddrs");
   for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next)
-    if (each->ifa_addr != nullptr) names.insert(text_of(*each->ifa_addr));
+    if (each->ifa_addr != nullptr) {
+      const std::string text = text_of(*each->ifa_addr);
+      names.insert(text.substr(0, text.find('%')));
+      names.insert(text);
+    }
   ::freeifaddrs(first);
   names.erase("");
   return names;
@@ -67,11 +84,12 @@ bool is_loopback(std::string_view address) {
 }
 
 std::string usual_text(const std::string& host) {
+  const auto scope = std::min(host.find('%'), host.size());
   std::array<std::byte, sizeof(in6_addr)> bytes{};
   std::array<char, INET6_ADDRSTRLEN> text{};
-  if (::inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1 &&
+  if (::inet_pton(AF_INET6, host.substr(0, scope).c_str(), bytes.data()) == 1 &&
       ::inet_ntop(AF_INET6, bytes.data(), text.data(), text.size()) != nullptr)
-    return text.data();
+    return text.data() + usual_scope(std::string_view(host).substr(scope));
   return host;
 }
 

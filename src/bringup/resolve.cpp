@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Name resolution. getaddrinfo(3) has no timeout, so it runs on a separate thread.
+// Name resolution. getaddrinfo(3) has no timeout, so it runs on separate threads, whose number is
+// limited.
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -57,44 +61,101 @@ struct shared_lookup {
   std::optional<lookup> outcome;
 };
 
-/// The work of the resolving thread.
+/// The work of a resolving thread.
 struct resolving {
   std::shared_ptr<shared_lookup> shared;
   address where;
 };
 
-void* resolve_name(void* work) {
-  const std::unique_ptr<resolving> owned(static_cast<resolving*>(work));
-  auto made = look_up(owned->where.host, owned->where.port, 0);
-  const std::lock_guard lock(owned->shared->mutex);
-  owned->shared->outcome = std::move(made);
-  // Cannot fail: the counter is 0.
-  static_cast<void>(::eventfd_write(owned->shared->done.get(), 1));
-  return nullptr;
-}
+/// Resolves host names on at most `max_threads` threads; further names wait. Each thread ends if no
+/// name waits. Threads: thread-safe.
+class name_resolver {
+ public:
+  static constexpr std::size_t max_threads = 32;
 
-/// Starts a detached thread. Returns the errno.
-int start(std::unique_ptr<resolving> work) {
-  pthread_t started{};
-  const int code =
-      verbena::detail::start_quiet_thread(started, &resolve_name, work.get(), "verbena-resolve");
-  if (code != 0) return code;
-  static_cast<void>(work.release());  // owned by the thread
-  ::pthread_detach(started);
-  return 0;
-}
+  /// Returns that of this process: a child of fork has none of the threads.
+  static name_resolver& of_process() {
+    static std::atomic<name_resolver*> current{nullptr};
+    auto* found = current.load();
+    while (found == nullptr || found->process_ != ::getpid()) {
+      auto made = std::make_unique<name_resolver>(found);
+      if (current.compare_exchange_strong(found, made.get())) found = made.release();
+    }
+    return *found;  // never destroyed: the threads are detached
+  }
+
+  explicit name_resolver(name_resolver* of_parent) noexcept : of_parent_(of_parent) {}
+
+  /// Returns 0, or the errno of pthread_create(3) if no thread can resolve the name.
+  int add(resolving work) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(work));
+    if (threads_ == max_threads) return 0;
+    pthread_t started{};
+    const int code = verbena::detail::start_quiet_thread(started, &run, this, "verbena-resolve");
+    if (code == 0) {
+      ::pthread_detach(started);
+      ++threads_;
+    } else if (threads_ == 0) {
+      waiting_.pop_back();
+      return code;
+    }
+    return 0;
+  }
+  /// Returns whether all threads are in use and names wait.
+  [[nodiscard]] bool is_full() {
+    const std::lock_guard lock(mutex_);
+    return threads_ == max_threads && !waiting_.empty();
+  }
+
+ private:
+  /// Returns the next name for whose result a caller waits.
+  std::optional<resolving> next() {
+    const std::lock_guard lock(mutex_);
+    while (!waiting_.empty()) {
+      resolving first = std::move(waiting_.front());
+      waiting_.pop_front();
+      if (first.shared.use_count() > 1) return first;
+    }
+    --threads_;
+    return std::nullopt;
+  }
+  static void* run(void* self) {
+    while (auto work = static_cast<name_resolver*>(self)->next()) {
+      auto made = look_up(work->where.host, work->where.port, 0);
+      const std::lock_guard lock(work->shared->mutex);
+      work->shared->outcome = std::move(made);
+      // Cannot fail: the counter is 0.
+      static_cast<void>(::eventfd_write(work->shared->done.get(), 1));
+    }
+    return nullptr;
+  }
+
+  const pid_t process_ = ::getpid();
+  const name_resolver* const of_parent_;  // reachable, so that it is no leak
+  std::mutex mutex_;
+  std::deque<resolving> waiting_;
+  std::size_t threads_ = 0;
+};
 
 steps<std::optional<lookup>> look_up_name(address where, deadline until) {
   auto shared = std::make_shared<shared_lookup>();
   shared->done.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!shared->done) co_return error::from_errno(errno, "eventfd", where.host);
-  if (const int code = start(std::make_unique<resolving>(resolving{shared, where})); code != 0)
+  auto& resolver = name_resolver::of_process();
+  if (const int code = resolver.add({shared, where}); code != 0)
     co_return error::from_errno(code, "pthread_create", where.host,
                                 "a host name is resolved on a separate thread, and the limit of "
                                 "threads is reached (pids cgroup, RLIMIT_NPROC); give an IP "
                                 "address, or raise the limit");
   const auto ended = co_await verbena::detail::ready(shared->done.get(), POLLIN, until);
   VERBENA_CO_TRY_VOID(ended);
+  if (!*ended && resolver.is_full())
+    co_return error::timed_out(
+        "getaddrinfo", where.host,
+        "this process resolves " + std::to_string(name_resolver::max_threads) +
+            " other host names, for which the name server does not answer; check "
+            "/etc/resolv.conf, or give IP addresses");
   const std::lock_guard lock(shared->mutex);
   co_return std::move(shared->outcome);
 }

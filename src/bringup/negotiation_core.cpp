@@ -193,9 +193,14 @@ void negotiation_core::begin_frames(std::uint16_t version) {
 
 bool negotiation_core::wait_for_port(time_point now) {
   auto found = gather_offer(side_);
-  if (!found) return abandon(std::move(found).error()), false;
-  plain_ = *std::move(found);
-  if (!is_usable(plain_) && now < port_until_) {
+  lacks_gid_.reset();
+  if (found)
+    plain_ = *std::move(found);
+  else if (found.error().code() == ENODATA && now < port_until_)
+    lacks_gid_ = std::move(found).error();  // the entry of `.gid_index` has no address
+  else
+    return abandon(std::move(found).error()), false;
+  if (lacks_gid_ || (!is_usable(plain_) && now < port_until_)) {
     next_ = std::min(now + port_interval, port_until_);
     return false;
   }
@@ -387,6 +392,8 @@ void negotiation_core::time_out() {
   switch (phase_) {
     case phase::round:
     case phase::port: {
+      if (lacks_gid_)
+        return abandon(error::timed_out(call_name, peer_.name, lacks_gid_->message()));
       const auto reason = plain_.port_up ? mismatch::no_gid : mismatch::port_down;
       return abandon(
           error::timed_out(call_name, peer_.name, words_of(reason, side::ours, plain_, plain_)));

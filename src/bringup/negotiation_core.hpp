@@ -111,6 +111,7 @@ class negotiation_core {
   int rounds_ = 0;
   bool changed_ = false;  // the port changed in this round
   time_point port_until_{};
+  std::optional<error> lacks_gid_;  // while this side waits for an address of `.gid_index`
   std::optional<time_point> next_;
   offer plain_;  // this side's offer without the probe queue pair
   offer ours_;

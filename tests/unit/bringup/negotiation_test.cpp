@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/bringup/frame.hpp"
+#include "verbena/sys/failing_provider.hpp"
 #include "verbena/verbs/device_list.hpp"
 
 namespace {
@@ -37,9 +39,21 @@ struct local_side {
   completion_queue queue = device.create_cq(16).value();
   memory_region buffer = pd.allocate(64, access::local_write).value();
 
+  local_side() = default;
+  /// Opens the device of a provider.
+  explicit local_side(const provider& from) : device(testing_support::open_soft(from).value()) {}
+
   steps negotiate(const negotiation_options& options = {}, bringup::negotiation_peer peer = {}) {
     return steps(pd.create_qp<rc>(queue, queue, {.reliability = {.rnr_retry_count = 0}}).value(),
                  options, std::move(peer));
+  }
+  /// Negotiates with the first entry of the GID table.
+  steps negotiate_with_gid_index(const negotiation_options& options) {
+    return steps(pd.create_qp<rc>(queue, queue,
+                                  {.route = {.gid_index = gid_index(0)},
+                                   .reliability = {.rnr_retry_count = 0}})
+                     .value(),
+                 options, {});
   }
   void inject_event(const char* command) const {
     ASSERT_EQ(device.provider().soft_inject_event(device.native(), command), 0);
@@ -304,6 +318,47 @@ TEST(negotiation_without_io, port_that_becomes_active_connects) {
   run(one, here, other, there);
   EXPECT_TRUE(std::move(one).finish());
   EXPECT_TRUE(std::move(other).finish());
+}
+
+/// Makes the entries of the GID table of a device empty, or shows them again.
+void hide_gids(failing_provider& of, bool are_hidden) {
+  of.fail_verb("_ibv_query_gid_ex", are_hidden ? ENODATA : 0);
+}
+
+TEST(negotiation_without_io, chosen_gid_that_appears_within_the_port_timeout_connects) {
+  failing_provider failing(*soft_provider().value());
+  local_side here(failing.get());
+  local_side there;
+  auto one = here.negotiate_with_gid_index({.port_timeout = 1h});
+  auto other = there.negotiate();
+  hide_gids(failing, true);
+  for (int i = 0; i < 4; ++i) {
+    one.advance(deadline::clock::now());
+    other.advance(deadline::clock::now());
+    transfer(one, other, 4096);
+    transfer(other, one, 4096);
+  }
+  EXPECT_EQ(one.status(), negotiation_status::waiting_for_device);
+  EXPECT_TRUE(one.next_advance().has_value());
+  hide_gids(failing, false);
+  run(one, here, other, there);
+  EXPECT_TRUE(std::move(one).finish());
+  EXPECT_TRUE(std::move(other).finish());
+}
+
+TEST(negotiation_without_io, chosen_gid_that_does_not_appear_is_named) {
+  failing_provider failing(*soft_provider().value());
+  local_side here(failing.get());
+  for (const auto patience : {0ns, std::chrono::nanoseconds(1h)}) {
+    hide_gids(failing, false);
+    auto one = here.negotiate_with_gid_index({.port_timeout = patience});
+    hide_gids(failing, true);
+    feed(one, bringup::encode_greeting(bringup::supported_versions));
+    if (patience != 0ns) one.time_out();
+    ASSERT_EQ(one.status(), negotiation_status::failed);
+    EXPECT_EQ(one.failure().kind() == error_kind::timed_out, patience != 0ns);
+    EXPECT_THAT(one.failure().message(), HasSubstr("GID 0 of port 1 of soft0"));
+  }
 }
 
 // The peer sends everything, but reads nothing.

@@ -62,6 +62,8 @@ bool biased_lock::take_from_owner(bool wait) noexcept {
   return true;
 }
 
+/// Counts the section that begins. The caller has set the flag of the other threads, and no other
+/// thread is inside.
 void biased_lock::count_for(thread_mark self) noexcept {
   holder_ = others;
   if (last_ != self) {
@@ -77,7 +79,13 @@ void biased_lock::count_for(thread_mark self) noexcept {
     last_owner_ = self | next;
   }
   needed_times_ = std::min(needed_times_ * 2, most_times);
+  // The section in which the thread becomes the owner is already one of the owner: otherwise,
+  // lock_as_owner() would permit the thread to enter a second time. A thread that sees the flag of
+  // the other threads cleared also sees the flag of the owner, and waits for it.
+  holder_ = static_cast<std::uint8_t>(last_owner_ & (most_owners - 1));
+  inside_[holder_].store(true, std::memory_order_relaxed);
   owner_.store(last_owner_, std::memory_order_relaxed);
+  inside_[others].store(false, std::memory_order_release);
 }
 
 std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept {

@@ -42,6 +42,20 @@ TEST(biased_lock, section_of_the_owner_excludes_other_threads) {
   }
 }
 
+TEST(biased_lock, section_in_which_a_thread_becomes_the_owner_excludes_that_thread) {
+  biased_lock lock;
+  for (int i = 0; i < many_times; ++i) {
+    lock.lock();
+    ASSERT_FALSE(lock.try_lock()) << "section " << i;
+    lock.unlock();
+  }
+  EXPECT_TRUE(try_in_another_thread(lock));
+  lock.lock();
+  EXPECT_FALSE(try_in_another_thread(lock));
+  EXPECT_FALSE(lock.try_lock()) << "the ownership was revoked during the section";
+  lock.unlock();
+}
+
 TEST(biased_lock, section_of_another_thread_excludes_the_owner) {
   biased_lock lock;
   take_often(lock);

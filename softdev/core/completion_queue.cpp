@@ -60,12 +60,12 @@ bool completion_queue::lose_one() noexcept {
   return false;
 }
 
-bool completion_queue::raise(notify armed, bool solicited) noexcept {
+bool completion_queue::raise(notify armed, bool solicited, std::uint32_t added) noexcept {
   if (armed != notify::any && !solicited) {
     lock_.unlock();
     return true;
   }
-  if (waits_for_more()) {
+  if (waits_for_more(added)) {
     const time_ns when = wait_ends_;
     lock_.unlock();
     if (observer_ != nullptr) observer_->delayed(*this, when);
@@ -75,11 +75,12 @@ bool completion_queue::raise(notify armed, bool solicited) noexcept {
   return true;
 }
 
-/// Counts a completion for the next event. Returns whether the event waits for more completions.
-bool completion_queue::waits_for_more() noexcept {
+/// Counts completions for the next event. Returns whether the event waits for more completions.
+bool completion_queue::waits_for_more(std::uint32_t added) noexcept {
   if (moderation_.completions <= 1) return false;
-  if (++waiting_ == 1 && moderation_.period != 0)
+  if (waiting_ == 0 && moderation_.period != 0)
     wait_ends_ = moderation_clock_() + moderation_.period;
+  waiting_ += added;
   return waiting_ < moderation_.completions;
 }
 

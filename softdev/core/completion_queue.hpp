@@ -158,7 +158,7 @@ class completion_queue {
     count_.store(held + 1, std::memory_order_release);
     const notify armed = armed_.load(std::memory_order_relaxed);
     if (armed != notify::none) [[unlikely]]
-      return raise(armed, solicited || to.what.status != completion_status::success);
+      return raise(armed, solicited || to.what.status != completion_status::success, 1);
     lock_.unlock();
     return true;
   }
@@ -189,8 +189,8 @@ class completion_queue {
   }
   // The rest of `push`. The lock is held; both functions release it.
   bool lose_one() noexcept;
-  bool raise(notify armed, bool solicited) noexcept;
-  bool waits_for_more() noexcept;
+  bool raise(notify armed, bool solicited, std::uint32_t added) noexcept;
+  bool waits_for_more(std::uint32_t added) noexcept;
   void disarm_and_notify() noexcept;
 
   [[nodiscard]] slot& at(std::uint32_t place) noexcept {
@@ -244,7 +244,7 @@ class completion_queue::batch {
     queue_->count_.store(held_, std::memory_order_release);
     const notify armed = queue_->armed_.load(std::memory_order_relaxed);
     if (held_ != before_ && armed != notify::none) [[unlikely]]
-      queue_->raise(armed, false);
+      queue_->raise(armed, false, held_ - before_);
     else
       queue_->lock_.unlock();
   }

@@ -203,6 +203,30 @@ TEST_F(completions, those_of_a_batch_appear_together_and_raise_one_event) {
   EXPECT_FALSE(queue.overrun());
 }
 
+TEST_F(completions, each_completion_of_a_batch_counts_for_a_moderated_event) {
+  completion_queue queue = make(64);
+  queue.moderate({.completions = 3}, &moderation_clock);
+  const auto push_batch = [&](std::uint64_t count) {
+    completion_queue::batch batch;
+    batch.open(queue);
+    for (std::uint64_t id = 0; id < count; ++id)
+      batch.push({&released, id + 1}, [&](completion& made) { made = {.wr_id = id}; });
+    batch.close();
+  };
+  queue.arm(notify::any);
+  push_batch(3);
+  EXPECT_EQ(events, 1);
+  queue.arm(notify::any);
+  push_batch(2);
+  EXPECT_EQ(events, 1);
+  EXPECT_EQ(delays, 1);
+  push_batch(4);
+  EXPECT_EQ(events, 2) << "one event, even if more completions arrived than it waits for";
+  queue.arm(notify::any);
+  push_batch(2);
+  EXPECT_EQ(events, 2) << "an event resets the count";
+}
+
 TEST_F(completions, count_of_armed_queues_follows_the_queue) {
   completion_queue queue = make(8);
   queue.arm(notify::solicited);

@@ -116,6 +116,8 @@ void apply(queue_pair_attributes& target, const queue_pair_attributes& wanted,
   const auto copy = [&](attribute which, auto queue_pair_attributes::* member) {
     if (mask.contains(which)) target.*member = wanted.*member;
   };
+  // The event is requested for one transition: without the attribute, it is not requested.
+  if (mask.contains(attribute::state)) target.sqd_notify = false;
   copy(attribute::sqd_notify, &queue_pair_attributes::sqd_notify);
   copy(attribute::access_flags, &queue_pair_attributes::rights);
   copy(attribute::pkey_index, &queue_pair_attributes::pkey_index);

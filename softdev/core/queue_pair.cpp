@@ -134,7 +134,10 @@ void queue_pair::enter(queue_pair_state next) noexcept {
   }
   if (next == queue_pair_state::sqd && before == queue_pair_state::rts && attributes_.sqd_notify)
     requester_->notify_when_drained();
-  if (next == queue_pair_state::rts && before == queue_pair_state::sqd) home_.ring(*this);
+  if (next == queue_pair_state::rts && before == queue_pair_state::sqd) {
+    requester_->forget_drain_event();
+    home_.ring(*this);
+  }
 }
 
 void queue_pair::reset() noexcept {

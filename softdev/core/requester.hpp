@@ -87,6 +87,7 @@ class requester {
   void recover() noexcept;                                               ///< SQE -> RTS
   void flush() noexcept;                ///< -> ERR, SQE: completes all requests as flushed
   void notify_when_drained() noexcept;  ///< RTS -> SQD: one event when nothing is in flight
+  void forget_drain_event() noexcept { drain_event_ = false; }  ///< SQD -> RTS
 
   // Injected faults. Adding a rule allocates.
   void add_fault(const fault_rule& rule) { faults_.add(self_, window_, rule); }

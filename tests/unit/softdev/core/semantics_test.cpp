@@ -113,6 +113,29 @@ TEST_F(semantics, sq_drained_is_raised_only_if_requested) {
   a.qp->modify({.state = state::sqd}, attribute::state).value();
   EXPECT_FALSE(a.qp->query().draining);
   EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), 0U);
+  // A request for the event applies to one transition only.
+  a.qp->modify({.state = state::rts}, attribute::state).value();
+  a.qp->modify({.state = state::sqd, .sqd_notify = true}, attribute::state | attribute::sqd_notify)
+      .value();
+  EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), 1U);
+  for (const state next : {state::rts, state::sqd})
+    a.qp->modify({.state = next}, attribute::state).value();
+  EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), 1U);
+}
+
+TEST_F(semantics, request_for_sq_drained_ends_when_sqd_is_left) {
+  // The request waits for a receive request of its responder, so the send queue does not drain.
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 8)}), 0);
+  a.qp->modify({.state = state::sqd, .sqd_notify = true}, attribute::state | attribute::sqd_notify)
+      .value();
+  EXPECT_TRUE(a.qp->query().draining);
+  for (const state next : {state::rts, state::sqd})
+    a.qp->modify({.state = next}, attribute::state).value();
+  ASSERT_EQ(post_receive(*b.qp, 7, {target.slice(0, 8)}), 0);
+  run_for(answer_timeout);
+  EXPECT_EQ(only(*a.sent).status, completion_status::success);
+  EXPECT_FALSE(a.qp->query().draining);
+  EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), 0U);
 }
 
 // parity: semantics-90

@@ -81,12 +81,20 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
                                  " queue pairs, the limit of the device (max_qp)");
   queue_pair_options numbered = options;
   numbered.index = numbers_.taken();
-  auto* created = queue_pair_block::create(*this, *number, numbered);
+  queue_pair* created = nullptr;
+  try {
+    created = queue_pair_block::create(*this, *number, numbered);
+    if (created != nullptr)
+      for (const fault_rule& each : faults_) created->sender().add_fault(each);
+  } catch (const std::bad_alloc&) {
+    if (created != nullptr) queue_pair_block::destroy(created);
+    numbers_.give_back(*number);
+    throw;
+  }
   if (created == nullptr) {
     numbers_.give_back(*number);
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device", "out of memory");
   }
-  for (const fault_rule& each : faults_) created->sender().add_fault(each);
   queue_pairs_[index_of_number(*number)].store(created);
   return created;
 }

@@ -36,6 +36,34 @@ TEST_F(fabric, destroying_a_queue_pair_allocates_nothing) {
   }
 }
 
+TEST_F(fabric, failed_creation_of_a_queue_pair_uses_no_number) {
+  // Long queues and faults of queue pairs have their own allocations.
+  const end_options lengths{.capabilities = {.max_send_wr = 8192, .max_receive_wr = 8192}};
+  home->add_fault({.effect = fault_effect::error});
+  const completion_queue_options cq{.capacity = 4};
+  completion_queue queue(cq);
+  std::uint32_t failing = 0;
+  queue_pair* made = nullptr;
+  while (made == nullptr) {
+    ASSERT_LT(failing, 100U);
+    fail_allocation(++failing);
+    try {
+      auto created = home->create({.domain = domain_id{1},
+                                   .send_queue = &queue,
+                                   .receive_queue = &queue,
+                                   .capabilities = lengths.capabilities});
+      if (created) made = *created;
+    } catch (const std::bad_alloc&) {
+    }
+    const bool failed = permit_allocations() >= failing;
+    EXPECT_EQ(made == nullptr, failed);
+    ASSERT_EQ(home->numbers().in_use(), made == nullptr ? 0U : 1U) << "allocation " << failing;
+  }
+  EXPECT_GT(failing, 3U);
+  home->destroy(made);
+  EXPECT_EQ(home->numbers().in_use(), 0U);
+}
+
 TEST_F(fabric, deregistration_allocates_nothing) {
   std::byte memory[64];
   for (std::size_t i = 0; i < many; ++i) {

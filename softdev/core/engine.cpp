@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "softdev/core/spin_wait.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::softdev {
@@ -118,28 +119,51 @@ void engine::destroy(queue_pair* which) noexcept {
   numbers_.give_back(number);
 }
 
+/// Calls `action` with the send lock of the queue pair with this index held, if there is one. Waits
+/// for the lock outside the epoch: the thread that holds the lock may wait for readers of the
+/// epoch, for instance by deregistering memory in an open batch.
 template <class Action>
-void engine::for_each_send_side(Action action) {
-  const access_epoch::guard inside(epoch_);
-  for (std::uint32_t i = 0; i < limits::queue_pair_indices; ++i) {
-    queue_pair* which = queue_pairs_[i].load();
-    if (which == nullptr) continue;
-    const std::lock_guard send(which->send_lock());
-    action(which->sender());
+void engine::with_send_lock(std::uint32_t index, Action action) {
+  spin_wait pause;
+  while (queue_pairs_[index].load() != nullptr) {
+    {
+      const access_epoch::guard inside(epoch_);
+      queue_pair* const which = queue_pairs_[index].load();
+      if (which == nullptr) return;
+      if (const std::unique_lock send(which->send_lock(), std::try_to_lock); send)
+        return action(*which);
+    }
+    pause.once();
   }
 }
 
+template <class Action>
+void engine::for_each_send_side(Action action) {
+  for (std::uint32_t i = 0; i < limits::queue_pair_indices; ++i) with_send_lock(i, action);
+}
+
 void engine::add_fault(fault_rule rule) {
-  const std::lock_guard lock(creation_);
-  rule.number = ++faults_added_;
-  faults_.push_back(rule);
-  for_each_send_side([&](requester& each) { each.add_fault(rule); });
+  const std::lock_guard command(fault_commands_);
+  std::uint32_t taken = 0;
+  {
+    const std::lock_guard lock(creation_);
+    rule.number = ++faults_added_;
+    faults_.push_back(rule);
+    taken = numbers_.taken();
+  }
+  for_each_send_side([&](queue_pair& each) {
+    // Later queue pairs were created with the rule.
+    if (each.options().index <= taken) each.sender().add_fault(rule);
+  });
 }
 
 void engine::remove_faults() {
-  const std::lock_guard lock(creation_);
-  faults_.clear();
-  for_each_send_side([](requester& each) { each.remove_faults(); });
+  const std::lock_guard command(fault_commands_);
+  {
+    const std::lock_guard lock(creation_);
+    faults_.clear();
+  }
+  for_each_send_side([](queue_pair& each) { each.sender().remove_faults(); });
 }
 
 queue_pair* engine::find(std::uint32_t qp_num) const noexcept {
@@ -185,14 +209,11 @@ void engine::schedule(const queue_pair& which, time_ns when) noexcept {
 }
 
 void engine::resume(std::uint32_t qp_num) noexcept {
-  const access_epoch::guard inside(epoch_);
-  queue_pair* const which = find(qp_num);
-  if (which == nullptr) return;
-  {
-    const std::lock_guard send(which->send_lock());
-    which->sender().resume();
-  }
-  ring(*which);
+  with_send_lock(index_of_number(qp_num), [&](queue_pair& which) {
+    if (which.number() != qp_num) return;
+    which.sender().resume();
+    ring(which);
+  });
 }
 
 time_ns engine::next_deadline() const noexcept { return rung_.empty() ? timers_.earliest() : 0; }

@@ -129,6 +129,8 @@ class engine {
   [[nodiscard]] bool run(std::uint32_t index) noexcept;
   void wake() noexcept;
   template <class Action>
+  void with_send_lock(std::uint32_t index, Action action);
+  template <class Action>
   void for_each_send_side(Action action);
 
   const engine_options options_;
@@ -142,7 +144,8 @@ class engine {
   std::unique_ptr<std::atomic<queue_pair*>[]> queue_pairs_;
   active_set rung_;
   deadline_queue timers_{limits::queue_pair_indices};
-  std::mutex creation_;  ///< guards changes of the members below
+  std::mutex fault_commands_;  ///< one command at a time; taken before `creation_`
+  std::mutex creation_;        ///< guards changes of the members below
   queue_pair_numbers numbers_;
   std::vector<fault_rule> faults_;
   std::uint32_t faults_added_ = 0;

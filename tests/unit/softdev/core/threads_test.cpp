@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "tests/unit/softdev/core/fabric.hpp"
@@ -181,6 +182,47 @@ TEST_F(threads, concurrent_atomics_lose_no_update) {
     });
   for (auto& one : running) one.join();
   EXPECT_EQ(target.word(0), 4 * each);
+}
+
+// Deregistration waits for threads in the access epoch, so such a thread must not wait for the lock
+// of the batch.
+TEST_F(threads, fault_commands_do_not_deadlock_with_deregistration_in_an_open_batch) {
+  for (int round = 0; round < 3; ++round) {
+    buffer more(*home, 64, everything, 3);
+    std::atomic<bool> begun{false};
+    std::atomic<bool> ended{false};
+    a.qp->sends().open();
+    std::thread commands([&] {
+      begun = true;
+      if (round == 0) home->add_fault({.effect = fault_effect::delay, .at = 1'000'000});
+      if (round == 1) home->remove_faults();
+      if (round == 2) home->resume(a.qp->number());
+      ended = true;
+    });
+    while (!begun) std::this_thread::yield();
+    // The other thread now waits for the lock, or will do so.
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    EXPECT_FALSE(ended);
+    std::atomic<bool> deregistered{false};
+    std::thread deregistration([&] {
+      more.deregister();
+      deregistered = true;
+    });
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!deregistered && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+    EXPECT_TRUE(deregistered) << "command " << round;
+    a.qp->sends().submit();
+    deregistration.join();
+    commands.join();
+  }
+  ASSERT_EQ(post(*a.qp,
+                 {.opcode = opcode::rdma_write,
+                  .flags = signaled,
+                  .remote_address = target.address(),
+                  .remote_key = target.key()},
+                 {source.slice(0, 8)}),
+            0);
+  EXPECT_EQ(only(*a.sent).status, completion_status::success);
 }
 
 }  // namespace

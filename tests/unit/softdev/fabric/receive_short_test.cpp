@@ -60,6 +60,26 @@ TEST_F(lists_of_sends, arrive_in_order_and_complete_with_the_last) {
   EXPECT_TRUE(target.holds(2, 480, 512, 480));
 }
 
+TEST_F(lists_of_sends, each_send_counts_for_a_moderated_event) {
+  struct counter final : completion_observer {
+    int events = 0;
+    void event(completion_queue&) override { ++events; }
+  } counted;
+  pair.b = &pair.right.make({.receive_observer = &counted});
+  pair.a = &pair.left.make();
+  pair.connect_ends();
+  pair.settle();
+  post_receives(0, 17);
+  post_list(0, 1);  // establishes the connection
+  EXPECT_EQ(pair.wait_for(*pair.b->received, 1).size(), 1U);
+  pair.b->received->moderate({.completions = 16}, nullptr);
+  pair.b->received->arm(notify::any);
+  post_list(1, 16);
+  const auto received = pair.wait_for(*pair.b->received, 16);
+  EXPECT_EQ(counted.events, 1);
+  expect_words(1, received);
+}
+
 TEST_F(lists_of_sends, requests_of_other_kinds_keep_their_turn) {
   constexpr std::uint64_t count = 12;
   for (std::uint64_t id = 0; id < count; ++id) {

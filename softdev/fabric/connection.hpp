@@ -13,7 +13,7 @@
 namespace verbena::softdev {
 
 /// Created and destroyed with both locks of the queue pair held. The receive lock guards `answer`
-/// and `pull_waits`, the send lock guards the rest.
+/// and `pull_waits`, the send lock guards the rest. `too_early` changes with both locks held.
 struct connection {
   // The members that each request needs, in one cache line.
   std::shared_ptr<peer> to;  ///< for datagrams: that of the last destination, or nullptr
@@ -59,6 +59,9 @@ struct connection {
     bool tried = false;
     std::uint32_t psn = 0;
   } search;
+  /// The number of records that `to` had announced when the queue pair became ready to receive.
+  /// Requests in them were sent too early, or in an earlier connection of the same queue pairs.
+  std::uint64_t too_early = 0;
   bool pull_waits = false;  ///< a payload was copied in part
   bool overdue = false;     ///< a request found `to` overdue: it is tried again when `to` is paired
   std::vector<std::shared_ptr<peer>> peers;  ///< for requests in parts, instead of `to`
@@ -80,6 +83,11 @@ struct connection {
     bool used = false;       ///< one was sent in this generation
   } references;
 
+  /// Returns whether the record at the head of the ring from `to` was sent before the queue pair
+  /// was ready to receive. The caller holds the right to receive.
+  [[nodiscard]] bool precedes() const noexcept {
+    return to->parts().receives.consumed_records() < too_early;
+  }
   /// Discards the progress of unfinished requests and answers.
   void interrupt() noexcept { sent.partly = read.waits = answer.waits = false; }
 };

@@ -118,6 +118,8 @@ void fabric_endpoint::prepare(queue_pair& which, const queue_pair_attributes& ne
     auto to = state_.peer_link.connect(slot);
     connection& made = make_connection(which);
     made.to = std::move(to);
+    if (made.to->state() == peer_state::paired)
+      made.too_early = made.to->parts().receives.announced_records();
     ring_.references().begin(which, made);
     note_needed_memory(which, made, next.destination_qpn);
     state_.home.ring(which);  // wakes the thread that services the link
@@ -256,6 +258,7 @@ bool fabric_endpoint::report_lost(queue_pair& which) noexcept {
     auto again = state_.try_connect(mine->to->slot());
     if (again == nullptr) return false;
     mine->to = std::move(again);
+    mine->too_early = 0;
   } else {
     which.sender().process_lost(mine->to->slot(),
                                 loss_of(*mine->to, which.attributes().destination_qpn));

@@ -77,6 +77,8 @@ handled payload_puller::receive(peer& from, std::span<const std::byte> bytes) no
     return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
   if (by->answer.waits) {
     state_.set_needs_progress();
+  if (by->precedes())
+    return silence(reason::peer_not_ready, static_cast<std::uint32_t>(queue_pair_state::init));
     return handled::keep;
   }
   responder& receiver = target->receiver();

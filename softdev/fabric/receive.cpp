@@ -106,6 +106,8 @@ handled record_receiver::receive_request(peer& from, std::span<const std::byte> 
   if (rules_of(target->transport()).connected) {
     if (by == nullptr || by->to.get() != &from)
       return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
+    if (by->precedes())
+      return silence(reason::peer_not_ready, static_cast<std::uint32_t>(queue_pair_state::init));
     if (by->answer.waits) return keep();
   } else if (rules_of(what.transport).mode == delivery_mode::parts) {
     parts_.receive(*target, from, what, bytes);

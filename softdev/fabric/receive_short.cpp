@@ -48,7 +48,8 @@ bool short_receiver::begin(peer& from, std::uint32_t destination, std::uint32_t 
   auto lock = try_for_a_while(target->receive_lock());
   if (!lock) return false;
   by_ = state_.connection_of(*target);
-  if (by_ == nullptr || by_->to.get() != &from || by_->answer.waits || !run_.begin(*target))
+  if (by_ == nullptr || by_->to.get() != &from || by_->precedes() || by_->answer.waits ||
+      !run_.begin(*target))
     return false;
   lock_ = std::move(lock);
   from_ = &from;

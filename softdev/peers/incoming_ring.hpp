@@ -40,6 +40,14 @@ class incoming_ring {
   [[nodiscard]] bool keeps_record() const noexcept { return kept_at_ != no_position; }
   /// Returns the room of consumed records to the peer; wakes a peer that sleeps and waits for room.
   void end_batch() noexcept;
+  /// Returns the number of records that were consumed since the pairing.
+  [[nodiscard]] std::uint64_t consumed_records() const noexcept {
+    return consumer_.consumed_records();
+  }
+  /// Returns the number of records that the peer has announced since the pairing. Thread-safe.
+  [[nodiscard]] std::uint64_t announced_records() const noexcept {
+    return memory_.theirs().published.load(std::memory_order_seq_cst);
+  }
   /// Returns ok if the peer announced records that were neither consumed nor present at keep();
   /// otherwise empty or corrupt.
   [[nodiscard]] ring_status check_announced() noexcept;

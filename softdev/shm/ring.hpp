@@ -194,6 +194,8 @@ class ring_consumer {
   /// Returns the number of announced records that are not consumed (sequentially consistent load);
   /// 0 if the ring is corrupt.
   [[nodiscard]] std::uint64_t announced() const noexcept;
+  /// Returns the number of records that were consumed so far.
+  [[nodiscard]] std::uint64_t consumed_records() const noexcept { return consumed_records_; }
   /// Returns `ok` if an announced record is available, `empty` if no record is announced, `corrupt`
   /// if a record was announced and is missing.
   [[nodiscard]] ring_status check_announced() noexcept;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Begin and end of connections between devices: records of an earlier connection.
+#include <functional>
+#include <string>
+
+#include "tests/unit/softdev/fabric/device_pair.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+class reconnections : public ::testing::TestWithParam<transport> {
+ protected:
+  /// As `end_run` of the sender: all records are announced, and the receiver does not run.
+  void reset_both() {
+    for (end_point* end : {pair.a, pair.b})
+      end->qp->modify({.state = queue_pair_state::reset}, attribute::state).value();
+  }
+  void run(const std::function<bool()>& done) {
+    EXPECT_TRUE(pair.until([&] {
+      virtual_now += 1'000'000;
+      return done();
+    }));
+  }
+  device_pair pair{{}, GetParam()};
+  shared_buffer source{pair.left, memory_kind::ordinary, 4096, 1};
+  shared_buffer target{pair.right, memory_kind::ordinary, 4096, 2};
+};
+
+TEST_P(reconnections, requests_of_the_connection_before_are_not_executed) {
+  pair.connect_ends();
+  pair.settle();
+  for (int round = 0; round < 3; ++round) {
+    // Short and long requests, which different parts of the receiver handle.
+    for (const std::size_t bytes : {16, 2000})
+      ASSERT_EQ(post(*pair.a->qp, {.wr_id = 1}, {source.slice(0, bytes)}), 0);
+    reset_both();
+    pair.connect_ends();
+    for (const std::size_t at : {0, 2048})
+      ASSERT_EQ(post_receive(*pair.b->qp, 7, {target.slice(at, 2048)}), 0);
+    ASSERT_EQ(post(*pair.a->qp, {.wr_id = 2, .flags = signaled}, {source.slice(8, 24)}), 0);
+    run([&] { return !pair.b->received->empty() && !pair.a->sent->empty(); });
+    EXPECT_EQ(only(*pair.a->sent).status, completion_status::success);
+    EXPECT_EQ(only(*pair.b->received).byte_count, 24U) << "in round " << round;
+    EXPECT_TRUE(target.holds(1, 0, 24, 8));
+  }
+}
+
+TEST_P(reconnections, receiver_executes_requests_that_arrive_after_it_is_ready) {
+  pair.connect_ends();
+  pair.settle();
+  reset_both();
+  pair.connect_ends();
+  ASSERT_EQ(post_receive(*pair.b->qp, 7, {target.slice(0, 2048)}), 0);
+  ASSERT_EQ(post(*pair.a->qp, {.flags = signaled}, {source.slice(8, 24)}), 0);
+  EXPECT_EQ(pair.wait_for(*pair.b->received, 1).at(0).byte_count, 24U) << "without a retry";
+}
+
+INSTANTIATE_TEST_SUITE_P(over, reconnections, ::testing::Values(transport::rc, transport::uc),
+                         [](const auto& chosen) {
+                           return std::string(chosen.param == transport::rc ? "rc" : "uc");
+                         });
+
+}  // namespace
+}  // namespace verbena::softdev::testing

@@ -39,6 +39,8 @@ struct message {
   /// The path by which the request leaves its queue pair. Responders ignore it.
   path_to_peer by = path_to_peer::same_host;
   datagram_origin origin;  ///< of UD
+  /// Of SRD: the bytes of the request that earlier parts carried. `length` is that of this part.
+  std::uint32_t earlier_bytes = 0;
   std::uint64_t remote_address = 0;
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;

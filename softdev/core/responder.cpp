@@ -359,7 +359,7 @@ void responder::complete_receive(completion_status status, const failure& why) n
     made.flags = static_cast<std::uint8_t>((imm ? completion_with_imm : 0) |
                                            (what.origin.has_grh ? completion_with_grh : 0));
     made.service_level = what.origin.service_level;
-    made.byte_count = what.length;
+    made.byte_count = what.length + what.earlier_bytes;
     made.immediate = imm ? what.immediate : 0;
     made.qp_num = self_.number();
     made.source_qp = what.source_qpn;

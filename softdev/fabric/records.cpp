@@ -75,6 +75,8 @@ bool take_address(const request_header& header, std::span<const std::byte>& byte
   const auto more = take<delivery_header>(bytes);
   if (!more) return false;
   out.qkey = more->qkey;
+  out.earlier_bytes = more->earlier_bytes;
+  if (out.earlier_bytes > limits::max_message_bytes - out.length) return false;
   // Each part is a whole request.
   return bytes.size() == (is_read_or_atomic(out.opcode) ? 0 : out.length);
 }
@@ -135,7 +137,7 @@ void put_request_part(std::span<std::byte>& room, const message& what,
                       const request_part& part) noexcept {
   put_header(make<request_header>(room), what, part);
   if (rules_of(what.transport).mode == delivery_mode::parts)
-    put(room, delivery_header{what.qkey, 0});
+    put(room, delivery_header{what.qkey, what.earlier_bytes});
   if (is_atomic(part.opcode)) put(room, operands{what.compare_or_add, what.swap});
 }
 

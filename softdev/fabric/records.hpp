@@ -54,7 +54,7 @@ struct operands {
 /// separate request.
 struct delivery_header {
   std::uint32_t qkey;
-  std::uint32_t reserved;
+  std::uint32_t earlier_bytes;  ///< that earlier parts carried
 };
 
 /// More bytes of a message: identifies the message and the offset of the bytes.

@@ -22,7 +22,7 @@ namespace verbena::softdev {
 inline constexpr std::uint64_t segment_magic = 0x3062'6e62'7276'0001;
 /// Changes with every change of a layout or a message. Processes with different versions do not
 /// pair.
-inline constexpr std::uint32_t layout_version = 9;
+inline constexpr std::uint32_t layout_version = 10;
 
 /// One line per queue pair number of a process: the number's low 14 bits are the index.
 inline constexpr std::uint32_t queue_pair_lines = limits::queue_pair_indices;

@@ -21,6 +21,7 @@ constexpr time_ns short_while = 50'000;
 /// Removes the first `bytes` of a request.
 void drop_front(outgoing_request& out, std::uint64_t bytes) noexcept {
   out.what.length -= static_cast<std::uint32_t>(bytes);
+  out.what.earlier_bytes = static_cast<std::uint32_t>(bytes);
   out.what.remote_address += bytes;
   std::span<segment> pieces = std::span(out.pieces).subspan(1, out.local.size());
   while (!pieces.empty() && bytes >= pieces.front().bytes) {

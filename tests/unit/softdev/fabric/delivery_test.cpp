@@ -55,6 +55,7 @@ TEST_P(srd_routes, long_reads_and_writes_arrive) {
             completion_status::success);
   const completion arrived = only(*pair.b->received);
   EXPECT_EQ(arrived.immediate, 77U);
+  EXPECT_EQ(arrived.byte_count, most) << "also if the write was sent in parts";
   EXPECT_TRUE(target.holds(1, 15, most - 30, 14));
 }
 

@@ -36,7 +36,7 @@ void note_receive(connection& by, const message& what) noexcept {
 
 void ring_sender::send(queue_pair& sender, connection& by, const message& what,
                        std::span<const segment> local, response& out) noexcept {
-  if (!by.sent.partly || by.sent.psn != what.psn) {
+  if (!has_begun(by, what)) {
     by.sent.partly = false;
     by.sent.psn = what.psn;
     by.sent.bytes = 0;

@@ -17,7 +17,7 @@ class ring_sender {
 
   /// Returns whether the request was begun before and waits for room.
   [[nodiscard]] static bool has_begun(const connection& by, const message& what) noexcept {
-    return by.sent.partly && by.sent.psn == what.psn;
+    return by.sent.partly && by.sent.psn == what.psn && by.sent.bytes <= what.length;
   }
   /// Sends a request, or its rest, to the process `by.to`, and short requests that follow it. `out`
   /// is new.

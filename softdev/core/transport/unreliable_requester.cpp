@@ -45,6 +45,7 @@ bool unreliable_requester::start(send_entry& entry) noexcept {
   // A datagram that exceeds the MTU is not sent, and that is not an error (IBTA C10-93.1.1).
   if (routed && why.why == reason::message_too_long) return settle(entry, out, {.why = why});
   if (refused != completion_status::success) {
+    step_psn();  // a path may have begun the request: the next one must not continue it
     end(entry, refused, why);
     return false;
   }
@@ -101,6 +102,7 @@ bool unreliable_requester::settle(send_entry& entry, const outgoing_request& out
   failure why = what.why;
   if (what.outcome == verdict::local_protection_error) {
     patience_ = never;
+    step_psn();
     end(entry, status_of(what.outcome), window().name_local(window().submitted(), why));
     return false;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Begin and end of connections between devices: records of an earlier connection.
+// Begin and end of connections between devices: records of an earlier connection, and requests that
+// fail in part.
 #include <functional>
 #include <string>
 
@@ -59,6 +60,36 @@ INSTANTIATE_TEST_SUITE_P(over, reconnections, ::testing::Values(transport::rc, t
                          [](const auto& chosen) {
                            return std::string(chosen.param == transport::rc ? "rc" : "uc");
                          });
+
+/// Unreliable requests through rings of 16 KiB.
+struct unreliable_requests : ::testing::Test {
+  static constexpr std::size_t size = 65'536;
+  device_pair pair{{.route = route_policy::ring, .ring_bytes = min_ring_bytes}, transport::uc};
+  shared_buffer left{pair.left, memory_kind::ordinary, size, 1};
+  shared_buffer right{pair.right, memory_kind::ordinary, size, 2};
+};
+
+TEST_F(unreliable_requests, request_after_a_failure_in_part_is_not_its_continuation) {
+  pair.connect_ends();
+  pair.settle();
+  shared_buffer lost(pair.left, memory_kind::ordinary, size, 3);
+  for (const std::size_t at : {std::size_t{0}, size / 2})
+    ASSERT_EQ(post_receive(*pair.b->qp, at, {right.slice(at, at == 0 ? size : 64)}), 0);
+  ASSERT_EQ(post(*pair.a->qp, {.wr_id = 1, .flags = signaled}, {lost.slice(0, size)}), 0);
+  ASSERT_TRUE(pair.a->sent->empty()) << "the ring has no room for all";
+  lost.deregister();
+  EXPECT_EQ(pair.wait_for(*pair.a->sent, 1).at(0).status,
+            completion_status::local_protection_error);
+  EXPECT_EQ(pair.a->qp->state(), queue_pair_state::sqe);
+  pair.a->qp->modify({.state = queue_pair_state::rts}, attribute::state).value();
+  ASSERT_EQ(post(*pair.a->qp, {.wr_id = 2, .flags = signaled}, {left.slice(0, 8)}), 0);
+  pair.settle();
+  EXPECT_EQ(only(*pair.a->sent).wr_id, 2U);
+  const completion got = only(*pair.b->received);
+  EXPECT_EQ(got.wr_id, 0U);
+  EXPECT_EQ(got.byte_count, 8U);
+  EXPECT_TRUE(right.holds(1, 0, 8, 0));
+}
 
 }  // namespace
 }  // namespace verbena::softdev::testing

@@ -70,7 +70,13 @@ struct endpoint_state {
     unfinished.store(true, std::memory_order_relaxed);
     set_needs_progress();
   }
-  void note_by_ring(std::uint64_t requests = 1) noexcept { by_ring.add(requests); }
+  /// Counts requests of `sender` that were written to the ring of `to`. If the ring was full
+  /// before, the next progress() runs the other queue pairs that wait for room.
+  void note_by_ring(const queue_pair& sender, peer& to, std::uint64_t requests = 1) noexcept {
+    by_ring.add(requests);
+    if (to.parts().sends.take_room_used()) [[unlikely]]
+      home.ring(sender);
+  }
   void note_dropped() noexcept { dropped.add(); }
 
   /// The bytes of a ring that requests and the data of reads leave to answers.

@@ -68,7 +68,7 @@ group_sender::delivery group_sender::deliver_to_member(queue_pair& sender, peer&
   if (all == pushed::refused) return delivery::dropped;
   if (all == pushed::all) {
     to.no_room_since.store(0, std::memory_order_relaxed);
-    state_.note_by_ring();
+    state_.note_by_ring(sender, to);
     return delivery::done;
   }
   const time_ns now = state_.home.now();

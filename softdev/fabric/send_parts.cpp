@@ -85,7 +85,7 @@ response part_sender::push(queue_pair& sender, peer& to, const message& what,
     if (all == pushed::no_room) return {.outcome = verdict::blocked};
   }
   if (all == pushed::refused) return local_fault(bad);
-  state_.note_by_ring();
+  state_.note_by_ring(sender, to);
   return {.outcome = verdict::pending, .original = part.length};
 }
 

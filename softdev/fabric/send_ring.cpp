@@ -73,7 +73,7 @@ void ring_sender::send(queue_pair& sender, connection& by, const message& what,
       signal_receiver(*by.to, by, what.destination_qpn, what.solicited);
     }
   }
-  state_.note_by_ring();
+  state_.note_by_ring(sender, *by.to);
   out.outcome = rules_of(what.transport).acknowledged ? verdict::pending : verdict::done;
   if (by.unannounced.qpn != 0 && sender.sender().may_have_following() &&
       !is_read_or_atomic(what.opcode))
@@ -105,7 +105,7 @@ std::uint8_t ring_sender::send_following(queue_pair& sender, connection& by) noe
     ++sent;
   }
   by.sent.position = to.position();
-  state_.note_by_ring(sent);
+  state_.note_by_ring(sender, to, sent);
   return sent;
 }
 

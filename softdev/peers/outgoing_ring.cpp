@@ -30,6 +30,7 @@ ring_producer::reservation outgoing_ring::reserve_slowly(std::uint16_t type, std
     wants_space.store(0, std::memory_order_relaxed);
     full_at_.store(no_position, std::memory_order_release);
     full_spare_ = 0;
+    room_used_.store(true, std::memory_order_relaxed);
   }
   return reserved;
 }

@@ -60,6 +60,13 @@ class outgoing_ring {
   /// Returns false if the ring was full and the peer has consumed nothing since.
   [[nodiscard]] bool may_have_room() const noexcept;
 
+  /// Returns true once after a reservation succeeded in a ring that was full. From then on, room
+  /// that the peer returns is not reported: the caller informs the other senders that wait for it.
+  [[nodiscard]] bool take_room_used() noexcept {
+    return room_used_.load(std::memory_order_relaxed) &&
+           room_used_.exchange(false, std::memory_order_relaxed);
+  }
+
   /// Returns true if the peer has returned room to a full ring, once for each return. The caller
   /// holds the right to receive.
   [[nodiscard]] bool take_returned_room() noexcept;
@@ -75,7 +82,8 @@ class outgoing_ring {
   biased_lock lock_;
   ring_producer producer_;
   std::uint32_t max_record_ = 0;
-  std::uint32_t full_spare_ = 0;  ///< the largest `spare` of a failed reservation
+  std::uint32_t full_spare_ = 0;         ///< the largest `spare` of a failed reservation
+  std::atomic<bool> room_used_ = false;  ///< a reservation succeeded after the ring was full
   sleeper_signal sleeper_;
   std::atomic<std::uint64_t> full_at_ = no_position;  ///< consumer's position when it was full
   std::uint64_t room_reported_ = no_position;  ///< consumer's position when room was reported

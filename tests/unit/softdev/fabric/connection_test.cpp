@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Begin and end of connections between devices: records of an earlier connection, the event
-// "communication established", and requests that fail in part.
+// "communication established", requests that fail in part, and room that returns.
+#include <array>
 #include <functional>
 #include <string>
 
@@ -134,6 +135,36 @@ TEST_F(unreliable_requests, request_after_a_failure_in_part_is_not_its_continuat
   EXPECT_EQ(got.wr_id, 0U);
   EXPECT_EQ(got.byte_count, 8U);
   EXPECT_TRUE(right.holds(1, 0, 8, 0));
+}
+
+TEST_F(unreliable_requests, sender_that_uses_returned_room_makes_the_others_run) {
+  const std::array senders{pair.a, &pair.left.make({.transport = transport::uc})};
+  const std::array receivers{pair.b, &pair.right.make({.transport = transport::uc})};
+  for (std::size_t i = 0; i < senders.size(); ++i) {
+    connect(*senders[i]->qp, connection_to(receivers[i]->qp->number()));
+    connect(*receivers[i]->qp, connection_to(senders[i]->qp->number()));
+  }
+  pair.settle();
+  // The last requests of both wait for room.
+  for (const end_point* each : senders) {
+    do {
+      ASSERT_EQ(post(*each->qp, {.flags = signaled}, {left.slice(0, 2000)}), 0);
+    } while (!drain(*each->sent).empty());
+  }
+  EXPECT_FALSE(finds_records(*pair.left.peer_link));
+  ASSERT_GT(pair.left.core->next_deadline(), 0U);
+  // The first sender uses room that returns while the receiver still receives.
+  int records = 0;
+  const auto consume = [&](peer&, const ring_record&) {
+    if (++records == 3) {
+      EXPECT_EQ(post(*senders[0]->qp, {}, {left.slice(0, 8)}), 0);
+      EXPECT_EQ(drain(*senders[0]->sent).size(), 1U);
+    }
+    return handled::consumed;
+  };
+  ASSERT_GT(pair.right.peer_link->receive(consume, 100), 0U);
+  EXPECT_TRUE(pair.left.core->next_deadline() == 0 || finds_records(*pair.left.peer_link))
+      << "the second sender waits, and its process may sleep";
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ group_sender::delivery group_sender::deliver_to_member(queue_pair& sender, peer&
   const time_ns now = state_.home.now();
   std::uint64_t since = 0;
   if (to.no_room_since.compare_exchange_strong(since, now)) since = now;
-  if (now - since < group_patience) {
+  // Another thread may have stored a later time.
+  if (now < since + group_patience) {
     state_.home.schedule(sender, since + group_patience);
     return delivery::waits;
   }

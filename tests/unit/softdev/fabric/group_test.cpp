@@ -161,6 +161,29 @@ TEST_F(groups, blocked_member_delays_the_other_members_once) {
   ASSERT_TRUE(until([&] { return arrived(1) == 1; }));
 }
 
+// Another thread found the ring full a moment later by the clock, and stored that time first.
+TEST_F(groups, datagram_waits_if_another_thread_found_the_ring_full_later) {
+  attach(1, 5);
+  meet();
+  const auto member = devices[0]->peer_link->find(devices[1]->peer_link->slot());
+  ASSERT_TRUE(member);
+  // Device 1 does not run, and its ring gets full but for the half of answers.
+  const auto fill = [&] {
+    const auto lock = member->lock_sends();
+    const std::uint32_t spare = devices[0]->peer_link->options().ring_bytes / 2;
+    if (member->try_reserve(records::request, 4096, spare).status != ring_status::ok) return false;
+    member->commit();
+    return true;
+  };
+  while (fill()) {
+  }
+  member->no_room_since = virtual_now + 5;
+  send(5, 4096);
+  EXPECT_TRUE(ends[0]->sent->empty());
+  EXPECT_EQ(ends[0]->qp->diagnosis().drops.count(reason::path_full), 0U);
+  EXPECT_NE(devices[0]->core->next_deadline(), never);
+}
+
 TEST_F(groups, busy_member_receives_later_and_other_members_once) {
   attach(1, 5);
   end_point& more = devices[1]->make({.transport = transport::ud});

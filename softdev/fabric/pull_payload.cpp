@@ -11,6 +11,7 @@
 
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/region_check.hpp"
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/fabric/published_views.hpp"
 
 namespace verbena::softdev {
@@ -73,12 +74,13 @@ handled payload_puller::receive(peer& from, std::span<const std::byte> bytes) no
     return handled::keep;
   }
   connection* const by = state_.connection_of(*target);
-  if (by == nullptr || by->to.get() != &from)
+  // The process of a queue pair without a connection is guarded by its send lock.
+  if (!rules_of(target->transport()).connected || by == nullptr || by->to.get() != &from)
     return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
-  if (by->answer.waits) {
-    state_.set_needs_progress();
   if (by->precedes())
     return silence(reason::peer_not_ready, static_cast<std::uint32_t>(queue_pair_state::init));
+  if (by->answer.waits) {
+    state_.set_needs_progress();
     return handled::keep;
   }
   responder& receiver = target->receiver();

@@ -180,8 +180,9 @@ handled record_receiver::receive_fragment(peer& from, std::span<const std::byte>
   const transport_rules& rules = rules_of(target->transport());
   if (rules.mode == delivery_mode::parts) return drop();  // its requests have no fragments
   const connection* by = state_.connection_of(*target);
-  const bool connected = by != nullptr && by->to.get() == &from && !by->answer.waits;
-  const bool comes_here = connected || !rules.connected;
+  // The process of a queue pair without a connection is guarded by its send lock.
+  const bool comes_here =
+      !rules.connected || (by != nullptr && by->to.get() == &from && !by->answer.waits);
   if (comes_here && continues(target->receiver(), *header)) {
     go_on(*target, from, bytes);
     return handled::consumed;

@@ -86,7 +86,7 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
   try {
     created = queue_pair_block::create(*this, *number, numbered);
     if (created != nullptr)
-      for (const fault_rule& each : faults_) created->sender().add_fault(each);
+      for (const fault_rule& each : faults_.rules) created->sender().add_fault(each);
   } catch (const std::bad_alloc&) {
     if (created != nullptr) queue_pair_block::destroy(created);
     numbers_.give_back(*number);
@@ -147,8 +147,8 @@ void engine::add_fault(fault_rule rule) {
   std::uint32_t taken = 0;
   {
     const std::lock_guard lock(creation_);
-    rule.number = ++faults_added_;
-    faults_.push_back(rule);
+    rule.number = ++faults_.added;
+    faults_.rules.push_back(rule);
     taken = numbers_.taken();
   }
   for_each_send_side([&](queue_pair& each) {
@@ -161,7 +161,7 @@ void engine::remove_faults() {
   const std::lock_guard command(fault_commands_);
   {
     const std::lock_guard lock(creation_);
-    faults_.clear();
+    faults_.rules.clear();
   }
   for_each_send_side([](queue_pair& each) { each.sender().remove_faults(); });
 }

@@ -147,8 +147,10 @@ class engine {
   std::mutex fault_commands_;  ///< one command at a time; taken before `creation_`
   std::mutex creation_;        ///< guards changes of the members below
   queue_pair_numbers numbers_;
-  std::vector<fault_rule> faults_;
-  std::uint32_t faults_added_ = 0;
+  struct {
+    std::vector<fault_rule> rules;
+    std::uint32_t added = 0;
+  } faults_;
 };
 
 }  // namespace verbena::softdev

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <span>
 #include <utility>
 
@@ -168,9 +169,36 @@ void active_rail::fail(rail_cause why, rail_transfer* of, rail_control& peer, de
                           (has_refused_ && why == rail_cause::operation);
   rest(is_healthy ? std::chrono::nanoseconds(0) : pause());
   if (!was_active) return;
+  require_fence();
+  ask_for_fence(peer);
+}
+
+void active_rail::require_fence() noexcept {
   ++status_.counters.failures;
   health_.fenced = false;
+  health_.must_ask = true;
+}
+
+// If an allocation fails, advance() asks again.
+void active_rail::ask_for_fence(rail_control& peer) {
+  if (!health_.must_ask) return;
   peer.send({.kind = rail_message_kind::fence, .rail = index_, .generation = health_.generation});
+  health_.must_ask = false;
+}
+
+void active_rail::disconnect() noexcept {
+  if (!channel_) return;
+  channel_.reset();
+  status_.counters.lost_pieces += slots_.size() - free_.size();
+  free_.clear();
+  for (std::uint32_t tag = options_.pieces_in_flight; tag-- > 0;) free_.push_back(tag);
+  bytes_in_flight_ = 0;
+  has_failed_queue_ = true;  // it may have results of the operation
+  status_.cause = rail_cause::operation;
+  last_error_ = error(error_kind::os, ENOMEM, "multi_rail_channel", {},
+                      "an exception, for example of an allocation, ended an operation");
+  rest(std::chrono::nanoseconds(0));
+  require_fence();
 }
 
 void active_rail::repeat_lost(rail_transfer& of) {
@@ -232,6 +260,7 @@ std::optional<rail_cause> active_rail::take(const rail_message& message) {
 }
 
 void active_rail::advance(clock::time_point now, rail_control& peer) {
+  ask_for_fence(peer);
   if (is_active() || is_connecting()) return;
   if (now >= health_.next_query) {
     static_cast<void>(note_port(health_.own_port, is_port_active(port_), rail_cause::port_error));
@@ -256,15 +285,16 @@ void active_rail::begin_to_connect(rail_control& peer) {
   ++health_.generation;
   auto made = prepare_channel();
   if (!made) return miss(std::move(made).error());
-  status_.state = rail_state::connecting;
   peer.send({.kind = rail_message_kind::connect,
              .rail = index_,
              .generation = health_.generation,
              .endpoint = made->endpoint()});
   prepared_.emplace(*std::move(made));
+  status_.state = rail_state::connecting;  // last: an allocation may fail before
 }
 
 void active_rail::finish_to_connect(const rail_message& answer) {
+  rest(pause());  // the state if an allocation fails
   auto connected = std::move(*prepared_).handshake(*answer.endpoint);
   prepared_.reset();
   if (!connected) return miss(std::move(connected).error());

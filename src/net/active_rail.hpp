@@ -62,6 +62,9 @@ class active_rail {
   /// Moves the lost pieces to the operation, which repeats them. Precondition: is_fenced().
   void repeat_lost(rail_transfer& of);
   void forget_lost() noexcept { lost_.clear(); }
+  /// Destroys the queue pair of an operation that an exception ended. advance() then asks the peer
+  /// for the fence. Does not allocate.
+  void disconnect() noexcept;
 
   /// Handles an event of the device. Returns whether the rail must fail because of it.
   [[nodiscard]] std::optional<rail_cause> take(const async_event& event);
@@ -78,6 +81,7 @@ class active_rail {
   struct health {
     std::uint32_t generation = 0;  // of the last connection
     bool fenced = true;
+    bool must_ask = false;  // the peer for the fence
     bool own_port = true;
     bool peer_port = true;
     bool has_carried = false;           // a piece has succeeded since the rail became active
@@ -93,6 +97,8 @@ class active_rail {
   [[nodiscard]] result<prepared_channel> prepare_channel();
   [[nodiscard]] std::chrono::nanoseconds pause() const noexcept;
   void rest(std::chrono::nanoseconds hold_down) noexcept;
+  void require_fence() noexcept;
+  void ask_for_fence(rail_control& peer);
   void begin_to_connect(rail_control& peer);
   void finish_to_connect(const rail_message& answer);
   void miss(error why);

@@ -178,7 +178,6 @@ rail_result rail_set::conclude(const char* call, const rail_transfer& what) {
                           is_any(&active_rail::has_lost_pieces) || what.may_have_effect();
   const auto how = what.direction() == rail_direction::write && has_effect ? delivery::unknown
                                                                            : delivery::not_done;
-  for (active_rail& each : rails_) each.forget_lost();
   const std::string progress =
       fmt::format("{} of {} bytes are confirmed; ", what.done_bytes(), what.bytes());
   if (what.refused()) return {how, what.refused()->error().with_diagnosis(progress + describe())};
@@ -188,6 +187,26 @@ rail_result rail_set::conclude(const char* call, const rail_transfer& what) {
                            why->message() + "); " + progress + describe())};
   return {how, error::timed_out(call, control_.peer(), progress + describe())};
 }
+
+// Ends the use of the memory of an operation, also if an exception leaves run().
+class rail_set::operation_guard {
+ public:
+  explicit operation_guard(std::vector<active_rail>& rails) noexcept : rails_(rails) {}
+  operation_guard(const operation_guard&) = delete;
+  operation_guard& operator=(const operation_guard&) = delete;
+  ~operation_guard() {
+    for (active_rail& each : rails_) {
+      if (!has_ended_) each.disconnect();
+      each.forget_lost();
+    }
+  }
+  // No pieces are in flight.
+  void end() noexcept { has_ended_ = true; }
+
+ private:
+  std::vector<active_rail>& rails_;
+  bool has_ended_ = false;
+};
 
 rail_result rail_set::run(const char* call, const rail_transfer::parts& what, deadline until) {
   if (auto checked = check(call, what); !checked)
@@ -210,6 +229,7 @@ rail_result rail_set::run(const char* call, const rail_transfer::parts& what, de
           ? std::min(options_.piece_bytes, most_piece_bytes)
           : static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, most_piece_bytes)),
       again_);
+  operation_guard guard(rails_);
   bool has_begun = false;
   for (std::uint32_t idle = 0;;) {
     // Requests of earlier operations must not take effect after this one.
@@ -237,6 +257,7 @@ rail_result rail_set::run(const char* call, const rail_transfer::parts& what, de
       idle = rail_polls_per_clock_read - 1;  // looks at the clock at once
     }
   }
+  guard.end();
   return conclude(call, transfer);
 }
 

@@ -44,6 +44,8 @@ class rail_set {
   [[nodiscard]] std::string describe() const;
 
  private:
+  class operation_guard;
+
   [[nodiscard]] result<void> check(const char* call, const rail_transfer::parts& what) const;
   void read_events(rail_transfer* of);
   [[nodiscard]] active_rail* choose();

@@ -108,6 +108,9 @@ class [[nodiscard]] multi_rail_channel {
   /// region; the failure of a piece that the peer rejected, that failed locally (protection,
   /// length) or that could not be posted; the error of the stream.
   ///
+  /// If an exception, for example of an allocation, leaves the call, all queue pairs are destroyed
+  /// first and connected again later. The outcome of a write is then unknown.
+  ///
   /// Blocks; polls, but sleeps while no rail is active. While a stream does not work or a device
   /// does not flush, can exceed `until` by 5 s. Does not allocate unless a rail fails or is
   /// connected. Makes system calls at most once per millisecond: one for the stream, one for each

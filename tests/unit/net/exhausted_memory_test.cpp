@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Operations on several channels, and the thread that accepts connections, if an allocation fails.
+// Operations on several channels and over rails, and the thread that accepts connections, if an
+// allocation fails.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -18,10 +20,14 @@
 #include "src/net/channel_access.hpp"
 #include "src/net/connection_message.hpp"
 #include "src/net/peer_connector.hpp"
+#include "src/net/rail_message.hpp"
+#include "tests/unit/net/rails.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/base/sanitizers.hpp"
 #include "verbena/bringup/stream.hpp"
+#include "verbena/net/multi_rail_channel.hpp"
+#include "verbena/sys/provider.hpp"
 
 // Sanitizers have their own operator new.
 #if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
@@ -153,6 +159,108 @@ TEST(exhausted_memory, thread_that_accepts_connections_continues) {
     ASSERT_TRUE(is_answered) << "allocation " << count;
   }
   set_log_hook(nullptr);
+}
+
+/// Requests of the second rail do not complete until a queue pair is moved to the error state
+/// because of the deadline. Before that, after the queue pair of the first rail has been destroyed,
+/// one allocation fails. At most one object exists at a time.
+class interrupted_rails {
+ public:
+  /// 0: the allocation of a message to the peer fails. 1: the first allocation after this message,
+  /// and so on. Allocations of the checker of requests in flight must not fail.
+  explicit interrupted_rails(int count) {
+    modify_ = soft.verbs.modify_qp;
+    destroy_ = soft.verbs.destroy_qp;
+    count_ = count;
+    used_ = {};
+    is_destroyed_ = false;
+    bytes_of_message_ = encode(net::detail::rail_message{}).size();
+    soft.verbs.modify_qp.set([](ibv_qp* queue, ibv_qp_attr* to, int mask) {
+      const bool is_error = (mask & IBV_QP_STATE) != 0 && to->qp_state == IBV_QPS_ERR;
+      if (is_error && queue->context == silent_) end();
+      return modify_(queue, to, mask);
+    });
+    soft.verbs.destroy_qp.set([](ibv_qp* queue) {
+      std::ranges::replace(used_, queue, nullptr);
+      const int code = destroy_(queue);
+      is_destroyed_ = true;
+      if (count_ == 0) failing_bytes = std::exchange(bytes_of_message_, 0);
+      return code;
+    });
+  }
+  interrupted_rails(const interrupted_rails&) = delete;
+  interrupted_rails& operator=(const interrupted_rails&) = delete;
+  ~interrupted_rails() { end(); }
+
+  static void begin(const two_rails& of) {
+    silent_ = of.ports[1].domain.context().native();
+    poll_ = silent_->ops.poll_cq;
+    post_ = silent_->ops.post_send;
+    for (const auto& each : of.ports) {
+      auto& ops = each.domain.context().native()->ops;
+      ops.poll_cq = [](ibv_cq* queue, int count, ibv_wc* out) {
+        if (queue->context != silent_) return poll_(queue, count, out);
+        if (is_destroyed_) until_failure += std::exchange(count_, 0);
+        return 0;
+      };
+      ops.post_send = [](ibv_qp* queue, ibv_send_wr* list, ibv_send_wr** failed) {
+        if (std::ranges::find(used_, queue) == used_.end())
+          *std::ranges::find(used_, nullptr) = queue;
+        return post_(queue, list, failed);
+      };
+    }
+  }
+  static void end() {
+    silent_ = nullptr;
+    bytes_of_message_ = failing_bytes = 0;
+    count_ = until_failure = 0;
+  }
+  /// Returns the number of queue pairs with posted requests that are not destroyed.
+  static std::size_t queue_pairs_in_use() {
+    return used_.size() - static_cast<std::size_t>(std::ranges::count(used_, nullptr));
+  }
+
+  provider soft = *soft_provider().value();
+
+ private:
+  static inline std::array<ibv_qp*, 8> used_{};
+  static inline int count_ = 0;
+  static inline bool is_destroyed_ = false;
+  static inline std::size_t bytes_of_message_ = 0;
+  static inline ibv_context* silent_ = nullptr;
+  static inline decltype(ibv_context_ops::poll_cq) poll_ = nullptr;
+  static inline decltype(ibv_context_ops::post_send) post_ = nullptr;
+  static inline decltype(sys::verbs_table::modify_qp) modify_;
+  static inline decltype(sys::verbs_table::destroy_qp) destroy_;
+};
+
+// The first rail fails while all pieces of the second rail are in flight. In each round, another
+// allocation of the fence fails.
+TEST(exhausted_memory, write_over_rails_leaves_no_request_in_flight) {
+  auto options = quick();
+  options.hold_down = 10min;
+  options.pieces_in_flight = rail_block / options.piece_bytes / 2;
+  for (int round = 0; round < 3; ++round) {
+    interrupted_rails interrupted(round);
+    connected_rails both(options, two_rails(contexts::one_for_each_port, interrupted.soft),
+                         two_rails());
+    both.fill(both.local, 1);
+    const net::rail_source local(both.local);
+    const auto remote = both.remote.remote();
+    interrupted_rails::begin(both.here);
+    both.faults.inject("fail retry_exc_err opcode=rdma_write at=1");
+    EXPECT_THROW(static_cast<void>(both.channel->write(local, remote, test_deadline())),
+                 std::bad_alloc)
+        << round;
+    interrupted_rails::end();
+    EXPECT_EQ(interrupted_rails::queue_pairs_in_use(), 0U) << round;
+    // A message that was sent or received in part ends the stream.
+    both.faults.inject("clear-faults");
+    const auto written = both.channel->write(local, remote, test_deadline());
+    EXPECT_TRUE(written || both.channel->failure() != nullptr) << written.error().message();
+    EXPECT_TRUE(round != 0 || written);
+    EXPECT_TRUE(!written || both.wrong_words(both.remote, 1) == 0);
+  }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/call_or_else.hpp"
 #include "src/base/quiet_thread.hpp"
 #include "src/net/channel_access.hpp"
 #include "src/net/rail_checks.hpp"
@@ -21,6 +22,8 @@
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/prepared_channel.hpp"
 #include "verbena/verbs/context.hpp"
+#include "verbena/verbs/queue_pair.hpp"
+#include "verbena/verbs/queue_pair_attributes.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
 
@@ -80,6 +83,7 @@ class responder_thread {
   [[nodiscard]] bool wait();
   void report_ports();
   void serve(const rail_message& message);
+  [[nodiscard]] bool end(std::uint32_t rail);
   void connect(served_rail& which, const rail_message& request);
   [[nodiscard]] result<verbena::endpoint> make(served_rail& which, const rail_message& request);
 
@@ -108,7 +112,13 @@ void responder_thread::run() {
         "an exception, for example of an allocation, ended a connection over rails");
   }
 #endif
-  for (served_rail& each : rails_) each.queue.reset();
+  for (served_rail& each : rails_) {
+    if (!each.queue) continue;
+    // In the error state, it executes no requests, also if it cannot be destroyed.
+    verbena::detail::call_or_else([&] { each.queue->flush(); }, [this] { is_accessible_ = true; });
+    is_accessible_ = is_accessible_ || channel_access::has_undestroyed_queue(*each.queue);
+    each.queue.reset();
+  }
   control_.end();
   // Afterwards, because the program may release the memory when is_connected() returns false.
   is_connected_.store(is_accessible_);
@@ -165,18 +175,29 @@ void responder_thread::serve(const rail_message& message) {
   served_rail& which = rails_[message.rail];
   if (message.kind == rail_message_kind::connect) return connect(which, message);
   if (message.kind != rail_message_kind::fence) return;  // those of the responder
-  // In the error state, and after its end, a queue pair executes no requests.
-  if (which.queue && which.generation <= message.generation) which.queue->flush();
-  if (which.queue && channel_access::has_undestroyed_queue(*which.queue)) {
-    is_accessible_ = true;
-    return control_.refuse(error::from_errno(
-        which.queue->failure()->code, "rail_responder", which.port.domain.context().name(),
-        fmt::format("the queue pair of rail {} can be neither moved to the error state nor "
-                    "destroyed, so that failed requests cannot be repeated; reset the device",
-                    message.rail)));
-  }
+  if (which.generation <= message.generation && !end(message.rail)) return;
   control_.send(
       {.kind = rail_message_kind::fenced, .rail = message.rail, .generation = message.generation});
+}
+
+// Moves the queue pair of a rail to the error state, or destroys it: it executes no requests then.
+// If the device refuses both, ends the connection and returns false.
+bool responder_thread::end(std::uint32_t rail) {
+  auto& queue = rails_[rail].queue;
+  if (!queue) return true;
+  result<void> moved;
+  if (auto* const pair = queue->qp(); pair != nullptr)
+    moved = pair->modify(queue_pair_attributes().set_state(queue_pair_state::error));
+  // If it could not be moved to the error state, destroys it.
+  queue->flush();
+  if (!channel_access::has_undestroyed_queue(*queue)) return true;
+  is_accessible_ = true;
+  if (!moved)
+    control_.refuse(std::move(moved).error().with_diagnosis(
+        fmt::format("the queue pair of rail {} can be neither moved to the error state nor "
+                    "destroyed, so that failed requests cannot be repeated; reset the device",
+                    rail)));
+  return false;
 }
 
 void responder_thread::connect(served_rail& which, const rail_message& request) {
@@ -200,6 +221,9 @@ result<verbena::endpoint> responder_thread::make(served_rail& which, const rail_
   const auto local = prepared.endpoint();
   VERBENA_TRY(auto connected, std::move(prepared).handshake(*request.endpoint));
   // The new queue pair exists before the old one ends, so their numbers differ.
+  if (!end(request.rail))
+    return error::from_errno(EIO, "ibv_destroy_qp", which.port.domain.context().name(),
+                             "the earlier queue pair of the rail cannot be ended");
   which.queue.emplace(std::move(connected));
   which.generation = request.generation;
   return local;

@@ -32,8 +32,8 @@ struct rail_responder_options {
 /// reports changes of their ports to the peer. It reads all asynchronous events of the contexts:
 /// neither the program nor another object for rails may read them.
 ///
-/// The destructor destroys the queue pairs: afterwards the peer no longer accesses memory. Destroy
-/// the object before the memory.
+/// The destructor moves the queue pairs to the error state and destroys them: afterwards the peer
+/// no longer accesses memory. Destroy the object before the memory.
 ///
 /// Threads: thread-safe.
 class [[nodiscard]] rail_responder {
@@ -48,9 +48,9 @@ class [[nodiscard]] rail_responder {
                                                      deadline until,
                                                      const rail_responder_options& options = {});
 
-  /// Returns false if the stream has ended and the queue pairs are destroyed: the peer no longer
-  /// accesses memory. If the device refuses to end a queue pair, the stream ends, and the function
-  /// still returns true.
+  /// Returns false if the stream has ended and the queue pairs are in the error state or destroyed:
+  /// the peer no longer accesses memory. If the device refuses both for a queue pair, the stream
+  /// ends, and the function still returns true.
   [[nodiscard]] bool is_connected() const noexcept;
 
  private:

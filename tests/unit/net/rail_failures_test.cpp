@@ -245,17 +245,17 @@ TEST(rail_failures, slow_messages_do_not_block_the_destructor_of_the_responder) 
   EXPECT_LT(peer.completed(), slow_sender::messages - 1);
 }
 
-/// A provider that can refuse to move queue pairs to the error state, and to destroy them. At most
+/// A provider that can refuse to destroy queue pairs, and to move them to the error state. At most
 /// one exists at a time.
 class persistent_queue_pairs {
  public:
   persistent_queue_pairs() {
     modify_ = soft.verbs.modify_qp;
     destroy_ = soft.verbs.destroy_qp;
-    refuses_ = false;
+    refuses_ = refuses_error_state_ = false;
     soft.verbs.modify_qp.set([](ibv_qp* queue, ibv_qp_attr* to, int mask) {
       const bool is_error = (mask & IBV_QP_STATE) != 0 && to->qp_state == IBV_QPS_ERR;
-      return is_error && refuses_ ? EIO : modify_(queue, to, mask);
+      return is_error && refuses_error_state_ ? EIO : modify_(queue, to, mask);
     });
     soft.verbs.destroy_qp.set([](ibv_qp* queue) {
       if (!refuses_) return destroy_(queue);
@@ -267,10 +267,16 @@ class persistent_queue_pairs {
   persistent_queue_pairs(const persistent_queue_pairs&) = delete;
   persistent_queue_pairs& operator=(const persistent_queue_pairs&) = delete;
 
-  void refuse() { refuses_ = true; }
+  void refuse() { refuses_error_state_ = refuses_ = true; }
+  void refuse_only_to_destroy() { refuses_ = true; }
+  /// Returns the number of queue pairs that could not be destroyed.
+  [[nodiscard]] std::size_t kept() const {
+    const std::lock_guard lock(mutex_);
+    return kept_.size();
+  }
   /// Destroys the queue pairs that could not be destroyed.
   void destroy_all() {
-    refuses_ = false;
+    refuses_error_state_ = refuses_ = false;
     for (ibv_qp* const each : std::exchange(kept_, {})) EXPECT_EQ(destroy_(each), 0);
   }
 
@@ -278,6 +284,7 @@ class persistent_queue_pairs {
 
  private:
   static inline std::atomic<bool> refuses_ = false;
+  static inline std::atomic<bool> refuses_error_state_ = false;
   static inline std::mutex mutex_;
   static inline std::set<ibv_qp*> kept_;
   static inline decltype(sys::verbs_table::modify_qp) modify_;
@@ -294,7 +301,38 @@ TEST(rail_failures, responder_that_cannot_end_a_queue_pair_ends_the_connection) 
                                           test_deadline());
   EXPECT_EQ(failed.delivery(), delivery::unknown);
   expect_error(failed, "the queue pair of rail 0 can be neither moved to the error state nor");
+  expect_error(failed, "ibv_modify_qp on ");
+  expect_error(failed, "(errno 5)");
   EXPECT_TRUE(both.peer->is_connected());  // the peer can still access memory
+  both.peer.reset();
+  persistent.destroy_all();
+}
+
+TEST(rail_failures, responder_that_cannot_end_its_queue_pairs_stays_connected) {
+  persistent_queue_pairs persistent;
+  connected_rails both(quick(), two_rails(),
+                       two_rails(contexts::one_for_each_port, persistent.soft));
+  persistent.refuse();
+  both.channel.reset();
+  const auto until = test_deadline();
+  while (persistent.kept() < 2 && !until.expired()) std::this_thread::yield();
+  EXPECT_EQ(persistent.kept(), 2U);
+  const auto end_of_thread = deadline::after(200ms);
+  while (!end_of_thread.expired()) ASSERT_TRUE(both.peer->is_connected());
+  both.peer.reset();
+  persistent.destroy_all();
+}
+
+TEST(rail_failures, responder_is_not_connected_if_its_queue_pairs_are_in_the_error_state) {
+  persistent_queue_pairs persistent;
+  connected_rails both(quick(), two_rails(),
+                       two_rails(contexts::one_for_each_port, persistent.soft));
+  persistent.refuse_only_to_destroy();
+  both.channel.reset();
+  const auto until = test_deadline();
+  while (both.peer->is_connected() && !until.expired()) std::this_thread::yield();
+  EXPECT_FALSE(both.peer->is_connected());
+  EXPECT_EQ(persistent.kept(), 2U);
   both.peer.reset();
   persistent.destroy_all();
 }

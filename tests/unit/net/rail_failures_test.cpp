@@ -389,5 +389,45 @@ TEST(rail_failures, queue_pairs_that_do_not_flush_are_destroyed_after_one_common
   EXPECT_LT(silent.destroyed[1] - silent.destroyed[0], 4s);  // a flush takes 5 s
 }
 
+/// A provider with a device that can be removed: it no longer completes requests, refuses all
+/// changes of queue pairs, and destroys them, as with RDMAV_ALLOW_DISASSOC_DESTROY. At most one
+/// exists at a time.
+class removable_device {
+ public:
+  removable_device() {
+    modify_ = soft.verbs.modify_qp;
+    removed_ = nullptr;
+    soft.verbs.modify_qp.set([](ibv_qp* queue, ibv_qp_attr* to, int mask) {
+      return queue->context == removed_ ? EIO : modify_(queue, to, mask);
+    });
+  }
+  removable_device(const removable_device&) = delete;
+  removable_device& operator=(const removable_device&) = delete;
+
+  static void remove(const context& of) {
+    removed_ = of.native();
+    removed_->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+  }
+
+  provider soft = *soft_provider().value();
+
+ private:
+  static inline ibv_context* removed_ = nullptr;
+  static inline decltype(sys::verbs_table::modify_qp) modify_;
+};
+
+TEST(rail_failures, pieces_of_a_removed_device_are_repeated_over_another_rail) {
+  removable_device removable;
+  connected_rails both(quick(), two_rails(contexts::one_for_each_port, removable.soft),
+                       two_rails());
+  both.fill(both.local, 3);
+  removable_device::remove(both.here.ports[0].domain.context());
+  both.faults.inject("when opcode=rdma_write at=2 do port 1 down");
+  both.channel->write(net::rail_source(both.local), both.remote.remote(), test_deadline()).value();
+  EXPECT_EQ(both.wrong_words(both.remote, 3), 0U);
+  EXPECT_GT(both.counters(0).lost_pieces, 0U);
+  EXPECT_EQ(both.channel->status(0).state, net::rail_state::down);
+}
+
 }  // namespace
 }  // namespace verbena::test

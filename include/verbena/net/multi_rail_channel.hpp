@@ -76,6 +76,10 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
 /// The connection ends if the stream ends, if the peer violates the protocol, or, over TCP, 25 s
 /// after the host of the peer failed.
 ///
+/// If a device neither flushes nor destroys a queue pair with requests in flight, the process ends,
+/// because the device may still access memory of the program. After the removal of a device, this
+/// happens unless the variable RDMAV_ALLOW_DISASSOC_DESTROY of libibverbs is set.
+///
 /// Give each multi_rail_channel and rail_responder contexts of its own: an asynchronous event is
 /// returned to one reader only. Otherwise see rail_options::reads_async_events.
 ///

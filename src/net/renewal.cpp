@@ -237,19 +237,16 @@ std::vector<std::uint32_t> renewal::intact_members() {
   return ranks;
 }
 
-std::vector<std::uint32_t> renewal::connected_ones(std::vector<std::uint32_t> ranks) {
+template <class Predicate>
+std::vector<std::uint32_t> renewal::filter(std::vector<std::uint32_t> ranks, Predicate is) {
   std::erase_if(ranks, [&](std::uint32_t each) {
-    return !channel_access::core_of(group_.channels[each]).qp();
+    return !is(channel_access::core_of(group_.channels[each]));
   });
   return ranks;
 }
 
-// Includes the pairs whose queue pairs no channel has yet, or has any longer.
 std::vector<std::uint32_t> renewal::connected_pairs(std::vector<std::uint32_t> ranks) {
-  std::erase_if(ranks, [&](std::uint32_t each) {
-    return !channel_access::core_of(group_.channels[each]).is_connected();
-  });
-  return ranks;
+  return filter(std::move(ranks), [](auto& core) { return core.is_connected(); });
 }
 
 // Returns the ranks whose channels do not work. Afterwards, no request of this rank to the boards
@@ -262,8 +259,8 @@ std::vector<std::uint32_t> renewal::find_broken() {
     const bool works = core.qp() || core.awaits_first_use();
     if (!works || !std::ranges::binary_search(intact, each)) broken.push_back(each);
   }
-  const auto silent =
-      group_.board.probe(group_.channels, connected_ones(intact), time_of_probe(until_));
+  const auto with_queue = filter(intact, [](auto& core) { return core.qp().has_value(); });
+  const auto silent = group_.board.probe(group_.channels, with_queue, time_of_probe(until_));
   broken.insert(broken.end(), silent.begin(), silent.end());
   return each_once(std::move(broken));
 }

@@ -86,8 +86,11 @@ class renewal {
                                                std::span<const part_view> parts);
   /// Returns the remaining members whose channels have not failed, in ascending order.
   [[nodiscard]] std::vector<std::uint32_t> intact_members();
-  /// Returns those of the ranks whose channels are connected.
-  [[nodiscard]] std::vector<std::uint32_t> connected_ones(std::vector<std::uint32_t> ranks);
+  /// Returns those of the ranks for whose channels `is` is true.
+  template <class Predicate>
+  [[nodiscard]] std::vector<std::uint32_t> filter(std::vector<std::uint32_t> ranks, Predicate is);
+  /// Returns those of the ranks whose channels are connected. Includes the pairs whose queue pairs
+  /// no channel has yet, or has any longer.
   [[nodiscard]] std::vector<std::uint32_t> connected_pairs(std::vector<std::uint32_t> ranks);
   [[nodiscard]] std::vector<std::uint32_t> find_broken();
   /// Returns the ranks of `broken` that are members and have not left. Their processes may not have

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <variant>
 
+#include "src/base/call_or_else.hpp"
+#include "src/base/earliest.hpp"
 #include "src/bringup/peer_errors.hpp"
 #include "src/bringup/socket.hpp"
 
@@ -78,12 +81,33 @@ void receive_last(store_link& link) {
   }
 }
 
-// Returns true if a store greets another connection. If its process has ended, the host usually
-// refuses the connection at once.
-bool greets_again(const store_link& link) {
-  const auto at = bringup::detail::peer_address_of(link.stream.fd());
-  return bringup::stream::connect(at ? *at : link.who.store, deadline::after(time_to_greet))
-      .has_value();
+// Returns whether a store runs, according to another connection to it.
+store_state state_after(const result<bringup::stream>& greeted) {
+  if (greeted) return store_state::runs;
+  const error& why = greeted.error();
+  // A process that does not run accepts no connections: the host refuses or resets them. If the
+  // deadline passed, the store was too slow, or the host does not answer.
+  if (why.kind() == error_kind::os && (why.code() == ECONNREFUSED || why.code() == ECONNRESET))
+    return store_state::ended;
+  return store_state::unknown;
+}
+
+// Connects to the store again until the deadline, or, if it passes, continues in the next call.
+void continue_greeting(store_link& link, deadline until) {
+  while (link.greeting) {
+    std::optional<result<bringup::stream>> greeted;
+    // Without memory, the state stays unknown.
+    verbena::detail::call_or_else([&] { greeted = link.greeting->progress(); },
+                                  [&] { link.greeting.reset(); });
+    if (greeted) {
+      link.greeting.reset();
+      link.conclude(state_after(*greeted));
+    }
+    if (!link.greeting || until.expired()) return;
+    pollfd event{.fd = link.greeting->fd(), .events = link.greeting->events(), .revents = 0};
+    ::poll(&event, 1,
+           verbena::detail::earliest(until, link.greeting->next_deadline()).poll_timeout_ms());
+  }
 }
 
 // Returns true if the store closes the connection after the message.
@@ -197,15 +221,22 @@ void store_link::begin_receive() {
   receiving.emplace(stream.receive_in_steps(deadline::never()));
 }
 
-bool store_link::has_store_ended(const error& why) const noexcept {
-  return why.code() == ECONNRESET && !is_in_message && !is_store_running;
+void store_link::conclude(store_state found) {
+  state = found;
+  if (state == store_state::ended && who.host == store_host::rank_0) add(0, departed);
 }
 
 error store_link::lose(error why) {
-  // If this rank has not read earlier messages, the store closes the connection without a reason.
-  is_store_running = is_admitted && has_store_ended(why) && greets_again(*this);
-  if (who.host == store_host::rank_0 && has_store_ended(why)) add(0, departed);
   failure = why;
+  if (why.code() != ECONNRESET || is_in_message) return why;
+  if (is_admitted) {
+    // If this rank has not read earlier messages, the store closes the connection without a reason.
+    const auto at = bringup::detail::peer_address_of(stream.fd());
+    greeting.emplace(
+        bringup::stream::connect_in_steps(at ? *at : who.store, deadline::after(time_to_greet)));
+  } else {
+    conclude(store_state::ended);
+  }
   return why;
 }
 
@@ -221,14 +252,21 @@ error explain_failure(std::string_view call, const store_link& link) {
           "the store{} has ended, or the store has disconnected this rank, which did not read the "
           "message for a long time (store_options::unread_timeout of the store)",
           at, link.who.host == store_host::rank_0 ? ", rank 0," : "");
-    if (link.is_store_running)
+    if (link.state == store_state::runs)
       return fmt::format(
           "the store at {} has closed the connection of this rank, but still runs: this rank has "
           "probably not read an answer for a long time; see the log of the store, call functions "
           "of the group more often, or raise store_options::max_unread_bytes or unread_timeout of "
           "the store; a new process of this rank can call group::rejoin()",
           at);
-    if (!link.has_store_ended(why))
+    if (link.state != store_state::ended && why.code() == ECONNRESET)
+      return fmt::format(
+          "the connection to the store at {} has ended, but another connection was neither greeted "
+          "nor refused in time, so that the process of the store{} may still run; check the "
+          "network "
+          "between the hosts, and the load of the host of the store",
+          at, link.who.host == store_host::rank_0 ? ", rank 0," : "");
+    if (link.state != store_state::ended)
       return fmt::format(
           "the connection to the store at {} has failed, but the process of the store{} has "
           "probably not ended; check the network between the hosts, and the load of the host of "
@@ -277,9 +315,12 @@ void receive_news(store_link& link) {
     // No call waits for an answer, so the message is the last one of the store.
     link.keep_last(news->what);
   }
+  continue_greeting(link, deadline::at(deadline::clock::time_point::min()));
 }
 
-result<std::optional<store_answer>> ask_store(store_link& link, const asked& what,
+namespace {
+
+result<std::optional<store_answer>> ask_until(store_link& link, const asked& what,
                                               encode_request encode, deadline until) {
   // A message with the reason why the store closes the connection must be received before the send,
   // because a stream cannot receive after a failed send.
@@ -328,6 +369,15 @@ result<std::optional<store_answer>> ask_store(store_link& link, const asked& wha
   link.keep_last(**reply);
   if (has_agreed) link.missed.reset();
   return reply;
+}
+
+}  // namespace
+
+result<std::optional<store_answer>> ask_store(store_link& link, const asked& what,
+                                              encode_request encode, deadline until) {
+  auto answer = ask_until(link, what, encode, until);
+  continue_greeting(link, until);
+  return answer;
 }
 
 // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it

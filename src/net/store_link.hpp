@@ -49,6 +49,13 @@ struct abandoned_request {
   std::string name;  ///< of an exchange or of the function of an agreement
 };
 
+/// The state of a store after it has closed a connection.
+enum class store_state : std::uint8_t {
+  unknown,  ///< its host has not answered in time, or it was not checked
+  runs,     ///< it greets another connection
+  ended     ///< its host refuses another connection
+};
+
 /// The connection to a store. Must not be moved while a receive is in progress.
 ///
 /// If a deadline passes, the answer is abandoned: it is received and ignored later, so the
@@ -70,14 +77,15 @@ struct store_link {
   void add(std::uint32_t each, std::vector<std::uint32_t>& to) const;
   /// Begins to receive a message. Precondition: the socket is readable.
   void begin_receive();
-  /// Returns true if the process of the store has closed the connection between two messages and
-  /// without a reason, and does not greet another connection. It does so only at its end. Other
-  /// errors are those of the network, of time limits and of the protocol.
-  [[nodiscard]] bool has_store_ended(const error& why) const noexcept;
-  /// Records that the connection has failed, and returns the error. If the store seems to have
-  /// ended, connects to it again, once and for at most 2 s, to check whether it still runs. If rank
-  /// 0 has the store and the store has ended, records that rank 0 has left.
+  /// Records that the connection has failed, and returns the error. If the store has closed the
+  /// connection between two messages and without a reason, it has probably ended: begins to connect
+  /// to it again, once and for at most 2 s, to check whether it still runs. Later calls continue
+  /// this without blocking, or until their deadlines. Other errors are those of the network, of
+  /// time limits and of the protocol.
   [[nodiscard]] error lose(error why);
+  /// Records the result of the check. If rank 0 has the store and the store has ended, records that
+  /// rank 0 has left.
+  void conclude(store_state found);
 
   /// Applies the limit of the store to messages in both directions.
   void set_limit(std::size_t bytes) noexcept {
@@ -102,10 +110,11 @@ struct store_link {
   bool is_behind = false;  // a late agreement succeeded on the other ranks or is outdated
   // An agreement was sent and its result is not known; or is_behind.
   bool is_agreement_open = false;
-  std::optional<store_failed> last_answer;  // the reason why the store closes the connection
-  std::optional<error> failure;             // of the connection
-  bool is_store_running = false;            // although it has closed the connection
-  bool has_rank_0 = true;                   // rank 0 is a member
+  std::optional<store_failed> last_answer;         // the reason why the store closes the connection
+  std::optional<error> failure;                    // of the connection
+  store_state state = store_state::unknown;        // after the store has closed the connection
+  std::optional<steps<bringup::stream>> greeting;  // the check whether it runs
+  bool has_rank_0 = true;                          // rank 0 is a member
 };
 
 /// Returns the error of a call after the connection has failed: with the process that has the

@@ -360,6 +360,48 @@ TEST(failed_connection_to_rank_0, between_two_messages_is_not_the_end_of_a_store
   serves.join();
 }
 
+/// A store in rank 0 that closes the connection of rank 1 between two messages, and does not greet
+/// another connection before accept().
+class silent_store {
+ public:
+  silent_store() {
+    std::thread serves([this] {
+      auto with = listener_.accept(test_deadline()).value();
+      with.receive(test_deadline()).value();
+      with.send(net::detail::encode_admission(net::store_client::max_message_bytes),
+                test_deadline())
+          .value();
+    });
+    client.emplace(connect_client({.rank = 1, .size = 2, .store = listener_.local_address()}));
+    serves.join();
+  }
+  void accept() { static_cast<void>(listener_.accept(test_deadline())); }
+
+  std::optional<net::store_client> client;
+
+ private:
+  bringup::listener listener_ = bringup::listener::open({.host = "127.0.0.1"}).value();
+};
+
+TEST(failed_connection_to_rank_0, departed_does_not_wait_for_a_greeting) {
+  silent_store store;
+  EXPECT_TRUE(store.client->departed().empty());
+  std::thread greets([&] { store.accept(); });
+  const auto failed = store.client->exchange("x", bytes_of("x"), test_deadline());
+  expect_error(failed, "exchange on rank 1");
+  EXPECT_EQ(failed.error().message().find("has probably ended"), std::string::npos)
+      << failed.error().message();
+  EXPECT_TRUE(store.client->departed().empty());
+  greets.join();
+}
+
+TEST(failed_connection_to_rank_0, without_a_greeting_before_the_deadline_is_not_its_end) {
+  silent_store store;
+  const auto failed = store.client->exchange("x", bytes_of("x"), deadline::after(20ms));
+  expect_error(failed, "another connection was neither greeted nor refused in time");
+  EXPECT_TRUE(store.client->departed().empty());
+}
+
 // The sockets cannot hold the request, and the store does not read it.
 TEST(failed_connection_to_rank_0, during_a_request_has_the_reason_of_the_store) {
   const auto why_of = [](const std::function<void(bringup::stream&)>& end) {

@@ -309,10 +309,19 @@ void rank_board::abandon() noexcept {
   for (const request& each : std::span(posted_).first(in_flight_)) {
     if (each.waiter.ended) continue;
     auto* const late = each.is_read ? &late_reads_[each.rank] : nullptr;
-    if (late != nullptr) late->ended = false;
+    if (late != nullptr) {
+      late->ended = false;
+      late->slot = each.slot;
+    }
     verbena::detail::channel_core::redirect(*each.slot, late);
   }
   in_flight_ = 0;
+}
+
+void rank_board::release_requests() noexcept {
+  abandon();
+  for (const late_read& each : late_reads_)
+    if (!each.ended) verbena::detail::channel_core::redirect(*each.slot, nullptr);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

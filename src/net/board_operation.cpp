@@ -12,6 +12,7 @@
 #include "src/base/earliest.hpp"
 #include "src/base/relax.hpp"
 #include "src/net/board_layout.hpp"
+#include "src/net/board_turn.hpp"
 #include "src/net/channel_access.hpp"
 #include "src/net/message_word.hpp"
 #include "src/net/rank_board.hpp"

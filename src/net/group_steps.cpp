@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "src/net/board_turn.hpp"
 #include "src/net/collectives.hpp"
 #include "src/net/group_state.hpp"
 #include "src/net/renewal.hpp"

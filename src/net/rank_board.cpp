@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/net/board_layout.hpp"
+#include "src/net/board_turn.hpp"
 #include "src/net/message_word.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {

@@ -263,6 +263,9 @@ class rank_board {
   [[nodiscard]] error give_up(const participants& of, operation_name name, error why);
   /// Calls give_up() because the steps were destroyed.
   void give_up(const participants& of, operation_name name) noexcept;
+  /// Gives up the results of all requests in flight. Operations of the program can outlive the
+  /// board and its channels, and with them the queue pairs that complete these requests.
+  void release_requests() noexcept;
   /// Returns the failure of the operations of this epoch.
   [[nodiscard]] const std::optional<error>& failure() const noexcept { return failure_; }
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
@@ -284,6 +287,10 @@ class rank_board {
     bool reads_program = false;  // reads memory of the program
     bool is_read = false;        // reads the line `entered`
     std::size_t reads = 0;       // the offset of the board word that it reads; 0: other memory
+  };
+  /// A read of the line `entered` or of the descriptions that was abandoned.
+  struct late_read : verbena::detail::operation_waiter {
+    verbena::detail::operation_slot* slot = nullptr;  // valid until the read has ended
   };
   /// A write or read of the board of a rank.
   struct access_to_board {
@@ -394,9 +401,9 @@ class rank_board {
   std::uint32_t described_ = 0;                     // number of operations in `described`
   std::vector<request> posted_;
   std::size_t in_flight_ = 0;  // of posted_
-  /// By rank: the last read of `entered` if the read was abandoned. The next read has the same
-  /// destination, so it must wait until this read has ended.
-  std::vector<verbena::detail::operation_waiter> late_reads_;
+  /// By rank: the last read if the read was abandoned. The next read has the same destination, so
+  /// it must wait until this read has ended.
+  std::vector<late_read> late_reads_;
   std::vector<std::uint32_t> sent_to_;        // in this barrier
   std::vector<std::uint32_t> received_from_;  // in this barrier
   std::optional<error> failure_;
@@ -406,45 +413,6 @@ class rank_board {
   std::chrono::nanoseconds first_use_timeout_ = std::chrono::nanoseconds::max();
   board_turn* first_turn_ = nullptr;  // queue of the operations in steps
   collective* running_ = nullptr;     // the operation in progress
-};
-
-/// The place of an operation in steps in the queue of its board. The operations of a board run one
-/// at a time, in call order. Threads: one thread at a time, with the board.
-class board_turn {
- public:
-  explicit board_turn(rank_board& of) noexcept;
-  board_turn(const board_turn&) = delete;
-  board_turn& operator=(const board_turn&) = delete;
-  ~board_turn();
-
-  [[nodiscard]] bool has_come() const noexcept { return board_.first_turn_ == this; }
-
- private:
-  rank_board& board_;
-  board_turn* next_ = nullptr;
-};
-
-/// Marks an operation as in progress. The destructor cancels the operation unless end() was called:
-/// the steps were destroyed, or an exception was thrown. Also used for blocking operations, which
-/// have no turn. Threads: one thread at a time, with the board.
-class running_operation {
- public:
-  running_operation(rank_board& on, collective& what) noexcept : board_(on), what_(what) {
-    board_.running_ = &what;
-  }
-  running_operation(const running_operation&) = delete;
-  running_operation& operator=(const running_operation&) = delete;
-  ~running_operation() {
-    if (!has_ended_) board_.cancel(what_);
-    board_.running_ = nullptr;
-  }
-  /// Records that the operation has succeeded or failed.
-  void end() noexcept { has_ended_ = true; }
-
- private:
-  rank_board& board_;
-  collective& what_;
-  bool has_ended_ = false;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <latch>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/net/ranks.hpp"
@@ -120,6 +125,32 @@ TEST(group, invalid_membership_is_refused) {
   expect_error(
       net::group::join(pd, {.rank = 2, .size = 2, .store = {.host = "x"}}, test_deadline()),
       "rank 2 is not less than the size 2");
+}
+
+// Rank 1 posts no receive, so the send of rank 0 stays in flight, and so does the read of the board
+// of rank 1 that the failed barrier has posted behind the send.
+TEST(group, operation_that_outlives_the_group_ends_after_a_failed_barrier) {
+  const test_store store;
+  std::latch ended(1);
+  for_each_rank(2, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 2));
+    if (rank == 1) return ended.wait();
+    auto pool = buffer_pool::create(here.pd, {}).value();
+    std::optional<pending_operation> sent(here.group[1].post_send(*pool.take(64)));
+    expect_error(here.group.barrier(deadline::after(50ms)), "rank 1 had not called barrier()");
+    {
+      const auto destroyed = std::move(here.group);
+    }
+    // Occupies the freed memory of the group, so that the test fails without a sanitizer too.
+    std::vector<std::vector<std::byte>> blocks;
+    for (std::size_t bytes = 32; bytes <= 1024; bytes += 16)
+      for (int each = 0; each < 10; ++each) blocks.emplace_back(bytes);
+    EXPECT_EQ(sent->poll(), nullptr);
+    sent.reset();
+    for (const auto& each : blocks)
+      EXPECT_EQ(std::ranges::count(each, std::byte{}), std::ssize(each));
+    ended.count_down();
+  });
 }
 
 TEST(group_death, moved_from_group_stops_the_program) {

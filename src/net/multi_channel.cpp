@@ -23,7 +23,7 @@ using detail::rank_of;
 class several {
  public:
   several(multi_channel& channels, abort_at limit, std::source_location posted) noexcept
-      : batch_(channels, posted), limit_(limit) {}
+      : batch_(channels, posted), limit_(limit), is_late_(limit.has_passed()) {}
   several(const several&) = delete;
   several& operator=(const several&) = delete;
   // After an exception, for example std::bad_alloc in collect(), operations may be in flight.
@@ -74,7 +74,7 @@ class several {
 
   operation_batch batch_;
   abort_at limit_;
-  bool is_late_ = false;  // the limit has passed
+  bool is_late_;  // the limit has passed
 };
 
 template <class Part>

@@ -213,6 +213,41 @@ TEST(multi_channel, operation_after_the_limit_is_refused_and_its_connection_rema
   EXPECT_TRUE((*all.here)[2].write(source(all.local, 0, 8), all.remote.remote()));
 }
 
+TEST(multi_channel, limit_that_has_passed_before_the_call_ends_no_connection) {
+  three_peers all;
+  const std::array<std::uint32_t, peers> ranks{0, 1, 2};
+  std::vector<net::peer_send> sends;
+  std::vector<net::peer_write> writes;
+  std::vector<net::peer_receive> receives;
+  std::vector<net::peer_read> reads;
+  sends.reserve(peers);
+  writes.reserve(peers);
+  receives.reserve(peers);
+  reads.reserve(peers);
+  for (const std::uint32_t each : ranks) {
+    const net::peer_region region{.rank = each, .region = all.remote.remote().slice(0, 8)};
+    sends.push_back({.rank = each, .data = source(all.local, 0, 8)});
+    writes.push_back({.to = region, .data = source(all.local, 0, 8)});
+    receives.push_back({.rank = each, .into = sink(all.local, 0, 8)});
+    reads.push_back({.from = region, .into = sink(all.local, 0, 8)});
+  }
+  const auto past = abort_after(0ns);
+  const auto expect_refused = [&](const result<void>& outcome, const auto& parts) {
+    expect_error(outcome, "operations failed with ranks 0, 1 and 2");
+    for (const auto& each : parts) EXPECT_EQ(each.result.refusal(), refusal::limit_passed);
+  };
+  expect_refused(all.here->scatter(sends, past), sends);
+  expect_refused(all.here->scatter(writes, past), writes);
+  expect_refused(all.here->gather(receives, past), receives);
+  expect_refused(all.here->gather(reads, past), reads);
+  expect_error(all.here->multicast(ranks, source(all.local, 0, 8), past),
+               "operations failed with ranks 0, 1 and 2");
+  for (const std::uint32_t each : ranks) {
+    EXPECT_EQ((*all.here)[each].failure(), nullptr);
+    EXPECT_TRUE((*all.here)[each].write(source(all.local, 0, 8), all.remote.remote()));
+  }
+}
+
 // parity: ibverbs-rs-65
 TEST(multi_channel, number_of_endpoints_must_be_that_of_channels) {
   const auto device = testing_support::open_soft();

@@ -182,7 +182,8 @@ void rank_board::acknowledge(collective& in, std::uint32_t from) {
   in.pending.push(
       {.rank = from,
        .word = board_word{.place = slots + with.received / (slots / 2) % 2, .value = with.received},
-       .peer_offset = board_layout::acknowledged_at(rank_)});
+       .peer_offset = board_layout::acknowledged_at(rank_),
+       .is_acknowledgment = true});
 }
 
 bool rank_board::has_room(std::uint32_t to) {
@@ -216,13 +217,9 @@ result<bool> rank_board::write_pending(collective& in) {
       if (is_read(next.rank, place)) return false;
       store(at, next.word->value);
     }
-    VERBENA_TRY(const bool is_posted,
+    VERBENA_TRY(const bool is_written,
                 write(in, next, next.word ? own(at, board_layout::word) : next.from));
-    if (!is_posted) return false;
-    if (next.word) {
-      pairs_[next.rank].readers.at(place) = static_cast<std::uint32_t>(in_flight_ - 1);
-      posted_[in_flight_ - 1].reads = at;
-    }
+    if (!is_written) return false;
     ++in.moves;
   }
   return true;
@@ -247,13 +244,21 @@ result<bool> rank_board::write(collective& in, const board_write& what,
   const auto attempt = std::min(in.time_to_connect, first_use_timeout_);
   if (post(in.channels, {operation_kind::write, what.rank, from, what.peer_offset},
            earliest(limit, attempt))) {
-    posted_[in_flight_].reads_program = !what.word;
+    request& made = posted_[in_flight_];
+    made.reads_program = !what.word;
+    made.is_acknowledgment = what.is_acknowledgment;
+    if (what.word) {
+      made.reads =
+          board_layout::outgoing_at(what.rank, size_) + what.word->place * board_layout::word;
+      pairs_[what.rank].readers.at(what.word->place) = static_cast<std::uint32_t>(in_flight_);
+    }
     in.time_to_connect = collective::first_time_to_connect;
     in.connect_by = deadline::never();
     ++in_flight_;
     return true;
   }
-  const request& refused = posted_[in_flight_];
+  request& refused = posted_[in_flight_];
+  refused.is_acknowledgment = what.is_acknowledgment;
   const auto& why = refused.waiter.result;
   // The queue may be full of operations of the program.
   if (why.refusal() == refusal::queue_full) return false;
@@ -268,15 +273,20 @@ result<bool> rank_board::write(collective& in, const board_write& what,
       return false;
     }
   }
+  if (is_dispensable(in, refused)) return true;
   return fail_broken(in, refused);
 }
 
-/// Returns true if all requests have completed successfully.
+bool rank_board::is_dispensable(const collective& in, const request& failed) {
+  return failed.is_acknowledgment && !waits_for(in, failed.rank);
+}
+
+/// Returns true if all requests have completed successfully, except dispensable ones.
 result<bool> rank_board::complete_requests(collective& in) {
   for (; in_flight_ != 0; --in_flight_) {
     const request& last = posted_[in_flight_ - 1];
     if (!last.waiter.ended) return false;
-    if (!last.waiter.result) return fail_broken(in, last);
+    if (!last.waiter.result && !is_dispensable(in, last)) return fail_broken(in, last);
   }
   return true;
 }
@@ -287,6 +297,7 @@ bool rank_board::post(multi_channel& channels, const access_to_board& what, dead
   next.rank = what.rank;
   next.reads_program = false;
   next.is_read = what.kind == operation_kind::read;
+  next.is_acknowledgment = false;
   next.reads = 0;
   next.waiter.ended = false;
   const verbena::detail::memory_piece piece(
@@ -341,7 +352,13 @@ result<void> rank_board::check_departed(collective& in) {
   for (const std::uint32_t each : departed) {
     const bool is_unreached = !in.pending.empty() && in.pending.front().rank == each &&
                               channel_access::core_of(in.channels[each]).awaits_first_use();
-    if (!waits_for(in, each) && !is_unreached) continue;
+    if (!waits_for(in, each)) {
+      if (!is_unreached) continue;
+      if (in.pending.front().is_acknowledgment) {
+        in.pending.pop();
+        continue;
+      }
+    }
     VERBENA_TRY_VOID(check_failure_of_others(in));
     return fail(in, each,
                 error::from_errno(ECONNABORTED, in.name.function, fmt::format("rank {}", rank_),
@@ -375,7 +392,8 @@ result<void> rank_board::check_states(collective& in) {
 
 result<void> rank_board::look(collective& in) {
   for (std::size_t each = 0; each < in_flight_; ++each)
-    if (const request& of = posted_[each]; of.waiter.ended && !of.waiter.result)
+    if (const request& of = posted_[each];
+        of.waiter.ended && !of.waiter.result && !is_dispensable(in, of))
       return fail_broken(in, of);
   return check_failure_of_others(in);
 }

@@ -127,6 +127,7 @@ struct board_write {
   registered_bytes from = {};
   std::optional<board_word> word = {};
   std::size_t peer_offset = 0;
+  bool is_acknowledgment = false;
 };
 /// The writes of one send or receive, oldest first. Threads: one thread at a time.
 class pending_writes {
@@ -286,7 +287,8 @@ class rank_board {
     std::uint32_t rank = 0;
     bool reads_program = false;  // reads memory of the program
     bool is_read = false;        // reads the line `entered`
-    std::size_t reads = 0;       // the offset of the board word that it reads; 0: other memory
+    bool is_acknowledgment = false;
+    std::size_t reads = 0;  // the offset of the board word that it reads; 0: other memory
   };
   /// A read of the line `entered` or of the descriptions that was abandoned.
   struct late_read : verbena::detail::operation_waiter {
@@ -337,7 +339,11 @@ class rank_board {
   [[nodiscard]] result<bool> write_pending(collective& in);
   /// Returns true if a write in flight reads a word of the outgoing line for a rank.
   [[nodiscard]] bool is_read(std::uint32_t rank, std::size_t place) const;
-  /// Posts a write. Returns false if the queue is full or the channel is not connected yet.
+  /// Returns true if a failed write is an acknowledgment that this operation does not need: the
+  /// rank may have left after its last message.
+  [[nodiscard]] bool is_dispensable(const collective& in, const request& failed);
+  /// Posts a write, whose bytes are at `from`. Returns false if the queue is full or the channel is
+  /// not connected yet.
   [[nodiscard]] result<bool> write(collective& in, const board_write& what,
                                    const registered_bytes& from);
   [[nodiscard]] result<bool> complete_requests(collective& in);

@@ -478,5 +478,38 @@ TEST(collective, ranks_that_have_left_an_operation_are_not_missing) {
   });
 }
 
+// The root acknowledges the messages of ranks that no longer have queue pairs.
+TEST(reduce, succeeds_after_the_other_ranks_have_left) {
+  const test_store store;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 3));
+    elements<std::uint64_t> data(here, 2048);
+    data.fill([&](std::size_t at) { return at + rank; });
+    while (rank == 0 && here.group.departed().size() != 2) std::this_thread::yield();
+    const auto reduced =
+        here.group.reduce<std::uint64_t>(data.into(), std::plus<>(), 0, test_deadline());
+    ASSERT_TRUE(reduced) << reduced.error().message();
+    if (rank != 0) return;
+    for (std::size_t at = 0; at < data.size(); ++at) ASSERT_EQ(data[at], 3 * at + 3);
+    const rank_list alone{0};
+    EXPECT_TRUE(here.group.barrier(alone, test_deadline()));  // the group has not failed
+  });
+}
+
+TEST(broadcast, succeeds_after_the_root_has_left) {
+  const test_store store;
+  for_each_rank(3, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 3));
+    elements<std::uint64_t> data(here, 2048);
+    data.fill([&](std::size_t at) { return rank == 0 ? at : 0; });
+    while (rank != 0 && here.group.departed().empty()) std::this_thread::yield();
+    const auto received = here.group.broadcast(data.into(), 0, test_deadline());
+    ASSERT_TRUE(received) << received.error().message();
+    for (std::size_t at = 0; at < data.size(); ++at) ASSERT_EQ(data[at], at);
+    const rank_list alone{rank};
+    EXPECT_TRUE(here.group.barrier(alone, test_deadline()));  // the group has not failed
+  });
+}
+
 }  // namespace
 }  // namespace verbena::test

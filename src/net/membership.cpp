@@ -44,9 +44,11 @@ struct names_of_launcher {
   const char* rank;
   const char* size;
 };
+// mpirun precedes Slurm: in a job of Slurm, processes of mpirun inherit the variables of the job
+// step in which mpirun runs.
 constexpr std::array launchers{names_of_launcher{"RANK", "WORLD_SIZE"},
-                               names_of_launcher{"SLURM_PROCID", "SLURM_NTASKS"},
-                               names_of_launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}};
+                               names_of_launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                               names_of_launcher{"SLURM_PROCID", "SLURM_NTASKS"}};
 
 /// Returns the variable names of the first launcher that has set a variable, or nullptr without a
 /// launcher.

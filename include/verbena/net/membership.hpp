@@ -57,8 +57,8 @@ struct membership {
   /// Reads the environment variables that launchers set. Allocates.
   ///
   /// `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`: set by torchrun. The store is then in the
-  /// process of rank 0. Without `RANK` and `WORLD_SIZE`: `SLURM_PROCID` and `SLURM_NTASKS` (srun),
-  /// or `OMPI_COMM_WORLD_RANK` and `OMPI_COMM_WORLD_SIZE` (mpirun).
+  /// process of rank 0. Without `RANK` and `WORLD_SIZE`: `OMPI_COMM_WORLD_RANK` and
+  /// `OMPI_COMM_WORLD_SIZE` (mpirun). Without those: `SLURM_PROCID` and `SLURM_NTASKS` (srun).
   ///
   /// If torchrun sets `TORCHELASTIC_USE_AGENT_STORE=True`, its agent listens at `MASTER_PORT`, and
   /// rank 0 opens the store at the next port, `MASTER_PORT` + 1. `VERBENA_STORE_PORT` is the port

@@ -62,6 +62,24 @@ TEST(membership, rank_of_torchrun_precedes_that_of_slurm) {
   EXPECT_EQ(net::membership::from_environment().value().rank, 2U);
 }
 
+// mpirun in a job of Slurm: its processes inherit the variables of the job step.
+TEST(membership, rank_of_mpirun_precedes_that_of_slurm) {
+  std::map<std::string, std::string> variables{{"OMPI_COMM_WORLD_RANK", "2"},
+                                               {"OMPI_COMM_WORLD_SIZE", "3"},
+                                               {"SLURM_PROCID", "0"},
+                                               {"SLURM_NTASKS", "1"},
+                                               {"VERBENA_STORE", "head:7000"}};
+  const auto read = [&] {
+    const launcher_environment set(variables);
+    return net::membership::from_environment().value();
+  };
+  EXPECT_EQ(read().rank, 2U);
+  EXPECT_EQ(read().size, 3U);
+  variables["RANK"] = "4";
+  variables["WORLD_SIZE"] = "5";
+  EXPECT_EQ(read().rank, 4U);
+}
+
 TEST(membership, etcd_precedes_the_address_of_torchrun) {
   const launcher_environment set({{"RANK", "1"},
                                   {"WORLD_SIZE", "2"},

@@ -185,7 +185,11 @@ error rank_board::destroyed(operation_name name) const {
 
 void rank_board::cancel(collective& in) noexcept {
   if (is_reporting_) return fail_without_memory(&in);  // an allocation in fail() has failed
-  if (failure_) return;
+  // If this rank was expelled, writes of the operation can still be in flight.
+  if (failure_) {
+    release_memory(in);
+    return abandon();
+  }
   verbena::detail::call_or_else([&] { static_cast<void>(fail(in, rank_, destroyed(in.name))); },
                                 [&] { fail_without_memory(&in); });
 }

@@ -61,7 +61,11 @@ result<void> rank_board::run_to_end(collective& in) {
 }
 
 result<bool> rank_board::poll(collective& in) {
-  if (failure_) return *failure_;  // a queued operation was given up
+  if (failure_) {  // a queued operation was given up, or this rank was expelled
+    release_memory(in);
+    abandon();
+    return *failure_;
+  }
   if (channel_access::core_of(in.channels[rank_]).progress() < 0) return fail_unpolled(in);
   VERBENA_TRY(const bool has_ended, advance(in));
   if (!has_ended) VERBENA_TRY_VOID(watch(in));

@@ -15,6 +15,7 @@
 #include "src/net/collectives.hpp"
 #include "src/net/etcd.hpp"
 #include "src/net/group_state.hpp"
+#include "src/net/joining_exchanges.hpp"
 #include "src/net/peer_connector.hpp"
 #include "src/net/pmix.hpp"
 #include "src/net/rank_list.hpp"
@@ -77,7 +78,7 @@ result<peer_addresses> exchange_addresses(store_client& with,
     std::ranges::copy(memory, std::ranges::copy(local, ours[each].begin()).out);
     parts.emplace_back(ours[each]);
   }
-  VERBENA_TRY(const auto theirs, with.exchange("verbena: endpoints", parts, until));
+  VERBENA_TRY(const auto theirs, with.exchange(endpoints_exchange, parts, until));
   peer_addresses out;
   for (std::size_t each = 0; each < theirs.size(); ++each) {
     const std::span<const std::byte> bytes = theirs[each];
@@ -192,8 +193,7 @@ struct first_use_group {
     const bool has_store = local == place.store.host;
     const auto reached =
         has_store ? std::span<const char>() : std::span<const char>(place.store.host);
-    VERBENA_TRY(const auto all,
-                client.exchange("verbena: hosts of the store", std::as_bytes(reached), until));
+    VERBENA_TRY(const auto all, client.exchange(hosts_exchange, std::as_bytes(reached), until));
     VERBENA_TRY(const auto names, bringup::detail::own_names());
     if (has_store)
       for (const auto& each : all) {
@@ -210,7 +210,7 @@ struct first_use_group {
     connector->open(0, members);
     VERBENA_TRY(const auto theirs,
                 client.exchange(
-                    "verbena: contacts",
+                    contacts_exchange,
                     std::span<const std::byte>(encode(connector->contact(board.remote()))), until));
     std::vector<remote_region> boards;
     std::vector<rank_contact> contacts;
@@ -267,7 +267,7 @@ result<group> group::join(const protection_domain& domain, const membership& who
   VERBENA_TRY(auto channels, std::move(prepared).handshake(theirs.endpoints));
   // Waits until the queue pairs of all ranks can receive.
   VERBENA_TRY(const auto ready,
-              client.exchange("verbena: ready", std::span<const std::byte>(), until));
+              client.exchange(detail::ready_exchange, std::span<const std::byte>(), until));
   static_cast<void>(ready);
   return group(new detail::group_state{.own_store = std::move(own.opened),
                                        .announced = std::move(own.announced),

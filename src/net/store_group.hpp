@@ -132,8 +132,8 @@ struct store_group {
   std::uint32_t agreeing = 0;              // number of members that have called an agreement
   std::uint32_t renewal = 0;               // number of the last renewal that has begun
   deadline first_end = deadline::never();  // lower bound of the deadlines of agreements
-  bool has_formed = false;                 // an exchange of all ranks has succeeded
-  bool has_ended = false;                  // its name is free for another group
+  bool has_formed = false;  // the last exchange of join(), or a later one, has succeeded
+  bool has_ended = false;   // its name is free for another group
   std::string exchange;
   std::uint32_t arrived = 0;
   deadline until = deadline::never();  // earliest deadline of the exchange in progress

@@ -11,6 +11,7 @@
 
 #include "src/base/quiet_thread.hpp"
 #include "src/bringup/socket.hpp"
+#include "src/net/joining_exchanges.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -340,7 +341,8 @@ void store_server::complete(store_group& of) {
       [&](const part_list& parts) { return encode_done(with_places(parts)); });
   if (too_large)
     return fail(of, {.why = store_failure::too_large, .ranks = {*too_large}, .name = of.exchange});
-  of.has_formed = true;
+  // A rank can still fail before the last exchange of join(). The group then forms again.
+  if (!is_before_last_of_join(of.exchange)) of.has_formed = true;
   of.arrived = 0;
   of.until = deadline::never();
   count([](auto& statistics) { ++statistics.exchanges; });

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/net/joining_exchanges.hpp"
 #include "src/net/store_message.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/base/bytes.hpp"
@@ -421,6 +422,32 @@ TEST_F(failed_group, does_not_keep_its_name_after_a_failed_exchange) {
   first->publish("value", bytes_of("x"), test_deadline()).value();
   expect_forms(2);
   EXPECT_TRUE(stopped.find(0, "value", test_deadline()));
+}
+
+// A rank of join() leaves after the exchange of the endpoints.
+TEST_F(failed_group, does_not_keep_its_name_after_the_first_exchange_of_join) {
+  const auto exchange_endpoints = [](net::store_client& of) {
+    of.exchange(net::detail::endpoints_exchange, bytes_of("x"), test_deadline()).value();
+  };
+  std::thread other([&] { exchange_endpoints(stopped); });
+  exchange_endpoints(*first);
+  other.join();
+  first.reset();
+  while (stopped.departed().empty()) std::this_thread::yield();
+  expect_forms(2);
+}
+
+TEST_F(failed_group, does_not_keep_its_name_after_a_failed_last_exchange_of_join) {
+  for (const auto name : {net::detail::hosts_exchange, net::detail::endpoints_exchange}) {
+    std::thread other([&] { stopped.exchange(name, bytes_of("x"), test_deadline()).value(); });
+    first->exchange(name, bytes_of("x"), test_deadline()).value();
+    other.join();
+  }
+  expect_error(first->exchange(net::detail::ready_exchange, bytes_of("x"), deadline::after(20ms)),
+               "deadline");
+  // Another call waits for the answer of the store.
+  first->publish("value", bytes_of("x"), test_deadline()).value();
+  expect_forms(2);
 }
 
 TEST(store_connect, group_beyond_the_limit_is_refused) {

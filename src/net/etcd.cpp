@@ -326,7 +326,9 @@ result<owned_announcement> announce(etcd_client with, membership& place, std::op
   if (!has_secret) used.secret = random_secret();
   const std::string host = place.store.host.empty() ? with.local_address() : place.store.host;
   VERBENA_TRY(const auto at, address_to_listen({.host = host, .port = place.store.port}, until));
-  VERBENA_TRY(own, store::open(at, used));
+  VERBENA_TRY(own, open_resolved(at, until, [&](const bringup::address& each) {
+                return store::open(each, used);
+              }));
   place.store = {.host = host, .port = own->local_address().port};
   place.secret = used.secret;
   const auto value = to_text({.at = place.store, .secret = has_secret ? "" : used.secret});

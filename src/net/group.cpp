@@ -166,21 +166,23 @@ struct first_use_group {
 
   [[nodiscard]] static result<first_use_group> create(const protection_domain& domain,
                                                       const store_client& client,
-                                                      const group_options& options) {
+                                                      const group_options& options,
+                                                      deadline until) {
     const auto with = with_boards(options.channels);
     VERBENA_TRY(auto channels, create_unconnected(domain, client.size(), with, options.hub));
     auto host = options.first_use.host;
     if (host.empty()) {
       VERBENA_TRY(host, client.local_host());
     }
-    VERBENA_TRY(auto connector,
-                peer_connector::start(
-                    {.rank = client.rank(), .size = client.size(), .host = std::move(host)},
-                    {.domain = domain,
-                     .cq = channels.hub().cq(),
-                     .options = with,
-                     .budget = options.first_use.budget},
-                    options.first_use));
+    VERBENA_TRY(
+        auto connector,
+        peer_connector::start(
+            {.rank = client.rank(), .size = client.size(), .host = std::move(host), .until = until},
+            {.domain = domain,
+             .cq = channels.hub().cq(),
+             .options = with,
+             .budget = options.first_use.budget},
+            options.first_use));
     return first_use_group{.channels = std::move(channels), .connector = std::move(connector)};
   }
   /// Returns the address at which ranks on other hosts reach this process, if they have found the
@@ -244,7 +246,7 @@ result<group> group::join(const protection_domain& domain, const membership& who
       VERBENA_TRY(auto host, detail::first_use_group::find_host(client, place, until));
       if (with.first_use.host.empty()) with.first_use.host = std::move(host);
     }
-    VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, with));
+    VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, with, until));
     auto members = detail::all_ranks(who.size);
     VERBENA_TRY_VOID(parts.meet(client, board, members, until));
     group made(new detail::group_state{.own_store = std::move(own.opened),
@@ -300,7 +302,7 @@ result<group> group::rejoin(const protection_domain& domain, const membership& w
   std::shared_ptr<detail::peer_connector> connector;
   std::optional<multi_channel> channels;
   if (options.connect == connect_mode::on_first_use) {
-    VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, options));
+    VERBENA_TRY(auto parts, detail::first_use_group::create(domain, client, options, until));
     connector = std::move(parts.connector);
     board.set_first_use_timeout(connector->timeout());
     channels.emplace(std::move(parts.channels));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "src/net/peer_connector.hpp"
 #include "src/base/earliest.hpp"
+#include "src/net/rendezvous.hpp"
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
@@ -54,7 +55,9 @@ result<std::shared_ptr<peer_connector>> peer_connector::start(const place& at, p
   if (options.timeout <= std::chrono::nanoseconds(0))
     return refuse("first_use_options::timeout is not positive: no operation could connect");
   VERBENA_TRY(auto listener,
-              bringup::listener::open({.host = at.host}, {.streams = small_messages}));
+              open_resolved({.host = at.host}, at.until, [](const bringup::address& each) {
+                return bringup::listener::open(each, {.streams = small_messages});
+              }));
   if (is_wildcard(listener.local_address().host))
     return error::invalid_argument(
         "join", fmt::format("rank {}", at.rank),

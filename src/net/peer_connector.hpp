@@ -36,7 +36,8 @@ class peer_connector final : public verbena::detail::first_use,
   struct place {
     std::uint32_t rank;
     std::uint32_t size;
-    std::string host;  ///< the address at which peers reach this host
+    std::string host;                    ///< the address or name at which peers reach this host
+    deadline until = deadline::never();  ///< the time limit for resolving a name
   };
   /// Starts the acceptor, which rejects requests until open(). Errors: `invalid_argument` if an
   /// option is out of range or the host is a wildcard address; those of bringup::listener::open(),

@@ -21,11 +21,6 @@ using verbena::detail::earliest;
 
 constexpr std::chrono::seconds time_to_probe{3};
 
-bool is_ip_address(std::string_view host) {
-  return host.find(':') != std::string_view::npos ||
-         host.find_first_not_of("0123456789.") == std::string_view::npos;
-}
-
 // Returns true for the names of the loopback interface in RFC 6761 and in /etc/hosts of
 // distributions. Names are equal regardless of the case, and with or without the final dot.
 bool is_name_of_loopback(std::string_view host) {
@@ -41,6 +36,11 @@ bool is_name_of_loopback(std::string_view host) {
 }
 
 }  // namespace
+
+bool is_ip_address(std::string_view host) {
+  return host.find(':') != std::string_view::npos ||
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
 
 result<std::vector<std::string>> look_up_host(const bringup::address& of, deadline until) {
   using bringup::detail::resolve_for;
@@ -62,7 +62,8 @@ result<bringup::address> address_to_listen(const bringup::address& at, deadline 
 result<void> meet_at_rank_0(membership& place, std::optional<store>& own, deadline until,
                             const store_options& options) {
   VERBENA_TRY(const auto at, address_to_listen(place.store, until));
-  auto opened = store::open(at, options);
+  auto opened = open_resolved(
+      at, until, [&](const bringup::address& each) { return store::open(each, options); });
   if (!opened && opened.error().is(std::errc::address_in_use))
     return std::move(opened).error().with_diagnosis(
         "rank 0 opens the store of its group at this address; VERBENA_STORE_PORT or "

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "src/net/retry_pauses.hpp"
@@ -24,7 +28,10 @@ inline constexpr retry_pauses::range pauses_for_store{.first = std::chrono::mill
 /// those of bringup::stream::connect().
 [[nodiscard]] result<void> probe_store(const bringup::address& at, deadline until);
 
-/// Returns the IP addresses of a host name.
+/// Returns true for the text of an IPv4 or IPv6 address.
+[[nodiscard]] bool is_ip_address(std::string_view host);
+
+/// Returns the IP addresses of a host name, at least one.
 using host_lookup =
     std::function<result<std::vector<std::string>>(const bringup::address& of, deadline until)>;
 [[nodiscard]] result<std::vector<std::string>> look_up_host(const bringup::address& of,
@@ -38,6 +45,22 @@ using host_lookup =
 /// are. Blocks while a name is resolved. Errors: those of the lookup.
 [[nodiscard]] result<bringup::address> address_to_listen(const bringup::address& at, deadline until,
                                                          const host_lookup& look_up = look_up_host);
+
+/// Calls `open` with `at`. If `at` has a host name, calls it with each IP address of the name until
+/// one call succeeds or the address is in use: functions that listen resolve names without a time
+/// limit. Errors: those of the lookup; that of the last call.
+template <class Open>
+[[nodiscard]] auto open_resolved(const bringup::address& at, deadline until, Open&& open)
+    -> decltype(open(at)) {
+  if (at.host.empty() || is_ip_address(at.host)) return open(at);
+  VERBENA_TRY(const auto addresses, look_up_host(at, until));
+  for (std::size_t next = 0;;) {
+    auto opened = open(bringup::address{.host = addresses[next], .port = at.port});
+    if (opened) return opened;
+    if (++next == addresses.size() || opened.error().is(std::errc::address_in_use))
+      return std::move(opened).error().with_diagnosis("it is an address of the host " + at.host);
+  }
+}
 
 /// Opens the store on rank 0, at `place.store`. Sets the port of `place`. Errors: those of
 /// address_to_listen() and store::open().

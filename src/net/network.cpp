@@ -33,12 +33,12 @@ std::string shown(const network_value& of) {
 }
 
 template <class T>
-result<void> set(std::optional<T>& member, std::size_t index, std::string_view key,
-                 network_value&& value, const network_place& at) {
-  if (member) return at.refuse(fmt::format("hosts[{}].{} occurs twice", index, key));
+result<void> set(std::optional<T>& member, const std::string& name, network_value&& value,
+                 const network_place& at) {
+  if (member) return at.refuse(name + " occurs twice");
   auto* const of_type = std::get_if<T>(&value);
   if (of_type == nullptr)
-    return at.refuse(fmt::format("hosts[{}].{} is {}; it must be {}", index, key, shown(value),
+    return at.refuse(fmt::format("{} is {}; it must be {}", name, shown(value),
                                  std::is_same_v<T, std::string> ? "a string" : "an integer"));
   member.emplace(std::move(*of_type));
   return {};
@@ -46,13 +46,19 @@ result<void> set(std::optional<T>& member, std::size_t index, std::string_view k
 
 }  // namespace
 
+std::string name_of_key(bool is_peer, std::size_t index, std::string_view key) {
+  if (!is_peer) return fmt::format("hosts[{}].{}", index, key);
+  return key == "port" ? "rrddmma.port" : fmt::format("peers[{}]", index);
+}
+
 result<void> set_member(network_entry& entry, std::size_t index, std::string_view key,
                         network_value value, const network_place& at) {
-  if (key == "rankid") return set(entry.rank, index, key, std::move(value), at);
-  if (key == "port") return set(entry.port, index, key, std::move(value), at);
-  if (key == "hostname") return set(entry.host, index, key, std::move(value), at);
-  if (key == "ibdev") return set(entry.device, index, key, std::move(value), at);
-  if (key == "comment") return set(entry.comment, index, key, std::move(value), at);
+  const auto name = name_of_key(entry.is_peer, index, key);
+  if (key == "rankid") return set(entry.rank, name, std::move(value), at);
+  if (key == "port") return set(entry.port, name, std::move(value), at);
+  if (key == "hostname") return set(entry.host, name, std::move(value), at);
+  if (key == "ibdev") return set(entry.device, name, std::move(value), at);
+  if (key == "comment") return set(entry.comment, name, std::move(value), at);
   return {};
 }
 
@@ -70,12 +76,19 @@ struct placed_host {
   network_host host;
   network_place at;
   std::size_t index;
+  bool is_peer = false;
+
+  [[nodiscard]] std::string name_of(std::string_view key) const {
+    return detail::name_of_key(is_peer, index, key);
+  }
 };
 
 result<network_host> host_of(const network_entry& from, const network_place& at,
                              std::size_t index) {
   const auto refuse = [&](std::string_view key, std::string_view why) {
-    return at.refuse(fmt::format("hosts[{}].{} {}", index, key, why));
+    const bool has_line = key == "port" && from.port_line != 0;
+    return network_place{at.file, has_line ? from.port_line : at.line}.refuse(
+        fmt::format("{} {}", detail::name_of_key(from.is_peer, index, key), why));
   };
   if (!from.rank) return refuse("rankid", "is missing");
   if (!from.host) return refuse("hostname", "is missing");
@@ -115,15 +128,13 @@ result<std::vector<network_host>> checked(std::vector<placed_host> hosts, std::s
       return each.at.refuse(fmt::format("rank {} is missing; the next rank is {} ({})", expected,
                                         rank, each.host.host));
     if (each.host.host.empty() || !is_name(each.host.host, 253))
-      return each.at.refuse(fmt::format(
-          "hosts[{}].hostname must be 1 to 253 printable characters of ASCII without spaces",
-          each.index));
+      return each.at.refuse(each.name_of("hostname") +
+                            " must be 1 to 253 printable characters of ASCII without spaces");
     if (!is_name(each.host.device, 63))
-      return each.at.refuse(fmt::format(
-          "hosts[{}].ibdev must be at most 63 printable characters of ASCII without spaces",
-          each.index));
+      return each.at.refuse(each.name_of("ibdev") +
+                            " must be at most 63 printable characters of ASCII without spaces");
     if (each.host.port == 0)
-      return each.at.refuse(fmt::format("hosts[{}].port is 0; it must be 1 to 65535", each.index));
+      return each.at.refuse(each.name_of("port") + " is 0; it must be 1 to 65535");
     sorted.push_back(std::move(each.host));
   }
   return sorted;
@@ -136,7 +147,7 @@ result<std::vector<network_host>> hosts_of(const std::vector<network_entry>& ent
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const network_place at{file, entries[i].line};
     VERBENA_TRY(auto host, host_of(entries[i], at, i));
-    hosts.push_back({.host = std::move(host), .at = at, .index = i});
+    hosts.push_back({.host = std::move(host), .at = at, .index = i, .is_peer = entries[i].is_peer});
   }
   return checked(std::move(hosts), file);
 }

@@ -3,7 +3,9 @@
 // the last byte read, from which the line of each event is computed.
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "src/net/network_text.hpp"
 
@@ -56,9 +58,12 @@ class json_reader : public nlohmann::json_sax<nlohmann::json> {
   bool number_integer(number_integer_t of) override { return value(of); }
   bool number_unsigned(number_unsigned_t of) override {
     constexpr auto most = std::numeric_limits<std::int64_t>::max();
-    return value(of > number_unsigned_t{most} ? most : static_cast<std::int64_t>(of));
+    if (of > number_unsigned_t{most}) return beyond_range(std::to_string(of));
+    return value(static_cast<std::int64_t>(of));
   }
-  bool number_float(number_float_t /*of*/, const string_t& /*text*/) override {
+  // The parser also calls it for integers beyond the range of 64 bits.
+  bool number_float(number_float_t /*of*/, const string_t& text) override {
+    if (text.find_first_of(".eE") == string_t::npos) return beyond_range(text);
     return value(other_value{"a number with a fraction"});
   }
   bool string(string_t& of) override { return value(std::move(of)); }
@@ -108,6 +113,11 @@ class json_reader : public nlohmann::json_sax<nlohmann::json> {
  private:
   static constexpr std::string_view hosts_key = "hosts";
 
+  bool beyond_range(const std::string& number) {
+    const auto text =
+        number + (number.starts_with('-') ? ", which is too small" : ", which is too large");
+    return value(other_value{text});
+  }
   // Handles a value, or the start of an object or array other than `hosts` and its elements.
   bool value(network_value of) {
     count_lines();

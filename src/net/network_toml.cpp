@@ -78,12 +78,14 @@ class toml_reader {
       if (host == nullptr)
         return at(each).refuse("peers[" + std::to_string(index) + "] must be a string");
       auto& made = entries.emplace_back(network_entry{.line = at(each).line,
+                                                      .is_peer = true,
                                                       .rank = static_cast<std::int64_t>(index),
                                                       .port = default_port,
                                                       .host = host->get()});
       const auto* const port = table->get("port");
       if (port == nullptr) continue;
       made.port.reset();
+      made.port_line = at(*port).line;
       VERBENA_TRY_VOID(set_member(made, index, "port", value_of(*port), at(*port)));
     }
     return entries;

@@ -136,7 +136,16 @@ TEST(network, errors_in_json_name_the_line_and_the_key) {
                    "network.json:1: hosts[0].port is 70000; it must be 1 to 65535"},
       invalid_text{"{\"hosts\": [{\"hostname\": \"a\", \"port\": 18446744073709551615, "
                    "\"rankid\": 0}]}",
-                   "hosts[0].port is 9223372036854775807; it must be 1 to 65535"},
+                   "hosts[0].port is 18446744073709551615, which is too large; it must be an "
+                   "integer"},
+      invalid_text{"{\"hosts\": [{\"port\": 99999999999999999999}]}",
+                   "hosts[0].port is 99999999999999999999, which is too large; it must be an "
+                   "integer"},
+      invalid_text{"{\"hosts\": [{\"rankid\": -99999999999999999999}]}",
+                   "hosts[0].rankid is -99999999999999999999, which is too small; it must be an "
+                   "integer"},
+      invalid_text{"{\"hosts\": [{\"port\": 1e30}]}",
+                   "hosts[0].port is a number with a fraction; it must be an integer"},
       invalid_text{"{\"hosts\": [{\"hostname\": \"a\", \"port\": 1, \"rankid\": -1}]}",
                    "hosts[0].rankid is -1; it must be 0 to 4095"},
       invalid_text{"{\"hosts\": [{\"hostname\": \"\", \"port\": 1, \"rankid\": 0}]}",
@@ -169,7 +178,11 @@ TEST(network, errors_in_toml_name_the_line_and_the_key) {
       invalid_text{"[rrddmma]\npeer = []", "`rrddmma` must be a table with the array `peers`"},
       invalid_text{"[rrddmma]\npeers = [1]", "network.toml:2: peers[0] must be a string"},
       invalid_text{"[rrddmma]\npeers = [\"a\"]\nport = 0",
-                   "network.toml:2: hosts[0].port is 0; it must be 1 to 65535"},
+                   "network.toml:3: rrddmma.port is 0; it must be 1 to 65535"},
+      invalid_text{"[rrddmma]\npeers = [\"a\"]\nport = \"1\"",
+                   "network.toml:3: rrddmma.port is \"1\"; it must be an integer"},
+      invalid_text{"[rrddmma]\npeers = [\"a\",\n\"b c\"]",
+                   "network.toml:3: peers[1] must be 1 to 253 printable characters of ASCII"},
       invalid_text{"[rrddmma]\npeers = []\n[[hosts]]", "there are both `hosts` and `rrddmma`"}};
   for (const auto& each : cases) expect_refused(network::from_toml(each.text), each.message);
 }

@@ -313,19 +313,19 @@ void rank_board::abandon() noexcept {
   for (const request& each : std::span(posted_).first(in_flight_)) {
     if (each.waiter.ended) continue;
     auto* const late = each.is_read ? &late_reads_[each.rank] : nullptr;
-    if (late != nullptr) {
-      late->ended = false;
-      late->slot = each.slot;
-    }
+    if (late != nullptr) late->ended = false;
+    has_abandoned_ = true;
     verbena::detail::channel_core::redirect(*each.slot, late);
   }
   in_flight_ = 0;
 }
 
-void rank_board::release_requests() noexcept {
-  abandon();
-  for (const late_read& each : late_reads_)
-    if (!each.ended) verbena::detail::channel_core::redirect(*each.slot, nullptr);
+void rank_board::end_requests(multi_channel& channels) noexcept {
+  if (!has_abandoned_ && in_flight_ == 0) return;
+  for (std::uint32_t rank = 0; rank < size_; ++rank) {
+    auto& core = channel_access::core_of(channels[rank]);
+    if (core.in_flight() != 0) core.flush();
+  }
 }
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

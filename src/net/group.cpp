@@ -32,7 +32,7 @@ namespace detail {
 // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
 void destroy(group_state& state) noexcept {
   if (state.connector) state.connector->end();
-  state.board.release_requests();
+  state.board.end_requests(state.channels);
   delete &state;
 }
 

@@ -264,9 +264,10 @@ class rank_board {
   [[nodiscard]] error give_up(const participants& of, operation_name name, error why);
   /// Calls give_up() because the steps were destroyed.
   void give_up(const participants& of, operation_name name) noexcept;
-  /// Gives up the results of all requests in flight. Operations of the program can outlive the
-  /// board and its channels, and with them the queue pairs that complete these requests.
-  void release_requests() noexcept;
+  /// Ends the connections with operations in flight if requests of the board may be among them:
+  /// operations of the program can outlive the board, and with them the queue pairs, which would
+  /// access the memory of the board. Blocks for at most 5 s for each connection.
+  void end_requests(multi_channel& channels) noexcept;
   /// Returns the failure of the operations of this epoch.
   [[nodiscard]] const std::optional<error>& failure() const noexcept { return failure_; }
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
@@ -289,10 +290,6 @@ class rank_board {
     bool is_read = false;        // reads the line `entered`
     bool is_acknowledgment = false;
     std::size_t reads = 0;  // the offset of the board word that it reads; 0: other memory
-  };
-  /// A read of the line `entered` or of the descriptions that was abandoned.
-  struct late_read : verbena::detail::operation_waiter {
-    verbena::detail::operation_slot* slot = nullptr;  // valid until the read has ended
   };
   /// A write or read of the board of a rank.
   struct access_to_board {
@@ -409,8 +406,9 @@ class rank_board {
   std::size_t in_flight_ = 0;  // of posted_
   /// By rank: the last read if the read was abandoned. The next read has the same destination, so
   /// it must wait until this read has ended.
-  std::vector<late_read> late_reads_;
-  std::vector<std::uint32_t> sent_to_;        // in this barrier
+  std::vector<verbena::detail::operation_waiter> late_reads_;
+  bool has_abandoned_ = false;          // requests of the board may be in flight that posted_ lacks
+  std::vector<std::uint32_t> sent_to_;  // in this barrier
   std::vector<std::uint32_t> received_from_;  // in this barrier
   std::optional<error> failure_;
   bool awaits_agreement_ = false;         // failure_ is that of stop_for_agreement()

@@ -116,7 +116,8 @@ struct group_options {
 /// connect_mode::on_first_use, it first waits for the thread that accepts connections. If this
 /// process has the store, the destructor also stops the store, after it has spent at most 2 s on
 /// replies in progress. Exchanges of other ranks that are still in progress then fail. To prevent
-/// this, end a program with a barrier.
+/// this, end a program with a barrier. After a failed collective operation, connections that still
+/// have operations in flight end, also those of operations that outlive the group.
 ///
 /// Threads: one thread at a time, for the group, its channels and the hub together.
 class group {

@@ -132,7 +132,7 @@ class name_resolver {
   }
 
   const pid_t process_ = ::getpid();
-  const name_resolver* const of_parent_;  // reachable, so that it is no leak
+  [[maybe_unused]] const name_resolver* const of_parent_;  // reachable, so that it is no leak
   std::mutex mutex_;
   std::deque<resolving> waiting_;
   std::size_t threads_ = 0;

@@ -167,7 +167,7 @@ TEST_F(groups, datagram_waits_if_another_thread_found_the_ring_full_later) {
   meet();
   const auto member = devices[0]->peer_link->find(devices[1]->peer_link->slot());
   ASSERT_TRUE(member);
-  // Device 1 does not run, and its ring gets full but for the half of answers.
+  // Device 1 does not run, and its ring gets full except the half of answers.
   const auto fill = [&] {
     const auto lock = member->lock_sends();
     const std::uint32_t spare = devices[0]->peer_link->options().ring_bytes / 2;

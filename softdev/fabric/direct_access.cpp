@@ -35,9 +35,6 @@ class target {
       if (!read_queue_pair(at_.segment(), sender, what, responder_)) return false;
       // The other requests have the same queue pairs, port and sequence number.
       if (connection_refusal(responder_, what) != reason::none) return false;
-      // The responder must see the first request, which raises an event in this state.
-      if (responder_.state == queue_pair_state::rtr && rules_of(what.transport).connected)
-        return false;
       connected_ = true;
     }
     if (accesses_region(what) && !find_region(what.remote_key)) return false;

@@ -42,8 +42,7 @@ struct device {
                             .transport = options.transport,
                             .send_queue = end->sent.get(),
                             .receive_queue = end->received.get(),
-                            .capabilities = options.capabilities,
-                            .observer = options.observer})
+                            .capabilities = options.capabilities})
                   .value();
     ends.push_back(std::move(end));
     return *ends.back();

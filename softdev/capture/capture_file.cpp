@@ -169,6 +169,14 @@ off_t end_of_blocks(int fd, off_t from, off_t size) noexcept {
   return from;
 }
 
+/// Returns the end of the last block that is whole now. Without the lock, so that a long file
+/// delays no other process. `from` is the end of a block.
+off_t end_without_lock(int fd, off_t from) noexcept {
+  struct stat status{};
+  if (::fstat(fd, &status) != 0 || status.st_size <= from) return from;
+  return end_of_blocks(fd, from, status.st_size);
+}
+
 /// Removes a part of a block at the end of the file: a process ended while it wrote the block.
 /// Precondition: the lock is held. Returns the new size, or -1 and errno.
 off_t remove_part_of_block(int fd, off_t from) noexcept {
@@ -182,6 +190,8 @@ off_t remove_part_of_block(int fd, off_t from) noexcept {
 /// Writes the header to an empty file, or checks the header of an existing capture. Returns the
 /// size of the file, which ends with a whole block.
 result<off_t> begin_file(int fd, const std::string& path) {
+  constexpr off_t size = sizeof(file_header);
+  const off_t known = end_without_lock(fd, size);
   const append_lock lock(fd, capture_file::longest_wait_for_file_ms);
   if (!lock.is_held()) return failed(path, "fcntl");
   struct stat status{};
@@ -196,13 +206,12 @@ result<off_t> begin_file(int fd, const std::string& path) {
   if (std::memcmp(found.data(), &expected, static_cast<std::size_t>(count)) != 0 ||
       (count > 0 && count < fewest))
     return refused(path, "the file exists and is not a capture of soft0; remove it");
-  constexpr off_t size = sizeof expected;
   if (count < size) {  // the file is new, or the process that created it was killed
     if (::ftruncate(fd, 0) != 0) return failed(path, "ftruncate");
     if (::write(fd, &expected, sizeof expected) != size) return failed(path, "write");
     return size;
   }
-  const off_t end = remove_part_of_block(fd, size);
+  const off_t end = remove_part_of_block(fd, std::min(known, status.st_size));
   if (end < 0) return failed(path, "ftruncate");
   return end;
 }
@@ -292,6 +301,7 @@ ssize_t capture_file::send_all() noexcept {
 
 /// Appends the buffer to the file, whole or not at all.
 ssize_t capture_file::append_all() noexcept {
+  end_ = end_without_lock(fd_.get(), end_);
   const append_lock lock(fd_.get(), sends_without_wait_ > 0 ? 0 : longest_wait_for_file_ms);
   if (!lock.is_held()) {
     sends_without_wait_ = after_slow_reader;

@@ -81,7 +81,7 @@ void channel_state::abort() noexcept {
 }
 
 void channel_state::end_flush() noexcept {
-  if (!flush_.is_set || (core_ != nullptr && core_->in_flight() != 0)) return;
+  if (flush_.is_set && core_ != nullptr && core_->in_flight() != 0) return;
   on_.timers().reset(flush_);
   update_unusual();
 }

@@ -271,7 +271,9 @@ void engine_state::wait_for_event() noexcept {
         static_cast<long>(duration % std::chrono::seconds(1) / std::chrono::nanoseconds(1));
   }
   // If a signal interrupts the call, the sleep ends early, which is harmless.
-  static_cast<void>(::ppoll(&readable, 1, next.is_never() ? nullptr : &left, nullptr));
+  if (::ppoll(&readable, 1, next.is_never() ? nullptr : &left, nullptr) != 0) return;
+  may_have_slept_ = false;  // there is no event
+  table_.armed() = false;   // the kernel may have lost it for lack of memory
 }
 
 void engine_state::enter(entry& which) noexcept {

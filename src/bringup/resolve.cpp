@@ -89,6 +89,8 @@ class name_resolver {
   /// Returns 0, or the errno of pthread_create(3) if no thread can resolve the name.
   int add(resolving work) {
     const std::lock_guard lock(mutex_);
+    // Names that wait for a thread, and for whose result no caller waits any more.
+    std::erase_if(waiting_, [](const resolving& each) { return each.shared.use_count() == 1; });
     waiting_.push_back(std::move(work));
     if (threads_ == max_threads) return 0;
     pthread_t started{};
@@ -102,10 +104,10 @@ class name_resolver {
     }
     return 0;
   }
-  /// Returns whether all threads are in use and names wait.
-  [[nodiscard]] bool is_full() {
+  /// Returns whether the name waits for a thread: all are in use.
+  [[nodiscard]] bool is_waiting(const std::shared_ptr<shared_lookup>& name) {
     const std::lock_guard lock(mutex_);
-    return threads_ == max_threads && !waiting_.empty();
+    return std::ranges::find(waiting_, name, &resolving::shared) != waiting_.end();
   }
 
  private:
@@ -150,7 +152,7 @@ steps<std::optional<lookup>> look_up_name(address where, deadline until) {
                                 "address, or raise the limit");
   const auto ended = co_await verbena::detail::ready(shared->done.get(), POLLIN, until);
   VERBENA_CO_TRY_VOID(ended);
-  if (!*ended && resolver.is_full())
+  if (!*ended && resolver.is_waiting(shared))
     co_return error::timed_out(
         "getaddrinfo", where.host,
         "this process resolves " + std::to_string(name_resolver::max_threads) +

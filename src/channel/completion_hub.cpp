@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "src/base/earliest.hpp"
 #include "src/channel/connection_options.hpp"
@@ -27,10 +26,13 @@ const completion_channel& events_of(const detail::operation_table& table) {
 }
 
 // Returns the number of entries for `operations`. On iWARP, each channel posts first_requests()
-// more operations while it connects; it has at least two of the program.
-std::uint32_t entries_for(const context& of, std::uint32_t operations) {
+// more operations while it connects; it has at least two of the program. Devices with fewer entries
+// get as many as they have.
+result<std::uint32_t> entries_for(const context& of, std::uint32_t operations) {
   const std::uint64_t own = std::uint64_t{operations} / 2 * detail::first_requests(of);
-  constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max();
+  if (own == 0) return operations;
+  VERBENA_TRY(const auto limits, of.query());
+  const auto most = static_cast<std::uint64_t>(std::max(limits.max_completions(), 0));
   return static_cast<std::uint32_t>(
       std::max<std::uint64_t>(std::min(operations + own, most), operations));
 }
@@ -47,7 +49,8 @@ result<completion_hub> completion_hub::create(const context& of, std::uint32_t o
   if (options.events) {
     VERBENA_TRY(queue.channel, of.create_completion_channel());
   }
-  VERBENA_TRY(auto cq, of.create_cq(entries_for(of, operations), queue));
+  VERBENA_TRY(const std::uint32_t entries, entries_for(of, operations));
+  VERBENA_TRY(auto cq, of.create_cq(entries, queue));
   return completion_hub(std::make_shared<detail::operation_table>(std::move(cq), operations));
 }
 
@@ -126,7 +129,11 @@ result<std::size_t> completion_hub::wait(deadline until) const {
     if (delivered != 0) return delivered;
     VERBENA_TRY(const bool readable,
                 wait_for_fd(events, POLLIN, detail::earliest(next_deadline(), until)));
-    if (readable) VERBENA_TRY_VOID(read_event());
+    if (readable) {
+      VERBENA_TRY_VOID(read_event());
+    } else {
+      table_->armed() = false;  // the kernel may have lost the event for lack of memory
+    }
   }
 }
 

@@ -200,7 +200,7 @@ bool message_core::close() noexcept {
 
 void message_core::flush() {
   if (!queue_ || is_stuck_) return;
-  // Before the error state, so that messages that were delivered count as delivered.
+  // Before the error state, in which some devices accept no request.
   if (!has_ended()) signal_last();
   fail({.part = failed_part::flush});
   if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
@@ -212,12 +212,13 @@ void message_core::flush() {
   const auto is_quiet = [this] { return sends_.count() == 0 && receives_.posted() == 0; };
   const auto until = deadline::after(flush_timeout);
   while (!is_quiet() && queue_ && !is_stuck_ && !until.expired()) {
-    signal_last();
+    if (!signal_last()) break;
     if (progress() == 0) relax();
   }
   if (is_quiet()) return;
   log(log_level::warning,
-      "a queue pair in the error state did not flush within 5 s; it is destroyed");
+      until.expired() ? "a queue pair in the error state did not flush within 5 s; it is destroyed"
+                      : "a queue pair in the error state refuses requests; it is destroyed");
   lose(0);
 }
 

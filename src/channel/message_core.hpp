@@ -143,8 +143,9 @@ class message_core final : public table_member {
   bool wait(deadline until, Done done);
   /// Posts a signaled write if unsignaled messages are in flight after the last signaled request.
   void end_silence();
-  // Posts a signaled notice if no completion would report the last requests.
-  void signal_last();
+  // Posts a signaled notice if no completion would report the last requests. Returns false if the
+  // device refuses it.
+  bool signal_last();
   /// Returns true if all messages are delivered. Otherwise ensures that their delivery generates a
   /// completion.
   [[nodiscard]] bool try_drain();

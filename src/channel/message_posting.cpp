@@ -169,8 +169,11 @@ void message_core::end_silence() {
 }
 
 // In the error state, the notice is flushed, which retires the requests before it.
-void message_core::signal_last() {
-  if (sends_.ends_silent() && sends_.has_place(line_kind::notice)) post_notice(notice::tail);
+bool message_core::signal_last() {
+  if (!sends_.ends_silent() || !sends_.has_place(line_kind::notice)) return true;
+  const std::uint64_t before = sends_.next_id();
+  post_notice(notice::tail);
+  return sends_.next_id() != before;
 }
 
 bool message_core::try_drain() {

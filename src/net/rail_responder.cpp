@@ -185,18 +185,17 @@ void responder_thread::serve(const rail_message& message) {
 bool responder_thread::end(std::uint32_t rail) {
   auto& queue = rails_[rail].queue;
   if (!queue) return true;
-  result<void> moved;
-  if (auto* const pair = queue->qp(); pair != nullptr)
-    moved = pair->modify(queue_pair_attributes().set_state(queue_pair_state::error));
+  auto* const pair = queue->qp();
+  if (pair == nullptr) return !channel_access::has_undestroyed_queue(*queue);
+  auto moved = pair->modify(queue_pair_attributes().set_state(queue_pair_state::error));
   // If it could not be moved to the error state, destroys it.
   queue->flush();
-  if (!channel_access::has_undestroyed_queue(*queue)) return true;
+  if (moved || !channel_access::has_undestroyed_queue(*queue)) return true;
   is_accessible_ = true;
-  if (!moved)
-    control_.refuse(std::move(moved).error().with_diagnosis(
-        fmt::format("the queue pair of rail {} can be neither moved to the error state nor "
-                    "destroyed, so that failed requests cannot be repeated; reset the device",
-                    rail)));
+  control_.refuse(std::move(moved).error().with_diagnosis(
+      fmt::format("the queue pair of rail {} can be neither moved to the error state nor "
+                  "destroyed, so that failed requests cannot be repeated; reset the device",
+                  rail)));
   return false;
 }
 

@@ -25,6 +25,7 @@ constexpr std::chrono::seconds time_for_request{2};
 constexpr std::chrono::milliseconds time_for_last{100};
 // The time limit for the greeting of a store after the end of a connection.
 constexpr std::chrono::seconds time_to_greet{2};
+constexpr std::chrono::seconds time_between_greetings{2};
 
 // Receives the next message. If the deadline passes, returns nullopt. The rest of the message is
 // received by later calls, at any time, so the connection remains usable.
@@ -102,6 +103,9 @@ void continue_greeting(store_link& link, deadline until) {
     if (greeted) {
       link.greeting.reset();
       link.conclude(state_after(*greeted));
+      link.next_greeting = link.state == store_state::unknown
+                               ? deadline::after(time_between_greetings)
+                               : deadline::never();
     }
     if (!link.greeting || until.expired()) return;
     pollfd event{.fd = link.greeting->fd(), .events = link.greeting->events(), .revents = 0};
@@ -231,13 +235,17 @@ error store_link::lose(error why) {
   if (why.code() != ECONNRESET || is_in_message) return why;
   if (is_admitted) {
     // If this rank has not read earlier messages, the store closes the connection without a reason.
-    const auto at = bringup::detail::peer_address_of(stream.fd());
-    greeting.emplace(
-        bringup::stream::connect_in_steps(at ? *at : who.store, deadline::after(time_to_greet)));
+    begin_greeting();
   } else {
     conclude(store_state::ended);
   }
   return why;
+}
+
+void store_link::begin_greeting() {
+  const auto at = bringup::detail::peer_address_of(stream.fd());
+  greeting.emplace(
+      bringup::stream::connect_in_steps(at ? *at : who.store, deadline::after(time_to_greet)));
 }
 
 error explain_failure(std::string_view call, const store_link& link) {
@@ -315,6 +323,9 @@ void receive_news(store_link& link) {
     // No call waits for an answer, so the message is the last one of the store.
     link.keep_last(news->what);
   }
+  // The host may not have answered because it was busy.
+  if (!link.greeting && link.next_greeting.expired())
+    verbena::detail::call_or_else([&] { link.begin_greeting(); }, [] {});
   continue_greeting(link, deadline::at(deadline::clock::time_point::min()));
 }
 

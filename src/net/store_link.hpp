@@ -79,10 +79,12 @@ struct store_link {
   void begin_receive();
   /// Records that the connection has failed, and returns the error. If the store has closed the
   /// connection between two messages and without a reason, it has probably ended: begins to connect
-  /// to it again, once and for at most 2 s, to check whether it still runs. Later calls continue
-  /// this without blocking, or until their deadlines. Other errors are those of the network, of
-  /// time limits and of the protocol.
+  /// to it again, for at most 2 s, to check whether it still runs. Later calls continue this
+  /// without blocking, or until their deadlines, and repeat it while there is no answer. Other
+  /// errors are those of the network, of time limits and of the protocol.
   [[nodiscard]] error lose(error why);
+  /// Begins the check.
+  void begin_greeting();
   /// Records the result of the check. If rank 0 has the store and the store has ended, records that
   /// rank 0 has left.
   void conclude(store_state found);
@@ -114,6 +116,7 @@ struct store_link {
   std::optional<error> failure;                    // of the connection
   store_state state = store_state::unknown;        // after the store has closed the connection
   std::optional<steps<bringup::stream>> greeting;  // the check whether it runs
+  deadline next_greeting = deadline::never();      // after a check without an answer
   bool has_rank_0 = true;                          // rank 0 is a member
 };
 

@@ -134,7 +134,7 @@ result<std::span<completion>> completion_queue::wait(std::span<completion> out, 
                                                      call_site where) const {
   VERBENA_ASSERT(!out.empty(), "wait() with room for 0 completions: pass room for at least one");
   constexpr unsigned pauses_per_yield = 64;
-  const bool can_sleep = is_only_user(native(), state().parents().use);
+  std::optional<bool> can_sleep;
   bool is_armed = false;
   for (unsigned round = 1;; ++round) {
     const poll_result polled = poll(out, where);
@@ -143,7 +143,8 @@ result<std::span<completion>> completion_queue::wait(std::span<completion> out, 
     if (until.expired())
       return error::timed_out("waiting for a completion", name(),
                               "no completion arrived before the deadline");
-    if (!can_sleep) {
+    if (!can_sleep) can_sleep = is_only_user(native(), state().parents().use);
+    if (!*can_sleep) {
       round % pauses_per_yield == 0 ? std::this_thread::yield() : detail::relax();
       continue;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <ctime>
@@ -13,14 +14,15 @@ namespace verbena::tool {
 /// A signal that has arrived. Threads: immutable value.
 struct arrived_signal {
   int number = 0;
-  /// Whether the kernel sent it, as it does for the keys of a terminal, to all processes of the
-  /// foreground group. kill(2) of another process is not the kernel.
-  bool is_of_kernel = false;
+  /// Whether all processes of the group of this process got it too, as for the keys of a terminal.
+  bool reached_group = false;
 };
 
-/// Returns whether the kernel sent a signal; see arrived_signal.
-[[nodiscard]] inline bool is_of_kernel(const siginfo_t& signal) noexcept {
-  return signal.si_code == SI_KERNEL;
+/// Returns whether all processes of the group got a signal: the kernel sends those of a terminal to
+/// its foreground group, except SIGHUP, which only the leader of the session gets while it runs.
+/// A signal of kill(2) counts as sent to this process only. Async-signal-safe.
+[[nodiscard]] inline bool reached_group(const siginfo_t& signal) noexcept {
+  return signal.si_code == SI_KERNEL && (signal.si_signo != SIGHUP || ::getsid(0) != ::getpid());
 }
 
 /// Blocks signals for the process; they are delivered by wait(). Create it before other threads.
@@ -49,7 +51,7 @@ class awaited_signals {
     siginfo_t got{};
     while (::sigwaitinfo(&awaited_, &got) < 0) {
     }
-    return {.number = got.si_signo, .is_of_kernel = is_of_kernel(got)};
+    return {.number = got.si_signo, .reached_group = reached_group(got)};
   }
   /// Returns a new signalfd(2) for the signals, which does not block; -1 and errno if it fails.
   [[nodiscard]] int open_descriptor() const noexcept {

@@ -98,7 +98,6 @@ TEST_F(sleeping_hub, arms_again_only_after_the_event_was_read) {
   };
   auto arrived = receive();
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(hub_.arm().value());
-  EXPECT_EQ(hub_.wait(deadline::after(1ms)).value(), 0U);
   EXPECT_EQ(requests, 1);
   send_from_peer();
   EXPECT_EQ(hub_.wait(long_deadline()).value(), 1U);

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -366,21 +368,23 @@ class silent_store {
  public:
   silent_store() {
     std::thread serves([this] {
-      auto with = listener_.accept(test_deadline()).value();
+      auto with = listener_->accept(test_deadline()).value();
       with.receive(test_deadline()).value();
       with.send(net::detail::encode_admission(net::store_client::max_message_bytes),
                 test_deadline())
           .value();
     });
-    client.emplace(connect_client({.rank = 1, .size = 2, .store = listener_.local_address()}));
+    client.emplace(connect_client({.rank = 1, .size = 2, .store = listener_->local_address()}));
     serves.join();
   }
-  void accept() { static_cast<void>(listener_.accept(test_deadline())); }
+  void accept() { static_cast<void>(listener_->accept(test_deadline())); }
+  void end() { listener_.reset(); }
 
   std::optional<net::store_client> client;
 
  private:
-  bringup::listener listener_ = bringup::listener::open({.host = "127.0.0.1"}).value();
+  std::optional<bringup::listener> listener_ =
+      bringup::listener::open({.host = "127.0.0.1"}).value();
 };
 
 TEST(failed_connection_to_rank_0, departed_does_not_wait_for_a_greeting) {
@@ -397,9 +401,26 @@ TEST(failed_connection_to_rank_0, departed_does_not_wait_for_a_greeting) {
 
 TEST(failed_connection_to_rank_0, without_a_greeting_before_the_deadline_is_not_its_end) {
   silent_store store;
-  const auto failed = store.client->exchange("x", bytes_of("x"), deadline::after(20ms));
+  EXPECT_TRUE(store.client->departed().empty());
+  const auto failed = store.client->exchange("x", bytes_of("x"), deadline::after(300ms));
   expect_error(failed, "another connection was neither greeted nor refused in time");
   EXPECT_TRUE(store.client->departed().empty());
+}
+
+// The first check ends without an answer, the second one is refused.
+TEST(failed_connection_to_rank_0, is_checked_again_if_there_was_no_answer) {
+  silent_store store;
+  expect_error(store.client->exchange("x", bytes_of("x"), deadline::after(300ms)),
+               "another connection was neither greeted nor refused in time");
+  // After 2 s, the first check ends.
+  for (const auto until = deadline::after(2500ms); !until.expired(); ::sched_yield())
+    ASSERT_TRUE(store.client->departed().empty());
+  store.end();
+  const std::uint32_t rank_0[] = {0};
+  for (const auto until = test_deadline();
+       !std::ranges::equal(store.client->departed(), rank_0) && !until.expired();)
+    ::sched_yield();
+  EXPECT_TRUE(std::ranges::equal(store.client->departed(), rank_0));
 }
 
 // The sockets cannot hold the request, and the store does not read it.

@@ -61,7 +61,7 @@ constexpr std::array forwarded_signals{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
 /// The program is in the group of this process: the terminal sends its signals to both.
 void forward_to_child(int signal, siginfo_t* info, void* /*context*/) {
-  if (child_to_end > 0 && !is_of_kernel(*info)) ::kill(child_to_end, signal);
+  if (child_to_end > 0 && !reached_group(*info)) ::kill(child_to_end, signal);
 }
 
 /// Forwards signals to the program. The capture ends after the program.

@@ -49,7 +49,7 @@ int wait_for_all(std::vector<rank_process>& ranks, const awaited_signals& signal
     if (got.number != SIGCHLD) {
       // The ranks are in the group of this process: the terminal sends its signals to them too.
       for (const auto& each : ranks)
-        if (is_running(each) && !got.is_of_kernel) ::kill(each.pid, got.number);
+        if (is_running(each) && !got.reached_group) ::kill(each.pid, got.number);
       continue;
     }
     for (auto& each : ranks) {

@@ -38,6 +38,8 @@ TEST(deadline, duration_beyond_the_range_of_the_clock_means_never) {
   EXPECT_TRUE(deadline::after(std::chrono::hours::max()).is_never());
   EXPECT_TRUE(deadline::after(std::chrono::duration<double>(1e300)).is_never());
   EXPECT_TRUE(deadline::after(std::chrono::duration<unsigned long>(~0UL)).is_never());
+  using unsigned_ns = std::chrono::duration<std::uint64_t, std::nano>;
+  EXPECT_TRUE(deadline::after(unsigned_ns::max()).is_never());
   EXPECT_TRUE(deadline::after(std::chrono::milliseconds::min()).expired());
   EXPECT_TRUE(deadline::after(std::chrono::hours::min()).expired());
   EXPECT_TRUE(deadline::after(std::chrono::duration<double>(-1e300)).expired());

@@ -21,7 +21,7 @@ template <class To, class Rep, class Period>
     const wide exact(value);
     if (exact >= wide(To::max())) return To::max();
     if (!(exact > wide(To::min()))) return To::min();
-  } else if constexpr (std::ratio_greater_v<Period, typename To::period>) {
+  } else if constexpr (std::ratio_greater_equal_v<Period, typename To::period>) {
     using coarse = std::chrono::duration<std::intmax_t, Period>;
     if (std::cmp_greater(value.count(), std::chrono::duration_cast<coarse>(To::max()).count()))
       return To::max();

@@ -100,8 +100,8 @@ result<void> completion_hub::read_event() const {
   return {};
 }
 
-// Reads the event of the last request first, because it would end the next wait immediately. A
-// request generates one event. If there is none yet, the queue is still armed. Polls after the
+// First reads the event of the last request, which would end the next wait immediately. If there
+// is no event yet, the queue is still armed, because each request generates one. Polls after the
 // request, because completions that arrived before it may generate no event.
 result<std::size_t> completion_hub::arm_and_progress() const {
   VERBENA_TRY_VOID(read_event());

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "src/net/peer_connector.hpp"
-#include "src/base/earliest.hpp"
-#include "src/net/rendezvous.hpp"
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
@@ -12,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/earliest.hpp"
+#include "src/net/rendezvous.hpp"
 #include "verbena/base/random.hpp"
 #include "verbena/bringup/stream.hpp"
 

@@ -234,7 +234,7 @@ error store_link::lose(error why) {
   failure = why;
   if (why.code() != ECONNRESET || is_in_message) return why;
   if (is_admitted) {
-    // If this rank has not read earlier messages, the store closes the connection without a reason.
+    // The store sends no reason to a rank that has left earlier messages unread.
     begin_greeting();
   } else {
     conclude(store_state::ended);

@@ -112,8 +112,8 @@ class operation_table {
   operation_table(const operation_table&) = delete;
   operation_table& operator=(const operation_table&) = delete;
 
-  /// Returns whether the table belongs to a completion_hub. The table of one message channel has no
-  /// slots, and that of one channel is not asked.
+  /// Returns whether the table of a message channel belongs to a completion_hub: the table of a
+  /// single message channel has no slots.
   [[nodiscard]] bool belongs_to_hub() const noexcept { return most_slots_ != 0; }
   /// Returns the completion queue.
   [[nodiscard]] const completion_queue& cq() const noexcept { return cq_; }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/cm/connector.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include "src/bringup/socket.hpp"
 #include "src/cm/bring_up.hpp"
@@ -9,6 +11,11 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {
+
+// The limit of one attempt to resolve an address. The address resolution of the kernel (ib_addr,
+// seen with Linux 6.1) can miss that a neighbour has answered. It then looks again only at the end
+// of the limit that rdma_resolve_addr(3) got.
+constexpr std::chrono::milliseconds address_attempt(2000);
 
 // Returns the deadline of the first of `count` attempts, which share the remaining time equally.
 deadline share_of(deadline until, std::size_t count) noexcept {
@@ -33,9 +40,15 @@ steps<event> connector::wait(event_kind wanted, event_kind or_else, const char* 
 steps<void> connector::find(socket_address to, connector_options options, deadline until) {
   if (options.type_of_service)
     VERBENA_CO_TRY_VOID(id_.set_type_of_service(*options.type_of_service));
-  VERBENA_CO_TRY_VOID(id_.resolve_address(to, detail::time_left(until), options.from));
-  VERBENA_CO_TRY_VOID(co_await wait(event_kind::address_resolved, event_kind::address_resolved,
-                                    "rdma_resolve_addr", until));
+  for (bool is_resolved = false; !is_resolved;) {
+    const auto limit = std::min(detail::time_left(until), address_attempt);
+    VERBENA_CO_TRY_VOID(id_.resolve_address(to, limit, options.from));
+    auto event = co_await wait(event_kind::address_resolved, event_kind::address_resolved,
+                               "rdma_resolve_addr", until);
+    is_resolved = event.has_value();
+    if (!is_resolved && (event.error().code() != ETIMEDOUT || until.expired()))
+      co_return std::move(event).error();
+  }
   VERBENA_CO_TRY_VOID(id_.resolve_route(detail::time_left(until)));
   VERBENA_CO_TRY_VOID(co_await wait(event_kind::route_resolved, event_kind::route_resolved,
                                     "rdma_resolve_route", until));

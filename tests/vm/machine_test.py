@@ -108,8 +108,11 @@ class ConnectionManager(unittest.TestCase):
     # many_connections: hundreds of connections take too long on this slow machine.
     # iw_cm destroys the identifier of the active side only after the 10 s of siw's handshake (MPAREQ_TIMEOUT in siw_cm.h).
     # read_that_is_posted_in_part: fills a send queue, which rxe and siw empty without polls.
-    left_out = {"rxe0": ("many_connections.*", "sessions.read_that_is_posted_in_part_closes_the_connection"),
-                "siw0": ("many_connections.*", "sessions.read_that_is_posted_in_part_closes_the_connection",
+    # address_is_resolved_in_several_short_attempts: rdma_resolve_addr of the kernel fails at once without a route.
+    on_neither = ("many_connections.*", "sessions.read_that_is_posted_in_part_closes_the_connection",
+                  "cm_failures.address_is_resolved_in_several_short_attempts")
+    left_out = {"rxe0": on_neither,
+                "siw0": (*on_neither,
                          "connections.unanswered_request_times_out",
                          "connection_steps.deadline_ends_the_steps_of_each_side",
                          "connection_steps.listener_serves_clients_after_each_kind_of_end",

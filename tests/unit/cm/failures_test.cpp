@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Failed calls: the error names call, object, errno and cause, and no object leaks.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
+#include <vector>
 
 #include "tests/unit/cm/served.hpp"
 #include "verbena/cm/address_info.hpp"
@@ -125,6 +128,37 @@ TEST_F(cm_failures, failure_at_any_step_leaks_no_object) {
       [&] { return cm::connector::resolve(to, test::test_deadline(), {.provider = with}); });
   succeed_after_failures(
       [&] { return cm::listener::open({.host = here().host(), .port = 0}, {.provider = with}); });
+}
+
+// The first attempt resolves an address that no device reaches. Its failure is reported as that of
+// a neighbour that did not answer in time.
+TEST_F(cm_failures, address_is_resolved_in_several_short_attempts) {
+  static const sys::cm_table* real;
+  static std::vector<int> limits;
+  limits.clear();
+  provider missing_first = from();
+  real = missing_first.cm.get();
+  sys::cm_table calls = *real;
+  calls.resolve_addr.set([](rdma_cm_id* id, sockaddr* source, sockaddr* to, int limit) {
+    limits.push_back(limit);
+    sockaddr_storage nowhere{};
+    const auto address = cm::socket_address::parse("192.0.2.1").value().with_port(1);
+    std::memcpy(&nowhere, address.native(), address.native_length());
+    auto* const first = reinterpret_cast<sockaddr*>(&nowhere);
+    return real->resolve_addr(id, source, limits.size() == 1 ? first : to, limit);
+  });
+  calls.get_cm_event.set([](rdma_event_channel* channel, rdma_cm_event** event) {
+    const int code = real->get_cm_event(channel, event);
+    if (code == 0 && (*event)->event == RDMA_CM_EVENT_ADDR_ERROR) (*event)->status = -ETIMEDOUT;
+    return code;
+  });
+  missing_first.cm = std::make_shared<const sys::cm_table>(calls);
+  const auto found = cm::connector::resolve({.host = here().host(), .port = 1},
+                                            deadline::after(60s), {.provider = &missing_first});
+  ASSERT_TRUE(found) << found.error().message();
+  ASSERT_EQ(limits.size(), 2U);
+  EXPECT_LE(limits[0], 2000);
+  EXPECT_LE(limits[1], 2000);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "softdev/ipc/cancellation.hpp"
+
 namespace verbena::softdev {
 namespace {
 
@@ -32,7 +34,7 @@ bool handlers_restart() noexcept {
 
 // Calls wait(may_block), which returns an errno, until a blocking read of `fd` would return.
 template <class Wait>
-int wait_like_read(int fd, Wait wait) noexcept {
+int wait_like_read(int fd, Wait wait) {
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0) return errno;
   const bool may_block = (flags & O_NONBLOCK) == 0;
@@ -53,8 +55,10 @@ class event_queue::adding {
     const bool begins = to_.first_ != nullptr && !to_.readable_ && collecting != &to_;
     if (begins) to_.readable_ = true;
     lock_.unlock();
+    if (!begins) return;
+    const without_cancellation disabled;
     const std::uint64_t one = 1;
-    if (begins && write(to_.fd_.get(), &one, sizeof one) < 0) {
+    if (write(to_.fd_.get(), &one, sizeof one) < 0) {
       // It cannot fail: the count is 0.
     }
   }
@@ -78,6 +82,7 @@ void event_queue::became_shorter() noexcept {
   if (first_ != nullptr || !readable_) return;
   readable_ = false;
   // The count is 1, or the thread that set `readable_` is about to set it to 1.
+  const without_cancellation disabled;
   std::uint64_t count = 0;
   while (read(fd_.get(), &count, sizeof count) < 0 && (errno == EAGAIN || errno == EINTR)) {
     sched_yield();
@@ -142,8 +147,9 @@ void event_queue::drop(event_node& node) noexcept {
   became_shorter();
 }
 
-int wait_readable(int fd) noexcept {
+int wait_readable(int fd) {
   return wait_like_read(fd, [fd](bool may_block) {
+    const with_cancellation permitted;
     pollfd wanted{fd, POLLIN, 0};
     const int ready = poll(&wanted, 1, may_block ? -1 : 0);
     if (ready < 0) return errno;
@@ -151,7 +157,7 @@ int wait_readable(int fd) noexcept {
   });
 }
 
-int wait_readable(wake_receiver& receiver, bool& signaled) noexcept {
+int wait_readable(wake_receiver& receiver, bool& signaled) {
   return wait_like_read(receiver.fd(), [&](bool may_block) {
     if (!may_block) return EAGAIN;
     const auto found = receiver.wait(wake_receiver::forever);

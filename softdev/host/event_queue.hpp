@@ -84,10 +84,10 @@ class event_queue {
 /// Waits until `fd` is readable, like a blocking read. Returns 0; EAGAIN if it is not readable and
 /// has O_NONBLOCK; EINTR if a signal handler ran that was installed without SA_RESTART. A
 /// cancellation point.
-[[nodiscard]] int wait_readable(int fd) noexcept;
+[[nodiscard]] int wait_readable(int fd);
 /// Waits likewise for the descriptor of a receiver of wake-ups, and takes its signals. Sets
 /// `signaled` to whether there were any. If the descriptor has O_NONBLOCK, returns EAGAIN without a
 /// look at the signals: the caller took them before it looked for events.
-[[nodiscard]] int wait_readable(wake_receiver& receiver, bool& signaled) noexcept;
+[[nodiscard]] int wait_readable(wake_receiver& receiver, bool& signaled);
 
 }  // namespace verbena::softdev

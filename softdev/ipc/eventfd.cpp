@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "softdev/ipc/cancellation.hpp"
+
 namespace verbena::softdev {
 
 result<unique_fd> create_eventfd(when_empty reads) {
@@ -16,6 +18,7 @@ result<unique_fd> create_eventfd(when_empty reads) {
 }
 
 void signal_eventfd(int fd) noexcept {
+  const without_cancellation disabled;
   const std::uint64_t one = 1;
   // EAGAIN means that the count is at its maximum: the eventfd is readable anyway.
   while (::write(fd, &one, sizeof one) < 0 && errno == EINTR) {
@@ -23,6 +26,7 @@ void signal_eventfd(int fd) noexcept {
 }
 
 void drain_eventfd(int fd) noexcept {
+  const without_cancellation disabled;
   std::uint64_t count = 0;
   while (::read(fd, &count, sizeof count) < 0 && errno == EINTR) {
   }

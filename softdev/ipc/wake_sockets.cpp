@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "softdev/ipc/cancellation.hpp"
 #include "softdev/ipc/eventfd.hpp"
 #include "verbena/base/assert.hpp"
 
@@ -38,12 +39,13 @@ bool add(int epoll, int fd, std::uint64_t number) noexcept {
 }
 
 // Calls epoll_wait(2) with a timeout in nanoseconds; before Linux 5.11 in milliseconds, rounded up.
-int wait_for_events(int epoll, std::span<epoll_event> events,
-                    std::chrono::nanoseconds timeout) noexcept {
+// Permits the cancellation of the thread while it blocks.
+int wait_for_events(int epoll, std::span<epoll_event> events, std::chrono::nanoseconds timeout) {
   const auto room = static_cast<int>(events.size());
   if (timeout <= std::chrono::nanoseconds::zero()) {
     return ::epoll_wait(epoll, events.data(), room, 0);
   }
+  const with_cancellation permitted;
   if (timeout == wake_receiver::forever) return ::epoll_wait(epoll, events.data(), room, -1);
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   const timespec exact{static_cast<time_t>(seconds.count()),
@@ -62,6 +64,7 @@ bool is_wake_socket(int fd) noexcept {
 }
 
 void signal_wake_socket(int fd) noexcept {
+  const without_cancellation disabled;
   const char signal = 1;
   // EAGAIN means that earlier signals of this sender are still queued: the receiver is readable.
   while (::send(fd, &signal, sizeof signal, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR) {
@@ -121,7 +124,7 @@ result<void> wake_receiver::watch(int other, std::uint32_t number) noexcept {
   return {};
 }
 
-wake_receiver::woken wake_receiver::wait(std::chrono::nanoseconds timeout) noexcept {
+wake_receiver::woken wake_receiver::wait(std::chrono::nanoseconds timeout) {
   std::array<epoll_event, events_per_call> events;
   const int count = wait_for_events(epoll_.get(), events, timeout);
   if (count < 0) return {.signaled = false, .watched = 0, .failed = errno};

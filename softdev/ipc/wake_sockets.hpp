@@ -58,7 +58,7 @@ class wake_receiver {
   void signal() noexcept;
   /// Waits until fd() is readable, at most `timeout` (zero or more), and takes the signals. Makes
   /// one system call, and one more for each sender that signaled. A cancellation point.
-  woken wait(std::chrono::nanoseconds timeout) noexcept;
+  woken wait(std::chrono::nanoseconds timeout);
   static constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
   static constexpr std::chrono::nanoseconds no_time = std::chrono::nanoseconds::zero();
   /// Takes the signals without blocking. Returns whether there were any.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "softdev/abi/failure.hpp"
+#include "softdev/ipc/cancellation.hpp"
 
 namespace verbena::softdev {
 
@@ -37,10 +38,12 @@ struct failed_call {
     static_cast<void>(verbena::softdev::errno_of(thrown)); \
   }
 
-/// Calls `work`. Returns an exception as a failure in the convention of the C function. Does not
-/// catch the unwinding of a cancelled thread.
+/// Calls `work` while the thread is not cancelled. Returns an exception as a failure in the
+/// convention of the C function. Does not catch the unwinding of a thread that is cancelled while
+/// `work` waits for events.
 template <convention How, class Work>
 auto guard(Work&& work) -> decltype(work()) {
+  const without_cancellation disabled;
   try {
     return std::forward<Work>(work)();
   } catch (const std::exception& thrown) {

@@ -193,12 +193,13 @@ std::optional<finding> check_replaced_in_flight(const posted_request& done) {
 std::optional<finding> retire(registry& all, const match& done, bool ok) {
   std::optional<finding> first;
   if (ok) first = check_replaced_in_flight(*done.which);
+  if (done.in == &done.queue->sends) done.queue->completed_before = all.next_number;
   if (done.in == &done.queue->sends && done.queue->facts.in_order) {
     // Earlier requests are complete. Signaled ones are retired when their completions are polled.
     for (auto at = done.in->begin(); at != done.which;) {
       const auto next = std::next(at);
       if (!at->signaled) {
-        done.queue->imply(at->id);
+        done.queue->imply(at->id, !ok);  // each flushed request has a completion
         if (ok && !first) first = check_replaced_in_flight(*at);
         auto found = all.retire(*done.in, at);
         if (!first) first = std::move(found);
@@ -219,8 +220,12 @@ std::vector<match> find_matches(registry& all, const std::vector<known_queue*>& 
     const bool may_send = queue->facts.send_queue == completion_queue;
     if (may_send && polled.is_receive != true)
       if (const auto found = find_send(*queue, polled)) matches.push_back(*found);
-    if (may_receive && polled.is_receive != false)
-      if (const auto found = find_receive(all, *queue, polled)) matches.push_back(*found);
+    if (!may_receive || polled.is_receive == false) continue;
+    const auto found = find_receive(all, *queue, polled);
+    // Queue pairs that share a receive queue find the same request.
+    if (found && std::ranges::none_of(
+                     matches, [&](const match& each) { return &*each.which == &*found->which; }))
+      matches.push_back(*found);
   }
   return matches;
 }
@@ -331,7 +336,10 @@ void remove(place at, numbers which, bool is_full, call_site where) {
     known_queue* const queue = all.find(at.queue);
     if (queue == nullptr) return;
     remove_requests(all, queue->at(at.which), which);
-    if (is_full && at.which == queue_kind::sends && !queue->sends.empty() &&
+    // Another thread may have polled the completion that frees an entry, after the device refused
+    // the requests.
+    const bool is_freed = queue->completed_before > which.first;
+    if (is_full && !is_freed && at.which == queue_kind::sends && !queue->sends.empty() &&
         !queue->posted_elsewhere && !queue->has_failed && queue->facts.all_signaled.has_value() &&
         std::ranges::none_of(queue->sends, &posted_request::signaled))
       found = in_flight_rule(queue->facts.name, queue->sends.front().where,

@@ -3,6 +3,7 @@
 
 #ifdef VERBENA_CHECKED
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -130,7 +131,12 @@ bool sanitizers_are_told() {
 }
 
 registry& registry::get() {
-  static auto* const only = new registry;
+  // The child of fork(2) gets a lock that no thread holds, and records that are complete.
+  static auto* const only = [] {
+    pthread_atfork([] { get().mutex.lock(); }, [] { get().mutex.unlock(); },
+                   [] { get().mutex.unlock(); });
+    return new registry;
+  }();
   return *only;
 }
 
@@ -156,10 +162,10 @@ known_queue* registry::find(const void* queue) noexcept {
   return found == queues.end() ? nullptr : found->second.get();
 }
 
-void known_queue::imply(std::uint64_t id) {
+void known_queue::imply(std::uint64_t id, bool all) {
   constexpr std::size_t most = 256;
   implied.push_back(id);
-  if (implied.size() > most) implied.pop_front();
+  if (!all && implied.size() > most) implied.pop_front();
 }
 
 bool registry::release(const posted_request& of, const piece& which) {
@@ -298,7 +304,7 @@ std::optional<finding> forget_requests(const void* queue_pair) {
   if (known == nullptr) return {};
   // Completions that are already in the completion queue may still be polled.
   for (const request_queue* each : {&known->sends, &known->receives})
-    for (const posted_request& request : *each) known->imply(request.id);
+    for (const posted_request& request : *each) known->imply(request.id, false);
   known->has_failed = false;
   return all.retire_all(*known);
 }

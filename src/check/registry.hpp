@@ -67,12 +67,15 @@ struct known_queue {
   /// The ids of the latest requests that a later completion implied to be complete. Their own
   /// completions may still follow, for example from another thread.
   std::deque<std::uint64_t> implied;
+  /// registry::next_number when a send was last retired by a completion.
+  std::uint64_t completed_before = 0;
 
   [[nodiscard]] request_queue& at(queue_kind which) noexcept {
     return which == queue_kind::sends ? sends : receives;
   }
-  /// Records that a request is complete although its completion may still be polled.
-  void imply(std::uint64_t id);
+  /// Records that a request is complete although its completion may still be polled. If not `all`,
+  /// only the latest requests are kept.
+  void imply(std::uint64_t id, bool all);
 };
 
 struct known_region {

@@ -3,10 +3,13 @@
 #include "verbena/check/checker.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -358,6 +361,33 @@ TEST(checker, completion_retires_the_srq_receive_with_its_id) {
   shared.post_receive({.id = 0}, memory.slice(0, 64)).value();
 }
 
+// The completion does not name its queue pair.
+TEST(checker, receive_of_a_shared_queue_is_retired_once) {
+  loopback outer;
+  const auto& pd = outer.pd();
+  const auto memory = outer.memory(4096);
+  const auto shared = pd.create_srq({.max_wr = 8}).value();
+  const auto sends = outer.context().create_cq(16).value();
+  const auto receives =
+      outer.context()
+          .create_extended_cq(16, {.fields = completion_fields(completion_field::byte_length)})
+          .value();
+  auto first = pd.create_qp<rc>(sends, receives, shared, {}).value();
+  auto second = pd.create_qp<rc>(sends, receives, shared, {}).value();
+  const auto to_second = second.endpoint();
+  const auto to_first = first.endpoint();
+  auto sender = std::move(first).handshake(to_second).value();
+  const auto receiver = std::move(second).handshake(to_first).value();
+  for (std::uint64_t id = 0; id < 3; ++id)
+    shared.post_receive({.id = id}, memory.slice(id * 64, 64)).value();
+  send(sender, {.id = 100, .signaled = true}, memory.slice(2048, 8)).value();
+  take(sends, 1);
+  const auto until = deadline::after(std::chrono::seconds(60));
+  for (int seen = 0; seen == 0 && !until.expired();)
+    for (const auto& done : receives.poll()) seen += done.ok() ? 1 : 0;
+  EXPECT_EQ(check::requests_in_flight(), 2U);
+}
+
 TEST(checker, released_borrowed_queue_can_be_posted_to_by_its_owner) {
   checked_pair with;
   auto& queue = with.pair.a().queue;
@@ -443,6 +473,83 @@ TEST(checker, threads_that_poll_one_queue_report_in_any_order) {
   first.join();
   second.join();
   EXPECT_EQ(check::requests_in_flight(), 0U);
+}
+
+// One of two threads that poll the queue reports the last completion first.
+TEST(checker, flush_completions_of_a_long_queue_are_reported_in_any_order) {
+  loopback outer;
+  const auto memory = outer.memory(64);
+  const auto cq = outer.context().create_cq(512).value();
+  auto created = outer.pd().create_qp<rc>(cq, cq, {.queues = {.max_send_wr = 400}}).value();
+  const auto self = created.endpoint();
+  auto queue = std::move(created).handshake(self).value();
+  queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
+  for (std::uint64_t id = 0; id < 300; ++id) send(queue, {.id = id}, memory.slice()).value();
+  std::vector<ibv_wc> flushed(300);
+  ASSERT_EQ(ibv_poll_cq(cq.native(), 300, flushed.data()), 300);  // without the checker
+  std::vector<detail::in_flight::polled_completion> polled;
+  for (const ibv_wc& each : flushed)
+    polled.push_back({.id = each.wr_id, .queue_pair = each.qp_num, .is_receive = {}, .ok = false});
+  const auto report = [&](std::size_t first, std::size_t count) {
+    detail::in_flight::complete(outer.context().native(), cq.native(),
+                                std::span(polled).subspan(first, count), call_site::here());
+  };
+  report(299, 1);
+  report(0, 299);
+  EXPECT_EQ(check::requests_in_flight(), 0U);
+}
+
+// The device refuses requests because the queue is full, and another thread polls the completion of
+// the signaled request before the checker has removed them.
+TEST(checker, queue_that_another_thread_polls_is_not_reported_as_full) {
+  auto options = loopback::default_options();
+  options.queues.max_send_wr = 6;
+  checked_pair with(options);
+  auto& side = with.pair.a();
+  const auto to = with.memory.remote().slice(2048, 8);
+  std::atomic<bool> done{false};
+  std::thread poller([&, queue = side.sends] {
+    std::array<completion, 4> room;
+    while (!done)
+      for (const auto& each : queue.poll(room).value()) EXPECT_TRUE(each.ok());
+  });
+  for (std::uint64_t posted = 0; posted < 20'000;) {
+    auto batch = side.queue.start_send();
+    batch.write({.id = posted, .signaled = posted % 4 == 3}, with.at(0, 8), to);
+    if (batch.submit()) ++posted;
+  }
+  done = true;
+  poller.join();
+}
+
+// Other threads may hold the lock of the checker when a thread forks.
+TEST(checker, child_of_fork_uses_its_own_device) {
+  checked_pair with;
+  auto& side = with.pair.a();
+  const auto to = with.memory.remote().slice(2048, 8);
+  std::atomic<bool> done{false};
+  std::thread poster([&] {
+    std::array<completion, 4> room;
+    while (!done) {
+      auto batch = side.queue.start_send();
+      batch.write({.id = 1, .signaled = true}, with.at(0, 8), to);
+      static_cast<void>(batch.submit());
+      for (const auto& each : side.sends.poll(room).value()) EXPECT_TRUE(each.ok());
+    }
+  });
+  for (int round = 0; round < 30; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);  // ends a child that waits for ever
+      const auto own = open_device(with.pair.pd().context().name());
+      ::_exit(own && own->create_cq(1) ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  done = true;
+  poster.join();
 }
 
 #else

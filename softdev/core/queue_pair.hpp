@@ -136,8 +136,10 @@ class queue_pair {
   /// rule.
   [[nodiscard]] result<void> modify(const queue_pair_attributes& wanted, attribute_mask mask);
   [[nodiscard]] queue_pair_attributes query() noexcept;
-  /// Publishes changes of the port to peers. No batch may be open on this thread.
-  void republish() noexcept;
+  /// Publishes changes of the port to peers. Returns false if a thread has an open batch.
+  [[nodiscard]] bool try_republish() noexcept;
+  /// Moves to the error state, except from RESET. Returns false if a thread has an open batch.
+  [[nodiscard]] bool try_end() noexcept;
 
   /// The interfaces for posting.
   [[nodiscard]] send_posting& sends() noexcept { return sends_; }

@@ -14,7 +14,7 @@ void device_listeners::remove(const void* context) noexcept {
 }
 
 void device_listeners::raise(raised_event what) {
-  const std::lock_guard lock(mutex_);
+  const std::shared_lock lock(mutex_);
   for (const auto& [context, observer] : all_) observer->event(context, what);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 namespace verbena::softdev {
@@ -27,8 +28,8 @@ struct raised_event {
   std::uint8_t port = 1;
 };
 
-/// Receives the events of the device for each context. Threads: thread-safe. The lock of the
-/// listeners is held, so the observer must not call them.
+/// Receives the events of the device for each context. Threads: thread-safe. A shared lock of the
+/// listeners is held, so the observer must not add or remove contexts.
 class device_observer {
  public:
   virtual void event(void* context, raised_event what) = 0;
@@ -60,7 +61,8 @@ class device_listeners {
     device_observer* observer = nullptr;
   };
 
-  std::mutex mutex_;
+  // Shared by threads that report events: one of them may wait for a batch of the other.
+  std::shared_mutex mutex_;
   std::vector<listener> all_;
 };
 

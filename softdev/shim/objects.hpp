@@ -149,6 +149,8 @@ struct alignas(64) qp_object : posted_to, ibv_qp_ex, pooled<qp_object> {
   ibv_qp_init_attr created{};  ///< as granted
   ibv_ah_attr address{};       ///< as given with IBV_QP_AV
   bool is_receiver = false;    ///< other processes know its receive completion queue
+  /// ibv_destroy_qp() was called. It may wait until the program has acknowledged an event.
+  std::atomic<bool> is_destroyed{false};
   /// The first error of the open batch of the extended interface.
   int batch_error = 0;
   static constexpr std::size_t event_kinds = 6;  ///< of queue_pair_event

@@ -8,7 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "softdev/core/spin_wait.hpp"
 #include "softdev/host/settings.hpp"
 #include "softdev/host/warn_once.hpp"
 #include "softdev/ipc/eventfd.hpp"
@@ -83,21 +85,35 @@ void fill(context_object& object) noexcept {
   base.ops.post_srq_recv = &post_shared_receive;
 }
 
-// Precondition: the lock of the working objects is held.
-void end_queue_pairs(context_object& object) {
-  for (qp_object* qp : object.working.queue_pairs) {
-    remove_receiver(*qp);
-    if (qp->core->state() == queue_pair_state::reset) continue;
-    // Succeeds: every other state permits the transition to ERR.
-    static_cast<void>(qp->core->modify({.state = queue_pair_state::error}, attribute::state));
+// Calls `action` with each queue pair until it returns true. Between the calls, the lock of the
+// working objects is free: the thread of an open batch may need it, for instance to deregister
+// memory.
+template <class Action>
+void for_each_queue_pair(context_object& object, Action action) {
+  std::vector<qp_object*> left;
+  spin_wait pause;
+  for (bool is_first = true; is_first || !left.empty(); is_first = false) {
+    {
+      const std::lock_guard lock(object.working.lock);
+      const auto& existing = object.working.queue_pairs;
+      if (is_first) left.assign(existing.begin(), existing.end());
+      std::erase_if(left, [&](qp_object* qp) { return !existing.contains(qp) || action(*qp); });
+    }
+    if (!left.empty()) pause.once();
   }
+}
+
+bool end_queue_pair(qp_object& qp) {
+  if (!qp.core->try_end()) return false;
+  remove_receiver(qp);
+  return true;
 }
 
 // Disables the objects of a context, as a kernel does when the file of the context is closed.
 void end_work(context_object& object) {
   object.host->adapter().listeners().remove(&object);
+  for_each_queue_pair(object, end_queue_pair);
   const std::lock_guard lock(object.working.lock);
-  end_queue_pairs(object);
   for (mr_object* mr : object.working.regions) {
     object.host->deregister_region(mr->region);
     mr->region.key = 0;
@@ -130,13 +146,10 @@ void notify_context(void* context, raised_event raised) {
   auto& object = *static_cast<context_object*>(context);
   if (what == device_event::fatal) {
     object.failed.store(true, std::memory_order_release);
-    const std::lock_guard lock(object.working.lock);
-    end_queue_pairs(object);
+    for_each_queue_pair(object, end_queue_pair);
   }
-  if (decides_what_arrives(what)) {
-    const std::lock_guard lock(object.working.lock);
-    for (qp_object* qp : object.working.queue_pairs) qp->core->republish();
-  }
+  if (decides_what_arrives(what))
+    for_each_queue_pair(object, [](qp_object& qp) { return qp.core->try_republish(); });
   if (object.events->push_any(object.device_events, kind_of(raised))) return;
   static std::atomic<bool> told{false};
   if (!told.exchange(true))

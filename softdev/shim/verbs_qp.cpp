@@ -264,6 +264,7 @@ ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   qp_object& object = object_of(qp);
   if (!usable(*object.context_of)) return ENODEV;
+  if (object.is_destroyed.load(std::memory_order_acquire)) return EINVAL;
   if (const int refused = check_attributes(*attr, attr_mask)) return refused;
   if (is_efa(*qp->context))
     if (const int refused = check_efa_attributes(*attr, attr_mask)) return refused;
@@ -313,6 +314,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
 int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*attr_mask*/, ibv_qp_init_attr* init_attr) {
   qp_object& object = object_of(qp);
   if (!working(*object.context_of)) return errno;
+  if (object.is_destroyed.load(std::memory_order_acquire)) return EINVAL;
   *attr = {};
   to_qp_attr(object.core->query(), *attr);
   attr->cap = object.created.cap;
@@ -338,8 +340,11 @@ int ibv_destroy_qp(ibv_qp* qp) {
     context.working.queue_pairs.erase(&object);
   }
   remove_receiver(object);
-  context.host->core().destroy(object.core);
+  // finish_events() waits for the program, which may use the handle in a handler of an event.
+  object.is_destroyed.store(true, std::memory_order_release);
+  context.host->core().withdraw(*object.core);
   finish_events(object);
+  context.host->core().release(object.core);
   object_of(qp->send_cq).children.remove();
   object_of(qp->recv_cq).children.remove();
   if (qp->srq != nullptr) object_of(qp->srq).children.remove();

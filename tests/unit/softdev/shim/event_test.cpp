@@ -415,6 +415,35 @@ TEST_F(event_channel, asynchronous_event_names_its_queue_pair) {
   EXPECT_EQ(SOFT(ibv_destroy_cq)(small), 0);
 }
 
+// The handler of an event uses the queue pair, while another thread waits in ibv_destroy_qp() for
+// the acknowledgement.
+TEST_F(event_channel, handle_that_is_being_destroyed_changes_no_other_queue_pair) {
+  set_nonblocking(device_.context->async_fd);
+  auto destroyed = std::make_unique<queue_pair_handle>(device_);
+  ibv_qp* const handle = destroyed->get();
+  queue_pair_handle sender(device_);
+  connect(sender, *destroyed);
+  // The key is unknown, which raises an event of the target.
+  write_bytes(sender, memory_.slice(0, 8), memory_.address() + 8, memory_.mr().rkey ^ 0x7f00U);
+  ibv_async_event happened = wait_for_event(device_.context, IBV_EVENT_QP_ACCESS_ERR);
+  ASSERT_EQ(happened.element.qp, handle);
+  std::thread destroyer([&] { destroyed.reset(); });
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr created{};
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (SOFT(ibv_query_qp)(handle, &attributes, IBV_QP_STATE, &created) == 0 &&
+         std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  queue_pair_handle other(device_);  // may get the memory of the destroyed one
+  other.to_init();
+  attributes.qp_state = IBV_QPS_ERR;
+  EXPECT_EQ(SOFT(ibv_modify_qp)(handle, &attributes, IBV_QP_STATE), EINVAL);
+  ASSERT_EQ(SOFT(ibv_query_qp)(other.get(), &attributes, IBV_QP_STATE, &created), 0);
+  EXPECT_EQ(attributes.qp_state, IBV_QPS_INIT);
+  SOFT(ibv_ack_async_event)(&happened);
+  destroyer.join();
+}
+
 // parity: semantics-125
 TEST_F(event_channel, destroying_a_queue_pair_drops_its_asynchronous_events) {
   set_nonblocking(device_.context->async_fd);

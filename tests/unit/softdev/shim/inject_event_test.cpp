@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -369,6 +370,28 @@ TEST(injection_script, script_from_the_environment_is_executed) {
     return 0;
   };
   EXPECT_EQ(in_child(play), 0);
+}
+
+// The batch keeps the event from its queue pair; the event must not keep the thread of the batch
+// from deregistering memory.
+TEST_F(injected_events, event_waits_for_an_open_batch_without_a_lock) {
+  for (const char* command : {"port 1 down", "device-fatal"}) {
+    SCOPED_TRACE(command);
+    queue_pair_handle qp(device_, {.extended = true});
+    connect(qp, qp);
+    ibv_qp_ex* const batch = SOFT(ibv_qp_to_qp_ex)(qp.get());
+    ASSERT_NE(batch, nullptr);
+    auto other_memory = std::make_unique<buffer>(device_.pd, 16, 1);
+    ibv_wr_start(batch);
+    std::atomic<int> injected{-1};
+    std::thread other([&] { injected = inject_event(device_.context, command); });
+    // The other thread waits for the batch by now, or does not yet.
+    for (int i = 0; i < 100; ++i) std::this_thread::yield();
+    other_memory.reset();
+    ibv_wr_abort(batch);
+    other.join();
+    EXPECT_EQ(injected, 0);
+  }
 }
 
 }  // namespace

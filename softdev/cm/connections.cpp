@@ -259,6 +259,8 @@ int connections::disconnect(const endpoint_ptr& ep) {
 
 int connections::note_established(const endpoint_ptr& ep) {
   if (ep->phase_ != phase::replied) return ep->phase_ == phase::connected ? 0 : EINVAL;
+  if (ep->route_.communication_id != 0)
+    other_hosts_.note_established(ep->route_.communication_id, options_.clock());
   become_established(ep);
   return 0;
 }
@@ -288,7 +290,12 @@ void connections::expire(const endpoint_ptr& ep, time_point now) {
   switch (ep->phase_) {
     case phase::waiting:
       if (now < ep->request_.give_up_at) {
-        if (send_request(ep, now) == 0) return;
+        const int failed = send_request(ep, now);
+        if (failed == 0) return;
+        if (failed == EMFILE || failed == ENFILE || failed == ENOMEM) {
+          constexpr std::chrono::milliseconds pause(20);
+          return set_deadline(*ep, now + pause);
+        }
       }
       give_up(ep);
       return;

@@ -403,7 +403,12 @@ void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& re
 void mad_gateway::message_arrived(const address& own, const address& peer, const mad& message,
                                   time_point now) {
   if (carrier_ == nullptr) return;
-  mad_exchange* const known = find(message.receiver_id);
+  mad_exchange* known = find(message.receiver_id);
+  // A peer that gives up its request before an answer does not know the ID of this side.
+  if (message.receiver_id == 0 && message.kind == mad_kind::rejection)
+    if (const auto at = by_peer_.find({peer, message.sender_id}); at != by_peer_.end())
+      if (mad_exchange& asked = exchanges_.at(at->second); asked.state == exchange_state::requested)
+        known = &asked;
   if (known == nullptr || known->state == exchange_state::begun || !same_host(known->peer, peer) ||
       !same_host(known->own, own)) {
     return answer(own, peer, message);
@@ -420,9 +425,7 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
       if (exchange.state == exchange_state::ended && !exchange.active && exchange.rejected)
         return repeat(exchange);
       if (exchange.state != exchange_state::replied) return;
-      enter(exchange, exchange_state::connected);
-      exchange.has_last_message = false;
-      set_deadline(exchange, time_point::max());
+      become_connected(exchange);
       return forward(exchange, frame_kind::ready);
     case mad_kind::rejection:
       if (exchange.state == exchange_state::ended || exchange.is_sidr) return;
@@ -443,6 +446,18 @@ void mad_gateway::message_arrived(const address& own, const address& peer, const
     case mad_kind::sidr_request:
       return;
   }
+}
+
+void mad_gateway::become_connected(mad_exchange& exchange) {
+  enter(exchange, exchange_state::connected);
+  exchange.has_last_message = false;
+  set_deadline(exchange, time_point::max());
+}
+
+void mad_gateway::note_established(std::uint32_t communication_id, time_point now) {
+  flush(communication_id, now);  // the reply
+  mad_exchange* const known = find(communication_id);
+  if (known != nullptr && known->state == exchange_state::replied) become_connected(*known);
 }
 
 /// Answers a message with an unknown communication ID, if it needs an answer.

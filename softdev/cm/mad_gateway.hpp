@@ -45,6 +45,9 @@ class mad_gateway final : public remote_request_observer {
   void read(std::uint64_t number, time_point now);
   /// Reads the frames of an exchange's endpoint, so that their messages are sent at once.
   void flush(std::uint32_t communication_id, time_point now);
+  /// The program has received data of the connection: it is established, although the last message
+  /// of the handshake has not arrived.
+  void note_established(std::uint32_t communication_id, time_point now);
   /// Repeats messages and ends exchanges at their deadlines.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept {
@@ -125,6 +128,7 @@ class mad_gateway final : public remote_request_observer {
   void sidr_reply_arrived(mad_exchange& exchange, const mad& message, time_point now);
   void rejected(mad_exchange& exchange, const mad& message, time_point now);
   void disconnect_arrived(mad_exchange& exchange, const mad& message, time_point now);
+  void become_connected(mad_exchange& exchange);
   void mra_arrived(mad_exchange& exchange, const mad& message, time_point now);
   void answer(const address& own, const address& peer, const mad& message);
   void repeat(const mad_exchange& exchange) noexcept;

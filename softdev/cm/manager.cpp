@@ -191,12 +191,12 @@ void manager::forget_joined(const endpoint_ptr& ep, std::uint64_t membership) {
 
 std::uint32_t manager::migrate(const endpoint_ptr& ep, const channel_ptr& events) {
   const lock guard(mutex_);
-  const channel_ptr before = std::exchange(ep->channel_, events);
-  if (before == events) return ep->events_taken_;
-  for (event& each : before->extract([&](const event& each) {
-         return (each.kind == event_kind::connect_request ? each.listener : each.about) == ep;
-       }))
-    events->push(std::move(each));
+  if (ep->channel_ == events) return ep->events_taken_;
+  auto pending = ep->channel_->extract([&](const event& each) {
+    return (each.kind == event_kind::connect_request ? each.listener : each.about) == ep;
+  });
+  ep->channel_ = events;  // after the allocations of extract()
+  for (event& each : pending) events->push(std::move(each));
   return ep->events_taken_;
 }
 
@@ -292,7 +292,9 @@ int manager::resolve_address(const endpoint_ptr& ep, const std::optional<address
   address from = group ? loopback_of(to.family) : to;
   if (address way{.family = to.family}; group && find_source(to, way) == 0) from = way;
   if (!here) from = binds ? *source : look(ep).source;
-  const int unreachable = here ? 0 : find_source(to, from);
+  int unreachable = here ? 0 : find_source(to, from);
+  // The route of ::ffff:a.b.c.d has an IPv4 source, whose answers come from another address.
+  if (!here && unreachable == 0 && from.family != to.family) unreachable = ENETUNREACH;
   if (binds && look(ep).state == phase::idle) {
     if (source->family != to.family) return EINVAL;
     if (const int refused = bind(ep, *source)) return refused;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,6 +24,14 @@ struct object_limits {
   static constexpr int max_srq = 16384;
   static constexpr int max_ah = 65536;
   static constexpr int completion_vectors = 8;
+};
+
+/// The objects of this process that count against object_limits. Threads: thread-safe.
+struct object_counts {
+  std::atomic<int> completion_queues{0};
+  std::atomic<int> domains{0};
+  std::atomic<int> shared_queues{0};
+  std::atomic<int> address_handles{0};
 };
 
 /// Per lane, as in ibv_port_attr::active_speed.

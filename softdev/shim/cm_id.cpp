@@ -104,8 +104,14 @@ int cm_create_id(rdma_event_channel* channel, rdma_cm_id** out, void* context,
   like.qp_type = type;
   cm_id_object* const made = make_id(*home, channel, like);
   if (made == nullptr) return -1;
-  made->end =
-      home->manager->create(object_of(made->channel).events, static_cast<cm::port_space>(space));
+  try {
+    made->end =
+        home->manager->create(object_of(made->channel).events, static_cast<cm::port_space>(space));
+  } catch (const std::bad_alloc&) {
+    if (made->synchronous) cm_destroy_channel(made->channel);
+    delete made;
+    return cm_result(ENOMEM);
+  }
   made->end->owner = made;
   *out = made;
   return 0;
@@ -120,7 +126,8 @@ cm_id_object* cm_adopt(cm_id_object& listener, const cm::endpoint_ptr& end) {
   made->type_of_service = listener.type_of_service;
   made->acknowledge_timeout = listener.acknowledge_timeout;
   try {
-    if (made->synchronous) listener.home->manager->migrate(end, object_of(made->channel).events);
+    // The listener may have another channel than when the request arrived.
+    listener.home->manager->migrate(end, object_of(made->channel).events);
     cm_refresh(*made);
     cm_fill_path(*made);
   } catch (const std::bad_alloc&) {

@@ -21,8 +21,6 @@ constexpr std::size_t ipv4_offset = 20;
 constexpr std::uint8_t udp_protocol = 17;
 constexpr std::uint8_t infiniband_transport = 0x1b;
 
-std::atomic<int> handles{0};
-
 std::uint32_t word(std::span<const std::uint8_t> bytes, std::size_t at) noexcept {
   return std::uint32_t{bytes[at]} << 24U | std::uint32_t{bytes[at + 1]} << 16U |
          std::uint32_t{bytes[at + 2]} << 8U | bytes[at + 3];
@@ -94,6 +92,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   std::uint8_t wire_mtu = 0;
   if (const int refused = check_datagram_address(*context.host, *attr, wire_mtu))
     return fail(refused);
+  std::atomic<int>& handles = context.host->counts().address_handles;
   if (handles.fetch_add(1) >= object_limits::max_ah) {
     handles.fetch_sub(1);
     return fail(ENOMEM);
@@ -115,8 +114,8 @@ int ibv_destroy_ah(ibv_ah* ah) {
   if (!usable(object_of(ah->context))) return ENODEV;
   object_of(ah->pd).addresses.fetch_sub(1);
   object_of(ah->pd).children.remove();
+  object_of(ah->context).host->counts().address_handles.fetch_sub(1);
   delete &object_of(ah);
-  handles.fetch_sub(1);
   return 0;
 }
 

@@ -22,8 +22,6 @@
 namespace verbena::softdev {
 namespace {
 
-std::atomic<int> queues{0};
-
 struct cq_creation {
   ibv_context* context = nullptr;
   std::uint64_t capacity = 0;
@@ -78,6 +76,7 @@ ibv_cq_ex* create(const cq_creation& wanted) {
       wanted.comp_vector >= static_cast<std::uint32_t>(wanted.context->num_comp_vectors))
     return fail(EINVAL);
   if (wanted.channel != nullptr && wanted.channel->context != wanted.context) return fail(EINVAL);
+  std::atomic<int>& queues = context.host->counts().completion_queues;
   if (queues.fetch_add(1) >= object_limits::max_cq) {
     queues.fetch_sub(1);
     return fail(ENOMEM);
@@ -101,16 +100,19 @@ ibv_cq_ex* create(const cq_creation& wanted) {
       .clock = (wanted.wc_flags & timestamp_flags) != 0 ? &device_clock::now : nullptr,
       .observer = &the_queue_events,
       .owner = object});
-  if (wanted.channel != nullptr) {
-    object->published_line =
-        context.host->segment().claim_completion_queue(object_of(wanted.channel).wake.id);
-    if (!object->published_line) return fail(ENOMEM);
-  }
   prepare_events(*object);
   fill_lazy_interface(*object, wanted.wc_flags);
   {
     const std::lock_guard lock(context.working.lock);
-    context.working.completion_queues.insert(object);  // allocates: before anything is counted
+    auto& working = context.working.completion_queues;
+    working.insert(object);  // allocates: before anything is claimed or counted
+    if (wanted.channel != nullptr)
+      object->published_line =
+          context.host->segment().claim_completion_queue(object_of(wanted.channel).wake.id);
+    if (wanted.channel != nullptr && !object->published_line) {
+      working.erase(object);
+      return fail(ENOMEM);
+    }
   }
   if (wanted.channel != nullptr) {
     pthread_mutex_lock(&wanted.context->mutex);
@@ -257,7 +259,7 @@ int ibv_destroy_cq(ibv_cq* cq) {
   pthread_cond_destroy(&object.cond);
   pthread_mutex_destroy(&object.poll_mutex);
   delete &object;
-  queues.fetch_sub(1);
+  context.host->counts().completion_queues.fetch_sub(1);
   leave(context);
   return 0;
 }

@@ -245,10 +245,10 @@ ibv_context* ibv_open_device(ibv_device* device) {
   if ((persona == persona_kind::efa) != (device->node_type == IBV_NODE_UNSPECIFIED))
     set_kind(the_device(), persona);
   fill(*object);
-  (*host)->adapter().listeners().add(object, the_contexts);
   // Needed without a connection manager, too: this process may receive the messages for another
   // process of the user that listens.
   static_cast<void>(cm_wire_of(**host));
+  (*host)->adapter().listeners().add(object, the_contexts);
   [[maybe_unused]] const auto* const kept = made.release();  // closing the device destroys it
   if (const auto run = run_script_of_environment(**host); !run) {
     ibv_close_device(&object->context);

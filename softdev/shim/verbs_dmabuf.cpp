@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 
 #include "softdev/host/page_fault.hpp"
 #include "softdev/shim/answers.hpp"
@@ -86,13 +87,18 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, 
   void* const mapped =
       mmap(nullptr, where.bytes, protection, MAP_SHARED, fd, static_cast<off_t>(where.start));
   if (mapped == MAP_FAILED) return fail(errno == ENODEV ? EINVAL : errno);
-  mr_object* const object =
-      make_region(pd, {.base = static_cast<std::byte*>(mapped) + where.skip,
-                       .length = length,
-                       .iova = iova,
-                       .rights = access_flags::from_mask(rights & ~unsigned{IBV_ACCESS_ZERO_BASED}),
-                       .domain = static_cast<domain_id>(pd->handle),
-                       .fault_in = watched ? &fault_in : nullptr});
+  mr_object* object = nullptr;
+  try {
+    object = make_region(
+        pd, {.base = static_cast<std::byte*>(mapped) + where.skip,
+             .length = length,
+             .iova = iova,
+             .rights = access_flags::from_mask(rights & ~unsigned{IBV_ACCESS_ZERO_BASED}),
+             .domain = static_cast<domain_id>(pd->handle),
+             .fault_in = watched ? &fault_in : nullptr});
+  } catch (const std::bad_alloc&) {
+    errno = ENOMEM;
+  }
   if (object == nullptr) {
     const int code = errno;
     munmap(mapped, where.bytes);

@@ -20,8 +20,6 @@
 namespace verbena::softdev {
 namespace {
 
-std::atomic<int> shared_queues{0};
-
 class limit_events final : public shared_receive_observer {
   // Called on the thread that delivers a message, while it holds the lock of the receive side.
   void limit_reached(shared_receive_queue& queue) override {
@@ -73,6 +71,7 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
   if (attributes.max_wr == 0 || attributes.max_wr > limits::max_work_requests ||
       attributes.max_sge > limits::max_sges)
     return fail(EINVAL);
+  std::atomic<int>& shared_queues = object_of(pd->context).host->counts().shared_queues;
   if (shared_queues.fetch_add(1) >= object_limits::max_srq) {
     shared_queues.fetch_sub(1);
     return fail(ENOMEM);
@@ -163,8 +162,8 @@ int ibv_destroy_srq(ibv_srq* srq) {
   object_of(srq->pd).children.remove();
   pthread_mutex_destroy(&srq->mutex);
   pthread_cond_destroy(&srq->cond);
+  object.context_of->host->counts().shared_queues.fetch_sub(1);
   delete &object;
-  shared_queues.fetch_sub(1);
   return 0;
 }
 

@@ -103,6 +103,7 @@ TEST(cm_port_space, private_data_limit_depends_on_space_and_message) {
   EXPECT_EQ(private_data_limit(port_space::udp, message::reply), 136U);
   EXPECT_EQ(private_data_limit(port_space::ipoib, message::reply), 136U);
   EXPECT_EQ(private_data_limit(port_space::tcp, message::reject), 148U);
+  EXPECT_EQ(private_data_limit(port_space::udp, message::reject), 136U);
   EXPECT_EQ(to_string(port_space::tcp), "TCP");
   EXPECT_EQ(to_string(port_space::ib), "IB");
   EXPECT_EQ(to_string(static_cast<port_space>(7)), "unknown (7)");

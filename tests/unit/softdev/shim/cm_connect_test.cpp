@@ -329,5 +329,28 @@ TEST(cm_connect, migrate_id_moves_pending_events) {
   second.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
 }
 
+// The request arrives before the listener gets another channel.
+TEST(cm_connect, request_gets_the_channel_of_its_listener) {
+  for (const bool synchronous : {false, true}) {
+    SCOPED_TRACE(synchronous);
+    server here;
+    client there(here.port);
+    ASSERT_EQ(there.id.connect(), 0);
+    ASSERT_TRUE(here.channel.readable(20'000));
+    cm_channel second;
+    if (synchronous) {
+      ASSERT_EQ(CM(rdma_migrate_id)(here.listener.get(), nullptr), 0);
+    }
+    ASSERT_EQ(CM(rdma_migrate_id)(here.listener.get(), second.get()), 0);
+    const cm_event event = second.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+    cm_id request(event->id);
+    EXPECT_EQ(request->channel, second.get());
+    request.create_qp();
+    ASSERT_EQ(request.accept(), 0);
+    there.channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    second.expect(RDMA_CM_EVENT_ESTABLISHED);
+  }
+}
+
 }  // namespace
 }  // namespace verbena::softdev::testing

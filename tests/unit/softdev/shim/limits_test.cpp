@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
 #include "tests/unit/softdev/shim/subprocess.hpp"
@@ -359,6 +360,20 @@ TEST(denied_system_calls, request_to_a_peer_succeeds_or_fails_cleanly) {
 }
 
 #endif
+
+// The objects of the parent do not exist in a child of fork().
+TEST(limits, child_of_fork_has_all_objects_of_the_device) {
+  opened_device device;
+  std::vector<ibv_pd*> domains;
+  while (ibv_pd* const made = SOFT(ibv_alloc_pd)(device.context)) domains.push_back(made);
+  EXPECT_GT(domains.size(), 30'000U);
+  EXPECT_EQ(in_child([] {
+              const opened_device own;
+              return own.pd != nullptr ? 0 : 1;
+            }),
+            0);
+  for (ibv_pd* const each : domains) EXPECT_EQ(SOFT(ibv_dealloc_pd)(each), 0);
+}
 
 }  // namespace
 }  // namespace verbena::softdev::testing

@@ -62,15 +62,9 @@ class engine {
   [[nodiscard]] result<queue_pair*> create(const queue_pair_options& options);
   /// Waits for threads that use the queue pair, then destroys it. Completions that were not polled
   /// stay in their queues. The number is not reused soon. No batch may be open on the queue pair.
-  void destroy(queue_pair* which) noexcept {
-    withdraw(*which);
-    release(which);
-  }
-  /// The first part of destroy(): afterwards, no thread and no peer uses the queue pair, and it
-  /// raises no event. Its memory is valid until release().
-  void withdraw(queue_pair& which) noexcept;
-  /// The second part of destroy(). Precondition: withdraw() was called.
-  void release(queue_pair* which) noexcept;
+  /// Calls `withdrawn` with the owner, when no thread and no peer uses the queue pair and it raises
+  /// no event, but its memory is still valid.
+  void destroy(queue_pair* which, void (*withdrawn)(void* owner) = nullptr) noexcept;
 
   /// Registers memory and returns the key (lkey and rkey). O(1). Errors: `invalid_argument` for
   /// remote_write or remote_atomic without local_write, or a range that wraps; ENOMEM if

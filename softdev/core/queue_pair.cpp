@@ -101,16 +101,7 @@ result<void> queue_pair::modify(const queue_pair_attributes& wanted, attribute_m
   return {};
 }
 
-bool queue_pair::try_republish() noexcept {
-  const std::unique_lock send(send_lock(), std::try_to_lock);
-  if (!send) return false;
-  const std::lock_guard receive(receive_lock());
-  if (auto* const remote = home_.remote(); remote != nullptr && state() != queue_pair_state::reset)
-    remote->changed(*this, false);
-  return true;
-}
-
-bool queue_pair::try_end() noexcept {
+bool queue_pair::try_follow(device_change what) noexcept {
   auto* const remote = home_.remote();
   {
     const std::unique_lock send(send_lock(), std::try_to_lock);
@@ -118,10 +109,10 @@ bool queue_pair::try_end() noexcept {
     const std::lock_guard receive(receive_lock());
     const access_epoch::guard inside(home_.epoch());
     if (state() == queue_pair_state::reset) return true;
-    enter(queue_pair_state::error);
+    if (what == device_change::failure) enter(queue_pair_state::error);
     if (remote != nullptr) remote->changed(*this, false);
   }
-  if (remote != nullptr) remote->fence();
+  if (remote != nullptr && what == device_change::failure) remote->fence();
   return true;
 }
 

@@ -115,6 +115,8 @@ struct queue_pair_diagnosis {
   failure send_failure;  ///< why the last send request failed or has no answer; needs the send lock
 };
 
+enum class device_change : std::uint8_t { port, failure };
+
 /// A queue pair. Created and destroyed by the engine, in a queue_pair_block.
 ///
 /// Threads: thread-safe. Nothing after creation allocates, except errors of `modify`.
@@ -136,10 +138,9 @@ class queue_pair {
   /// rule.
   [[nodiscard]] result<void> modify(const queue_pair_attributes& wanted, attribute_mask mask);
   [[nodiscard]] queue_pair_attributes query() noexcept;
-  /// Publishes changes of the port to peers. Returns false if a thread has an open batch.
-  [[nodiscard]] bool try_republish() noexcept;
-  /// Moves to the error state, except from RESET. Returns false if a thread has an open batch.
-  [[nodiscard]] bool try_end() noexcept;
+  /// Follows a change of the device, except in RESET: publishes the port to peers, or moves to the
+  /// error state after a failure. Returns false if a thread has an open batch.
+  [[nodiscard]] bool try_follow(device_change what) noexcept;
 
   /// The interfaces for posting.
   [[nodiscard]] send_posting& sends() noexcept { return sends_; }

@@ -98,9 +98,6 @@ class host final : private engine_observer, private progress_work {
   [[nodiscard]] std::uint32_t next_region_index() noexcept { return ++regions_created_; }
   [[nodiscard]] std::uint32_t next_queue_index() noexcept { return ++queues_created_; }
 
-  /// Counts the objects of the program. A child of fork() starts with none.
-  [[nodiscard]] object_counts& counts() noexcept { return counts_; }
-
   /// Ends the pairing with all processes, or only with process `pid`; see link::lose_peers().
   std::size_t lose_peers(std::optional<pid_t> pid);
 
@@ -175,7 +172,6 @@ class host final : private engine_observer, private progress_work {
   std::atomic<time_ns> tend_at_{never};
   std::atomic<std::uint32_t> regions_created_{0};
   std::atomic<std::uint32_t> queues_created_{0};
-  object_counts counts_;
   progress_thread thread_;
   group_membership groups_;
   event_delays delays_;

@@ -45,6 +45,9 @@ class soft_adapter {
   [[nodiscard]] std::uint8_t speed() const noexcept { return speed_.load(); }
   void set_speed(std::uint8_t speed) noexcept { speed_.store(speed); }
 
+  /// Counts the objects of the program. A child of fork() starts with none.
+  [[nodiscard]] object_counts& counts() noexcept { return counts_; }
+
   /// The listeners to events of the device.
   [[nodiscard]] device_listeners& listeners() noexcept { return listeners_; }
 
@@ -55,6 +58,7 @@ class soft_adapter {
   std::atomic<std::uint16_t> sm_lid_;
   std::atomic<std::uint8_t> speed_{port_speed::edr};
   device_listeners listeners_;
+  object_counts counts_;
 };
 
 }  // namespace verbena::softdev

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Cancellation of threads (pthread_cancel(3)). A cancelled thread is unwound from a system call such
-// as write(2) or close(2). Most functions of soft0 are noexcept and cannot be left in this way, so
-// they disable cancellation; only the calls that wait for events permit it.
+// Cancellation of threads (pthread_cancel(3)). A cancelled thread is unwound from a system call,
+// such as write(2) or close(2). Most functions of soft0 are noexcept and cannot be left in this
+// way, so they disable cancellation; only the calls that wait for events permit it.
 #pragma once
 
 namespace verbena::softdev {
 
 /// While it exists, the calling thread is not cancelled. May be nested.
-/// Threads: one thread, which constructs and destroys it.
+/// Threads: thread-bound.
 class without_cancellation {
  public:
   without_cancellation() noexcept;
@@ -20,7 +20,7 @@ class without_cancellation {
 };
 
 /// While it exists, the calling thread has the cancellation state that the program has set.
-/// Threads: one thread, which constructs and destroys it.
+/// Threads: thread-bound.
 class with_cancellation {
  public:
   with_cancellation() noexcept;

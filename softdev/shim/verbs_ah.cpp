@@ -92,7 +92,7 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   std::uint8_t wire_mtu = 0;
   if (const int refused = check_datagram_address(*context.host, *attr, wire_mtu))
     return fail(refused);
-  std::atomic<int>& handles = context.host->counts().address_handles;
+  std::atomic<int>& handles = context.host->adapter().counts().address_handles;
   if (handles.fetch_add(1) >= object_limits::max_ah) {
     handles.fetch_sub(1);
     return fail(ENOMEM);
@@ -114,7 +114,7 @@ int ibv_destroy_ah(ibv_ah* ah) {
   if (!usable(object_of(ah->context))) return ENODEV;
   object_of(ah->pd).addresses.fetch_sub(1);
   object_of(ah->pd).children.remove();
-  object_of(ah->context).host->counts().address_handles.fetch_sub(1);
+  object_of(ah->context).host->adapter().counts().address_handles.fetch_sub(1);
   delete &object_of(ah);
   return 0;
 }

@@ -76,7 +76,7 @@ ibv_cq_ex* create(const cq_creation& wanted) {
       wanted.comp_vector >= static_cast<std::uint32_t>(wanted.context->num_comp_vectors))
     return fail(EINVAL);
   if (wanted.channel != nullptr && wanted.channel->context != wanted.context) return fail(EINVAL);
-  std::atomic<int>& queues = context.host->counts().completion_queues;
+  std::atomic<int>& queues = context.host->adapter().counts().completion_queues;
   if (queues.fetch_add(1) >= object_limits::max_cq) {
     queues.fetch_sub(1);
     return fail(ENOMEM);
@@ -259,7 +259,7 @@ int ibv_destroy_cq(ibv_cq* cq) {
   pthread_cond_destroy(&object.cond);
   pthread_mutex_destroy(&object.poll_mutex);
   delete &object;
-  context.host->counts().completion_queues.fetch_sub(1);
+  context.host->adapter().counts().completion_queues.fetch_sub(1);
   leave(context);
   return 0;
 }

@@ -104,7 +104,7 @@ void for_each_queue_pair(context_object& object, Action action) {
 }
 
 bool end_queue_pair(qp_object& qp) {
-  if (!qp.core->try_end()) return false;
+  if (!qp.core->try_follow(device_change::failure)) return false;
   remove_receiver(qp);
   return true;
 }
@@ -149,7 +149,8 @@ void notify_context(void* context, raised_event raised) {
     for_each_queue_pair(object, end_queue_pair);
   }
   if (decides_what_arrives(what))
-    for_each_queue_pair(object, [](qp_object& qp) { return qp.core->try_republish(); });
+    for_each_queue_pair(object,
+                        [](qp_object& qp) { return qp.core->try_follow(device_change::port); });
   if (object.events->push_any(object.device_events, kind_of(raised))) return;
   static std::atomic<bool> told{false};
   if (!told.exchange(true))

@@ -152,7 +152,7 @@ extern "C" {
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
   context_object& owner = object_of(context);
   if (!working(owner)) return nullptr;
-  std::atomic<int>& domains = owner.host->counts().domains;
+  std::atomic<int>& domains = owner.host->adapter().counts().domains;
   if (domains.fetch_add(1) >= object_limits::max_pd) {
     domains.fetch_sub(1);
     errno = ENOMEM;
@@ -176,7 +176,7 @@ int ibv_dealloc_pd(ibv_pd* pd) {
   pd_object& object = object_of(pd);
   if (object.children.any()) return EBUSY;
   delete &object;
-  owner.host->counts().domains.fetch_sub(1);
+  owner.host->adapter().counts().domains.fetch_sub(1);
   leave(owner);
   return 0;
 }

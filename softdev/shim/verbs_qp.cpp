@@ -342,9 +342,8 @@ int ibv_destroy_qp(ibv_qp* qp) {
   remove_receiver(object);
   // finish_events() waits for the program, which may use the handle in a handler of an event.
   object.is_destroyed.store(true, std::memory_order_release);
-  context.host->core().withdraw(*object.core);
-  finish_events(object);
-  context.host->core().release(object.core);
+  context.host->core().destroy(object.core,
+                               [](void* owner) { finish_events(*static_cast<qp_object*>(owner)); });
   object_of(qp->send_cq).children.remove();
   object_of(qp->recv_cq).children.remove();
   if (qp->srq != nullptr) object_of(qp->srq).children.remove();

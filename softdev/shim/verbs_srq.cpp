@@ -71,7 +71,7 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
   if (attributes.max_wr == 0 || attributes.max_wr > limits::max_work_requests ||
       attributes.max_sge > limits::max_sges)
     return fail(EINVAL);
-  std::atomic<int>& shared_queues = object_of(pd->context).host->counts().shared_queues;
+  std::atomic<int>& shared_queues = object_of(pd->context).host->adapter().counts().shared_queues;
   if (shared_queues.fetch_add(1) >= object_limits::max_srq) {
     shared_queues.fetch_sub(1);
     return fail(ENOMEM);
@@ -162,7 +162,7 @@ int ibv_destroy_srq(ibv_srq* srq) {
   object_of(srq->pd).children.remove();
   pthread_mutex_destroy(&srq->mutex);
   pthread_cond_destroy(&srq->cond);
-  object.context_of->host->counts().shared_queues.fetch_sub(1);
+  object.context_of->host->adapter().counts().shared_queues.fetch_sub(1);
   delete &object;
   return 0;
 }

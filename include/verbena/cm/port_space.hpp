@@ -37,9 +37,9 @@ enum class message : std::uint8_t {
 };
 
 /// Returns the largest private data of a message in bytes. Requests: 56 in `tcp`, 92 in `ib`, 180
-/// for datagrams. Replies: 196, and 136 for datagrams. Rejections: 148, and 136 for datagrams. Received
-/// private data may be longer, as transports pad the field with zeros. Source: rdma_connect(3),
-/// rdma_accept(3), rdma_reject(3).
+/// for datagrams. Replies: 196, and 136 for datagrams. Rejections: 148, and 136 for datagrams.
+/// Received private data may be longer, as transports pad the field with zeros. Source:
+/// rdma_connect(3), rdma_accept(3), rdma_reject(3).
 [[nodiscard]] constexpr std::size_t private_data_limit(port_space space, message of) noexcept {
   switch (of) {
     case message::request:

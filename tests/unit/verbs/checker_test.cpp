@@ -540,7 +540,7 @@ TEST(checker, child_of_fork_uses_its_own_device) {
   for (int round = 0; round < 30; ++round) {
     const pid_t child = ::fork();
     if (child == 0) {
-      ::alarm(60);  // ends a child that waits for ever
+      ::alarm(60);  // ends a child that waits without limit
       const auto own = open_device(with.pair.pd().context().name());
       ::_exit(own && own->create_cq(1) ? 0 : 1);
     }

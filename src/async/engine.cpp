@@ -264,8 +264,7 @@ void engine_state::wait_for_event() noexcept {
   timespec left{};
   const auto next = next_deadline();
   if (!next.is_never()) {
-    const auto now = clock::now();
-    const auto duration = std::max(next.when(), now) - now;
+    const auto duration = next.time_left();
     left.tv_sec = static_cast<time_t>(duration / std::chrono::seconds(1));
     left.tv_nsec =
         static_cast<long>(duration % std::chrono::seconds(1) / std::chrono::nanoseconds(1));

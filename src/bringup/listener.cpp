@@ -212,8 +212,7 @@ bool greeter::has_place() noexcept {
 
 /// Leaves new connections in the backlog. The epoll descriptor becomes readable at `when`.
 void greeter::suspend_until(deadline when) noexcept {
-  const auto left = std::max(when.when() - std::chrono::steady_clock::now(),
-                             std::chrono::steady_clock::duration(1));
+  const auto left = std::max(when.time_left(), std::chrono::steady_clock::duration(1));
   itimerspec once{};
   once.it_value.tv_sec = static_cast<time_t>(left / std::chrono::seconds(1));
   once.it_value.tv_nsec =

@@ -14,6 +14,8 @@
 #include <optional>
 #include <span>
 
+#include "src/base/earliest.hpp"
+
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 namespace {
 
@@ -68,12 +70,6 @@ steps<int> connect_one(int socket, socket_address to, deadline until) {
   co_return code;
 }
 
-deadline share_of(deadline until, std::size_t attempts_left) {
-  if (until.is_never() || attempts_left <= 1) return until;
-  const auto left = until.when() - deadline::clock::now();
-  return deadline::after(left / static_cast<std::ptrdiff_t>(attempts_left));
-}
-
 /// Returns 0 or an errno; `call` names the call that failed.
 int listen_one(int socket, const socket_address& at, int backlog, const char*& call) {
   const int on = 1;
@@ -114,8 +110,9 @@ steps<unique_fd> connect_once(std::span<const socket_address> addresses, deadlin
       code = errno;
       continue;
     }
-    VERBENA_CO_TRY(code, co_await connect_one(socket.get(), addresses[i],
-                                              share_of(until, addresses.size() - i)));
+    VERBENA_CO_TRY(code,
+                   co_await connect_one(socket.get(), addresses[i],
+                                        verbena::detail::share_of(until, addresses.size() - i)));
     if (code == 0 && is_own_peer(socket.get())) code = ECONNREFUSED;
     is_refused = is_refused || code == ECONNREFUSED;
     if (code != 0) continue;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 
 #include "verbena/verbs/device_attributes.hpp"
 
@@ -101,15 +100,6 @@ steps<std::optional<event>> next_event(event_channel channel, deadline until) {
 
 result<event_channel> open_channel(const verbena::provider* from) {
   return from != nullptr ? event_channel::create(*from) : event_channel::create();
-}
-
-std::chrono::milliseconds time_left(deadline until) noexcept {
-  if (until.is_never()) return std::chrono::milliseconds(std::numeric_limits<int>::max());
-  // The difference to a distant past would overflow.
-  if (until.expired()) return std::chrono::milliseconds(1);
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(until.when() - deadline::clock::now());
-  return std::max(left, std::chrono::milliseconds(1));
 }
 
 result<void> check_space(port_space space, const char* call) {

@@ -2,7 +2,6 @@
 // Brings a queue pair to RTS with the attributes of an identifier and the options of the program.
 #pragma once
 
-#include <chrono>
 #include <optional>
 
 #include "verbena/base/steps.hpp"
@@ -43,9 +42,6 @@ struct step {
 
 /// Creates a channel of this provider, or of the default one for `nullptr`.
 [[nodiscard]] result<event_channel> open_channel(const verbena::provider* from);
-
-/// Returns the remaining time for calls with a timeout argument; at least 1 ms.
-[[nodiscard]] std::chrono::milliseconds time_left(deadline until) noexcept;
 
 /// Checks that the port space has connections.
 [[nodiscard]] result<void> check_space(port_space space, const char* call);

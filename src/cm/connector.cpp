@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "src/base/earliest.hpp"
 #include "src/bringup/socket.hpp"
 #include "src/cm/bring_up.hpp"
 #include "src/cm/ready_indication.hpp"
@@ -16,13 +17,6 @@ namespace {
 // seen with Linux 6.1) can miss that a neighbour has answered. It then looks again only at the end
 // of the limit that rdma_resolve_addr(3) got.
 constexpr std::chrono::milliseconds address_attempt(2000);
-
-// Returns the deadline of the first of `count` attempts, which share the remaining time equally.
-deadline share_of(deadline until, std::size_t count) noexcept {
-  if (until.is_never() || until.expired() || count <= 1) return until;
-  return deadline::after((until.when() - deadline::clock::now()) /
-                         static_cast<deadline::clock::rep>(count));
-}
 
 }  // namespace
 
@@ -41,7 +35,7 @@ steps<void> connector::find(socket_address to, connector_options options, deadli
   if (options.type_of_service)
     VERBENA_CO_TRY_VOID(id_.set_type_of_service(*options.type_of_service));
   for (bool is_resolved = false; !is_resolved;) {
-    const auto limit = std::min(detail::time_left(until), address_attempt);
+    const auto limit = std::min<deadline::clock::duration>(until.time_left(), address_attempt);
     VERBENA_CO_TRY_VOID(id_.resolve_address(to, limit, options.from));
     auto event = co_await wait(event_kind::address_resolved, event_kind::address_resolved,
                                "rdma_resolve_addr", until);
@@ -49,7 +43,7 @@ steps<void> connector::find(socket_address to, connector_options options, deadli
     if (!is_resolved && (event.error().code() != ETIMEDOUT || until.expired()))
       co_return std::move(event).error();
   }
-  VERBENA_CO_TRY_VOID(id_.resolve_route(detail::time_left(until)));
+  VERBENA_CO_TRY_VOID(id_.resolve_route(until.time_left()));
   VERBENA_CO_TRY_VOID(co_await wait(event_kind::route_resolved, event_kind::route_resolved,
                                     "rdma_resolve_route", until));
   co_return {};
@@ -71,7 +65,7 @@ steps<connector> connector::resolve_in_steps(bringup::address to, deadline until
     VERBENA_CO_TRY(const auto address, socket_address::from_native(*each.get()));
     VERBENA_CO_TRY(auto id, identifier::create(channel, options.space));
     connector made(channel, std::move(id));
-    auto found = co_await made.find(address, options, share_of(until, left));
+    auto found = co_await made.find(address, options, verbena::detail::share_of(until, left));
     if (found) co_return std::move(made);
     if (--left == 0) co_return std::move(found).error();
   }

@@ -31,9 +31,10 @@ sockaddr* without_const(const socket_address& address) noexcept {
   return const_cast<sockaddr*>(address.native());
 }
 
-int milliseconds(std::chrono::milliseconds timeout) noexcept {
+int milliseconds(std::chrono::nanoseconds timeout) noexcept {
+  const auto rounded = std::chrono::ceil<std::chrono::milliseconds>(timeout);
   return static_cast<int>(
-      std::clamp<std::int64_t>(timeout.count(), 1, std::numeric_limits<int>::max()));
+      std::clamp<std::int64_t>(rounded.count(), 1, std::numeric_limits<int>::max()));
 }
 
 result<void> done(verbena::detail::verb_status status, std::string_view call,
@@ -208,9 +209,9 @@ result<void> identifier::listen(int backlog) {
   return done(verbena::detail::call(verb, native(), backlog), verb.name(), *this);
 }
 
-result<void> identifier::resolve_address(const socket_address& to,
-                                         std::chrono::milliseconds timeout,
-                                         const std::optional<socket_address>& from) {
+result<void> identifier::begin_resolve_address(const socket_address& to,
+                                               std::chrono::nanoseconds timeout,
+                                               const std::optional<socket_address>& from) {
   const auto& verb = state().calls().resolve_addr;
   const auto status = verbena::detail::call(verb, native(), from ? without_const(*from) : nullptr,
                                             without_const(to), milliseconds(timeout));
@@ -218,7 +219,7 @@ result<void> identifier::resolve_address(const socket_address& to,
   return call_failed(status.code, verb.name(), "address " + to_string(to));
 }
 
-result<void> identifier::resolve_route(std::chrono::milliseconds timeout) {
+result<void> identifier::begin_resolve_route(std::chrono::nanoseconds timeout) {
   // librdmacm dereferences the device without a check.
   VERBENA_TRY_VOID(has_device(*this));
   const auto& verb = state().calls().resolve_route;

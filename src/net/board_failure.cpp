@@ -290,8 +290,7 @@ std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
   for (const std::uint32_t each : in.ranks) {
     if (each == rank_) continue;
     // A rank that cannot be connected uses only its share of the time.
-    const auto left = until.when() - deadline::clock::now();
-    const auto share = deadline::after(left / static_cast<std::int64_t>(in.count()));
+    const auto share = verbena::detail::share_of(until, in.count());
     if (late_reads_[each].ended && post(in.channels, read_of_entered(each), share))
       ++in_flight_;
     else

@@ -146,9 +146,7 @@ class pmix_session {
   }
   static int seconds(deadline until) {
     if (until.is_never()) return 0;  // no timeout
-    const auto left =
-        until.expired() ? deadline::clock::duration::zero() : until.when() - deadline::clock::now();
-    const auto whole = std::chrono::ceil<std::chrono::seconds>(left).count();
+    const auto whole = std::chrono::ceil<std::chrono::seconds>(until.time_left()).count();
     return static_cast<int>(
         std::clamp<std::int64_t>(whole, 1, std::numeric_limits<std::int32_t>::max()));
   }

@@ -29,9 +29,9 @@ using board_layout::word;
 // Returns the time at which an operation gives up, before its deadline, to find the missing ranks.
 deadline time_to_give_up(deadline until) {
   constexpr std::chrono::nanoseconds most = std::chrono::milliseconds(50);
-  if (until.is_never() || until.expired()) return until;
-  const std::chrono::nanoseconds left = until.when() - deadline::clock::now();
-  return deadline::at(until.when() - std::min(left / 8, most));
+  if (until.is_never()) return until;
+  return deadline::at(until.when() -
+                      std::min<std::chrono::nanoseconds>(until.time_left() / 8, most));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
 
 using verbena::detail::earliest;
+using verbena::detail::share_of;
 
 // The first agreement has the name of the function.
 constexpr const char* shrink_name = "shrink";
@@ -33,15 +34,8 @@ constexpr std::chrono::seconds time_to_be_answered{2};
 constexpr std::size_t region_bytes = remote_region::encoded_size;
 constexpr std::size_t bytes_with_endpoint = region_bytes + endpoint::encoded_size;
 
-// Returns the end of the first 1/`share` of the time until a deadline. The rest is for later steps.
-deadline part_of(deadline until, int share) {
-  if (until.is_never() || until.expired()) return until;
-  const auto now = deadline::clock::now();
-  return deadline::at(now + (until.when() - now) / share);
-}
-
 // A quarter of the time: less than the half for which the other ranks wait for this rank.
-deadline time_of_probe(deadline until) { return earliest(part_of(until, 4), time_to_be_answered); }
+deadline time_of_probe(deadline until) { return earliest(share_of(until, 4), time_to_be_answered); }
 
 bool contains(std::span<const std::uint32_t> ranks, std::uint32_t rank) {
   return std::ranges::find(ranks, rank) != ranks.end();
@@ -166,7 +160,7 @@ error renewal::with_causes(error why) const {
 result<void> renewal::shrink() {
   // Otherwise, the operations of other members would fail although this call cannot succeed.
   // A fifth: with time_of_probe(), less than the half for which the other ranks wait for this rank.
-  VERBENA_TRY_VOID(group_.client.check_store(call_, part_of(until_, 5)));
+  VERBENA_TRY_VOID(group_.client.check_store(call_, share_of(until_, 5)));
   // Otherwise, withdraw_shrink() would report the failure of an earlier call as a failed operation.
   static_cast<void>(resume_after_late_answer(group_));
   const auto connected = connected_pairs(intact_members());

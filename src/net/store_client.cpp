@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/base/earliest.hpp"
 #include "src/bringup/socket.hpp"
 #include "src/net/rank_list.hpp"
 #include "src/net/store_link.hpp"
@@ -39,18 +40,11 @@ std::uint32_t timeout_ms(deadline until) {
   using std::chrono::milliseconds;
   constexpr auto longest = milliseconds(std::numeric_limits<std::int32_t>::max());
   if (until.is_never()) return std::numeric_limits<std::int32_t>::max();
-  if (until.expired()) return 0;
-  const auto left = std::chrono::duration_cast<milliseconds>(until.when() - deadline::clock::now());
-  const auto bounded = std::clamp(left, milliseconds(0), longest);
+  const auto left = std::chrono::duration_cast<milliseconds>(until.time_left());
+  const auto bounded = std::min(left, longest);
   // Rounded up: short deadlines have a reserve too.
   const auto reserve = std::min((bounded + milliseconds(7)) / 8, milliseconds(250));
   return static_cast<std::uint32_t>((bounded - reserve).count());
-}
-
-// Returns the middle of the time until a deadline.
-deadline middle_of(deadline until) {
-  if (until.is_never() || until.expired()) return until;
-  return deadline::at(until.when() - (until.when() - deadline::clock::now()) / 2);
 }
 
 // Returns a description of the exchange or of the step of an agreement.
@@ -298,12 +292,10 @@ result<std::optional<detail::store_failed>> greet(detail::store_link& link, cons
 }
 
 result<bringup::stream> open_stream(const membership& who, deadline until) {
-  const auto wait = until.is_never()  ? deadline::clock::duration::max()
-                    : until.expired() ? deadline::clock::duration::zero()
-                                      : until.when() - deadline::clock::now();
-  auto made = bringup::stream::connect(
-      who.store, until,
-      {.retry_refused = wait, .stream = {.max_blob_bytes = store_client::max_message_bytes}});
+  auto made =
+      bringup::stream::connect(who.store, until,
+                               {.retry_refused = until.time_left(),
+                                .stream = {.max_blob_bytes = store_client::max_message_bytes}});
   if (made || who.host != store_host::rank_0 || who.rank == 0) return made;
   return std::move(made).error().with_diagnosis(
       "rank 0 opens the store at this address in group::join(); check that rank 0 runs and has the "
@@ -435,7 +427,7 @@ result<detail::store_agreed> store_client::agree(std::string_view call,
   auto timed = what;
   const auto encode_parts = [&](std::uint32_t number) {
     timed.number = number;
-    timed.timeout_ms = timeout_ms(middle_of(until));
+    timed.timeout_ms = timeout_ms(verbena::detail::share_of(until, 2));
     return encode_agreement(timed, parts);
   };
   VERBENA_TRY(auto agreed, receive<detail::store_agreed>(

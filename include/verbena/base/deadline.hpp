@@ -34,6 +34,9 @@ class deadline {
   [[nodiscard]] bool expired() const noexcept;
   /// Returns the point in time; time_point::max() for never.
   [[nodiscard]] clock::time_point when() const noexcept { return when_; }
+  /// Returns the time until the deadline: 0 if it has passed, duration::max() for never. Reads the
+  /// clock.
+  [[nodiscard]] clock::duration time_left() const noexcept;
   /// Returns the timeout for poll(2): the milliseconds left, rounded up; 0 if expired, -1 for
   /// never.
   ///

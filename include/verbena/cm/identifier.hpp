@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ratio>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "verbena/base/detail/saturating_cast.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/base/timers.hpp"
@@ -60,12 +62,21 @@ class identifier {
   [[nodiscard]] result<void> listen(int backlog = 128);
 
   /// Resolves the device and the address for packets to `to`, optionally from a local address.
-  /// Ends with `address_resolved` or `address_error`, at the latest after `timeout`.
+  /// Ends with `address_resolved` or `address_error`, at the latest after `timeout`. The timeout is
+  /// rounded up to milliseconds; librdmacm's range is 1 ms to 24 days.
+  template <class Rep = std::int64_t, class Period = std::milli>
   [[nodiscard]] result<void> resolve_address(const socket_address& to,
-                                             std::chrono::milliseconds timeout,
-                                             const std::optional<socket_address>& from = {});
-  /// Resolves the route to the address. Ends with `route_resolved` or `route_error`.
-  [[nodiscard]] result<void> resolve_route(std::chrono::milliseconds timeout);
+                                             std::chrono::duration<Rep, Period> timeout,
+                                             const std::optional<socket_address>& from = {}) {
+    return begin_resolve_address(
+        to, verbena::detail::saturating_cast<std::chrono::nanoseconds>(timeout), from);
+  }
+  /// Resolves the route to the address. Ends with `route_resolved` or `route_error`. `timeout` is
+  /// that of resolve_address().
+  template <class Rep = std::int64_t, class Period = std::milli>
+  [[nodiscard]] result<void> resolve_route(std::chrono::duration<Rep, Period> timeout) {
+    return begin_resolve_route(verbena::detail::saturating_cast<std::chrono::nanoseconds>(timeout));
+  }
 
   /// Requests a connection for the queue pair in `with`, or the address of a datagram service. Ends
   /// with `connect_response`: bring the queue pair to RTS and call establish(). On iWARP and for
@@ -153,6 +164,10 @@ class identifier {
       : state_(std::move(state)) {}
   [[nodiscard]] detail::identifier_state& state() const;
   [[nodiscard]] result<void> set_option(int option, void* value, std::size_t bytes);
+  [[nodiscard]] result<void> begin_resolve_address(const socket_address& to,
+                                                   std::chrono::nanoseconds timeout,
+                                                   const std::optional<socket_address>& from);
+  [[nodiscard]] result<void> begin_resolve_route(std::chrono::nanoseconds timeout);
 
   std::shared_ptr<detail::identifier_state> state_;
 };

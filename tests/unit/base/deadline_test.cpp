@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/earliest.hpp"
+
 namespace verbena {
 namespace {
 
@@ -55,6 +57,26 @@ TEST(deadline, duration_of_any_type_is_exact) {
   static_assert(saturating_cast<nanoseconds>(9'223'372'036s) == 9'223'372'036s);
   static_assert(saturating_cast<nanoseconds>(9'223'372'037s) == nanoseconds::max());
   static_assert(saturating_cast<nanoseconds>(-9'223'372'037s) == nanoseconds::min());
+}
+
+TEST(deadline, time_left_is_never_negative_and_does_not_overflow) {
+  EXPECT_EQ(deadline::never().time_left(), deadline::clock::duration::max());
+  EXPECT_EQ(deadline::after(-5s).time_left(), 0ns);
+  EXPECT_EQ(deadline::at(deadline::clock::time_point::min()).time_left(), 0ns);
+  const auto left = deadline::after(1h).time_left();
+  EXPECT_GT(left, 30min);
+  EXPECT_LE(left, 1h);
+}
+
+TEST(deadline, share_of_a_deadline_ends_after_that_part_of_the_time) {
+  using detail::share_of;
+  EXPECT_TRUE(share_of(deadline::never(), 3).is_never());
+  EXPECT_TRUE(share_of(deadline::after(-5s), 3).expired());
+  // A past deadline whose distance from now exceeds the range of a duration.
+  EXPECT_TRUE(share_of(deadline::at(deadline::clock::time_point::min()), 3).expired());
+  const auto left = share_of(deadline::after(4h), 4).time_left();
+  EXPECT_GT(left, 30min);
+  EXPECT_LE(left, 1h);
 }
 
 // parity: ibverbs-85

@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -44,6 +46,43 @@ TEST_F(cm_failures, function_that_the_library_lacks_is_named_with_the_version) {
          "does not have rdma_set_local_ece, which needs rdma-core 31 or newer");
   expect(id.remote_ece(), "rdma_get_remote_ece", EOPNOTSUPP, "needs rdma-core 31 or newer");
   expect(id.reject_ece(), "rdma_reject_ece", EOPNOTSUPP, "needs rdma-core 31 or newer");
+}
+
+// Timeouts in milliseconds that librdmacm has received.
+int timeout_of_address = 0;
+int timeout_of_route = 0;
+
+// Durations beyond the range of milliseconds must not wrap to short ones.
+TEST_F(cm_failures, timeouts_of_any_unit_reach_librdmacm_within_its_range) {
+  provider recording = from();
+  sys::cm_table calls = *recording.cm;
+  calls.resolve_addr.set([](rdma_cm_id*, sockaddr*, sockaddr*, int timeout) {
+    timeout_of_address = timeout;
+    return 0;
+  });
+  calls.resolve_route.set([](rdma_cm_id*, int timeout) {
+    timeout_of_route = timeout;
+    return 0;
+  });
+  recording.cm = std::make_shared<const sys::cm_table>(calls);
+  const auto channel = cm::event_channel::create(recording).value();
+  auto id = cm::identifier::create(channel).value();
+  id.bind(here()).value();
+  const auto expect_timeout = [&](auto timeout, int expected) {
+    id.resolve_address(here(), timeout).value();
+    id.resolve_route(timeout).value();
+    EXPECT_EQ(timeout_of_address, expected);
+    EXPECT_EQ(timeout_of_route, expected);
+  };
+  constexpr int longest = std::numeric_limits<int>::max();
+  expect_timeout(5s, 5000);
+  expect_timeout(1500us, 2);
+  expect_timeout(0ms, 1);
+  expect_timeout(-1h, 1);
+  expect_timeout(std::chrono::duration<double>(0.25), 250);
+  expect_timeout(std::chrono::milliseconds::max(), longest);
+  expect_timeout(std::chrono::hours::max(), longest);
+  expect_timeout(std::chrono::hours::min(), 1);
 }
 
 TEST_F(cm_failures, failed_calls_name_call_errno_and_cause) {

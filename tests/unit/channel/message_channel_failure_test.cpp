@@ -98,6 +98,27 @@ TEST(message_channel_failure, peer_lost_while_waiting_for_credit_is_detected) {
   EXPECT_EQ(pair.a().unknown().count, 0U);
 }
 
+TEST(message_channel_failure, credit_is_probed_at_intervals_that_double_up_to_65536_polls) {
+  message_pair pair(tiny(4));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(pair.a().try_send(message_bytes));
+  ASSERT_TRUE(pair.a().drain(deadline::after(20s)));
+  ASSERT_EQ(pair.a().try_send(message_bytes).refusal(), send_refusal::no_credit);
+  const auto polls_to_next_probe = [&] {
+    const std::uint64_t before = pair.a().counters().credit_probes;
+    int polls = 0;
+    while (pair.a().counters().credit_probes == before && polls < 100'000) {
+      pair.a().progress();
+      ++polls;
+    }
+    return polls;
+  };
+  const int first = polls_to_next_probe();
+  EXPECT_GT(first, 200);  // try_send() may have polled
+  EXPECT_LE(first, 256);
+  for (int total = 256; total < 131'072; total *= 2) EXPECT_EQ(polls_to_next_probe(), total);
+  EXPECT_EQ(polls_to_next_probe(), 65'536);
+}
+
 TEST(message_channel_failure, flush_returns_all_memory_and_reports_the_unknown_range) {
   auto options = tiny(8);
   options.credits = credits::off;

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 
 #include <string>
+#include <vector>
 
 #include "verbena/base/bytes.hpp"
 
@@ -34,6 +35,14 @@ class recording_queue {
     queue.wr_rdma_read = [](ibv_qp_ex* of, std::uint32_t key, std::uint64_t address) {
       begin(of, "read" + remote(key, address));
     };
+    queue.wr_atomic_cmp_swp = [](ibv_qp_ex* of, std::uint32_t key, std::uint64_t address,
+                                 std::uint64_t /*expected*/, std::uint64_t /*desired*/) {
+      begin(of, "swap" + remote(key, address));
+    };
+    queue.wr_atomic_fetch_add = [](ibv_qp_ex* of, std::uint32_t key, std::uint64_t address,
+                                   std::uint64_t /*addend*/) {
+      begin(of, "add" + remote(key, address));
+    };
     queue.wr_set_ud_addr = [](ibv_qp_ex* of, ibv_ah* way, std::uint32_t number, std::uint32_t key) {
       text_of(of) += " to(" + std::to_string(way->handle) + "," + std::to_string(number) + "," +
                      std::to_string(key) + ")";
@@ -55,15 +64,19 @@ class recording_queue {
 
   [[nodiscard]] ibv_qp_ex* native() noexcept { return &queue_.native; }
   [[nodiscard]] const std::string& text() const noexcept { return queue_.text; }
+  /// Returns the flags of each request.
+  [[nodiscard]] const std::vector<unsigned>& flags() const noexcept { return queue_.flags; }
 
  private:
   struct owned {
     ibv_qp_ex native{};
     std::string text;
+    std::vector<unsigned> flags;
   };
   static std::string& text_of(ibv_qp_ex* of) { return reinterpret_cast<owned*>(of)->text; }
   static void begin(ibv_qp_ex* of, const std::string& operation) {
     text_of(of) += "; " + std::to_string(of->wr_id) + " " + operation;
+    reinterpret_cast<owned*>(of)->flags.push_back(of->wr_flags);
   }
   static std::string remote(std::uint32_t key, std::uint64_t address) {
     std::string text(1, '(');

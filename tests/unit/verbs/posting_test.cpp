@@ -7,9 +7,12 @@
 #include <array>
 #include <cstring>
 #include <thread>
+#include <vector>
 
+#include "tests/unit/efa/recording_queue.hpp"
 #include "tests/unit/verbs/loopback.hpp"
 #include "verbena/base/bytes.hpp"
+#include "verbena/verbs/extended_queue.hpp"
 #include "verbena/verbs/poster.hpp"
 
 namespace verbena {
@@ -398,6 +401,29 @@ TEST(with_poster_death, second_open_batch_stops_the_program) {
   }
 }
 #endif
+
+TEST(extended_batch, only_requests_with_inline_data_have_the_inline_flag) {
+  test::recording_queue queue;
+  const local_slice word(0x1000, 8, local_key(7));
+  const remote_region remote({.address = 0x2000, .length = 8, .key = remote_key(9)});
+  const auto data = inline_data(bytes_of("x"));
+  auto batch = extended_queue<rc>(queue.native()).start_send();
+  batch.send({}, word);
+  batch.send_with_immediate({}, 1, word);
+  batch.write({}, word, remote);
+  batch.write_with_immediate({}, 1, word, remote);
+  batch.read({}, word, remote);
+  batch.compare_and_swap({}, word, remote, {});
+  batch.fetch_and_add({}, word, remote, 1);
+  batch.send({}, data);
+  batch.send_with_immediate({}, 1, data);
+  batch.write({}, data, remote);
+  batch.write_with_immediate({}, 1, data, remote);
+  EXPECT_TRUE(batch.submit());
+  std::vector<unsigned> expected(7, 0U);
+  expected.resize(11, IBV_SEND_INLINE);
+  EXPECT_EQ(queue.flags(), expected);
+}
 
 TEST(with_poster, moves_the_same_bytes_by_both_interfaces) {
   for (const bool is_extended : {true, false}) {

@@ -84,6 +84,16 @@ std::array<std::byte, mad_bytes> a_request() {
   return bytes;
 }
 
+// A peer that takes these values for its queue pair would otherwise send slowly, or too often.
+TEST(cm_mad, request_has_a_packet_rate_and_a_timeout_of_acknowledgments) {
+  const auto bytes = a_request();
+  const auto at = [&](std::size_t place) {
+    return std::to_integer<unsigned>(bytes.at(header + place));
+  };
+  EXPECT_EQ(at(91), 3U) << "10 Gb/s";
+  EXPECT_EQ(at(95), 16U << 3U) << "4.096 us * 2^16";
+}
+
 // parity: rocev2-98
 TEST(cm_mad, message_with_another_header_is_refused) {
   const auto sound = a_request();

@@ -126,6 +126,22 @@ TEST(port_addresses, processes_listen_at_different_addresses_of_one_port) {
   EXPECT_EQ(late.all.bind(again, ipv4(1, port)), 0);
 }
 
+TEST(port_addresses, wildcard_of_the_second_holder_is_reached) {
+  const std::uint16_t port = free_port();
+  process first;
+  process second;
+  for (const auto& [of, text] : {std::pair(&first, "6o"), std::pair(&second, "4*")}) {
+    const endpoint_ptr listener = of->make();
+    const auto [where, options] = read(text, port);
+    of->all.set_options(listener, options);
+    ASSERT_EQ(of->all.bind(listener, where), 0);
+    ASSERT_EQ(of->all.listen(listener, 0), 0);
+  }
+  process active;
+  connect_to(active, ipv4(3, port));
+  second.expect(event_kind::connect_request);
+}
+
 TEST(port_addresses, shared_address_belongs_to_all_until_one_listens) {
   const std::uint16_t port = free_port();
   process one;

@@ -27,7 +27,8 @@ endif()
 # verbena_unity(TARGET [BATCH]): with VERBENA_UNITY, compiles up to BATCH sources (12) of the target as one unit. Names
 # in one source of a unit may shadow names in another, so -Wshadow is off; other builds compile each source alone with
 # that warning. Modules use large batches: most of the time goes into parsing their common headers.
-set(verbena_module_batch 40)
+set(VERBENA_MODULE_BATCH 40 CACHE STRING "With VERBENA_UNITY: sources of a module that are compiled as one unit")
+mark_as_advanced(VERBENA_MODULE_BATCH)
 function(verbena_unity target)
   set(batch 12)
   if(ARGC GREATER 1)
@@ -81,7 +82,7 @@ function(verbena_module name)
   add_library(verbena_${name} OBJECT ${sources})
   target_link_libraries(verbena_${name} PRIVATE verbena_flags verbena_interface verbena_rdma_headers verbena_fmt)
   set_target_properties(verbena_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  verbena_unity(verbena_${name} ${verbena_module_batch})
+  verbena_unity(verbena_${name} ${VERBENA_MODULE_BATCH})
   # The library searches libverbena-soft.so here after the loader's own search path.
   set(soft_library "VERBENA_SOFT_LIBRARY_PATHS=\"${CMAKE_INSTALL_FULL_LIBDIR}/libverbena-soft.so.0\"")
   target_compile_definitions(verbena_${name} PRIVATE "${soft_library}")

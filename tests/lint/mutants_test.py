@@ -28,6 +28,23 @@ class Faults(unittest.TestCase):
                      "  value.store(1, std::memory_order_release);", "  warn_once(1);"):
             self.assertEqual(changed(line), set(), line)
 
+    def test_end_of_a_longer_statement_is_not_a_dropped_call(self):
+        self.assertEqual(faults.faults_of("a.cpp", "  const auto x = combine(one,\n      two(three));\n"), [])
+        self.assertEqual(len(faults.faults_of("a.cpp", "  if (ready)\n    go(three);\n  stop(three);\n")), 2)
+
+    def test_lines_without_effect_are_left_alone(self):
+        for file, line in (("a.cpp", "  return mixed ^ (mixed >> 31U);"), ("a.hpp", "  std::uint32_t max_ranks = 1024;"),
+                           ("a.hpp", "  std::chrono::milliseconds patience{2000};"), ("a.cpp", "  std::array<char, 40> text{};"),
+                           ("a.cpp", "  out.reserve(4 + count);"), ("a.cpp", "  relax();"),
+                           ("a.hpp", "  virtual void end() = 0;"), ("a.hpp", "  alignas(64) std::byte room_[64];")):
+            self.assertEqual(faults.faults_of(file, f"{line}\n"), [], line)
+
+    def test_initial_values_of_counters_and_private_members_are_changed(self):
+        for file, line in (("a.hpp", "  std::uint32_t end_ = 0;"), ("a.hpp", "  std::uint64_t sent = 0;"),
+                           ("a.hpp", "  std::atomic<std::uint32_t> used{0};"), ("a.cpp", "  std::uint32_t count = 0;"),
+                           ("a.hpp", "  bool is_open = false;"), ("a.hpp", "  static constexpr std::uint32_t bits = 3;")):
+            self.assertNotEqual(faults.faults_of(file, f"{line}\n"), [], line)
+
     def test_fault_is_seeded_into_its_line_only(self):
         text = "  x = 1;\n  y = 2;\n"
         fault = faults.faults_of("a.cpp", text)[-1]

@@ -4,18 +4,27 @@
 
 Takes faults (faults.py) of library and device at random places, with a fixed seed; builds each by itself in a copy of the
 tree, and runs the tests of its module, then those of the modules that prove its behaviour at a higher level. A fault is
-noticed if a test fails, crashes or does not end. A fault that does not compile, or changes no machine code, is replaced by
-the next one. The results are kept in build/mutants/results.json; a run continues where the last one stopped.
+noticed if a test fails, crashes or does not end. A fault that does not compile, changes no machine code, or belongs to a
+class without effect (NO_EFFECT in faults.py) is replaced by the next one. The results are kept in
+build/mutants/results.json; a run continues where the last one stopped.
+
+To save time, a program is built only when its tests are about to run, the quickest tests run first, the first failing test
+ends the run, and a test may take ten times its usual time (at least 30 s).
 """
 import argparse
+import concurrent.futures
+import dataclasses
 import hashlib
 import json
+import os
 import pathlib
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 from faults import Fault, faults_of, seeded
@@ -26,26 +35,29 @@ TREE = WORK / "tree"
 BUILD = WORK / "build"
 RESULTS = WORK / "results.json"
 MOST_MEMORY = 6 << 30
+OWN = " (own tests)"  # a result that a run without --own does not use
+LEAST_LIMIT = 30.0  # seconds
+USUAL_TIMES = 10
+# Small units: a fault in a source compiles few other sources. A fault in a header compiles the units that include it.
+MODULE_BATCH = 4
 # Sources that contain the texts of errors and logs.
 TEXTS = ("failure", "reason_table", "drop_log", "warn_once", "text", "explain", "log", "describe", "persona")
 
 
 class Module:
-    """A module: its sources, the programs that test it, and the tests as groups of names, run in this order."""
+    """A module: its sources, and its groups of tests in the order in which they run: (program, prefix of test names)."""
 
-    def __init__(self, name, folders, programs, groups):
-        self.name, self.folders, self.programs, self.groups = name, folders, programs, groups
+    def __init__(self, name, folders, groups):
+        self.name, self.folders, self.groups = name, folders, groups
 
 
 def library(name, *more):
-    return Module(name, [f"include/verbena/{name}", f"src/{name}"], [f"{name}_test", *(f"{m}_test" for m in more)],
-                  [f"^{name}/", *(f"^{m}/" for m in more)])
+    return Module(name, [f"include/verbena/{name}", f"src/{name}"], [(f"{m}_test", m) for m in (name, *more)])
 
 
 def device(name, *more):
-    modules = [name, *more]
-    return Module(f"softdev/{name}", [f"softdev/{name}"], [f"softdev_{m}_test" for m in modules],
-                  [f"^softdev/{m}/" for m in modules])
+    return Module(f"softdev/{name}", [f"softdev/{name}"],
+                  [(f"softdev_{m}_test", f"softdev/{m}") for m in (name, *more)])
 
 
 MODULES = [
@@ -65,6 +77,7 @@ def parse(arguments):
     parser.add_argument("--module", action="append", help="only this module, such as verbs or softdev/core; repeatable")
     parser.add_argument("--restart", action="store_true", help="forget the results of earlier runs")
     parser.add_argument("--again", action="store_true", help="test again the faults that no test noticed")
+    parser.add_argument("--own", action="store_true", help="run only the tests of the fault's own module (quicker)")
     parser.add_argument("--list", action="store_true", help="print the chosen faults, and end")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--jobs", type=int, default=2, help="parallel jobs of a build and of tests (default: 2)")
@@ -137,21 +150,22 @@ def configure():
     copy_tree()
     # Without debug information a fault is built in half the time.
     code = run("cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
-               "-DVERBENA_CHECKED=ON", "-DVERBENA_UNITY=ON", "-DVERBENA_WARNINGS=OFF", "-DCMAKE_CXX_COMPILER=g++-12",
-               "-DCMAKE_C_COMPILER=gcc-12")
+               "-DVERBENA_CHECKED=ON", "-DVERBENA_UNITY=ON", f"-DVERBENA_MODULE_BATCH={MODULE_BATCH}",
+               "-DVERBENA_WARNINGS=OFF", "-DCMAKE_CXX_COMPILER=g++-12", "-DCMAKE_C_COMPILER=gcc-12")
     if code != 0:
         sys.exit(f"configuring failed: {WORK / 'last.log'}")
 
 
-def build(module, jobs):
-    return run("cmake", "--build", BUILD, "--parallel", jobs, "--target", *module.programs) == 0
+def build(program, jobs):
+    device = [] if program.startswith("softdev_") else ["verbena-soft"]  # loaded by tests of the library
+    return run("cmake", "--build", BUILD, "--parallel", jobs, "--target", program, *device) == 0
 
 
-def machine_code(module):
-    """A digest of the code of the module's programs, without build identifiers and debug information."""
+def machine_code(program):
+    """A digest of the code of a program and of the device's library, without build identifiers."""
     digest = hashlib.sha256()
-    for pattern in [*module.programs, "libverbena-soft.so"]:
-        for path in sorted(BUILD.rglob(pattern)):
+    for name in (program, "libverbena-soft.so"):
+        for path in sorted(BUILD.rglob(name)):
             if not path.is_file():
                 continue
             for section in (".text", ".rodata", ".data"):
@@ -163,14 +177,56 @@ def machine_code(module):
     return digest.hexdigest()
 
 
-def noticed_by(module, jobs):
-    """Returns the group of tests that notices the fault, or None."""
-    for group in module.groups:
-        code = run("ctest", "--test-dir", BUILD, "-R", group, "-LE", "compile_fail|campaign|vm|lint", "--parallel", jobs,
-                   "--timeout", 60, "--stop-on-failure", "--no-tests=error", limit=600)
-        if code != 0:
-            return group.strip("^/")
-    return None
+@dataclasses.dataclass(frozen=True)
+class Test:
+    name: str
+    command: tuple
+    folder: str
+    environment: tuple
+
+    def passes(self, limit, log):
+        """Runs the test. If it does not end within `limit` seconds, ends it with its child processes."""
+        with log.open("w") as out:
+            process = subprocess.Popen(self.command, cwd=self.folder, env=os.environ | dict(self.environment),
+                                       stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                       start_new_session=True, preexec_fn=limit_memory)
+            try:
+                return process.wait(limit) == 0
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # its own group: with the processes that it started
+                process.wait()
+                return False
+
+
+def tests_of(prefix):
+    """The tests of a built program, as CTest lists them."""
+    listed = subprocess.run(["ctest", "--test-dir", str(BUILD), "--show-only=json-v1", "-R", f"^{prefix}/",
+                             "-LE", "compile_fail|campaign|vm|lint"], capture_output=True, check=True).stdout
+    tests = []
+    for each in json.loads(listed)["tests"]:
+        properties = {one["name"]: one["value"] for one in each.get("properties", [])}
+        environment = tuple(tuple(setting.split("=", 1)) for setting in properties.get("ENVIRONMENT", []))
+        tests.append(Test(each["name"], tuple(each["command"]), properties["WORKING_DIRECTORY"], environment))
+    return tests
+
+
+def failing(tests, limit_of, jobs):
+    """Runs tests in this order until one fails. Returns the first that failed, or None, and the seconds of each."""
+    seconds, failed, lock = {}, [], threading.Lock()
+
+    def run_one(number, test):
+        if failed:
+            return
+        started = time.monotonic()
+        passed = test.passes(limit_of(test), WORK / f"test{number % (2 * jobs)}.log")
+        with lock:
+            seconds[test.name] = time.monotonic() - started
+            if not passed:
+                failed.append(test.name)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(run_one, range(len(tests)), tests))
+    return failed[0] if failed else None, seconds
 
 
 def load(options):
@@ -183,35 +239,56 @@ def key(options, fault):
     return f"{options.seed} {fault.name} {fault.after.strip()}"
 
 
-class Baselines:
-    """The machine code of modules without a fault; their tests must pass."""
+class Baseline:
+    """A group of tests without a fault: the machine code of its program, and its tests, the quickest first."""
 
+    def __init__(self, program, prefix, jobs):
+        if not build(program, jobs):
+            sys.exit(f"{program} does not build without a fault: {WORK / 'last.log'}")
+        self.code = machine_code(program)
+        tests = tests_of(prefix)
+        if not tests:
+            sys.exit(f"{program} has no tests with the prefix {prefix}/")
+        failed, self.seconds = failing(tests, lambda test: 120.0, jobs)
+        if failed:
+            sys.exit(f"{failed} fails without a fault: {WORK}/test*.log")
+        self.tests = sorted(tests, key=lambda test: self.seconds[test.name])
+
+    def limit(self, test):
+        return max(LEAST_LIMIT, USUAL_TIMES * self.seconds[test.name])
+
+
+class Baselines:
     def __init__(self, jobs):
         self.jobs, self.known = jobs, {}
 
-    def of(self, module):
-        if module.name not in self.known:
-            if not build(module, self.jobs):
-                sys.exit(f"{module.name} does not build without a fault: {WORK / 'last.log'}")
-            failing = noticed_by(module, self.jobs)
-            if failing:
-                sys.exit(f"tests of {failing} fail without a fault: {WORK / 'last.log'}")
-            self.known[module.name] = machine_code(module)
-        return self.known[module.name]
+    def of(self, program, prefix):
+        if program not in self.known:
+            self.known[program] = Baseline(program, prefix, self.jobs)
+        return self.known[program]
 
 
-def test_fault(module, fault, baseline, jobs):
-    """Returns "noticed by GROUP", "not noticed", "does not compile" or "same code"."""
+def test_fault(groups, fault, baselines, jobs):
+    """Returns "noticed by TEST", "not noticed", "does not compile" or "same code"."""
     target = TREE / fault.file
     original = target.read_text()
+    outcome = "same code"
     try:
-        target.write_text(seeded(original, fault))
-        if not build(module, jobs):
-            return "does not compile"
-        if machine_code(module) == baseline:
-            return "same code"
-        group = noticed_by(module, jobs)
-        return f"noticed by {group}" if group else "not noticed"
+        for program, prefix in groups:
+            if program not in baselines.known:
+                target.write_text(original)
+            baseline = baselines.of(program, prefix)
+            if target.read_text() == original:
+                target.write_text(seeded(original, fault))
+            if not build(program, jobs):
+                return "does not compile"
+            if machine_code(program) == baseline.code:
+                continue
+            failed, _ = failing(baseline.tests, baseline.limit, jobs)
+            if failed:
+                return f"noticed by {failed}"
+            outcome = "not noticed"
+        return outcome
     finally:
         target.write_text(original)
 
@@ -250,12 +327,12 @@ def main(arguments):
         if sum(is_counted(outcome) for outcome in mine.values()) >= options.count:
             break
         name = key(options, fault)
-        outcome = results.get(name)
+        outcome = results.get(name) or (results.get(name + OWN) if options.own else None)
         if outcome is None or (options.again and outcome == "not noticed"):
-            baseline = baselines.of(module)
             started = time.monotonic()
-            outcome = test_fault(module, fault, baseline, options.jobs)
-            results[name] = outcome
+            groups = module.groups[:1] if options.own else module.groups
+            outcome = test_fault(groups, fault, baselines, options.jobs)
+            results[name + OWN if options.own and outcome == "not noticed" else name] = outcome
             RESULTS.write_text(json.dumps(results, indent=1))
             print(f"{time.monotonic() - started:4.0f} s  {outcome}: {fault.name}", file=sys.stderr, flush=True)
         mine[name] = outcome

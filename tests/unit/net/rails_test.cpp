@@ -72,6 +72,17 @@ TEST(rails, short_writes_use_the_rails_in_turn) {
   EXPECT_EQ(both.counters(1).pieces, 5U);
 }
 
+TEST(rails, short_writes_use_three_rails_in_turn) {
+  two_rails here;
+  two_rails there;
+  for (two_rails* const side : {&here, &there}) side->ports.push_back(side->ports.front());
+  connected_rails all(quick(), std::move(here), std::move(there));
+  for (int each = 0; each < 9; ++each)
+    all.channel->write(net::rail_source(all.local, 0, 4096), all.remote.remote(), test_deadline())
+        .value();
+  for (const std::uint32_t rail : {0, 1, 2}) EXPECT_EQ(all.counters(rail).pieces, 3U) << rail;
+}
+
 TEST(rails, failed_rail_returns_while_only_short_writes_are_made) {
   connected_rails both;
   both.faults.down(2);

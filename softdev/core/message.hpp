@@ -96,6 +96,7 @@ struct response {
   /// The number of following requests that were taken, too (requester::prepare_following). Their
   /// outcome is `done` if `direct`, otherwise `pending`.
   std::uint8_t followers = 0;
+  bool moved = false;          ///< with partial: this call has sent a part of the message
   std::uint64_t original = 0;  ///< of an atomic; of a pending request of SRD, bytes in flight
   failure why;                 ///< unless done
 };

@@ -42,6 +42,7 @@ void ring_sender::send(queue_pair& sender, connection& by, const message& what,
     by.sent.bytes = 0;
   }
   if (by.unannounced.qpn != what.destination_qpn) announce(by);
+  const std::uint64_t begun = by.sent.bytes;
   const std::byte* bad = nullptr;
   const bool by_reference = !by.sent.partly && references_.takes(sender, by, what);
   const auto push = [&] {
@@ -54,6 +55,7 @@ void ring_sender::send(queue_pair& sender, connection& by, const message& what,
     all = push();
     if (all == pushed::no_room) {
       out.outcome = by.sent.partly ? verdict::partial : verdict::blocked;
+      out.moved = by.sent.bytes != begun;
       return;
     }
   }

@@ -12,7 +12,7 @@ namespace verbena::softdev {
 namespace {
 
 /// The time that a message waits for a path without room, or for a process that does not answer
-/// yet.
+/// yet. It starts again after each part of the message that was sent.
 constexpr time_ns patience = 1'000'000'000;
 
 using route_header = std::array<std::byte, grh_bytes>;
@@ -108,7 +108,7 @@ bool unreliable_requester::settle(send_entry& entry, const outgoing_request& out
   }
   if (what.outcome == verdict::blocked || what.outcome == verdict::partial) {
     const time_ns now = self().home().now();
-    if (patience_ == never) patience_ = now + patience;
+    if (patience_ == never || what.moved) patience_ = now + patience;
     if (now < patience_) {
       if (what.outcome == verdict::blocked)
         entry.stage = send_entry::progress::queued;

@@ -76,10 +76,7 @@ response packet_requester::submit(const message& what, std::span<const segment> 
   if (index == requests_.count()) {
     if (requests_.count() == window || room_from(requests_.next_psn()) == 0 || !may_put())
       return {.outcome = verdict::blocked};
-    requests_.push({.number = what.psn,
-                    .packets = packets_of(what, mtu_),
-                    .length = what.length,
-                    .opcode = what.opcode});
+    requests_.push(what, packets_of(what, mtu_));
   }
   sent_request& which = requests_[index];
   if (index >= requests_.live()) {
@@ -115,13 +112,12 @@ response packet_requester::submit_unreliable(const message& what,
     requests_.pop();  // the requester has abandoned this request
   if (requests_.live() == 0) {
     if (!may_put()) return {.outcome = verdict::blocked};
-    requests_.push({.number = what.psn,
-                    .packets = packets_of(what, mtu_),
-                    .length = what.length,
-                    .opcode = what.opcode});
+    requests_.push(what, packets_of(what, mtu_));
     requests_.set_live(1);
   }
-  const response put = put_packets(requests_[0], what, local);
+  const std::uint32_t begun = requests_[0].sent;
+  response put = put_packets(requests_[0], what, local);
+  put.moved = requests_[0].sent != begun;
   if (put.outcome == verdict::partial) return put;
   requests_.pop();
   return put.outcome == verdict::pending ? response{} : put;

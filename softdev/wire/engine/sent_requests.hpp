@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 
+#include "softdev/core/message.hpp"
 #include "softdev/core/types.hpp"
 #include "softdev/wire/engine/sequence.hpp"
 
@@ -49,13 +50,15 @@ class sent_requests {
   /// Returns the first PSN of the next new request.
   [[nodiscard]] std::uint32_t next_psn() const noexcept { return next_psn_; }
 
-  /// Adds a request, which gets the next PSNs. It is not in flight. Precondition: count() <
-  /// capacity.
-  void push(const sent_request& made) noexcept {
-    sent_request& added = (*this)[count_++];
-    added = made;
-    added.first_psn = next_psn_;
-    next_psn_ = psn_plus(next_psn_, made.packets);
+  /// Adds a request, which gets the next `packets` PSNs. It is not in flight. Precondition:
+  /// count() < capacity.
+  void push(const message& what, std::uint32_t packets) noexcept {
+    (*this)[count_++] = {.number = what.psn,
+                         .first_psn = next_psn_,
+                         .packets = packets,
+                         .length = what.length,
+                         .opcode = what.opcode};
+    next_psn_ = psn_plus(next_psn_, packets);
   }
   /// Removes the first request, which is in flight.
   void pop() noexcept {

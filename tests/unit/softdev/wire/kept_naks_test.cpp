@@ -12,8 +12,8 @@ TEST(fatal_nak, is_forgotten_when_its_request_is_complete) {
   constexpr std::uint32_t first = 0xff'fffe;  // PSNs wrap around
   sent_requests requests;
   requests.begin(first);
-  requests.push({.packets = 2});
-  requests.push({.packets = 4});
+  requests.push({}, 2);
+  requests.push({}, 4);
   requests.set_live(2);
   fatal_nak refused{syndrome_access_error, psn_plus(first, 3)};
   refused.forget_before(requests.first_psn());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "softdev/wire/engine/packet_requester.hpp"
@@ -251,6 +252,37 @@ TEST_F(UnreliableEngine, notification_is_counted_and_has_no_effect) {
   EXPECT_TRUE(exchange({made}).empty());
   EXPECT_EQ(out.counts[packet_event::notification_ignored], 1);
   EXPECT_EQ(post(opcode::rdma_write, 200 * mtu).size(), 200U);
+}
+
+TEST_F(UnreliableEngine, message_that_progresses_slowly_is_sent_completely) {
+  constexpr std::uint32_t count = 20;
+  out.room = 2;
+  auto sent = post(opcode::rdma_write, count * mtu);
+  for (int step = 0; step < 30 && sent.size() < count; ++step) {
+    simulation::now += 300'000'000;
+    home.progress();
+    out.room = 2;
+    for (sent_packet& each : transmit()) sent.push_back(std::move(each));
+  }
+  ASSERT_EQ(sent.size(), count);
+  EXPECT_EQ(operation_of(sent.back().what.opcode), operation::write_last);
+  EXPECT_EQ(mine.pair().diagnosis().drops.count(reason::path_full), 0U);
+  expect_completion(completion_status::success);
+}
+
+TEST_F(UnreliableEngine, message_that_stops_for_1_s_is_dropped) {
+  out.room = 2;
+  EXPECT_EQ(post(opcode::rdma_write, 20 * mtu).size(), 2U);
+  simulation::now += 300'000'000;
+  out.room = 2;
+  EXPECT_EQ(transmit().size(), 2U);
+  simulation::now += 999'999'999;
+  home.progress();
+  EXPECT_EQ(mine.pair().diagnosis().drops.count(reason::path_full), 0U);
+  simulation::now += 1;
+  home.progress();
+  EXPECT_EQ(mine.pair().diagnosis().drops.count(reason::path_full), 1U);
+  EXPECT_TRUE(transmit().empty());
 }
 
 TEST(packet_engine, destroyed_engine_is_no_longer_the_path_of_its_home) {

@@ -85,25 +85,28 @@ result<void> wire_path::join() {
   using std::chrono::steady_clock;
   const auto end = steady_clock::now() + options_.patience;
   while (true) {
-    auto role = open_sockets();
-    if (role && *role != port_share::role::none) return {};
-    const bool is_late = steady_clock::now() > end;
-    if (!role && (!port_share::is_bound_elsewhere(role.error()) || !may_wait(is_late)))
-      return std::move(role).error();
-    if (is_late) {
+    {
       const std::lock_guard lock(right_);
-      error why = silence();
-      share_.leave();  // the answer of the process would contain its socket, and keep the port
-      return why;
+      auto role = open_with_right();
+      if (role && *role != port_share::role::none) return {};
+      const bool is_late = steady_clock::now() > end;
+      if (!role && (!port_share::is_bound_elsewhere(role.error()) || !may_wait(is_late)))
+        return std::move(role).error();
+      if (is_late) {
+        // With the right still held, because another thread may be about to get the role.
+        error why = silence();
+        share_.leave();  // the answer of the process would contain its socket, and keep the port
+        return why;
+      }
     }
     // lint: allow(sleep): there is not always an event: the owner can be between two system calls.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
-/// Returns whether a call may wait for a port that another program has.
+/// Returns whether a call may wait for a port that another program has. Precondition: the caller
+/// holds the receive right.
 bool wire_path::may_wait(bool is_late) {
-  const std::lock_guard lock(right_);
   if (is_late) lost_port_.no_wait_until = home_.now() + without_wait;
   return home_.now() >= lost_port_.no_wait_until;
 }
@@ -121,6 +124,11 @@ error wire_path::silence() const {
 
 result<port_share::role> wire_path::open_sockets() {
   const std::lock_guard lock(right_);
+  return open_with_right();
+}
+
+/// Precondition: the caller holds the receive right.
+result<port_share::role> wire_path::open_with_right() {
   const wire_key* const key = options_.key ? &*options_.key : nullptr;
   if (key != nullptr && !intake_.verifies()) {
     // Done before this process can become the owner of the port: after an error it would not

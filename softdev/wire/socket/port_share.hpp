@@ -74,6 +74,11 @@ class port_share {
   }
   /// Gives up the role, because the owner has ended.
   void leave() noexcept;
+  /// Gives up the role and the UDP socket, so that another process can become the owner.
+  void give_up() noexcept {
+    leave();
+    socket_.close();
+  }
 
   /// Accepts the registrations of processes and removes processes that have ended. Called
   /// regularly. Makes one system call if there are no events. Allocates for a new process.

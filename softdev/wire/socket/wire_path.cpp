@@ -139,15 +139,26 @@ result<port_share::role> wire_path::open_with_right() {
   // Done before the sender is opened, because the sender binds any free port.
   VERBENA_TRY(const port_share::role role, share_port());
   if (role == port_share::role::none) return role;
-  if (sender_ == nullptr) {
-    VERBENA_TRY(sender_, packet_sender::open(share_.port(), key));
-    sender_->watch(intake_.watcher());
-  }
-  if (page_ == nullptr) page_ = std::make_unique<counter_page>();
+  VERBENA_TRY_VOID(open_sender(key));
   due_.rejoin_at.store(never);
   lost_port_ = {};
   begun_.store(true, std::memory_order_release);
   return role;
+}
+
+/// Opens what the path needs besides its role. If this fails, gives up the role: `progress` does
+/// not run, so this process would keep the port without forwarding packets to others.
+result<void> wire_path::open_sender(const wire_key* key) {
+  if (begun_.load(std::memory_order_relaxed)) return {};
+  const auto give_up = [](port_share* which) { which->give_up(); };
+  std::unique_ptr<port_share, decltype(give_up)> role(&share_, give_up);
+  if (page_ == nullptr) page_ = std::make_unique<counter_page>();
+  if (sender_ == nullptr) {
+    VERBENA_TRY(sender_, packet_sender::open(share_.port(), key));
+    sender_->watch(intake_.watcher());
+  }
+  static_cast<void>(role.release());
+  return {};
 }
 
 /// Precondition: the caller holds the receive right.

@@ -203,6 +203,7 @@ class wire_path final : public remote_path, private packet_output {
   [[nodiscard]] bool may_wait(bool is_late);
   [[nodiscard]] error silence() const;
   [[nodiscard]] result<port_share::role> open_with_right();
+  [[nodiscard]] result<void> open_sender(const wire_key* key);
   [[nodiscard]] result<void> join();
   [[nodiscard]] result<port_share::role> share_port();
   void send_last() noexcept;

@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/softdev/wire/socket/wired_host.hpp"
 
@@ -14,6 +19,63 @@ namespace verbena::softdev::wire {
 namespace {
 
 using role = port_share::role;
+
+/// Limits the number of new descriptors of the process while it exists.
+class descriptor_limit {
+ public:
+  explicit descriptor_limit(std::size_t spare) {
+    std::vector<unique_fd> next;
+    while (next.size() <= spare) next.emplace_back(::dup(STDIN_FILENO));
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlimit limited = before_;
+    limited.rlim_cur = static_cast<rlim_t>(next.back().get());
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limited), 0);
+  }
+  ~descriptor_limit() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  descriptor_limit(const descriptor_limit&) = delete;
+  descriptor_limit& operator=(const descriptor_limit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(port_failures, owner_without_a_socket_for_sending_gives_up_the_port) {
+  const std::uint16_t port = free_port();
+  wired_host failed(1, port);
+  wired_host next(2, port);
+  {
+    const descriptor_limit limit(2);  // the listener and the UDP socket of the port
+    const auto refused = failed.path.connect(failed.pair(), failed.route_to(next));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), EMFILE);
+  }
+  EXPECT_EQ(failed.path.role(), role::none);
+  const auto opened = next.path.open_sockets();
+  ASSERT_TRUE(opened) << opened.error().message();
+  EXPECT_EQ(*opened, role::owner);
+  // The first process can try again.
+  failed.prepare(failed.pair(), failed.route_to(next));
+  EXPECT_EQ(failed.path.role(), role::client);
+}
+
+TEST(port_failures, client_without_a_socket_for_sending_gives_up_the_port) {
+  const std::uint16_t port = free_port();
+  auto owner = std::make_unique<wired_host>(std::uint8_t{1}, port);
+  wired_host failed(2, port);
+  ASSERT_EQ(owner->path.open_sockets().value(), role::owner);
+  ASSERT_EQ(failed.path.open_sockets().value(), role::none);
+  ASSERT_TRUE(run_until({owner.get()}, [&] {
+    const descriptor_limit limit(1);  // the UDP socket of the owner
+    const auto joined = failed.path.open_sockets();
+    return !joined && joined.error().code() == EMFILE;
+  }));
+  EXPECT_EQ(failed.path.role(), role::none);
+  owner.reset();
+  wired_host next(3, port);
+  const auto opened = next.path.open_sockets();
+  ASSERT_TRUE(opened) << opened.error().message();
+  EXPECT_EQ(*opened, role::owner);
+}
 
 /// Two threads on one processor: a thread that wakes up usually preempts the other one, here
 /// between two critical sections of it.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -31,7 +32,7 @@ class packet_responder {
       : self_(self),
         mtu_(mtu),
         first_number_(attributes.receive_psn),
-        keeps_(std::max<std::uint32_t>(attributes.max_dest_rd_atomic, 1)),
+        keeps_(std::bit_ceil(std::max<std::uint32_t>(attributes.max_dest_rd_atomic, 1))),
         expected_psn_(attributes.receive_psn),
         gap_{.kept = reorder_queue(pool)} {}
 
@@ -129,7 +130,9 @@ class packet_responder {
   queue_pair& self_;
   const std::uint32_t mtu_;
   const std::uint32_t first_number_;  ///< the sequence number of the first request in the core
-  const std::uint32_t keeps_;         ///< the number of kept responses (max_dest_rd_atomic)
+  /// The number of kept responses: max_dest_rd_atomic, rounded up to a power of two, because the
+  /// kernel's rxe rounds the number that it sends (max_rd_atomic) up to one.
+  const std::uint32_t keeps_;
   std::uint32_t expected_psn_;
   std::uint32_t messages_ = 0;     ///< MSN
   opcode current_ = opcode::send;  ///< the opcode of the message that is being received

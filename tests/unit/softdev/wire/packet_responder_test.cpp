@@ -515,6 +515,18 @@ TEST_F(RequestReceiver, more_reads_than_max_dest_rd_atomic_are_refused) {
   expect_packets(answers, psn(0), std::vector<operation>(4, operation::read_response_only));
 }
 
+TEST_F(RequestReceiver, reads_up_to_the_next_power_of_two_are_executed) {
+  move_to(queue_pair_state::reset);
+  attributes.max_dest_rd_atomic = 3;
+  connect();
+  out.room = 0;
+  for (std::uint32_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(exchange({remote(operation::read_request, i, 8)}).empty());
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::rts);
+  out.room = kept_output::plenty;
+  expect_packets(transmit(), psn(0), std::vector<operation>(4, operation::read_response_only));
+}
+
 // parity: rocev2-88
 TEST_F(RequestReceiver, packet_for_an_unknown_queue_pair_is_dropped) {
   packet lost = request(operation::send_only, 0, 8);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -59,7 +60,16 @@ struct host_addresses {
   std::vector<gid_entry> ipv4;        // those that other hosts can reach come first
   std::vector<gid_entry> ipv6;        // without ::1
   std::vector<gid_entry> link_local;  // of IPv6
+  bool complete = true;
 };
+
+// Returns the index of an interface, or 0. Sets `complete` to false unless the interface has just
+// disappeared.
+std::uint32_t index_of(const char* interface, bool& complete) noexcept {
+  const unsigned index = if_nametoindex(interface);
+  if (index == 0 && errno != ENODEV && errno != ENXIO) complete = false;
+  return index;
+}
 
 void add(const ifaddrs& entry, bool wanted_loopback, host_addresses& out) {
   if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0) return;
@@ -67,12 +77,12 @@ void add(const ifaddrs& entry, bool wanted_loopback, host_addresses& out) {
   if (entry.ifa_addr->sa_family == AF_INET) {
     sockaddr_in address;
     std::memcpy(&address, entry.ifa_addr, sizeof address);
-    out.ipv4.push_back({mapped(address.sin_addr), if_nametoindex(entry.ifa_name)});
+    out.ipv4.push_back({mapped(address.sin_addr), index_of(entry.ifa_name, out.complete)});
   } else if (entry.ifa_addr->sa_family == AF_INET6) {
     sockaddr_in6 address;
     std::memcpy(&address, entry.ifa_addr, sizeof address);
     if (IN6_IS_ADDR_LOOPBACK(&address.sin6_addr)) return;
-    gid_entry made{.interface_index = if_nametoindex(entry.ifa_name)};
+    gid_entry made{.interface_index = index_of(entry.ifa_name, out.complete)};
     std::memcpy(made.gid.data(), &address.sin6_addr, made.gid.size());
     (IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr) ? out.link_local : out.ipv6).push_back(made);
   }
@@ -81,7 +91,10 @@ void add(const ifaddrs& entry, bool wanted_loopback, host_addresses& out) {
 host_addresses find_addresses() {
   host_addresses found;
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return found;
+  if (getifaddrs(&list) != 0) {
+    found.complete = false;
+    return found;
+  }
   for (const bool loopback : {false, true})
     for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next)
       add(*entry, loopback, found);
@@ -139,8 +152,9 @@ persona describe_host(persona_kind kind, std::vector<std::string> preferred) {
     result.gids.push_back(subnet_gid(result.node_guid));
     return result;
   }
-  auto [addresses, ipv6, link_local_ipv6] = find_addresses();
-  const gid_entry local{mapped({htonl(INADDR_LOOPBACK)}), if_nametoindex("lo")};
+  auto [addresses, ipv6, link_local_ipv6, complete] = find_addresses();
+  const gid_entry local{mapped({htonl(INADDR_LOOPBACK)}), index_of("lo", complete)};
+  result.complete = complete;
   const auto is_local = [&](const gid_entry& known) { return known.gid == local.gid; };
   if (std::none_of(addresses.begin(), addresses.end(), is_local)) addresses.push_back(local);
   for (auto* const each : {&addresses, &ipv6, &link_local_ipv6})

@@ -83,7 +83,10 @@ struct persona {
   std::vector<std::uint16_t> pkeys{default_partition};
   std::array<std::uint8_t, 8> node_guid{};  ///< network order, never zero, the same after a reboot
   std::vector<gid_entry> gids;              ///< at most gid_table_length; index 0 is link-local
-  std::vector<std::string> preferred;       ///< the list that has ordered `gids`
+  /// False if the kernel could not be asked for all addresses, for example because the process has
+  /// no free descriptor. `gids` then lacks addresses.
+  bool complete = true;
+  std::vector<std::string> preferred;  ///< the list that has ordered `gids`
 };
 
 /// Returns a MAC address that depends only on `seed` (the text of /etc/machine-id, or a host name),

@@ -3,11 +3,14 @@
 
 #include <utility>
 
+#include "softdev/ipc/network_namespace.hpp"
+
 namespace verbena::softdev {
 
 soft_adapter::soft_adapter(softdev::persona presented, address_watch addresses)
     : persona_(std::move(presented)),
       addresses_(std::move(addresses)),
+      network_(find_network_namespace()),
       gids_(persona_.gids),
       sm_lid_(persona_.sm_lid) {}
 
@@ -17,7 +20,13 @@ void soft_adapter::addresses_changed() {
 }
 
 bool soft_adapter::refresh_gids() {
-  if (!gids_.set(describe_host(persona_.kind, persona_.preferred).gids)) return false;
+  {
+    // If two threads read the addresses, the later result must be the last one in the table.
+    const std::lock_guard lock(refresh_);
+    if (is_other_network(network_, find_network_namespace())) return false;
+    const softdev::persona now = describe_host(persona_.kind, persona_.preferred);
+    if (!now.complete || !gids_.set(now.gids)) return false;
+  }
   listeners_.raise(device_event::gid_change);
   return true;
 }

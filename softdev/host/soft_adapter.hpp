@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include "softdev/host/address_watch.hpp"
 #include "softdev/host/device_events.hpp"
@@ -28,7 +29,8 @@ class soft_adapter {
   /// change.
   [[nodiscard]] const gid_table& gids() const noexcept { return gids_; }
   /// Reads the addresses of the host again. If they have changed, reports an event and returns
-  /// true. Asks the kernel; allocates.
+  /// true. The addresses remain as they are if they cannot be read, or if this thread has left the
+  /// network namespace in which the device was opened. Asks the kernel; allocates.
   bool refresh_gids();
   /// Moves the addresses to other indexes, and reports an event.
   void move_gids();
@@ -54,6 +56,8 @@ class soft_adapter {
  private:
   const softdev::persona persona_;
   const address_watch addresses_;
+  const std::uint64_t network_;  ///< see find_network_namespace()
+  std::mutex refresh_;           ///< held from reading the addresses to changing the table
   gid_table gids_;
   std::atomic<std::uint16_t> sm_lid_;
   std::atomic<std::uint8_t> speed_{port_speed::edr};

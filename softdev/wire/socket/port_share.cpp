@@ -3,7 +3,6 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 
 #include "softdev/core/process_slot.hpp"
 #include "softdev/ipc/local_socket.hpp"
+#include "softdev/ipc/network_namespace.hpp"
 
 namespace verbena::softdev::wire {
 namespace {
@@ -92,12 +92,6 @@ ssize_t receive_answer(int owner, registration& said, unique_fd& socket) noexcep
   std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
   socket.reset(fd);
   return bytes;
-}
-
-/// Returns a number that identifies the network namespace of this thread; 0 if it is unknown.
-std::uint64_t find_network_namespace() noexcept {
-  struct stat found{};
-  return ::stat("/proc/thread-self/ns/net", &found) == 0 ? found.st_ino : 0;
 }
 
 epoll_event event_of(std::uint64_t number, std::uint32_t events) noexcept {
@@ -182,10 +176,8 @@ result<port_share::role> port_share::join() {
   if (role_ != role::none) return role_;
   if (asked_) return read_answer();
   const meeting_place here(own_.port);
-  // 0: /proc is not mounted here.
-  const bool has_moved = own_.place && own_.place->network != here.network &&
-                         own_.place->network != 0 && here.network != 0;
-  if (has_moved) return moved_away(own_.port);
+  if (own_.place && is_other_network(own_.place->network, here.network))
+    return moved_away(own_.port);
   const meeting_place place = own_.place.value_or(here);
   socket_or_error made = new_local_socket();
   if (made.error != 0) return failure(made.error, "socket", own_.port);

@@ -3,13 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "softdev/host/settings.hpp"
+#include "softdev/host/soft_adapter.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
 #include "verbena/base/log.hpp"
 
@@ -88,6 +94,52 @@ TEST(persona, infiniband_port_has_a_lid_and_a_gid_from_its_guid) {
       std::equal(first.node_guid.begin(), first.node_guid.end(), first.gids[0].gid.begin() + 8));
   EXPECT_LE(first.pkeys.size(), port_state::max_pkeys);
   EXPECT_EQ(describe_host().lid, 0);
+}
+
+/// While it exists, the process cannot open descriptors.
+class full_descriptor_table {
+ public:
+  full_descriptor_table() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const int lowest = ::dup(STDERR_FILENO);
+    ::close(lowest);
+    const rlimit full{static_cast<rlim_t>(lowest), before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &full), 0);
+  }
+  ~full_descriptor_table() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  full_descriptor_table(const full_descriptor_table&) = delete;
+  full_descriptor_table& operator=(const full_descriptor_table&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(soft_adapter, addresses_that_cannot_be_read_remain_in_the_table) {
+  soft_adapter adapter(describe_host(), {});
+  const gid_table::entries before = adapter.gids().all();
+  {
+    const full_descriptor_table full;
+    EXPECT_FALSE(describe_host().complete);
+    EXPECT_FALSE(adapter.refresh_gids());
+    EXPECT_EQ(adapter.gids().all(), before);
+  }
+  EXPECT_FALSE(adapter.refresh_gids());
+  EXPECT_EQ(adapter.gids().all(), before);
+}
+
+TEST(soft_adapter, addresses_of_another_network_namespace_are_ignored) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can enter a network namespace here";
+  soft_adapter adapter(describe_host(), {});
+  const gid_table::entries before = adapter.gids().all();
+  bool has_moved = false;
+  bool has_changed = false;
+  std::thread([&] {
+    has_moved = ::unshare(CLONE_NEWNET) == 0;
+    if (has_moved) has_changed = adapter.refresh_gids();
+  }).join();
+  if (!has_moved) GTEST_SKIP() << "this process cannot create a network namespace";
+  EXPECT_FALSE(has_changed);
+  EXPECT_EQ(adapter.gids().all(), before);
 }
 
 std::string logged;

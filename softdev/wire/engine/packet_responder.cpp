@@ -170,7 +170,10 @@ response packet_responder::finish_packet(const packet& what, const packet_role& 
   response answer = self_.receiver().place(what.payload);
   if (answer.outcome != verdict::done || !role.ends()) return answer;
   answer = self_.receiver().finish();
-  if (answer.outcome == verdict::done) finish_message();
+  if (answer.outcome != verdict::done) return answer;
+  // If the completion queue was full, the completion is lost, and the message gets no ACK.
+  if (!receives(self_.state())) return {.outcome = verdict::no_answer};
+  finish_message();
   return answer;
 }
 

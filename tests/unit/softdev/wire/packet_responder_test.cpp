@@ -492,6 +492,16 @@ TEST_F(RequestReceiver, repetition_gets_the_newest_answer_with_its_psn) {
   EXPECT_EQ(munmap(zeros, bytes), 0);
 }
 
+TEST_F(RequestReceiver, message_whose_completion_is_lost_is_not_acknowledged) {
+  ASSERT_TRUE(mine.received().resize(1));
+  post_receives(2);
+  const auto answers =
+      exchange({request(operation::send_only, 0, 8), request(operation::send_only, 1, 8)});
+  expect_error_state();
+  expect_answer(answers, 0, syndrome_ack, 1);
+  EXPECT_EQ(drain(mine.received()).size(), 1U);
+}
+
 // parity: rocev2-52
 TEST_F(RequestReceiver, misaligned_atomic_operation_is_refused) {
   packet odd = atomic(operation::fetch_add, 0, 1);

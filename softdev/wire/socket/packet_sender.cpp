@@ -198,11 +198,14 @@ bool packet_sender::flush_locked() noexcept {
       packets = refused.msg_iovlen;
       done = 1;
       int code = errno;
-      // Other errors are caused by the route or are temporary.
       const bool divided = packets > 1;
-      if (divided && (code == EIO || code == EINVAL || code == EMSGSIZE || code == EOPNOTSUPP))
-        uses_gso_ = false;
+      // Other errors are caused by the route or are temporary.
+      const bool may_be_division =
+          code == EIO || code == EINVAL || code == EMSGSIZE || code == EOPNOTSUPP;
+      const std::uint64_t sent_before = counters_.sent;
       const std::size_t singly = divided ? send_singly(refused, code) : 0;
+      // An address or a route can cause the same errors, but single packets then fail, too.
+      if (may_be_division && counters_.sent != sent_before) uses_gso_ = false;
       if (singly < packets) {
         // There is no route, a filter applies, or the address was removed. The packets count as
         // lost in the network.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -238,6 +239,24 @@ TEST_F(packet_sender_to_port, packets_leave_singly_if_the_kernel_divides_no_mess
   EXPECT_EQ(counted.sent, 40U);
   EXPECT_EQ(counted.sent_bytes, 40U * (12 + 256 + 4));
   EXPECT_EQ(counted.refused, 0U);
+}
+
+TEST_F(packet_sender_to_port, error_of_an_address_does_not_end_the_use_of_trains) {
+  if (!has_ipv6()) GTEST_SKIP() << "this network namespace has no ::1";
+  port_share share = port_share::open(port, 1).value();
+  ASSERT_EQ(share.join().value(), port_share::role::owner);
+  // An address that was removed. Its packets get EINVAL, as messages that cannot be divided.
+  const datagram_addresses removed{.source = {0xfd, 0, 0, 9}, .destination = ipv6_loopback};
+  const packet what{.opcode = make_opcode(packet_transport::rc, operation::send_only),
+                    .destination_qpn = qpn};
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(sender->put(removed, what));
+  EXPECT_TRUE(sender->flush());
+  EXPECT_EQ(sender->counters().refused, 3U);
+  EXPECT_EQ(sender->counters().last_error, EINVAL);
+  for (std::uint32_t psn = 0; psn < 12; ++psn) put(psn, 1024);
+  EXPECT_TRUE(sender->flush());
+  EXPECT_EQ(receive_joined(share, 12).size(), 12U);
+  EXPECT_EQ(messages, 1U);
 }
 
 TEST_F(packet_sender_to_port, train_to_an_unreachable_address_is_lost_and_counted) {

@@ -192,6 +192,15 @@ bool packet_receiver::is_own(const packet& what) const noexcept {
          slot_of_number(what.destination_qpn) == options_.process_slot;
 }
 
+/// Returns the slot of the process that receives the packet. All processes have a queue pair 1: the
+/// receiver of a management datagram depends on its content.
+std::uint32_t packet_receiver::slot_for(const packet& what) const noexcept {
+  if (what.destination_qpn != general_services_qpn) return slot_of_number(what.destination_qpn);
+  if (management_ == nullptr || !has_message(what)) return options_.process_slot;
+  return management_->slot_of(what.payload.first<management_bytes>())
+      .value_or(options_.process_slot);
+}
+
 void packet_receiver::take_own(const received_datagram& from, const packet& what,
                                time_ns now) noexcept {
   if (what.destination_qpn == general_services_qpn)
@@ -382,8 +391,8 @@ void packet_receiver::forward_kept() noexcept {
   kept_.for_clients->packets.retry([this](const received_datagram& from) {
     packet what;
     if (parse(packet_of(from.bytes), largest_mtu, what) != packet_fault::none) return true;
-    const port_share::forwarded result = share_.forward(
-        slot_of_number(what.destination_qpn), header_of(from.ends, from.bytes.size()), from.bytes);
+    const port_share::forwarded result =
+        share_.forward(slot_for(what), header_of(from.ends, from.bytes.size()), from.bytes);
     if (result == given) ++counters_.forwarded;
     if (result == full) ++counters_.forward_full;
     return result != unknown;
@@ -418,7 +427,7 @@ void packet_receiver::take_message(const received_datagram& from, const packet& 
     return;
   }
   const management_view message = what.payload.first<management_bytes>();
-  const std::uint32_t slot = management_->slot_of(message).value_or(options_.process_slot);
+  const std::uint32_t slot = slot_for(what);
   if (slot != options_.process_slot)
     return forward(slot, {from.ends, from.bytes, from.bytes.size()}, now);
   if (verifier_ != nullptr && !admits(from)) return;

@@ -143,6 +143,7 @@ class packet_receiver {
   [[nodiscard]] std::string_view drop_reason_since(const intake_counters& before) const noexcept;
   [[nodiscard]] std::size_t count_for(std::uint32_t slot, received_train from) const noexcept;
   [[nodiscard]] bool is_own(const packet& what) const noexcept;
+  [[nodiscard]] std::uint32_t slot_for(const packet& what) const noexcept;
   void take_own(const received_datagram& from, const packet& what, time_ns now) noexcept;
   void inject_faults(const received_datagram& from, const packet& what, time_ns now) noexcept;
   void take(const received_datagram& from, const packet& what) noexcept;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -91,6 +92,35 @@ TEST_F(port_handover, new_owner_forwards_kept_packets_before_it_exits) {
   second->run();  // sends its registration
   first->path.flush_before_exit();
   EXPECT_EQ(first->path.counters().intake.forwarded, 1U);
+}
+
+/// Assigns all messages of the connection manager to the process with slot 2, and counts those that
+/// arrive.
+struct messages_of_second final : management_observer {
+  std::optional<std::uint32_t> slot_of(management_view /*message*/) const noexcept override {
+    return 2;
+  }
+  void message_arrived(const management_addresses& /*ends*/,
+                       management_view /*message*/) noexcept override {
+    ++arrived;
+  }
+  int arrived = 0;
+};
+
+TEST_F(port_handover, new_owner_forwards_a_kept_message_by_its_content) {
+  messages_of_second of_first;
+  messages_of_second of_second;
+  first->path.set_management(&of_first);
+  second->path.set_management(&of_second);
+  constexpr std::array<std::byte, management_bytes> message{};
+  first->path.send_message({.own = first->address(), .peer = second->address()}, message);
+  end_owner();
+  for (int i = 0; i < 20 && of_second.arrived == 0; ++i) {
+    run(*second);
+    run(*first);
+  }
+  EXPECT_EQ(of_second.arrived, 1);
+  EXPECT_EQ(of_first.arrived, 0);
 }
 
 /// A client without a descriptor of the socket, whose owner has ended. Another client has the

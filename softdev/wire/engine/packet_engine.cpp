@@ -59,6 +59,19 @@ bool is_of_partition(queue_pair& which, const packet& what) noexcept {
   return false;
 }
 
+/// Calls `run` for each queue pair of the set, beginning with index `next`. `run` returns false if
+/// the queue pair has more to send. Then `next` becomes the index after the first such queue pair,
+/// so that all of them get room in turn.
+template <class Run>
+void run_in_turn(active_set& set, std::uint32_t& next, Run run) noexcept {
+  bool is_last = false;
+  set.drain_from(next, [&](std::uint32_t index) {
+    if (run(index) || is_last) return;
+    is_last = true;
+    next = (index + 1) % limits::queue_pair_indices;
+  });
+}
+
 }  // namespace
 
 packet_engine::packet_engine(engine& home, std::uint32_t process_slot, packet_output& out,
@@ -263,9 +276,12 @@ void packet_engine::transmit(ack_time acks) noexcept {
   if (acks == ack_time::at_once && has_postponed()) put_postponed();
   if (!wants_to_transmit()) return;
   const access_epoch::guard inside(home_.epoch());
-  if (!answering_.empty()) answering_.drain([this](std::uint32_t index) { put_answers(index); });
+  if (!answering_.empty())
+    run_in_turn(answering_, next_.answering,
+                [this](std::uint32_t index) { return put_answers(index); });
   if (!waiting_.empty() && out_.has_room())
-    waiting_.drain([this](std::uint32_t index) { run_waiting(index); });
+    run_in_turn(waiting_, next_.waiting,
+                [this](std::uint32_t index) { return run_waiting(index); });
 }
 
 void packet_engine::put_postponed() noexcept {
@@ -273,22 +289,27 @@ void packet_engine::put_postponed() noexcept {
   postponed_.drain([this](std::uint32_t index) { put_answers(index); });
 }
 
-void packet_engine::put_answers(std::uint32_t index) noexcept {
+/// Returns false if the queue pair has more to send.
+bool packet_engine::put_answers(std::uint32_t index) noexcept {
   queue_pair* const which = own(index);
-  if (which == nullptr) return;
+  if (which == nullptr) return true;
   const auto lock = try_for_a_while(which->receive_lock());
   packet_connection* const by = lock ? connection_of(*which) : nullptr;
   const bool all = lock && (by == nullptr || by->answers.put_answers(out_));
   if (!all) answering_.insert(index);
+  return all;
 }
 
-void packet_engine::run_waiting(std::uint32_t index) noexcept {
+/// Returns false if the queue pair may have more to send.
+bool packet_engine::run_waiting(std::uint32_t index) noexcept {
   queue_pair* const which = own(index);
-  if (which == nullptr) return;
-  if (const auto lock = try_for_a_while(which->send_lock()))
+  if (which == nullptr) return true;
+  if (const auto lock = try_for_a_while(which->send_lock())) {
     which->sender().run();
-  else
-    waiting_.insert(index);
+    return out_.has_room();
+  }
+  waiting_.insert(index);
+  return false;
 }
 
 void packet_engine::expire(time_ns now) noexcept {

@@ -103,8 +103,8 @@ class packet_engine final : public remote_path {
   void send_cnp(const queue_pair& which, packet_connection& by) noexcept;
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
   void answer(const queue_pair& which, packet_connection& by) noexcept;
-  void put_answers(std::uint32_t index) noexcept;
-  void run_waiting(std::uint32_t index) noexcept;
+  bool put_answers(std::uint32_t index) noexcept;
+  bool run_waiting(std::uint32_t index) noexcept;
   void expire(std::uint32_t index) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept;
 
@@ -119,6 +119,11 @@ class packet_engine final : public remote_path {
   active_set answering_;  ///< queue pairs with responses that are due
   active_set postponed_;  ///< queue pairs with an ACK that can be postponed
   active_set waiting_;    ///< queue pairs with requests that wait for room
+  /// The index with which the next `transmit` begins in each set.
+  struct {
+    std::uint32_t answering = 0;
+    std::uint32_t waiting = 0;
+  } next_;
 };
 
 }  // namespace verbena::softdev::wire

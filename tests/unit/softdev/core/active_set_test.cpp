@@ -54,5 +54,28 @@ TEST(active_set, drain_empties_the_set_and_accepts_insertions_by_the_visitor) {
   EXPECT_TRUE(set->empty());
 }
 
+TEST(active_set, drain_from_an_index_visits_the_indices_before_it_last) {
+  const auto set = std::make_unique<active_set>();
+  const auto drain_from = [&](std::uint32_t begin) {
+    indices visited;
+    set->drain_from(begin, [&](std::uint32_t index) {
+      visited.push_back(index);
+      set->insert(index);
+    });
+    return visited;
+  };
+  for (const std::uint32_t index : {0U, 5U, 63U, 64U, 70U, 4095U, 4096U, last}) set->insert(index);
+  EXPECT_EQ(drain_from(0), (indices{0, 5, 63, 64, 70, 4095, 4096, last}));
+  EXPECT_EQ(drain_from(5), (indices{5, 63, 64, 70, 4095, 4096, last, 0}));
+  EXPECT_EQ(drain_from(6), (indices{63, 64, 70, 4095, 4096, last, 0, 5}));
+  EXPECT_EQ(drain_from(64), (indices{64, 70, 4095, 4096, last, 0, 5, 63}));
+  EXPECT_EQ(drain_from(4096), (indices{4096, last, 0, 5, 63, 64, 70, 4095}));
+  EXPECT_EQ(drain_from(last), (indices{last, 0, 5, 63, 64, 70, 4095, 4096}));
+  indices visited;
+  set->drain_from(70, [&](std::uint32_t index) { visited.push_back(index); });
+  EXPECT_EQ(visited, (indices{70, 4095, 4096, last, 0, 5, 63, 64}));
+  EXPECT_TRUE(set->empty());
+}
+
 }  // namespace
 }  // namespace verbena::softdev

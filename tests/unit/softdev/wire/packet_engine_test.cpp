@@ -58,6 +58,45 @@ TEST_F(PacketEngine, acknowledgement_that_is_due_leaves_when_the_queue_pair_is_d
   expect_answer(out.take(), 0, syndrome_ack, 1);
 }
 
+/// Two queue pairs whose output has room for 8 packets in each call.
+class SharedRoom : public PacketEngine {
+ protected:
+  static constexpr std::uint32_t other_peer_qpn = peer_qpn + 1;
+  SharedRoom() {
+    attributes.destination_qpn = other_peer_qpn;
+    other.connect(attributes);
+    out.room = 0;
+  }
+  /// Returns how many of the packets of four calls are from `mine`.
+  [[nodiscard]] std::ptrdiff_t transmit_four_times() {
+    std::vector<sent_packet> all;
+    for (int call = 0; call < 4; ++call) {
+      out.room = 8;
+      for (sent_packet& each : transmit()) all.push_back(std::move(each));
+    }
+    EXPECT_EQ(all.size(), 32U);
+    return std::ranges::count_if(
+        all, [](const sent_packet& each) { return each.what.destination_qpn == peer_qpn; });
+  }
+  simulation::end other{home, transport::rc};
+};
+
+TEST_F(SharedRoom, queue_pairs_with_long_responses_get_room_in_turn) {
+  packet read = remote(operation::read_request, 0, 64 * mtu);
+  ASSERT_TRUE(exchange({read}).empty());
+  read.destination_qpn = other.pair().number();
+  ASSERT_TRUE(exchange({read}).empty());
+  EXPECT_EQ(transmit_four_times(), 16);
+}
+
+TEST_F(SharedRoom, queue_pairs_with_long_requests_get_room_in_turn) {
+  const send_request write{
+      .opcode = opcode::rdma_write, .remote_address = 0x10'0000, .remote_key = 0x77};
+  for (simulation::end* const each : {&mine, &other})
+    EXPECT_TRUE(each->post(write, {sink.slice(0, 64 * mtu)}));
+  EXPECT_EQ(transmit_four_times(), 16);
+}
+
 class Congestion : public lone_host {
  protected:
   Congestion() {

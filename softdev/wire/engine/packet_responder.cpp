@@ -320,12 +320,11 @@ bool packet_responder::put(packet made, operation kind, packet_output& out) noex
   return out.put(self_, made);
 }
 
-bool packet_responder::put_read(responder_resource& which, packet_output& out,
-                                std::uint32_t& budget) noexcept {
+bool packet_responder::put_read(responder_resource& which, packet_output& out) noexcept {
   const std::uint32_t packets = packets_of(which.what, mtu_);
   while (!which.ranges.empty()) {
-    if (budget == 0 || !out.has_room()) return false;
-    --budget;
+    if (budget_ == 0 || !out.has_room()) return false;
+    --budget_;
     if (!put_read_packet(which, out)) return true;
     which.sent |= which.ranges.next() + 1 == packets;
     which.ranges.step();
@@ -376,14 +375,11 @@ void packet_responder::refuse_read(responder_resource& which, std::uint32_t psn,
 
 bool packet_responder::put_kept(packet_output& out) noexcept {
   if (!some_due_) return true;
-  // Limits the packets per call: between the parts of a long response, the packets of all queue
-  // pairs are received.
-  std::uint32_t budget = 64;
   for (std::uint32_t i = 0; i < keeps_; ++i) {
     responder_resource& each = responder_resources_[(kept_count_ + i) % keeps_];
     if (!each.due) continue;
     if (each.what.opcode == opcode::rdma_read) {
-      if (!put_read(each, out, budget)) return false;
+      if (!put_read(each, out)) return false;
       continue;
     }
     if (!out.has_room()) return false;
@@ -426,6 +422,7 @@ bool packet_responder::is_stopped() const noexcept {
 /// If a refused request has moved the queue pair to ERR, sends the responses to earlier requests,
 /// then the NAK. If the program has, only put_last_answer() applies.
 bool packet_responder::put_answers(packet_output& out) noexcept {
+  budget_ = read_packets_per_call;
   if (is_stopped()) return put_last_answer(out);
   if (!receives(self_.state())) gap_.kept.clear();  // other connections need the buffer
   return put_kept(out) && put_status(out);

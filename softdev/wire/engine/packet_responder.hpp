@@ -97,6 +97,8 @@ class packet_responder {
     bool reported = false;                ///< one was sent for this gap
   };
 
+  static constexpr std::uint32_t read_packets_per_call = 64;
+
   [[nodiscard]] message message_of(const packet& what, opcode op) const noexcept;
   [[nodiscard]] response begin(const packet& what, const packet_role& role) noexcept;
   [[nodiscard]] response go_on(const packet& what, const packet_role& role) noexcept;
@@ -120,8 +122,7 @@ class packet_responder {
   [[nodiscard]] responder_resource* find(std::uint32_t psn) noexcept;
   void finish_message() noexcept;
   [[nodiscard]] bool put_kept(packet_output& out) noexcept;
-  [[nodiscard]] bool put_read(responder_resource& which, packet_output& out,
-                              std::uint32_t& budget) noexcept;
+  [[nodiscard]] bool put_read(responder_resource& which, packet_output& out) noexcept;
   [[nodiscard]] bool put_read_packet(responder_resource& which, packet_output& out) noexcept;
   void refuse_read(responder_resource& which, std::uint32_t psn, const response& why,
                    packet_output& out) noexcept;
@@ -142,6 +143,9 @@ class packet_responder {
   gap gap_;
   std::uint64_t kept_count_ = 0;  ///< the responses kept in total; each one replaces the oldest
   bool some_due_ = false;         ///< if false, no kept response is due
+  /// The packets of READ responses that can be sent before the next put_answers(): between the
+  /// parts of a long response, the packets of all queue pairs are received.
+  std::uint32_t budget_ = read_packets_per_call;
   std::array<responder_resource, limits::max_rd_atomic> responder_resources_;
 };
 

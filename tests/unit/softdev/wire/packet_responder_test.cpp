@@ -537,6 +537,16 @@ TEST_F(RequestReceiver, reads_up_to_the_next_power_of_two_are_executed) {
   expect_packets(transmit(), psn(0), std::vector<operation>(4, operation::read_response_only));
 }
 
+TEST_F(RequestReceiver, packets_after_a_long_read_share_its_limit_of_packets) {
+  constexpr std::uint32_t packets = 200;
+  std::vector<packet> batch{remote(operation::read_request, 0, packets * mtu)};
+  for (std::uint32_t i = 0; i < 4; ++i)
+    batch.push_back(remote(operation::write_only, packets + i, 8, 8));
+  EXPECT_EQ(exchange(batch).size(), 2 * 64U) << "before the first WRITE, and after the batch";
+  EXPECT_EQ(transmit().size(), 64U);
+  EXPECT_EQ(transmit().size(), 8U + 1U) << "the rest, and the ACK of the WRITEs";
+}
+
 // parity: rocev2-88
 TEST_F(RequestReceiver, packet_for_an_unknown_queue_pair_is_dropped) {
   packet lost = request(operation::send_only, 0, 8);
